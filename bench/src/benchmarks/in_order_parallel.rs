@@ -1,0 +1,102 @@
+//! `in-order-parallel`: commands of an in-order queue that share nothing but what they read.
+
+use crate::error::BenchError;
+use crate::harness::{Contender, Gate, Report, Row, Session, counted, nanoseconds_each};
+use crate::reference::imbalance::{FLOATS, initial_value, reduce};
+use crate::reference::list_scheduling::speed_up;
+use crate::subject::Declared;
+
+/// The least speed-up for each worker.
+const SHARE: f64 = 0.95;
+
+/// The benchmark `in-order-parallel`.
+pub(crate) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), BenchError> {
+    let kernels = session.scale().choose(10_000, 1_000, 8);
+    let mut workers = vec![1];
+    workers.extend(
+        session
+            .worker_counts()
+            .into_iter()
+            .filter(|&count| count > 1),
+    );
+    let plan = session.begin(2);
+    for (declared, case) in [
+        (Declared::ReadOnly, "read-only"),
+        (Declared::ReadWrite, "read-write flag, only read"),
+    ] {
+        let mut contenders = vec![by_hand(kernels)];
+        for &count in &workers {
+            contenders.push(contender(session, case, count, kernels, declared)?);
+        }
+        let samples = session.measure(&plan, &mut contenders)?;
+        let (hand, one) = (samples.of(0), samples.of(1));
+        let device = session.device();
+        report.rows.push(
+            Row::new(case, device.clone(), 1, "ns/kernel", one)
+                .beside(samples.name(0), (one, hand)),
+        );
+        for (position, &count) in workers.iter().enumerate().skip(1) {
+            let many = samples.of(1 + position);
+            let speed_ups: Vec<f64> = one.iter().zip(many).map(|(one, many)| one / many).collect();
+            let bound = speed_up(&vec![1.0; kernels], count);
+            let bounds = vec![bound; speed_ups.len()];
+            let row = Row::new(case, device.clone(), count, "x", &speed_ups)
+                .beside("list scheduling", (&speed_ups, &bounds));
+            let what = format!("speed-up, {case}, {}", counted(count, "worker"));
+            let gate = Gate::at_least(what, row.value, SHARE * count as f64, "x");
+            report.gates.push(gate);
+            report.rows.push(row);
+        }
+    }
+    Ok(())
+}
+
+/// What the write command writes in this run: every run another input, so that a kernel which read
+/// before the write gives a wrong result.
+fn input(run: usize) -> Vec<f32> {
+    (0..FLOATS)
+        .map(|position| initial_value(position + 7 * run))
+        .collect()
+}
+
+fn by_hand<'a>(kernels: usize) -> Contender<'a> {
+    let mut results = vec![0.0; kernels];
+    Contender::new("hand-written loop", move || {
+        let shared = input(0);
+        let started = std::time::Instant::now();
+        for (kernel, result) in results.iter_mut().enumerate() {
+            *result = reduce(std::hint::black_box(&shared), kernel);
+        }
+        Ok(nanoseconds_each(started.elapsed(), kernels))
+    })
+}
+
+fn contender<'a>(
+    session: &'a Session<'_>,
+    case: &'a str,
+    workers: usize,
+    kernels: usize,
+    declared: Declared,
+) -> Result<Contender<'a>, BenchError> {
+    let mut subject = session
+        .subject
+        .in_order_parallel(workers, kernels, declared)?;
+    let mut runs = 0;
+    Ok(Contender::new(counted(workers, "worker"), move || {
+        runs += 1;
+        let shared = input(runs);
+        let outcome = subject.run(&shared)?;
+        session.verify(
+            case,
+            "the number of results",
+            kernels,
+            outcome.results.len(),
+        )?;
+        let sum = reduce(&shared, 0);
+        for (kernel, &found) in outcome.results.iter().enumerate() {
+            let what = format!("the result of kernel {kernel}");
+            session.verify(case, &what, sum + kernel as f32, found)?;
+        }
+        Ok(nanoseconds_each(outcome.elapsed, kernels))
+    }))
+}

@@ -1,0 +1,28 @@
+//! What Quipu is measured against, written by hand or by peers, and run in the same process.
+//!
+//! | file | what |
+//! |---|---|
+//! | `shape` | task graphs as predecessor lists |
+//! | `task` | what a task of a graph does: nothing, 1 µs, an integer add, or checking the order |
+//! | `counted` | a graph with in-degree counters, and the executor trait with its verification |
+//! | `deque_executor` | the floor: a hand-written executor on crossbeam-deque |
+//! | `rayon_executor`, `tokio_executor` | the same graphs on the peers |
+//! | `bare` | a function call in a loop, a loop, and boxed closures pushed to a deque |
+//! | `ping_pong` | two threads that sleep and wake each other |
+//! | `imbalance` | the work of the imbalance benchmarks, and its order check |
+//! | `list_scheduling` | the best speed-up that a greedy schedule of measured pieces allows |
+//! | `stream` | the five streaming kernels on rayon |
+//! | `process` | processor time, context switches and resident memory of this process |
+
+pub mod bare;
+pub mod counted;
+pub mod deque_executor;
+pub mod imbalance;
+pub mod list_scheduling;
+pub mod ping_pong;
+pub mod process;
+pub mod rayon_executor;
+pub mod shape;
+pub mod stream;
+pub mod task;
+pub mod tokio_executor;

@@ -1,0 +1,306 @@
+//! `quipu devices`: what there is to compute on.
+
+use crate::error::CommandError;
+use crate::platform::{Platform, platform};
+use quipu_cli::timeline::escape;
+use quipu_core::{Device, DeviceProperties, MemorySpace};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// The command's options.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// All properties of each device, and why drivers are not available.
+    #[arg(long, short)]
+    verbose: bool,
+
+    /// Everything, as JSON.
+    #[arg(long, conflicts_with = "verbose")]
+    json: bool,
+}
+
+/// Prints the devices.
+pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
+    let platform = platform();
+    let text = if options.json {
+        format!("{:#}\n", to_json(&platform))
+    } else if options.verbose {
+        to_list(&platform)
+    } else {
+        to_table(&platform)
+    };
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()?;
+    Ok(())
+}
+
+/// What can be said of a device.
+#[derive(Debug)]
+enum Property {
+    Text(String),
+    Count(u64),
+    /// Per dimension, slowest first.
+    Extent([u64; 3]),
+    Bytes(u64),
+    Counts(Vec<u32>),
+    Flag(bool),
+    /// The system does not say.
+    Unknown,
+    /// The device has none.
+    Absent,
+}
+
+impl Property {
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Text(text) => json!(text),
+            Self::Count(count) | Self::Bytes(count) => json!(count),
+            Self::Extent(extent) => json!(extent),
+            Self::Counts(counts) => json!(counts),
+            Self::Flag(flag) => json!(flag),
+            Self::Unknown | Self::Absent => Value::Null,
+        }
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Self::Text(text) => escape::terminal(text).into_owned(),
+            Self::Count(u64::MAX) => "no limit".to_owned(),
+            Self::Count(count) => count.to_string(),
+            Self::Extent([u64::MAX, u64::MAX, u64::MAX]) => "no limit".to_owned(),
+            Self::Extent(extent) => extent.map(|count| count.to_string()).join(" x "),
+            Self::Bytes(count) => bytes(*count),
+            Self::Counts(counts) => {
+                let counts: Vec<String> = counts.iter().map(u32::to_string).collect();
+                counts.join(", ")
+            }
+            Self::Flag(true) => "yes".to_owned(),
+            Self::Flag(false) => "no".to_owned(),
+            Self::Unknown => "unknown".to_owned(),
+            Self::Absent => "none".to_owned(),
+        }
+    }
+}
+
+/// Everything that is known of a device, under the names that the JSON form has.
+fn properties(device: &Device) -> Vec<(&'static str, Property)> {
+    use Property::{Absent, Bytes, Count, Counts, Extent, Flag, Text, Unknown};
+    // Taken apart by name, so that a new property is not forgotten here.
+    let DeviceProperties {
+        name,
+        kind,
+        vendor,
+        multiprocessors,
+        max_grid_blocks,
+        max_grid_block_count,
+        max_block_threads,
+        max_block_thread_count,
+        max_thread_elements,
+        max_thread_element_count,
+        shared_memory_per_block,
+        global_memory,
+        max_buffer,
+        warp_sizes,
+        clock_mhz,
+        memory,
+        domain,
+        concurrent_commands,
+        caller_runs,
+    } = device.properties();
+    let space = match memory {
+        MemorySpace::Host => "host".to_owned(),
+        MemorySpace::Own(number) => format!("{} {number}", device.driver_name()),
+    };
+    vec![
+        ("id", Text(id(device))),
+        ("name", Text(name.clone())),
+        ("driver", Text(device.driver_name().to_owned())),
+        ("kind", Text(kind.to_string())),
+        ("vendor", Text(vendor.clone())),
+        ("multiprocessors", Count((*multiprocessors).into())),
+        (
+            "clock_mhz",
+            clock_mhz.map_or(Unknown, |mhz| Count(mhz.into())),
+        ),
+        ("memory_space", Text(space)),
+        ("global_memory", Bytes(*global_memory)),
+        ("free_memory", device.free_memory().map_or(Unknown, Bytes)),
+        ("max_buffer", Bytes(*max_buffer)),
+        ("shared_memory_per_block", Bytes(*shared_memory_per_block)),
+        ("max_grid_blocks", Extent(*max_grid_blocks)),
+        ("max_grid_block_count", Count(*max_grid_block_count)),
+        ("max_block_threads", Extent(*max_block_threads)),
+        ("max_block_thread_count", Count(*max_block_thread_count)),
+        ("max_thread_elements", Extent(*max_thread_elements)),
+        ("max_thread_element_count", Count(*max_thread_element_count)),
+        ("warp_sizes", Counts(warp_sizes.clone())),
+        ("concurrent_commands", Count((*concurrent_commands).into())),
+        ("caller_runs", Flag(*caller_runs)),
+        (
+            "sync_domain",
+            domain.map_or(Absent, |number| Count(number.into())),
+        ),
+    ]
+}
+
+/// The name by which a device can be told from others: its driver's and its number there.
+fn id(device: &Device) -> String {
+    format!("{}:{}", device.driver_name(), device.index())
+}
+
+fn to_json(platform: &Platform) -> Value {
+    let devices = platform.devices.iter().map(|device| {
+        let fields = properties(device).into_iter();
+        let fields = fields.map(|(name, property)| (name.to_owned(), property.to_json()));
+        Value::Object(fields.collect::<Map<_, _>>())
+    });
+    let unavailable = platform.unavailable.iter();
+    let unavailable =
+        unavailable.map(|driver| json!({ "driver": driver.driver, "reason": driver.reason }));
+    json!({
+        "devices": devices.collect::<Vec<_>>(),
+        "unavailable": unavailable.collect::<Vec<_>>(),
+    })
+}
+
+fn to_table(platform: &Platform) -> String {
+    let heading = ["device", "kind", "cores", "memory", "free", "name"];
+    let mut rows = vec![heading.map(str::to_owned)];
+    for device in &platform.devices {
+        let properties = device.properties();
+        rows.push([
+            id(device),
+            properties.kind.to_string(),
+            properties.multiprocessors.to_string(),
+            bytes(properties.global_memory),
+            device.free_memory().map_or_else(|| "-".to_owned(), bytes),
+            escape::terminal(&properties.name).into_owned(),
+        ]);
+    }
+    let mut text = align(&rows);
+    let missing = match platform.unavailable.len() {
+        0 => return text,
+        1 => "1 driver is".to_owned(),
+        count => format!("{count} drivers are"),
+    };
+    text.push_str(&format!(
+        "{missing} not available; `quipu devices --verbose` says why\n"
+    ));
+    text
+}
+
+/// Columns side by side: words to the left, numbers to the right.
+fn align(rows: &[[String; 6]]) -> String {
+    const LEFT: [bool; 6] = [true, true, false, false, false, true];
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; 6] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let mut text = String::new();
+    for row in rows {
+        let cells: [String; 6] = std::array::from_fn(|column| {
+            let (cell, width) = (&row[column], widths[column]);
+            if LEFT[column] {
+                format!("{cell:<width$}")
+            } else {
+                format!("{cell:>width$}")
+            }
+        });
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn to_list(platform: &Platform) -> String {
+    let mut text = String::new();
+    for device in &platform.devices {
+        let _ = writeln!(text, "{}", id(device));
+        for (name, property) in properties(device).iter().skip(1) {
+            let name = name.replace('_', " ");
+            let _ = writeln!(text, "  {name:<26}{}", property.to_text());
+        }
+        text.push('\n');
+    }
+    if platform.unavailable.is_empty() {
+        text.push_str("Every driver of this build is available.\n");
+        return text;
+    }
+    text.push_str("Drivers that are not available\n");
+    for driver in &platform.unavailable {
+        let reason = escape::terminal(&driver.reason);
+        let _ = writeln!(text, "  {:<26}{reason}", driver.driver);
+    }
+    text
+}
+
+/// A size for people.
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    // What would be printed as 1024.0 is one of the next unit.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{count} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Unavailable;
+
+    #[test]
+    fn sizes_have_one_digit_and_the_right_unit() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            ((1 << 20) - 1, "1.0 MiB"),
+            (1 << 30, "1.0 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+
+    #[test]
+    fn a_driver_that_is_missing_is_explained() {
+        let platform = Platform {
+            devices: platform().devices,
+            unavailable: vec![Unavailable {
+                driver: "cuda",
+                reason: "no library\x1b[2J".to_owned(),
+            }],
+        };
+        let table = to_table(&platform);
+        assert!(table.ends_with("1 driver is not available; `quipu devices --verbose` says why\n"));
+        let list = to_list(&platform);
+        assert!(list.contains("cuda"), "{list}");
+        assert!(
+            list.contains("no library") && !list.contains('\x1b'),
+            "{list}"
+        );
+        let json = to_json(&platform);
+        assert_eq!(json["unavailable"][0]["driver"], "cuda");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let platform = platform();
+        let table = to_table(&platform);
+        let mut lines = table.lines();
+        let heading = lines.next().expect("a heading");
+        let column = heading.find("name").expect("a column of names");
+        for (line, device) in lines.zip(&platform.devices) {
+            assert_eq!(&line[column..], device.name(), "{table}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `quipu trace`: what a traced program did.
+
+use crate::error::CommandError;
+use crate::progress::Watched;
+use quipu_cli::timeline::{self, Trace};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Pixels across a still picture.
+const SVG_WIDTH: u32 = 1600;
+
+/// The command's options.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The trace: what a program run with QUIPU_TRACE=FILE has written.
+    #[arg(value_name = "FILE")]
+    trace: PathBuf,
+
+    /// Where to write the timeline: a page that needs no other file, or a still picture if the name
+    /// ends in .svg.
+    #[arg(short, long, value_name = "PAGE")]
+    output: Option<PathBuf>,
+}
+
+/// Prints the table and writes the page.
+pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
+    let trace = read(&options.trace)?;
+    if let Some(output) = &options.output {
+        write(output, &options.trace, &trace)?;
+    }
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(timeline::summary(&trace).as_bytes())?;
+    if let Some(output) = &options.output {
+        writeln!(stdout, "\nThe timeline is in {}", output.display())?;
+    }
+    stdout.flush()?;
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Trace, CommandError> {
+    let open = || {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        Ok((file, length))
+    };
+    let (file, length) = open().map_err(|source| CommandError::OpenTrace {
+        path: path.to_owned(),
+        source,
+    })?;
+    let watched = Watched::new(file, "reading the trace", length);
+    Trace::read(watched).map_err(|source| CommandError::ReadTrace {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn write(output: &Path, input: &Path, trace: &Trace) -> Result<(), CommandError> {
+    // Only files that are there have a canonical name: then the output is none yet.
+    if let (Ok(output), Ok(input)) = (output.canonicalize(), input.canonicalize())
+        && output == input
+    {
+        return Err(CommandError::SameFile { path: input });
+    }
+    let picture = output
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
+    let text = if picture {
+        timeline::render_svg(trace, SVG_WIDTH)
+    } else {
+        let title = input.file_name().unwrap_or(input.as_os_str());
+        timeline::page(trace, &timeline::Options::titled(title.to_string_lossy()))
+    };
+    std::fs::write(output, text).map_err(|source| CommandError::Write {
+        path: output.to_owned(),
+        source,
+    })
+}

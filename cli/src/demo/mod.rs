@@ -1,0 +1,93 @@
+//! `quipu demo`: a real job on every device there is.
+//!
+//! An image, read from a PNG or generated, is denoised, sharpened, equalised and composed by
+//! thirteen dependent stages. The image is cut into tiles, the stages on the tiles are commands of
+//! one task graph, and the devices take them: the processor's cores and two simulated accelerators
+//! with memory of their own. The result is compared, bit for bit, with that of a straightforward
+//! sequential program, and written beside a picture of who did what and when.
+//!
+//! In the order in which the data takes:
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`scene`] | the image that the demo makes itself |
+//! | [`image`] | pictures in memory and in PNG files, and the errors about them |
+//! | [`plan`] | planes, tiles and stages, and what each reads and writes |
+//! | [`stages`] | the stages as functions on bands of rows |
+//! | [`sequential`] | the same result without tiles, to check against |
+//! | [`run`] | the task graph over the devices |
+//! | [`report`] | the table at the end |
+//! | [`timeline`] | the picture of the run |
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+pub(crate) mod image;
+pub(crate) mod plan;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod scene;
+pub(crate) mod sequential;
+pub(crate) mod stages;
+#[cfg(test)]
+mod tests;
+pub(crate) mod timeline;
+
+use image::{Image, ImageError, Size};
+
+/// Process an image on every device, check the result, and draw what happened.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub(crate) struct Options {
+    /// The PNG to process; without it the demo makes a picture itself.
+    #[arg(long, value_name = "PNG")]
+    pub(crate) input: Option<PathBuf>,
+
+    /// Where to write the result.
+    #[arg(long, value_name = "PNG", default_value = "quipu-demo.png")]
+    pub(crate) output: PathBuf,
+
+    /// Where to write the picture of the timeline.
+    #[arg(long, value_name = "SVG", default_value = "quipu-demo.svg")]
+    pub(crate) timeline: PathBuf,
+
+    /// The size of the picture that the demo makes, in pixels.
+    #[arg(
+        long,
+        value_name = "WIDTHxHEIGHT",
+        default_value = "1920x1080",
+        conflicts_with = "input"
+    )]
+    pub(crate) size: Size,
+
+    /// Rows of a tile; without it a number that suits the image.
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) tile_rows: Option<NonZeroUsize>,
+
+    /// Write the input's left half beside the result's right half.
+    #[arg(long)]
+    pub(crate) split: bool,
+}
+
+impl Options {
+    /// The image to process: read or generated.
+    pub(crate) fn source(&self) -> Result<Image, ImageError> {
+        match &self.input {
+            Some(path) => Image::read(path),
+            None => Ok(scene::generate(self.size)),
+        }
+    }
+
+    /// How an image of `size` is cut.
+    pub(crate) fn geometry(&self, size: Size) -> plan::Geometry {
+        plan::Geometry::new(size, self.tile_rows.map(NonZeroUsize::get))
+    }
+
+    /// The image to write: `result`, or both halves.
+    pub(crate) fn picture(&self, source: &Image, result: Image) -> Image {
+        if self.split {
+            source.split(&result)
+        } else {
+            result
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! What the demo says when it is done: who did what, whether the result is right, and where it is.
+//!
+//! A [`Report`] is plain data, filled in by whoever ran the pipeline, and printed through
+//! [`Display`](fmt::Display). Nothing is measured here.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::image::{Difference, Size, unpack};
+use super::plan::{Geometry, Stage};
+
+/// What one device did.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DeviceShare {
+    /// Its name.
+    pub(crate) name: String,
+    /// How many commands it ran: a stage on a tile each.
+    pub(crate) commands: usize,
+    /// How many different tiles they were on.
+    pub(crate) tiles: usize,
+    /// Which stages it had a part in.
+    pub(crate) stages: Vec<Stage>,
+    /// How long it computed, over all its units.
+    pub(crate) busy: Duration,
+    /// Bytes that were brought to its memory.
+    pub(crate) bytes_in: u64,
+    /// Bytes that were taken from its memory.
+    pub(crate) bytes_out: u64,
+}
+
+/// Something that was written to disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// What it is, in a few words.
+    pub(crate) what: &'static str,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+}
+
+/// The whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Report {
+    /// The image's size.
+    pub(crate) size: Size,
+    /// How it was cut.
+    pub(crate) geometry: Geometry,
+    /// What each device did.
+    pub(crate) devices: Vec<DeviceShare>,
+    /// From the first command to the last one's end.
+    pub(crate) elapsed: Duration,
+    /// How long the sequential version took.
+    pub(crate) sequential: Duration,
+    /// Where the result differs from that of the sequential version.
+    pub(crate) difference: Option<Difference>,
+    /// What was written.
+    pub(crate) written: Vec<Written>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commands: usize = self.devices.iter().map(|device| device.commands).sum();
+        writeln!(
+            f,
+            "{}: {} stages on {} of up to {}, {} on {}",
+            self.size,
+            Stage::ALL.len(),
+            counted(self.geometry.tile_count(), "tile"),
+            counted(self.geometry.tile_rows, "row"),
+            counted(commands, "command"),
+            counted(self.devices.len(), "device"),
+        )?;
+        writeln!(f)?;
+
+        let mut rows = vec![
+            [
+                "device", "commands", "tiles", "busy", "in", "out", "share", "stages",
+            ]
+            .map(String::from),
+        ];
+        for device in &self.devices {
+            rows.push([
+                device.name.clone(),
+                device.commands.to_string(),
+                device.tiles.to_string(),
+                duration(device.busy),
+                bytes(device.bytes_in),
+                bytes(device.bytes_out),
+                share(device.commands, commands),
+                stages(&device.stages),
+            ]);
+        }
+        write_table(f, &rows)?;
+        writeln!(f)?;
+
+        writeln!(
+            f,
+            "took {}; the sequential version {}",
+            duration(self.elapsed),
+            duration(self.sequential)
+        )?;
+        match self.difference {
+            None => writeln!(
+                f,
+                "correct: equal to the sequential version in every bit of {} pixels",
+                self.size.width() * self.size.height()
+            )?,
+            Some(Difference {
+                x,
+                y,
+                here,
+                there,
+                count,
+            }) => writeln!(
+                f,
+                "WRONG: {} from the sequential version, first in column {x}, row {y}: \
+                 {:?} instead of {:?}",
+                match count {
+                    1 => "1 pixel differs".to_owned(),
+                    count => format!("{count} pixels differ"),
+                },
+                unpack(here),
+                unpack(there)
+            )?,
+        }
+        let widest = self.written.iter().map(|w| w.what.chars().count()).max();
+        for Written { what, path } in &self.written {
+            let width = widest.unwrap_or_default();
+            writeln!(f, "wrote {what:<width$}  {}", path.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// Columns as wide as their widest cell; the first and the last to the left, numbers to the right.
+fn write_table<const N: usize>(f: &mut fmt::Formatter<'_>, rows: &[[String; N]]) -> fmt::Result {
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        let widths = rows.iter().map(|row| row[column].chars().count());
+        widths.max().unwrap_or_default()
+    });
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            if column == 0 {
+                line += &format!("{cell:<width$}");
+            } else if column == N - 1 {
+                line += &format!("  {cell}");
+            } else {
+                line += &format!("  {cell:>width$}");
+            }
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// The stages' names if they are few, else how many they are.
+fn stages(stages: &[Stage]) -> String {
+    let all = Stage::ALL.len();
+    match stages.len() {
+        0 => "none".to_owned(),
+        count if count == all => format!("all {all}"),
+        count @ 4.. => format!("{count} of {all}"),
+        _ => {
+            let names: Vec<&str> = stages.iter().map(|stage| stage.name()).collect();
+            names.join(", ")
+        }
+    }
+}
+
+/// A number of things, in singular or plural.
+fn counted(count: usize, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        _ => format!("{count} {thing}s"),
+    }
+}
+
+/// A part of a whole in percent.
+fn share(part: usize, whole: usize) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        _ => format!("{:.1} %", 100.0 * part as f64 / whole as f64),
+    }
+}
+
+/// A duration with three digits and its unit.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    let (value, unit) = match seconds {
+        0.0 => return "0".to_owned(),
+        s if s < 0.999_5e-6 => (s * 1e9, "ns"),
+        s if s < 0.999_5e-3 => (s * 1e6, "µs"),
+        s if s < 0.999_5 => (s * 1e3, "ms"),
+        s => (s, "s"),
+    };
+    three_digits(value, unit)
+}
+
+/// A number of bytes with three digits and its binary unit.
+pub(crate) fn bytes(bytes: u64) -> String {
+    if bytes < 1024 {
+        return match bytes {
+            0 => "0".to_owned(),
+            _ => format!("{bytes} B"),
+        };
+    }
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for larger in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
+        if value < 999.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = larger;
+    }
+    three_digits(value, unit)
+}
+
+fn three_digits(value: f64, unit: &str) -> String {
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let size = Size::new(64, 33).unwrap();
+        Report {
+            size,
+            geometry: Geometry::new(size, Some(11)),
+            devices: vec![
+                DeviceShare {
+                    name: "cpu".to_owned(),
+                    commands: 27,
+                    tiles: 3,
+                    stages: Stage::ALL.to_vec(),
+                    busy: Duration::from_micros(12_345),
+                    bytes_in: 0,
+                    bytes_out: 0,
+                },
+                DeviceShare {
+                    name: "sim0 µ-accelerator".to_owned(),
+                    commands: 10,
+                    tiles: 1,
+                    stages: vec![Stage::Denoise, Stage::Edges],
+                    busy: Duration::from_nanos(999_600),
+                    bytes_in: 1 << 20,
+                    bytes_out: 1000,
+                },
+            ],
+            elapsed: Duration::from_millis(50),
+            sequential: Duration::from_secs(2),
+            difference: None,
+            written: vec![
+                Written {
+                    what: "the picture",
+                    path: PathBuf::from("quipu-demo.png"),
+                },
+                Written {
+                    what: "its timeline",
+                    path: PathBuf::from("quipu-demo.svg"),
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn the_report_is_aligned_and_complete() {
+        let expected = "\
+64x33: 13 stages on 3 tiles of up to 11 rows, 37 commands on 2 devices
+
+device              commands  tiles     busy        in     out   share  stages
+cpu                       27      3  12.3 ms         0       0  73.0 %  all 13
+sim0 µ-accelerator        10      1  1.00 ms  1.00 MiB  1000 B  27.0 %  denoise, edges
+
+took 50.0 ms; the sequential version 2.00 s
+correct: equal to the sequential version in every bit of 2112 pixels
+wrote the picture   quipu-demo.png
+wrote its timeline  quipu-demo.svg
+";
+        assert_eq!(report().to_string(), expected);
+    }
+
+    #[test]
+    fn a_wrong_result_is_said_plainly() {
+        let mut report = report();
+        report.difference = Some(Difference {
+            x: 4,
+            y: 2,
+            here: super::super::image::pack(1, 2, 3),
+            there: super::super::image::pack(4, 5, 6),
+            count: 7,
+        });
+        let text = report.to_string();
+        assert!(text.contains(
+            "WRONG: 7 pixels differ from the sequential version, first in column 4, row 2: \
+             [1, 2, 3] instead of [4, 5, 6]"
+        ));
+        assert!(!text.contains("correct"));
+    }
+
+    #[test]
+    fn quantities_have_three_digits() {
+        for (nanoseconds, expected) in [
+            (0, "0"),
+            (999, "999 ns"),
+            (9_996, "10.0 µs"),
+            (999_700, "1.00 ms"),
+            (123_456_789, "123 ms"),
+            (61_000_000_000, "61.0 s"),
+        ] {
+            assert_eq!(duration(Duration::from_nanos(nanoseconds)), expected);
+        }
+        for (count, expected) in [
+            (0, "0"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (1_047_552, "1.00 MiB"),
+            (5 << 30, "5.00 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(count), expected);
+        }
+    }
+
+    #[test]
+    fn a_device_that_did_nothing_has_no_share() {
+        assert_eq!(share(0, 0), "-");
+        assert_eq!(stages(&[]), "none");
+        assert_eq!(stages(&Stage::ALL[..5]), "5 of 13");
+    }
+}

@@ -1,0 +1,129 @@
+//! Why a command failed, said in one line to the person at the terminal.
+
+use quipu_bench::BenchError;
+use quipu_cli::timeline::TimelineError;
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    /// Standard output did not take what was written.
+    #[error("cannot print the results: {0}")]
+    Print(#[from] io::Error),
+    /// `QUIPU_LOG` makes no sense.
+    #[error(
+        "QUIPU_LOG={given}: {problem}; use one of error, warn, info, debug and trace, or modules as in quipu_core=debug,quipu_driver_cpu=trace"
+    )]
+    Log {
+        /// The value.
+        given: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A benchmark gave no report.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    /// The demo did not come to its end.
+    #[error(transparent)]
+    Demo(#[from] crate::demo::run::DemoError),
+    /// The trace cannot be opened.
+    #[error("cannot open the trace {}: {source}; a program run with QUIPU_TRACE={} in its environment writes one", path.display(), path.display())]
+    OpenTrace {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The trace cannot be read.
+    #[error("{}: {source}", path.display())]
+    ReadTrace {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: TimelineError,
+    },
+    /// The page would replace the trace.
+    #[error("the page would overwrite the trace {} itself; give -o another name", path.display())]
+    SameFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}; check that the folder exists and is writable", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl CommandError {
+    /// True if nobody reads standard output any more.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        let (Self::Print(error) | Self::Bench(BenchError::Print(error))) = self else {
+            return false;
+        };
+        error.kind() == io::ErrorKind::BrokenPipe
+    }
+
+    /// Prints the error, in one line, with its causes.
+    pub(crate) fn report(&self) {
+        let stderr = io::stderr();
+        let colours = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let (red, plain) = if colours {
+            ("\x1b[1;31m", "\x1b[0m")
+        } else {
+            ("", "")
+        };
+        // If standard error is gone too, there is nobody left to tell.
+        let _ = writeln!(stderr.lock(), "{red}error:{plain} {}", one_line(self));
+    }
+}
+
+/// The error and its causes, as far as it does not name them itself.
+fn one_line(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    // Messages may quote what somebody else wrote.
+    quipu_cli::timeline::escape::terminal(&text.replace('\n', " ")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot start")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn causes_that_are_not_named_are_added_once() {
+        let cause = || io::Error::other("no\nmemory");
+        assert_eq!(one_line(&Outer(cause())), "cannot start: no memory");
+        let named = CommandError::Print(io::Error::other("gone"));
+        assert_eq!(one_line(&named), "cannot print the results: gone");
+    }
+
+    #[test]
+    fn only_a_pipe_of_ours_is_a_broken_pipe() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(CommandError::Print(broken()).is_broken_pipe());
+        assert!(CommandError::Bench(BenchError::Print(broken())).is_broken_pipe());
+        let write = CommandError::Write {
+            path: "page.html".into(),
+            source: broken(),
+        };
+        assert!(!write.is_broken_pipe());
+    }
+}

@@ -1,0 +1,3 @@
+//! What the `quipu` command is made of.
+
+pub mod timeline;

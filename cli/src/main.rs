@@ -1,0 +1,50 @@
+//! The `quipu` command.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`commands`] | one file per command: its options and what it does |
+//! | [`demo`] | the image pipeline |
+//! | [`platform`] | the devices there are |
+//! | [`logging`] | `QUIPU_LOG` |
+//! | [`error`] | why a command failed, in one line |
+//! | [`progress`] | a bar for reading what is large |
+//!
+//! Results go to standard output, everything else to standard error. The exit status is 0 for
+//! success, 1 for a command that failed and 2 for a command line that makes no sense. Whoever stops
+//! reading our output (`quipu devices | head -1`) has had enough: that is success too.
+
+mod commands;
+mod demo;
+mod error;
+mod logging;
+mod platform;
+mod progress;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// One task graph over every compute device you can reach.
+#[derive(Parser)]
+#[command(name = "quipu", version, arg_required_else_help = true)]
+#[command(after_help = "\
+Environment:
+  QUIPU_LOG=debug         log to standard error: error, warn, info, debug, trace, or by module
+  QUIPU_TRACE=file.json   record what ran where and when; `quipu trace` shows it
+  QUIPU_CPU_WORKERS=N     workers of the cpu device; one per core without it
+  QUIPU_CPU_PIN=0,2,4-7   the cores to pin them to")]
+struct Arguments {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match logging::start().and_then(|()| arguments.command.run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            error.report();
+            ExitCode::FAILURE
+        }
+    }
+}

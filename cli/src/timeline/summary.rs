@@ -1,0 +1,96 @@
+//! The totals as a table for the terminal.
+
+use super::escape;
+use super::trace::Trace;
+use super::units::{bytes, count, counted, duration, percent};
+use std::fmt::Write;
+
+/// A heading line and a table with a row per device, for the terminal.
+///
+/// ```text
+/// 2,000 commands on 3 devices and 4 queues in 12.3 ms; 3 failed
+///
+/// device    lanes  commands  failed     busy  utilisation     moved  migrations  migrated
+/// cpu           4     1,200       1  38.1 ms       77.4 %       0 B           0       0 B
+/// ```
+pub fn summary(trace: &Trace) -> String {
+    let mut out = headline(trace);
+    out.push('\n');
+    if trace.devices.is_empty() {
+        return out;
+    }
+    let heading = [
+        "device",
+        "lanes",
+        "commands",
+        "failed",
+        "busy",
+        "utilisation",
+        "moved",
+        "migrations",
+        "migrated",
+    ];
+    let mut rows = vec![heading.map(str::to_owned)];
+    for (device, totals) in trace.devices.iter().zip(trace.totals()) {
+        rows.push([
+            escape::terminal(&device.name).into_owned(),
+            count(totals.lanes),
+            count(totals.commands),
+            count(totals.failed),
+            duration(totals.busy_ns),
+            percent(totals.utilisation),
+            bytes(totals.bytes_moved),
+            count(totals.migrations),
+            bytes(totals.bytes_migrated),
+        ]);
+    }
+    let mut widths = [0; 9];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for row in &rows {
+        out.push('\n');
+        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            // Names to the left, numbers to the right. Writing to a String does not fail.
+            let _ = if column == 0 {
+                write!(out, "{cell:<width$}")
+            } else {
+                write!(out, "  {cell:>width$}")
+            };
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// What the trace holds, in one line.
+pub(super) fn headline(trace: &Trace) -> String {
+    let (first_ns, last_ns) = trace.span_ns();
+    let failed = trace
+        .commands
+        .iter()
+        .filter(|command| command.failed.is_some())
+        .count() as u64;
+    let mut line = format!(
+        "{} on {} and {} in {}",
+        counted(trace.commands.len() as u64, "command"),
+        counted(trace.devices.len() as u64, "device"),
+        counted(trace.queues.len() as u64, "queue"),
+        duration(last_ns - first_ns),
+    );
+    if failed > 0 {
+        line.push_str(&format!("; {} failed", count(failed)));
+    }
+    if trace.foreign > 0 {
+        line.push_str(&format!(
+            "; {} of other programs left out",
+            counted(trace.foreign, "slice")
+        ));
+    }
+    if trace.truncated {
+        line.push_str("; the file has no end: the program died, or still runs");
+    }
+    line
+}

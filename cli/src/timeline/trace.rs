@@ -1,0 +1,110 @@
+//! A trace in memory.
+
+use std::sync::Arc;
+
+/// What a program did.
+///
+/// Devices, their lanes and the queues are in the order of their ids, and include every one that a command mentions.
+/// Commands are in the order in which they started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// The queues.
+    pub queues: Vec<Queue>,
+    /// The commands.
+    pub commands: Vec<Command>,
+    /// The file had no end: the program died, or still runs.
+    pub truncated: bool,
+    /// How many slices in the file are none of Quipu's.
+    pub foreign: u64,
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// Its number in the trace.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// What can run at the same time on it.
+    pub lanes: Vec<Lane>,
+}
+
+/// A worker or an engine of a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lane {
+    /// Its number on the device.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Queue {
+    /// Its number in the trace.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A command that has ended. Times are in nanoseconds since the trace's origin and do not decrease.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Command {
+    /// Its number, which `waits` refer to.
+    pub id: u64,
+    /// The kernel's name or the like.
+    pub name: Arc<str>,
+    /// What it was, as the file has it: `launch`, `copy`, `migrate`.
+    pub kind: Arc<str>,
+    /// The [`Device::id`] that ran it.
+    pub device: u32,
+    /// The [`Lane::id`] on it.
+    pub lane: u32,
+    /// The [`Queue::id`] it was enqueued on.
+    pub queue: u32,
+    /// How many bytes it moved or set.
+    pub bytes: u64,
+    /// When it was enqueued.
+    pub queued_ns: u64,
+    /// When the device got it.
+    pub submitted_ns: u64,
+    /// When it began to run.
+    pub started_ns: u64,
+    /// When it was over.
+    pub ended_ns: u64,
+    /// Why it failed, if it did.
+    pub failed: Option<String>,
+    /// The ids of what it waited for.
+    pub waits: Vec<u64>,
+}
+
+impl Command {
+    /// Whether the core moved data on its own account.
+    pub fn is_migration(&self) -> bool {
+        &*self.kind == "migrate"
+    }
+
+    /// Whether it takes bytes from one place to another.
+    pub fn moves_bytes(&self) -> bool {
+        matches!(
+            &*self.kind,
+            "copy" | "read" | "write" | "migrate" | "map" | "unmap"
+        )
+    }
+
+    /// How long it ran.
+    pub fn duration_ns(&self) -> u64 {
+        self.ended_ns - self.started_ns
+    }
+}
+
+impl Trace {
+    /// From the first thing that was enqueued to the last that ended; `(0, 0)` of no commands.
+    pub fn span_ns(&self) -> (u64, u64) {
+        let first = self.commands.iter().map(|command| command.queued_ns).min();
+        let last = self.commands.iter().map(|command| command.ended_ns).max();
+        (first.unwrap_or(0), last.unwrap_or(0))
+    }
+}

@@ -1,0 +1,339 @@
+//! The `quipu` command as a user runs it: output, files and exit status.
+
+// Helpers of tests are tests: unwrap is their assertion too.
+#![allow(clippy::unwrap_used)]
+
+use quipu_core::trace::{CommandKind, CommandRecord, Recorder};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The command, with an environment that says nothing about Quipu.
+fn quipu(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.args(arguments);
+    for variable in [
+        "QUIPU_LOG",
+        "QUIPU_TRACE",
+        "QUIPU_CPU_WORKERS",
+        "QUIPU_CPU_PIN",
+    ] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    quipu(arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A failure that is one line, and the line.
+fn failure(output: &Output) -> String {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("error: "), "{text}");
+    assert!(output.stdout.is_empty());
+    text
+}
+
+#[test]
+fn the_version_and_the_help_name_the_command() {
+    let version = stdout(&run(&["--version"]));
+    assert_eq!(version, format!("quipu {}\n", env!("CARGO_PKG_VERSION")));
+    let help = stdout(&run(&["--help"]));
+    for word in [
+        "demo",
+        "devices",
+        "bench",
+        "trace",
+        "QUIPU_LOG",
+        "QUIPU_TRACE",
+    ] {
+        assert!(help.contains(word), "{help}");
+    }
+    assert!(!help.contains('\x1b'), "no colours in a pipe");
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_a_usage_error() {
+    for arguments in [
+        &[][..],
+        &["device"],
+        &["bench"],
+        &["bench", "no-op", "--runs", "many"],
+        &["devices", "--json", "--verbose"],
+        &["trace"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains("help"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn devices_are_listed_in_three_ways() {
+    let table = stdout(&run(&["devices"]));
+    assert!(table.starts_with("device "), "{table}");
+    for device in ["cpu:0", "serial:0", "sim:0", "sim:1"] {
+        assert_eq!(table.matches(device).count(), 1, "{table}");
+    }
+    assert!(!table.contains('\x1b'), "no colours in a pipe");
+
+    let list = stdout(&run(&["devices", "--verbose"]));
+    for property in ["multiprocessors", "max block threads", "vendor", "vailable"] {
+        assert!(list.contains(property), "{list}");
+    }
+
+    let json: Value = serde_json::from_str(&stdout(&run(&["devices", "--json"]))).unwrap();
+    let devices = json["devices"].as_array().unwrap();
+    let ids: Vec<&str> = devices.iter().filter_map(|d| d["id"].as_str()).collect();
+    assert_eq!(ids, ["cpu:0", "serial:0", "sim:0", "sim:1"]);
+    assert!(json["unavailable"].is_array());
+    for device in devices {
+        let fields = device.as_object().unwrap();
+        assert_eq!(fields.len(), 22, "{device}");
+        assert!(device["multiprocessors"].as_u64().unwrap() >= 1);
+        assert_eq!(device["max_grid_blocks"].as_array().unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn the_environment_sets_the_workers_and_a_wrong_value_is_explained() {
+    let with = |workers: &str, arguments: &[&str]| {
+        let mut command = quipu(arguments);
+        stdout(&command.env("QUIPU_CPU_WORKERS", workers).output().unwrap())
+    };
+    let json: Value = serde_json::from_str(&with("3", &["devices", "--json"])).unwrap();
+    assert_eq!(json["devices"][0]["multiprocessors"], 3);
+
+    let table = with("none", &["devices"]);
+    assert!(!table.contains("cpu:0"), "{table}");
+    assert!(table.contains("1 driver is not available"), "{table}");
+    let list = with("none", &["devices", "--verbose"]);
+    assert!(list.contains("QUIPU_CPU_WORKERS=none"), "{list}");
+}
+
+#[test]
+fn benchmarks_are_listed_by_name() {
+    let list = stdout(&run(&["bench", "list"]));
+    for benchmark in quipu_bench::list() {
+        let line = format!("{} ", benchmark.name());
+        assert!(list.lines().any(|l| l.starts_with(&line)), "{list}");
+    }
+}
+
+#[test]
+fn an_unknown_benchmark_is_answered_with_the_names() {
+    // Also behind a known one: nothing is run before all are known.
+    for names in [&["bench", "inorder"][..], &["bench", "in-order", "inorder"]] {
+        let error = failure(&run(names));
+        assert!(error.contains("\"inorder\""), "{error}");
+        assert!(error.contains("in-order, out-of-order"), "{error}");
+    }
+}
+
+#[test]
+fn a_benchmark_writes_the_stable_form_and_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, html) = (folder.path().join("r.json"), folder.path().join("r.html"));
+    let output = quipu(&["bench", "in-order", "--quick", "--runs", "1"])
+        .args(["--workers", "1,2"])
+        .arg("--json")
+        .arg(&json)
+        .arg("--html")
+        .arg(&html)
+        .output()
+        .unwrap();
+    let table = stdout(&output);
+    assert!(table.starts_with("in-order on "), "{table}");
+    assert!(table.contains("100000 kernels"), "{table}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report["benchmark"], "in-order");
+    let rows = report["rows"].as_array().unwrap();
+    assert!(!rows.is_empty());
+    for row in rows {
+        assert_eq!(row["device"], "cpu");
+        assert_eq!(row["unit"], "ns/kernel");
+        assert_eq!(row["runs"], 1);
+        assert!(row["value"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["ratio"].is_number(), "{row}");
+    }
+    let workers = |row: &Value| row["workers"].as_u64();
+    assert!(rows.iter().any(|row| workers(row) == Some(2)));
+    assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
+}
+
+#[test]
+fn several_benchmarks_write_a_file_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = quipu(&["bench", "no-op", "enqueue", "--quick", "--runs", "1"])
+        .args(["--workers", "1", "--json", "r.json"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let table = stdout(&output);
+    assert!(
+        table.contains("no-op on ") && table.contains("\n\nenqueue on "),
+        "{table}"
+    );
+    for name in ["no-op", "enqueue"] {
+        let text = fs::read_to_string(folder.path().join(format!("r-{name}.json"))).unwrap();
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["benchmark"], name);
+    }
+    assert!(!folder.path().join("r.json").exists());
+}
+
+#[test]
+fn options_that_measure_nothing_are_refused() {
+    let error = failure(&run(&["bench", "no-op", "--workers", "0"]));
+    assert!(error.contains("--workers"), "{error}");
+    let error = failure(&run(&["bench", "no-op", "--runs", "0"]));
+    assert!(error.contains("--runs"), "{error}");
+}
+
+/// A trace of three commands on two devices, one of them failed.
+fn record(path: &Path) {
+    let recorder = Recorder::create(path).unwrap();
+    recorder.name_device(0, "a processor");
+    recorder.name_device(1, "an accelerator");
+    recorder.name_queue(0, "main");
+    for id in 0..3 {
+        let command = CommandRecord {
+            device: (id % 2) as u32,
+            started_ns: 1_000 * id + 100,
+            ended_ns: 1_000 * id + 900,
+            failed: (id == 2).then(|| "on purpose".to_owned()),
+            ..CommandRecord::new(id, CommandKind::Launch, "saxpy")
+        };
+        recorder.record(command).unwrap();
+    }
+}
+
+#[test]
+fn a_trace_becomes_a_table_a_page_and_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    record(&folder.path().join("trace.json"));
+    let trace = |arguments: &[&str]| {
+        let mut command = quipu(&["trace", "trace.json"]);
+        let command = command.args(arguments).current_dir(folder.path());
+        command.output().unwrap()
+    };
+
+    let table = stdout(&trace(&[]));
+    assert!(table.starts_with("3 commands on 2 devices"), "{table}");
+    assert!(
+        table.contains("1 failed") && table.contains("an accelerator"),
+        "{table}"
+    );
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "no other file"
+    );
+
+    let table = stdout(&trace(&["-o", "timeline.html"]));
+    assert!(
+        table.ends_with("The timeline is in timeline.html\n"),
+        "{table}"
+    );
+    let page = fs::read_to_string(folder.path().join("timeline.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") || page.starts_with("<!doctype html>"));
+    assert!(page.contains("saxpy") && page.contains("trace.json"));
+
+    stdout(&trace(&["--output", "timeline.svg"]));
+    let picture = fs::read_to_string(folder.path().join("timeline.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("an accelerator"));
+}
+
+#[test]
+fn a_trace_that_cannot_be_used_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let trace = |arguments: &[&str]| {
+        let mut command = quipu(&["trace"]);
+        let command = command.args(arguments).current_dir(folder.path());
+        failure(&command.output().unwrap())
+    };
+    let error = trace(&["trace.json"]);
+    assert!(
+        error.contains("cannot open the trace trace.json"),
+        "{error}"
+    );
+    assert!(error.contains("QUIPU_TRACE=trace.json"), "{error}");
+
+    fs::write(&path, "\x1b[31mno trace").unwrap();
+    let error = trace(&["trace.json"]);
+    assert!(error.starts_with("error: trace.json: "), "{error}");
+
+    record(&path);
+    let before = fs::read(&path).unwrap();
+    let error = trace(&["trace.json", "-o", "./trace.json"]);
+    assert!(error.contains("overwrite"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+    let error = trace(&["trace.json", "-o", "nowhere/page.html"]);
+    assert!(error.contains("cannot write nowhere"), "{error}");
+}
+
+#[test]
+fn a_benchmark_can_be_traced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let output = quipu(&["bench", "no-op", "--quick", "--runs", "1", "--workers", "1"])
+        .env("QUIPU_TRACE", &path)
+        .output()
+        .unwrap();
+    stdout(&output);
+    let table = stdout(&quipu(&["trace"]).arg(&path).output().unwrap());
+    assert!(table.contains(" commands on 1 device"), "{table}");
+}
+
+#[test]
+fn logging_goes_to_standard_error_and_nonsense_is_refused() {
+    let with = |level: &str| {
+        let mut command = quipu(&["devices"]);
+        command.env("QUIPU_LOG", level).output().unwrap()
+    };
+    let debug = with("debug");
+    assert!(stdout(&debug).starts_with("device "));
+    assert!(
+        stderr(&debug).contains("CPU pool started"),
+        "{}",
+        stderr(&debug)
+    );
+    assert!(!stderr(&debug).contains('\x1b'), "no colours in a pipe");
+    assert_eq!(stderr(&with("error")), "");
+    assert_eq!(stderr(&with("")), "");
+    let error = failure(&with("verbose"));
+    assert!(error.contains("QUIPU_LOG=verbose"), "{error}");
+}
+
+#[test]
+fn whoever_stops_reading_has_had_enough() {
+    for arguments in [
+        &["devices", "--verbose"][..],
+        &["bench", "list"],
+        &["--help"],
+    ] {
+        let mut child = quipu(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(stderr(&output), "", "{arguments:?}");
+    }
+}

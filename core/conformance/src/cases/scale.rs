@@ -1,0 +1,246 @@
+//! Long chains, wide fans, dense wait lists, and handles that are used up.
+
+use super::cases;
+use crate::Fixture;
+use crate::support::*;
+use quipu_core::{Event, Request, UserEvent};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+cases! {
+    Anything:
+        a_chain_of_a_million,
+        a_failing_chain_of_a_million,
+        a_chain_of_markers,
+        a_fan_of_a_hundred_thousand,
+        one_waits_for_a_hundred_thousand,
+        the_same_long_list_again_and_again,
+        slots_are_used_again_under_stale_handles,
+        a_used_up_slot_is_retired;
+}
+
+const MILLION: u64 = 1_000_000;
+
+fn a_chain_of_a_million(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    let memory = stage.memory(8);
+    let gate = UserEvent::new();
+    // Held until it is whole: the longest that releasing it can take.
+    drop(fold(&queue, &memory, 0, &[gate.event()]));
+    for n in 1..MILLION {
+        drop(fold(&queue, &memory, n, &[]));
+    }
+    queue.flush();
+    gate.complete();
+    queue.wait().unwrap();
+    assert_eq!(read_number(&queue, &memory), folded(0..MILLION));
+}
+
+fn a_failing_chain_of_a_million(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let memory = stage.memory(8);
+    let gate = UserEvent::new();
+    let origin = gate.event();
+    let mut last = fold(&queue, &memory, 0, &[gate.event()]);
+    for n in 1..MILLION {
+        last = fold(&queue, &memory, n, &[]);
+    }
+    queue.flush();
+    // Never completed, and then dropped.
+    drop(gate);
+    assert_caused_by(&last, &origin);
+    put(&queue, &memory, 6, &[]);
+    assert_eq!(read_number(&queue, &memory), 6);
+}
+
+fn a_chain_of_markers(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let gate = UserEvent::new();
+    let mut last = gate.event();
+    for n in 0..200_000 {
+        last = if n % 3 == 0 {
+            queue.barrier(&[last]).unwrap()
+        } else {
+            queue.marker(&[last]).unwrap()
+        };
+    }
+    queue.flush();
+    gate.complete();
+    last.wait().unwrap();
+}
+
+fn counting(queue: &quipu_core::Queue, count: &Arc<AtomicU64>, waits: &[Event]) -> Event {
+    let count = count.clone();
+    launch(queue, &[], waits, move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    })
+}
+
+fn a_fan_of_a_hundred_thousand(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let gate = UserEvent::new();
+    let root = nothing(&queue, &[], &[gate.event()]);
+    let count = Arc::new(AtomicU64::new(0));
+    for _ in 0..100_000 {
+        counting(&queue, &count, from_ref(&root));
+    }
+    let all = queue.marker(&[]).unwrap();
+    queue.flush();
+    gate.complete();
+    all.wait().unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 100_000);
+}
+
+fn one_waits_for_a_hundred_thousand(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let count = Arc::new(AtomicU64::new(0));
+    let gate = UserEvent::new();
+    let waits: Vec<Event> = (0..100_000)
+        .map(|_| counting(&queue, &count, &[gate.event()]))
+        .collect();
+    let seen = Arc::new(AtomicU64::new(0));
+    let (from, to) = (count.clone(), seen.clone());
+    let last = launch(&queue, &[], &waits, move |_| {
+        to.store(from.load(Ordering::SeqCst), Ordering::SeqCst);
+        Ok(())
+    });
+    queue.flush();
+    gate.complete();
+    last.wait().unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 100_000);
+}
+
+fn the_same_long_list_again_and_again(fixture: &dyn Fixture) {
+    const WIDTH: usize = 64;
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let gate = UserEvent::new();
+    let ran = Arc::new(AtomicU64::new(0));
+    let mut layer: Vec<Event> = vec![gate.event(); WIDTH];
+    for depth in 0..100 {
+        layer = (0..WIDTH)
+            .map(|_| {
+                let ran = ran.clone();
+                launch(&queue, &[], &layer, move |_| {
+                    let before = ran.fetch_add(1, Ordering::SeqCst) as usize;
+                    // All of the layer before ran, and none of the next.
+                    if before / WIDTH == depth {
+                        Ok(())
+                    } else {
+                        Err(boom(&format!("number {before} in layer {depth}")))
+                    }
+                })
+            })
+            .collect();
+    }
+    queue.flush();
+    gate.complete();
+    for event in layer {
+        event.wait().unwrap();
+    }
+}
+
+/// An event's number is its slot, in the low bits, and the generation.
+fn slot_and_generation(event: &Event) -> (u64, u64) {
+    let number = event.id().number();
+    (number & ((1 << 47) - 1), number >> 47)
+}
+
+fn slots_are_used_again_under_stale_handles(fixture: &dyn Fixture) {
+    const COMMANDS: u64 = 200_000;
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    // Trackers that remember commands which were over long ago.
+    let stale: Vec<_> = (0..50).map(|_| stage.memory(8)).collect();
+    for (n, memory) in stale.iter().enumerate() {
+        put(&queue, memory, n as u64, &[]);
+        observe(&queue, memory, &[]);
+    }
+    queue.wait().unwrap();
+    let kept = nothing(&queue, &[], &[]);
+    kept.wait().unwrap();
+    let mut slots: HashMap<u64, u64> = HashMap::new();
+    for n in 0..COMMANDS {
+        let event = nothing(&queue, &[], &[]);
+        event.wait().unwrap();
+        let (slot, generation) = slot_and_generation(&event);
+        if let Some(before) = slots.insert(slot, generation) {
+            assert!(generation > before, "a handle was given out twice");
+        }
+        // A kept event keeps its slot.
+        assert_ne!(slot, slot_and_generation(&kept).0);
+        if n % 10_000 == 0 {
+            let memory = &stale[n as usize / 10_000 % stale.len()];
+            fold(&queue, memory, n, &[]).wait().unwrap();
+        }
+    }
+    assert!(
+        (slots.len() as u64) < COMMANDS / 10,
+        "{} slots for commands of which one is pending at a time",
+        slots.len()
+    );
+    for (n, memory) in stale.iter().enumerate() {
+        let rounds = (0..COMMANDS / 10_000).filter(|r| *r as usize % stale.len() == n);
+        let expected = rounds.fold(n as u64, |x, r| x.wrapping_mul(31).wrapping_add(r * 10_000));
+        assert_eq!(read_number(&queue, memory), expected);
+    }
+    kept.wait().unwrap();
+}
+
+fn a_used_up_slot_is_retired(fixture: &dyn Fixture) {
+    const LAST_GENERATION: u64 = (1 << 17) - 1;
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    let memory = stage.memory(8);
+    // A handle to the slot's first use here stays in a tracker.
+    let first = put(&queue, &memory, 1, &[]);
+    first.wait().unwrap();
+    let (target, mut generation) = slot_and_generation(&first);
+    drop(first);
+    // Every other free slot is held, so that the target comes again and again.
+    // Other threads may take it meanwhile: then it comes back later.
+    let mut held = Vec::new();
+    let mut seen = HashSet::new();
+    let mut misses = 0;
+    while generation < LAST_GENERATION && misses < 100_000 {
+        let user = UserEvent::new();
+        let (slot, now) = slot_and_generation(&user.event());
+        if slot == target {
+            assert!(now > generation, "generations only grow");
+            assert!(seen.insert(now), "a handle was given out twice");
+            generation = now;
+            user.complete();
+            if now % 4096 == 0 {
+                // The stale handle is no wait, whatever the slot is now.
+                fold(&queue, &memory, now, &[]).wait().unwrap();
+            }
+        } else {
+            misses += 1;
+            held.push(user);
+        }
+    }
+    // Used up: it is not handed out again.
+    for _ in 0..1000 {
+        let user = UserEvent::new();
+        assert_ne!(slot_and_generation(&user.event()).0, target);
+        held.push(user);
+    }
+    let accesses = [updates(&memory)];
+    let request = Request {
+        accesses: &accesses,
+        ..Request::default()
+    };
+    queue
+        .host_task(|_| Ok(()), &request)
+        .unwrap()
+        .wait()
+        .unwrap();
+    held.into_iter().for_each(UserEvent::complete);
+}

@@ -1,0 +1,313 @@
+//! Writes, reads, copies and fills: linear, strided in several dimensions,
+//! between devices.
+
+use super::cases;
+use crate::Fixture;
+use crate::support::*;
+use quipu_core::operation::Step;
+use quipu_core::{AccessMode, MemoryRef, Queue, QueueOptions, Request};
+use std::ptr::NonNull;
+
+cases! {
+    Anything:
+        linear_writes_and_reads,
+        strided_writes_keep_what_lies_between,
+        strided_reads,
+        copies_within_and_between_buffers,
+        strided_copies_in_three_dimensions,
+        fills_of_every_pattern,
+        host_tasks_see_what_they_declare,
+        memory_the_caller_brings_is_valid_from_the_start;
+    SeveralDevices:
+        bytes_follow_from_device_to_device,
+        devices_write_halves_of_a_buffer;
+}
+
+fn pattern(count: usize, seed: u8) -> Vec<u8> {
+    (0..count)
+        .map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed))
+        .collect()
+}
+
+fn linear_writes_and_reads(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    for options in [QueueOptions::default(), OUT_OF_ORDER] {
+        let queue = stage.queue(options);
+        let memory = stage.memory(300);
+        let all = pattern(300, 1);
+        write_all(&queue, &memory, &all);
+        assert_eq!(read_all(&queue, &memory), all);
+        // A part, over it.
+        let some = pattern(100, 77);
+        let host = HostBytes::new(&some);
+        queue
+            .write(
+                host.memory(),
+                part(&memory, 33..133, AccessMode::Overwrite),
+                100,
+                &[],
+                &[],
+            )
+            .unwrap();
+        let mut expected = all;
+        expected[33..133].copy_from_slice(&some);
+        assert_eq!(read_all(&queue, &memory), expected);
+        assert_eq!(
+            read_range(&queue, &memory, 100..200).unwrap(),
+            expected[100..200]
+        );
+    }
+}
+
+/// A region of rows in both sides, and its copy by hand.
+fn copy_by_hand(from: &[u8], to: &mut [u8], row: u64, steps: &[Step]) {
+    match steps {
+        [] => to[..row as usize].copy_from_slice(&from[..row as usize]),
+        [step, inner @ ..] => {
+            for index in 0..step.count {
+                copy_by_hand(
+                    &from[(index * step.source_stride) as usize..],
+                    &mut to[(index * step.destination_stride) as usize..],
+                    row,
+                    inner,
+                );
+            }
+        }
+    }
+}
+
+const PLANES: [Step; 2] = [
+    Step {
+        count: 3,
+        source_stride: 100,
+        destination_stride: 64,
+    },
+    Step {
+        count: 4,
+        source_stride: 20,
+        destination_stride: 16,
+    },
+];
+const ROW: u64 = 11;
+
+fn strided_writes_keep_what_lies_between(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    let memory = stage.memory(256);
+    let mut expected = pattern(256, 3);
+    write_all(&queue, &memory, &expected);
+    let from = pattern(300, 99);
+    let host = HostBytes::new(&from);
+    let access = part(&memory, 8..256, AccessMode::ReadWrite);
+    queue
+        .write(host.memory(), access, ROW, &PLANES, &[])
+        .unwrap();
+    copy_by_hand(&from, &mut expected[8..], ROW, &PLANES);
+    assert_eq!(read_all(&queue, &memory), expected);
+}
+
+fn strided_reads(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    let memory = stage.memory(300);
+    let from = pattern(300, 3);
+    write_all(&queue, &memory, &from);
+    let mut expected = pattern(256, 50);
+    let host = HostBytes::new(&expected);
+    let event = queue
+        .read(reads(&memory), host.memory(), ROW, &PLANES, &[])
+        .unwrap();
+    event.wait().unwrap();
+    copy_by_hand(&from, &mut expected, ROW, &PLANES);
+    assert_eq!(host.bytes(), expected);
+}
+
+fn copy(queue: &Queue, from: (&MemoryRef, u64), to: (&MemoryRef, u64), length: u64) {
+    queue
+        .copy(
+            part(from.0, from.1..from.1 + length, AccessMode::Read),
+            part(to.0, to.1..to.1 + length, AccessMode::Overwrite),
+            length,
+            &[],
+            &[],
+        )
+        .unwrap();
+}
+
+fn copies_within_and_between_buffers(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    let (a, b) = (stage.memory(128), stage.memory(128));
+    let mut first = pattern(128, 5);
+    let mut second = vec![0; 128];
+    write_all(&queue, &a, &first);
+    copy(&queue, (&a, 10), (&b, 50), 60);
+    second[50..110].copy_from_slice(&first[10..70]);
+    copy(&queue, (&b, 50), (&a, 0), 30);
+    first[..30].copy_from_slice(&second[50..80]);
+    copy(&queue, (&a, 0), (&a, 64), 64);
+    first.copy_within(0..64, 64);
+    assert_eq!(read_all(&queue, &a), first);
+    assert_eq!(read_all(&queue, &b), second);
+}
+
+fn strided_copies_in_three_dimensions(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    let (a, b) = (stage.memory(300), stage.memory(256));
+    let from = pattern(300, 5);
+    let mut expected = pattern(256, 200);
+    write_all(&queue, &a, &from);
+    write_all(&queue, &b, &expected);
+    queue
+        .copy(
+            reads(&a),
+            part(&b, 3..256, AccessMode::ReadWrite),
+            ROW,
+            &PLANES,
+            &[],
+        )
+        .unwrap();
+    copy_by_hand(&from, &mut expected[3..], ROW, &PLANES);
+    // Strides of zero in the source repeat a row.
+    let repeat = [Step {
+        count: 5,
+        source_stride: 0,
+        destination_stride: 8,
+    }];
+    queue
+        .copy(
+            part(&a, 100..108, AccessMode::Read),
+            part(&b, 200..240, AccessMode::Overwrite),
+            8,
+            &repeat,
+            &[],
+        )
+        .unwrap();
+    copy_by_hand(&from[100..], &mut expected[200..], 8, &repeat);
+    assert_eq!(read_all(&queue, &b), expected);
+}
+
+fn fills_of_every_pattern(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    let memory = stage.memory(512);
+    let mut expected = pattern(512, 9);
+    write_all(&queue, &memory, &expected);
+    let mut at = 0;
+    for size in 1..=16_usize {
+        let bytes = pattern(size, size as u8);
+        let length = size * 2;
+        let access = part(
+            &memory,
+            at as u64..(at + length) as u64,
+            AccessMode::Overwrite,
+        );
+        queue.fill(access, &bytes, &[]).unwrap();
+        for (index, byte) in expected[at..at + length].iter_mut().enumerate() {
+            *byte = bytes[index % size];
+        }
+        at += length + 1;
+    }
+    assert_eq!(read_all(&queue, &memory), expected);
+}
+
+fn host_tasks_see_what_they_declare(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    let (a, b) = (stage.memory(8), stage.memory(8));
+    put(&queue, &a, 42, &[]);
+    let accesses = [reads(&a), overwrites(&b)];
+    let request = Request {
+        accesses: &accesses,
+        ..Request::default()
+    };
+    let task = queue.host_task(
+        |arguments| {
+            store(&arguments[1], load(&arguments[0]) + 1);
+            Ok(())
+        },
+        &request,
+    );
+    drop(task.unwrap());
+    assert_eq!(read_number(&queue, &b), 43);
+}
+
+fn memory_the_caller_brings_is_valid_from_the_start(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let mut bytes = Box::new([0_u8; 64]);
+    bytes.copy_from_slice(&pattern(64, 6));
+    let pointer = NonNull::new(Box::into_raw(bytes).cast::<u8>()).unwrap();
+    struct Owner(NonNull<u8>);
+    // SAFETY: it only frees the bytes.
+    unsafe impl Send for Owner {}
+    // SAFETY: as above.
+    unsafe impl Sync for Owner {}
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            // SAFETY: from a box of 64 bytes, freed once.
+            drop(unsafe { Box::from_raw(self.0.as_ptr().cast::<[u8; 64]>()) });
+        }
+    }
+    // SAFETY: the owner keeps the bytes, and nobody else touches them.
+    let memory = unsafe {
+        stage
+            .context
+            .memory_over(pointer, 64, Box::new(Owner(pointer)))
+    };
+    let memory = memory.unwrap();
+    let queue = stage.in_order();
+    assert_eq!(read_all(&queue, &memory), pattern(64, 6));
+    let event = fold(&queue, &memory, 1, &[]);
+    event.wait().unwrap();
+    let expected = u64::from_le_bytes(pattern(8, 6).try_into().unwrap());
+    assert_eq!(
+        read_number(&queue, &memory),
+        expected.wrapping_mul(31).wrapping_add(1)
+    );
+}
+
+fn bytes_follow_from_device_to_device(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let count = stage.devices.len();
+    let queues: Vec<_> = (0..count)
+        .map(|device| stage.queue_on(device, QueueOptions::default()))
+        .collect();
+    let memory = stage.memory(64);
+    let mut numbers = Vec::new();
+    for round in 0..200_usize {
+        // A walk that visits every pair of devices.
+        let device = (round * round + round / count) % count;
+        fold(&queues[device], &memory, round as u64, &[]);
+        numbers.push(round as u64);
+    }
+    for queue in &queues {
+        assert_eq!(read_number(queue, &memory), folded(numbers.iter().copied()));
+    }
+}
+
+fn devices_write_halves_of_a_buffer(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queues: Vec<_> = (0..stage.devices.len())
+        .map(|device| stage.queue_on(device, OUT_OF_ORDER))
+        .collect();
+    let memory = stage.memory(16);
+    for round in 0..20_u64 {
+        for half in 0..2_u64 {
+            let queue = &queues[(round + half) as usize % queues.len()];
+            let access = part(&memory, half * 8..half * 8 + 8, AccessMode::ReadWrite);
+            launch(queue, &[access], &[], move |a| {
+                store(
+                    &a[0],
+                    load(&a[0]).wrapping_mul(31).wrapping_add(round + half),
+                );
+                Ok(())
+            });
+        }
+    }
+    for queue in &queues {
+        let bytes = read_all(queue, &memory);
+        assert_eq!(bytes[..8], folded(0..20).to_le_bytes());
+        assert_eq!(bytes[8..], folded(1..21).to_le_bytes());
+    }
+}

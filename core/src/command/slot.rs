@@ -1,0 +1,342 @@
+//! The slot: a command and its event in three cache lines.
+//!
+//! | bytes | field | written by | read by |
+//! |---|---|---|---|
+//! | 0..4 | `state` | enqueuer, then whoever resolves or poisons | owner |
+//! | 4..8 | `references` | enqueuer; holders of an [`Event`](crate::Event) | the same |
+//! | 8..16 | `notify` | see [`notify`](super::notify) | anyone, at any time |
+//! | 16..40 | `vtable`, `queue`, `done` | enqueuer, before the guard is released | owner, holders |
+//! | 40..64 | `edges` | pusher of the edge; then the list it is in | closer of that list |
+//! | 64..72 | `link` | owner | owner |
+//! | 72..80 | `extension` | enqueuer | owner |
+//! | 80..88 | `observers` | the first observer | closer, observers |
+//! | 88..96 | `work` | enqueuer (launch counters), or the first poisoner (the cause) | owner |
+//! | 96..104 | `sequence`: the command's number in its queue | enqueuer | holders |
+//! | 104..112 | `phase`, `argument_count`, `in_order`; `cancelled` | enqueuer, then owner; holders | anyone |
+//! | 112..192 | `payload`: arguments, then the body's state; after a failure, the error | enqueuer, then owner | owner; holders, once failed |
+//!
+//! *Owner* is whoever brought the state's count to zero, and whoever it hands
+//! the [`Command`](super::Command) to. Between slot uses only `notify` is read.
+
+use super::notify::NotifyList;
+use super::observers::ObserverList;
+use super::state::State;
+use crate::access::Argument;
+use crate::error::Error;
+use crate::queue::QueueShared;
+use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Words of a slot's payload.
+const PAYLOAD_WORDS: usize = 10;
+/// Arguments that fit inline; more are kept in the extension.
+pub(crate) const INLINE_ARGUMENTS: usize = 4;
+/// Bytes of the payload.
+pub(crate) const PAYLOAD_BYTES: usize = 8 * PAYLOAD_WORDS;
+/// Edges that fit inline; more are kept in the extension.
+pub(crate) const INLINE_EDGES: usize = 3;
+
+/// Where a command stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// Enqueued; waits are unresolved.
+    Queued = 0,
+    /// Handed to its device.
+    Submitted = 1,
+    /// Running.
+    Running = 2,
+    /// Over, successfully.
+    Complete = 3,
+    /// Over, with an error.
+    Failed = 4,
+}
+
+impl Phase {
+    pub(crate) fn from_byte(byte: u8) -> Self {
+        match byte {
+            0 => Self::Queued,
+            1 => Self::Submitted,
+            2 => Self::Running,
+            3 => Self::Complete,
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// The kinds of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A kernel over a range of work-groups.
+    Launch,
+    /// A copy between buffers.
+    Copy,
+    /// A repeated pattern written to a buffer.
+    Fill,
+    /// Host memory written to a buffer.
+    Write,
+    /// A buffer read to host memory.
+    Read,
+    /// A buffer's content brought to another memory space.
+    Migrate,
+    /// Nothing, after what it waits for.
+    Marker,
+    /// Nothing, after all before it; all after it wait for it.
+    Barrier,
+    /// A closure on the host.
+    HostTask,
+    /// A closure that is handed the driver's own queue.
+    NativeCall,
+    /// Completed by the host.
+    UserEvent,
+    /// A mapping of a buffer to the host.
+    Map,
+    /// The end of a mapping.
+    Unmap,
+}
+
+impl Kind {
+    /// The kind in a word, as traces show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::Copy => "copy",
+            Self::Fill => "fill",
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Migrate => "migrate",
+            Self::Marker => "marker",
+            Self::Barrier => "barrier",
+            Self::HostTask => "host task",
+            Self::NativeCall => "native",
+            Self::UserEvent => "user event",
+            Self::Map => "map",
+            Self::Unmap => "unmap",
+        }
+    }
+}
+
+/// Runs work-groups of a body's state.
+pub(crate) type Run =
+    unsafe fn(*mut u8, &[crate::access::RawArgument], std::ops::Range<u32>) -> Result<(), Error>;
+
+/// What a kind of command's body can do: one static table per body type.
+pub(crate) struct Vtable {
+    /// The command's kind.
+    pub(crate) kind: Kind,
+    /// The body's name.
+    pub(crate) name: unsafe fn(*const u8) -> &'static str,
+    /// Runs a range of work-groups, or the whole command.
+    pub(crate) run: Run,
+    /// Drops the state, if that does anything.
+    pub(crate) drop: Option<unsafe fn(*mut u8)>,
+}
+
+/// An edge that did not fit into the slot.
+#[repr(C)]
+pub(crate) struct OverflowEdge {
+    /// The notify list's word. First, so that its address is the edge's.
+    pub(crate) next: AtomicU64,
+    pub(crate) dependant: NonNull<Slot>,
+}
+
+/// What few commands need: kept out of the slot.
+#[derive(Default)]
+pub(crate) struct Extension {
+    /// All arguments, when there are more than fit inline.
+    pub(crate) arguments: Option<Box<[Argument]>>,
+    /// Overflow edges.
+    pub(crate) edges: Box<[OverflowEdge]>,
+    /// Timestamps, when profiling or tracing.
+    pub(crate) times: Option<Box<Times>>,
+    /// The user's label.
+    pub(crate) label: Option<Arc<str>>,
+}
+
+/// Nanoseconds on the process's clock; zero for what has not happened.
+#[derive(Default)]
+pub(crate) struct Times {
+    pub(crate) queued: AtomicU64,
+    pub(crate) submitted: AtomicU64,
+    pub(crate) started: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    /// Ids of what it waits for, for the trace.
+    pub(crate) waits: std::sync::Mutex<Vec<u64>>,
+    /// Which of the device's lanes ran it.
+    pub(crate) lane: AtomicU32,
+    /// The command's number in the trace.
+    pub(crate) number: u64,
+    /// The body's name.
+    pub(crate) name: &'static str,
+    /// Bytes it touches or moves.
+    pub(crate) bytes: u64,
+}
+
+/// See the module.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    pub(crate) state: State,
+    pub(crate) references: AtomicU32,
+    pub(crate) notify: NotifyList,
+    pub(crate) vtable: Cell<Option<&'static Vtable>>,
+    pub(crate) queue: Cell<*const QueueShared>,
+    pub(crate) done: Cell<*const AtomicU8>,
+    pub(crate) edges: [AtomicU64; INLINE_EDGES],
+
+    pub(crate) link: Cell<u64>,
+    pub(crate) extension: Cell<Option<NonNull<Extension>>>,
+    pub(crate) observers: AtomicPtr<ObserverList>,
+    pub(crate) work: AtomicU64,
+    pub(crate) sequence: Cell<u64>,
+    pub(crate) phase: AtomicU8,
+    pub(crate) argument_count: Cell<u8>,
+    pub(crate) in_order: Cell<bool>,
+    pub(crate) cancelled: AtomicBool,
+    pub(crate) payload: UnsafeCell<MaybeUninit<[u64; PAYLOAD_WORDS]>>,
+}
+
+const _: () = assert!(size_of::<Slot>() == 192 && std::mem::offset_of!(Slot, link) == 64);
+
+impl Slot {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::new(),
+            references: AtomicU32::new(0),
+            notify: NotifyList::new(),
+            vtable: Cell::new(None),
+            queue: Cell::new(null()),
+            done: Cell::new(null()),
+            edges: [const { AtomicU64::new(0) }; INLINE_EDGES],
+            link: Cell::new(0),
+            extension: Cell::new(None),
+            observers: AtomicPtr::new(std::ptr::null_mut()),
+            work: AtomicU64::new(0),
+            sequence: Cell::new(0),
+            phase: AtomicU8::new(0),
+            argument_count: Cell::new(0),
+            in_order: Cell::new(false),
+            cancelled: AtomicBool::new(false),
+            payload: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    /// Sets the small fields, not cancelled; one store where the compiler sees
+    /// that they are neighbours.
+    #[inline]
+    pub(crate) fn set_small(&self, phase: Phase, arguments: u8, in_order: bool) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.argument_count.set(arguments);
+        self.in_order.set(in_order);
+        self.cancelled.store(false, Ordering::Relaxed);
+    }
+
+    /// True if the command must not run: a wait failed, or it was cancelled.
+    #[inline]
+    pub(crate) fn is_refused(&self) -> bool {
+        self.state.is_poisoned() || self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// The extension, made if there is none.
+    ///
+    /// # Safety
+    /// The caller is the enqueuer, before the guard is released.
+    #[cold]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the enqueuer is the only one to reach it"
+    )]
+    pub(crate) unsafe fn extend(&self) -> &mut Extension {
+        let pointer = self.extension.get().unwrap_or_else(|| {
+            let fresh = NonNull::from(Box::leak(Box::<Extension>::default()));
+            self.extension.set(Some(fresh));
+            fresh
+        });
+        // SAFETY: the extension lives until the slot is freed, and only the
+        // enqueuer reaches it mutably.
+        unsafe { &mut *pointer.as_ptr() }
+    }
+
+    /// The extension, if there is one.
+    #[inline]
+    pub(crate) fn extension(&self) -> Option<&Extension> {
+        // SAFETY: it lives until the slot is freed, and after construction it
+        // is only read (its times are atomic).
+        self.extension.get().map(|e| unsafe { &*e.as_ptr() })
+    }
+
+    #[inline]
+    pub(crate) fn times(&self) -> Option<&Times> {
+        self.extension().and_then(|e| e.times.as_deref())
+    }
+
+    /// The arguments.
+    ///
+    /// # Safety
+    /// The slot is in use by the caller and its payload still holds them: the
+    /// command is under construction or owned, and not over.
+    #[inline]
+    pub(crate) unsafe fn arguments(&self) -> &[Argument] {
+        let count = usize::from(self.argument_count.get());
+        if count <= INLINE_ARGUMENTS {
+            // SAFETY: the enqueuer wrote that many at the payload's start.
+            unsafe { std::slice::from_raw_parts(self.payload.get().cast::<Argument>(), count) }
+        } else {
+            self.extension()
+                .and_then(|e| e.arguments.as_deref())
+                .unwrap_or(&[])
+        }
+    }
+
+    /// Where the body's state is.
+    #[inline]
+    pub(crate) fn state_pointer(&self) -> *mut u8 {
+        let count = usize::from(self.argument_count.get());
+        let inline = if count <= INLINE_ARGUMENTS { count } else { 0 };
+        // SAFETY: within the payload.
+        unsafe {
+            self.payload
+                .get()
+                .cast::<u8>()
+                .add(inline * size_of::<Argument>())
+        }
+    }
+
+    /// The error of a failed command.
+    ///
+    /// # Safety
+    /// The notify list is closed as failed, and the caller holds a reference.
+    pub(crate) unsafe fn error(&self) -> Error {
+        // SAFETY: a failed command's payload starts with its error, written
+        // before the list was closed; it lives as long as the slot's use.
+        unsafe { (*self.payload.get().cast::<Error>()).clone() }
+    }
+
+    /// Takes the command's number in its queue.
+    pub(crate) fn take_number(&self, queue: &QueueShared) -> u64 {
+        let (sequence, done) = queue.progress.next();
+        self.sequence.set(sequence);
+        self.done.set(done);
+        sequence
+    }
+
+    /// The name shown for the command.
+    pub(crate) fn label(&self) -> &str {
+        if let Some(label) = self.extension().and_then(|e| e.label.as_deref()) {
+            return label;
+        }
+        match self.vtable.get() {
+            // SAFETY: name functions look at the state only of launches, whose
+            // state is alive until the command is over; afterwards `phase` says so.
+            Some(vtable) if self.phase.load(Ordering::Relaxed) < Phase::Complete as u8 => unsafe {
+                (vtable.name)(self.state_pointer())
+            },
+            Some(vtable) => vtable.kind.name(),
+            None => "user event",
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Devices: what they are, and the handles that contexts and queues hold.
+
+use crate::driver::Driver;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::space::{self, SpaceId};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What kind of device it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeviceKind {
+    /// Processor cores of this machine.
+    Cpu,
+    /// A graphics processor.
+    Gpu,
+    /// Another accelerator.
+    Accelerator,
+    /// A device that exists only in software.
+    Simulated,
+}
+
+impl std::fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+            Self::Accelerator => "accelerator",
+            Self::Simulated => "simulated",
+        })
+    }
+}
+
+/// Where a device's memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemorySpace {
+    /// The host's memory: nothing is ever copied.
+    Host,
+    /// The driver's own space of this number; devices that name the same
+    /// number share it.
+    Own(u32),
+}
+
+/// What a device is and can do. Sizes in bytes, extents in their own units.
+#[derive(Clone, Debug)]
+pub struct DeviceProperties {
+    /// The device's name, as people know it.
+    pub name: String,
+    /// Its kind.
+    pub kind: DeviceKind,
+    /// Who made it.
+    pub vendor: String,
+    /// Units that run work-groups independently: cores, multiprocessors.
+    pub multiprocessors: u32,
+    /// The largest grid, in blocks, per dimension.
+    pub max_grid_blocks: [u64; 3],
+    /// The most blocks in a grid, in all.
+    pub max_grid_block_count: u64,
+    /// The largest block, in threads, per dimension.
+    pub max_block_threads: [u64; 3],
+    /// The most threads in a block, in all.
+    pub max_block_thread_count: u64,
+    /// The most elements per thread, per dimension.
+    pub max_thread_elements: [u64; 3],
+    /// The most elements per thread, in all.
+    pub max_thread_element_count: u64,
+    /// Bytes of memory that a block shares, at most.
+    pub shared_memory_per_block: u64,
+    /// Bytes of device memory.
+    pub global_memory: u64,
+    /// The largest single buffer, in bytes.
+    pub max_buffer: u64,
+    /// The sizes that a warp can have.
+    pub warp_sizes: Vec<u32>,
+    /// Highest clock rate, in MHz, if known.
+    pub clock_mhz: Option<u32>,
+    /// Where its memory is.
+    pub memory: MemorySpace,
+    /// Devices of one driver with the same number order commands among
+    /// themselves without the host. `None`: the host resolves every wait.
+    pub domain: Option<u32>,
+    /// The most queues worth having: how many commands can run at once.
+    pub concurrent_commands: u32,
+    /// True if every command runs on the thread that enqueues or waits.
+    pub caller_runs: bool,
+}
+
+/// How to split a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Partition {
+    /// Parts of this many multiprocessors each; what does not divide is left.
+    Equally(u32),
+    /// Parts of the given sizes.
+    ByCounts(Vec<u32>),
+}
+
+/// A device of a registered driver. Cheap to clone.
+#[derive(Clone)]
+pub struct Device(Arc<DeviceShared>);
+
+struct DeviceShared {
+    driver: Arc<dyn Driver>,
+    index: usize,
+    properties: DeviceProperties,
+    space: SpaceId,
+    domain: Option<u64>,
+    id: u32,
+    lost: OnceLock<Error>,
+    parent: Option<Device>,
+}
+
+static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
+static NEXT_DOMAIN: Mutex<Vec<(usize, u32)>> = Mutex::new(Vec::new());
+
+/// A number for a driver's sync domain, unique in the process.
+fn domain_id(driver: &Arc<dyn Driver>, key: u32) -> u64 {
+    let mut domains = NEXT_DOMAIN.lock().unwrap_or_else(PoisonError::into_inner);
+    let wanted = (Arc::as_ptr(driver).cast::<()>() as usize, key);
+    let index = domains
+        .iter()
+        .position(|d| *d == wanted)
+        .unwrap_or_else(|| {
+            domains.push(wanted);
+            domains.len() - 1
+        });
+    index as u64 + 1
+}
+
+impl Device {
+    /// The devices of a driver.
+    ///
+    /// # Errors
+    /// If there are too many memory spaces in the process.
+    pub fn all_of(driver: &Arc<dyn Driver>) -> Result<Vec<Self>> {
+        driver
+            .devices()
+            .into_iter()
+            .enumerate()
+            .map(|(index, properties)| Self::new(driver, index, properties, None))
+            .collect()
+    }
+
+    fn new(
+        driver: &Arc<dyn Driver>,
+        index: usize,
+        properties: DeviceProperties,
+        parent: Option<Device>,
+    ) -> Result<Self> {
+        let space = match properties.memory {
+            MemorySpace::Host => SpaceId::HOST,
+            MemorySpace::Own(key) => space::register(driver, key)?,
+        };
+        let id = NEXT_DEVICE.fetch_add(1, Ordering::Relaxed);
+        if crate::trace::enabled() {
+            crate::trace::name_device(id, &properties.name);
+        }
+        Ok(Self(Arc::new(DeviceShared {
+            driver: driver.clone(),
+            index,
+            domain: properties.domain.map(|key| domain_id(driver, key)),
+            properties,
+            space,
+            id,
+            lost: OnceLock::new(),
+            parent,
+        })))
+    }
+
+    /// What the device is and can do.
+    #[must_use]
+    pub fn properties(&self) -> &DeviceProperties {
+        &self.0.properties
+    }
+
+    /// The device's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.properties.name
+    }
+
+    /// The name of its driver.
+    #[must_use]
+    pub fn driver_name(&self) -> &'static str {
+        self.0.driver.name()
+    }
+
+    /// The driver.
+    #[must_use]
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.0.driver
+    }
+
+    /// The device's number within its driver.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.0.index
+    }
+
+    /// The memory space it works in.
+    #[must_use]
+    pub fn space(&self) -> SpaceId {
+        self.0.space
+    }
+
+    /// Its sync domain, as a process-wide number.
+    #[must_use]
+    pub fn domain(&self) -> Option<u64> {
+        self.0.domain
+    }
+
+    /// A number that identifies the device in traces.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.0.id
+    }
+
+    /// The device that this one is a part of, if it is.
+    #[must_use]
+    pub fn parent(&self) -> Option<&Device> {
+        self.0.parent.as_ref()
+    }
+
+    /// Bytes of its memory that are free, if known.
+    #[must_use]
+    pub fn free_memory(&self) -> Option<u64> {
+        self.0.driver.free_memory(self.0.index)
+    }
+
+    /// Splits the device into parts that are devices themselves and share its
+    /// memory.
+    ///
+    /// # Errors
+    /// If it cannot be split so.
+    pub fn partition(&self, partition: &Partition) -> Result<Vec<Device>> {
+        let base = self.0.driver.partition(self.0.index, partition)?;
+        // The driver appended the parts to its list of devices.
+        let all = self.0.driver.devices().len();
+        let first = all - base.len();
+        base.into_iter()
+            .enumerate()
+            .map(|(part, properties)| {
+                Self::new(&self.0.driver, first + part, properties, Some(self.clone()))
+            })
+            .collect()
+    }
+
+    /// Why the device is lost, if it is.
+    #[must_use]
+    pub fn lost(&self) -> Option<&Error> {
+        self.0.lost.get()
+    }
+
+    /// Marks the device as lost: from now on, enqueues to it fail. Called by
+    /// its driver, which fails what it holds.
+    pub(crate) fn mark_lost(&self, reason: &str) {
+        let _ = self.0.lost.set(
+            ErrorKind::DeviceLost {
+                device: self.name().to_owned(),
+                reason: reason.to_owned(),
+            }
+            .into(),
+        );
+        crate::context::note_loss();
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+impl Eq for Device {}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}:{} '{}'",
+            self.driver_name(),
+            self.0.index,
+            self.name()
+        )
+    }
+}

@@ -1,0 +1,243 @@
+//! The contract between the core and its drivers.
+//!
+//! A driver runs commands on a family of devices. It is handed every command
+//! when it is enqueued, possibly before it is ready, so that it can order
+//! commands on its devices by itself; and it finishes each exactly once.
+//!
+//! | verb | called | obliged to |
+//! |---|---|---|
+//! | [`submit`](Driver::submit) | at enqueue, once, in enqueue order per queue and thread | take note of the command without blocking |
+//! | [`flush`](Driver::flush) | by the host | make all that was submitted run eventually with no further host call |
+//! | [`join`](Driver::join) | by a host thread that waits | return when the waiter is done; help, or sleep; not spin without bound |
+//! | [`notify`](Driver::notify) | when a wait of a held command is resolved, and when the last is | be cheap: mark and queue; run or forward the command when it is ready |
+//! | `broadcast` | as a command finishes | the core's own: [`Command::finish`] |
+//!
+//! Two kinds of driver:
+//!
+//! * One whose devices cannot wait (the CPU pool) ignores `submit` and acts on
+//!   [`Notification::Ready`].
+//! * One whose devices order commands among themselves has a [sync
+//!   domain](DeviceProperties::domain). At `submit` it is told which waits of
+//!   the command are commands of that domain, and may forward the command to
+//!   the device as soon as every *other* wait is resolved, which
+//!   [`Notification::Resolved`] tells it; it reports completions in the order
+//!   in which the device ordered them, so that by the time the command is
+//!   reported, all its waits are resolved here too.
+//!
+//! Rules: no call into the core with a lock held that `notify` takes; no user
+//! callback or waker is ever run by a driver; a driver names neither a front
+//! end nor another driver.
+
+use crate::command::{Command, EventId};
+use crate::device::DeviceProperties;
+use crate::error::{ErrorKind, Result};
+use crate::event::Waiter;
+use crate::memory::SpaceId;
+use crate::queue::QueueShared;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+/// What a driver is told of a command that it holds.
+#[derive(Debug)]
+pub enum Notification {
+    /// The last wait is resolved: the command is the driver's to start and
+    /// finish, now.
+    Ready(Command),
+    /// One of several waits is resolved. Only drivers with a sync domain are
+    /// told.
+    Resolved {
+        /// The waiting command.
+        command: EventId,
+        /// What it waited for.
+        event: EventId,
+    },
+}
+
+/// A wait for a command of the same sync domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DomainWait {
+    /// The command waited for.
+    pub event: EventId,
+    /// True if its failure fails the waiting command too, which then must not
+    /// be run; else it is only an order.
+    pub propagates: bool,
+}
+
+/// A command at submission: not the driver's yet.
+pub struct Submission<'a> {
+    /// The command's event. The command itself comes with
+    /// [`Notification::Ready`].
+    pub id: EventId,
+    /// The queue.
+    pub queue: &'a QueueShared,
+    /// A look at the command: its kind, arguments and operation.
+    pub command: Held,
+    /// Waits that are commands of the device's own sync domain and were not
+    /// over when the command was enqueued.
+    pub domain_waits: &'a [DomainWait],
+    /// How many other waits are unresolved.
+    pub host_waits: u32,
+}
+
+/// A command that a driver has been told of and does not own yet. A device that
+/// orders commands itself may start one before the host knows that its waits
+/// are resolved; this is how it gets at the body.
+#[derive(Clone, Copy)]
+pub struct Held(NonNull<()>);
+
+// SAFETY: only a name; whoever looks at the command promises that it is held.
+unsafe impl Send for Held {}
+// SAFETY: as above.
+unsafe impl Sync for Held {}
+
+impl Held {
+    pub(crate) fn new(command: &Command) -> Self {
+        Self(command.as_raw())
+    }
+
+    /// Looks at the command.
+    ///
+    /// # Safety
+    /// The command is not finished during the call. Its body is only run when
+    /// every wait is over, once.
+    pub unsafe fn with<R>(self, look: impl FnOnce(&Command) -> R) -> R {
+        // SAFETY: as the caller promises; not dropped, because not owned.
+        let command = ManuallyDrop::new(unsafe { Command::from_raw(self.0) });
+        look(&command)
+    }
+}
+
+/// A driver. See the module.
+///
+/// Every method may be called from any thread.
+pub trait Driver: Send + Sync + 'static {
+    /// The driver's name: lower case, one word.
+    fn name(&self) -> &'static str;
+
+    /// Its devices. The same list each time; an index into it names a device
+    /// to the other methods.
+    fn devices(&self) -> Vec<DeviceProperties>;
+
+    /// Takes note of a command. Only called for devices with a sync domain.
+    fn submit(&self, submission: Submission<'_>) {
+        let _ = submission;
+    }
+
+    /// Makes everything submitted to the queue run without a further call.
+    fn flush(&self, queue: &QueueShared) {
+        let _ = queue;
+    }
+
+    /// Returns when the waiter is done. May use the thread to make progress. The
+    /// queue that is waited for may end, and be gone, during the call.
+    ///
+    /// # Errors
+    /// If waiting here could never end.
+    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
+        waiter.sleep();
+        Ok(())
+    }
+
+    /// Tells of a held command's waits.
+    fn notify(&self, notification: Notification);
+
+    /// Tells of several commands that are ready; takes all of them.
+    fn notify_ready(&self, commands: &mut Vec<Command>) {
+        for command in commands.drain(..) {
+            self.notify(Notification::Ready(command));
+        }
+    }
+
+    /// True if commands may stay unrun until the queue is flushed.
+    fn needs_flush(&self) -> bool {
+        false
+    }
+
+    /// True if no device of the driver runs anything or has anything to run. A
+    /// driver that cannot tell says no.
+    fn is_idle(&self) -> bool {
+        false
+    }
+
+    /// Allocates `size` zeroed bytes in the driver's memory space `key`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`] makes the core evict what is not in use and
+    /// try again.
+    fn allocate(&self, key: u32, size: u64) -> Result<u64> {
+        let _ = size;
+        Err(ErrorKind::Unsupported {
+            driver: self.name(),
+            what: format!("allocate in its memory space {key}"),
+            instead: "its devices use the host's memory",
+        }
+        .into())
+    }
+
+    /// Frees an allocation of the space `key`. The core makes sure that nothing
+    /// uses it.
+    fn free(&self, key: u32, address: u64, size: u64) {
+        let _ = (key, address, size);
+    }
+
+    /// Copies an idle allocation's bytes from `offset` on to the host, at once.
+    /// Used to write back what is evicted.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn read_allocation(&self, key: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let _ = (address, offset, bytes);
+        Err(ErrorKind::Unsupported {
+            driver: self.name(),
+            what: format!("read its memory space {key}"),
+            instead: "its devices use the host's memory",
+        }
+        .into())
+    }
+
+    /// True if the driver can bring bytes from `from` straight to `to`, one of
+    /// its own spaces, without passing through the host.
+    fn has_route(&self, from: SpaceId, to: SpaceId) -> bool {
+        let _ = (from, to);
+        false
+    }
+
+    /// Bytes free in a device's memory, if known.
+    fn free_memory(&self, device: usize) -> Option<u64> {
+        let _ = device;
+        None
+    }
+
+    /// Resets a device: what runs there fails, what it holds is gone, and it is
+    /// usable again.
+    ///
+    /// # Errors
+    /// If the device cannot be reset.
+    fn reset(&self, device: usize) -> Result<()> {
+        let _ = device;
+        Err(ErrorKind::Unsupported {
+            driver: self.name(),
+            what: "reset a device".to_owned(),
+            instead: "its devices keep no state to reset",
+        }
+        .into())
+    }
+
+    /// Splits a device into parts.
+    ///
+    /// # Errors
+    /// If the device cannot be split so.
+    fn partition(
+        &self,
+        device: usize,
+        partition: &crate::device::Partition,
+    ) -> Result<Vec<DeviceProperties>> {
+        let _ = (device, partition);
+        Err(ErrorKind::Unsupported {
+            driver: self.name(),
+            what: "split a device".to_owned(),
+            instead: "use the whole device",
+        }
+        .into())
+    }
+}

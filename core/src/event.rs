@@ -1,0 +1,566 @@
+//! Events as users hold them: futures of commands.
+
+use crate::command::notify::Closed;
+use crate::command::observers::{Action, Observer};
+use crate::command::slot::Slot;
+use crate::command::{self, EventId, Phase, ToDrivers, observe, release, retain, slab, unobserve};
+use crate::error::{Error, ErrorKind, Result};
+use crate::queue::progress::Watcher;
+use crate::queue::{QueueShared, flush_all};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// The event of a command: a future of its end, which can also be waited for,
+/// polled, given a callback, and cancelled while it does not run.
+///
+/// Dropping an event does nothing to its command. Events of an in-order queue
+/// are seen complete in program order.
+pub struct Event {
+    slot: NonNull<Slot>,
+    /// This future's place among the event's observers.
+    registration: Option<Box<Registration>>,
+}
+
+enum Registration {
+    Slot(Arc<Observer>),
+    Queue(Arc<Observer>, (u64, u64)),
+}
+
+// SAFETY: an event is a counted reference to a slot whose shared parts are
+// atomic or locked.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// Takes over a reference to a slot in use.
+    #[inline]
+    pub(crate) fn from_slot(slot: NonNull<Slot>) -> Self {
+        Self {
+            slot,
+            registration: None,
+        }
+    }
+
+    #[inline]
+    fn slot(&self) -> &Slot {
+        // SAFETY: the event holds a reference.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// Which command it is.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> EventId {
+        EventId::new(self.slot, self.slot().notify.generation())
+    }
+
+    fn queue(&self) -> Option<&'static QueueShared> {
+        // SAFETY: queues are never freed.
+        unsafe { self.slot().queue.get().as_ref() }
+    }
+
+    fn closed(&self) -> Option<Closed> {
+        let notify = &self.slot().notify;
+        notify.closed(notify.generation())
+    }
+
+    /// The number after this command's, if its queue shows events in order.
+    fn visible_at(&self) -> Option<(&'static QueueShared, u64)> {
+        let queue = self.queue()?;
+        let sequence = self.slot().sequence.get();
+        (self.slot().in_order.get()).then_some((queue, sequence + 1))
+    }
+
+    /// True if the command is over, successfully or not, and for an in-order
+    /// queue all before it are.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.closed().is_some()
+            && self
+                .visible_at()
+                .is_none_or(|(queue, end)| queue.progress.reached(end))
+    }
+
+    /// The error, if the command failed; does not look at the queue's order.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        // SAFETY: closed as failed, and a reference is held.
+        (self.closed() == Some(Closed::Failed)).then(|| unsafe { self.slot().error() })
+    }
+
+    /// How it ended, or `None` while it has not.
+    #[must_use]
+    pub fn result(&self) -> Option<Result<()>> {
+        self.is_complete()
+            .then(|| self.failure().map_or(Ok(()), Err))
+    }
+
+    /// Where the command stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self.closed() {
+            Some(_) if !self.is_complete() => Phase::Running,
+            Some(Closed::Failed) => Phase::Failed,
+            Some(_) => Phase::Complete,
+            None => Phase::from_byte(self.slot().phase.load(Ordering::Relaxed)).min(Phase::Running),
+        }
+    }
+
+    /// Asks that the command not be run. If it has not started, it fails with
+    /// [`ErrorKind::Cancelled`] once its waits are resolved, and so does what
+    /// depends on it; if it has, nothing happens.
+    pub fn cancel(&self) {
+        self.slot().cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the command is over.
+    ///
+    /// # Errors
+    /// The command's error, or that waiting here could never end.
+    pub fn wait(&self) -> Result<()> {
+        self.wait_over()?;
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Waits until the command is over, however it ends.
+    ///
+    /// # Errors
+    /// If waiting here could never end.
+    pub fn wait_over(&self) -> Result<()> {
+        if self.is_complete() {
+            return Ok(());
+        }
+        self.join(None)
+    }
+
+    /// Waits until the command is over, for so long at most.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if it is not over by then (it goes on); else as
+    /// [`Event::wait`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_with_clock(timeout, &SystemClock)
+    }
+
+    /// As [`Event::wait_timeout`], with a clock of the caller's.
+    ///
+    /// # Errors
+    /// As [`Event::wait_timeout`].
+    pub fn wait_with_clock(&self, timeout: Duration, clock: &dyn Clock) -> Result<()> {
+        if !self.is_complete() {
+            self.join(Some((clock, clock.now().saturating_add(timeout))))?;
+            if !self.is_complete() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    fn join(&self, deadline: Option<(&dyn Clock, Duration)>) -> Result<()> {
+        flush_all();
+        let waiter = Waiter {
+            target: Target::Event(self),
+            deadline,
+        };
+        match self.queue() {
+            Some(queue) => match queue.driver_unless(|| self.is_complete()) {
+                Some(driver) => driver.join(&waiter),
+                None => Ok(()),
+            },
+            None => {
+                waiter.sleep();
+                Ok(())
+            }
+        }
+    }
+
+    /// Calls `callback` with the result when the command is over, or now if it
+    /// is. It runs on whichever thread ends the command, with no lock held;
+    /// keep it short.
+    pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
+        let event = self.clone();
+        let observer = Observer::new(Action::Call(Box::new(move || {
+            callback(event.failure().map_or(Ok(()), Err));
+        })));
+        if self.register(&observer).is_none() {
+            observer.fire();
+        }
+    }
+
+    /// Adds an observer; `None` if the event is over.
+    fn register(&self, observer: &Arc<Observer>) -> Option<Registration> {
+        if let Some((queue, end)) = self.visible_at() {
+            return queue
+                .watch(end, Watcher::Observer(observer.clone()))
+                .ok()
+                .map(|key| Registration::Queue(observer.clone(), key));
+        }
+        observe(self.slot, observer).then(|| Registration::Slot(observer.clone()))
+    }
+
+    fn unregister(&self, registration: &Registration) {
+        match registration {
+            Registration::Slot(observer) => unobserve(self.slot, observer),
+            Registration::Queue(_, key) => {
+                if let Some(queue) = self.queue() {
+                    queue.unwatch(*key);
+                }
+            }
+        }
+    }
+
+    /// The command's timestamps, if its queue keeps them.
+    #[must_use]
+    pub fn profile(&self) -> Option<Profile> {
+        let times = self.slot().times()?;
+        Some(Profile {
+            queued_ns: times.queued.load(Ordering::Relaxed),
+            submitted_ns: times.submitted.load(Ordering::Relaxed),
+            started_ns: times.started.load(Ordering::Relaxed),
+            ended_ns: times.ended.load(Ordering::Relaxed),
+        })
+    }
+}
+
+/// When a command passed its four states, in nanoseconds on the process's
+/// clock; zero for what has not happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Enqueued.
+    pub queued_ns: u64,
+    /// Handed to its device.
+    pub submitted_ns: u64,
+    /// Started.
+    pub started_ns: u64,
+    /// Over.
+    pub ended_ns: u64,
+}
+
+impl Clone for Event {
+    fn clone(&self) -> Self {
+        retain(self.slot);
+        Self::from_slot(self.slot)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let Some(registration) = self.registration.take() {
+            self.unregister(&registration);
+        }
+        // SAFETY: the event's own reference, given up once.
+        unsafe { release(self.slot) };
+    }
+}
+
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} ({:?})", self.id(), self.phase())
+    }
+}
+
+impl Future for Event {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(registration) = &self.registration {
+            let (Registration::Slot(observer) | Registration::Queue(observer, _)) = &**registration;
+            if !observer.fired() {
+                observer.replace_waker(context.waker());
+                // It may have fired with the old waker meanwhile.
+                if !observer.fired() {
+                    return Poll::Pending;
+                }
+            }
+            self.registration = None;
+        }
+        if !self.is_complete() {
+            flush_all();
+            let observer = Observer::new(Action::Wake(context.waker().clone()));
+            if let Some(registration) = self.register(&observer) {
+                self.registration = Some(Box::new(registration));
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.failure().map_or(Ok(()), Err))
+    }
+}
+
+/// Where time comes from for waits with a timeout.
+pub trait Clock: Sync {
+    /// The time now, since any fixed moment.
+    fn now(&self) -> Duration;
+
+    /// Sleeps until this thread is unparked, for so long at most.
+    fn park(&self, timeout: Duration) {
+        std::thread::park_timeout(timeout);
+    }
+}
+
+/// The system's monotonic clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
+    }
+}
+
+enum Target<'a> {
+    Event(&'a Event),
+    Queue(&'static QueueShared, u64),
+}
+
+/// A host thread that waits: for an event, or for a queue to reach a number.
+pub struct Waiter<'a> {
+    target: Target<'a>,
+    deadline: Option<(&'a dyn Clock, Duration)>,
+}
+
+/// How often a waiter looks before it sleeps: about twenty microseconds. Being
+/// woken costs that much, and costs the waker a third of it.
+const SPINS: u32 = 850;
+
+impl<'a> Waiter<'a> {
+    pub(crate) fn for_queue(queue: &'static QueueShared, end: u64) -> Self {
+        Self {
+            target: Target::Queue(queue, end),
+            deadline: None,
+        }
+    }
+
+    /// True if what is waited for has happened.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        match &self.target {
+            Target::Event(event) => event.is_complete(),
+            Target::Queue(queue, end) => queue.progress.reached(*end),
+        }
+    }
+
+    /// True if time is up.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.deadline
+            .is_some_and(|(clock, deadline)| clock.now() >= deadline)
+    }
+
+    /// True if what is waited for can only happen after `command` is over:
+    /// it is that command, or comes after it in its in-order queue. A thread
+    /// that runs the command must not wait for it.
+    #[must_use]
+    pub fn needs(&self, command: EventId) -> bool {
+        let Some(slot) = command.slot() else {
+            return false;
+        };
+        match &self.target {
+            Target::Event(event) => {
+                event.id() == command
+                    || event.visible_at().is_some_and(|(queue, end)| {
+                        std::ptr::eq(queue, slot.queue.get()) && slot.sequence.get() < end
+                    })
+            }
+            Target::Queue(queue, end) => {
+                std::ptr::eq(*queue, slot.queue.get()) && slot.sequence.get() < *end
+            }
+        }
+    }
+
+    /// Looks for a while, then sleeps, until it is done or time is up.
+    pub fn sleep(&self) {
+        // An event is looked at where only its end writes. A queue's progress
+        // is written by every command: there one waits to be told.
+        let armed = match &self.target {
+            Target::Queue(..) => match self.arm() {
+                Some(armed) => Some(armed),
+                None => return,
+            },
+            Target::Event(_) => None,
+        };
+        for _ in 0..SPINS {
+            if armed
+                .as_ref()
+                .map_or_else(|| self.is_done(), Armed::is_done)
+            {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        if let Some(armed) = armed.or_else(|| self.arm()) {
+            self.park_armed(&armed);
+        }
+    }
+
+    /// Sleeps until it is done or time is up.
+    pub fn park(&self) {
+        if let Some(armed) = self.arm() {
+            self.park_armed(&armed);
+        }
+    }
+
+    fn park_armed(&self, armed: &Armed<'_>) {
+        slab::flush();
+        while !armed.is_done() {
+            match self.deadline {
+                None => std::thread::park(),
+                Some((clock, deadline)) => {
+                    let now = clock.now();
+                    if now >= deadline {
+                        break;
+                    }
+                    clock.park(deadline - now);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until this thread is unparked or time is up.
+    pub fn nap(&self) {
+        match self.deadline {
+            None => std::thread::park(),
+            Some((clock, deadline)) => clock.park(deadline.saturating_sub(clock.now())),
+        }
+    }
+
+    /// True if no device of the process has anything to do: then only the host
+    /// can bring about what is waited for.
+    #[must_use]
+    pub fn nothing_moves(&self) -> bool {
+        !self.is_done() && crate::context::nothing_moves()
+    }
+
+    /// Sleeps for a short while at most, or until this thread is unparked.
+    pub fn doze(&self) {
+        match self.deadline {
+            None => std::thread::park_timeout(Duration::from_millis(1)),
+            Some((clock, _)) => clock.park(Duration::from_millis(1)),
+        }
+    }
+
+    /// Has this thread unparked when it is done; `None` if it is.
+    #[must_use]
+    pub fn arm(&self) -> Option<Armed<'_>> {
+        let observer = Observer::new(Action::Unpark(std::thread::current()));
+        let registration = match &self.target {
+            Target::Event(event) => event.register(&observer),
+            Target::Queue(queue, end) => queue
+                .watch(*end, Watcher::Observer(observer.clone()))
+                .ok()
+                .map(|key| Registration::Queue(observer.clone(), key)),
+        };
+        registration.map(|registration| Armed {
+            waiter: self,
+            observer,
+            registration,
+        })
+    }
+}
+
+/// A waiter whose thread is unparked when it is done. Dropping it takes that
+/// back.
+pub struct Armed<'a> {
+    waiter: &'a Waiter<'a>,
+    observer: Arc<Observer>,
+    registration: Registration,
+}
+
+impl Armed<'_> {
+    /// True if what is waited for has happened.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.observer.fired()
+    }
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        match (&self.waiter.target, &self.registration) {
+            (Target::Event(event), registration) => event.unregister(registration),
+            (Target::Queue(queue, _), Registration::Queue(_, key)) => queue.unwatch(*key),
+            _ => {}
+        }
+    }
+}
+
+/// An event that the host completes. Dropped without that, it fails, and what
+/// waits for it with it.
+pub struct UserEvent {
+    event: Event,
+    open: bool,
+}
+
+impl UserEvent {
+    /// A new event, incomplete.
+    #[must_use]
+    pub fn new() -> Self {
+        let slot = slab::take();
+        // SAFETY: the slot was just taken.
+        let s = unsafe { slot.as_ref() };
+        s.state.start(0, 0);
+        s.cancelled.store(false, Ordering::Relaxed);
+        // One reference to own it until it is over, one for `event`.
+        s.references.store(2, Ordering::Relaxed);
+        s.vtable.set(None);
+        s.queue.set(std::ptr::null());
+        s.done.set(std::ptr::null());
+        s.in_order.set(false);
+        s.phase.store(Phase::Submitted as u8, Ordering::Relaxed);
+        s.argument_count.set(0);
+        s.notify.open(s.notify.generation() + 1);
+        Self {
+            event: Event::from_slot(slot),
+            open: true,
+        }
+    }
+
+    /// The event to wait for.
+    #[must_use]
+    pub fn event(&self) -> Event {
+        self.event.clone()
+    }
+
+    /// Completes it: what waits for it may run.
+    pub fn complete(mut self) {
+        self.open = false;
+        // SAFETY: the owning reference, given up once: `open` was true.
+        unsafe { command::end_user_event(self.event.slot, None, &mut ToDrivers) };
+    }
+
+    /// Completes it as failed: what waits for it fails with this cause.
+    pub fn fail(mut self, reason: &str) {
+        self.open = false;
+        let error = ErrorKind::FailedByHost {
+            reason: reason.to_owned(),
+        };
+        // SAFETY: as above.
+        unsafe { command::end_user_event(self.event.slot, Some(error.into()), &mut ToDrivers) };
+    }
+}
+
+impl Default for UserEvent {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for UserEvent {
+    fn drop(&mut self) {
+        if self.open {
+            let error = Error::from(ErrorKind::Abandoned);
+            // SAFETY: the owning reference, given up once.
+            unsafe { command::end_user_event(self.event.slot, Some(error), &mut ToDrivers) };
+        }
+    }
+}
+
+impl std::fmt::Debug for UserEvent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "user event, {:?}", self.event)
+    }
+}

@@ -1,0 +1,308 @@
+//! What front ends enqueue.
+
+use crate::access::{Access, AccessMode, RawArgument};
+use crate::error::{ErrorKind, Result};
+use crate::event::Event;
+use crate::memory::Memory;
+use crate::operation::{
+    BarrierBody, Body, BoxedLaunch, COPY, Endpoint, Fill, HostMemory, LaunchBody, MarkerBody,
+    NativeKernel, READ, Step, TaskBody, Transfer, TransferBody, WRITE,
+};
+use crate::queue::Queue;
+use crate::queue::enqueue::Request;
+
+/// The most work-groups of one launch.
+pub const MAX_GROUPS: u64 = 1 << 31;
+
+fn check_groups(groups: u64) -> Result<u32> {
+    match u32::try_from(groups) {
+        Ok(small) if groups <= MAX_GROUPS => Ok(small),
+        _ => Err(ErrorKind::InvalidSize {
+            what: "launch a kernel",
+            problem: format!(
+                "{groups} work-groups exceed the most of one launch, {MAX_GROUPS}; use larger groups"
+            ),
+        }
+        .into()),
+    }
+}
+
+impl Queue {
+    /// Launches a native kernel over `groups` work-groups. With no groups,
+    /// nothing is run, but the launch keeps its place in the order.
+    ///
+    /// # Errors
+    /// If an access is out of bounds, mapped or of another context, or the
+    /// device is lost.
+    #[inline]
+    pub fn launch<K: NativeKernel>(
+        &self,
+        kernel: K,
+        groups: u64,
+        request: &Request<'_>,
+    ) -> Result<Event> {
+        let groups = check_groups(groups)?;
+        if LaunchBody::<K>::fits(request.accesses.len()) {
+            self.enqueue(LaunchBody(kernel), groups, request)
+        } else {
+            self.enqueue(BoxedLaunch(Box::new(kernel)), groups, request)
+        }
+    }
+
+    /// As [`Queue::launch`], one-way: no event.
+    ///
+    /// # Errors
+    /// As [`Queue::launch`].
+    #[inline]
+    pub fn post_launch<K: NativeKernel>(
+        &self,
+        kernel: K,
+        groups: u64,
+        request: &Request<'_>,
+    ) -> Result<()> {
+        let groups = check_groups(groups)?;
+        if LaunchBody::<K>::fits(request.accesses.len()) {
+            self.post(LaunchBody(kernel), groups, request)
+        } else {
+            self.post(BoxedLaunch(Box::new(kernel)), groups, request)
+        }
+    }
+
+    /// Runs a closure on the host, once, with its declared accesses.
+    ///
+    /// # Errors
+    /// As [`Queue::launch`].
+    pub fn host_task(
+        &self,
+        task: impl FnOnce(&[RawArgument]) -> Result<()> + Send + 'static,
+        request: &Request<'_>,
+    ) -> Result<Event> {
+        self.enqueue(TaskBody(Some(Box::new(task))), 1, request)
+    }
+
+    /// A marker: over when its waits are, or, without any, when all that was
+    /// enqueued before is.
+    ///
+    /// # Errors
+    /// If the device is lost.
+    pub fn marker(&self, waits: &[Event]) -> Result<Event> {
+        let request = Request {
+            waits,
+            ..Request::default()
+        };
+        self.enqueue(MarkerBody(()), 1, &request)
+    }
+
+    /// A barrier: over when its waits are, or, without any, when all that was
+    /// enqueued before is; all that is enqueued after waits for it.
+    ///
+    /// # Errors
+    /// If the device is lost.
+    pub fn barrier(&self, waits: &[Event]) -> Result<Event> {
+        let request = Request {
+            waits,
+            ..Request::default()
+        };
+        self.enqueue(BarrierBody, 1, &request)
+    }
+
+    /// Fills a range with a repeated pattern of 1 to 16 bytes.
+    ///
+    /// # Errors
+    /// If the pattern's size is wrong or does not divide the range's, or as
+    /// [`Queue::launch`].
+    pub fn fill(&self, destination: Access<'_>, pattern: &[u8], waits: &[Event]) -> Result<Event> {
+        let fill = Fill::new(pattern)
+            .filter(|_| destination.length.is_multiple_of(pattern.len() as u64))
+            .ok_or_else(|| ErrorKind::InvalidSize {
+                what: "fill a buffer",
+                problem: format!(
+                    "a pattern of {} bytes for a range of {}; use 1 to 16 bytes that divide it",
+                    pattern.len(),
+                    destination.length
+                ),
+            })?;
+        let accesses = [Access {
+            mode: AccessMode::Overwrite,
+            ..destination
+        }];
+        let request = Request {
+            accesses: &accesses,
+            waits,
+            ..Request::default()
+        };
+        self.enqueue(fill, 1, &request)
+    }
+
+    /// Copies an n-dimensional region between two memory objects. The accesses
+    /// cover the region from its first to its last byte.
+    ///
+    /// # Errors
+    /// If the region does not fit its accesses, or the accesses overlap in one
+    /// object, or as [`Queue::launch`].
+    pub fn copy(
+        &self,
+        source: Access<'_>,
+        destination: Access<'_>,
+        row: u64,
+        steps: &[Step],
+        waits: &[Event],
+    ) -> Result<Event> {
+        let same = std::ptr::eq(source.memory, destination.memory);
+        if same
+            && source.offset < destination.offset.saturating_add(destination.length)
+            && destination.offset < source.offset.saturating_add(source.length)
+        {
+            return Err(ErrorKind::InvalidArgument {
+                what: "copy",
+                problem: "source and destination overlap; copy through another buffer".to_owned(),
+            }
+            .into());
+        }
+        let dense = check_region("copy", row, steps, source.length, destination.length)?;
+        let accesses = [
+            Access {
+                mode: AccessMode::Read,
+                ..source
+            },
+            write_access(destination, dense),
+        ];
+        let request = Request {
+            accesses: &accesses,
+            waits,
+            ..Request::default()
+        };
+        let transfer = Transfer {
+            source: Endpoint::Argument(0),
+            destination: Endpoint::Argument(1),
+            row,
+            steps: steps.to_vec(),
+        };
+        self.enqueue(TransferBody::<COPY>(Box::new(transfer)), 1, &request)
+    }
+
+    /// Writes an n-dimensional region of host memory to a memory object.
+    ///
+    /// # Errors
+    /// As [`Queue::copy`].
+    pub fn write(
+        &self,
+        source: HostMemory,
+        destination: Access<'_>,
+        row: u64,
+        steps: &[Step],
+        waits: &[Event],
+    ) -> Result<Event> {
+        let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
+        let accesses = [write_access(destination, dense)];
+        let request = Request {
+            accesses: &accesses,
+            waits,
+            ..Request::default()
+        };
+        let transfer = Transfer {
+            source: Endpoint::Host(source),
+            destination: Endpoint::Argument(0),
+            row,
+            steps: steps.to_vec(),
+        };
+        self.enqueue(TransferBody::<WRITE>(Box::new(transfer)), 1, &request)
+    }
+
+    /// Reads an n-dimensional region of a memory object to host memory.
+    ///
+    /// # Errors
+    /// As [`Queue::copy`].
+    pub fn read(
+        &self,
+        source: Access<'_>,
+        destination: HostMemory,
+        row: u64,
+        steps: &[Step],
+        waits: &[Event],
+    ) -> Result<Event> {
+        check_region("read", row, steps, source.length, destination.len() as u64)?;
+        let accesses = [Access {
+            mode: AccessMode::Read,
+            ..source
+        }];
+        let request = Request {
+            accesses: &accesses,
+            waits,
+            ..Request::default()
+        };
+        let transfer = Transfer {
+            source: Endpoint::Argument(0),
+            destination: Endpoint::Host(destination),
+            row,
+            steps: steps.to_vec(),
+        };
+        self.enqueue(TransferBody::<READ>(Box::new(transfer)), 1, &request)
+    }
+}
+
+impl Memory {
+    /// True if both belong to the same context.
+    #[must_use]
+    pub fn same_context(&self, other: &Memory) -> bool {
+        self.context_id() == other.context_id()
+    }
+}
+
+/// What is written wholly need not be brought there first.
+fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
+    Access {
+        mode: if dense {
+            AccessMode::Overwrite
+        } else {
+            AccessMode::ReadWrite
+        },
+        ..access
+    }
+}
+
+/// Checks a region against its sides; true if it covers the destination.
+fn check_region(
+    what: &'static str,
+    row: u64,
+    steps: &[Step],
+    source: u64,
+    destination: u64,
+) -> Result<bool> {
+    let bad = |problem: String| ErrorKind::InvalidSize { what, problem };
+    if row == 0 || steps.iter().any(|step| step.count == 0) {
+        return Err(
+            bad("a region with an extent of zero; leave the command out".to_owned()).into(),
+        );
+    }
+    let span = |stride: fn(&Step) -> u64| {
+        steps.iter().try_fold(row, |span, step| {
+            span.checked_add(stride(step).checked_mul(step.count - 1)?)
+        })
+    };
+    let bytes = steps
+        .iter()
+        .try_fold(row, |bytes, step| bytes.checked_mul(step.count));
+    match (
+        span(|s| s.source_stride),
+        span(|s| s.destination_stride),
+        bytes,
+    ) {
+        (Some(from), Some(to), Some(bytes)) if from <= source && to <= destination => {
+            // Each step starts where the one inside of it ends: no gaps, and no
+            // row on top of another.
+            let mut size = row;
+            let gapless = steps.iter().rev().all(|step| {
+                let adjoins = step.count == 1 || step.destination_stride == size;
+                size *= step.count;
+                adjoins
+            });
+            Ok(gapless && bytes == destination)
+        }
+        (Some(from), Some(to), Some(_)) => Err(bad(format!(
+            "the region spans {from} bytes of the source's {source} and {to} of the destination's {destination}"
+        ))
+        .into()),
+        _ => Err(bad("the region's extents overflow 64 bits".to_owned()).into()),
+    }
+}

@@ -1,0 +1,42 @@
+//! Quipu's core: one task graph over any number of devices.
+//!
+//! The core decides what runs when and where its bytes are. Front ends say what
+//! to do, through [`Context`], [`Queue`] and [`Event`]; drivers do it, behind
+//! the [`driver::Driver`] trait; the core names neither.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`command`] | commands and events: slots, state, notify lists |
+//! | [`event`] | events as users hold them: futures, callbacks, user events |
+//! | [`queue`] | queues: order, barriers, progress, the enqueue |
+//! | [`memory`] | memory objects: hazards, validity, migration, spaces |
+//! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
+//! | [`driver`] | the contract with drivers |
+//! | [`trace`] | what happened when |
+
+pub mod access;
+pub mod clock;
+pub mod command;
+pub mod context;
+pub mod device;
+pub mod driver;
+pub mod error;
+pub mod event;
+pub mod front;
+pub mod memory;
+pub mod operation;
+pub mod queue;
+pub mod sync;
+pub mod trace;
+mod tracing_records;
+
+pub use access::{Access, AccessMode, RawArgument};
+pub use command::{Command, EventId, Kind, Phase};
+pub use context::Context;
+pub use device::{Device, DeviceKind, DeviceProperties, MemorySpace, Partition};
+pub use driver::Driver;
+pub use error::{Error, ErrorKind, Result};
+pub use event::{Clock, Event, Profile, SystemClock, UserEvent};
+pub use memory::{MemoryRef, SpaceId};
+pub use queue::enqueue::Request;
+pub use queue::{Priority, Queue, QueueOptions};

@@ -1,0 +1,396 @@
+//! Mappings: the host's turns at a memory object's bytes.
+//!
+//! A turn is a command like any other: hazards order it, and what is missing on
+//! the host is brought there before it. It is different in that nobody runs
+//! it: when its waits are over, the bytes are the host's until the host gives
+//! them back.
+//!
+//! 1. [`HostQueue::reserve`] enqueues the *holder*, a command in the host's
+//!    space with the turn's access, registers the mapping, so that a command
+//!    that touches the range is refused (waiting for the one who maps could be
+//!    waiting for oneself), and enqueues the *grant*, a marker that a user
+//!    event holds back.
+//! 2. When the holder's waits are over, its driver, which is this module, puts
+//!    it into the ticket unfinished and completes the user event.
+//! 3. Whoever has seen the grant takes the [`Hold`]. Dropping that removes the
+//!    mapping, then finishes the holder: what waits for it goes on.
+//!
+//! A command that another thread enqueued between the holder and the
+//! registration is not refused; it waits for the holder. So nobody else ever
+//! touches the bytes of a hold. A hold that is leaked keeps its bytes for good.
+
+use super::{Mapping, Memory, MemoryRef, NEXT_ID};
+use crate::access::{Access, AccessMode, RawArgument};
+use crate::command::slot::{Kind, Vtable};
+use crate::command::{Command, ToDrivers};
+use crate::context::Context;
+use crate::device::{Device, DeviceKind, DeviceProperties, MemorySpace};
+use crate::driver::{Driver, Notification};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, UserEvent, Waiter};
+use crate::operation::Body;
+use crate::queue::enqueue::Request;
+use crate::queue::{Queue, QueueOptions};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+impl Memory {
+    /// Registers a mapping; commands that touch the range are refused until it
+    /// is removed.
+    fn add_mapping(&self, range: Range<u64>, label: String) -> u64 {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        self.cold().mappings.push(Mapping { id, range, label });
+        self.mapped.fetch_add(1, Ordering::Relaxed);
+        id
+    }
+
+    /// Removes a mapping.
+    fn remove_mapping(&self, id: u64) {
+        let mut cold = self.cold();
+        let before = cold.mappings.len();
+        cold.mappings.retain(|mapping| mapping.id != id);
+        if cold.mappings.len() < before {
+            self.mapped.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Where a context's turns of the host are enqueued.
+#[derive(Clone, Debug)]
+pub struct HostQueue {
+    queue: Queue,
+    /// An event that is over: a marker that waits for it waits for nothing but
+    /// the last barrier.
+    over: Event,
+}
+
+impl HostQueue {
+    /// The host queue of a context.
+    ///
+    /// # Errors
+    /// If there are too many memory spaces in the process.
+    pub fn new(context: &Context) -> Result<Self> {
+        let options = QueueOptions {
+            in_order: false,
+            ..QueueOptions::default()
+        };
+        let over = UserEvent::new();
+        let event = over.event();
+        over.complete();
+        Ok(Self {
+            queue: Queue::new(context.shared(), &HostDriver::device(context)?, options),
+            over: event,
+        })
+    }
+
+    /// Reserves the bytes of `access` for the host: after everything that
+    /// hazards order before it, after `waits`, and after the last barrier of
+    /// `after`. `label` names the mapping in the errors of those who touch the
+    /// range meanwhile.
+    ///
+    /// # Errors
+    /// If the range is out of bounds or mapped already, or belongs to another
+    /// context, or the context or the queue's device is lost.
+    pub fn reserve(
+        &self,
+        after: &Queue,
+        memory: &MemoryRef,
+        range: Range<u64>,
+        mode: AccessMode,
+        waits: &[Event],
+        label: &str,
+    ) -> Result<Reservation> {
+        let mut all = waits.to_vec();
+        all.push(self.over.clone());
+        let turn = after.marker(&all)?;
+        let ticket = Arc::new(Mutex::new(Ticket::Waiting));
+        let begin = UserEvent::new();
+        let begun = begin.event();
+        let body = Holder {
+            ticket: ticket.clone(),
+            begin: Some(begin),
+        };
+        let request = Request {
+            accesses: &[Access {
+                memory,
+                offset: range.start,
+                length: range.end.saturating_sub(range.start),
+                mode,
+            }],
+            waits: &[turn],
+            ..Request::default()
+        };
+        let holder = self.queue.enqueue(body, 1, &request)?;
+        let mapped = Registered {
+            id: memory.add_mapping(range, label.to_owned()),
+            memory: memory.clone(),
+        };
+        let granted = self.queue.marker(&[begun])?;
+        Ok(Reservation {
+            granted,
+            holder,
+            ticket: Turn(ticket),
+            mapped,
+        })
+    }
+}
+
+/// A registered mapping; dropping it removes it.
+struct Registered {
+    memory: MemoryRef,
+    id: u64,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.memory.remove_mapping(self.id);
+    }
+}
+
+/// A turn of the host that may not have come yet. Dropping it gives it up.
+pub struct Reservation {
+    granted: Event,
+    holder: Event,
+    // In this order: a command that is enqueued after the mapping is removed
+    // waits for the holder, if that is not over yet.
+    mapped: Registered,
+    ticket: Turn,
+}
+
+impl Reservation {
+    /// Over when the bytes are the host's, or will never be.
+    #[must_use]
+    pub fn granted(&self) -> &Event {
+        &self.granted
+    }
+
+    /// As [`Reservation::granted`], to be polled.
+    pub fn granted_mut(&mut self) -> &mut Event {
+        &mut self.granted
+    }
+
+    /// Takes the bytes.
+    ///
+    /// # Errors
+    /// Why they will never be the host's: what should have written them failed,
+    /// the reservation was cancelled, or there is no memory for them.
+    /// [`ErrorKind::TimedOut`] if it is not known yet, and then the turn is
+    /// given up.
+    pub fn take(self) -> Result<Hold> {
+        if !self.granted.is_complete() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let taken = std::mem::replace(&mut *lock(&self.ticket.0), Ticket::GivenUp);
+        match taken {
+            Ticket::Granted(command, bytes) => Ok(Hold {
+                bytes,
+                _mapped: self.mapped,
+                _holder: Held(Some(command)),
+            }),
+            _ => {
+                self.holder.wait()?;
+                Err(ErrorKind::Cancelled.into())
+            }
+        }
+    }
+
+    /// Asks that the turn not be taken, as [`Event::cancel`].
+    pub fn cancel(&self) {
+        self.holder.cancel();
+    }
+}
+
+impl std::fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "reservation of {:?}", self.mapped.memory)
+    }
+}
+
+/// Bytes that are the host's until this is dropped.
+pub struct Hold {
+    bytes: RawArgument,
+    // In this order, as in `Reservation`.
+    _mapped: Registered,
+    _holder: Held,
+}
+
+// SAFETY: the pointer is to bytes that are this hold's alone (or, for a read,
+// that nobody writes), on whichever thread it is.
+unsafe impl Send for Hold {}
+// SAFETY: a shared hold gives nothing but the address.
+unsafe impl Sync for Hold {}
+
+impl Hold {
+    /// Where the bytes are on the host. While the hold lives, nobody else
+    /// writes them; if its access writes, nobody else reads them either.
+    #[must_use]
+    pub fn bytes(&self) -> RawArgument {
+        self.bytes
+    }
+}
+
+impl std::fmt::Debug for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "hold of {} bytes of {:?}",
+            self.bytes.length, self._mapped.memory
+        )
+    }
+}
+
+/// A holder that is unfinished; dropping this finishes it.
+struct Held(Option<Command>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(command) = self.0.take() {
+            command.finish(Ok(()), &mut ToDrivers);
+        }
+    }
+}
+
+/// What has become of a holder.
+enum Ticket {
+    /// Its waits are not over.
+    Waiting,
+    /// The bytes are the host's.
+    Granted(Command, RawArgument),
+    /// Nobody wants them, or they were taken.
+    GivenUp,
+}
+
+// SAFETY: the pointer is only used by whoever takes the command, which is
+// `Send`.
+unsafe impl Send for Ticket {}
+
+fn lock(ticket: &Mutex<Ticket>) -> std::sync::MutexGuard<'_, Ticket> {
+    ticket.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The reservation's side of a ticket.
+struct Turn(Arc<Mutex<Ticket>>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let ticket = std::mem::replace(&mut *lock(&self.0), Ticket::GivenUp);
+        if let Ticket::Granted(command, _) = ticket {
+            drop(Held(Some(command)));
+        }
+    }
+}
+
+/// The body of a holder.
+struct Holder {
+    ticket: Arc<Mutex<Ticket>>,
+    begin: Option<UserEvent>,
+}
+
+impl Body for Holder {
+    const VTABLE: &'static Vtable = &Vtable {
+        kind: Kind::HostTask,
+        name: |_| "map",
+        run: |_, _, _| Ok(()),
+        // SAFETY: the state is a `Holder`, dropped once.
+        drop: crate::operation::drop_state::<Self>(),
+    };
+}
+
+/// The driver of holders: hands each to its ticket. What is waited for here
+/// depends on the context's devices, so the first of them waits in its own way,
+/// which may be to help.
+struct HostDriver {
+    waits: Option<Arc<dyn Driver>>,
+}
+
+impl HostDriver {
+    /// The device of a context's holders: the host itself.
+    fn device(context: &Context) -> Result<Device> {
+        let waits = context
+            .devices()
+            .first()
+            .map(|first| first.driver().clone());
+        let driver: Arc<dyn Driver> = Arc::new(Self { waits });
+        Device::all_of(&driver)?.pop().ok_or_else(|| {
+            Error::from(ErrorKind::InvalidArgument {
+                what: "map",
+                problem: "the host's driver lists no device".to_owned(),
+            })
+        })
+    }
+}
+
+impl Driver for HostDriver {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        vec![DeviceProperties {
+            name: "host".to_owned(),
+            kind: DeviceKind::Cpu,
+            vendor: String::new(),
+            multiprocessors: 1,
+            max_grid_blocks: [1; 3],
+            max_grid_block_count: 1,
+            max_block_threads: [1; 3],
+            max_block_thread_count: 1,
+            max_thread_elements: [1; 3],
+            max_thread_element_count: 1,
+            shared_memory_per_block: 0,
+            global_memory: 0,
+            max_buffer: 0,
+            warp_sizes: vec![1],
+            clock_mhz: None,
+            memory: MemorySpace::Host,
+            domain: None,
+            concurrent_commands: 1,
+            caller_runs: false,
+        }]
+    }
+
+    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
+        match &self.waits {
+            Some(driver) => driver.join(waiter),
+            None => {
+                waiter.sleep();
+                Ok(())
+            }
+        }
+    }
+
+    fn notify(&self, notification: Notification) {
+        let Notification::Ready(command) = notification else {
+            return;
+        };
+        // SAFETY: holders are the only commands of host queues that need a
+        // driver, and this one is owned and not over.
+        let body = unsafe { &mut *command.state_pointer().cast::<Holder>() };
+        let begin = body.begin.take();
+        let started = command.start();
+        let bytes = started.and_then(|()| {
+            let [access] = command.arguments() else {
+                return Err(ErrorKind::Cancelled.into());
+            };
+            access.on_host()
+        });
+        match bytes {
+            Err(error) => command.finish(Err(error), &mut ToDrivers),
+            Ok(bytes) => {
+                let ticket = body.ticket.clone();
+                let mut state = lock(&ticket);
+                if matches!(*state, Ticket::Waiting) {
+                    *state = Ticket::Granted(command, bytes);
+                } else {
+                    drop(state);
+                    drop(Held(Some(command)));
+                }
+            }
+        }
+        // After a refused holder is over, so that its error is there to be seen.
+        if let Some(begin) = begin {
+            begin.complete();
+        }
+    }
+}

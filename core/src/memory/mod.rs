@@ -1,0 +1,631 @@
+//! Memory objects: what buffers are made of.
+//!
+//! A memory object has at most one allocation per memory space, made when a
+//! command that needs it is handed over, and zeroed. Which space holds a valid
+//! copy of which bytes, and which commands use them, is the tracker's
+//! matter.
+//!
+//! Lifetime: handles ([`MemoryRef`]) are counted; commands are not handles. When
+//! the last handle goes, the object is freed by a command that waits for all its
+//! users, so a running command's memory never goes away and a command pays
+//! nothing per argument to keep it.
+
+pub mod mapping;
+pub mod space;
+pub(crate) mod tracker;
+
+pub use space::SpaceId;
+
+use crate::access::MAX_MEMORY_BYTES;
+use crate::command::EventId;
+use crate::context::ContextShared;
+use crate::error::{Error, ErrorKind, Result};
+use std::any::Any;
+use std::ops::{Deref, Range};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tracker::Tracker;
+
+/// An allocation in a device's space: the driver's own address for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// The driver's address or handle.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A live mapping of a byte range to the host.
+#[derive(Clone, Debug)]
+struct Mapping {
+    id: u64,
+    range: Range<u64>,
+    label: String,
+}
+
+/// Cold facts of a memory object.
+#[derive(Default)]
+struct Cold {
+    allocations: Vec<(SpaceId, Allocation)>,
+    mappings: Vec<Mapping>,
+    label: Option<String>,
+    /// How much of the host allocation is ours to free, and where it starts.
+    owned_host: Option<(usize, usize)>,
+    /// Keeps memory alive that the user brought.
+    keep: Option<Box<dyn Any + Send + Sync>>,
+    content_size: Option<MemoryRef>,
+}
+
+/// A memory object. Aligned to 64 bytes, so that its address has room for an
+/// access's mode.
+#[repr(C, align(64))]
+pub struct Memory {
+    // Read by every command that runs.
+    host: AtomicPtr<u8>,
+    size: u64,
+    context_id: u32,
+    mapped: AtomicU32,
+    context: Weak<ContextShared>,
+    // Written by every enqueue.
+    tracked: Tracked,
+    handles: AtomicU64,
+    id: u64,
+    cold: Mutex<Cold>,
+}
+
+#[repr(align(64))]
+struct Tracked {
+    locked: AtomicBool,
+    tracker: std::cell::UnsafeCell<Tracker>,
+}
+
+// SAFETY: the tracker is reached only under its lock; the rest is atomic,
+// locked or immutable. Memory the user brought is `Send + Sync`.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// A counted handle to a memory object. The last one to go frees it, after
+/// every command that uses it.
+pub struct MemoryRef(NonNull<Memory>);
+
+// SAFETY: a handle only gives shared access to a `Sync` object.
+unsafe impl Send for MemoryRef {}
+// SAFETY: as above.
+unsafe impl Sync for MemoryRef {}
+
+impl Deref for MemoryRef {
+    type Target = Memory;
+    #[inline]
+    fn deref(&self) -> &Memory {
+        // SAFETY: alive while a handle is.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for MemoryRef {
+    fn clone(&self) -> Self {
+        self.handles.fetch_add(1, Ordering::Relaxed);
+        Self(self.0)
+    }
+}
+
+impl Drop for MemoryRef {
+    fn drop(&mut self) {
+        if self.handles.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        let object = Owned(self.0);
+        let context = self.context.upgrade();
+        if let Some(context) = &context {
+            context.forget_memory(self.id);
+        }
+        if self.tracker().is_idle() {
+            drop(object);
+        } else if let Some(context) = context {
+            context.free_when_unused(object);
+        } else {
+            // A context outlives its commands, so this cannot be; leaking is
+            // the safe answer if it ever is.
+            tracing::error!("a buffer is in use after its context ended; its memory is kept");
+            std::mem::forget(object);
+        }
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "memory {} ({} bytes)", self.id, self.size)
+    }
+}
+
+impl std::fmt::Debug for MemoryRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&**self, f)
+    }
+}
+
+/// A memory object that no handle refers to; dropping it frees it.
+pub(crate) struct Owned(pub(crate) NonNull<Memory>);
+
+// SAFETY: the object is owned; its parts are `Send`.
+unsafe impl Send for Owned {}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: the object was boxed, no handle and no command uses it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// The locked tracker.
+pub(crate) struct TrackerGuard<'a>(&'a Tracked);
+
+impl Deref for TrackerGuard<'_> {
+    type Target = Tracker;
+    #[inline]
+    fn deref(&self) -> &Tracker {
+        // SAFETY: locked by this guard.
+        unsafe { &*self.0.tracker.get() }
+    }
+}
+
+impl std::ops::DerefMut for TrackerGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Tracker {
+        // SAFETY: locked by this guard.
+        unsafe { &mut *self.0.tracker.get() }
+    }
+}
+
+impl Drop for TrackerGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.locked.store(false, Ordering::Release);
+    }
+}
+
+impl Memory {
+    /// A new object of `size` bytes in `context`.
+    ///
+    /// # Errors
+    /// If the size is zero or over [`MAX_MEMORY_BYTES`].
+    pub(crate) fn create(context: &Arc<ContextShared>, size: u64) -> Result<MemoryRef> {
+        Self::check_size(size)?;
+        let object = Self::boxed(Arc::downgrade(context), context.id(), size);
+        context.remember_memory(&object);
+        Ok(object)
+    }
+
+    fn check_size(size: u64) -> Result<()> {
+        let problem = if size == 0 {
+            "a buffer needs at least one byte".to_owned()
+        } else if size > MAX_MEMORY_BYTES {
+            format!("{size} bytes exceed the largest buffer, {MAX_MEMORY_BYTES} bytes; split it")
+        } else {
+            return Ok(());
+        };
+        Err(ErrorKind::InvalidSize {
+            what: "create a buffer",
+            problem,
+        }
+        .into())
+    }
+
+    fn boxed(context: Weak<ContextShared>, context_id: u32, size: u64) -> MemoryRef {
+        let object = Box::new(Self {
+            host: AtomicPtr::new(null_mut()),
+            size,
+            context_id,
+            mapped: AtomicU32::new(0),
+            context,
+            tracked: Tracked {
+                locked: AtomicBool::new(false),
+                tracker: std::cell::UnsafeCell::new(Tracker::new(size)),
+            },
+            handles: AtomicU64::new(1),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            cold: Mutex::new(Cold::default()),
+        });
+        MemoryRef(NonNull::from(Box::leak(object)))
+    }
+
+    /// A new object over host memory that the user brought: its host copy is
+    /// that memory, valid from the start.
+    ///
+    /// # Errors
+    /// If the size is zero or over [`MAX_MEMORY_BYTES`].
+    ///
+    /// # Safety
+    /// `pointer` is valid for reads and writes of `size` bytes while `keep`
+    /// lives, and nobody else touches those bytes while the object or a command
+    /// that uses it does.
+    pub(crate) unsafe fn create_over(
+        context: &Arc<ContextShared>,
+        pointer: NonNull<u8>,
+        size: u64,
+        keep: Box<dyn Any + Send + Sync>,
+    ) -> Result<MemoryRef> {
+        let object = Self::create(context, size)?;
+        object.cold().keep = Some(keep);
+        object.host.store(pointer.as_ptr(), Ordering::Release);
+        let mut tracker = object.tracker();
+        tracker.enter(SpaceId::HOST);
+        tracker.record(
+            0..size,
+            crate::access::AccessMode::Overwrite,
+            SpaceId::HOST,
+            EventId::NONE,
+            &mut Ignore,
+        );
+        drop(tracker);
+        Ok(object)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn detached_for_tests(size: u64) -> MemoryRef {
+        Self::boxed(Weak::new(), 0, size)
+    }
+
+    fn cold(&self) -> std::sync::MutexGuard<'_, Cold> {
+        self.cold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the tracker. Held for nanoseconds, by threads that hold nothing
+    /// else but trackers of lower addresses.
+    #[inline]
+    pub(crate) fn tracker(&self) -> TrackerGuard<'_> {
+        self.lock_tracker();
+        TrackerGuard(&self.tracked)
+    }
+
+    /// Locks the tracker without a guard; the caller unlocks by making one.
+    #[inline]
+    pub(crate) fn lock_tracker(&self) {
+        if self
+            .tracked
+            .locked
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            self.lock_contended();
+        }
+    }
+
+    /// # Safety
+    /// The caller holds the lock and gives it up with the guard.
+    #[inline]
+    pub(crate) unsafe fn locked_tracker(&self) -> TrackerGuard<'_> {
+        TrackerGuard(&self.tracked)
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        let mut spins = 0u32;
+        loop {
+            while self.tracked.locked.load(Ordering::Relaxed) {
+                spins += 1;
+                if spins < 100 {
+                    std::hint::spin_loop();
+                } else {
+                    // The holder was preempted; let it run.
+                    std::thread::yield_now();
+                }
+            }
+            if self
+                .tracked
+                .locked
+                .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Bytes.
+    #[inline]
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// A number that identifies the object in logs and traces.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    #[inline]
+    pub(crate) fn context_id(&self) -> u32 {
+        self.context_id
+    }
+
+    /// Sets the label shown in errors and traces.
+    pub fn set_label(&self, label: &str) {
+        self.cold().label = Some(label.to_owned());
+    }
+
+    /// The label, or a name made of the id.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.cold()
+            .label
+            .clone()
+            .unwrap_or_else(|| format!("buffer {}", self.id))
+    }
+
+    /// Names another object whose first eight bytes hold, little-endian, how
+    /// many of this object's bytes are in use. Transfers move that much.
+    pub fn set_content_size(&self, size: Option<MemoryRef>) {
+        self.cold().content_size = size;
+    }
+
+    /// The object that holds the number of bytes in use, if one is set.
+    #[must_use]
+    pub fn content_size(&self) -> Option<MemoryRef> {
+        self.cold().content_size.clone()
+    }
+
+    /// The object's bytes in the host's space, allocated (zeroed) if need be.
+    ///
+    /// # Errors
+    /// If the host has no memory for it.
+    #[inline]
+    pub fn host_pointer(&self) -> Result<NonNull<u8>> {
+        match NonNull::new(self.host.load(Ordering::Acquire)) {
+            Some(pointer) => Ok(pointer),
+            None => self.allocate_host(),
+        }
+    }
+
+    #[cold]
+    fn allocate_host(&self) -> Result<NonNull<u8>> {
+        let mut cold = self.cold();
+        if let Some(pointer) = NonNull::new(self.host.load(Ordering::Acquire)) {
+            return Ok(pointer);
+        }
+        // From calloc, which hands out untouched zero pages, and aligned by
+        // hand: an aligned zeroed allocation would touch every page.
+        const ALIGN: usize = 64;
+        let out_of_memory = || {
+            Error::from(ErrorKind::OutOfMemory {
+                device: "the host".to_owned(),
+                asked: self.size,
+                free: 0,
+                capacity: 0,
+            })
+        };
+        let bytes = usize::try_from(self.size)
+            .ok()
+            .and_then(|size| size.checked_add(ALIGN))
+            .ok_or_else(out_of_memory)?;
+        let layout = std::alloc::Layout::from_size_align(bytes, 16).map_err(|_| out_of_memory())?;
+        // SAFETY: the layout has a size.
+        let raw =
+            NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
+        cold.owned_host = Some((raw.as_ptr().expose_provenance(), bytes));
+        let offset = raw.as_ptr().align_offset(ALIGN);
+        // SAFETY: `ALIGN` bytes were added for this.
+        let pointer = unsafe { raw.add(offset) };
+        tracing::trace!(buffer = self.id, bytes = self.size, pointer = ?pointer, "allocated on the host");
+        self.host.store(pointer.as_ptr(), Ordering::Release);
+        Ok(pointer)
+    }
+
+    /// The object's allocation in a device's space, made if need be. Called by
+    /// a driver as it hands a command over.
+    ///
+    /// # Errors
+    /// If the space has no memory for it, even after what is not in use there
+    /// was evicted.
+    pub fn allocation(&self, space: SpaceId) -> Result<Allocation> {
+        debug_assert_ne!(space, SpaceId::HOST);
+        let mut cold = self.cold();
+        if let Some((_, allocation)) = cold.allocations.iter().find(|(s, _)| *s == space) {
+            return Ok(*allocation);
+        }
+        let allocation = self.allocate_in(space)?;
+        cold.allocations.push((space, allocation));
+        Ok(allocation)
+    }
+
+    fn allocate_in(&self, space: SpaceId) -> Result<Allocation> {
+        let Some((driver, key)) = space::owner(space) else {
+            return Err(ErrorKind::DeviceLost {
+                device: format!("{space:?}"),
+                reason: "its driver is gone".to_owned(),
+            }
+            .into());
+        };
+        let mut tried_eviction = false;
+        loop {
+            match driver.allocate(key, self.size) {
+                Ok(address) => {
+                    tracing::trace!(
+                        buffer = self.id,
+                        bytes = self.size,
+                        ?space,
+                        address,
+                        "allocated"
+                    );
+                    return Ok(Allocation {
+                        address,
+                        size: self.size,
+                    });
+                }
+                Err(error)
+                    if !tried_eviction && matches!(error.kind(), ErrorKind::OutOfMemory { .. }) =>
+                {
+                    tried_eviction = true;
+                    let context = self.context.upgrade();
+                    if !context.is_some_and(|context| context.evict(space, self.id)) {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Frees what an idle object holds in a space, writing back what is valid
+    /// only there. True if anything was freed. Called under memory pressure.
+    pub(crate) fn evict(&self, space: SpaceId, only_redundant: bool) -> bool {
+        // Never waits: a contended object is in use.
+        let Ok(mut cold) = self.cold.try_lock() else {
+            return false;
+        };
+        let Some(index) = cold.allocations.iter().position(|(s, _)| *s == space) else {
+            return false;
+        };
+        let mut tracker = self.tracker();
+        if !tracker.is_idle() || !cold.mappings.is_empty() {
+            return false;
+        }
+        let Some((driver, key)) = space::owner(space) else {
+            return false;
+        };
+        if !tracker.is_redundant_in(space) {
+            if only_redundant {
+                return false;
+            }
+            let address = cold.allocations[index].1.address;
+            drop(cold);
+            let Ok(host) = self.host_pointer() else {
+                return false;
+            };
+            for range in tracker.only_in(space) {
+                let (Ok(start), Ok(length)) = (
+                    usize::try_from(range.start),
+                    usize::try_from(range.end - range.start),
+                ) else {
+                    return false;
+                };
+                // SAFETY: the object is idle and its tracker locked, so nobody
+                // else touches these bytes of the host copy.
+                let bytes =
+                    unsafe { std::slice::from_raw_parts_mut(host.add(start).as_ptr(), length) };
+                if driver
+                    .read_allocation(key, address, range.start, bytes)
+                    .is_err()
+                {
+                    return false;
+                }
+            }
+            tracker.written_back(space);
+            cold = self.cold();
+        }
+        tracker.forget_space(space);
+        let Some(index) = cold.allocations.iter().position(|(s, _)| *s == space) else {
+            return false;
+        };
+        let (_, allocation) = cold.allocations.swap_remove(index);
+        drop(tracker);
+        tracing::debug!(buffer = self.id, bytes = self.size, ?space, "evicted");
+        driver.free(key, allocation.address, allocation.size);
+        true
+    }
+
+    /// A command that wrote or brought these bytes failed.
+    pub(crate) fn poison(&self, range: Range<u64>, id: EventId, cause: &Error) {
+        self.tracker().poison(&range, id, &cause.for_dependant());
+    }
+
+    /// Checks that a range lies within the object and under no mapping.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    #[inline]
+    pub(crate) fn check(&self, what: &'static str, offset: u64, length: u64) -> Result<()> {
+        let end = offset.checked_add(length);
+        if length == 0 || end.is_none_or(|end| end > self.size) {
+            return Err(self.bad_range(what, offset, length));
+        }
+        if self.mapped.load(Ordering::Relaxed) != 0 {
+            self.check_mappings(what, &(offset..offset + length))?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn bad_range(&self, what: &'static str, offset: u64, length: u64) -> Error {
+        if length == 0 {
+            ErrorKind::InvalidSize {
+                what,
+                problem: "a range of zero bytes; leave the command out".to_owned(),
+            }
+            .into()
+        } else {
+            ErrorKind::OutOfBounds {
+                what,
+                start: offset,
+                end: offset.saturating_add(length),
+                size: self.size,
+            }
+            .into()
+        }
+    }
+
+    #[cold]
+    fn check_mappings(&self, what: &'static str, range: &Range<u64>) -> Result<()> {
+        let cold = self.cold();
+        let overlap = cold
+            .mappings
+            .iter()
+            .find(|mapping| mapping.range.start < range.end && range.start < mapping.range.end);
+        match overlap {
+            None => Ok(()),
+            Some(mapping) => Err(ErrorKind::Mapped {
+                what,
+                guard: mapping.label.clone(),
+                start: mapping.range.start,
+                end: mapping.range.end,
+            }
+            .into()),
+        }
+    }
+
+    /// The spaces in which the object has an allocation.
+    #[must_use]
+    pub fn allocated_in(&self) -> Vec<SpaceId> {
+        let cold = self.cold();
+        let host = (!self.host.load(Ordering::Relaxed).is_null()).then_some(SpaceId::HOST);
+        host.into_iter()
+            .chain(cold.allocations.iter().map(|(space, _)| *space))
+            .collect()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let cold = self.cold.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (space, allocation) in cold.allocations.drain(..) {
+            if let Some((driver, key)) = space::owner(space) {
+                driver.free(key, allocation.address, allocation.size);
+            }
+        }
+        if let Some((raw, bytes)) = cold.owned_host.take() {
+            let layout = std::alloc::Layout::from_size_align(bytes, 16)
+                .expect("the layout was valid when the memory was allocated");
+            // SAFETY: allocated by `allocate_host` with this layout, freed once.
+            unsafe {
+                std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(raw), layout);
+            }
+        }
+    }
+}
+
+/// A recorder for accesses that depend on nothing.
+struct Ignore;
+
+impl tracker::Recorder for Ignore {
+    fn wait(&mut self, _: EventId, _: bool) {}
+    fn poisoned(&mut self, _: &Error) {}
+    fn join(&mut self, _: &[EventId]) -> EventId {
+        EventId::NONE
+    }
+}

@@ -1,0 +1,488 @@
+//! Hazards and validity of one memory object, by byte range.
+//!
+//! A tracker is a list of segments that cover the object, in order, without
+//! gaps. Each knows, *in enqueue order*: the last writer, the readers since,
+//! which memory spaces hold a valid copy and from which event on, and whether
+//! the last writer failed. An access becomes waits:
+//!
+//! * read after write: waits for the writer (or, in another space, for the
+//!   migration that made the copy there); the writer's failure fails it;
+//! * write after read: waits for the readers, pure ordering;
+//! * write after write: waits for the writer, pure ordering.
+//!
+//! Segments are split where an access covers one partly; a write merges what it
+//! covers. Handles are plain ids: one to a command that is over costs a look at
+//! its slot and nothing else. A segment's readers are bounded: many become one
+//! marker ([`Joiner`]).
+
+use super::space::SpaceId;
+use crate::access::AccessMode;
+use crate::command::EventId;
+use crate::error::Error;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Readers of a segment beyond which they are joined into one marker.
+const MAX_READERS: usize = 64;
+/// Segments beyond which neighbours that no longer differ are merged.
+const COMPACT_AT: usize = 64;
+
+type Readers = SmallVec<[EventId; 2]>;
+
+/// A copy of a segment's bytes in another space than the writer's.
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    space: SpaceId,
+    /// The migration that made it.
+    ready: EventId,
+}
+
+#[derive(Clone, Debug)]
+struct Segment {
+    start: u64,
+    end: u64,
+    writer: EventId,
+    /// The space that the writer wrote in; `ANYWHERE` while nothing was written
+    /// (fresh memory is zero in every space).
+    home: SpaceId,
+    readers: Readers,
+    copies: SmallVec<[Copy; 0]>,
+    poison: Option<Error>,
+}
+
+/// Bytes that have to be brought to a space before a command may run there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) range: Range<u64>,
+    /// Where a valid copy is or will be.
+    pub(crate) from: SpaceId,
+    /// True if the host has a valid copy too.
+    pub(crate) on_host: bool,
+}
+
+/// What a command needs of a tracker while it is being enqueued.
+pub(crate) trait Recorder {
+    /// The command must wait for `event`; if `propagate`, its failure is ours.
+    fn wait(&mut self, event: EventId, propagate: bool);
+    /// The command reads what a failed command should have written.
+    fn poisoned(&mut self, cause: &Error);
+    /// One event that is over when all of `events` are.
+    fn join(&mut self, events: &[EventId]) -> EventId;
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    segments: Vec<Segment>,
+    /// The only space that the object was ever used in, or `ANYWHERE` if there
+    /// was none yet, or `SEVERAL`.
+    only: SpaceId,
+    compact_at: usize,
+}
+
+impl Tracker {
+    pub(crate) fn new(size: u64) -> Self {
+        Self {
+            segments: vec![Segment {
+                start: 0,
+                end: size,
+                writer: EventId::NONE,
+                home: SpaceId::ANYWHERE,
+                readers: Readers::new(),
+                copies: SmallVec::new(),
+                poison: None,
+            }],
+            only: SpaceId::ANYWHERE,
+            compact_at: COMPACT_AT,
+        }
+    }
+
+    /// Says that `space` will be used; true if validity has to be looked at,
+    /// because another space was or is used.
+    #[inline]
+    pub(crate) fn enter(&mut self, space: SpaceId) -> bool {
+        if self.only == space {
+            return false;
+        }
+        if self.only == SpaceId::ANYWHERE {
+            self.only = space;
+            return false;
+        }
+        self.only = SpaceId::SEVERAL;
+        true
+    }
+
+    /// Index of the segment that holds byte `at`.
+    fn find(&self, at: u64) -> usize {
+        self.segments.partition_point(|segment| segment.end <= at)
+    }
+
+    /// Splits so that a segment starts at `at`; gives its index.
+    fn split(&mut self, at: u64) -> usize {
+        let index = self.find(at);
+        match self.segments.get_mut(index) {
+            Some(segment) if segment.start < at => {
+                let mut right = segment.clone();
+                right.start = at;
+                segment.end = at;
+                self.segments.insert(index + 1, right);
+                index + 1
+            }
+            _ => index,
+        }
+    }
+
+    /// The segments that cover exactly `range`, after splitting.
+    fn cover(&mut self, range: &Range<u64>) -> Range<usize> {
+        if self.segments.len() > self.compact_at {
+            self.compact();
+        }
+        let first = self.split(range.start);
+        let end = self.segments.last().map_or(0, |segment| segment.end);
+        let last = if range.end >= end {
+            self.segments.len()
+        } else {
+            self.split(range.end)
+        };
+        first..last
+    }
+
+    /// Records an access in `space`, in enqueue order, by the command `id`.
+    /// Bytes it reads must be valid there (see [`Tracker::missing`]).
+    #[inline(always)]
+    pub(crate) fn record(
+        &mut self,
+        range: Range<u64>,
+        mode: AccessMode,
+        space: SpaceId,
+        id: EventId,
+        recorder: &mut impl Recorder,
+    ) {
+        // The usual case: one segment, all of it.
+        if let [segment] = &mut self.segments[..]
+            && segment.start == range.start
+            && segment.end == range.end
+        {
+            match mode {
+                AccessMode::ReadWrite if segment.is_plain() => {
+                    // A chain: after the writer, and the writer then.
+                    if !segment.writer.is_none() && segment.writer != id {
+                        recorder.wait(segment.writer, true);
+                    }
+                    segment.writer = id;
+                    segment.home = space;
+                }
+                AccessMode::Read => segment.read(space, id, recorder),
+                _ => {
+                    segment.waits_of_write(mode, space, id, recorder);
+                    segment.written(space, id);
+                }
+            }
+            return;
+        }
+        self.record_part(range, mode, space, id, recorder);
+    }
+
+    fn record_part(
+        &mut self,
+        range: Range<u64>,
+        mode: AccessMode,
+        space: SpaceId,
+        id: EventId,
+        recorder: &mut impl Recorder,
+    ) {
+        let covered = self.cover(&range);
+        if mode == AccessMode::Read {
+            for segment in &mut self.segments[covered] {
+                segment.read(space, id, recorder);
+            }
+            return;
+        }
+        for segment in &mut self.segments[covered.clone()] {
+            segment.waits_of_write(mode, space, id, recorder);
+        }
+        let first = &mut self.segments[covered.start];
+        first.end = range.end;
+        first.written(space, id);
+        self.segments.drain(covered.start + 1..covered.end);
+    }
+
+    /// What of `range` has no valid copy in `space`.
+    pub(crate) fn missing(&self, range: &Range<u64>, space: SpaceId) -> Vec<Missing> {
+        let mut missing: Vec<Missing> = Vec::new();
+        for segment in &self.segments[self.find(range.start)..] {
+            if segment.start >= range.end {
+                break;
+            }
+            if segment.valid_in(space) {
+                continue;
+            }
+            let piece = segment.start.max(range.start)..segment.end.min(range.end);
+            let on_host = segment.valid_in(SpaceId::HOST);
+            match missing.last_mut() {
+                Some(last)
+                    if last.range.end == piece.start
+                        && last.from == segment.home
+                        && last.on_host == on_host =>
+                {
+                    last.range.end = piece.end;
+                }
+                _ => missing.push(Missing {
+                    range: piece,
+                    from: segment.home,
+                    on_host,
+                }),
+            }
+        }
+        missing
+    }
+
+    /// Records that `id` brings `range` from a valid copy in `from` to `to`.
+    pub(crate) fn migrate(
+        &mut self,
+        range: &Range<u64>,
+        from: SpaceId,
+        to: SpaceId,
+        id: EventId,
+        recorder: &mut impl Recorder,
+    ) {
+        let covered = self.cover(range);
+        for segment in &mut self.segments[covered] {
+            segment.read(from, id, recorder);
+            segment.copies.retain(|copy| copy.space != to);
+            segment.copies.push(Copy {
+                space: to,
+                ready: id,
+            });
+        }
+    }
+
+    /// The command `id`, which wrote or brought `range`, failed.
+    pub(crate) fn poison(&mut self, range: &Range<u64>, id: EventId, cause: &Error) {
+        for segment in &mut self.segments {
+            if segment.start >= range.end || segment.end <= range.start {
+                continue;
+            }
+            if segment.writer == id {
+                segment.poison = Some(cause.clone());
+            }
+            segment.copies.retain(|copy| copy.ready != id);
+        }
+    }
+
+    /// The device behind `space` is lost: what was valid only there is poisoned.
+    /// True if anything was.
+    pub(crate) fn lose_space(&mut self, space: SpaceId, cause: &Error) -> bool {
+        let mut lost = false;
+        for segment in &mut self.segments {
+            segment.copies.retain(|copy| copy.space != space);
+            if segment.home == space {
+                if let Some(copy) = segment.copies.pop() {
+                    segment.home = copy.space;
+                    segment.writer = copy.ready;
+                } else {
+                    segment.home = SpaceId::ANYWHERE;
+                    segment.poison = Some(cause.clone());
+                    lost = true;
+                }
+            }
+        }
+        lost
+    }
+
+    /// True if no command that uses the object is unfinished.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.segments.iter().all(|segment| {
+            segment.writer.is_over()
+                && segment.readers.iter().all(|reader| reader.is_over())
+                && segment.copies.iter().all(|copy| copy.ready.is_over())
+        })
+    }
+
+    /// Calls `each` with every unfinished command that uses the object.
+    pub(crate) fn for_each_user(&self, mut each: impl FnMut(EventId)) {
+        for segment in &self.segments {
+            for reader in &segment.readers {
+                each(*reader);
+            }
+            each(segment.writer);
+            for copy in &segment.copies {
+                each(copy.ready);
+            }
+        }
+    }
+
+    /// True if every byte of the object that is valid in `space` is also valid
+    /// in another.
+    pub(crate) fn is_redundant_in(&self, space: SpaceId) -> bool {
+        self.segments.iter().all(|segment| {
+            segment.home == SpaceId::ANYWHERE || segment.home != space || !segment.copies.is_empty()
+        })
+    }
+
+    /// Forgets the copies in `space`, of an idle object whose every byte is
+    /// valid elsewhere.
+    pub(crate) fn forget_space(&mut self, space: SpaceId) {
+        for segment in &mut self.segments {
+            segment.copies.retain(|copy| copy.space != space);
+            if segment.home == space
+                && let Some(copy) = segment.copies.pop()
+            {
+                segment.home = copy.space;
+                segment.writer = copy.ready;
+            }
+        }
+    }
+
+    /// Says that an idle object's every byte in `space` is now on the host too.
+    pub(crate) fn written_back(&mut self, space: SpaceId) {
+        for segment in &mut self.segments {
+            if segment.home == space && !segment.valid_in(SpaceId::HOST) {
+                segment.copies.push(Copy {
+                    space: SpaceId::HOST,
+                    ready: EventId::NONE,
+                });
+            }
+        }
+    }
+
+    /// The byte ranges whose only valid copy is in `space`.
+    pub(crate) fn only_in(&self, space: SpaceId) -> Vec<Range<u64>> {
+        self.segments
+            .iter()
+            .filter(|segment| segment.home == space && segment.copies.is_empty())
+            .map(|segment| segment.start..segment.end)
+            .collect()
+    }
+
+    /// Removes handles to commands that are over and merges neighbours that no
+    /// longer differ.
+    pub(crate) fn compact(&mut self) {
+        for segment in &mut self.segments {
+            segment.forget_finished();
+        }
+        self.segments.dedup_by(|right, left| {
+            let same = left.writer == right.writer
+                && left.home == right.home
+                && left.poison.is_none()
+                && right.poison.is_none()
+                && left.readers == right.readers
+                && left.copies.len() == right.copies.len()
+                && left
+                    .copies
+                    .iter()
+                    .zip(&right.copies)
+                    .all(|(l, r)| l.space == r.space && l.ready == r.ready);
+            if same {
+                left.end = right.end;
+            }
+            same
+        });
+        self.compact_at = COMPACT_AT.max(2 * self.segments.len());
+    }
+}
+
+impl Segment {
+    /// True if there is a writer at most: no readers, copies or poison.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.readers.is_empty() && self.copies.is_empty() && self.poison.is_none()
+    }
+
+    fn valid_in(&self, space: SpaceId) -> bool {
+        self.home == space
+            || self.home == SpaceId::ANYWHERE
+            || self.copies.iter().any(|copy| copy.space == space)
+    }
+
+    /// Where a reader in `space` gets the bytes from.
+    #[inline]
+    fn source(&self, space: SpaceId) -> EventId {
+        if self.copies.is_empty() || self.home == space {
+            return self.writer;
+        }
+        self.copies
+            .iter()
+            .find(|copy| copy.space == space)
+            .map_or(self.writer, |copy| copy.ready)
+    }
+
+    #[inline]
+    fn read(&mut self, space: SpaceId, id: EventId, recorder: &mut impl Recorder) {
+        let source = self.source(space);
+        if !source.is_none() && source != id {
+            recorder.wait(source, true);
+        }
+        if let Some(cause) = &self.poison {
+            recorder.poisoned(cause);
+        }
+        if self.readers.len() >= MAX_READERS {
+            self.readers.retain(|reader| !reader.is_over());
+            if self.readers.len() >= MAX_READERS / 2 {
+                let joined = recorder.join(&self.readers);
+                self.readers.clear();
+                self.readers.push(joined);
+            }
+        }
+        if self.readers.last() != Some(&id) {
+            self.readers.push(id);
+        }
+    }
+
+    #[inline]
+    fn waits_of_write(
+        &mut self,
+        mode: AccessMode,
+        space: SpaceId,
+        id: EventId,
+        recorder: &mut impl Recorder,
+    ) {
+        if mode.reads() {
+            let source = self.source(space);
+            if !source.is_none() && source != id {
+                recorder.wait(source, true);
+            }
+            if let Some(cause) = &self.poison {
+                recorder.poisoned(cause);
+            }
+        } else if self.readers.is_empty() && !self.writer.is_none() && self.writer != id {
+            // With readers, waiting for them is enough: each waited for it.
+            recorder.wait(self.writer, false);
+        }
+        for reader in &self.readers {
+            if *reader != id {
+                recorder.wait(*reader, false);
+            }
+        }
+        for copy in &self.copies {
+            if copy.ready != id && !copy.ready.is_none() {
+                recorder.wait(copy.ready, false);
+            }
+        }
+    }
+
+    #[inline]
+    fn written(&mut self, space: SpaceId, id: EventId) {
+        self.writer = id;
+        self.home = space;
+        self.readers.clear();
+        if !self.copies.is_empty() {
+            self.copies.clear();
+        }
+        if self.poison.is_some() {
+            self.poison = None;
+        }
+    }
+
+    fn forget_finished(&mut self) {
+        self.readers.retain(|reader| !reader.is_over());
+        if self.writer.is_over() {
+            self.writer = EventId::NONE;
+        }
+        for copy in &mut self.copies {
+            if copy.ready.is_over() {
+                copy.ready = EventId::NONE;
+            }
+        }
+    }
+}

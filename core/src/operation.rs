@@ -1,0 +1,419 @@
+//! What a command does, as its driver sees it, and the bodies that front ends
+//! give to commands.
+//!
+//! A body's state lives in the command's slot if it is small, else in a box. A
+//! native body (a Rust closure or kernel) is run by
+//! [`Command::run_native`]; transfers and fills are data that a driver carries
+//! out with its own engines, or with [`Transfer::copy`] and [`Fill::fill`] where
+//! it can address the memory.
+
+use crate::access::Argument;
+use crate::access::RawArgument;
+use crate::command::Command;
+use crate::command::slot::{INLINE_ARGUMENTS, Kind, PAYLOAD_BYTES, Vtable};
+use crate::error::{Error, Result};
+use crate::memory::SpaceId;
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A kernel as native code, erased: run over ranges of its work-groups by any
+/// number of threads at once.
+pub trait NativeKernel: Send + Sync + 'static {
+    /// The kernel's name, as logs and traces show it.
+    fn name(&self) -> &'static str;
+
+    /// Runs the work-groups `groups`.
+    ///
+    /// # Errors
+    /// A message for people; it fails the command.
+    ///
+    /// # Safety
+    /// `arguments` are the launch's, in order, valid for their modes; no group
+    /// is run twice in a launch.
+    unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<(), Error>;
+}
+
+/// One side of a transfer.
+#[derive(Clone)]
+pub enum Endpoint {
+    /// The command's argument of this number.
+    Argument(usize),
+    /// Host memory, kept alive by its owner.
+    Host(HostMemory),
+}
+
+/// Host memory that a transfer reads or writes.
+#[derive(Clone)]
+pub struct HostMemory {
+    pointer: *mut u8,
+    length: usize,
+    _keep: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+// SAFETY: whoever makes one promises that the memory may be used from any
+// thread until the transfer is over.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
+
+impl HostMemory {
+    /// Host memory at `pointer`, of `length` bytes.
+    ///
+    /// # Safety
+    /// Until the transfer is over the memory is valid, for reads if it is the
+    /// source and for writes if it is the destination, from any thread, and
+    /// nobody else writes it (or, for a destination, reads it); `keep` may be
+    /// what ensures its life.
+    #[must_use]
+    pub unsafe fn new(
+        pointer: *mut u8,
+        length: usize,
+        keep: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Self {
+        Self {
+            pointer,
+            length,
+            _keep: keep,
+        }
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// True if there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+/// One dimension of a transfer's region, outermost first: so many steps, and
+/// how far each is apart on either side, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Steps.
+    pub count: u64,
+    /// Bytes from one step to the next in the source.
+    pub source_stride: u64,
+    /// Bytes from one step to the next in the destination.
+    pub destination_stride: u64,
+}
+
+/// A copy of an n-dimensional region: rows of contiguous bytes, and the steps
+/// between them.
+#[derive(Clone)]
+pub struct Transfer {
+    /// Where from. The region starts at its first byte.
+    pub source: Endpoint,
+    /// Where to. The region starts at its first byte.
+    pub destination: Endpoint,
+    /// Bytes of a row.
+    pub row: u64,
+    /// Outer dimensions, outermost first; none for a linear copy.
+    pub steps: Vec<Step>,
+}
+
+impl Transfer {
+    /// Bytes moved.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.steps
+            .iter()
+            .fold(self.row, |bytes, step| bytes.saturating_mul(step.count))
+    }
+
+    /// The pointer and length of an endpoint.
+    fn resolve(endpoint: &Endpoint, arguments: &[RawArgument]) -> RawArgument {
+        match endpoint {
+            Endpoint::Argument(index) => arguments[*index],
+            Endpoint::Host(memory) => RawArgument {
+                pointer: memory.pointer,
+                length: memory.length,
+            },
+        }
+    }
+
+    /// Carries the transfer out where both sides can be addressed.
+    ///
+    /// # Safety
+    /// `arguments` are the command's, resolved to valid memory that nobody
+    /// else writes meanwhile.
+    pub unsafe fn copy(&self, arguments: &[RawArgument]) {
+        let source = Self::resolve(&self.source, arguments);
+        let destination = Self::resolve(&self.destination, arguments);
+        let span = |stride: fn(&Step) -> u64| {
+            self.steps
+                .iter()
+                .map(|step| stride(step) * step.count.saturating_sub(1))
+                .sum::<u64>()
+                + self.row
+        };
+        assert!(
+            span(|s| s.source_stride) <= source.length as u64
+                && span(|s| s.destination_stride) <= destination.length as u64,
+            "a transfer's region was checked against its endpoints at enqueue"
+        );
+        // SAFETY: the whole region lies within both sides, as just checked.
+        unsafe { copy_steps(source.pointer, destination.pointer, self.row, &self.steps) };
+    }
+}
+
+/// # Safety
+/// The region lies within valid memory on both sides.
+unsafe fn copy_steps(source: *const u8, destination: *mut u8, row: u64, steps: &[Step]) {
+    match steps {
+        // SAFETY: as the caller promises; `copy` allows overlap.
+        [] => unsafe { std::ptr::copy(source, destination, row as usize) },
+        [step, inner @ ..] => {
+            for index in 0..step.count {
+                // SAFETY: as the caller promises.
+                unsafe {
+                    copy_steps(
+                        source.add((index * step.source_stride) as usize),
+                        destination.add((index * step.destination_stride) as usize),
+                        row,
+                        inner,
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A repeated pattern. The first argument is the destination.
+#[derive(Clone, Copy, Debug)]
+pub struct Fill {
+    pattern: [u8; 16],
+    length: u8,
+}
+
+impl Fill {
+    /// A fill with a pattern of 1 to 16 bytes.
+    #[must_use]
+    pub fn new(pattern: &[u8]) -> Option<Self> {
+        if pattern.is_empty() || pattern.len() > 16 {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        bytes[..pattern.len()].copy_from_slice(pattern);
+        Some(Self {
+            pattern: bytes,
+            length: pattern.len() as u8,
+        })
+    }
+
+    /// The pattern.
+    #[must_use]
+    pub fn pattern(&self) -> &[u8] {
+        &self.pattern[..usize::from(self.length)]
+    }
+
+    /// Fills memory that can be addressed.
+    ///
+    /// # Safety
+    /// The destination is valid and nobody else touches it meanwhile.
+    pub unsafe fn fill(&self, destination: RawArgument) {
+        // SAFETY: as the caller promises.
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(destination.pointer, destination.length) };
+        if let [byte] = self.pattern() {
+            bytes.fill(*byte);
+            return;
+        }
+        for chunk in bytes.chunks_mut(self.pattern().len()) {
+            chunk.copy_from_slice(&self.pattern()[..chunk.len()]);
+        }
+    }
+}
+
+/// Bytes brought from one space to another. The first argument says which.
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
+    /// Where a valid copy is.
+    pub from: SpaceId,
+    /// Where one is wanted.
+    pub to: SpaceId,
+}
+
+/// What a command does.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Operation<'a> {
+    /// Native code over this many work-groups, by [`Command::run_native`].
+    Launch {
+        /// The number of work-groups.
+        groups: u32,
+    },
+    /// A copy between arguments and host memory.
+    Transfer(&'a Transfer),
+    /// A fill of the first argument.
+    Fill(&'a Fill),
+    /// The first argument's bytes, from space to space.
+    Migrate(&'a Migration),
+    /// A closure on the host, by [`Command::run_native`] over `0..1`.
+    HostTask,
+    /// Nothing.
+    Nothing,
+}
+
+impl Command {
+    /// What the command does.
+    #[must_use]
+    pub fn operation(&self) -> Operation<'_> {
+        match self.kind() {
+            Kind::Launch => Operation::Launch {
+                groups: self.groups(),
+            },
+            Kind::Copy | Kind::Read | Kind::Write | Kind::Map | Kind::Unmap => {
+                // SAFETY: the vtables of these kinds, below, keep this state.
+                let transfer = unsafe { &*self.state_pointer().cast::<Box<Transfer>>() };
+                Operation::Transfer(transfer)
+            }
+            Kind::Fill => {
+                // SAFETY: as above.
+                Operation::Fill(unsafe { &*self.state_pointer().cast::<Fill>() })
+            }
+            Kind::Migrate => {
+                // SAFETY: as above.
+                Operation::Migrate(unsafe { &*self.state_pointer().cast::<Migration>() })
+            }
+            Kind::HostTask | Kind::NativeCall => Operation::HostTask,
+            Kind::Marker | Kind::Barrier | Kind::UserEvent => Operation::Nothing,
+        }
+    }
+}
+
+/// A command's body: its vtable, and its state as the slot keeps it.
+pub(crate) trait Body: Sized {
+    const VTABLE: &'static Vtable;
+
+    /// True if the state fits into the slot beside so many arguments.
+    #[inline]
+    fn fits(arguments: usize) -> bool {
+        let inline = if arguments <= INLINE_ARGUMENTS {
+            arguments
+        } else {
+            0
+        };
+        size_of::<Self>() + inline * size_of::<Argument>() <= PAYLOAD_BYTES
+            && align_of::<Self>() <= 8
+    }
+}
+
+/// # Safety
+/// `state` points to a `T`, dropped once.
+unsafe fn drop_in_slot<T>(state: *mut u8) {
+    // A panic here must not keep the command from ending.
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        // SAFETY: as the caller promises.
+        unsafe { std::ptr::drop_in_place(state.cast::<T>()) };
+    }));
+    if let Err(panic) = outcome {
+        tracing::error!(
+            "what a command owned panicked as it was dropped; the command is unaffected"
+        );
+        // Dropping the payload might panic again.
+        std::mem::forget(panic);
+    }
+}
+
+/// How to drop a `T` in a slot, if that does anything.
+pub(crate) const fn drop_state<T>() -> Option<unsafe fn(*mut u8)> {
+    if std::mem::needs_drop::<T>() {
+        Some(drop_in_slot::<T>)
+    } else {
+        None
+    }
+}
+
+unsafe fn no_run(_: *mut u8, _: &[RawArgument], _: Range<u32>) -> Result<()> {
+    Ok(())
+}
+
+/// A kernel launch.
+pub(crate) struct LaunchBody<K>(pub(crate) K);
+
+impl<K: NativeKernel> Body for LaunchBody<K> {
+    const VTABLE: &'static Vtable = &Vtable {
+        kind: Kind::Launch,
+        // SAFETY: the state is a `LaunchBody<K>`.
+        name: |state| unsafe { (*state.cast::<Self>()).0.name() },
+        // SAFETY: as above; the rest as the caller promises.
+        run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },
+        drop: drop_state::<Self>(),
+    };
+}
+
+/// A boxed kernel launch, for kernels that do not fit.
+pub(crate) struct BoxedLaunch<K>(pub(crate) Box<K>);
+
+impl<K: NativeKernel> Body for BoxedLaunch<K> {
+    const VTABLE: &'static Vtable = &Vtable {
+        kind: Kind::Launch,
+        // SAFETY: the state is a `BoxedLaunch<K>`.
+        name: |state| unsafe { (*state.cast::<Self>()).0.name() },
+        // SAFETY: as above; the rest as the caller promises.
+        run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },
+        drop: drop_state::<Self>(),
+    };
+}
+
+/// A host task: run once, with its declared accesses resolved.
+pub(crate) struct TaskBody<F>(pub(crate) Option<Box<F>>);
+
+impl<F: FnOnce(&[RawArgument]) -> Result<()> + Send + 'static> Body for TaskBody<F> {
+    const VTABLE: &'static Vtable = &Vtable {
+        kind: Kind::HostTask,
+        name: |_| "host task",
+        // SAFETY: the state is a `TaskBody<F>`; a task runs once.
+        run: |state, arguments, _| match unsafe { (*state.cast::<Self>()).0.take() } {
+            Some(task) => task(arguments),
+            None => Ok(()),
+        },
+        drop: drop_state::<Self>(),
+    };
+}
+
+macro_rules! data_body {
+    ($body:ty, $kind:expr, $name:literal) => {
+        impl Body for $body {
+            const VTABLE: &'static Vtable = &Vtable {
+                kind: $kind,
+                name: |_| $name,
+                run: no_run,
+                drop: drop_state::<Self>(),
+            };
+        }
+    };
+}
+
+#[repr(transparent)]
+/// A transfer of one of the kinds copy, read, write, map and unmap.
+pub(crate) struct TransferBody<const KIND: u8>(pub(crate) Box<Transfer>);
+pub(crate) const COPY: u8 = 0;
+pub(crate) const READ: u8 = 1;
+pub(crate) const WRITE: u8 = 2;
+data_body!(TransferBody<COPY>, Kind::Copy, "copy");
+data_body!(TransferBody<READ>, Kind::Read, "read");
+data_body!(TransferBody<WRITE>, Kind::Write, "write");
+data_body!(Fill, Kind::Fill, "fill");
+data_body!(Migration, Kind::Migrate, "migrate");
+
+/// A marker; may carry something to drop when it is over.
+pub(crate) struct MarkerBody<T>(pub(crate) T);
+impl<T: Send> Body for MarkerBody<T> {
+    const VTABLE: &'static Vtable = &Vtable {
+        kind: Kind::Marker,
+        name: |_| "marker",
+        run: no_run,
+        drop: drop_state::<Self>(),
+    };
+}
+
+/// A barrier.
+pub(crate) struct BarrierBody;
+data_body!(BarrierBody, Kind::Barrier, "barrier");

@@ -1,0 +1,25 @@
+//! The atomics that the lock-free protocols use, in one place: the models in
+//! `tests/loom.rs` compile the very files of the protocols over loom's atomics,
+//! by putting a module of theirs in the place of this one.
+
+pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+
+/// Asks for a cache line to be made this core's, to be written soon. A hint:
+/// any address will do.
+#[inline(always)]
+pub fn prefetch_for_writing<T>(pointer: *const T) {
+    // The intrinsic becomes a read prefetch on the baseline processor, which
+    // takes the line from its writer only to ask for it again at the write.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: prefetching has no effect but on caches, whatever the address;
+    // processors without the instruction treat it as a no-op.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{0}]",
+            in(reg) pointer,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = pointer;
+}

@@ -1,0 +1,176 @@
+//! What is recorded of a command.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The kinds of command, as the trace tells them apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CommandKind {
+    /// A kernel.
+    #[default]
+    Launch,
+    /// Memory to memory of one context.
+    Copy,
+    /// A pattern into memory.
+    Fill,
+    /// Device memory to the host's.
+    Read,
+    /// Host memory to a device's.
+    Write,
+    /// An implicit copy, made by the core because the data were elsewhere.
+    Migrate,
+    /// Completes when what came before it has.
+    Marker,
+    /// As a marker, and what comes after waits for it.
+    Barrier,
+    /// A closure on the host.
+    HostTask,
+    /// A closure that was handed the driver's own queue.
+    Native,
+    /// Memory made visible to the host.
+    Map,
+    /// And returned.
+    Unmap,
+}
+
+impl CommandKind {
+    /// Every kind, in the order of the declaration.
+    pub const ALL: [CommandKind; 12] = [
+        CommandKind::Launch,
+        CommandKind::Copy,
+        CommandKind::Fill,
+        CommandKind::Read,
+        CommandKind::Write,
+        CommandKind::Migrate,
+        CommandKind::Marker,
+        CommandKind::Barrier,
+        CommandKind::HostTask,
+        CommandKind::Native,
+        CommandKind::Map,
+        CommandKind::Unmap,
+    ];
+
+    /// The word for it in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CommandKind::Launch => "launch",
+            CommandKind::Copy => "copy",
+            CommandKind::Fill => "fill",
+            CommandKind::Read => "read",
+            CommandKind::Write => "write",
+            CommandKind::Migrate => "migrate",
+            CommandKind::Marker => "marker",
+            CommandKind::Barrier => "barrier",
+            CommandKind::HostTask => "host task",
+            CommandKind::Native => "native",
+            CommandKind::Map => "map",
+            CommandKind::Unmap => "unmap",
+        }
+    }
+}
+
+impl fmt::Display for CommandKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// A command's name: static for what the core names itself, shared for a kernel's, so that recording never copies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// Known at compile time.
+    Static(&'static str),
+    /// Shared with the program that it came from.
+    Shared(Arc<str>),
+}
+
+impl Name {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Name::Static(name) => name,
+            Name::Shared(name) => name,
+        }
+    }
+}
+
+impl Default for Name {
+    fn default() -> Self {
+        Name::Static("")
+    }
+}
+
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Name::Static(name)
+    }
+}
+
+impl From<Arc<str>> for Name {
+    fn from(name: Arc<str>) -> Self {
+        Name::Shared(name)
+    }
+}
+
+impl From<String> for Name {
+    fn from(name: String) -> Self {
+        Name::Shared(name.into())
+    }
+}
+
+/// A finished command, failed or not.
+///
+/// The four times are in nanoseconds since an origin that is the same for the whole trace, and do not decrease from
+/// one to the next; where they do, the later one is taken to be the earlier. A command that never ran (cancelled, or
+/// a wait failed) has `started_ns == ended_ns`. Two commands of one lane must not overlap except by nesting: what can
+/// run at the same time on one device has lanes of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandRecord {
+    /// Unique in the process and counting up in the order of enqueueing; what `waits` of others refer to.
+    pub id: u64,
+    /// The queue it was enqueued on.
+    pub queue: u32,
+    /// The device that ran it.
+    pub device: u32,
+    /// The lane within the device: a worker of the CPU's, an engine of an accelerator's.
+    pub worker: u32,
+    /// What to call it: a kernel's name, or the kind's word.
+    pub name: Name,
+    /// What it was.
+    pub kind: CommandKind,
+    /// How many bytes it moved or set; 0 where that means nothing.
+    pub bytes: u64,
+    /// When the host enqueued it.
+    pub queued_ns: u64,
+    /// When its driver handed it to the device.
+    pub submitted_ns: u64,
+    /// When it began to run.
+    pub started_ns: u64,
+    /// When it was complete, or had failed.
+    pub ended_ns: u64,
+    /// Why it failed, if it did.
+    pub failed: Option<String>,
+    /// The commands it had to wait for.
+    pub waits: Vec<u64>,
+}
+
+impl CommandRecord {
+    /// A record with this identity and nothing else, to be completed with struct update syntax.
+    pub fn new(id: u64, kind: CommandKind, name: impl Into<Name>) -> Self {
+        CommandRecord {
+            id,
+            kind,
+            name: name.into(),
+            ..CommandRecord::default()
+        }
+    }
+
+    /// The same record with times that do not decrease.
+    pub(super) fn in_order(mut self) -> Self {
+        self.submitted_ns = self.submitted_ns.max(self.queued_ns);
+        self.started_ns = self.started_ns.max(self.submitted_ns);
+        self.ended_ns = self.ended_ns.max(self.started_ns);
+        self
+    }
+}

@@ -1,0 +1,88 @@
+//! From finished commands to records of the trace.
+
+use crate::command::EventId;
+use crate::command::slot::{Kind, Slot, Times};
+use crate::trace::{self, CommandKind, CommandRecord};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The numbers of traced commands that are not over. Trace numbers count up;
+/// event ids do not.
+fn numbers() -> MutexGuard<'static, HashMap<EventId, u64>> {
+    static NUMBERS: OnceLock<Mutex<HashMap<EventId, u64>>> = OnceLock::new();
+    NUMBERS
+        .get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives a command under construction its number in the trace.
+pub(crate) fn number(id: EventId) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    if trace::enabled() {
+        numbers().insert(id, number);
+    }
+    number
+}
+
+/// The number of a traced command that is not over.
+pub(crate) fn number_of(id: EventId) -> Option<u64> {
+    numbers().get(&id).copied()
+}
+
+/// Records a finished command, if tracing is on.
+pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: bool) {
+    if !trace::enabled() {
+        return;
+    }
+    numbers().remove(&id);
+    let Some(vtable) = slot.vtable.get() else {
+        return;
+    };
+    let kind = match vtable.kind {
+        Kind::Launch => CommandKind::Launch,
+        Kind::Copy => CommandKind::Copy,
+        Kind::Fill => CommandKind::Fill,
+        Kind::Write => CommandKind::Write,
+        Kind::Read => CommandKind::Read,
+        Kind::Migrate => CommandKind::Migrate,
+        Kind::Marker => CommandKind::Marker,
+        Kind::Barrier => CommandKind::Barrier,
+        Kind::HostTask => CommandKind::HostTask,
+        Kind::NativeCall => CommandKind::Native,
+        Kind::Map => CommandKind::Map,
+        Kind::Unmap => CommandKind::Unmap,
+        Kind::UserEvent => return,
+    };
+    // SAFETY: queues are never freed, and this command still counts in its.
+    let Some(queue) = (unsafe { slot.queue.get().as_ref() }) else {
+        return;
+    };
+    let name = match slot.extension().and_then(|e| e.label.clone()) {
+        Some(label) => trace::Name::from(label),
+        None => trace::Name::from(times.name),
+    };
+    let mut record = CommandRecord::new(times.number, kind, name);
+    record.queue = queue.id();
+    record.device = queue.device().map_or(0, crate::Device::id);
+    record.worker = times.lane.load(Ordering::Relaxed);
+    record.bytes = times.bytes;
+    record.queued_ns = times.queued.load(Ordering::Relaxed);
+    record.submitted_ns = times.submitted.load(Ordering::Relaxed);
+    record.started_ns = times.started.load(Ordering::Relaxed);
+    record.ended_ns = times.ended.load(Ordering::Relaxed);
+    if failed {
+        // SAFETY: a failed command's payload holds its error, and the caller
+        // owns the command.
+        record.failed = Some(unsafe { slot.error() }.to_string());
+    }
+    record.waits = std::mem::take(
+        &mut *times
+            .waits
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner),
+    );
+    trace::record(record);
+}

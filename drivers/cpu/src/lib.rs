@@ -1,0 +1,220 @@
+//! Quipu's CPU driver: a work-stealing pool and the serial device.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `pool` | the threads: deques, sleep, split launches, costs |
+//! | `queue` | the driver contract over the pool |
+//! | [`serial`] | the device that is the caller's thread |
+//! | `device` | what the devices are |
+//!
+//! Options come from the builder or, where it does not set them, from the
+//! environment: `QUIPU_CPU_WORKERS=N` sets the number of workers,
+//! `QUIPU_CPU_PIN=0,2,4-7` pins them to these cores in turn.
+
+mod device;
+mod pin;
+mod pool;
+mod queue;
+pub mod serial;
+
+use pool::Pool;
+use quipu_core::DeviceProperties;
+use quipu_core::error::{ErrorKind, Result};
+pub use serial::SerialDriver;
+use std::num::NonZero;
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Options of the CPU driver.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    workers: Option<NonZero<usize>>,
+    pin: Option<Vec<usize>>,
+}
+
+impl Options {
+    /// The defaults: a worker per core, not pinned, unless the environment says
+    /// otherwise.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// So many workers. May be more than there are cores.
+    #[must_use]
+    pub fn workers(mut self, workers: NonZero<usize>) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// Pins the workers to these cores in turn.
+    #[must_use]
+    pub fn pin(mut self, cores: Vec<usize>) -> Self {
+        self.pin = Some(cores);
+        self
+    }
+
+    /// Fills in what is not set from the environment.
+    fn resolve(
+        self,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<(NonZero<usize>, Vec<usize>)> {
+        let bad = |variable: &str, value: &str, expected: &str| ErrorKind::InvalidArgument {
+            what: "start the CPU driver",
+            problem: format!("{variable}={value}: expected {expected}"),
+        };
+        let workers = match (self.workers, environment("QUIPU_CPU_WORKERS")) {
+            (Some(workers), _) => workers,
+            (None, Some(value)) => value
+                .trim()
+                .parse()
+                .map_err(|_| bad("QUIPU_CPU_WORKERS", &value, "a number of at least 1"))?,
+            (None, None) => std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN),
+        };
+        let pin = match (self.pin, environment("QUIPU_CPU_PIN")) {
+            (Some(cores), _) => cores,
+            (None, Some(value)) => parse_cores(&value)
+                .ok_or_else(|| bad("QUIPU_CPU_PIN", &value, "cores such as 0,2,4-7"))?,
+            (None, None) => Vec::new(),
+        };
+        Ok((workers, pin))
+    }
+}
+
+/// Cores from a list such as `0,2,4-7`.
+fn parse_cores(text: &str) -> Option<Vec<usize>> {
+    let mut cores = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        match part.split_once('-') {
+            None => cores.push(part.parse().ok()?),
+            Some((first, last)) => {
+                let first: usize = first.trim().parse().ok()?;
+                let last: usize = last.trim().parse().ok()?;
+                if first > last || last > 1 << 16 {
+                    return None;
+                }
+                cores.extend(first..=last);
+            }
+        }
+    }
+    Some(cores)
+}
+
+/// The CPU driver: one pool of workers, and the devices that are subsets of it.
+pub struct CpuDriver {
+    pool: Arc<Pool>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    devices: Mutex<Devices>,
+}
+
+/// The pool's devices: their properties, and which workers they are.
+pub(crate) struct Devices {
+    pub(crate) properties: Vec<DeviceProperties>,
+    pub(crate) ranges: Vec<Range<usize>>,
+}
+
+impl Deref for Devices {
+    type Target = Vec<DeviceProperties>;
+    fn deref(&self) -> &Vec<DeviceProperties> {
+        &self.properties
+    }
+}
+
+impl DerefMut for Devices {
+    fn deref_mut(&mut self) -> &mut Vec<DeviceProperties> {
+        &mut self.properties
+    }
+}
+
+impl CpuDriver {
+    /// Starts a pool.
+    ///
+    /// # Errors
+    /// If an option or its environment variable makes no sense, or a thread
+    /// cannot be started.
+    pub fn start(options: Options) -> Result<Arc<Self>> {
+        let (workers, pin) = options.resolve(|name| std::env::var(name).ok())?;
+        // The workers know their driver by its address, so that comes first.
+        let mut driver = Arc::<Self>::new_uninit();
+        let owner = Arc::as_ptr(&driver).cast::<()>();
+        let (pool, threads) = Pool::start(owner, workers, &pin)?;
+        Arc::get_mut(&mut driver)
+            .expect("nobody else has the driver yet")
+            .write(Self {
+                pool,
+                threads: Mutex::new(threads),
+                devices: Mutex::new(Devices {
+                    properties: vec![device::properties(device::model(), workers.get(), false)],
+                    ranges: std::iter::once(0..workers.get()).collect(),
+                }),
+            });
+        // SAFETY: just written.
+        let driver = unsafe { driver.assume_init() };
+        tracing::debug!(workers, ?pin, "CPU pool started");
+        Ok(driver)
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    pub(crate) fn devices(&self) -> MutexGuard<'_, Devices> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for CpuDriver {
+    fn drop(&mut self) {
+        let threads = std::mem::take(
+            self.threads
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        self.pool.end(threads);
+    }
+}
+
+impl std::fmt::Debug for CpuDriver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CpuDriver")
+            .field("devices", &self.devices().len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_lists() {
+        assert_eq!(parse_cores("0,2,4-7"), Some(vec![0, 2, 4, 5, 6, 7]));
+        assert_eq!(parse_cores("3"), Some(vec![3]));
+        for wrong in ["", "a", "3-1", "1-", "-", "1,,2", "0-99999999999"] {
+            assert_eq!(parse_cores(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_environment_fills_in_what_is_not_set() {
+        let environment = |name: &str| match name {
+            "QUIPU_CPU_WORKERS" => Some("3".to_owned()),
+            "QUIPU_CPU_PIN" => Some("1,0".to_owned()),
+            _ => None,
+        };
+        let (workers, pin) = Options::new().resolve(environment).unwrap();
+        assert_eq!((workers.get(), pin), (3, vec![1, 0]));
+        let five = NonZero::new(5).unwrap();
+        let options = Options::new().workers(five).pin(vec![7]);
+        let (workers, pin) = options.resolve(environment).unwrap();
+        assert_eq!((workers, pin), (five, vec![7]));
+        let wrong = Options::new().resolve(|_| Some("none".to_owned()));
+        assert!(
+            wrong
+                .unwrap_err()
+                .to_string()
+                .contains("QUIPU_CPU_WORKERS=none")
+        );
+    }
+}

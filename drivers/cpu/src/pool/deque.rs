@@ -1,0 +1,242 @@
+//! A worker's deque: its owner pushes and pops at one end, thieves take from
+//! the other.
+//!
+//! The algorithm is Chase and Lev's ("Dynamic Circular Work-Stealing Deque",
+//! SPAA 2005) with the orderings of Lê, Pop, Cohen and Zappa Nardelli ("Correct
+//! and Efficient Work-Stealing for Weak Memory Models", PPoPP 2013), over a ring
+//! that does not grow: what does not fit goes to the pool's injector, where
+//! everyone can get at it.
+//!
+//! Hand-over: an item is pushed with a releasing store of `bottom` and taken
+//! after an acquiring load of it, so all that the pusher did to the item is
+//! seen. Of the owner and the thieves exactly one gets each item: they compete
+//! for it by the exchange of `top`.
+
+use quipu_core::sync::{AtomicU64, Ordering, fence};
+
+/// Items that fit.
+#[cfg(not(loom))]
+pub(crate) const CAPACITY: usize = 1024;
+/// Items that fit, small enough to explore.
+#[cfg(loom)]
+pub(crate) const CAPACITY: usize = 2;
+
+/// What a theft found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Steal {
+    /// Nothing to take.
+    Empty,
+    /// Somebody else was faster; there may be more.
+    Retry,
+    /// An item.
+    Item(u64),
+}
+
+/// See the module. Items are non-zero words.
+pub(crate) struct Deque {
+    top: Padded,
+    bottom: Padded,
+    ring: Box<[AtomicU64]>,
+}
+
+/// On a cache line of its own.
+#[repr(align(128))]
+struct Padded(AtomicU64);
+
+impl Deque {
+    pub(crate) fn new() -> Self {
+        Self {
+            // Indices start at one, so that `bottom - 1` never wraps.
+            top: Padded(AtomicU64::new(1)),
+            bottom: Padded(AtomicU64::new(1)),
+            ring: (0..CAPACITY).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    fn cell(&self, index: u64) -> &AtomicU64 {
+        &self.ring[index as usize % CAPACITY]
+    }
+
+    /// Pushes an item; false if the ring is full. Owner only.
+    #[inline]
+    pub(crate) fn push(&self, item: u64) -> bool {
+        let bottom = self.bottom.0.load(Ordering::Relaxed);
+        let top = self.top.0.load(Ordering::Acquire);
+        if bottom - top >= CAPACITY as u64 {
+            return false;
+        }
+        self.cell(bottom).store(item, Ordering::Relaxed);
+        self.bottom.0.store(bottom + 1, Ordering::Release);
+        true
+    }
+
+    /// Takes the item pushed last. Owner only.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<u64> {
+        let bottom = self.bottom.0.load(Ordering::Relaxed);
+        // Nothing there, and nobody but us adds: no fence needed to know it.
+        if self.top.0.load(Ordering::Relaxed) >= bottom {
+            return None;
+        }
+        let last = bottom - 1;
+        self.bottom.0.store(last, Ordering::Relaxed);
+        // A thief must see that this item is being taken, or we its theft.
+        fence(Ordering::SeqCst);
+        let top = self.top.0.load(Ordering::Relaxed);
+        if top < last {
+            return Some(self.cell(last).load(Ordering::Relaxed));
+        }
+        // At most one is left: compete for it with the thieves.
+        let won = top == last
+            && self
+                .top
+                .0
+                .compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok();
+        self.bottom.0.store(bottom, Ordering::Relaxed);
+        won.then(|| self.cell(last).load(Ordering::Relaxed))
+    }
+
+    /// Takes the item pushed first. Anyone.
+    pub(crate) fn steal(&self) -> Steal {
+        let top = self.top.0.load(Ordering::Acquire);
+        fence(Ordering::SeqCst);
+        let bottom = self.bottom.0.load(Ordering::Acquire);
+        if top >= bottom {
+            return Steal::Empty;
+        }
+        let item = self.cell(top).load(Ordering::Relaxed);
+        if self
+            .top
+            .0
+            .compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+        {
+            Steal::Item(item)
+        } else {
+            Steal::Retry
+        }
+    }
+
+    /// How many items there are, about.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        let bottom = self.bottom.0.load(Ordering::Relaxed);
+        let top = self.top.0.load(Ordering::Relaxed);
+        bottom.saturating_sub(top) as usize
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn the_owner_takes_the_last_and_thieves_the_first() {
+        let deque = Deque::new();
+        for item in 1..=3 {
+            assert!(deque.push(item));
+        }
+        assert_eq!(deque.steal(), Steal::Item(1));
+        assert_eq!(deque.pop(), Some(3));
+        assert_eq!(deque.pop(), Some(2));
+        assert_eq!(deque.pop(), None);
+        assert_eq!(deque.steal(), Steal::Empty);
+    }
+
+    #[test]
+    fn a_full_ring_refuses() {
+        let deque = Deque::new();
+        for item in 0..CAPACITY as u64 {
+            assert!(deque.push(item + 1));
+        }
+        assert!(!deque.push(7));
+        assert_eq!(deque.steal(), Steal::Item(1));
+        assert!(deque.push(7));
+        assert_eq!(deque.pop(), Some(7));
+    }
+
+    #[test]
+    fn every_item_is_taken_exactly_once() {
+        const ITEMS: u64 = 200_000;
+        let deque = Deque::new();
+        let taken: Vec<AtomicUsize> = (0..=ITEMS).map(|_| AtomicUsize::new(0)).collect();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Acquire) || deque.len() > 0 {
+                        if let Steal::Item(item) = deque.steal() {
+                            taken[item as usize].fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+            let mut next = 1;
+            while next <= ITEMS {
+                if next <= ITEMS && deque.push(next) {
+                    next += 1;
+                }
+                if next % 3 == 0
+                    && let Some(item) = deque.pop()
+                {
+                    taken[item as usize].fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            while let Some(item) = deque.pop() {
+                taken[item as usize].fetch_add(1, Ordering::Relaxed);
+            }
+            done.store(true, Ordering::Release);
+        });
+        for (item, count) in taken.iter().enumerate().skip(1) {
+            assert_eq!(count.load(Ordering::Relaxed), 1, "item {item}");
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicUsize;
+
+    /// The owner and a thief compete for the last items: each is taken once,
+    /// and what its pusher wrote before is seen by whoever takes it.
+    #[test]
+    fn the_last_items_are_taken_once() {
+        loom::model(|| {
+            let deque = Arc::new(Deque::new());
+            let written = Arc::new([
+                AtomicUsize::new(0),
+                AtomicUsize::new(0),
+                AtomicUsize::new(0),
+            ]);
+            let thief = {
+                let (deque, written) = (deque.clone(), written.clone());
+                loom::thread::spawn(move || {
+                    let mut got = Vec::new();
+                    for _ in 0..2 {
+                        if let Steal::Item(item) = deque.steal() {
+                            assert_eq!(written[item as usize].load(Ordering::Relaxed), 7);
+                            got.push(item);
+                        }
+                    }
+                    got
+                })
+            };
+            let mut mine = Vec::new();
+            for item in 1..=2 {
+                written[item as usize].store(7, Ordering::Relaxed);
+                assert!(deque.push(item));
+            }
+            mine.extend(deque.pop());
+            mine.extend(deque.pop());
+            let theirs = thief.join().unwrap();
+            mine.extend(theirs);
+            mine.extend(deque.pop());
+            mine.sort_unstable();
+            assert_eq!(mine, [1, 2]);
+        });
+    }
+}

@@ -1,0 +1,510 @@
+//! The work-stealing pool: one thread per worker, a deque each, and injectors
+//! for what comes from outside.
+//!
+//! Commands of the pool's own device go through the deques. A sub-device is a
+//! subset of the workers; its commands go through an injector of its own, from
+//! which only its workers take. At most as many threads execute at once as the
+//! pool has workers: a host thread that helps while it waits does so only
+//! while no worker is awake.
+
+mod cost;
+mod deque;
+mod sleep;
+mod split;
+pub(crate) mod worker;
+
+use deque::Deque;
+use quipu_core::event::Waiter;
+use quipu_core::queue::route_to;
+use quipu_core::{Command, Priority, error};
+use sleep::{MAX_WORKERS, Sleep, Workers};
+use smallvec::SmallVec;
+use split::{Split, Ticket};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
+use std::num::NonZero;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::thread::{JoinHandle, Thread};
+use worker::Worker;
+
+pub(crate) use split::Arguments;
+
+/// The pool's own device: all workers.
+pub(crate) const POOL_DEVICE: u32 = 0;
+
+/// A task: a command, or an invitation to share a launch.
+pub(crate) enum Task {
+    Command(Command),
+    Ticket(Box<Ticket>),
+}
+
+impl Task {
+    #[inline]
+    fn command_word(command: Command) -> u64 {
+        command.into_raw().as_ptr().expose_provenance() as u64
+    }
+
+    fn ticket(split: Arc<Split>) -> Self {
+        Self::Ticket(Box::new(Ticket {
+            split,
+            link: Cell::new(0),
+        }))
+    }
+
+    fn into_word(self) -> u64 {
+        match self {
+            Self::Command(command) => Self::command_word(command),
+            Self::Ticket(ticket) => Box::into_raw(ticket).expose_provenance() as u64 | 1,
+        }
+    }
+
+    /// A task back from its word, once.
+    #[inline]
+    fn from_word(word: u64) -> Self {
+        debug_assert_ne!(word, 0);
+        if word & 1 != 0 {
+            let pointer = std::ptr::with_exposed_provenance_mut::<Ticket>((word & !1) as usize);
+            // SAFETY: made by `into_word`; lists give each word out once.
+            return Self::Ticket(unsafe { Box::from_raw(pointer) });
+        }
+        // SAFETY: as above; a command's address is not null.
+        unsafe {
+            Self::Command(Command::from_raw(NonNull::new_unchecked(
+                std::ptr::with_exposed_provenance_mut(word as usize),
+            )))
+        }
+    }
+
+    #[inline]
+    fn set_link(&self, link: u64) {
+        match self {
+            Self::Command(command) => command.set_link(link),
+            Self::Ticket(ticket) => ticket.link.set(link),
+        }
+    }
+
+    #[inline]
+    fn link(&self) -> u64 {
+        match self {
+            Self::Command(command) => command.link(),
+            Self::Ticket(ticket) => ticket.link.get(),
+        }
+    }
+
+    fn device(&self) -> u32 {
+        match self {
+            Self::Command(command) if command.needs_no_device() => POOL_DEVICE,
+            Self::Command(command) => command.queue().owner().1,
+            Self::Ticket(ticket) => ticket.split.device,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tasks from outside, about first in first out: a stack that anyone pushes to
+/// with one exchange and that is taken as a whole, linked through the tasks
+/// themselves. What the taker's deque does not hold goes to a list of its own.
+#[derive(Default)]
+struct Injector {
+    newest: AtomicU64,
+    waiting: AtomicUsize,
+    older: Mutex<VecDeque<u64>>,
+}
+
+impl Injector {
+    fn push(&self, task: Task) {
+        let word = Task::into_word(task);
+        let mut head = self.newest.load(Ordering::Relaxed);
+        loop {
+            // Still ours: put together to be linked, not kept.
+            ManuallyDrop::new(Task::from_word(word)).set_link(head);
+            match self.newest.compare_exchange_weak(
+                head,
+                word,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Pushes commands that one event made ready. They come newest first, and
+    /// are to be run in the order in which they were enqueued, which is that of
+    /// their addresses.
+    fn push_many(&self, commands: &mut Vec<Command>) {
+        let mut older = lock(&self.older);
+        older.extend(commands.drain(..).rev().map(Task::command_word));
+        self.waiting.store(older.len(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.newest.load(Ordering::Relaxed) == 0 && self.waiting.load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes the oldest task, and puts others into `deque`, where thieves find
+    /// them; if `one`, leaves them here.
+    fn take(&self, deque: &Deque, one: bool) -> Option<Task> {
+        if self.is_empty() {
+            return None;
+        }
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            let mut older = lock(&self.older);
+            let first = older.pop_front();
+            let more = if one { 0 } else { older.len().min(SHARE) };
+            let words: Vec<u64> = older.drain(..more).collect();
+            self.waiting.store(older.len(), Ordering::Relaxed);
+            drop(older);
+            self.spread(&words, deque);
+            if let Some(first) = first {
+                return Some(Task::from_word(first));
+            }
+        }
+        let mut word = self.newest.swap(0, Ordering::Acquire);
+        let mut words = SmallVec::<[u64; 64]>::new();
+        while word != 0 {
+            words.push(word);
+            // Ours since the exchange; looked at, not taken yet.
+            word = ManuallyDrop::new(Task::from_word(word)).link();
+        }
+        words.reverse();
+        let (first, rest) = words.split_first()?;
+        let near = if one { 0 } else { rest.len().min(SHARE) };
+        if near < rest.len() {
+            let mut older = lock(&self.older);
+            older.extend(&rest[near..]);
+            self.waiting.store(older.len(), Ordering::Relaxed);
+        }
+        self.spread(&rest[..near], deque);
+        Some(Task::from_word(*first))
+    }
+
+    /// Puts tasks, oldest first, into a deque; what does not fit goes back.
+    fn spread(&self, words: &[u64], deque: &Deque) {
+        // Pushed last first: the owner then takes them in order.
+        for (index, word) in words.iter().enumerate().rev() {
+            if !deque.push(*word) {
+                let mut older = lock(&self.older);
+                for word in words[..=index].iter().rev() {
+                    older.push_front(*word);
+                }
+                self.waiting.store(older.len(), Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+}
+
+/// Tasks that a worker takes from an injector at a time.
+const SHARE: usize = deque::CAPACITY / 4;
+
+/// One of the pool's devices: which workers, and what was handed in for it.
+struct Team {
+    workers: Workers,
+    count: usize,
+    injectors: [Injector; 3],
+}
+
+fn level(priority: Priority) -> usize {
+    match priority {
+        Priority::High => 0,
+        Priority::Normal => 1,
+        Priority::Low => 2,
+    }
+}
+
+/// See the module.
+pub(crate) struct Pool {
+    /// The route of the pool's own commands: the driver's address.
+    route: u64,
+    worker_count: usize,
+    deques: Box<[Deque]>,
+    sleep: Sleep,
+    teams: RwLock<Vec<Arc<Team>>>,
+    own: Arc<Team>,
+    /// Tasks in injectors of high priority.
+    urgent: AtomicUsize,
+    /// Tasks in injectors of sub-devices.
+    elsewhere: AtomicUsize,
+    threads: Box<[OnceLock<Thread>]>,
+    guest: AtomicBool,
+    ending: AtomicBool,
+}
+
+impl Pool {
+    /// Starts a pool of `workers` threads, each pinned to a core of `pin` in
+    /// turn, if there are any.
+    pub(crate) fn start(
+        owner: *const (),
+        workers: NonZero<usize>,
+        pin: &[usize],
+    ) -> error::Result<(Arc<Self>, Vec<JoinHandle<()>>)> {
+        let count = workers.get();
+        if count > MAX_WORKERS {
+            return Err(error::ErrorKind::InvalidArgument {
+                what: "start the CPU pool",
+                problem: format!("{count} workers; at most {MAX_WORKERS} are possible"),
+            }
+            .into());
+        }
+        let own = Arc::new(Team {
+            workers: Workers::range(0..count),
+            count,
+            injectors: Default::default(),
+        });
+        let pool = Arc::new(Self {
+            route: route_to(owner),
+            worker_count: count,
+            // One more for a guest.
+            deques: (0..=count).map(|_| Deque::new()).collect(),
+            sleep: Sleep::new(),
+            teams: RwLock::new(vec![own.clone()]),
+            own,
+            urgent: AtomicUsize::new(0),
+            elsewhere: AtomicUsize::new(0),
+            threads: (0..count).map(|_| OnceLock::new()).collect(),
+            guest: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+        });
+        let mut handles = Vec::with_capacity(count);
+        for index in 0..count {
+            let core = (!pin.is_empty()).then(|| pin[index % pin.len()]);
+            let for_thread = pool.clone();
+            let handle = std::thread::Builder::new()
+                .name(format!("quipu-cpu-{index}"))
+                .spawn(move || {
+                    if let Some(core) = core {
+                        crate::pin::pin_to(core);
+                    }
+                    // Before it can sleep: whoever wakes it needs its handle.
+                    let _ = for_thread.threads[index].set(std::thread::current());
+                    Worker::new(for_thread, index).run();
+                })
+                .map_err(|error| error::ErrorKind::Device {
+                    device: "cpu".to_owned(),
+                    what: format!("start worker {index}"),
+                    message: error.to_string(),
+                })?;
+            handles.push(handle);
+        }
+        Ok((pool, handles))
+    }
+
+    /// Adds a sub-device of these workers; gives its number.
+    pub(crate) fn add_team(&self, range: std::ops::Range<usize>) -> u32 {
+        let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
+        teams.push(Arc::new(Team {
+            count: range.len(),
+            workers: Workers::range(range),
+            injectors: Default::default(),
+        }));
+        teams.len() as u32 - 1
+    }
+
+    fn team(&self, device: u32) -> Arc<Team> {
+        if device == POOL_DEVICE {
+            return self.own.clone();
+        }
+        let teams = self.teams.read().unwrap_or_else(PoisonError::into_inner);
+        teams
+            .get(device as usize)
+            .cloned()
+            .unwrap_or_else(|| self.own.clone())
+    }
+
+    fn workers_of(&self, device: u32) -> usize {
+        if device == POOL_DEVICE {
+            self.worker_count
+        } else {
+            self.team(device).count
+        }
+    }
+
+    /// Hands in a task from outside, and makes sure that somebody takes it.
+    pub(crate) fn inject(&self, task: Task, device: u32, priority: Priority) {
+        let team = if device == POOL_DEVICE {
+            self.own.clone()
+        } else {
+            self.elsewhere.fetch_add(1, Ordering::Relaxed);
+            self.team(device)
+        };
+        if priority == Priority::High {
+            self.urgent.fetch_add(1, Ordering::Relaxed);
+        }
+        team.injectors[level(priority)].push(task);
+        self.wake_in(&team);
+    }
+
+    /// Hands in ready commands from outside, under one lock.
+    pub(crate) fn inject_many(&self, commands: &mut Vec<Command>) {
+        let usual = |command: &Command| {
+            command.queue().owner().1 == POOL_DEVICE
+                && command.queue().priority() == Priority::Normal
+        };
+        if !commands.iter().all(usual) {
+            for command in commands.drain(..) {
+                let (_, device) = command.queue().owner();
+                let priority = command.queue().priority();
+                self.inject(Task::Command(command), device, priority);
+            }
+            return;
+        }
+        self.own.injectors[level(Priority::Normal)].push_many(commands);
+        self.wake_in(&self.own);
+    }
+
+    /// As `inject`, for what does not fit into a worker's deque.
+    #[cold]
+    fn spill(&self, task: Task, device: u32, deque: &Deque) {
+        self.inject(task, device, Priority::Normal);
+        // Half of the deque goes along, so that this is rare.
+        for _ in 0..deque::CAPACITY / 2 {
+            let deque::Steal::Item(word) = deque.steal() else {
+                break;
+            };
+            self.own.injectors[level(Priority::Normal)].push(Task::from_word(word));
+        }
+    }
+
+    #[inline]
+    fn has_urgent(&self) -> bool {
+        self.urgent.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes a task of this priority that `worker` may run.
+    fn take_injected(&self, worker: usize, priority: Priority) -> Option<Task> {
+        let deque = &self.deques[worker];
+        let level = level(priority);
+        let injector = &self.own.injectors[level];
+        if let Some(task) = injector.take(deque, priority != Priority::Normal) {
+            if priority == Priority::High {
+                self.urgent.fetch_sub(1, Ordering::Relaxed);
+            }
+            return Some(task);
+        }
+        if self.elsewhere.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let teams = self.teams.read().unwrap_or_else(PoisonError::into_inner);
+        let guest = worker == self.worker_count;
+        for team in teams.iter().skip(1) {
+            if !guest && !team.workers.contains(worker) {
+                continue;
+            }
+            if let Some(task) = team.injectors[level].take(deque, true) {
+                self.elsewhere.fetch_sub(1, Ordering::Relaxed);
+                if priority == Priority::High {
+                    self.urgent.fetch_sub(1, Ordering::Relaxed);
+                }
+                return Some(task);
+            }
+        }
+        None
+    }
+
+    /// True if there is something to do, as far as a glance tells.
+    fn has_work(&self) -> bool {
+        self.own
+            .injectors
+            .iter()
+            .any(|injector| !injector.is_empty())
+            || self.elsewhere.load(Ordering::Relaxed) != 0
+            || self.deques.iter().any(|deque| deque.len() > 0)
+    }
+
+    /// After work was added for a device: wakes a worker, unless one looks.
+    fn wake_for(&self, device: u32) {
+        if device == POOL_DEVICE {
+            self.wake_in(&self.own);
+        } else {
+            self.wake_in(&self.team(device));
+        }
+    }
+
+    fn wake_in(&self, team: &Team) {
+        // A spinner may not be of the team; then its sleepers are woken anyway.
+        let chosen = if team.count == self.worker_count {
+            self.sleep.wake_one(&team.workers)
+        } else {
+            fence(Ordering::SeqCst);
+            self.sleep.choose(&team.workers)
+        };
+        if let Some(worker) = chosen
+            && let Some(thread) = self.threads.get(worker).and_then(OnceLock::get)
+        {
+            thread.unpark();
+        }
+    }
+
+    /// After a wake that its receiver has no use for: passes it on.
+    fn pass_on_wake(&self) {
+        if self.has_work() {
+            self.wake_for(POOL_DEVICE);
+        }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// True if every worker sleeps and nothing is left for them.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sleep.asleep() == self.worker_count && !self.has_work()
+    }
+
+    /// True if every worker sleeps or has only just been woken.
+    fn nobody_is_awake(&self) -> bool {
+        self.sleep.asleep_or_waking() >= self.worker_count
+    }
+
+    /// Returns when the waiter is done; helps meanwhile where that is quicker.
+    pub(crate) fn join(self: &Arc<Self>, waiter: &Waiter<'_>) -> error::Result<()> {
+        let inside = Worker::current(self, |worker| {
+            worker.map(|worker| worker.wait_inside(waiter))
+        });
+        if let Some(result) = inside {
+            return result;
+        }
+        if self.nobody_is_awake() && !self.guest.swap(true, Ordering::Acquire) {
+            Worker::new(self.clone(), self.worker_count).help(waiter);
+            self.guest.store(false, Ordering::Release);
+        }
+        if waiter.is_done() {
+            return Ok(());
+        }
+        if self.sleep.someone_looks() || !self.nobody_is_awake() {
+            waiter.sleep();
+        } else {
+            // Whoever has just woken a thread must not keep its core busy.
+            waiter.park();
+        }
+        Ok(())
+    }
+
+    /// Ends the pool's threads once they have nothing to do.
+    pub(crate) fn end(&self, handles: Vec<JoinHandle<()>>) {
+        self.ending.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        while let Some(worker) = self.sleep.choose(&self.own.workers) {
+            if let Some(thread) = self.threads.get(worker).and_then(OnceLock::get) {
+                thread.unpark();
+            }
+        }
+        let me = std::thread::current().id();
+        for handle in handles {
+            // The last handle may go on one of the pool's own threads, which
+            // cannot wait for itself.
+            if handle.thread().id() != me && handle.join().is_err() {
+                tracing::error!("a worker of the CPU pool panicked");
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The CPU driver's side of the contract: submit, flush, join, notify.
+//!
+//! `submit` is not needed (the pool cannot hold what is not ready), `flush` has
+//! nothing to do (what is ready runs at once), `notify` hands a ready command to
+//! the worker that made it ready, or to the pool, and `join` helps.
+
+use crate::CpuDriver;
+use crate::device;
+use crate::pool::Task;
+use crate::pool::worker::Worker;
+use quipu_core::driver::Notification;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::event::Waiter;
+use quipu_core::{Command, DeviceProperties, Driver, Partition};
+
+impl Driver for CpuDriver {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        self.devices().clone()
+    }
+
+    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
+        self.pool().join(waiter)
+    }
+
+    fn notify(&self, notification: Notification) {
+        let Notification::Ready(command) = notification else {
+            return;
+        };
+        let (_, device) = command.queue().owner();
+        let priority = command.queue().priority();
+        let pool = self.pool();
+        Worker::current(pool, |worker| match worker {
+            Some(worker) => worker.push(command),
+            None => pool.inject(Task::Command(command), device, priority),
+        });
+    }
+
+    fn notify_ready(&self, commands: &mut Vec<Command>) {
+        let pool = self.pool();
+        Worker::current(pool, |worker| match worker {
+            Some(worker) => commands.drain(..).for_each(|command| worker.push(command)),
+            None => pool.inject_many(commands),
+        });
+    }
+
+    fn is_idle(&self) -> bool {
+        self.pool().is_idle()
+    }
+
+    fn free_memory(&self, _device: usize) -> Option<u64> {
+        Some(device::memory().1)
+    }
+
+    fn partition(&self, device: usize, partition: &Partition) -> Result<Vec<DeviceProperties>> {
+        let bad = |problem: String| {
+            Err(ErrorKind::InvalidArgument {
+                what: "split a CPU device",
+                problem,
+            }
+            .into())
+        };
+        let mut devices = self.devices();
+        let Some(range) = devices.ranges.get(device).cloned() else {
+            return bad(format!("there is no CPU device {device}"));
+        };
+        let counts: Vec<u32> = match partition {
+            Partition::Equally(0) => return bad("parts of no workers".to_owned()),
+            Partition::Equally(count) => {
+                vec![*count; range.len() / *count as usize]
+            }
+            Partition::ByCounts(counts) => counts.clone(),
+            _ => return bad("this kind of split is not supported".to_owned()),
+        };
+        let total: u64 = counts.iter().copied().map(u64::from).sum();
+        if counts.is_empty() || counts.contains(&0) || total > range.len() as u64 {
+            return bad(format!(
+                "parts of {counts:?} workers out of {}; ask for at least one each and no more in all",
+                range.len()
+            ));
+        }
+        let mut start = range.start;
+        let mut parts = Vec::new();
+        for count in counts {
+            let workers = start..start + count as usize;
+            start = workers.end;
+            let number = self.pool().add_team(workers.clone());
+            let name = format!(
+                "{} (workers {}..{})",
+                device::model(),
+                workers.start,
+                workers.end
+            );
+            let properties = device::properties(name, workers.len(), false);
+            debug_assert_eq!(number as usize, devices.properties.len());
+            devices.properties.push(properties.clone());
+            devices.ranges.push(workers);
+            parts.push(properties);
+        }
+        Ok(parts)
+    }
+}

@@ -1,0 +1,428 @@
+//! How an effect sees memory: as it is when the command starts, and with a copy of its own to write to.
+//!
+//! # Protocol
+//!
+//! 1. [`ViewPlan::run`] joins overlapping declared accesses into segments. A segment with a write gets a *shadow*, a
+//!    copy of its bytes; one without is read where it lies.
+//! 2. The effect reads and writes through [`MemoryAccess`], only what was declared.
+//! 3. What it wrote becomes a [`Publication`], which holds the shadows and the bytes that they were copied from.
+//! 4. [`Publication::publish`] puts into memory the bytes that the effect *changed*, so that two commands that share
+//!    a declared region but write different bytes of it do not undo each other's work.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use super::super::command::{Cost, Effect};
+use super::bytes::AlignedBytes;
+use super::{DeviceAddress, MemoryError, Region};
+
+/// How a command uses a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessMode {
+    /// It only reads.
+    Read,
+    /// It may write, and reads what was there.
+    Write,
+}
+
+/// A region that a command declares to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// The region.
+    pub region: Region,
+    /// How.
+    pub mode: AccessMode,
+}
+
+impl Access {
+    /// Reads `region`.
+    #[must_use]
+    pub const fn read(region: Region) -> Self {
+        Self {
+            region,
+            mode: AccessMode::Read,
+        }
+    }
+
+    /// Writes `region`, and may read it.
+    #[must_use]
+    pub const fn write(region: Region) -> Self {
+        Self {
+            region,
+            mode: AccessMode::Write,
+        }
+    }
+
+    /// Whether the two must not run at the same time.
+    pub(crate) fn conflicts(self, other: Self) -> bool {
+        (self.mode == AccessMode::Write || other.mode == AccessMode::Write)
+            && self.region.overlaps(other.region)
+    }
+}
+
+/// An allocation in use by a command.
+#[derive(Clone, Debug)]
+pub(crate) struct Backing {
+    pub(crate) region: Region,
+    pub(crate) bytes: Arc<RwLock<AlignedBytes>>,
+}
+
+impl Backing {
+    fn read(&self) -> RwLockReadGuard<'_, AlignedBytes> {
+        self.bytes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offset_of(&self, address: DeviceAddress) -> usize {
+        (address.to_raw() - self.region.address.to_raw()) as usize
+    }
+}
+
+/// Declared accesses that overlap, as one.
+#[derive(Debug)]
+struct Segment {
+    region: Region,
+    /// The allocation: its place among the command's.
+    backing: usize,
+    shadow: Option<Shadow>,
+}
+
+#[derive(Debug)]
+struct Shadow {
+    written: AlignedBytes,
+    original: Vec<u8>,
+}
+
+/// What a command declared, with the memory behind it.
+#[derive(Debug)]
+pub(crate) struct ViewPlan {
+    pub(crate) accesses: Vec<Access>,
+    pub(crate) backings: Vec<Backing>,
+}
+
+/// Why an effect published nothing.
+#[derive(Debug)]
+pub(crate) enum EffectError {
+    Failed(String),
+    Panicked(String),
+}
+
+impl ViewPlan {
+    /// Runs an effect on memory as it is now.
+    pub(crate) fn run(self, effect: Effect) -> Result<(Publication, Option<Cost>), EffectError> {
+        let Self { accesses, backings } = self;
+        let guards: Vec<_> = backings.iter().map(Backing::read).collect();
+        let segments = segments(&accesses, &backings, &guards)
+            .map_err(|error| EffectError::Failed(error.to_string()))?;
+        let mut access = MemoryAccess {
+            accesses: &accesses,
+            backings: &backings,
+            guards: &guards,
+            segments,
+            at_publication: Vec::new(),
+            cost: None,
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| effect(&mut access)));
+        let MemoryAccess {
+            segments,
+            at_publication,
+            cost,
+            ..
+        } = access;
+        drop(guards);
+        match result {
+            Ok(Ok(())) => Ok((
+                Publication {
+                    accesses,
+                    backings,
+                    segments,
+                    at_publication,
+                },
+                cost,
+            )),
+            Ok(Err(message)) => Err(EffectError::Failed(message)),
+            Err(panic) => Err(EffectError::Panicked(panic_message(&*panic))),
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+/// Joins overlapping accesses of the same allocation, and copies those that are written.
+fn segments(
+    accesses: &[Access],
+    backings: &[Backing],
+    guards: &[RwLockReadGuard<'_, AlignedBytes>],
+) -> Result<Vec<Segment>, MemoryError> {
+    let mut sorted: Vec<_> = accesses
+        .iter()
+        .filter(|access| access.region.length > 0)
+        .copied()
+        .collect();
+    sorted.sort_by_key(|access| access.region.start());
+    let mut joined: Vec<Access> = Vec::new();
+    for access in sorted {
+        match joined.last_mut() {
+            Some(last) if last.region.overlaps(access.region) => {
+                let end = last.region.end().max(access.region.end());
+                last.region.length = end - last.region.start();
+                if access.mode == AccessMode::Write {
+                    last.mode = AccessMode::Write;
+                }
+            }
+            _ => joined.push(access),
+        }
+    }
+    joined
+        .into_iter()
+        .map(|Access { region, mode }| {
+            let backing = backings
+                .iter()
+                .position(|backing| backing.region.contains(region))
+                .ok_or(MemoryError::NotAllocated {
+                    address: region.address,
+                })?;
+            let shadow = if mode == AccessMode::Write {
+                let from = backings[backing].offset_of(region.address);
+                let bytes = &guards[backing].as_slice()[from..from + region.length as usize];
+                // The shadow keeps the alignment that the region has in device memory, up to a page's.
+                let written = AlignedBytes::copy_of(bytes, 4096, region.address.to_raw()).ok_or(
+                    MemoryError::HostExhausted {
+                        asked: region.length,
+                    },
+                )?;
+                Some(Shadow {
+                    written,
+                    original: bytes.to_vec(),
+                })
+            } else {
+                None
+            };
+            Ok(Segment {
+                region,
+                backing,
+                shadow,
+            })
+        })
+        .collect()
+}
+
+/// Memory, as the effect of a command sees it.
+///
+/// Slices are for effects that touch one region at a time. A kernel that needs all of its arguments at once takes
+/// pointers: they stay valid until the effect returns, with the alignment that the allocation was made with (up to
+/// 4096 for what is written), and reading through the pointer to a region that the command also writes sees what was
+/// written.
+pub struct MemoryAccess<'run> {
+    accesses: &'run [Access],
+    backings: &'run [Backing],
+    guards: &'run [RwLockReadGuard<'run, AlignedBytes>],
+    segments: Vec<Segment>,
+    at_publication: Vec<Box<dyn FnOnce() + Send>>,
+    cost: Option<Cost>,
+}
+
+impl MemoryAccess<'_> {
+    /// The bytes of a declared region.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::Undeclared`] where the region is not within one declared access.
+    pub fn read(&self, region: Region) -> Result<&[u8], MemoryError> {
+        if region.length == 0 {
+            return Ok(&[]);
+        }
+        let segment = &self.segments[self.find(region, AccessMode::Read)?];
+        let (bytes, from) = match &segment.shadow {
+            Some(shadow) => (shadow.written.as_slice(), offset_in(segment, region)),
+            None => (
+                self.guards[segment.backing].as_slice(),
+                self.backings[segment.backing].offset_of(region.address),
+            ),
+        };
+        Ok(&bytes[from..from + region.length as usize])
+    }
+
+    /// The bytes of a region that was declared to be written.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::Undeclared`] where the region is not within one declared write.
+    pub fn write(&mut self, region: Region) -> Result<&mut [u8], MemoryError> {
+        if region.length == 0 {
+            return Ok(&mut []);
+        }
+        let index = self.find(region, AccessMode::Write)?;
+        let segment = &mut self.segments[index];
+        let from = offset_in(segment, region);
+        let shadow = shadow_of(segment, region)?;
+        Ok(&mut shadow.written.as_mut_slice()[from..from + region.length as usize])
+    }
+
+    /// A pointer to the first byte of a declared region; dangling for an empty one.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_pointer(&self, region: Region) -> Result<*const u8, MemoryError> {
+        if region.length == 0 {
+            return Ok(std::ptr::without_provenance(LARGEST_SHADOW_ALIGNMENT));
+        }
+        let segment = &self.segments[self.find(region, AccessMode::Read)?];
+        Ok(match &segment.shadow {
+            Some(shadow) => shadow.written.as_ptr(offset_in(segment, region)),
+            None => self.guards[segment.backing]
+                .as_ptr(self.backings[segment.backing].offset_of(region.address)),
+        })
+    }
+
+    /// A pointer to the first byte of a region that was declared to be written; dangling for an empty one.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn write_pointer(&mut self, region: Region) -> Result<*mut u8, MemoryError> {
+        if region.length == 0 {
+            return Ok(std::ptr::without_provenance_mut(LARGEST_SHADOW_ALIGNMENT));
+        }
+        let index = self.find(region, AccessMode::Write)?;
+        let segment = &mut self.segments[index];
+        let from = offset_in(segment, region);
+        Ok(shadow_of(segment, region)?.written.as_mut_ptr(from))
+    }
+
+    /// Copies `from` to `to`; the two may overlap.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read) and [`write`](Self::write).
+    pub fn copy(&mut self, from: Region, to: DeviceAddress) -> Result<(), MemoryError> {
+        let bytes = self.read(from)?.to_vec();
+        self.write(Region::new(to, from.length))?
+            .copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// Fills `region` with `pattern`, the last time only as far as it fits. An empty pattern changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn fill(&mut self, region: Region, pattern: &[u8]) -> Result<(), MemoryError> {
+        let bytes = self.write(region)?;
+        if !pattern.is_empty() {
+            for chunk in bytes.chunks_mut(pattern.len()) {
+                chunk.copy_from_slice(&pattern[..chunk.len()]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does something outside device memory when the command ends well, just before its writes are visible: a copy
+    /// to the host reads at its start and writes to the host here. Dropped unrun if the command fails.
+    pub fn at_publication(&mut self, publish: impl FnOnce() + Send + 'static) {
+        self.at_publication.push(Box::new(publish));
+    }
+
+    /// Replaces the command's cost by what it turned out to be, as for a copy of a size that lies in memory.
+    pub fn recost(&mut self, cost: Cost) {
+        self.cost = Some(cost);
+    }
+
+    /// The segment of a region that one declared access allows to use so.
+    fn find(&self, region: Region, mode: AccessMode) -> Result<usize, MemoryError> {
+        let declared = self.accesses.iter().any(|access| {
+            access.region.contains(region)
+                && (mode == AccessMode::Read || access.mode == AccessMode::Write)
+        });
+        self.segments
+            .iter()
+            .position(|segment| declared && segment.region.contains(region))
+            .ok_or(MemoryError::Undeclared { region, mode })
+    }
+}
+
+const LARGEST_SHADOW_ALIGNMENT: usize = 4096;
+
+fn offset_in(segment: &Segment, region: Region) -> usize {
+    (region.start() - segment.region.start()) as usize
+}
+
+fn shadow_of(segment: &mut Segment, region: Region) -> Result<&mut Shadow, MemoryError> {
+    segment.shadow.as_mut().ok_or(MemoryError::Undeclared {
+        region,
+        mode: AccessMode::Write,
+    })
+}
+
+/// What a command wrote, not yet in memory.
+pub(crate) struct Publication {
+    accesses: Vec<Access>,
+    backings: Vec<Backing>,
+    segments: Vec<Segment>,
+    at_publication: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl Publication {
+    /// Makes it visible, or says the message of a panic outside. After a panic no device memory has changed.
+    pub(crate) fn publish(self) -> Result<(), String> {
+        let host_side = self.at_publication;
+        catch_unwind(AssertUnwindSafe(|| {
+            for publish in host_side {
+                publish();
+            }
+        }))
+        .map_err(|panic| panic_message(&*panic))?;
+        for segment in &self.segments {
+            let Some(shadow) = &segment.shadow else {
+                continue;
+            };
+            let backing = &self.backings[segment.backing];
+            let mut bytes = backing
+                .bytes
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            let from = backing.offset_of(segment.region.address);
+            for access in &self.accesses {
+                let region = access.region;
+                if access.mode != AccessMode::Write
+                    || region.length == 0
+                    || !segment.region.contains(region)
+                {
+                    continue;
+                }
+                let start = offset_in(segment, region);
+                let range = start..start + region.length as usize;
+                merge(
+                    &mut bytes.as_mut_slice()[from + range.start..from + range.end],
+                    &shadow.original[range.clone()],
+                    &shadow.written.as_slice()[range],
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts into `memory` the bytes in which `written` differs from `original`.
+fn merge(memory: &mut [u8], original: &[u8], written: &[u8]) {
+    const CHUNK: usize = 256;
+    for ((memory, original), written) in memory
+        .chunks_mut(CHUNK)
+        .zip(original.chunks(CHUNK))
+        .zip(written.chunks(CHUNK))
+    {
+        if original != written {
+            for ((byte, before), after) in memory.iter_mut().zip(original).zip(written) {
+                if before != after {
+                    *byte = *after;
+                }
+            }
+        }
+    }
+}

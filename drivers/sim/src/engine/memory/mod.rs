@@ -1,0 +1,515 @@
+//! Device memory: real bytes that only the machine's commands can touch.
+//!
+//! # Invariants
+//!
+//! * An address names its space; memory of another space, or of the host, cannot be reached with it.
+//! * A region lies within one live allocation, or it is refused.
+//! * An allocation in use by an uploaded command cannot be freed.
+//! * Fresh memory reads as zero.
+//!
+//! Each allocation is one block of host RAM with the alignment that was asked for, so that kernels written for the
+//! host find their data aligned.
+
+mod access;
+mod allocator;
+mod bytes;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+pub use access::{Access, AccessMode, MemoryAccess};
+pub(crate) use access::{Backing, EffectError, Publication, ViewPlan};
+use allocator::Allocator;
+use bytes::AlignedBytes;
+
+use super::configuration::{SpaceConfiguration, SpaceId};
+
+/// The first address of a space: below lie the command queues and the event-status area of its devices.
+const FIRST_ADDRESS: u64 = 1 << 16;
+const SPACE_SHIFT: u32 = 56;
+/// The largest alignment that an allocation can ask for.
+const LARGEST_ALIGNMENT: u64 = 1 << 20;
+
+/// An address in a memory space of the machine. No address is zero, and none is a host pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceAddress(u64);
+
+impl DeviceAddress {
+    fn new(space: SpaceId, offset: u64) -> Self {
+        Self(u64::from(space.0) << SPACE_SHIFT | offset)
+    }
+
+    /// The address as a number: the space in the top eight bits, the offset in the rest.
+    #[must_use]
+    pub const fn to_raw(self) -> u64 {
+        self.0
+    }
+
+    /// The address of a number from [`to_raw`](Self::to_raw). Any other number is an address as well, one that every
+    /// use refuses unless an allocation happens to lie there.
+    #[must_use]
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// The space it lies in.
+    #[must_use]
+    pub fn space(self) -> SpaceId {
+        SpaceId((self.0 >> SPACE_SHIFT) as u8)
+    }
+
+    /// The address `bytes` further on; wraps, to somewhere that every use refuses.
+    #[must_use]
+    pub const fn add(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+
+    fn offset(self) -> u64 {
+        self.0 & ((1 << SPACE_SHIFT) - 1)
+    }
+}
+
+impl std::fmt::Display for DeviceAddress {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:#x} of {}", self.offset(), self.space())
+    }
+}
+
+/// Some bytes of device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// Where they start.
+    pub address: DeviceAddress,
+    /// How many there are.
+    pub length: u64,
+}
+
+impl Region {
+    /// `length` bytes from `address`.
+    #[must_use]
+    pub const fn new(address: DeviceAddress, length: u64) -> Self {
+        Self { address, length }
+    }
+
+    fn start(self) -> u64 {
+        self.address.0
+    }
+
+    fn end(self) -> u64 {
+        self.address.0.saturating_add(self.length)
+    }
+
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.start() < other.end() && other.start() < self.end()
+    }
+
+    fn contains(self, other: Self) -> bool {
+        self.start() <= other.start() && other.end() <= self.end()
+    }
+}
+
+impl std::fmt::Display for Region {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} bytes at {}", self.length, self.address)
+    }
+}
+
+/// Why memory cannot be had, or not be used so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The space does not exist.
+    #[error("{space} does not exist")]
+    UnknownSpace {
+        /// The space.
+        space: SpaceId,
+    },
+    /// Nothing was asked for.
+    #[error("an allocation of zero bytes in {space}: ask for at least one")]
+    ZeroSize {
+        /// The space.
+        space: SpaceId,
+    },
+    /// No address can be aligned so.
+    #[error("an alignment of {alignment} bytes: it must be a power of two, at most 1 MiB")]
+    BadAlignment {
+        /// What was asked for.
+        alignment: u64,
+    },
+    /// The space has no such piece left.
+    #[error(
+        "{space} is out of memory: {asked} bytes asked for, {free} of {capacity} free, the largest piece {largest}"
+    )]
+    OutOfMemory {
+        /// The space.
+        space: SpaceId,
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes free, all together.
+        free: u64,
+        /// The largest free piece.
+        largest: u64,
+        /// Bytes of the space.
+        capacity: u64,
+    },
+    /// The host has no RAM to keep the bytes in.
+    #[error("the host has no memory left to simulate {asked} bytes of device memory")]
+    HostExhausted {
+        /// Bytes asked for.
+        asked: u64,
+    },
+    /// No live allocation starts there (to free it), or none is there (to use it).
+    #[error("no live allocation at {address}: it was freed, or never made")]
+    NotAllocated {
+        /// The address.
+        address: DeviceAddress,
+    },
+    /// The region goes beyond its allocation.
+    #[error("{region} go beyond the allocation there, which has {allocated} bytes from {start}")]
+    OutOfBounds {
+        /// The region.
+        region: Region,
+        /// Where the allocation starts.
+        start: DeviceAddress,
+        /// Its size.
+        allocated: u64,
+    },
+    /// The region lies in memory that the device has no way to.
+    #[error("{region} cannot be reached by a device of {needed}: copy them there first")]
+    WrongSpace {
+        /// The region.
+        region: Region,
+        /// The device's space.
+        needed: SpaceId,
+    },
+    /// Freeing what commands still use.
+    #[error(
+        "the allocation at {address} is used by {users} uploaded commands: free it when they have ended"
+    )]
+    InUse {
+        /// The allocation.
+        address: DeviceAddress,
+        /// How many commands use it.
+        users: u64,
+    },
+    /// The space went with the last of its devices.
+    #[error("{space} was lost with its devices")]
+    SpaceLost {
+        /// The space.
+        space: SpaceId,
+    },
+    /// An effect asked for what its command did not declare.
+    #[error(
+        "a command uses {region} without having declared it to be {mode:?}: declare every access"
+    )]
+    Undeclared {
+        /// The region.
+        region: Region,
+        /// How it was to be used.
+        mode: AccessMode,
+    },
+}
+
+impl From<MemoryError> for String {
+    /// For effects, whose errors are text: `access.read(region)?` works in them.
+    fn from(error: MemoryError) -> Self {
+        error.to_string()
+    }
+}
+
+#[derive(Debug)]
+struct Allocation {
+    length: u64,
+    users: u64,
+    bytes: Arc<RwLock<AlignedBytes>>,
+}
+
+/// One memory space: who has which bytes, and the bytes.
+#[derive(Debug)]
+pub(crate) struct Space {
+    id: SpaceId,
+    allocator: Allocator,
+    allocations: BTreeMap<u64, Allocation>,
+    lost: bool,
+}
+
+impl Space {
+    pub(crate) fn new(id: SpaceId, configuration: &SpaceConfiguration) -> Self {
+        Self {
+            id,
+            allocator: Allocator::new(FIRST_ADDRESS, configuration.capacity),
+            allocations: BTreeMap::new(),
+            lost: false,
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.allocator.capacity()
+    }
+
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.allocator.free_bytes()
+    }
+
+    pub(crate) fn largest_free(&self) -> u64 {
+        self.allocator.largest_free()
+    }
+
+    pub(crate) fn live_allocations(&self) -> usize {
+        self.allocations.len()
+    }
+
+    pub(crate) fn lose(&mut self) {
+        self.lost = true;
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    pub(crate) fn out_of_memory(&self, asked: u64) -> MemoryError {
+        MemoryError::OutOfMemory {
+            space: self.id,
+            asked,
+            free: self.free_bytes(),
+            largest: self.largest_free(),
+            capacity: self.capacity(),
+        }
+    }
+
+    /// Zeroed memory; `fails` is a fault's wish.
+    pub(crate) fn allocate(
+        &mut self,
+        size: u64,
+        alignment: u64,
+        fails: bool,
+    ) -> Result<DeviceAddress, MemoryError> {
+        if size == 0 {
+            return Err(MemoryError::ZeroSize { space: self.id });
+        }
+        if !alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT {
+            return Err(MemoryError::BadAlignment { alignment });
+        }
+        if self.lost {
+            return Err(MemoryError::SpaceLost { space: self.id });
+        }
+        if fails {
+            return Err(self.out_of_memory(size));
+        }
+        let offset = self
+            .allocator
+            .allocate(size, alignment)
+            .ok_or_else(|| self.out_of_memory(size))?;
+        let Some(bytes) = AlignedBytes::zeroed(size, alignment.max(64), 0) else {
+            self.allocator.free(offset);
+            return Err(MemoryError::HostExhausted { asked: size });
+        };
+        self.allocations.insert(
+            offset,
+            Allocation {
+                length: size,
+                users: 0,
+                bytes: Arc::new(RwLock::new(bytes)),
+            },
+        );
+        Ok(DeviceAddress::new(self.id, offset))
+    }
+
+    /// Gives an allocation back. Works on a lost space too, so that its users can clean up.
+    pub(crate) fn free(&mut self, address: DeviceAddress) -> Result<(), MemoryError> {
+        let offset = address.offset();
+        let allocation = self
+            .allocations
+            .get(&offset)
+            .ok_or(MemoryError::NotAllocated { address })?;
+        if allocation.users > 0 {
+            return Err(MemoryError::InUse {
+                address,
+                users: allocation.users,
+            });
+        }
+        self.allocations.remove(&offset);
+        self.allocator.free(offset);
+        Ok(())
+    }
+
+    /// The allocation that holds all of `region`.
+    fn locate(&self, region: Region) -> Result<(u64, &Allocation), MemoryError> {
+        if self.lost {
+            return Err(MemoryError::SpaceLost { space: self.id });
+        }
+        let address = region.address;
+        if address.space() != self.id {
+            return Err(MemoryError::WrongSpace {
+                region,
+                needed: self.id,
+            });
+        }
+        let (&start, allocation) = self
+            .allocations
+            .range(..=address.offset())
+            .next_back()
+            .filter(|(start, allocation)| address.offset() - **start < allocation.length)
+            .ok_or(MemoryError::NotAllocated { address })?;
+        if allocation.length - (address.offset() - start) < region.length {
+            return Err(MemoryError::OutOfBounds {
+                region,
+                start: DeviceAddress::new(self.id, start),
+                allocated: allocation.length,
+            });
+        }
+        Ok((start, allocation))
+    }
+
+    /// Takes the allocations of `accesses` into use; none of them if one is refused. Empty accesses are nothing.
+    pub(crate) fn take_into_use(
+        &mut self,
+        accesses: &[Access],
+    ) -> Result<Vec<Backing>, MemoryError> {
+        let mut backings = BTreeMap::new();
+        for access in accesses.iter().filter(|access| access.region.length > 0) {
+            let (start, allocation) = self.locate(access.region)?;
+            backings.entry(start).or_insert_with(|| Backing {
+                region: Region::new(DeviceAddress::new(self.id, start), allocation.length),
+                bytes: Arc::clone(&allocation.bytes),
+            });
+        }
+        for start in backings.keys() {
+            if let Some(allocation) = self.allocations.get_mut(start) {
+                allocation.users += 1;
+            }
+        }
+        Ok(backings.into_values().collect())
+    }
+
+    /// Ends what [`take_into_use`](Self::take_into_use) began.
+    pub(crate) fn end_use(&mut self, backings: &[Backing]) {
+        for backing in backings {
+            if let Some(allocation) = self.allocations.get_mut(&backing.region.address.offset()) {
+                allocation.users -= 1;
+            }
+        }
+    }
+
+    /// The bytes of a region as they are now.
+    pub(crate) fn inspect(&self, region: Region) -> Result<Vec<u8>, MemoryError> {
+        if region.length == 0 {
+            return Ok(Vec::new());
+        }
+        let (start, allocation) = self.locate(region)?;
+        let bytes = allocation
+            .bytes
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let from = (region.address.offset() - start) as usize;
+        Ok(bytes.as_slice()[from..from + region.length as usize].to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space() -> Space {
+        Space::new(
+            SpaceId(3),
+            &SpaceConfiguration {
+                capacity: 1 << 20,
+                status_slots: 1,
+            },
+        )
+    }
+
+    #[test]
+    fn addresses_carry_their_space_and_survive_as_numbers() {
+        let mut space = space();
+        let address = space.allocate(100, 4096, false).unwrap();
+        assert_eq!(address.space(), SpaceId(3));
+        assert_eq!(address.to_raw() % 4096, 0);
+        assert_eq!(DeviceAddress::from_raw(address.to_raw()), address);
+        assert_ne!(address.to_raw(), 0);
+    }
+
+    #[test]
+    fn fresh_memory_is_zero_and_bounds_hold() {
+        let mut space = space();
+        let address = space.allocate(100, 16, false).unwrap();
+        assert_eq!(space.inspect(Region::new(address, 100)), Ok(vec![0; 100]));
+        assert!(matches!(
+            space.inspect(Region::new(address.add(1), 100)),
+            Err(MemoryError::OutOfBounds { allocated: 100, .. })
+        ));
+        assert!(matches!(
+            space.inspect(Region::new(address, u64::MAX)),
+            Err(MemoryError::OutOfBounds { .. })
+        ));
+        assert!(matches!(
+            space.inspect(Region::new(address.add(100), 1)),
+            Err(MemoryError::NotAllocated { .. })
+        ));
+        assert!(matches!(
+            space.inspect(Region::new(DeviceAddress::from_raw(0x7fff_1234_5678), 1)),
+            Err(MemoryError::WrongSpace { .. })
+        ));
+        space.free(address).unwrap();
+        assert!(matches!(
+            space.inspect(Region::new(address, 1)),
+            Err(MemoryError::NotAllocated { .. })
+        ));
+        assert!(matches!(
+            space.free(address),
+            Err(MemoryError::NotAllocated { .. })
+        ));
+    }
+
+    #[test]
+    fn bad_requests_are_refused_by_name() {
+        let mut space = space();
+        assert!(matches!(
+            space.allocate(0, 1, false),
+            Err(MemoryError::ZeroSize { .. })
+        ));
+        assert!(matches!(
+            space.allocate(1, 0, false),
+            Err(MemoryError::BadAlignment { .. })
+        ));
+        assert!(matches!(
+            space.allocate(1, 3, false),
+            Err(MemoryError::BadAlignment { .. })
+        ));
+        assert!(matches!(
+            space.allocate(1, 1 << 21, false),
+            Err(MemoryError::BadAlignment { .. })
+        ));
+        assert!(matches!(
+            space.allocate(u64::MAX, 1, false),
+            Err(MemoryError::OutOfMemory { .. })
+        ));
+        let error = space.allocate((1 << 20) + 1, 1, false).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("1048577 bytes asked for, 1048576 of 1048576 free")
+        );
+    }
+
+    #[test]
+    fn memory_in_use_is_not_freed() {
+        let mut space = space();
+        let address = space.allocate(8, 8, false).unwrap();
+        let accesses = [
+            Access::read(Region::new(address, 4)),
+            Access::write(Region::new(address.add(4), 4)),
+        ];
+        let backings = space.take_into_use(&accesses).unwrap();
+        assert_eq!(backings.len(), 1);
+        assert!(matches!(
+            space.free(address),
+            Err(MemoryError::InUse { users: 1, .. })
+        ));
+        let bad = [accesses[0], Access::read(Region::new(address, 9))];
+        assert!(space.take_into_use(&bad).is_err());
+        space.end_use(&backings);
+        assert_eq!(space.free(address), Ok(()));
+    }
+}

@@ -1,0 +1,205 @@
+//! Which commands are ordered before which, and which conflicting ones are not: the race detector.
+//!
+//! Whether a missing dependency gives a wrong result depends on who is fast. Whether it is *missing* does not: two
+//! commands that declare the same memory, one of them to write, are ordered only if
+//!
+//! 1. the later one was uploaded after the host had seen the end of the earlier one, or
+//! 2. it waits for a status that the earlier one set, or that was set by a command (ordered after it), or
+//! 3. it waits for a status that the host wrote after it had seen the end of the earlier one.
+//!
+//! (So a host that uploads in the wrong order, one command after the end of another, has ordered them. What it meant is
+//! not known here.) That is happens-before (Lamport, 1978), kept per command as the set of earlier commands that matter. A command
+//! matters until everything that was uploaded before its end was seen has ended itself; of those that linger because
+//! something is blocked for long, the latest [`REMEMBERED`] are kept.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::command::CommandId;
+use super::configuration::SpaceId;
+use super::memory::Access;
+
+/// Commands that are ordered before something, sorted.
+pub(crate) type Before = Arc<Vec<CommandId>>;
+
+/// How many commands are remembered that have ended while older ones have not.
+const REMEMBERED: usize = 1024;
+
+#[derive(Debug)]
+struct Known {
+    space: SpaceId,
+    accesses: Vec<Access>,
+    uploaded_at: u64,
+    started: bool,
+    before: Before,
+}
+
+/// What is known of the order of the commands that matter.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    known: BTreeMap<CommandId, Known>,
+    unseen: BTreeSet<CommandId>,
+    /// Commands whose end the host has seen, with the moment.
+    seen: VecDeque<(u64, CommandId)>,
+    /// Counts what the host does and sees.
+    moment: u64,
+}
+
+impl Order {
+    pub(crate) fn uploaded(&mut self, id: CommandId, space: SpaceId, accesses: &[Access]) {
+        self.moment += 1;
+        let known = Known {
+            space,
+            accesses: accesses.to_vec(),
+            uploaded_at: self.moment,
+            started: false,
+            before: self.seen_by_host(),
+        };
+        self.known.insert(id, known);
+        self.unseen.insert(id);
+    }
+
+    /// The commands whose end the host has seen: what it writes now is ordered after them.
+    pub(crate) fn seen_by_host(&self) -> Before {
+        let mut seen: Vec<_> = self.seen.iter().map(|(_, id)| *id).collect();
+        seen.sort_unstable();
+        Arc::new(seen)
+    }
+
+    /// The waits of a command are resolved, and with them what they were ordered after.
+    pub(crate) fn resolved(&mut self, id: CommandId, waits: impl Iterator<Item = Before>) {
+        let Some(mut before) = self.known.get(&id).map(|known| Arc::clone(&known.before)) else {
+            return;
+        };
+        for wait in waits {
+            if Arc::ptr_eq(&wait, &before) {
+                continue;
+            }
+            let new = wait.iter().filter(|other| {
+                before.binary_search(other).is_err() && self.known.contains_key(other)
+            });
+            let new: Vec<_> = new.copied().collect();
+            if !new.is_empty() {
+                let all = Arc::make_mut(&mut before);
+                all.extend(new);
+                all.sort_unstable();
+            }
+        }
+        if let Some(known) = self.known.get_mut(&id) {
+            known.before = before;
+        }
+    }
+
+    /// A command starts; the first one that started earlier, conflicts with it and is not ordered before it.
+    pub(crate) fn started(&mut self, id: CommandId) -> Option<CommandId> {
+        self.known.get_mut(&id)?.started = true;
+        let known = &self.known[&id];
+        self.known
+            .iter()
+            .filter(|(other, earlier)| {
+                **other != id
+                    && earlier.started
+                    && earlier.space == known.space
+                    && known.before.binary_search(other).is_err()
+            })
+            .find(|(_, earlier)| {
+                known.accesses.iter().any(|access| {
+                    let mut others = earlier.accesses.iter();
+                    others.any(|other| access.conflicts(*other))
+                })
+            })
+            .map(|(other, _)| *other)
+    }
+
+    /// What is ordered before a status that this command sets.
+    pub(crate) fn signalled(&self, id: CommandId) -> Before {
+        let Some(known) = self.known.get(&id) else {
+            return Before::default();
+        };
+        let mut before = Arc::clone(&known.before);
+        if let Err(place) = before.binary_search(&id) {
+            Arc::make_mut(&mut before).insert(place, id);
+        }
+        before
+    }
+
+    /// The host has seen the end of a command.
+    pub(crate) fn ended(&mut self, id: CommandId) {
+        self.moment += 1;
+        self.unseen.remove(&id);
+        self.seen.push_back((self.moment, id));
+        let oldest = self
+            .unseen
+            .first()
+            .and_then(|oldest| self.known.get(oldest))
+            .map_or(u64::MAX, |known| known.uploaded_at);
+        while let Some((moment, id)) = self.seen.front().copied() {
+            if moment > oldest && self.seen.len() <= REMEMBERED {
+                break;
+            }
+            self.seen.pop_front();
+            self.known.remove(&id);
+        }
+    }
+
+    /// A command went back unrun.
+    pub(crate) fn recalled(&mut self, id: CommandId) {
+        self.unseen.remove(&id);
+        self.known.remove(&id);
+    }
+
+    #[cfg(test)]
+    fn remembered(&self) -> usize {
+        self.known.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::{DeviceAddress, Region};
+    use super::*;
+
+    const SPACE: SpaceId = SpaceId(0);
+
+    fn writes() -> [Access; 1] {
+        [Access::write(Region::new(DeviceAddress::from_raw(64), 8))]
+    }
+
+    #[test]
+    fn order_passes_through_waits_and_through_the_host() {
+        let [first, second, third, fourth] = [0, 1, 2, 3].map(CommandId);
+        let mut order = Order::default();
+        for id in [first, second, third] {
+            order.uploaded(id, SPACE, &writes());
+        }
+        assert_eq!(order.started(first), None);
+        let after_first = order.signalled(first);
+        order.resolved(second, [after_first].into_iter());
+        assert_eq!(order.started(second), None);
+        // Through the second, after the first too.
+        let after_second = order.signalled(second);
+        order.resolved(third, [after_second].into_iter());
+        assert_eq!(order.started(third), None);
+        // The host has seen two of three when it uploads.
+        order.ended(first);
+        order.ended(second);
+        order.uploaded(fourth, SPACE, &writes());
+        assert_eq!(order.started(fourth), Some(third));
+        for id in [third, fourth] {
+            order.ended(id);
+        }
+        assert_eq!(order.remembered(), 0);
+    }
+
+    #[test]
+    fn a_blocked_command_does_not_make_the_memory_grow() {
+        let mut order = Order::default();
+        order.uploaded(CommandId(0), SPACE, &writes());
+        for id in (1..5000).map(CommandId) {
+            order.uploaded(id, SPACE, &[]);
+            assert_eq!(order.started(id), None);
+            order.ended(id);
+        }
+        assert!(order.remembered() <= REMEMBERED + 1);
+    }
+}

@@ -1,0 +1,429 @@
+//! The simulation as the host sees it: memory, statuses, images, faults, counts. Uploads are in [`upload`], what
+//! devices do in [`polling`], the clock in [`run`].
+//!
+//! [`upload`]: super::upload
+//! [`polling`]: super::polling
+//! [`run`]: super::run
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::agenda::{Agenda, Event};
+use super::command::{Command, CommandId, Failure, KernelId, Notice, Outcome, Unit};
+use super::configuration::{Configuration, ConfigurationError, DeviceId, SpaceId};
+use super::device::Device;
+use super::fault::{Fault, FaultPlan};
+use super::log::{Log, Occurrence, Record};
+use super::memory::{Backing, DeviceAddress, MemoryError, Publication, Region, Space};
+use super::order::Order;
+use super::statistics::{DeviceStatistics, HostInteractions, MemoryStatistics};
+use super::status::{Status, StatusArea, StatusError, StatusSlot};
+use super::time::{Nanoseconds, Times};
+use super::work::{Discarded, Work};
+
+/// Where an uploaded command is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// On its way to its slot.
+    Travelling,
+    /// In its slot.
+    Waiting,
+    /// Started.
+    Running,
+    /// Ended; the host does not know yet.
+    Ended(Outcome),
+    /// On its way back, unrun.
+    Returning,
+}
+
+/// A command that is uploaded and not yet back.
+pub(crate) struct InFlight {
+    pub(crate) command: Command,
+    pub(crate) slot: usize,
+    pub(crate) phase: Phase,
+    pub(crate) times: Times,
+    pub(crate) backings: Vec<Backing>,
+    /// What it will fail with at its end.
+    pub(crate) doomed: Option<Arc<Failure>>,
+    /// What it will make visible at its end.
+    pub(crate) publication: Option<Publication>,
+    pub(crate) slowed_by: u64,
+    pub(crate) reports_twice: bool,
+}
+
+/// Why the host cannot do that to a device.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// There is no such device.
+    #[error("{device} does not exist; there are {devices} devices")]
+    UnknownDevice {
+        /// What was named.
+        device: DeviceId,
+        /// How many there are.
+        devices: usize,
+    },
+    /// The device is gone.
+    #[error("{device} was lost")]
+    DeviceLost {
+        /// The device.
+        device: DeviceId,
+    },
+}
+
+/// What a step came to.
+#[derive(Debug)]
+pub enum Next {
+    /// Nothing will happen until the host does something.
+    Idle,
+    /// [`Work`] is out that [`Simulation::finish`] has not got back.
+    Busy,
+    /// Something happened inside.
+    Moved,
+    /// Something to run first.
+    Work(Work),
+    /// Something the host wants to know.
+    Notice(Notice),
+}
+
+/// A machine in simulated time: a pure state machine. See the [module](super) for its protocol.
+pub struct Simulation {
+    pub(crate) configuration: Configuration,
+    pub(crate) now: Nanoseconds,
+    pub(crate) agenda: Agenda,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) spaces: Vec<Space>,
+    pub(crate) areas: Vec<StatusArea>,
+    pub(crate) commands: BTreeMap<CommandId, InFlight>,
+    pub(crate) next_command: u64,
+    pub(crate) works: VecDeque<Work>,
+    pub(crate) work_is_out: bool,
+    pub(crate) notices: VecDeque<Notice>,
+    pub(crate) faults: FaultPlan,
+    pub(crate) log: Log,
+    pub(crate) interactions: HostInteractions,
+    pub(crate) order: Order,
+    pub(crate) races: u64,
+    pub(crate) discarded: Discarded,
+    pub(crate) shut_down: bool,
+}
+
+impl Simulation {
+    /// A machine, switched on at time zero.
+    ///
+    /// # Errors
+    ///
+    /// What [`Configuration::validate`] finds.
+    pub fn new(configuration: Configuration) -> Result<Self, ConfigurationError> {
+        configuration.validate()?;
+        let ids = (0..=u8::MAX).map(SpaceId);
+        let spaces = configuration.spaces.iter().zip(ids);
+        Ok(Self {
+            now: 0,
+            agenda: Agenda::default(),
+            devices: configuration.devices.iter().map(Device::new).collect(),
+            spaces: spaces
+                .clone()
+                .map(|(space, id)| Space::new(id, space))
+                .collect(),
+            areas: spaces
+                .map(|(space, id)| StatusArea::new(id, space.status_slots))
+                .collect(),
+            commands: BTreeMap::new(),
+            next_command: 0,
+            works: VecDeque::new(),
+            work_is_out: false,
+            notices: VecDeque::new(),
+            faults: FaultPlan::new(&configuration.faults),
+            log: Log::new(configuration.log_capacity),
+            interactions: HostInteractions::default(),
+            order: Order::default(),
+            races: 0,
+            discarded: Discarded::default(),
+            shut_down: false,
+            configuration,
+        })
+    }
+
+    /// What the machine is made of.
+    #[must_use]
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// The simulated time.
+    #[must_use]
+    pub fn now(&self) -> Nanoseconds {
+        self.now
+    }
+
+    /// Zeroed memory of `size` bytes at an address that is a multiple of `alignment`.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::OutOfMemory`] with all the sizes, or what is wrong with the request.
+    pub fn allocate(
+        &mut self,
+        space: SpaceId,
+        size: u64,
+        alignment: u64,
+    ) -> Result<DeviceAddress, MemoryError> {
+        let memory = self
+            .spaces
+            .get_mut(space.index())
+            .ok_or(MemoryError::UnknownSpace { space })?;
+        let fails = self.faults.allocation_fails(space);
+        memory.allocate(size, alignment, fails)
+    }
+
+    /// Gives an allocation back; on a lost space too.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::InUse`] while an uploaded command uses it, [`MemoryError::NotAllocated`] where none starts.
+    pub fn free(&mut self, address: DeviceAddress) -> Result<(), MemoryError> {
+        let space = address.space();
+        self.spaces
+            .get_mut(space.index())
+            .ok_or(MemoryError::UnknownSpace { space })?
+            .free(address)
+    }
+
+    /// The bytes of a region as they are now, for tests and debugging: no simulated time, no dependencies.
+    ///
+    /// # Errors
+    ///
+    /// Where the region is not within a live allocation.
+    pub fn inspect(&self, region: Region) -> Result<Vec<u8>, MemoryError> {
+        let space = region.address.space();
+        self.spaces
+            .get(space.index())
+            .ok_or(MemoryError::UnknownSpace { space })?
+            .inspect(region)
+    }
+
+    /// The state of a space.
+    #[must_use]
+    pub fn memory(&self, space: SpaceId) -> Option<MemoryStatistics> {
+        let memory = self.spaces.get(space.index())?;
+        Some(MemoryStatistics {
+            capacity: memory.capacity(),
+            free: memory.free_bytes(),
+            largest_free: memory.largest_free(),
+            allocations: memory.live_allocations(),
+            free_status_slots: self.areas[space.index()].free_slots(),
+            lost: memory.is_lost(),
+        })
+    }
+
+    /// Reserves a slot of a space's event-status area.
+    ///
+    /// # Errors
+    ///
+    /// [`StatusError::Exhausted`]; a [`Notice::StatusSlotsFree`] follows when that has changed.
+    pub fn reserve_status(&mut self, space: SpaceId) -> Result<StatusSlot, StatusError> {
+        self.areas
+            .get_mut(space.index())
+            .ok_or(StatusError::UnknownSpace { space })?
+            .reserve()
+    }
+
+    /// Says that no further upload will name this slot. It is recycled when no uploaded command does.
+    ///
+    /// # Errors
+    ///
+    /// [`StatusError::Stale`] where that was said before.
+    pub fn release_status(&mut self, slot: StatusSlot) -> Result<(), StatusError> {
+        self.area(slot)?.release(slot)?;
+        self.notice_free_statuses(slot.space);
+        Ok(())
+    }
+
+    /// Sets a slot that no command signals: "what this stands for has happened". Devices see it after the latency.
+    ///
+    /// # Errors
+    ///
+    /// [`StatusError::TwoWriters`] where a command or the host does so already.
+    pub fn set_status(&mut self, slot: StatusSlot, status: Status) -> Result<(), StatusError> {
+        let before = self.order.seen_by_host();
+        self.area(slot)?.host_writes(slot, &status, before)?;
+        self.interactions.status_writes += 1;
+        let lands = self.after_latency(1);
+        self.agenda.plan(lands, Event::HostStatus(slot, status));
+        Ok(())
+    }
+
+    /// What a slot says now, if it is reserved.
+    #[must_use]
+    pub fn status(&self, slot: StatusSlot) -> Option<&Status> {
+        self.areas.get(slot.space.index())?.status(slot)
+    }
+
+    /// Names the kernels of a flush. If the device's image lacks one, a new image is built, once what runs has ended.
+    /// Commands whose kernel was never named make the device build when they are ready.
+    ///
+    /// # Errors
+    ///
+    /// Where the device does not exist or is lost.
+    pub fn prepare_kernels(
+        &mut self,
+        device: DeviceId,
+        kernels: &[KernelId],
+    ) -> Result<(), HostError> {
+        self.living(device)?;
+        self.interactions.preparations += 1;
+        let lands = self.after_latency(1);
+        self.agenda
+            .plan(lands, Event::Prepare(device, kernels.to_vec()));
+        Ok(())
+    }
+
+    /// Asks for an uploaded command back. If the device has not started it when the request arrives, it comes back
+    /// with [`Notice::Recalled`]; otherwise it ends as always. Whether the command is still uploaded at all.
+    pub fn recall(&mut self, command: CommandId) -> bool {
+        let known = self.commands.contains_key(&command);
+        if known {
+            self.interactions.recalls += 1;
+            let lands = self.after_latency(1);
+            self.agenda.plan(lands, Event::Recall(command));
+        }
+        known
+    }
+
+    /// Loses a device, as soon as the simulation goes on.
+    ///
+    /// # Errors
+    ///
+    /// Where the device does not exist or is lost already.
+    pub fn lose_device(&mut self, device: DeviceId) -> Result<(), HostError> {
+        self.living(device)?;
+        self.agenda.plan(self.now, Event::Lose(device));
+        Ok(())
+    }
+
+    /// Arms one more fault; it counts from now.
+    ///
+    /// # Errors
+    ///
+    /// Where it could never happen.
+    pub fn arm(&mut self, fault: Fault) -> Result<(), ConfigurationError> {
+        fault
+            .validate(&self.configuration)
+            .map_err(|reason| ConfigurationError::Fault { reason })?;
+        self.faults.arm(fault);
+        Ok(())
+    }
+
+    /// How many uploads the device takes now.
+    #[must_use]
+    pub fn credits(&self, device: DeviceId) -> usize {
+        self.living(device)
+            .map_or(0, |device| device.free_slots.len())
+    }
+
+    /// Whether the device is lost, or never was.
+    #[must_use]
+    pub fn is_lost(&self, device: DeviceId) -> bool {
+        self.living(device).is_err()
+    }
+
+    /// Commands that are uploaded and not yet back.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// What a device has done.
+    #[must_use]
+    pub fn statistics(&self, device: DeviceId) -> Option<DeviceStatistics> {
+        self.devices
+            .get(device.index())
+            .map(|device| device.statistics)
+    }
+
+    /// How many images a device has been given.
+    #[must_use]
+    pub fn image_builds(&self, device: DeviceId) -> u64 {
+        self.statistics(device)
+            .map_or(0, |statistics| statistics.image_builds)
+    }
+
+    /// The part of the time so far that a unit was busy, from 0 to 1, counting commands that have ended.
+    #[must_use]
+    pub fn utilisation(&self, device: DeviceId, unit: Unit) -> f64 {
+        let Some(device) = self.devices.get(device.index()) else {
+            return 0.0;
+        };
+        let possible = device.lanes(unit) as f64 * self.now as f64;
+        if possible == 0.0 {
+            return 0.0;
+        }
+        device.statistics.busy(unit) as f64 / possible
+    }
+
+    /// What the host has done to the machine.
+    #[must_use]
+    pub fn interactions(&self) -> HostInteractions {
+        self.interactions
+    }
+
+    /// How many commands were started that conflict with an earlier one and are not ordered after it.
+    #[must_use]
+    pub fn races(&self) -> u64 {
+        self.races
+    }
+
+    /// The latest records of the log, oldest first.
+    pub fn log(&self) -> impl Iterator<Item = &Record> {
+        self.log.records()
+    }
+
+    pub(crate) fn record(&mut self, what: Occurrence) {
+        self.log.write(self.now, what);
+    }
+
+    /// The device, if it is there.
+    pub(crate) fn living(&self, device: DeviceId) -> Result<&Device, HostError> {
+        let found = self
+            .devices
+            .get(device.index())
+            .ok_or(HostError::UnknownDevice {
+                device,
+                devices: self.devices.len(),
+            })?;
+        if found.lost {
+            return Err(HostError::DeviceLost { device });
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn area(&mut self, slot: StatusSlot) -> Result<&mut StatusArea, StatusError> {
+        self.areas
+            .get_mut(slot.space.index())
+            .ok_or(StatusError::UnknownSpace { space: slot.space })
+    }
+
+    /// The time when something sent now has crossed the link `times` times.
+    pub(crate) fn after_latency(&self, times: u64) -> Nanoseconds {
+        let latency = self.configuration.signal_latency.saturating_mul(times);
+        self.now.saturating_add(latency)
+    }
+
+    pub(crate) fn notice_free_statuses(&mut self, space: SpaceId) {
+        if self.areas[space.index()].take_refused() {
+            self.notices.push_back(Notice::StatusSlotsFree { space });
+        }
+    }
+}
+
+impl std::fmt::Debug for Simulation {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Simulation")
+            .field("now", &self.now)
+            .field("devices", &self.devices.len())
+            .field("spaces", &self.spaces.len())
+            .field("in_flight", &self.commands.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,192 @@
+//! Quipu's simulated accelerators, in simulated time.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`engine`] | the machine: devices, memory spaces, event-status areas, a clock of its own |
+//! | `queue` | the driver contract over the machine: submit, flush, join, notify |
+//! | `program` | what a command becomes on the machine, and what it does there |
+//! | `memory` | allocations of the machine's spaces |
+//! | `device` | what the devices are |
+//! | `error` | the machine's failures as the core's errors |
+//!
+//! The engine knows nothing of Quipu's core; the rest is an adapter between the two, and none of it is simulated: it
+//! does what the driver of a real accelerator with queues and events of its own would do.
+//!
+//! # Two ways to run
+//!
+//! [`SimDriver::start`] gives the machine a thread. [`SimDriver::manual`] does not: the machine moves only while a
+//! host thread waits for something, on that thread. A program of one thread then has the same log every time, and a
+//! wait that could never end is an error.
+//!
+//! # Order
+//!
+//! Devices of one memory space are one sync domain: their commands wait for each other through the space's
+//! event-status area, without the host. What a command waits for elsewhere, the host passes on with one write.
+//!
+//! # Time
+//!
+//! Timestamps are the machine's own, moved onto the process's clock: a command's times are shifted so that the machine's
+//! time at its upload is not before the host's, by an offset that never decreases. Where the machine's clock then runs
+//! ahead of the host's, they are cut off at the moment at which it happened there. So a command starts after it was
+//! submitted and after what it waited for has ended, on the machine or elsewhere, and nothing ends in the future. Exact
+//! simulated times are in the machine's log.
+
+mod device;
+pub mod engine;
+mod error;
+mod memory;
+mod program;
+mod queue;
+
+use engine::{
+    Configuration, DeviceId, DeviceStatistics, Fault, HostInteractions, Machine, Mode, Record,
+};
+use queue::ledger::Ledger;
+use quipu_core::error::{ErrorKind, Result};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+/// The driver of a simulated machine.
+pub struct SimDriver {
+    shared: Arc<Shared>,
+}
+
+/// What the driver, the machine's notices and the effects of commands share.
+pub(crate) struct Shared {
+    pub(crate) machine: Machine,
+    pub(crate) configuration: Configuration,
+    ledger: Mutex<Ledger>,
+    /// Threads that step a machine without a thread of its own.
+    pub(crate) steppers: AtomicUsize,
+}
+
+impl SimDriver {
+    /// Switches on a machine with a thread of its own.
+    ///
+    /// # Errors
+    /// If the configuration could not work, or the system gives no thread.
+    pub fn start(configuration: Configuration) -> Result<Arc<Self>> {
+        Self::new(configuration, Mode::Threaded)
+    }
+
+    /// Switches on a machine that moves only on the threads that wait: for deterministic tests.
+    ///
+    /// # Errors
+    /// If the configuration could not work.
+    pub fn manual(configuration: Configuration) -> Result<Arc<Self>> {
+        Self::new(configuration, Mode::Manual)
+    }
+
+    fn new(configuration: Configuration, mode: Mode) -> Result<Arc<Self>> {
+        let link = Arc::new(OnceLock::<Weak<Shared>>::new());
+        let callback = {
+            let link = Arc::clone(&link);
+            move |notice| {
+                // Gone if the driver is being dropped: then it holds no commands.
+                if let Some(shared) = link.get().and_then(Weak::upgrade) {
+                    shared.hear(notice);
+                }
+            }
+        };
+        let machine = Machine::new(configuration.clone(), mode, callback)
+            .map_err(|error| error::of_start(&error))?;
+        let shared = Arc::new(Shared {
+            machine,
+            ledger: Mutex::new(Ledger::new(&configuration)),
+            steppers: AtomicUsize::new(0),
+            configuration,
+        });
+        let linked = link.set(Arc::downgrade(&shared));
+        debug_assert!(linked.is_ok(), "the link is set once, here");
+        tracing::debug!(
+            devices = shared.configuration.devices.len(),
+            ?mode,
+            "simulated machine started"
+        );
+        Ok(Arc::new(Self { shared }))
+    }
+
+    /// The machine: for its memory, log, faults, and whatever has no method here. Commands that are uploaded to it
+    /// directly must not use tags that the driver could give: those count up from zero.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.shared.machine
+    }
+
+    /// What a device has done.
+    #[must_use]
+    pub fn statistics(&self, device: usize) -> Option<DeviceStatistics> {
+        let device = self.shared.device_id(device)?;
+        self.machine()
+            .with(|simulation| simulation.statistics(device))
+    }
+
+    /// How many program images a device has been given.
+    #[must_use]
+    pub fn image_builds(&self, device: usize) -> u64 {
+        self.statistics(device)
+            .map_or(0, |statistics| statistics.image_builds)
+    }
+
+    /// What the host has done to the machine.
+    #[must_use]
+    pub fn interactions(&self) -> HostInteractions {
+        self.machine().with(|simulation| simulation.interactions())
+    }
+
+    /// How many commands conflicted with an earlier one and were not ordered after it: zero, unless the core misses a
+    /// hazard.
+    #[must_use]
+    pub fn races(&self) -> u64 {
+        self.machine().with(|simulation| simulation.races())
+    }
+
+    /// The latest records of the machine's log, oldest first.
+    #[must_use]
+    pub fn log(&self) -> Vec<Record> {
+        self.machine()
+            .with(|simulation| simulation.log().cloned().collect())
+    }
+
+    /// Arms a fault; it counts from now.
+    ///
+    /// # Errors
+    /// If it could never happen.
+    pub fn arm(&self, fault: Fault) -> Result<()> {
+        self.machine()
+            .with(|simulation| simulation.arm(fault))
+            .map_err(|error| {
+                ErrorKind::InvalidArgument {
+                    what: "arm a fault of the simulated machine",
+                    problem: error.to_string(),
+                }
+                .into()
+            })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Shared {
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The engine's name of a device, if there is such a device.
+    pub(crate) fn device_id(&self, device: usize) -> Option<DeviceId> {
+        let id = u16::try_from(device).ok()?;
+        (device < self.configuration.devices.len()).then_some(DeviceId(id))
+    }
+}
+
+impl std::fmt::Debug for SimDriver {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("SimDriver")
+            .field("devices", &self.shared.configuration.devices.len())
+            .field("mode", &self.machine().mode())
+            .finish_non_exhaustive()
+    }
+}

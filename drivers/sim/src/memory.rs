@@ -1,0 +1,58 @@
+//! Allocations of the machine's memory spaces, as the core asks for them.
+//!
+//! The core's key of a space is the engine's number of it, and the core's address of an allocation is the engine's.
+
+use crate::Shared;
+use crate::engine::{DeviceAddress, MemoryError, Region, SpaceId};
+use crate::error::of_memory;
+use quipu_core::error::Result;
+
+/// The alignment of every allocation: what the widest elements and a cache line need, as real accelerators give it.
+const ALIGNMENT: u64 = 256;
+
+/// The engine's name of a space.
+fn space_id(key: u32) -> SpaceId {
+    // A key without a space is refused by the engine: it has at most 255.
+    SpaceId(u8::try_from(key).unwrap_or(u8::MAX))
+}
+
+impl Shared {
+    pub(crate) fn allocate(&self, key: u32, size: u64) -> Result<u64> {
+        let space = space_id(key);
+        self.machine
+            .allocate(space, size, ALIGNMENT)
+            .map(DeviceAddress::to_raw)
+            .map_err(|error| of_memory(space, "allocate", &error))
+    }
+
+    pub(crate) fn free(&self, address: u64) {
+        let address = DeviceAddress::from_raw(address);
+        if let Err(error) = self.machine.free(address) {
+            // The core frees what nothing uses, once: this is a defect, and keeping the memory the safe answer.
+            tracing::error!(%address, %error, "simulated memory not freed");
+        }
+    }
+
+    pub(crate) fn read_allocation(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        let start = DeviceAddress::from_raw(address).add(offset);
+        let region = Region::new(start, bytes.len() as u64);
+        let read: Result<Vec<u8>, MemoryError> =
+            self.machine.with(|simulation| simulation.inspect(region));
+        let read = read.map_err(|error| of_memory(space_id(key), "read memory back", &error))?;
+        bytes.copy_from_slice(&read);
+        Ok(())
+    }
+
+    pub(crate) fn free_memory(&self, device: usize) -> Option<u64> {
+        let space = self.configuration.devices.get(device)?.space;
+        self.machine
+            .with(|simulation| simulation.memory(space))
+            .map(|memory| memory.free)
+    }
+}

@@ -1,0 +1,301 @@
+//! What a command becomes on the machine: its kind, its unit, its cost and the memory it touches; and what it does
+//! when the device starts it.
+//!
+//! # Protocol of an effect
+//!
+//! 1. It starts the command. If that must not run (it was cancelled; something outside the machine that it needs
+//!    failed), it fails instead, and what waits for it on the machine with it.
+//! 2. It reads device memory and host memory as they are then. It writes device memory through the engine, which
+//!    publishes at the command's end. What goes to the host is kept, and written there at the end as well: a command
+//!    that fails leaves the host's memory as it was.
+//! 3. An error is kept in the ledger; the engine hears its text.
+
+use crate::Shared;
+use crate::engine::{
+    self, Access, Cost, DeviceAddress, KernelId, Kind, MemoryAccess, MemoryError, Region, Unit,
+};
+use crate::error::of_device;
+use crate::queue::Inside;
+use quipu_core::access::Argument;
+use quipu_core::clock;
+use quipu_core::driver::Held;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::operation::{Endpoint, Operation};
+use quipu_core::{Command, RawArgument, SpaceId};
+use std::collections::HashMap;
+use std::sync::Weak;
+
+/// The numbers of kernels: one for each type of body, in the order in which they came, so that they are the same in
+/// every run.
+#[derive(Debug, Default)]
+pub(crate) struct Kernels(HashMap<usize, KernelId>);
+
+impl Kernels {
+    /// The kernel of a command, if it is a launch.
+    pub(crate) fn of(&mut self, command: &Command) -> Option<KernelId> {
+        if !matches!(command.operation(), Operation::Launch { .. }) {
+            return None;
+        }
+        let next = KernelId(self.0.len() as u64);
+        Some(*self.0.entry(command.body_key()).or_insert(next))
+    }
+}
+
+/// What a command is on the machine.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) kind: Kind,
+    pub(crate) unit: Unit,
+    pub(crate) cost: Cost,
+    /// One for each argument, in order.
+    pub(crate) accesses: Vec<Access>,
+}
+
+impl Plan {
+    /// The plan of a command that is about to be uploaded. Makes the allocations that it needs.
+    ///
+    /// # Errors
+    /// If the device's memory has no room for them.
+    pub(crate) fn of(command: &Command, kernel: Option<KernelId>) -> Result<Self> {
+        let space = space_of(command);
+        let brings =
+            matches!(command.operation(), Operation::Migrate(migration) if migration.to == space);
+        let accesses: Vec<Access> = command
+            .arguments()
+            .iter()
+            .map(|argument| {
+                let region = region(argument, space)?;
+                Ok(if argument.mode().writes() || brings {
+                    Access::write(region)
+                } else {
+                    Access::read(region)
+                })
+            })
+            .collect::<Result<_>>()?;
+        let touched = || {
+            accesses.iter().fold(0_u64, |sum, access| {
+                sum.saturating_add(access.region.length)
+            })
+        };
+        let (kind, unit, cost) = match command.operation() {
+            Operation::Launch { groups } => (
+                kernel.map_or(Kind::Native, Kind::Kernel),
+                Unit::Compute,
+                Cost {
+                    groups: u64::from(groups),
+                    bytes: touched(),
+                    extra: 0,
+                },
+            ),
+            Operation::Transfer(transfer) => match (&transfer.source, &transfer.destination) {
+                (Endpoint::Host(_), _) => (Kind::Copy, Unit::CopyIn, Cost::bytes(transfer.bytes())),
+                (_, Endpoint::Host(_)) => {
+                    (Kind::Copy, Unit::CopyOut, Cost::bytes(transfer.bytes()))
+                }
+                // Within the device's memory: each byte is read and written.
+                _ => (
+                    Kind::Copy,
+                    Unit::Compute,
+                    Cost::bytes(transfer.bytes().saturating_mul(2)),
+                ),
+            },
+            Operation::Migrate(_) if brings => (Kind::Copy, Unit::CopyIn, Cost::bytes(touched())),
+            Operation::Migrate(_) => (Kind::Copy, Unit::CopyOut, Cost::bytes(touched())),
+            Operation::Fill(_) => (Kind::Fill, Unit::Compute, Cost::bytes(touched())),
+            // The host's work: no unit of the device does it.
+            _ => (Kind::Native, Unit::Immediate, Cost::default()),
+        };
+        Ok(Self {
+            kind,
+            unit,
+            cost,
+            accesses,
+        })
+    }
+}
+
+fn space_of(command: &Command) -> SpaceId {
+    command
+        .queue()
+        .device()
+        .map_or(SpaceId::HOST, quipu_core::Device::space)
+}
+
+/// An argument's bytes in a space of the machine, allocated if need be.
+fn region(argument: &Argument, space: SpaceId) -> Result<Region> {
+    let allocation = argument.memory().allocation(space)?;
+    let address = DeviceAddress::from_raw(allocation.address).add(argument.offset());
+    Ok(Region::new(address, argument.length()))
+}
+
+/// What an effect needs to know of its command.
+pub(crate) struct Started {
+    /// Gone when the driver is.
+    pub(crate) shared: Weak<Shared>,
+    /// The command's number in the ledger.
+    pub(crate) sequence: u64,
+    /// The command.
+    pub(crate) held: Held,
+    /// Its device.
+    pub(crate) device: usize,
+    /// The process's clock less the machine's.
+    pub(crate) offset: i64,
+    /// Its arguments on the machine.
+    pub(crate) accesses: Vec<Access>,
+}
+
+impl Started {
+    /// What the device does when it starts the command.
+    pub(crate) fn run(self, memory: &mut MemoryAccess<'_>) -> Result<(), String> {
+        let shared = self.shared.upgrade().ok_or("the driver is gone")?;
+        let _inside = Inside::enter(&shared);
+        let now = shared.machine.with(|simulation| simulation.now());
+        // Never in the host's future.
+        let time = crate::queue::on_process_clock(now, self.offset).min(clock::now_ns());
+        let look = |command: &Command| {
+            command.start_at(Some(time))?;
+            self.perform(command, &mut *memory)
+        };
+        // SAFETY: it is finished only after the engine has reported its end, which comes after this. The body is run
+        // here only, and its waits are over: on the machine the device waited for them, the others let it start.
+        unsafe { self.held.with(look) }.map_err(|error| {
+            let text = error.to_string();
+            shared.ledger().keep_error(self.sequence, error);
+            text
+        })?;
+        let (shared, sequence) = (self.shared.clone(), self.sequence);
+        // What the machine starts after this end must not seem to have started before it.
+        memory.at_publication(move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.ledger().keep_end(sequence, clock::now_ns());
+            }
+        });
+        Ok(())
+    }
+
+    fn perform(&self, command: &Command, memory: &mut MemoryAccess<'_>) -> Result<()> {
+        let refused = |error: MemoryError| of_device(self.device, "use its memory", &error);
+        match command.operation() {
+            Operation::Launch { groups: 0 } => Ok(()),
+            Operation::Launch { groups } => {
+                let arguments = self.resolve(memory).map_err(refused)?;
+                // SAFETY: started; the arguments are declared, so the engine made them valid and this command's own
+                // for the effect's time; each group is run once.
+                unsafe { command.run_native(&arguments, 0..groups) }
+            }
+            Operation::HostTask => {
+                let arguments = self.resolve(memory).map_err(refused)?;
+                // SAFETY: as above.
+                unsafe { command.run_native(&arguments, 0..1) }
+            }
+            Operation::Transfer(transfer) => {
+                if matches!(transfer.destination, Endpoint::Host(_)) {
+                    return self.read_to_host(memory).map_err(refused);
+                }
+                let arguments = self.resolve(memory).map_err(refused)?;
+                // SAFETY: as above; the host's side is the transfer's to read until it is over.
+                unsafe { transfer.copy(&arguments) };
+                Ok(())
+            }
+            Operation::Fill(fill) => {
+                let arguments = self.resolve(memory).map_err(refused)?;
+                // SAFETY: as above.
+                unsafe { fill.fill(arguments[0]) };
+                Ok(())
+            }
+            Operation::Migrate(migration) => {
+                let here = space_of(command);
+                let host = command.arguments()[0].on_host()?;
+                if migration.from == SpaceId::HOST && migration.to == here {
+                    let to = memory.write(self.accesses[0].region).map_err(refused)?;
+                    // SAFETY: the host's copy has these bytes, and while this migration reads them nobody writes
+                    // them: the hazards see to that.
+                    let from = unsafe { std::slice::from_raw_parts(host.pointer, host.length) };
+                    to.copy_from_slice(from);
+                    Ok(())
+                } else if migration.from == here && migration.to == SpaceId::HOST {
+                    self.bring_to_host(memory).map_err(refused)
+                } else {
+                    Err(ErrorKind::Unsupported {
+                        driver: "sim",
+                        what: format!(
+                            "bring bytes from {:?} to {:?}",
+                            migration.from, migration.to
+                        ),
+                        instead: "they go through the host",
+                    }
+                    .into())
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The arguments as native code sees them: device memory as the engine shows it.
+    fn resolve(&self, memory: &mut MemoryAccess<'_>) -> Result<Vec<RawArgument>, MemoryError> {
+        self.accesses
+            .iter()
+            .map(|access| {
+                let pointer = match access.mode {
+                    engine::AccessMode::Read => memory.read_pointer(access.region)?.cast_mut(),
+                    engine::AccessMode::Write => memory.write_pointer(access.region)?,
+                };
+                Ok(RawArgument {
+                    pointer,
+                    // Device memory is backed by the host's, so lengths fit.
+                    length: access.region.length as usize,
+                })
+            })
+            .collect()
+    }
+
+    /// A transfer to the host: what is read now is written there when the command ends.
+    fn read_to_host(&self, memory: &mut MemoryAccess<'_>) -> Result<(), MemoryError> {
+        let mut kept: Vec<Vec<u8>> = self
+            .accesses
+            .iter()
+            .map(|access| memory.read(access.region).map(<[u8]>::to_vec))
+            .collect::<Result<_, _>>()?;
+        let held = self.held;
+        memory.at_publication(move || {
+            let arguments: Vec<RawArgument> = kept
+                .iter_mut()
+                .map(|bytes| RawArgument {
+                    pointer: bytes.as_mut_ptr(),
+                    length: bytes.len(),
+                })
+                .collect();
+            let look = |command: &Command| {
+                if let Operation::Transfer(transfer) = command.operation() {
+                    // SAFETY: the arguments are the bytes kept above; the host's side is the transfer's to write
+                    // until it is over.
+                    unsafe { transfer.copy(&arguments) };
+                }
+            };
+            // SAFETY: a publication comes before the end that the engine reports, and the command is finished after.
+            unsafe { held.with(look) };
+        });
+        Ok(())
+    }
+
+    /// A migration to the host: as [`Started::read_to_host`].
+    fn bring_to_host(&self, memory: &mut MemoryAccess<'_>) -> Result<(), MemoryError> {
+        let kept = memory.read(self.accesses[0].region)?.to_vec();
+        let held = self.held;
+        memory.at_publication(move || {
+            let look = |command: &Command| {
+                let host = command.arguments()[0]
+                    .on_host()
+                    .expect("the host's copy was allocated when the migration started");
+                // SAFETY: the host's copy has room for its argument's bytes, and nobody else touches them until the
+                // migration is over: the hazards see to that.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(kept.as_ptr(), host.pointer, kept.len());
+                }
+            };
+            // SAFETY: as in `read_to_host`.
+            unsafe { held.with(look) };
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,284 @@
+//! What is to be done next, and what that leaves.
+
+use super::{Ledger, Place};
+use crate::engine::{CommandId, Completion, KernelId, Notice, StatusSlot, Unit};
+use quipu_core::driver::Held;
+use quipu_core::{Command, Error, EventId};
+
+/// Something to do, with no lock held.
+pub(crate) enum Job {
+    /// Name kernels to a device.
+    Prepare(usize, Vec<KernelId>),
+    /// Set a command's gate.
+    OpenGate(u64),
+    /// Act on what the machine says.
+    Hear(Notice),
+    /// Finish a command.
+    Finish(u64),
+    /// Upload a command.
+    Upload(u64),
+    /// Fail a command whose device is lost.
+    Refuse(u64),
+}
+
+/// A command to be finished.
+pub(crate) struct Ending {
+    pub(crate) command: Command,
+    pub(crate) error: Option<Error>,
+    pub(crate) completion: Option<Completion>,
+    pub(crate) offset: i64,
+    pub(crate) unit: Unit,
+    /// When the host saw it end, on the process's clock.
+    pub(crate) seen_ended: Option<u64>,
+}
+
+impl Ledger {
+    /// The next thing to do.
+    pub(crate) fn next_job(&mut self) -> Option<Job> {
+        if let Some((device, kernels)) = self.preparations.pop_front() {
+            return Some(Job::Prepare(device, kernels));
+        }
+        if let Some(sequence) = self.gates.pop_front() {
+            return Some(Job::OpenGate(sequence));
+        }
+        if let Some(sequence) = self.over.pop_front() {
+            return Some(Job::Finish(sequence));
+        }
+        if let Some(notice) = self.notices.pop_front() {
+            return Some(Job::Hear(notice));
+        }
+        for lane in &mut self.lanes {
+            let space = &self.spaces[lane.space];
+            if lane.lost {
+                let turn = lane.free.pop_first().or_else(|| lane.gated.pop_first());
+                if let Some((_, sequence)) = turn {
+                    return Some(Job::Refuse(sequence));
+                }
+            }
+            if space.starved || lane.full || lane.uploaded >= lane.slots {
+                continue;
+            }
+            let mut turn = lane.free.pop_first();
+            if turn.is_none() && lane.gated_uploaded < lane.gated_slots && !space.no_gates {
+                turn = lane.gated.pop_first();
+            }
+            if let Some((_, sequence)) = turn {
+                return Some(Job::Upload(sequence));
+            }
+        }
+        None
+    }
+
+    /// Whether a command's gate is to be set now; that is then noted as done.
+    pub(crate) fn take_gate(&mut self, sequence: u64) -> Option<(StatusSlot, EventId)> {
+        let entry = self.entries.get_mut(&sequence)?;
+        let gate = entry.gate?;
+        let due = entry.host_waits == 0
+            && matches!(entry.place, Place::Uploaded(_))
+            && !std::mem::replace(&mut entry.gate_is_set, true);
+        due.then_some((gate, entry.event))
+    }
+
+    /// Puts a command among those that are eligible, if it is.
+    pub(crate) fn consider(&mut self, sequence: u64) {
+        let Some(entry) = self.entries.get(&sequence) else {
+            return;
+        };
+        if entry.place != Place::Held || !entry.flushed || entry.missing > 0 {
+            return;
+        }
+        let gated = self.waits_for_host(sequence);
+        let lane = &mut self.lanes[entry.device];
+        if gated {
+            lane.gated.insert(entry.turn);
+        } else {
+            lane.gated.remove(&entry.turn);
+            lane.free.insert(entry.turn);
+        }
+    }
+
+    /// Whether a command needs the host to start.
+    pub(crate) fn waits_for_host(&self, sequence: u64) -> bool {
+        self.entries.get(&sequence).is_some_and(|entry| {
+            entry.host_waits > 0
+                || entry.waits.iter().any(|wait| {
+                    self.of_event(wait.event)
+                        .is_some_and(|other| other.gated && other.place != Place::Over)
+                })
+        })
+    }
+
+    /// Whether a command needs a gate of its own.
+    pub(crate) fn needs_gate(&self, sequence: u64) -> bool {
+        self.entries
+            .get(&sequence)
+            .is_some_and(|entry| entry.host_waits > 0)
+    }
+
+    /// A wait of a command holds it back no longer.
+    pub(super) fn meet(&mut self, sequence: u64, event: EventId) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        for wait in &mut entry.waits {
+            if wait.event == event && !std::mem::replace(&mut wait.met, true) {
+                entry.missing = entry.missing.saturating_sub(1);
+            }
+        }
+        self.consider(sequence);
+    }
+
+    pub(super) fn forget_expected(&mut self, event: EventId, sequence: u64) {
+        if let Some(list) = self.expected.get_mut(&event) {
+            list.retain(|other| *other != sequence);
+            if list.is_empty() {
+                self.expected.remove(&event);
+            }
+        }
+    }
+
+    /// A command begins to be uploaded; what that needs, unless it has ended instead.
+    pub(crate) fn begin_upload(&mut self, sequence: u64) -> Option<(Held, Option<KernelId>)> {
+        let entry = self.entries.get_mut(&sequence)?;
+        if entry.place != Place::Held {
+            return None;
+        }
+        if entry.event.is_refused() {
+            // It will not run: it ends here, once it is ours.
+            if entry.command.is_some() {
+                self.end(sequence);
+            }
+            return None;
+        }
+        entry.place = Place::Uploading;
+        Some((entry.held, entry.kernel))
+    }
+
+    /// A command is uploaded.
+    pub(crate) fn uploaded(&mut self, sequence: u64, id: CommandId, gated: bool) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        entry.place = Place::Uploaded(id);
+        entry.gated = gated;
+        let lane = &mut self.lanes[entry.device];
+        lane.uploaded += 1;
+        if gated {
+            lane.gated_uploaded += 1;
+        } else {
+            entry.moves = true;
+            self.spaces[lane.space].moving += 1;
+            self.reports_to_come += 1;
+        }
+        if entry.gate.is_some() {
+            // Its last wait may have been resolved meanwhile.
+            self.gates.push_back(sequence);
+        }
+        if entry.signal.is_some() {
+            let event = entry.event;
+            for dependant in entry.dependants.clone() {
+                self.meet(dependant, event);
+            }
+        }
+    }
+
+    /// A command was not uploaded, because its device had no slot after all.
+    pub(crate) fn no_slot(&mut self, sequence: u64) {
+        if let Some(device) = self.hold_again(sequence) {
+            self.lanes[device].full = true;
+        }
+    }
+
+    /// A command was not uploaded, because there was no status slot for its gate.
+    pub(crate) fn no_gate(&mut self, sequence: u64) {
+        if let Some(device) = self.hold_again(sequence) {
+            let space = self.lanes[device].space;
+            self.spaces[space].no_gates = true;
+        }
+    }
+
+    /// A command was not uploaded, because its device's memory has no room; false if that will not change by itself.
+    pub(crate) fn no_memory(&mut self, sequence: u64) -> bool {
+        let space = self
+            .entries
+            .get(&sequence)
+            .map(|entry| self.lanes[entry.device].space);
+        let Some(space) = space.filter(|space| self.spaces[*space].moving > 0) else {
+            return false;
+        };
+        self.spaces[space].starved = true;
+        self.hold_again(sequence);
+        true
+    }
+
+    /// Puts a command back that was to be uploaded.
+    pub(crate) fn hold_again(&mut self, sequence: u64) -> Option<usize> {
+        let entry = self.entries.get_mut(&sequence)?;
+        entry.place = Place::Held;
+        let device = entry.device;
+        self.consider(sequence);
+        Some(device)
+    }
+
+    /// A command ends without having been uploaded.
+    pub(crate) fn refuse(&mut self, sequence: u64, error: Error) {
+        if let Some(entry) = self.entries.get_mut(&sequence) {
+            entry.error = Some(error);
+            self.end(sequence);
+        }
+    }
+
+    /// A command is over, and finished as soon as it is ours.
+    pub(super) fn end(&mut self, sequence: u64) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        let lane = &mut self.lanes[entry.device];
+        lane.free.remove(&entry.turn);
+        lane.gated.remove(&entry.turn);
+        entry.place = Place::Over;
+        if entry.command.is_some() {
+            self.over.push_back(sequence);
+        }
+    }
+
+    /// Takes what it needs to finish a command.
+    pub(crate) fn take_ending(&mut self, sequence: u64) -> Option<Ending> {
+        let entry = self.entries.get_mut(&sequence)?;
+        Some(Ending {
+            command: entry.command.take()?,
+            error: entry.error.take(),
+            completion: entry.completion.take(),
+            offset: entry.offset,
+            unit: entry.unit,
+            seen_ended: entry.seen_ended,
+        })
+    }
+
+    /// Forgets a command that is finished; its status slots are to be released.
+    pub(crate) fn forget(&mut self, sequence: u64, succeeded: bool) -> [Option<StatusSlot>; 2] {
+        let Some(entry) = self.entries.remove(&sequence) else {
+            return [None; 2];
+        };
+        self.sequences.remove(&entry.event);
+        let space = &mut self.spaces[self.lanes[entry.device].space];
+        space.starved = false;
+        space.no_gates = false;
+        if entry.moves {
+            space.moving -= 1;
+        }
+        for dependant in entry.dependants {
+            let propagates = self.entries.get(&dependant).is_some_and(|other| {
+                let mut waits = other.waits.iter();
+                waits.any(|wait| wait.event == entry.event && wait.propagates)
+            });
+            if succeeded || !propagates {
+                self.meet(dependant, entry.event);
+            } else {
+                // It is met when the core has marked the dependant; but it may be free of its gate now.
+                self.consider(dependant);
+            }
+        }
+        [entry.signal, entry.gate]
+    }
+}

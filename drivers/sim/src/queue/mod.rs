@@ -1,0 +1,222 @@
+//! The driver contract over the simulated machine: submit, flush, join, notify.
+//!
+//! * `submit` takes note of the command in the [ledger], with its waits split: those within the domain become waits
+//!   for status slots on the machine, the others are counted. It does nothing else: trackers are locked around it.
+//! * `flush` lets go of the kernels held so far, on every queue, and [pumps](pump).
+//! * `notify` marks, and pumps: a command whose last host wait is resolved has its gate set by one write; one that is
+//!   ours ([`Notification::Ready`]) is finished as soon as the machine has reported its end.
+//! * `join` sleeps while the machine's thread works, or steps the machine if it has none.
+//!
+//! The machine reports ends in the order in which they happened, and the driver finishes commands in that order, so that
+//! a command is ours by then. Where it is not yet (another thread is still in the middle of handing it over), its end is
+//! parked until it is.
+
+pub(crate) mod ledger;
+mod pump;
+
+use crate::engine::{Mode, RunEnd};
+use crate::{Shared, SimDriver, device, error};
+use pump::Caller;
+use quipu_core::driver::{Notification, Submission};
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::event::Waiter;
+use quipu_core::queue::QueueShared;
+use quipu_core::{Command, DeviceProperties, Driver};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub(crate) use pump::on_process_clock;
+
+impl Driver for SimDriver {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        let manual = self.machine().mode() == Mode::Manual;
+        device::properties(&self.shared().configuration, manual)
+    }
+
+    fn submit(&self, submission: Submission<'_>) {
+        // SAFETY: it is still being enqueued.
+        let ends_by_itself = unsafe { submission.command.with(Command::needs_no_device) };
+        if !ends_by_itself {
+            self.shared().ledger().submit(&submission);
+        }
+    }
+
+    fn flush(&self, _queue: &QueueShared) {
+        // A queue's commands may wait for those of others, its migrations above all: flush them all.
+        self.shared().ledger().flush();
+        self.shared().pump(Caller::Host);
+    }
+
+    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
+        // The queue, and with it the driver, may go as soon as what is waited for is over.
+        let shared = Arc::clone(self.shared());
+        if waiter.is_done() {
+            return Ok(());
+        }
+        if Inside::is_in(&shared) {
+            return Err(ErrorKind::WouldDeadlock {
+                why: "this thread is inside a command or a callback of the simulated machine, which goes on only when \
+                      that returns; wait on another thread, or enqueue what comes after",
+            }
+            .into());
+        }
+        match shared.machine.mode() {
+            Mode::Threaded => {
+                waiter.sleep();
+                Ok(())
+            }
+            Mode::Manual => shared.step_until(waiter),
+        }
+    }
+
+    fn notify(&self, notification: Notification) {
+        let shared = Arc::clone(self.shared());
+        match notification {
+            Notification::Resolved { command, event } => {
+                shared.ledger().resolved(command, event);
+            }
+            Notification::Ready(command) => {
+                let stray = shared.ledger().ready(command).err();
+                // Never submitted: its drop fails it and says so.
+                drop(stray);
+            }
+        }
+        shared.pump(Caller::Host);
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn is_idle(&self) -> bool {
+        self.shared().is_idle()
+    }
+
+    fn allocate(&self, key: u32, size: u64) -> Result<u64> {
+        self.shared().allocate(key, size)
+    }
+
+    fn free(&self, _key: u32, address: u64, _size: u64) {
+        self.shared().free(address);
+    }
+
+    fn read_allocation(&self, key: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.shared().read_allocation(key, address, offset, bytes)
+    }
+
+    fn free_memory(&self, device: usize) -> Option<u64> {
+        self.shared().free_memory(device)
+    }
+
+    /// Fails what is on the device, and takes its program image. What the driver has not uploaded yet runs afterwards.
+    /// Memory stays: what the failed commands would have written is the core's to give up.
+    fn reset(&self, device: usize) -> Result<()> {
+        let Some(id) = self.shared().device_id(device) else {
+            return Err(ErrorKind::InvalidArgument {
+                what: "reset a simulated device",
+                problem: format!(
+                    "there is no device {device}; there are {}",
+                    self.shared().configuration.devices.len()
+                ),
+            }
+            .into());
+        };
+        self.machine()
+            .with(|simulation| simulation.reset_device(id))
+            .map_err(|_| error::lost(device))
+    }
+}
+
+impl Shared {
+    /// Steps the machine until the waiter is done or late, or nothing moves any more.
+    fn step_until(&self, waiter: &Waiter<'_>) -> Result<()> {
+        let Some(armed) = waiter.arm() else {
+            return Ok(());
+        };
+        let _stepping = Stepping::enter(&self.steppers);
+        loop {
+            let end = self
+                .machine
+                .run_while(|| !armed.is_done() && !waiter.is_late());
+            match end {
+                RunEnd::Done => return Ok(()),
+                RunEnd::Idle if !waiter.nothing_moves() => waiter.doze(),
+                RunEnd::Idle | RunEnd::Nested if armed.is_done() => return Ok(()),
+                RunEnd::Idle | RunEnd::Nested => {
+                    return Err(ErrorKind::WouldDeadlock {
+                        why: "the simulated machine moves only on threads that wait for it, no device has anything to \
+                              do, and what is waited for depends on a user event that nobody has completed; complete it \
+                              first, or give the machine a thread",
+                    }
+                    .into());
+                }
+            }
+        }
+    }
+
+    /// True if neither the machine nor the driver has anything to do, or nobody is there to step it.
+    fn is_idle(&self) -> bool {
+        let manual = self.machine.mode() == Mode::Manual;
+        if manual && self.steppers.load(Ordering::Acquire) == 0 {
+            return true;
+        }
+        let pumps = {
+            let ledger = self.ledger();
+            if !ledger.is_quiet() {
+                return false;
+            }
+            ledger.pumps
+        };
+        // In this order: an idle machine stays so without the driver, and a thread that sleeps has told all it knows.
+        let idle = self.machine.with(|simulation| simulation.is_idle())
+            && (manual || self.machine.is_asleep());
+        let ledger = self.ledger();
+        idle && ledger.is_quiet() && ledger.pumps == pumps
+    }
+}
+
+/// Counts a thread that steps a machine while it waits.
+struct Stepping<'a>(&'a AtomicUsize);
+
+impl<'a> Stepping<'a> {
+    fn enter(steppers: &'a AtomicUsize) -> Self {
+        steppers.fetch_add(1, Ordering::AcqRel);
+        Self(steppers)
+    }
+}
+
+impl Drop for Stepping<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+thread_local! {
+    /// The machines that this thread is inside a command or callback of.
+    static INSIDE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Says, while it lives, that this thread is inside a command or callback of a machine.
+pub(crate) struct Inside(());
+
+impl Inside {
+    pub(crate) fn enter(shared: &Shared) -> Self {
+        INSIDE.with_borrow_mut(|inside| inside.push(std::ptr::from_ref(shared).addr()));
+        Self(())
+    }
+
+    fn is_in(shared: &Shared) -> bool {
+        INSIDE.with_borrow(|inside| inside.contains(&std::ptr::from_ref(shared).addr()))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(Vec::pop);
+    }
+}

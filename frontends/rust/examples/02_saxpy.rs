@@ -1,0 +1,45 @@
+//! A kernel: `y += a * x`, written once for every device.
+
+use quipu::prelude::*;
+
+struct Saxpy<'a> {
+    a: f32,
+    x: GlobalRef<'a, f32>,
+}
+
+impl Kernel<1> for Saxpy<'_> {
+    type Output = ByElement<f32>;
+
+    fn run<A: Accelerator<1>>(&self, _acc: &A, mut y: OwnElements<'_, f32>) {
+        for (i, y) in y.each() {
+            *y += self.a * self.x[i];
+        }
+    }
+}
+
+fn saxpy(a: f32, x: GlobalRef<'_, f32>, y: GlobalMut<'_, f32>) -> impl Bound<1> {
+    bind(Saxpy { a, x }, y)
+}
+
+/// Runs it on every device of the platform, on the same buffers.
+pub fn main() -> quipu::Result<()> {
+    let platform = Platform::new()?;
+    let context = platform.context()?;
+    let x = context.buffer(&[1.0; 100_000])?;
+    let mut y = context.allocate(x.len())?;
+
+    // Each launch waits for the one before it, because of `y`.
+    for device in platform.devices() {
+        let queue = context.queue(device)?;
+        queue.launch(x.len(), saxpy, (2.0f32, &x, &mut y))?;
+    }
+
+    let queue = context.queue(&context.fastest())?;
+    let y = queue.read(&y)?.wait()?;
+    println!("{:?}", &y[..4]);
+    assert!(
+        y.iter()
+            .all(|&y| y == 2.0 * platform.devices().len() as f32)
+    );
+    Ok(())
+}

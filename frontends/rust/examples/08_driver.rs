@@ -1,0 +1,199 @@
+//! Open at both ends: a driver that is no part of Quipu is registered at run
+//! time, and a container of one's own is read and written like any other.
+//!
+//! The device is an *abacus*: it has memory of its own, and every command runs on
+//! whichever thread makes it ready. Nothing here is known to the rest of Quipu but
+//! what the trait says.
+
+use quipu::driver::{
+    Command, Driver, MemorySpace, Notification, Operation, RawArgument, SpaceId, ToDrivers,
+};
+use quipu::prelude::*;
+use quipu::{DeviceKind, DeviceProperties, ErrorKind};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The driver of one abacus.
+#[derive(Default)]
+struct Abacus {
+    /// Its memory: allocations by address.
+    beads: Mutex<HashMap<u64, Box<[u128]>>>,
+    migrated: AtomicU64,
+}
+
+/// Where the bytes of an allocation of ours are.
+fn pointer(address: u64, offset: u64) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut((address + offset) as usize)
+}
+
+impl Abacus {
+    fn run(&self, command: &Command) -> quipu::Result<()> {
+        command.start()?;
+        let space = command
+            .queue()
+            .device()
+            .map_or(SpaceId::HOST, |device| device.space());
+        let mut arguments = Vec::new();
+        for argument in command.arguments() {
+            let allocation = argument.memory().allocation(space)?;
+            arguments.push(RawArgument {
+                pointer: pointer(allocation.address, argument.offset()),
+                length: argument.length() as usize,
+            });
+        }
+        match command.operation() {
+            // SAFETY: the command is started, its arguments are resolved, and
+            // hazards keep everybody else away from their bytes until it is
+            // finished.
+            Operation::Launch { groups } => unsafe { command.run_native(&arguments, 0..groups) },
+            // SAFETY: as above.
+            Operation::HostTask => unsafe { command.run_native(&arguments, 0..1) },
+            // SAFETY: as above.
+            Operation::Transfer(transfer) => unsafe {
+                transfer.copy(&arguments);
+                Ok(())
+            },
+            // SAFETY: as above.
+            Operation::Fill(fill) => unsafe {
+                fill.fill(arguments[0]);
+                Ok(())
+            },
+            Operation::Migrate(migration) => {
+                let host = command.arguments()[0].on_host()?;
+                let (from, to) = if migration.to == SpaceId::HOST {
+                    (arguments[0], host)
+                } else {
+                    (host, arguments[0])
+                };
+                self.migrated.fetch_add(to.length as u64, Ordering::Relaxed);
+                // SAFETY: as above; the two are different allocations.
+                unsafe { std::ptr::copy_nonoverlapping(from.pointer, to.pointer, to.length) };
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Driver for Abacus {
+    fn name(&self) -> &'static str {
+        "abacus"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        vec![DeviceProperties {
+            name: "an abacus".to_owned(),
+            kind: DeviceKind::Accelerator,
+            vendor: "ourselves".to_owned(),
+            multiprocessors: 1,
+            max_grid_blocks: [1 << 20; 3],
+            max_grid_block_count: 1 << 20,
+            max_block_threads: [1; 3],
+            max_block_thread_count: 1,
+            max_thread_elements: [u64::MAX; 3],
+            max_thread_element_count: u64::MAX,
+            shared_memory_per_block: 0,
+            global_memory: 1 << 20,
+            max_buffer: 1 << 20,
+            warp_sizes: vec![1],
+            clock_mhz: None,
+            memory: MemorySpace::Own(0),
+            domain: None,
+            concurrent_commands: 1,
+            caller_runs: true,
+        }]
+    }
+
+    fn notify(&self, notification: Notification) {
+        let Notification::Ready(command) = notification else {
+            return;
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.run(&command)));
+        let result = outcome.unwrap_or_else(|_| {
+            Err(ErrorKind::Panicked {
+                what: command.label().to_owned(),
+                message: "beads everywhere".to_owned(),
+            }
+            .into())
+        });
+        command.finish(result, &mut ToDrivers);
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    fn allocate(&self, _space: u32, size: u64) -> quipu::Result<u64> {
+        let beads = vec![0u128; (size as usize).div_ceil(size_of::<u128>())].into_boxed_slice();
+        let address = beads.as_ptr().expose_provenance() as u64;
+        self.beads
+            .lock()
+            .expect("nothing panics under it")
+            .insert(address, beads);
+        Ok(address)
+    }
+
+    fn free(&self, _space: u32, address: u64, _size: u64) {
+        self.beads
+            .lock()
+            .expect("nothing panics under it")
+            .remove(&address);
+    }
+}
+
+/// A container that Quipu has never heard of.
+struct Matrix {
+    columns: usize,
+    cells: Vec<i64>,
+}
+
+impl HostView for Matrix {
+    type Element = i64;
+
+    fn elements(&self) -> &[i64] {
+        &self.cells
+    }
+
+    fn elements_mut(&mut self) -> &mut [i64] {
+        &mut self.cells
+    }
+}
+
+/// Has a matrix worked on by the abacus and the CPU in turn.
+pub fn main() -> quipu::Result<()> {
+    let abacus = Arc::new(Abacus::default());
+    let platform = Platform::builder().driver(abacus.clone()).build()?;
+    let context = platform.context()?;
+    let (ours, cpu) = (platform.device("abacus")?, platform.device("cpu")?);
+
+    let matrix = Matrix {
+        columns: 2,
+        cells: vec![1, 2, 3, 4],
+    };
+    let mut buffer = context.buffer(&matrix)?;
+    for device in [&ours, &cpu, &ours] {
+        let queue = context.queue(device)?;
+        queue.for_each(&mut buffer, (10i64,), |_, cell, (by,)| *cell *= by)?;
+    }
+    let result = context.queue(&ours)?.read_to(&buffer, matrix)?.wait()?;
+    for row in result.cells.chunks(result.columns) {
+        println!("{row:?}");
+    }
+    assert_eq!(result.cells, [1000, 2000, 3000, 4000]);
+
+    // To the abacus, back for the CPU, and there again.
+    let migrated = abacus.migrated.load(Ordering::Relaxed);
+    println!("{migrated} bytes went to the abacus and back");
+    assert_eq!(migrated, 3 * 32);
+    drop(buffer);
+    assert!(
+        abacus
+            .beads
+            .lock()
+            .expect("nothing panics under it")
+            .is_empty()
+    );
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! Contexts: devices that share buffers and events.
+
+use crate::buffer::{Buffer, bytes_of};
+use crate::device::Device;
+use crate::element::Element;
+use crate::host::HostView;
+use crate::layout::{Layout, View};
+use crate::queue::{Queue, QueueShared};
+use quipu_core::memory::mapping::HostQueue;
+use quipu_core::{Event, QueueOptions, Result};
+use quipu_kernel::Extent;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// A context. Clones are the same one. Buffers and queues of one context work
+/// together, whichever of its devices they are used on; bytes move by
+/// themselves.
+#[derive(Clone)]
+pub struct Context(Arc<ContextShared>);
+
+pub(crate) struct ContextShared {
+    core: quipu_core::Context,
+    devices: Vec<Device>,
+    host: HostQueue,
+    queues: Mutex<Queues>,
+    _traced: Traced,
+}
+
+/// What a wait for a device waits for.
+#[derive(Default)]
+struct Queues {
+    live: Vec<Weak<QueueShared>>,
+    /// The ends of queues that were dropped with work in them.
+    dropped: Vec<(Device, Event)>,
+}
+
+impl Context {
+    /// A context of these devices.
+    ///
+    /// # Errors
+    /// If there are none, or one is lost.
+    pub fn new(devices: &[Device]) -> Result<Self> {
+        let cores: Vec<_> = devices.iter().map(|device| device.core().clone()).collect();
+        let traced = Traced::new();
+        let core = quipu_core::Context::new(&cores)?;
+        Ok(Self(Arc::new(ContextShared {
+            host: HostQueue::new(&core)?,
+            core,
+            devices: devices.to_vec(),
+            queues: Mutex::default(),
+            _traced: traced,
+        })))
+    }
+
+    /// Its devices.
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        &self.0.devices
+    }
+
+    /// The device that is likely to do most per second: not a simulated one or
+    /// the caller's thread unless there is nothing else, rather a GPU than an
+    /// accelerator than a CPU, and of these the one with most multiprocessors.
+    #[must_use]
+    pub fn fastest(&self) -> Device {
+        use quipu_core::DeviceKind::{Accelerator, Cpu, Gpu};
+        let rank = |device: &&Device| {
+            let properties = device.properties();
+            let kind = match properties.kind {
+                Gpu => 3,
+                Accelerator => 2,
+                Cpu => 1,
+                _ => 0,
+            };
+            (
+                device.lost().is_none(),
+                !properties.caller_runs,
+                kind,
+                properties.multiprocessors,
+            )
+        };
+        let fastest = self.0.devices.iter().rev().max_by_key(rank);
+        fastest.cloned().expect("a context has at least one device")
+    }
+
+    /// A new queue of one of its devices: in-order, non-blocking, without
+    /// timestamps, of normal priority.
+    ///
+    /// # Errors
+    /// If the device is not one of the context's or a part of one, or lost.
+    pub fn queue(&self, device: &Device) -> Result<Queue> {
+        self.queue_with(device, QueueOptions::default())
+    }
+
+    /// A new queue of one of its devices.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// let options = QueueOptions { in_order: false, profiling: true, ..QueueOptions::default() };
+    /// let queue = context.queue_with(&context.fastest(), options)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the device is not one of the context's or a part of one, or lost.
+    pub fn queue_with(&self, device: &Device, options: QueueOptions) -> Result<Queue> {
+        let core = self.0.core.queue(device.core(), options)?;
+        let queue = Queue::new(core, self.clone(), device.clone());
+        let mut queues = self.0.queues();
+        queues.live.retain(|queue| queue.strong_count() > 0);
+        queues.live.push(queue.downgrade());
+        Ok(queue)
+    }
+
+    /// Waits until everything that was enqueued to queues of the device before
+    /// the call is over, in this context, also to queues that were dropped
+    /// since. Failed commands are over too.
+    ///
+    /// # Errors
+    /// If waiting here could never end.
+    pub fn wait_for_device(&self, device: &Device) -> Result<()> {
+        let (live, dropped) = {
+            let mut queues = self.0.queues();
+            queues.dropped.retain(|(_, end)| !end.is_complete());
+            let live: Vec<_> = queues.live.iter().filter_map(Weak::upgrade).collect();
+            let ends = queues.dropped.iter().filter(|(of, _)| of == device);
+            (live, ends.map(|(_, end)| end.clone()).collect::<Vec<_>>())
+        };
+        for queue in live.iter().filter(|queue| queue.device() == device) {
+            queue.core().wait()?;
+        }
+        dropped.iter().try_for_each(Event::wait_over)
+    }
+
+    /// Waits until everything that was enqueued before the call is over.
+    ///
+    /// # Errors
+    /// If waiting here could never end.
+    pub fn wait(&self) -> Result<()> {
+        self.0
+            .devices
+            .iter()
+            .try_for_each(|device| self.wait_for_device(device))
+    }
+
+    /// A buffer of so many elements, all zero. Memory is taken where and when a
+    /// command first uses it.
+    ///
+    /// # Errors
+    /// If the size is zero or overflows.
+    pub fn allocate<T: Element>(&self, length: usize) -> Result<Buffer<T>> {
+        let memory = self
+            .0
+            .core
+            .memory(bytes_of::<T>("allocate a buffer", length)?)?;
+        Ok(Buffer::whole(memory, length))
+    }
+
+    /// A view of so many elements in several dimensions, all zero, with no gaps.
+    ///
+    /// # Errors
+    /// If the extent is empty or overflows.
+    pub fn allocate_nd<T: Element, const D: usize>(
+        &self,
+        extent: impl Into<Extent<D>>,
+    ) -> Result<View<T, D>> {
+        self.allocate_layout(Layout::dense(extent)?)
+    }
+
+    /// As [`Context::allocate_nd`], with gaps that start each row at a cache
+    /// line: its [pitch](Layout::pitch) is a multiple of 64 bytes, if that is
+    /// one of the element's size.
+    ///
+    /// # Errors
+    /// If the extent is empty or overflows.
+    pub fn allocate_padded<T: Element, const D: usize>(
+        &self,
+        extent: impl Into<Extent<D>>,
+    ) -> Result<View<T, D>> {
+        const LINE: usize = 64;
+        let extent = extent.into();
+        let row = extent.components()[D - 1];
+        let step = if size_of::<T>() > 0 && LINE.is_multiple_of(size_of::<T>()) {
+            LINE / size_of::<T>()
+        } else {
+            1
+        };
+        let pitch = row.checked_next_multiple_of(step).unwrap_or(row);
+        self.allocate_layout(Layout::padded(extent, pitch)?)
+    }
+
+    fn allocate_layout<T: Element, const D: usize>(&self, layout: Layout<D>) -> Result<View<T, D>> {
+        self.allocate(layout.span())?.view(layout)
+    }
+
+    /// A buffer with a copy of what a container holds.
+    ///
+    /// # Errors
+    /// If the container is empty.
+    pub fn buffer<V: HostView + ?Sized>(&self, host: &V) -> Result<Buffer<V::Element>> {
+        self.buffer_from(host.elements().to_vec())
+    }
+
+    /// A buffer that *is* the given memory on the host: nothing is copied there.
+    /// Devices with memory of their own get copies, as always.
+    ///
+    /// # Errors
+    /// If the vector is empty.
+    pub fn buffer_from<T: Element>(&self, elements: Vec<T>) -> Result<Buffer<T>> {
+        let length = elements.len();
+        let bytes = bytes_of::<T>("create a buffer", length)?;
+        let owner = OwnedVec::new(elements);
+        let pointer = owner.pointer.cast();
+        // SAFETY: the vector's memory is valid for reads and writes of its
+        // length, and reached by nobody until `owner` frees it.
+        let memory = unsafe { self.0.core.memory_over(pointer, bytes, Box::new(owner)) }?;
+        Ok(Buffer::whole(memory, length))
+    }
+
+    /// Marks the context as lost: from now on its queues refuse commands; what
+    /// runs goes on.
+    pub fn lose(&self, reason: &str) {
+        self.0.core.lose(reason);
+    }
+
+    /// Why the context is lost, if it is.
+    #[must_use]
+    pub fn lost(&self) -> Option<&quipu_core::Error> {
+        self.0.core.lost()
+    }
+
+    /// The context as the core knows it.
+    #[must_use]
+    pub fn core(&self) -> &quipu_core::Context {
+        &self.0.core
+    }
+
+    pub(crate) fn host(&self) -> &HostQueue {
+        &self.0.host
+    }
+
+    /// Remembers the end of a queue that was dropped with work in it.
+    pub(crate) fn remember_end(&self, device: &Device, end: Event) {
+        let mut queues = self.0.queues();
+        queues.dropped.retain(|(_, end)| !end.is_complete());
+        queues.dropped.push((device.clone(), end));
+    }
+}
+
+impl ContextShared {
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PartialEq for Context {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Context {}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("devices", &self.0.devices)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A vector's memory, without a vector that would claim to be the only one to
+/// reach it.
+struct OwnedVec<T> {
+    pointer: NonNull<T>,
+    length: usize,
+    capacity: usize,
+}
+
+impl<T> OwnedVec<T> {
+    fn new(elements: Vec<T>) -> Self {
+        let mut elements = ManuallyDrop::new(elements);
+        Self {
+            pointer: NonNull::from(elements.as_mut_slice()).cast(),
+            length: elements.len(),
+            capacity: elements.capacity(),
+        }
+    }
+}
+
+// SAFETY: it owns its elements as a vector does.
+unsafe impl<T: Send> Send for OwnedVec<T> {}
+// SAFETY: a shared one gives nothing.
+unsafe impl<T: Sync> Sync for OwnedVec<T> {}
+
+impl<T> Drop for OwnedVec<T> {
+    fn drop(&mut self) {
+        // SAFETY: taken from a vector by `new`, given back once.
+        drop(unsafe { Vec::from_raw_parts(self.pointer.as_ptr(), self.length, self.capacity) });
+    }
+}
+
+/// Counts the contexts of the process: the last to go completes the trace.
+struct Traced(());
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+impl Traced {
+    fn new() -> Self {
+        LIVE.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        if LIVE.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Err(error) = quipu_core::trace::finish()
+        {
+            tracing::error!(%error, "the trace could not be completed");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Devices.
+
+use crate::context::Context;
+use quipu_core::driver::Driver;
+use quipu_core::{DeviceKind, DeviceProperties, Error, Partition, Result};
+use quipu_kernel::{AcceleratorLimits, PerDimension};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A device of a [`Platform`](crate::Platform). Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Device(quipu_core::Device);
+
+impl Device {
+    /// The devices of a driver.
+    pub(crate) fn all_of(driver: &Arc<dyn Driver>) -> Result<Vec<Self>> {
+        let devices = quipu_core::Device::all_of(driver)?;
+        Ok(devices.into_iter().map(Self).collect())
+    }
+
+    /// The device as the core knows it.
+    #[must_use]
+    pub fn core(&self) -> &quipu_core::Device {
+        &self.0
+    }
+
+    /// Its name, as people know it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> DeviceKind {
+        self.properties().kind
+    }
+
+    /// The name of its driver.
+    #[must_use]
+    pub fn driver_name(&self) -> &'static str {
+        self.0.driver_name()
+    }
+
+    /// Everything that is known about it: name, vendor, multiprocessors, the
+    /// largest extents and counts of grids, blocks and threads, memory, shared
+    /// memory, warp sizes, clock rate.
+    #[must_use]
+    pub fn properties(&self) -> &DeviceProperties {
+        self.0.properties()
+    }
+
+    /// What it allows and prefers of a work division.
+    #[must_use]
+    pub fn limits(&self) -> AcceleratorLimits {
+        limits(self.properties())
+    }
+
+    /// The same for as long as the process runs, so that launches can keep it for
+    /// nothing. There are as many as there are kinds of devices.
+    pub(crate) fn shared_limits(&self) -> &'static AcceleratorLimits {
+        static KNOWN: Mutex<Vec<&'static AcceleratorLimits>> = Mutex::new(Vec::new());
+        let limits = self.limits();
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.iter().find(|known| ***known == limits) {
+            Some(known) => known,
+            None => {
+                let leaked: &'static _ = Box::leak(Box::new(limits));
+                known.push(leaked);
+                leaked
+            }
+        }
+    }
+
+    /// Bytes of its memory that are free, if known.
+    #[must_use]
+    pub fn free_memory(&self) -> Option<u64> {
+        self.0.free_memory()
+    }
+
+    /// Splits the device into parts that are devices themselves.
+    ///
+    /// # Errors
+    /// If it cannot be split so.
+    pub fn partition(&self, partition: &Partition) -> Result<Vec<Self>> {
+        let parts = self.0.partition(partition)?;
+        Ok(parts.into_iter().map(Self).collect())
+    }
+
+    /// Resets the device, for every context: what runs on it fails, what that
+    /// should have written is as lost as after any failure, and the device is
+    /// usable again.
+    ///
+    /// # Errors
+    /// If it cannot be reset. Devices whose memory is the host's keep nothing
+    /// that could be.
+    pub fn reset(&self) -> Result<()> {
+        self.0.driver().reset(self.0.index())
+    }
+
+    /// Why the device is lost, if it is.
+    #[must_use]
+    pub fn lost(&self) -> Option<&Error> {
+        self.0.lost()
+    }
+
+    /// A context of this device alone.
+    ///
+    /// # Errors
+    /// If the device is lost.
+    pub fn context(&self) -> Result<Context> {
+        Context::new(std::slice::from_ref(self))
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({}, {})",
+            self.name(),
+            self.kind(),
+            self.driver_name()
+        )
+    }
+}
+
+/// Properties as the kernel language wants them.
+fn limits(properties: &DeviceProperties) -> AcceleratorLimits {
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let each = |[slower, second, fastest]: [u64; 3]| PerDimension {
+        fastest: count(fastest),
+        second: count(second),
+        slower: count(slower),
+    };
+    let mut limits = AcceleratorLimits::native(properties.multiprocessors as usize);
+    limits.warp_size = properties.warp_sizes.iter().copied().max().unwrap_or(1) as usize;
+    limits.grid_blocks = each(properties.max_grid_blocks);
+    limits.grid_block_count = count(properties.max_grid_block_count);
+    limits.block_threads = each(properties.max_block_threads);
+    limits.block_thread_count = count(properties.max_block_thread_count);
+    limits.thread_elements = each(properties.max_thread_elements);
+    limits.thread_element_count = count(properties.max_thread_element_count);
+    limits.shared_bytes = count(properties.shared_memory_per_block);
+    if properties.kind == DeviceKind::Gpu {
+        // Enough threads to hide what memory costs, few elements for each.
+        limits.preferred_block_threads = 256;
+        limits.preferred_thread_elements = 4;
+    }
+    limits
+}

@@ -1,0 +1,55 @@
+//! What buffers are made of.
+
+use bytemuck::{CheckedBitPattern, NoUninit, Zeroable};
+
+/// A type that can live on a device: plain data without padding, whose fresh
+/// memory, all zeros, is a value.
+///
+/// Every type is one that is `NoUninit` (so that it can be uploaded),
+/// `CheckedBitPattern` (so that what comes back can be checked) and `Zeroable`:
+/// the integers and floats, `bool`, arrays of them, and structs and field-less
+/// enums with bytemuck's derives.
+///
+/// A type with references is none, nor is one with padding:
+///
+/// ```compile_fail,E0277
+/// # fn test(context: &quipu::Context) -> quipu::Result<()> {
+/// let words = context.allocate::<&str>(4)?;
+/// # Ok(()) }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # fn test(context: &quipu::Context) -> quipu::Result<()> {
+/// let padded = context.allocate::<(u8, u32)>(4)?;
+/// # Ok(()) }
+/// ```
+pub trait Element: NoUninit + CheckedBitPattern + Zeroable + Send + Sync {}
+
+impl<T: NoUninit + CheckedBitPattern + Zeroable + Send + Sync> Element for T {}
+
+/// The first of `length` elements at `pointer` whose bits are no value of `T`.
+///
+/// # Safety
+/// `pointer` is aligned and valid for reads of so many elements, whose bytes are
+/// initialised.
+pub(crate) unsafe fn first_invalid<T: Element>(pointer: *const T, length: usize) -> Option<usize> {
+    // SAFETY: as the caller promises; `Bits` has the layout of `T` and any bits
+    // are a value of it.
+    let bits = unsafe { std::slice::from_raw_parts(pointer.cast::<T::Bits>(), length) };
+    bits.iter().position(|bits| !T::is_valid_bit_pattern(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_that_are_no_value_are_found() {
+        let bytes = [0u8, 1, 1, 2, 0];
+        // SAFETY: five initialised bytes, any alignment will do.
+        let flag = unsafe { first_invalid(bytes.as_ptr().cast::<bool>(), 5) };
+        // SAFETY: as above.
+        let byte = unsafe { first_invalid(bytes.as_ptr(), 5) };
+        assert_eq!((flag, byte), (Some(3), None));
+    }
+}

@@ -1,0 +1,151 @@
+//! Futures of commands.
+//!
+//! Whatever is enqueued gives one: an [`Event`], or a [`Pending`] value. It
+//! works under any executor and without one. Dropping it neither stops its
+//! command nor frees what the command uses; [`cancel`](Pending::cancel) asks
+//! for it not to be run.
+
+mod combine;
+
+pub use combine::{First, WhenAll, WhenAny, when_all, when_any};
+
+use quipu_core::{ErrorKind, Event, Result};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A future of a command, as [`when_all`] and [`when_any`] take it.
+pub trait Waitable: Future<Output = Result<Self::Value>> + Unpin {
+    /// What it gives.
+    type Value;
+
+    /// The event that it is over with.
+    fn event(&self) -> &Event;
+
+    /// The event that it is over with, to be polled in its place.
+    fn event_mut(&mut self) -> &mut Event;
+}
+
+impl Waitable for Event {
+    type Value = ();
+
+    fn event(&self) -> &Event {
+        self
+    }
+
+    fn event_mut(&mut self) -> &mut Event {
+        self
+    }
+}
+
+type Outcome<V> = Box<dyn FnOnce() -> Result<V> + Send + Sync>;
+
+/// The future of a command that gives a value: of a read what was read, of a
+/// write the container that was written from, of a host task what it returned.
+#[must_use = "what a command gives comes through this; drop it explicitly if nobody wants it"]
+pub struct Pending<V> {
+    event: Event,
+    outcome: Option<Outcome<V>>,
+}
+
+impl<V> Pending<V> {
+    /// `outcome` gives the value, once, after the command has succeeded.
+    pub(crate) fn new(
+        event: Event,
+        outcome: impl FnOnce() -> Result<V> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            event,
+            outcome: Some(Box::new(outcome)),
+        }
+    }
+
+    fn take(&mut self) -> Result<V> {
+        match self.outcome.take() {
+            Some(outcome) => outcome(),
+            None => Err(ErrorKind::InvalidArgument {
+                what: "take what a command gives",
+                problem: "it was taken before; a future gives its value once".to_owned(),
+            }
+            .into()),
+        }
+    }
+
+    /// The command's event.
+    #[must_use]
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// True if the command is over.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.event.is_complete()
+    }
+
+    /// Waits for the command's end and gives its value.
+    ///
+    /// # Errors
+    /// The command's error, or that waiting here could never end.
+    pub fn wait(mut self) -> Result<V> {
+        self.event.wait()?;
+        self.take()
+    }
+
+    /// As [`Pending::wait`], for so long at most. After a timeout the future is
+    /// as it was.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if the command is not over by then (it goes on);
+    /// else as [`Pending::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<V> {
+        self.event.wait_timeout(timeout)?;
+        self.take()
+    }
+
+    /// Calls `callback` with the value when the command is over, or now if it
+    /// is; on whichever thread ends the command, with no lock held.
+    pub fn on_complete(mut self, callback: impl FnOnce(Result<V>) + Send + 'static)
+    where
+        V: 'static,
+    {
+        let event = self.event.clone();
+        event.on_complete(move |result| callback(result.and_then(|()| self.take())));
+    }
+
+    /// Asks that the command not be run, as [`Event::cancel`].
+    pub fn cancel(&self) {
+        self.event.cancel();
+    }
+}
+
+impl<V> Future for Pending<V> {
+    type Output = Result<V>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<V>> {
+        let this = self.get_mut();
+        Pin::new(&mut this.event)
+            .poll(context)
+            .map(|result| result.and_then(|()| this.take()))
+    }
+}
+
+impl<V> Waitable for Pending<V> {
+    type Value = V;
+
+    fn event(&self) -> &Event {
+        &self.event
+    }
+
+    fn event_mut(&mut self) -> &mut Event {
+        &mut self.event
+    }
+}
+
+impl<V> fmt::Debug for Pending<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pending({:?})", self.event)
+    }
+}

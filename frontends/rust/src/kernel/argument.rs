@@ -1,0 +1,454 @@
+//! Arguments: as they are passed, kept and seen.
+
+use crate::buffer::{Buffer, Overwrite};
+use crate::element::Element;
+use crate::layout::View;
+use quipu_core::{Access, AccessMode, ErrorKind, RawArgument, Result};
+use quipu_kernel::{Extent, GlobalMut, GlobalRef};
+use smallvec::SmallVec;
+use std::marker::PhantomData;
+
+/// What a command keeps of an argument, or of a tuple of them.
+///
+/// # Safety
+/// The views of an argument reach its own bytes and nothing else, and write them
+/// only if its access does.
+pub unsafe trait Stored: Send + Sync + 'static {
+    /// What a kernel is given.
+    type View<'a>;
+
+    /// What a host task is given.
+    type Host<'a>;
+
+    /// Takes as many of the resolved arguments as it has, and makes the kernel's
+    /// view of them.
+    ///
+    /// # Errors
+    /// If the memory is not what the type needs.
+    ///
+    /// # Safety
+    /// The arguments are the command's, valid for `'a` in their modes. Views that
+    /// write are given to one partition, which hands disjoint parts to threads.
+    unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::View<'a>>;
+
+    /// As [`Stored::view`], for a host task.
+    ///
+    /// # Errors
+    /// If the memory is not what the type needs.
+    ///
+    /// # Safety
+    /// As for [`Stored::view`]; called once for a command.
+    unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Host<'a>>;
+}
+
+/// Resolved arguments that are not taken yet.
+pub type Raw<'a> = std::slice::Iter<'a, RawArgument>;
+
+/// What a command keeps of arguments that its threads share: none is written.
+pub trait Shared: Stored {
+    /// What every index is given.
+    type Each<'a>: Copy + Send + Sync;
+
+    /// As [`Stored::view`].
+    ///
+    /// # Errors
+    /// If the memory is not what the type needs.
+    ///
+    /// # Safety
+    /// As for [`Stored::view`].
+    unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Each<'a>>;
+}
+
+/// One argument of a launch or host task, as it is passed.
+pub trait Argument<'b> {
+    /// What the command keeps of it.
+    type Stored: Stored;
+
+    /// Both halves of it: what the command keeps, and what it accesses.
+    ///
+    /// # Errors
+    /// If it cannot be an argument.
+    fn split(self) -> Result<(Self::Stored, Option<Access<'b>>)>;
+}
+
+/// A tuple of up to eight [`Argument`]s.
+pub trait Arguments<'b> {
+    /// What the command keeps of them.
+    type Stored: Stored;
+
+    /// What the command keeps; what it accesses is added to `accesses`, in
+    /// order.
+    ///
+    /// # Errors
+    /// If one cannot be an argument.
+    fn store(self, accesses: &mut Accesses<'b>) -> Result<Self::Stored>;
+}
+
+/// What a command accesses.
+pub type Accesses<'b> = SmallVec<[Access<'b>; 4]>;
+
+/// A tuple of [`Argument`]s of which none is written.
+pub trait SharedArguments<'b>: Arguments<'b, Stored: Shared> {}
+
+impl<'b, A: Arguments<'b, Stored: Shared>> SharedArguments<'b> for A {}
+
+/// What a host task is given for the arguments `A`.
+pub type HostArguments<'a, 'b, A> = <<A as Arguments<'b>>::Stored as Stored>::Host<'a>;
+
+/// Collects the arguments of a command, and refuses what could race within it.
+pub(crate) fn collect<'b, A: Arguments<'b>>(
+    what: &'static str,
+    arguments: A,
+) -> Result<(A::Stored, Accesses<'b>)> {
+    let mut accesses = Accesses::new();
+    let stored = arguments.store(&mut accesses)?;
+    refuse_overlap(what, &accesses)?;
+    Ok((stored, accesses))
+}
+
+/// Refuses accesses of which one writes what another touches.
+#[inline]
+pub(crate) fn refuse_overlap(what: &'static str, accesses: &[Access<'_>]) -> Result<()> {
+    for (index, one) in accesses.iter().enumerate() {
+        for other in &accesses[index + 1..] {
+            if std::ptr::eq(one.memory, other.memory)
+                && (one.mode.writes() || other.mode.writes())
+                && one.offset < other.offset + other.length
+                && other.offset < one.offset + one.length
+            {
+                return Err(overlap(what, one, other));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn overlap(what: &'static str, one: &Access<'_>, other: &Access<'_>) -> quipu_core::Error {
+    ErrorKind::InvalidArgument {
+        what,
+        problem: format!(
+            "bytes {}..{} and {}..{} of {} overlap, and one of the arguments is written; pass parts that do not overlap, or a copy",
+            one.offset,
+            one.offset + one.length,
+            other.offset,
+            other.offset + other.length,
+            one.memory.label()
+        ),
+    }
+    .into()
+}
+
+/// The next argument as elements.
+///
+/// # Safety
+/// It is that of a buffer of `T`.
+#[inline]
+unsafe fn elements<T>(raw: &mut Raw<'_>) -> Result<(*mut T, usize)> {
+    let Some(argument) = raw.next() else {
+        return Err(unresolved("the driver resolved too few arguments"));
+    };
+    let pointer = argument.pointer.cast::<T>();
+    if pointer.is_null() || !pointer.is_aligned() {
+        return Err(unresolved(
+            "a buffer's memory is not aligned for its elements",
+        ));
+    }
+    Ok((pointer, argument.length / size_of::<T>()))
+}
+
+#[cold]
+fn unresolved(problem: &str) -> quipu_core::Error {
+    ErrorKind::InvalidArgument {
+        what: "run a kernel",
+        problem: format!("{problem}; this is an error of the device's driver"),
+    }
+    .into()
+}
+
+/// A buffer that is read.
+#[derive(Debug)]
+pub struct Read<T>(PhantomData<fn() -> T>);
+
+/// A buffer that is written.
+#[derive(Debug)]
+pub struct Write<T>(PhantomData<fn() -> T>);
+
+/// A view of `D` dimensions that is written.
+#[derive(Debug)]
+pub struct WriteView<T, const D: usize>(Extent<D>, PhantomData<fn() -> T>);
+
+impl<T: Element> Write<T> {
+    /// The elements of the next argument, to be written in parts.
+    ///
+    /// # Safety
+    /// As [`Stored::view`].
+    #[inline]
+    pub(crate) unsafe fn output(raw: &mut Raw<'_>) -> Result<(*mut T, usize)> {
+        // SAFETY: as the caller promises.
+        unsafe { elements(raw) }
+    }
+}
+
+// SAFETY: the views are read only.
+unsafe impl<T: Element> Stored for Read<T> {
+    type View<'a> = GlobalRef<'a, T>;
+    type Host<'a> = &'a [T];
+
+    #[inline]
+    unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalRef<'a, T>> {
+        // SAFETY: as the caller promises.
+        unsafe { elements(raw).map(|(pointer, length)| GlobalRef::from_raw_parts(pointer, length)) }
+    }
+
+    #[inline]
+    unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
+        // SAFETY: as the caller promises.
+        unsafe { self.each(raw) }
+    }
+}
+
+impl<T: Element> Shared for Read<T> {
+    type Each<'a> = &'a [T];
+
+    #[inline]
+    unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            elements(raw).map(|(pointer, length)| std::slice::from_raw_parts(pointer, length))
+        }
+    }
+}
+
+// SAFETY: the views are of an argument whose access writes.
+unsafe impl<T: Element> Stored for Write<T> {
+    type View<'a> = GlobalMut<'a, T>;
+    type Host<'a> = &'a mut [T];
+
+    #[inline]
+    unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T>> {
+        // SAFETY: as the caller promises.
+        unsafe { elements(raw).map(|(pointer, length)| GlobalMut::from_raw_parts(pointer, length)) }
+    }
+
+    #[inline]
+    unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a mut [T]> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            elements(raw).map(|(pointer, length)| std::slice::from_raw_parts_mut(pointer, length))
+        }
+    }
+}
+
+// SAFETY: the views are of an argument whose access writes.
+unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
+    type View<'a> = GlobalMut<'a, T, D>;
+    type Host<'a> = &'a mut [T];
+
+    #[inline]
+    unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T, D>> {
+        // SAFETY: as the caller promises.
+        let flat = unsafe { Write::<T>(PhantomData).view(raw) }?;
+        flat.in_extent(self.0)
+            .map_err(|error| unresolved(&error.to_string()))
+    }
+
+    #[inline]
+    unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a mut [T]> {
+        // SAFETY: as the caller promises.
+        unsafe { Write::<T>(PhantomData).host(raw) }
+    }
+}
+
+impl<'b, T: Element> Argument<'b> for &'b Buffer<T> {
+    type Stored = Read<T>;
+
+    #[inline]
+    fn split(self) -> Result<(Read<T>, Option<Access<'b>>)> {
+        Ok((Read(PhantomData), Some(self.access(AccessMode::Read))))
+    }
+}
+
+impl<'b, T: Element> Argument<'b> for &'b mut Buffer<T> {
+    type Stored = Write<T>;
+
+    #[inline]
+    fn split(self) -> Result<(Write<T>, Option<Access<'b>>)> {
+        Ok((Write(PhantomData), Some(self.access(AccessMode::ReadWrite))))
+    }
+}
+
+impl<'b, T: Element> Argument<'b> for Overwrite<'b, T> {
+    type Stored = Write<T>;
+
+    #[inline]
+    fn split(self) -> Result<(Write<T>, Option<Access<'b>>)> {
+        let access = self.buffer.access(AccessMode::Overwrite);
+        Ok((Write(PhantomData), Some(access)))
+    }
+}
+
+fn check_dense<T: Element, const D: usize>(view: &View<T, D>) -> Result<()> {
+    if view.layout().is_dense() {
+        return Ok(());
+    }
+    Err(ErrorKind::InvalidArgument {
+        what: "pass a view to a kernel",
+        problem: format!(
+            "{view:?} has gaps between its rows; pass its `buffer()` and its `pitch()`, or copy it to one without"
+        ),
+    }
+    .into())
+}
+
+impl<'b, T: Element, const D: usize> Argument<'b> for &'b View<T, D> {
+    type Stored = Read<T>;
+
+    fn split(self) -> Result<(Read<T>, Option<Access<'b>>)> {
+        check_dense(self)?;
+        self.buffer().split()
+    }
+}
+
+impl<'b, T: Element, const D: usize> Argument<'b> for &'b mut View<T, D> {
+    type Stored = WriteView<T, D>;
+
+    fn split(self) -> Result<(WriteView<T, D>, Option<Access<'b>>)> {
+        check_dense(self)?;
+        let extent = Extent::from(self.extent());
+        let access = self.buffer().access(AccessMode::ReadWrite);
+        Ok((WriteView(extent, PhantomData), Some(access)))
+    }
+}
+
+/// A plain value as an argument: of a type that is not passed by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value<T>(pub T);
+
+macro_rules! values {
+    ($([$($generics:tt)*] $kept:ty => $type:ty, |$value:ident| $give:expr;)*) => {$(
+        // SAFETY: there are no bytes to reach.
+        unsafe impl<$($generics)*> Stored for $kept {
+            type View<'a> = $type;
+            type Host<'a> = $type;
+
+            #[inline]
+            unsafe fn view<'a>(&self, _raw: &mut Raw<'a>) -> Result<$type> {
+                let $value = *self;
+                Ok($give)
+            }
+
+            #[inline]
+            unsafe fn host<'a>(&self, _raw: &mut Raw<'a>) -> Result<$type> {
+                let $value = *self;
+                Ok($give)
+            }
+        }
+
+        impl<$($generics)*> Shared for $kept {
+            type Each<'a> = $type;
+
+            #[inline]
+            unsafe fn each<'a>(&self, _raw: &mut Raw<'a>) -> Result<$type> {
+                let $value = *self;
+                Ok($give)
+            }
+        }
+
+        impl<'b, $($generics)*> Argument<'b> for $kept {
+            type Stored = Self;
+
+            #[inline]
+            fn split(self) -> Result<(Self, Option<Access<'b>>)> {
+                Ok((self, None))
+            }
+        }
+    )*};
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        values!($([] $number => $number, |value| value;)*);
+    };
+}
+
+numbers!(
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, bool
+);
+
+values! {
+    [T: Copy + Send + Sync + 'static] Value<T> => T, |value| value.0;
+    [T: Copy + Send + Sync + 'static, const N: usize] [T; N] => [T; N], |value| value;
+}
+
+macro_rules! tuples {
+    ($($name:ident $at:tt),*) => {
+        // SAFETY: each of them reaches its own bytes.
+        #[allow(unused_variables, clippy::unused_unit)]
+        unsafe impl<$($name: Stored),*> Stored for ($($name,)*) {
+            type View<'a> = ($($name::View<'a>,)*);
+            type Host<'a> = ($($name::Host<'a>,)*);
+
+            #[inline]
+            unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::View<'a>> {
+                // SAFETY: as the caller promises.
+                Ok(($(unsafe { self.$at.view(raw) }?,)*))
+            }
+
+            #[inline]
+            unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Host<'a>> {
+                // SAFETY: as the caller promises.
+                Ok(($(unsafe { self.$at.host(raw) }?,)*))
+            }
+        }
+
+        #[allow(unused_variables, clippy::unused_unit)]
+        impl<$($name: Shared),*> Shared for ($($name,)*) {
+            type Each<'a> = ($($name::Each<'a>,)*);
+
+            #[inline]
+            unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Each<'a>> {
+                // SAFETY: as the caller promises.
+                Ok(($(unsafe { self.$at.each(raw) }?,)*))
+            }
+        }
+
+        #[allow(unused_variables, clippy::unused_unit)]
+        impl<'b, $($name: Argument<'b>),*> Arguments<'b> for ($($name,)*) {
+            type Stored = ($($name::Stored,)*);
+
+            #[inline]
+            fn store(self, accesses: &mut Accesses<'b>) -> Result<Self::Stored> {
+                Ok(($({
+                    let (stored, access) = self.$at.split()?;
+                    if let Some(access) = access {
+                        accesses.push(access);
+                    }
+                    stored
+                },)*))
+            }
+        }
+    };
+}
+
+tuples!();
+tuples!(A0 0);
+tuples!(A0 0, A1 1);
+tuples!(A0 0, A1 1, A2 2);
+tuples!(A0 0, A1 1, A2 2, A3 3);
+tuples!(A0 0, A1 1, A2 2, A3 3, A4 4);
+tuples!(A0 0, A1 1, A2 2, A3 3, A4 4, A5 5);
+tuples!(A0 0, A1 1, A2 2, A3 3, A4 4, A5 5, A6 6);
+tuples!(A0 0, A1 1, A2 2, A3 3, A4 4, A5 5, A6 6, A7 7);
+
+/// The views of a host task.
+///
+/// # Safety
+/// As [`Stored::host`].
+pub(crate) unsafe fn host_views<'a, S: Stored>(
+    stored: &S,
+    raw: &'a [RawArgument],
+) -> Result<S::Host<'a>> {
+    // SAFETY: as the caller promises.
+    unsafe { stored.host(&mut raw.iter()) }
+}

@@ -1,0 +1,137 @@
+//! Launches as the core knows them: native code over ranges of work-groups.
+
+use super::argument::{Shared, Stored};
+use super::bind::{Bind, Bound};
+use crate::element::Element;
+use crate::parcel::Contained;
+use quipu_core::operation::NativeKernel;
+use quipu_core::{ErrorKind, RawArgument, Result};
+use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A launch of a kernel.
+pub(crate) struct LaunchBody<F, S, const D: usize> {
+    pub(crate) function: Contained<F>,
+    pub(crate) stored: S,
+    pub(crate) division: WorkDivision<D>,
+    pub(crate) limits: &'static AcceleratorLimits,
+}
+
+thread_local! {
+    /// This thread's memory for the blocks that it runs.
+    static SCRATCH: RefCell<BlockScratch> = const { RefCell::new(BlockScratch::new()) };
+}
+
+/// Calls `run` with the thread's scratch, or, from inside a block that waits for
+/// other work and does it, with one of its own.
+#[inline]
+fn with_scratch<R>(run: impl FnOnce(&mut BlockScratch) -> R) -> R {
+    SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+        Ok(mut scratch) => run(&mut scratch),
+        Err(_) => run(&mut BlockScratch::new()),
+    })
+}
+
+/// A type's name without its path.
+fn short_name<T>() -> &'static str {
+    let name = std::any::type_name::<T>();
+    let path = name.split('<').next().unwrap_or(name);
+    let last = path.trim_end_matches("::{{closure}}").rsplit("::").next();
+    last.unwrap_or(name)
+}
+
+impl<F, S, const D: usize> NativeKernel for LaunchBody<F, S, D>
+where
+    S: Stored,
+    F: for<'a> Bind<'a, S, D> + Send + Sync + 'static,
+{
+    fn name(&self) -> &'static str {
+        short_name::<F>()
+    }
+
+    #[inline]
+    unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
+        // SAFETY: the arguments are this command's. Each range of groups gets
+        // views of its own, of which partitions hand out the parts of its groups.
+        let views = unsafe { self.stored.view(&mut arguments.iter()) }?;
+        let bound = self.function.bind(views);
+        let groups = u64::from(groups.start)..u64::from(groups.end);
+        // SAFETY: no group is run twice, and the memory is there meanwhile.
+        with_scratch(|scratch| unsafe { bound.run(self.division, self.limits, groups, scratch) })
+            .map_err(|error| self.failed(&error))
+    }
+}
+
+impl<F, S, const D: usize> LaunchBody<F, S, D> {
+    #[cold]
+    fn failed(&self, error: &KernelError) -> quipu_core::Error {
+        ErrorKind::Kernel {
+            what: format!("kernel '{}'", short_name::<F>()),
+            message: error.to_string(),
+        }
+        .into()
+    }
+}
+
+/// A closure over the elements of its first argument.
+pub(crate) struct EachBody<F, T, S> {
+    pub(crate) function: Contained<F>,
+    pub(crate) stored: S,
+    /// Elements of a work-group.
+    pub(crate) share: usize,
+    pub(crate) elements: PhantomData<fn(T)>,
+}
+
+impl<F, T, S> NativeKernel for EachBody<F, T, S>
+where
+    T: Element,
+    S: Shared,
+    F: for<'a> Fn(usize, &'a mut T, S::Each<'a>) + Send + Sync + 'static,
+{
+    fn name(&self) -> &'static str {
+        short_name::<F>()
+    }
+
+    #[inline]
+    unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
+        let mut raw = arguments.iter();
+        // SAFETY: the arguments are this command's.
+        let output = unsafe { super::argument::Write::<T>::output(&mut raw) }?;
+        // SAFETY: as above.
+        let shared = unsafe { self.stored.each(&mut raw) }?;
+        let start = (groups.start as usize)
+            .saturating_mul(self.share)
+            .min(output.1);
+        let end = (groups.end as usize)
+            .saturating_mul(self.share)
+            .min(output.1);
+        // SAFETY: within the elements; those of different groups are disjoint,
+        // and no group is run twice.
+        let part = unsafe { std::slice::from_raw_parts_mut(output.0.add(start), end - start) };
+        for (index, element) in part.iter_mut().enumerate() {
+            (self.function)(start + index, element, shared);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short() {
+        struct Plain;
+        struct Generic<T>(PhantomData<T>);
+        assert_eq!(short_name::<Plain>(), "Plain");
+        assert_eq!(short_name::<Generic<Vec<u8>>>(), "Generic");
+        fn of<T>(_: T) -> &'static str {
+            short_name::<T>()
+        }
+        fn saxpy() {}
+        assert_eq!(of(saxpy), "saxpy");
+        assert_eq!(of(|| ()), "names_are_short");
+    }
+}

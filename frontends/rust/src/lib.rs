@@ -1,0 +1,115 @@
+//! One task graph over every compute device you can reach.
+//!
+//! A [`Platform`] lists devices, a [`Context`] makes some of them share buffers,
+//! a [`Queue`] takes commands for one of them. Commands on different queues and
+//! devices run in parallel where they can, and in the order that the data they
+//! touch demands where they must. Whatever is enqueued gives a future.
+//!
+//! ```
+//! use quipu::prelude::*;
+//!
+//! fn main() -> quipu::Result<()> {
+//!     let context = Platform::new()?.context()?;
+//!     let queue = context.queue(&context.fastest())?;
+//!
+//!     let x = context.buffer(&[1.0, 2.0, 3.0])?;
+//!     let mut y = context.buffer(&[10.0, 20.0, 30.0])?;
+//!     queue.for_each(&mut y, (2.0, &x), |i, y, (a, x)| *y += a * x[i])?;
+//!
+//!     assert_eq!(queue.read(&y)?.wait()?, [12.0, 24.0, 36.0]); // or `.await?`
+//!     Ok(())
+//! }
+//! ```
+//!
+//! | module or type | what it is |
+//! |---|---|
+//! | [`Platform`], [`Device`], [`Context`] | what there is to compute on |
+//! | [`Queue`] | what can be enqueued: launches, transfers, tasks, mappings |
+//! | [`Buffer`], [`View`], [`Layout`] | memory, its parts, its shapes |
+//! | [`HostView`], [`Source`], [`Pinned`] | memory of the host |
+//! | [`kernel`] | kernels and their arguments |
+//! | [`Event`], [`Pending`], [`when_all`], [`when_any`] | futures |
+//! | [`driver`] | what a driver from elsewhere is made with |
+//!
+//! # What safe code cannot do
+//!
+//! Race: commands of which one writes what another touches are ordered, on all
+//! queues of a context; a launch whose arguments overlap where one is written is
+//! refused; so is a command on a buffer that is mapped. Read or write what is
+//! gone: a command owns what it uses, or borrows it in a scope that waits, and a
+//! buffer's memory is freed after the last command that uses it. See bits that
+//! are no value of their type: what is read is checked.
+//!
+//! # Without hidden state
+//!
+//! There is no default device, queue or context. See [`Platform`] for the one
+//! thing that is shared behind the scenes, and [`init_logging_from_env`] for the
+//! log, which is off unless a program turns it on. `QUIPU_TRACE=file.json` in the
+//! environment writes a trace of any program; it is complete when the last
+//! context is gone.
+
+mod buffer;
+mod context;
+mod device;
+mod element;
+mod future;
+mod host;
+pub mod kernel;
+mod layout;
+mod log;
+mod parcel;
+mod pinned;
+mod platform;
+mod queue;
+
+pub use buffer::{Buffer, Overwrite};
+pub use context::Context;
+pub use device::Device;
+pub use element::Element;
+pub use future::{First, Pending, Waitable, WhenAll, WhenAny, when_all, when_any};
+pub use host::{HostView, Source};
+pub use kernel::{Bound, Value, bind, bind_blocks};
+pub use layout::{Layout, View};
+pub use log::init_logging_from_env;
+pub use pinned::Pinned;
+pub use platform::{Platform, PlatformBuilder};
+pub use queue::{Guard, IntoDivision, MapRead, MapWrite, Mapping, Queue, Scope};
+
+pub use quipu_core::event::Profile;
+pub use quipu_core::{
+    DeviceKind, DeviceProperties, Error, ErrorKind, Event, Partition, Phase, Priority,
+    QueueOptions, Result, UserEvent,
+};
+pub use quipu_driver_sim::engine as simulation;
+pub use quipu_kernel::{
+    self as kernels, AcceleratorLimits, Extent, GlobalMut, GlobalRef, KernelError, WorkDivision,
+};
+
+pub mod driver {
+    //! What a driver is made with, also one from outside of this project: see
+    //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the
+    //! example `08_driver`.
+
+    pub use quipu_core::access::Argument;
+    pub use quipu_core::command::ToDrivers;
+    pub use quipu_core::driver::{Driver, Notification, Submission};
+    pub use quipu_core::event::Waiter;
+    pub use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
+    pub use quipu_core::queue::QueueShared;
+    pub use quipu_core::{Command, MemorySpace, RawArgument, SpaceId};
+}
+
+pub mod prelude {
+    //! What most programs use.
+
+    pub use crate::{
+        Bound, Buffer, Context, Device, Element, Event, Extent, HostView, Layout, Partition,
+        Pending, Pinned, Platform, Priority, Queue, QueueOptions, UserEvent, Value, View, Waitable,
+        WorkDivision, bind, bind_blocks, when_all, when_any,
+    };
+    pub use quipu_kernel::{
+        Accelerator, Atomically, Block, BlockAccelerator, BlockKernel, Blocks, ByBlock, ByElement,
+        Elements, GlobalMut, GlobalRef, Grid, Kernel, OwnElements, SharedArray, SharedWrite,
+        Thread, Threads,
+    };
+}

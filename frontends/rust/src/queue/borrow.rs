@@ -1,0 +1,317 @@
+//! Transfers of memory that is borrowed: in calls that wait, and in scopes that
+//! do at their end.
+//!
+//! What is borrowed has to be given back, whatever happens: a future may be
+//! leaked, and a wait may find that it could never end. So a command does not
+//! hold borrowed memory; it holds a [`Lease`] on it. The scope takes all leases
+//! back before it returns: a command that comes too late finds nothing, and
+//! fails; one that is just copying is waited for. Devices with memory of their
+//! own copy to and from memory that their commands own instead, and the scope
+//! copies between that and what is borrowed.
+
+use super::Queue;
+use super::content::{Content, HostTransfer};
+use super::transfer::{check_length, invalid_value, zeroed};
+use crate::buffer::Buffer;
+use crate::element::{Element, first_invalid};
+use crate::layout::{Layout, Rows};
+use quipu_core::{AccessMode, ErrorKind, Event, Result, SpaceId};
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Borrowed memory that can be taken back.
+pub(super) struct Lease(Mutex<Option<Pointer>>);
+
+struct Pointer(*mut u8);
+
+// SAFETY: used under the lease's lock only, while what it points to is borrowed
+// by whoever made the lease.
+unsafe impl Send for Pointer {}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lease {
+    fn new(pointer: *mut u8) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(Pointer(pointer)))))
+    }
+
+    /// Uses the memory, if it was not taken back.
+    pub(super) fn with(&self, use_it: impl FnOnce(*mut u8)) -> Result<()> {
+        match &*lock(&self.0) {
+            Some(pointer) => {
+                use_it(pointer.0);
+                Ok(())
+            }
+            None => Err(ErrorKind::Cancelled.into()),
+        }
+    }
+
+    /// Takes the memory back.
+    fn end(&self) {
+        *lock(&self.0) = None;
+    }
+}
+
+/// A slice that is borrowed mutably until its scope ends, out of the compiler's
+/// sight, because a command may write it meanwhile.
+struct Destination<T>(*mut T, usize);
+
+// SAFETY: it stands for a `&mut [T]`.
+unsafe impl<T: Send> Send for Destination<T> {}
+
+impl<T> Destination<T> {
+    fn new(slice: &mut [T]) -> Self {
+        Self(slice.as_mut_ptr(), slice.len())
+    }
+
+    /// # Safety
+    /// The scope has not ended, and no command uses the slice any more.
+    unsafe fn as_mut<'s>(&self) -> &'s mut [T] {
+        // SAFETY: as the caller promises.
+        unsafe { std::slice::from_raw_parts_mut(self.0, self.1) }
+    }
+
+    /// Checks what was read: bits that are no value of the type become zero, and
+    /// are an error.
+    ///
+    /// # Safety
+    /// As [`Destination::as_mut`].
+    unsafe fn check(&self) -> Result<()>
+    where
+        T: Element,
+    {
+        // SAFETY: as the caller promises; the elements are initialised.
+        let Some(index) = (unsafe { first_invalid(self.0, self.1) }) else {
+            return Ok(());
+        };
+        // SAFETY: as above; zeros are a value of an element type.
+        unsafe { self.0.write_bytes(0, self.1) };
+        Err(invalid_value::<T>(index))
+    }
+}
+
+type Settle = Box<dyn FnOnce(bool) -> Result<()> + Send>;
+
+/// A command of a scope.
+struct Borrowed {
+    event: Event,
+    lease: Option<Arc<Lease>>,
+    /// What is left to do when the memory is the scope's again; is told whether
+    /// the command has succeeded.
+    settle: Option<Settle>,
+}
+
+impl Borrowed {
+    fn end(mut self) -> Result<()> {
+        let result = self.event.wait();
+        if let Some(lease) = &self.lease {
+            lease.end();
+        }
+        let settled = self.settle.take().map(|settle| settle(result.is_ok()));
+        result.and(settled.unwrap_or(Ok(())))
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if let Some(lease) = &self.lease {
+            lease.end();
+        }
+    }
+}
+
+/// Where commands may use borrowed memory; see [`Queue::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    queue: &'env Queue,
+    borrowed: Mutex<Vec<Borrowed>>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Writes a slice to a buffer of the same length. The slice is borrowed until
+    /// the scope ends; the event may be waited for before.
+    ///
+    /// # Errors
+    /// As [`Queue::write`].
+    pub fn write<T: Element>(
+        &'scope self,
+        buffer: &Buffer<T>,
+        source: &'scope [T],
+    ) -> Result<Event> {
+        check_length("write", source.len(), buffer.len())?;
+        if !self.is_on_host() {
+            let pending = self.queue.write(buffer, source.to_vec())?;
+            return Ok(self.keep(pending.event().clone(), None, None));
+        }
+        let lease = Lease::new(source.as_ptr().cast_mut().cast());
+        let event = self.enqueue(buffer, &lease, true)?;
+        Ok(self.keep(event, Some(lease), None))
+    }
+
+    /// Reads a buffer to a slice of the same length. The slice is borrowed until
+    /// the scope ends, and only then to be looked at.
+    ///
+    /// # Errors
+    /// As [`Queue::read`].
+    pub fn read<T: Element>(
+        &'scope self,
+        buffer: &Buffer<T>,
+        destination: &'scope mut [T],
+    ) -> Result<Event> {
+        check_length("read", destination.len(), buffer.len())?;
+        if !self.is_on_host() {
+            let mut pending = self.queue.read_to(buffer, zeroed(buffer.len())?)?;
+            let event = pending.event().clone();
+            let destination = Destination::new(destination);
+            let settle = move |succeeded: bool| {
+                if succeeded {
+                    let read = pending.wait_timeout(Duration::ZERO)?;
+                    // SAFETY: called as the scope ends; no command has the slice.
+                    unsafe { destination.as_mut() }.copy_from_slice(&read);
+                }
+                Ok(())
+            };
+            return Ok(self.keep(event, None, Some(Box::new(settle))));
+        }
+        let destination = Destination::new(destination);
+        let lease = Lease::new(destination.0.cast());
+        let event = self.enqueue(buffer, &lease, false)?;
+        // SAFETY: called as the scope ends, when the lease has.
+        let settle = move |_| unsafe { destination.check() };
+        Ok(self.keep(event, Some(lease), Some(Box::new(settle))))
+    }
+
+    fn is_on_host(&self) -> bool {
+        self.queue.device().core().space() == SpaceId::HOST
+    }
+
+    fn enqueue<T: Element>(
+        &self,
+        buffer: &Buffer<T>,
+        lease: &Arc<Lease>,
+        write: bool,
+    ) -> Result<Event> {
+        let all = Layout::from(buffer.len());
+        let rows = Rows::between::<T, 1>(&all, &all)?;
+        let transfer = HostTransfer::leased(lease.clone(), rows, write);
+        let content = Content::of(&[buffer.memory()]);
+        transfer.enqueue(self.queue, &content, buffer.access(AccessMode::Read), true)
+    }
+
+    fn keep(&self, event: Event, lease: Option<Arc<Lease>>, settle: Option<Settle>) -> Event {
+        lock(&self.borrowed).push(Borrowed {
+            event: event.clone(),
+            lease,
+            settle,
+        });
+        event
+    }
+
+    /// Waits for every command and takes back what they borrowed.
+    fn end(&self) -> Result<()> {
+        let mut result = Ok(());
+        let borrowed = std::mem::take(&mut *lock(&self.borrowed));
+        for one in borrowed {
+            result = result.and(one.end());
+        }
+        result
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "scope of {:?}", self.queue)
+    }
+}
+
+impl Queue {
+    /// Calls `body` with a scope in which commands may borrow memory, and waits
+    /// for these commands.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let (numbers, mut doubled) = ([1, 2, 3], [0; 3]);
+    /// let buffer = context.allocate(3)?;
+    /// queue.scope(|scope| {
+    ///     scope.write(&buffer, &numbers)?;
+    ///     queue.for_each(&mut buffer.clone(), (), |_, number, ()| *number *= 2)?;
+    ///     scope.read(&buffer, &mut doubled)
+    /// })??;
+    /// assert_eq!(doubled, [2, 4, 6]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// What is borrowed cannot be looked at before the scope has ended, nor may
+    /// it be gone before:
+    ///
+    /// ```compile_fail,E0502
+    /// # use quipu::prelude::*;
+    /// # fn test(queue: &Queue, buffer: &Buffer<u32>) -> quipu::Result<()> {
+    /// let mut numbers = [0; 3];
+    /// queue.scope(|scope| {
+    ///     let read = scope.read(buffer, &mut numbers)?;
+    ///     println!("{numbers:?}");
+    ///     Ok::<_, quipu::Error>(read)
+    /// })??;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// ```compile_fail,E0597
+    /// # use quipu::prelude::*;
+    /// # fn test(queue: &Queue, buffer: &Buffer<u32>) -> quipu::Result<()> {
+    /// queue.scope(|scope| {
+    ///     let mut numbers = [0; 3];
+    ///     scope.read(buffer, &mut numbers).map(drop)
+    /// })??;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The first error of a command of the scope, or that waiting here could
+    /// never end. In the latter case what could not be waited for will not be
+    /// done.
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    ) -> Result<R> {
+        let scope = Scope {
+            queue: self,
+            borrowed: Mutex::new(Vec::new()),
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        let value = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+        let result = scope.end();
+        match value {
+            Ok(value) => result.map(|()| value),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Writes a slice to a buffer of the same length, and waits for it.
+    ///
+    /// # Errors
+    /// As [`Queue::write`], or the command's error, or that waiting here could
+    /// never end.
+    pub fn write_slice<T: Element>(&self, buffer: &Buffer<T>, source: &[T]) -> Result<()> {
+        self.scope(|scope| scope.write(buffer, source).map(drop))?
+    }
+
+    /// Reads a buffer to a slice of the same length, and waits for it.
+    ///
+    /// # Errors
+    /// As [`Queue::read`], or the command's error, or that waiting here could
+    /// never end.
+    pub fn read_slice<T: Element>(&self, buffer: &Buffer<T>, destination: &mut [T]) -> Result<()> {
+        self.scope(|scope| scope.read(buffer, destination).map(drop))?
+    }
+}

@@ -1,0 +1,285 @@
+//! Launches of kernels, and of closures over indices.
+
+use super::Queue;
+use crate::buffer::Buffer;
+use crate::element::Element;
+use crate::kernel::{
+    Accesses, Arguments, Bind, EachBody, LaunchBody, Shared, SharedArguments, refuse_overlap,
+};
+use crate::parcel::Contained;
+use quipu_core::{AccessMode, ErrorKind, Event, Request, Result};
+use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
+use std::marker::PhantomData;
+
+/// What a launch can be divided by: a [`WorkDivision`] (or what its constructors
+/// return), which is checked against the device's limits, or a number of elements (or an extent of them in several
+/// dimensions), for which the division that suits the device is found.
+pub trait IntoDivision<const D: usize> {
+    /// The division for a device of these limits.
+    ///
+    /// # Errors
+    /// If the device cannot run it.
+    fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError>;
+}
+
+impl<const D: usize> IntoDivision<D> for WorkDivision<D> {
+    #[inline]
+    fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError> {
+        self.validate(limits)?;
+        Ok(self)
+    }
+}
+
+impl<const D: usize> IntoDivision<D> for Result<WorkDivision<D>, KernelError> {
+    #[inline]
+    fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError> {
+        self?.into_division(limits)
+    }
+}
+
+impl<const D: usize> IntoDivision<D> for Extent<D> {
+    fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError> {
+        WorkDivision::for_elements(self, limits)
+    }
+}
+
+impl<const D: usize> IntoDivision<D> for [usize; D] {
+    fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError> {
+        WorkDivision::for_elements(self, limits)
+    }
+}
+
+impl IntoDivision<1> for usize {
+    fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<1>, KernelError> {
+        WorkDivision::for_elements(self, limits)
+    }
+}
+
+#[cold]
+fn refused(error: &KernelError) -> quipu_core::Error {
+    ErrorKind::InvalidArgument {
+        what: "launch a kernel",
+        problem: error.to_string(),
+    }
+    .into()
+}
+
+impl Queue {
+    /// Launches a kernel: a function from [views of its arguments](crate::kernel)
+    /// to a kernel that is [bound](crate::bind).
+    ///
+    /// `division` says how the work is divided: by a number of elements, or an
+    /// array of numbers for several dimensions, or by a [`WorkDivision`].
+    ///
+    /// What a kernel writes it has for itself:
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # struct Copy<'a>(GlobalRef<'a, u32>);
+    /// # impl Kernel<1> for Copy<'_> {
+    /// #     type Output = ByElement<u32>;
+    /// #     fn run<A: Accelerator<1>>(&self, _: &A, mut to: OwnElements<'_, u32>) {
+    /// #         for (i, to) in to.each() { *to = self.0[i]; }
+    /// #     }
+    /// # }
+    /// fn copy(from: GlobalRef<'_, u32>, to: GlobalMut<'_, u32>) -> impl Bound<1> {
+    ///     bind(Copy(from), to)
+    /// }
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let x = context.allocate::<u32>(100)?;
+    /// assert!(queue.launch(100, copy, (&x, &mut x.clone())).is_err());
+    /// assert!(queue.launch(50, copy, (&x.slice(..50)?, &mut x.slice(50..)?)).is_ok());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// ```compile_fail,E0502
+    /// # use quipu::prelude::*;
+    /// # struct Copy<'a>(GlobalRef<'a, u32>);
+    /// # impl Kernel<1> for Copy<'_> {
+    /// #     type Output = ByElement<u32>;
+    /// #     fn run<A: Accelerator<1>>(&self, _: &A, _: OwnElements<'_, u32>) {}
+    /// # }
+    /// # fn copy(from: GlobalRef<'_, u32>, to: GlobalMut<'_, u32>) -> impl Bound<1> {
+    /// #     bind(Copy(from), to)
+    /// # }
+    /// # fn test(queue: &Queue, mut x: Buffer<u32>) -> quipu::Result<()> {
+    /// queue.launch(100, copy, (&x, &mut x))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// The arguments have to be the function's:
+    ///
+    /// ```compile_fail,E0271
+    /// # use quipu::prelude::*;
+    /// # struct Nothing;
+    /// # impl Kernel<1> for Nothing {
+    /// #     type Output = ByElement<u32>;
+    /// #     fn run<A: Accelerator<1>>(&self, _: &A, _: OwnElements<'_, u32>) {}
+    /// # }
+    /// fn kernel(output: GlobalMut<'_, u32>) -> impl Bound<1> { bind(Nothing, output) }
+    /// # fn test(queue: &Queue, x: Buffer<u32>) -> quipu::Result<()> {
+    /// queue.launch(100, kernel, (&x,))?; // read only
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the device cannot run the division, what is written overlaps another
+    /// argument, a buffer is mapped or of another context, or the device is lost.
+    #[inline]
+    pub fn launch<'b, F, A, const D: usize>(
+        &self,
+        division: impl IntoDivision<D>,
+        kernel: F,
+        arguments: A,
+    ) -> Result<Event>
+    where
+        A: Arguments<'b>,
+        F: for<'a> Bind<'a, A::Stored, D> + Send + Sync + 'static,
+    {
+        self.prepare(
+            division,
+            kernel,
+            arguments,
+            |core, body, groups, request| core.launch(body, groups, request),
+        )
+    }
+
+    /// As [`Queue::launch`], one-way: gives no future, and costs least.
+    ///
+    /// # Errors
+    /// As [`Queue::launch`].
+    #[inline]
+    pub fn post_launch<'b, F, A, const D: usize>(
+        &self,
+        division: impl IntoDivision<D>,
+        kernel: F,
+        arguments: A,
+    ) -> Result<()>
+    where
+        A: Arguments<'b>,
+        F: for<'a> Bind<'a, A::Stored, D> + Send + Sync + 'static,
+    {
+        self.prepare(
+            division,
+            kernel,
+            arguments,
+            |core, body, groups, request| core.post_launch(body, groups, request),
+        )
+    }
+
+    /// Makes a launch's body and has it enqueued. Always inlined: what it makes
+    /// is then made where the core wants it.
+    #[inline(always)]
+    fn prepare<'b, F, A, R, const D: usize>(
+        &self,
+        division: impl IntoDivision<D>,
+        kernel: F,
+        arguments: A,
+        enqueue: impl FnOnce(
+            &quipu_core::Queue,
+            LaunchBody<F, A::Stored, D>,
+            u64,
+            &Request<'_>,
+        ) -> Result<R>,
+    ) -> Result<R>
+    where
+        A: Arguments<'b>,
+    {
+        let limits = self.shared.limits;
+        let division = match division.into_division(limits) {
+            Ok(division) => division,
+            Err(error) => return Err(refused(&error)),
+        };
+        let mut accesses = Accesses::new();
+        let stored = arguments.store(&mut accesses)?;
+        refuse_overlap("launch a kernel", &accesses)?;
+        let body = LaunchBody {
+            function: Contained::new(kernel),
+            stored,
+            division,
+            limits,
+        };
+        let groups = division.block_count() as u64;
+        enqueue(self.core(), body, groups, &self.request(&accesses))
+    }
+
+    /// Calls a closure for every element of `output`, in parallel, with its index
+    /// and the other arguments, which are read.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let x = context.buffer(&[1.0, 2.0, 3.0])?;
+    /// let mut y = context.buffer(&[10.0, 20.0, 30.0])?;
+    /// queue.for_each(&mut y, (2.0, &x), |i, y, (a, x)| *y += a * x[i])?;
+    /// assert_eq!(queue.read(&y)?.wait()?, [12.0, 24.0, 36.0]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Nothing but its own element can be written:
+    ///
+    /// ```compile_fail,E0277
+    /// # use quipu::prelude::*;
+    /// # fn test(queue: &Queue, x: &mut Buffer<u32>, y: &mut Buffer<u32>) -> quipu::Result<()> {
+    /// queue.for_each(y, (x,), |i, y, (x,)| ())?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Queue::launch`].
+    pub fn for_each<'b, T, A, F>(
+        &self,
+        output: &'b mut Buffer<T>,
+        arguments: A,
+        each: F,
+    ) -> Result<Event>
+    where
+        T: Element,
+        A: SharedArguments<'b>,
+        F: for<'a> Fn(usize, &'a mut T, <A::Stored as Shared>::Each<'a>) + Send + Sync + 'static,
+    {
+        self.prepare_each(output, arguments, each, |core, body, groups, request| {
+            core.launch(body, groups, request)
+        })
+    }
+
+    /// As [`Queue::prepare`], of a closure.
+    #[inline(always)]
+    pub(super) fn prepare_each<'b, T, A, F, R>(
+        &self,
+        output: &'b mut Buffer<T>,
+        arguments: A,
+        each: F,
+        enqueue: impl FnOnce(
+            &quipu_core::Queue,
+            EachBody<F, T, A::Stored>,
+            u64,
+            &Request<'_>,
+        ) -> Result<R>,
+    ) -> Result<R>
+    where
+        T: Element,
+        A: SharedArguments<'b>,
+    {
+        let division = match output.len().into_division(self.shared.limits) {
+            Ok(division) => division,
+            Err(error) => return Err(refused(&error)),
+        };
+        let mut accesses = Accesses::new();
+        accesses.push(output.access(AccessMode::ReadWrite));
+        let stored = arguments.store(&mut accesses)?;
+        refuse_overlap("launch a kernel", &accesses)?;
+        let body = EachBody {
+            function: Contained::new(each),
+            stored,
+            share: division.block_elements()[0],
+            elements: PhantomData,
+        };
+        let groups = division.block_count() as u64;
+        enqueue(self.core(), body, groups, &self.request(&accesses))
+    }
+}

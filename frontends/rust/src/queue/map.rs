@@ -1,0 +1,246 @@
+//! Mappings: the host's turn at a buffer.
+//!
+//! A mapping is a future of a guard. From the call on until the guard (or the
+//! future) is dropped, commands that touch the range are refused with an error
+//! that names the mapping: to wait for it could be to wait for oneself.
+
+use super::Queue;
+use super::transfer::invalid_value;
+use crate::buffer::Buffer;
+use crate::element::{Element, first_invalid};
+use crate::future::Waitable;
+use quipu_core::memory::mapping::{Hold, Reservation};
+use quipu_core::{AccessMode, ErrorKind, Event, Result};
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+impl Queue {
+    /// Maps a buffer for reading on the host, after everything that writes it
+    /// and was enqueued before. On devices whose memory is the host's, nothing is
+    /// copied.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let buffer = context.buffer(&[1, 2, 3])?;
+    /// let numbers = queue.map(&buffer)?.wait()?;
+    /// assert_eq!(numbers.iter().sum::<i32>(), 6);
+    /// assert!(queue.fill(&buffer, 0).is_err()); // mapped
+    /// drop(numbers);
+    /// queue.fill(&buffer, 0)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the buffer is mapped or of another context, or the device is lost.
+    #[track_caller]
+    pub fn map<T: Element>(&self, buffer: &Buffer<T>) -> Result<Mapping<MapRead<T>>> {
+        self.reserve(buffer, AccessMode::Read)
+    }
+
+    /// Maps a buffer for reading and writing on the host, after everything that
+    /// touches it and was enqueued before.
+    ///
+    /// # Errors
+    /// As [`Queue::map`].
+    #[track_caller]
+    pub fn map_mut<T: Element>(&self, buffer: &Buffer<T>) -> Result<Mapping<MapWrite<T>>> {
+        self.reserve(buffer, AccessMode::ReadWrite)
+    }
+
+    #[track_caller]
+    fn reserve<T: Element, G>(&self, buffer: &Buffer<T>, mode: AccessMode) -> Result<Mapping<G>> {
+        let label = format!("the mapping made at {}", Location::caller());
+        let host = self.context().host();
+        let (memory, range) = (buffer.memory(), buffer.range());
+        let reservation = host.reserve(self.core(), memory, range, mode, &self.waits, &label)?;
+        Ok(Mapping {
+            reservation: Some(reservation),
+            over: None,
+            guard: PhantomData,
+        })
+    }
+}
+
+/// The future of a mapping. Dropping it gives the mapping up.
+#[must_use = "dropping it gives the mapping up"]
+pub struct Mapping<G> {
+    reservation: Option<Reservation>,
+    /// The event, once the reservation was taken.
+    over: Option<Event>,
+    guard: PhantomData<fn() -> G>,
+}
+
+/// A guard of a mapping: [`MapRead`] or [`MapWrite`].
+pub trait Guard: sealed::Guard {}
+
+impl<T: Element> Guard for MapRead<T> {}
+impl<T: Element> Guard for MapWrite<T> {}
+
+mod sealed {
+    use quipu_core::Result;
+    use quipu_core::memory::mapping::Hold;
+
+    pub trait Guard: Sized {
+        fn new(hold: Hold) -> Result<Self>;
+    }
+}
+
+impl<G: Guard> Mapping<G> {
+    fn take(&mut self) -> Result<G> {
+        match self.reservation.take() {
+            Some(reservation) => {
+                self.over = Some(reservation.granted().clone());
+                sealed::Guard::new(reservation.take()?)
+            }
+            None => Err(ErrorKind::InvalidArgument {
+                what: "take a mapping",
+                problem: "it was taken before; a future gives its value once".to_owned(),
+            }
+            .into()),
+        }
+    }
+
+    /// True if the mapping is there, or will never be.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        Waitable::event(self).is_complete()
+    }
+
+    /// Waits for the mapping.
+    ///
+    /// # Errors
+    /// That what should have written the buffer failed, that there is no memory,
+    /// or that waiting here could never end.
+    pub fn wait(mut self) -> Result<G> {
+        Waitable::event(&self).wait_over()?;
+        self.take()
+    }
+
+    /// As [`Mapping::wait`], for so long at most. After a timeout the future is
+    /// as it was.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if it is not there by then; else as
+    /// [`Mapping::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<G> {
+        Waitable::event(self).wait_timeout(timeout)?;
+        self.take()
+    }
+}
+
+impl<G: Guard> Waitable for Mapping<G> {
+    type Value = G;
+
+    fn event(&self) -> &Event {
+        match (&self.reservation, &self.over) {
+            (Some(reservation), _) => reservation.granted(),
+            (None, Some(over)) => over,
+            (None, None) => unreachable!("a mapping has its reservation or its event"),
+        }
+    }
+
+    fn event_mut(&mut self) -> &mut Event {
+        match (&mut self.reservation, &mut self.over) {
+            (Some(reservation), _) => reservation.granted_mut(),
+            (None, Some(over)) => over,
+            (None, None) => unreachable!("a mapping has its reservation or its event"),
+        }
+    }
+}
+
+impl<G: Guard> Future for Mapping<G> {
+    type Output = Result<G>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<G>> {
+        let this = self.get_mut();
+        Pin::new(this.event_mut())
+            .poll(context)
+            .map(|_| this.take())
+    }
+}
+
+impl<G> fmt::Debug for Mapping<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mapping({:?})", self.reservation)
+    }
+}
+
+/// A buffer mapped for reading: a slice. The mapping ends when it is dropped.
+pub struct MapRead<T: Element>(Hold, PhantomData<T>);
+
+/// A buffer mapped for reading and writing: a slice. The mapping ends when it is
+/// dropped.
+pub struct MapWrite<T: Element>(Hold, PhantomData<T>);
+
+/// The elements of a hold, checked.
+fn checked<T: Element>(hold: Hold) -> Result<Hold> {
+    let bytes = hold.bytes();
+    let pointer = bytes.pointer.cast::<T>();
+    if !pointer.is_aligned() {
+        return Err(ErrorKind::InvalidArgument {
+            what: "map a buffer",
+            problem: format!(
+                "its memory is not aligned for {}",
+                std::any::type_name::<T>()
+            ),
+        }
+        .into());
+    }
+    // SAFETY: the bytes are the host's while the hold lives, initialised, and
+    // those of a buffer of `T`.
+    match unsafe { first_invalid(pointer, bytes.length / size_of::<T>()) } {
+        None => Ok(hold),
+        Some(index) => Err(invalid_value::<T>(index)),
+    }
+}
+
+macro_rules! guards {
+    ($($guard:ident),*) => {$(
+        impl<T: Element> sealed::Guard for $guard<T> {
+            fn new(hold: Hold) -> Result<Self> {
+                Ok(Self(checked::<T>(hold)?, PhantomData))
+            }
+        }
+
+        impl<T: Element> Deref for $guard<T> {
+            type Target = [T];
+
+            fn deref(&self) -> &[T] {
+                let bytes = self.0.bytes();
+                // SAFETY: nobody else writes the bytes while the hold lives;
+                // they were checked to be aligned values of `T`.
+                unsafe {
+                    std::slice::from_raw_parts(bytes.pointer.cast(), bytes.length / size_of::<T>())
+                }
+            }
+        }
+
+        impl<T: Element + fmt::Debug> fmt::Debug for $guard<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.deref().fmt(f)
+            }
+        }
+    )*};
+}
+
+guards!(MapRead, MapWrite);
+
+impl<T: Element> DerefMut for MapWrite<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        let bytes = self.0.bytes();
+        // SAFETY: nobody else touches the bytes while the hold lives; else as in
+        // `deref`.
+        unsafe {
+            std::slice::from_raw_parts_mut(bytes.pointer.cast(), bytes.length / size_of::<T>())
+        }
+    }
+}

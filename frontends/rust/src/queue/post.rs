@@ -1,0 +1,67 @@
+//! One-way commands: enqueued for their effect, without a future. A failure is
+//! seen by whoever reads what they should have written.
+
+use super::Queue;
+use crate::buffer::Buffer;
+use crate::element::Element;
+use crate::host::Source;
+use crate::kernel::{Shared, SharedArguments};
+use quipu_core::Result;
+
+impl Queue {
+    /// As [`Queue::for_each`], one-way.
+    ///
+    /// # Errors
+    /// As [`Queue::for_each`].
+    pub fn post_for_each<'b, T, A, F>(
+        &self,
+        output: &'b mut Buffer<T>,
+        arguments: A,
+        each: F,
+    ) -> Result<()>
+    where
+        T: Element,
+        A: SharedArguments<'b>,
+        F: for<'a> Fn(usize, &'a mut T, <A::Stored as Shared>::Each<'a>) + Send + Sync + 'static,
+    {
+        self.prepare_each(output, arguments, each, |core, body, groups, request| {
+            core.post_launch(body, groups, request)
+        })
+    }
+
+    /// As [`Queue::host_task`], one-way.
+    ///
+    /// # Errors
+    /// As [`Queue::host_task`].
+    pub fn post_host_task(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.host_task(task).map(drop)
+    }
+
+    /// As [`Queue::write`], one-way: the source is dropped when it was written.
+    ///
+    /// # Errors
+    /// As [`Queue::write`].
+    pub fn post_write<T: Element>(
+        &self,
+        buffer: &Buffer<T>,
+        source: impl Source<Element = T>,
+    ) -> Result<()> {
+        self.write(buffer, source).map(drop)
+    }
+
+    /// As [`Queue::copy`], one-way.
+    ///
+    /// # Errors
+    /// As [`Queue::copy`].
+    pub fn post_copy<T: Element>(&self, source: &Buffer<T>, destination: &Buffer<T>) -> Result<()> {
+        self.copy(source, destination).map(drop)
+    }
+
+    /// As [`Queue::fill`], one-way.
+    ///
+    /// # Errors
+    /// As [`Queue::fill`].
+    pub fn post_fill<T: Element>(&self, buffer: &Buffer<T>, value: T) -> Result<()> {
+        self.fill(buffer, value).map(drop)
+    }
+}

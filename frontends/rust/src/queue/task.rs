@@ -1,0 +1,132 @@
+//! Host tasks: closures that run once, in a queue's order, on one of its
+//! device's threads.
+
+use super::Queue;
+use crate::future::Pending;
+use crate::kernel::{Arguments, HostArguments, collect};
+use crate::parcel::{Contained, Parcel};
+use quipu_core::Request;
+use quipu_core::{ErrorKind, Event, RawArgument, Result};
+use std::sync::Arc;
+
+impl Queue {
+    /// Runs a closure on the host, and gives what it returns. Nobody knows what
+    /// it touches, so on an in-order queue it runs after everything before it
+    /// and before everything after. If it panics, its future fails, and nothing
+    /// else.
+    ///
+    /// The closure owns what it uses: it may run after the caller has returned.
+    ///
+    /// ```compile_fail,E0373
+    /// # fn test(queue: &quipu::Queue) -> quipu::Result<()> {
+    /// let local = String::from("gone before the task runs");
+    /// let task = queue.host_task(|| println!("{local}"))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the device or the context is lost.
+    pub fn host_task<R: Send + 'static>(
+        &self,
+        task: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<Pending<R>> {
+        self.enqueue_task(move |_: &[RawArgument]| Ok(task()), &self.unknown())
+    }
+
+    /// As [`Queue::host_task`], for a closure that may fail: an error fails its
+    /// command, and what depends on it.
+    ///
+    /// # Errors
+    /// If the device or the context is lost.
+    pub fn try_host_task<R: Send + 'static, E: std::fmt::Display>(
+        &self,
+        task: impl FnOnce() -> Result<R, E> + Send + 'static,
+    ) -> Result<Pending<R>> {
+        let task = move |_: &[RawArgument]| task().map_err(|error| failed(&error));
+        self.enqueue_task(task, &self.unknown())
+    }
+
+    /// Runs a closure on the host with buffers as slices: `&[T]` of `&buffer`,
+    /// `&mut [T]` of `&mut buffer` or `buffer.overwrite()`, and plain values. It
+    /// is ordered by what it touches, as a launch is.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let (numbers, mut sum) = (context.buffer(&[1, 2, 3])?, context.allocate::<i32>(1)?);
+    /// queue.host_task_with((&numbers, &mut sum), |(numbers, sum)| {
+    ///     sum[0] = numbers.iter().sum();
+    /// })?.wait()?;
+    /// assert_eq!(queue.read(&sum)?.wait()?, [6]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// What the closure returns comes without the slices:
+    ///
+    /// ```compile_fail
+    /// # use quipu::prelude::*;
+    /// # fn test(queue: &Queue, numbers: &Buffer<u32>) -> quipu::Result<()> {
+    /// let slice = queue.host_task_with((numbers,), |(numbers,)| numbers)?.wait()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If what is written overlaps another argument, a buffer is mapped or of
+    /// another context, or the device is lost.
+    pub fn host_task_with<'b, A, R>(
+        &self,
+        arguments: A,
+        task: impl for<'a> FnOnce(HostArguments<'a, 'b, A>) -> R + Send + 'static,
+    ) -> Result<Pending<R>>
+    where
+        A: Arguments<'b>,
+        R: Send + 'static,
+    {
+        let (stored, accesses) = collect("run a host task", arguments)?;
+        let task = move |raw: &[RawArgument]| {
+            // SAFETY: the arguments are this command's, in the order in which
+            // they were collected, and do not overlap where they are written.
+            unsafe { crate::kernel::host_views(&stored, raw) }.map(task)
+        };
+        self.enqueue_task(task, &self.request(&accesses))
+    }
+
+    fn unknown(&self) -> Request<'_> {
+        Request {
+            unknown_access: true,
+            ..self.request(&[])
+        }
+    }
+
+    fn enqueue_task<R: Send + 'static>(
+        &self,
+        task: impl FnOnce(&[RawArgument]) -> Result<R> + Send + 'static,
+        request: &Request<'_>,
+    ) -> Result<Pending<R>> {
+        let parcel: Arc<Parcel<R>> = Parcel::empty();
+        let result = parcel.clone();
+        let task = Contained::new(task);
+        let run = move |arguments: &[RawArgument]| {
+            let value = task.into_inner()(arguments)?;
+            // SAFETY: this is the running command.
+            unsafe { result.put(value) };
+            Ok(())
+        };
+        let event: Event = self.core().host_task(run, request)?;
+        Ok(Pending::new(event, move || {
+            // SAFETY: called once, by a future whose command is over.
+            let value = unsafe { parcel.take() };
+            value.ok_or_else(|| ErrorKind::Cancelled.into())
+        }))
+    }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> quipu_core::Error {
+    ErrorKind::Kernel {
+        what: "a host task".to_owned(),
+        message: error.to_string(),
+    }
+    .into()
+}

@@ -1,0 +1,373 @@
+//! Transfers of memory that commands own while they run.
+//!
+//! What is written from, or read to, is handed over and comes back through the
+//! future: a device may use it after the future is gone, so nothing that is
+//! borrowed will do.
+//!
+//! Everything is a region of some number of dimensions; a whole buffer is one
+//! of one dimension.
+
+use super::Queue;
+use super::content::{Content, HostTransfer};
+use crate::buffer::{Buffer, bytes_of};
+use crate::element::{Element, first_invalid};
+use crate::future::Pending;
+use crate::host::{HostView, Source};
+use crate::layout::{Layout, Rows, View};
+use crate::parcel::Parcel;
+use quipu_core::operation::HostMemory;
+use quipu_core::{AccessMode, ErrorKind, Event, Result};
+use std::sync::Arc;
+
+impl Queue {
+    /// Writes all of `source` to all of `buffer`, without waiting, and gives
+    /// `source` back.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let buffer = context.allocate(4)?;
+    /// let numbers = queue.write(&buffer, vec![1.0, 2.0, 3.0, 4.0])?.wait()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If their lengths differ, the buffer is mapped or of another context, or
+    /// the device is lost. `source` is dropped then.
+    pub fn write<T: Element, S: Source<Element = T>>(
+        &self,
+        buffer: &Buffer<T>,
+        source: S,
+    ) -> Result<Pending<S>> {
+        let all = Layout::from(buffer.len());
+        check_length("write", source.source().len(), buffer.len())?;
+        self.write_layout(buffer, &all, source, &all)
+    }
+
+    /// Writes the elements of `source` that are at `layout` to `view`, and gives
+    /// `source` back.
+    ///
+    /// # Errors
+    /// If their extents differ or the layout goes beyond `source`; else as
+    /// [`Queue::write`].
+    pub fn write_nd<T: Element, S: Source<Element = T>, const D: usize>(
+        &self,
+        view: &View<T, D>,
+        source: S,
+        layout: &Layout<D>,
+    ) -> Result<Pending<S>> {
+        self.write_layout(view.buffer(), view.layout(), source, layout)
+    }
+
+    fn write_layout<T: Element, S: Source<Element = T>, const D: usize>(
+        &self,
+        buffer: &Buffer<T>,
+        to: &Layout<D>,
+        source: S,
+        from: &Layout<D>,
+    ) -> Result<Pending<S>> {
+        let mut parcel = Parcel::new(source);
+        let host = Parcel::prepare(&mut parcel, |source| {
+            let elements = source.source();
+            let part = part_of("write", elements.len(), from)?;
+            Ok(elements[part].as_ptr())
+        })?;
+        let rows = Rows::between::<T, D>(from, to)?;
+        let length = from.span() * size_of::<T>();
+        let access = buffer.access(AccessMode::Overwrite);
+        // SAFETY: the source does not move nor change in its parcel, which the
+        // transfer keeps, and is only read.
+        let memory =
+            unsafe { HostMemory::new(host.cast_mut().cast(), length, Some(parcel.clone())) };
+        let content = Content::of(&[buffer.memory()]);
+        let event = if content.is_none() {
+            self.core()
+                .write(memory, access, rows.row, &rows.steps, &self.waits)?
+        } else {
+            let transfer = HostTransfer::write(host.cast(), rows, parcel.clone());
+            transfer.enqueue(self, &content, access, to.is_dense())?
+        };
+        Ok(Pending::new(event, move || take(&parcel)))
+    }
+
+    /// Reads all of a buffer, without waiting.
+    ///
+    /// # Errors
+    /// If there is no host memory for it, the buffer is mapped or of another
+    /// context, or the device is lost.
+    pub fn read<T: Element>(&self, buffer: &Buffer<T>) -> Result<Pending<Vec<T>>> {
+        self.read_to(buffer, zeroed(buffer.len())?)
+    }
+
+    /// Reads all of a buffer to all of a container, without waiting, and gives
+    /// that back.
+    ///
+    /// # Errors
+    /// If their lengths differ; else as [`Queue::read`]. The container is
+    /// dropped then.
+    pub fn read_to<T: Element, V: HostView<Element = T> + Send + 'static>(
+        &self,
+        buffer: &Buffer<T>,
+        container: V,
+    ) -> Result<Pending<V>> {
+        let all = Layout::from(buffer.len());
+        check_length("read", container.elements().len(), buffer.len())?;
+        self.read_layout(buffer, &all, container, &all)
+    }
+
+    /// Reads a view to a vector without gaps.
+    ///
+    /// # Errors
+    /// As [`Queue::read`].
+    pub fn read_nd<T: Element, const D: usize>(
+        &self,
+        view: &View<T, D>,
+    ) -> Result<Pending<Vec<T>>> {
+        let dense = Layout::dense(view.extent())?;
+        self.read_layout(view.buffer(), view.layout(), zeroed(view.len())?, &dense)
+    }
+
+    /// Reads a view to the elements of a container that are at `layout`, and
+    /// gives the container back.
+    ///
+    /// # Errors
+    /// If their extents differ or the layout goes beyond the container; else as
+    /// [`Queue::read`].
+    pub fn read_nd_to<T, V, const D: usize>(
+        &self,
+        view: &View<T, D>,
+        container: V,
+        layout: &Layout<D>,
+    ) -> Result<Pending<V>>
+    where
+        T: Element,
+        V: HostView<Element = T> + Send + 'static,
+    {
+        self.read_layout(view.buffer(), view.layout(), container, layout)
+    }
+
+    fn read_layout<T, V, const D: usize>(
+        &self,
+        buffer: &Buffer<T>,
+        from: &Layout<D>,
+        container: V,
+        to: &Layout<D>,
+    ) -> Result<Pending<V>>
+    where
+        T: Element,
+        V: HostView<Element = T> + Send + 'static,
+    {
+        let mut parcel = Parcel::new(container);
+        let host = Parcel::prepare(&mut parcel, |container| {
+            let elements = container.elements_mut();
+            let part = part_of("read", elements.len(), to)?;
+            Ok(HostPointer(elements[part].as_mut_ptr()))
+        })?;
+        let rows = Rows::between::<T, D>(from, to)?;
+        let span = to.span();
+        let access = buffer.access(AccessMode::Read);
+        // SAFETY: the container does not move in its parcel, which the transfer
+        // keeps, and nobody else uses it until the transfer is over.
+        let memory =
+            unsafe { HostMemory::new(host.0.cast(), span * size_of::<T>(), Some(parcel.clone())) };
+        let content = Content::of(&[buffer.memory()]);
+        let event = if content.is_none() {
+            self.core()
+                .read(access, memory, rows.row, &rows.steps, &self.waits)?
+        } else {
+            let transfer = HostTransfer::read(host.0.cast(), rows, parcel.clone());
+            transfer.enqueue(self, &content, access, false)?
+        };
+        Ok(Pending::new(event, move || {
+            // SAFETY: the transfer is over, the parcel still holds the elements,
+            // and nobody else uses them.
+            unsafe { host.check(span) }?;
+            take(&parcel)
+        }))
+    }
+
+    /// Copies all of one buffer to all of another, or to another part of the
+    /// same.
+    ///
+    /// # Errors
+    /// If their lengths differ, they overlap, are mapped or of another context,
+    /// or the device is lost.
+    pub fn copy<T: Element>(&self, source: &Buffer<T>, destination: &Buffer<T>) -> Result<Event> {
+        check_length("copy", source.len(), destination.len())?;
+        let all = Layout::from(source.len());
+        self.copy_layout(source, &all, destination, &all)
+    }
+
+    /// Copies one view to another.
+    ///
+    /// # Errors
+    /// If their extents differ; else as [`Queue::copy`].
+    pub fn copy_nd<T: Element, const D: usize>(
+        &self,
+        source: &View<T, D>,
+        destination: &View<T, D>,
+    ) -> Result<Event> {
+        self.copy_layout(
+            source.buffer(),
+            source.layout(),
+            destination.buffer(),
+            destination.layout(),
+        )
+    }
+
+    fn copy_layout<T: Element, const D: usize>(
+        &self,
+        source: &Buffer<T>,
+        from: &Layout<D>,
+        destination: &Buffer<T>,
+        to: &Layout<D>,
+    ) -> Result<Event> {
+        let rows = Rows::between::<T, D>(from, to)?;
+        let source_access = source.access(AccessMode::Read);
+        let access = destination.access(AccessMode::Overwrite);
+        let content = Content::of(&[source.memory(), destination.memory()]);
+        if content.is_none() {
+            return self
+                .core()
+                .copy(source_access, access, rows.row, &rows.steps, &self.waits);
+        }
+        content.enqueue_copy(self, source_access, access, rows, to.is_dense())
+    }
+
+    /// Fills a buffer with a value.
+    ///
+    /// # Errors
+    /// If the buffer is mapped or of another context, or the device is lost.
+    pub fn fill<T: Element>(&self, buffer: &Buffer<T>, value: T) -> Result<Event> {
+        let pattern = bytemuck::bytes_of(&value);
+        if pattern.len() > 16 {
+            // Longer than a device's engine can repeat.
+            return Ok(self
+                .write(buffer, vec![value; buffer.len()])?
+                .event()
+                .clone());
+        }
+        self.core()
+            .fill(buffer.access(AccessMode::Overwrite), pattern, &self.waits)
+    }
+
+    /// Fills a view with a value. The gaps between rows stay as they are.
+    ///
+    /// # Errors
+    /// As [`Queue::fill`].
+    pub fn fill_nd<T: Element, const D: usize>(
+        &self,
+        view: &View<T, D>,
+        value: T,
+    ) -> Result<Event> {
+        let layout = view.layout();
+        if layout.is_dense() {
+            return self.fill(view.buffer(), value);
+        }
+        // One fill for each row: rows are what devices can fill.
+        let length = layout.extent()[D - 1];
+        let mut position = [0; D];
+        let mut rows = Vec::new();
+        while let Some(start) = layout.place(position) {
+            rows.push(self.fill(&view.buffer().slice(start..start + length)?, value)?);
+            for dimension in (0..D - 1).rev() {
+                position[dimension] += 1;
+                if position[dimension] < layout.extent()[dimension] || dimension == 0 {
+                    break;
+                }
+                position[dimension] = 0;
+            }
+        }
+        self.core().marker(&rows)
+    }
+}
+
+/// A pointer to elements of a container in a parcel.
+struct HostPointer<T>(*mut T);
+
+// SAFETY: used by one thread at a time, as the parcel is.
+unsafe impl<T: Send> Send for HostPointer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for HostPointer<T> {}
+
+impl<T: Element> HostPointer<T> {
+    /// Checks what was read: bits that are no value of the type become zero, and
+    /// are an error.
+    ///
+    /// # Safety
+    /// The elements are there, and nobody else uses them.
+    unsafe fn check(&self, length: usize) -> Result<()> {
+        // SAFETY: as the caller promises; they were initialised before the read.
+        let Some(index) = (unsafe { first_invalid(self.0, length) }) else {
+            return Ok(());
+        };
+        // SAFETY: as above; zeros are a value of an element type.
+        unsafe { self.0.write_bytes(0, length) };
+        Err(invalid_value::<T>(index))
+    }
+}
+
+pub(super) fn invalid_value<T>(index: usize) -> quipu_core::Error {
+    ErrorKind::InvalidArgument {
+        what: "read a buffer",
+        problem: format!(
+            "the bits of element {index} are no value of {}; the kernel that wrote them is wrong",
+            std::any::type_name::<T>()
+        ),
+    }
+    .into()
+}
+
+fn take<C>(parcel: &Arc<Parcel<C>>) -> Result<C> {
+    // SAFETY: called once, by a future whose command is over.
+    let content = unsafe { parcel.take() };
+    content.ok_or_else(|| ErrorKind::Cancelled.into())
+}
+
+/// A vector of zeros, or an error where `vec!` would abort.
+pub(super) fn zeroed<T: Element>(length: usize) -> Result<Vec<T>> {
+    let bytes = bytes_of::<T>("read a buffer", length)?;
+    bytemuck::allocation::try_zeroed_vec(length).map_err(|()| {
+        ErrorKind::OutOfMemory {
+            device: "the host".to_owned(),
+            asked: bytes,
+            free: 0,
+            capacity: 0,
+        }
+        .into()
+    })
+}
+
+pub(super) fn check_length(what: &'static str, host: usize, buffer: usize) -> Result<()> {
+    if host == buffer {
+        return Ok(());
+    }
+    Err(ErrorKind::InvalidSize {
+        what,
+        problem: format!(
+            "{host} elements on the one side, {buffer} on the other; pass parts of the same length"
+        ),
+    }
+    .into())
+}
+
+/// The elements that a layout reaches, checked.
+fn part_of<const D: usize>(
+    what: &'static str,
+    length: usize,
+    layout: &Layout<D>,
+) -> Result<std::ops::Range<usize>> {
+    let (start, span) = (layout.offset(), layout.span());
+    match start.checked_add(span) {
+        Some(end) if end <= length => Ok(start..end),
+        _ => Err(ErrorKind::InvalidSize {
+            what,
+            problem: format!(
+                "the layout reaches {span} elements from element {start} on, of a container of {length}"
+            ),
+        }
+        .into()),
+    }
+}

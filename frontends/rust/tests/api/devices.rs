@@ -1,0 +1,198 @@
+//! Platforms, devices, contexts.
+
+use super::{context, platform};
+use quipu::prelude::*;
+use quipu::{DeviceKind, ErrorKind};
+
+#[test]
+fn a_platform_lists_the_embedded_devices_first() {
+    let platform = platform();
+    let names: Vec<_> = platform.devices().iter().map(Device::driver_name).collect();
+    assert_eq!(names, ["cpu", "serial", "sim", "sim"]);
+    let error = platform.device("tpu").unwrap_err().to_string();
+    assert!(
+        error.contains("'tpu'") && error.contains("cpu, serial, sim"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_pool_is_one_per_process() {
+    let (one, other) = (Platform::new().unwrap(), Platform::new().unwrap());
+    let driver = |platform: &Platform| {
+        std::sync::Arc::as_ptr(platform.device("cpu").unwrap().core().driver()).cast::<()>()
+    };
+    assert_eq!(driver(&one), driver(&other));
+    assert!(
+        Platform::builder()
+            .without_embedded()
+            .build()
+            .unwrap()
+            .devices()
+            .is_empty()
+    );
+}
+
+#[test]
+fn every_property_of_a_device_is_known() {
+    for device in platform().devices() {
+        let properties = device.properties();
+        assert!(
+            !device.name().is_empty() && !properties.vendor.is_empty(),
+            "{device}"
+        );
+        assert!(properties.multiprocessors >= 1);
+        assert!(properties.max_grid_blocks.iter().all(|&blocks| blocks >= 1));
+        assert!(properties.max_grid_block_count >= 1);
+        assert!(
+            properties
+                .max_block_threads
+                .iter()
+                .all(|&threads| threads >= 1)
+        );
+        assert!(properties.max_block_thread_count >= 1);
+        assert!(
+            properties
+                .max_thread_elements
+                .iter()
+                .all(|&elements| elements >= 1)
+        );
+        assert!(properties.max_thread_element_count >= 1);
+        assert!(properties.global_memory > 0 && properties.max_buffer > 0);
+        assert!(properties.warp_sizes.contains(&1));
+        let limits = device.limits();
+        assert_eq!(limits.multiprocessors, properties.multiprocessors as usize);
+        assert_eq!(
+            limits.shared_bytes as u64,
+            properties.shared_memory_per_block
+        );
+        assert!(device.lost().is_none());
+    }
+}
+
+#[test]
+fn memory_that_is_in_use_is_not_free() {
+    let context = context();
+    let sim = context.devices().last().unwrap();
+    let queue = context.queue(sim).unwrap();
+    let before = sim.free_memory().unwrap();
+    let buffer = context.allocate::<u8>(1 << 20).unwrap();
+    assert_eq!(sim.free_memory(), Some(before), "no command has used it");
+    queue.fill(&buffer, 1).unwrap().wait().unwrap();
+    assert!(sim.free_memory().unwrap() <= before - (1 << 20));
+    drop(buffer);
+    assert_eq!(sim.free_memory(), Some(before));
+}
+
+#[test]
+fn the_fastest_device_is_a_real_one() {
+    let context = context();
+    assert_eq!(context.fastest().driver_name(), "cpu");
+    let simulated: Vec<_> = context.devices()[2..].to_vec();
+    assert_eq!(
+        Context::new(&simulated).unwrap().fastest().kind(),
+        DeviceKind::Simulated
+    );
+}
+
+#[test]
+fn a_device_can_be_split_and_its_parts_used() {
+    let device = platform().device("cpu").unwrap();
+    let parts = device.partition(&Partition::Equally(1)).unwrap();
+    assert_eq!(parts.len(), device.properties().multiprocessors as usize);
+    let context = device.context().unwrap();
+    // A part of one of the context's devices may be used in it.
+    let queue = context.queue(&parts[0]).unwrap();
+    let mut buffer = context.allocate::<u32>(10).unwrap();
+    queue
+        .for_each(&mut buffer, (), |i, x, ()| *x = i as u32)
+        .unwrap();
+    assert_eq!(queue.read(&buffer).unwrap().wait().unwrap()[9], 9);
+    assert!(device.partition(&Partition::Equally(0)).is_err());
+}
+
+#[test]
+fn what_cannot_be_reset_says_so() {
+    let error = platform().device("cpu").unwrap().reset().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Unsupported { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_device_that_was_reset_is_usable() {
+    let context = context();
+    let sim = context.devices().last().unwrap();
+    let queue = context.queue(sim).unwrap();
+    let buffer = context.buffer(&[1u32, 2, 3]).unwrap();
+    queue
+        .copy(&buffer.slice(..1).unwrap(), &buffer.slice(2..).unwrap())
+        .unwrap()
+        .wait()
+        .unwrap();
+    sim.reset().unwrap();
+    queue.fill(&buffer.slice(..1).unwrap(), 7).unwrap();
+    assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), [7, 2, 1]);
+}
+
+#[test]
+fn a_queue_of_another_contexts_device_is_refused() {
+    let platform = platform();
+    let context = platform.device("cpu").unwrap().context().unwrap();
+    let error = context
+        .queue(&platform.device("serial").unwrap())
+        .unwrap_err();
+    assert!(
+        matches!(
+            error.kind(),
+            ErrorKind::WrongContext {
+                object: "device",
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_context_without_devices_is_refused() {
+    let error = Context::new(&[]).unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_lost_context_refuses_commands() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let buffer = context.allocate::<u8>(1).unwrap();
+    context.lose("the test says so");
+    let error = queue.fill(&buffer, 1).unwrap_err();
+    assert!(error.to_string().contains("the test says so"), "{error}");
+    assert!(context.lost().is_some());
+}
+
+#[test]
+fn a_device_is_waited_for_with_all_its_queues_even_dropped_ones() {
+    let context = context();
+    let device = context.fastest();
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = || {
+        let done = done.clone();
+        move || done.fetch_add(1, std::sync::atomic::Ordering::SeqCst)
+    };
+    let gate = UserEvent::new();
+    let kept = context.queue(&device).unwrap();
+    let dropped = context.queue(&device).unwrap();
+    drop(kept.after([gate.event()]).host_task(count()).unwrap());
+    drop(dropped.after([gate.event()]).host_task(count()).unwrap());
+    drop(dropped);
+    gate.complete();
+    context.wait_for_device(&device).unwrap();
+    assert_eq!(done.load(std::sync::atomic::Ordering::SeqCst), 2);
+    assert!(kept.is_empty());
+    context.wait().unwrap();
+}

@@ -1,0 +1,358 @@
+//! Futures: without an executor and under one's own.
+
+use super::{context, each_queue, pool};
+use quipu::prelude::*;
+use quipu::{ErrorKind, Phase};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Weak};
+use std::task::{Context as Polling, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// A waker that counts, and whose references can be counted.
+struct Counter(AtomicU32);
+
+impl Wake for Counter {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn counter() -> (Arc<Counter>, Waker) {
+    let counter = Arc::new(Counter(AtomicU32::new(0)));
+    (counter.clone(), Waker::from(counter))
+}
+
+/// References to a waker besides the test's two.
+fn held(counter: &Arc<Counter>) -> usize {
+    Arc::strong_count(counter) - 2
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    pin!(future).poll(&mut Polling::from_waker(waker))
+}
+
+/// Waits for what another thread is about to do: whoever ends a command tells the
+/// one after the other who waits for it.
+fn eventually(what: impl Fn() -> bool) {
+    for _ in 0..100_000_000u64 {
+        if what() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("it never happens");
+}
+
+/// Polls what is over, or about to be.
+fn poll_until_ready<F: Future + Unpin>(future: &mut F, waker: &Waker) -> F::Output {
+    loop {
+        match poll(future, waker) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn a_future_can_be_waited_for_with_a_timeout_polled_and_called_back() {
+    each_queue(|_, queue| {
+        let gate = UserEvent::new();
+        let later = queue.after([gate.event()]);
+        let mut task = later.host_task(|| 5).unwrap();
+        assert!(!task.is_complete());
+        let error = task.wait_timeout(Duration::ZERO).unwrap_err();
+        assert!(
+            matches!(
+                error.kind(),
+                ErrorKind::TimedOut | ErrorKind::WouldDeadlock { .. }
+            ),
+            "{error}"
+        );
+        let (sender, receiver) = channel();
+        let called = later.host_task(|| 6).unwrap();
+        called.on_complete(move |result| sender.send(result.unwrap()).unwrap());
+        gate.complete();
+        assert_eq!(task.wait_timeout(Duration::MAX).unwrap(), 5);
+        assert!(
+            task.wait_timeout(Duration::MAX).is_err(),
+            "a value is given once"
+        );
+        assert_eq!(receiver.recv().unwrap(), 6);
+        // A callback on what is over is called at once.
+        let (sender, receiver) = channel();
+        let over = queue.host_task(|| 7).unwrap();
+        queue.wait().unwrap();
+        over.on_complete(move |result| sender.send(result.unwrap()).unwrap());
+        assert_eq!(receiver.recv().unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_poll_that_is_repeated_replaces_the_waker() {
+    each_queue(|_, queue| {
+        let gate = UserEvent::new();
+        let mut task = queue.after([gate.event()]).host_task(|| 5).unwrap();
+        let ((old, old_waker), (new, new_waker)) = (counter(), counter());
+        assert!(poll(&mut task, &old_waker).is_pending());
+        assert_eq!(held(&old), 1);
+        assert!(poll(&mut task, &new_waker).is_pending());
+        assert!(poll(&mut task, &new_waker).is_pending());
+        assert_eq!((held(&old), held(&new)), (0, 1));
+        gate.complete();
+        assert_eq!(poll_until_ready(&mut task, &new_waker).unwrap(), 5);
+        eventually(|| new.0.load(Ordering::SeqCst) == 1 && held(&new) == 0);
+        assert_eq!((old.0.load(Ordering::SeqCst), held(&old)), (0, 0));
+    });
+}
+
+#[test]
+fn a_future_that_is_dropped_takes_its_waker_and_leaves_its_command() {
+    each_queue(|context, queue| {
+        let gate = UserEvent::new();
+        let mut buffer = context.allocate::<u32>(4).unwrap();
+        let later = queue.after([gate.event()]);
+        let mut event = later.for_each(&mut buffer, (), |_, x, ()| *x = 3).unwrap();
+        let (count, waker) = counter();
+        assert!(poll(&mut event, &waker).is_pending());
+        drop(event);
+        assert_eq!(held(&count), 0);
+        gate.complete();
+        assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), [3; 4]);
+        assert_eq!(count.0.load(Ordering::SeqCst), 0);
+    });
+}
+
+#[test]
+fn cancel_cancels_and_drop_does_not() {
+    each_queue(|context, queue| {
+        let gate = UserEvent::new();
+        let later = queue.after([gate.event()]);
+        let ran = Arc::new(AtomicU32::new(0));
+        let task = || {
+            let ran = ran.clone();
+            later
+                .host_task(move || ran.fetch_add(1, Ordering::SeqCst))
+                .unwrap()
+        };
+        drop(task());
+        let cancelled = task();
+        cancelled.cancel();
+        let mut buffer = context.buffer(&[1u32]).unwrap();
+        let write = later.for_each(&mut buffer, (), |_, x, ()| *x = 2).unwrap();
+        write.cancel();
+        let read = queue.read(&buffer).unwrap();
+        gate.complete();
+        let error = cancelled.wait().unwrap_err();
+        assert!(error.is_cancelled(), "{error}");
+        assert!(write.wait().unwrap_err().is_cancelled());
+        assert_eq!(write.phase(), Phase::Failed);
+        let error = read.wait().unwrap_err();
+        assert!(
+            !error.is_cancelled() && error.first_cause().is_cancelled(),
+            "{error}"
+        );
+        queue.wait().unwrap();
+        assert_eq!(ran.load(Ordering::SeqCst), 1);
+        // Too late is harmless.
+        let over = queue.host_task(|| 1).unwrap();
+        queue.wait().unwrap();
+        over.cancel();
+        assert_eq!(over.wait().unwrap(), 1);
+    });
+}
+
+#[test]
+fn when_all_gives_every_value_or_the_first_error_after_all_are_over() {
+    each_queue(|_, queue| {
+        let tasks = (0..10).map(|i| queue.host_task(move || i).unwrap());
+        assert_eq!(when_all(tasks).wait().unwrap(), (0..10).collect::<Vec<_>>());
+        let (gate, bad) = (UserEvent::new(), UserEvent::new());
+        let tasks = vec![
+            queue.after([bad.event()]).host_task(|| 1).unwrap(),
+            queue.after([gate.event()]).host_task(|| 2).unwrap(),
+        ];
+        let mut all = when_all(tasks);
+        let (count, waker) = counter();
+        assert!(poll(&mut all, &waker).is_pending());
+        bad.fail("bad");
+        assert!(
+            poll(&mut all, &waker).is_pending(),
+            "one of them is not over"
+        );
+        assert!(!all.is_complete());
+        gate.complete();
+        let error = poll_until_ready(&mut all, &waker).unwrap_err();
+        assert!(error.first_cause().to_string().contains("bad"));
+        eventually(|| held(&count) == 0);
+        assert!(when_all(Vec::<Event>::new()).wait().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn when_any_gives_the_first_and_unlinks_the_others() {
+    let (context, queue) = pool();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let free = context.queue_with(&context.fastest(), options).unwrap();
+    let gates: Vec<_> = (0..5).map(|_| UserEvent::new()).collect();
+    let tasks = |queue: &Queue| -> Vec<_> {
+        let after = |(i, gate): (usize, &UserEvent)| {
+            queue.after([gate.event()]).host_task(move || i).unwrap()
+        };
+        gates.iter().enumerate().map(after).collect()
+    };
+    let mut any = when_any(tasks(&free)).unwrap();
+    let mut dropped = when_any(tasks(&free)).unwrap();
+    let mut in_order = when_any(tasks(&queue)).unwrap();
+    let (count, waker) = counter();
+    assert!(poll(&mut any, &waker).is_pending());
+    assert_eq!(held(&count), 5);
+    assert!(poll(&mut dropped, &waker).is_pending());
+    assert!(poll(&mut in_order, &waker).is_pending());
+    assert_eq!(held(&count), 15);
+    drop(dropped);
+    drop(in_order);
+    assert_eq!(held(&count), 5);
+
+    let mut gates = gates;
+    gates.remove(3).complete();
+    let first = any.wait().unwrap();
+    assert_eq!(
+        (first.index, first.result.unwrap(), first.rest.len()),
+        (3, 3, 4)
+    );
+    // The losers hold no waker; the winner's is used up.
+    eventually(|| held(&count) == 0);
+    gates.into_iter().for_each(UserEvent::complete);
+    let rest = when_all(first.rest).wait().unwrap();
+    assert_eq!(rest, [0, 1, 2, 4]);
+}
+
+#[test]
+fn when_any_can_be_polled_and_waits_without_an_executor() {
+    each_queue(|_, queue| {
+        let gate = UserEvent::new();
+        let never = queue.after([gate.event()]).marker().unwrap();
+        let over = UserEvent::new();
+        let event = over.event();
+        over.complete();
+        let first = when_any([never.clone(), event]).unwrap().wait().unwrap();
+        assert_eq!(first.index, 1);
+        let (count, waker) = counter();
+        let mut any = when_any([never]).unwrap();
+        assert!(poll(&mut any, &waker).is_pending());
+        gate.complete();
+        assert!(poll_until_ready(&mut any, &waker).result.is_ok());
+        eventually(|| held(&count) == 0);
+    });
+    assert!(when_any(Vec::<Event>::new()).is_err());
+}
+
+#[test]
+fn a_thread_that_waits_for_any_is_woken_by_each() {
+    let (_, queue) = pool();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = queue.context().queue_with(queue.device(), options).unwrap();
+    for winner in 0..3 {
+        let mut gates: Vec<_> = (0..3).map(|_| UserEvent::new()).collect();
+        let events: Vec<_> = gates.iter().map(UserEvent::event).collect();
+        let tasks: Vec<_> = events
+            .into_iter()
+            .map(|e| queue.after([e]).marker().unwrap())
+            .collect();
+        let gate = gates.remove(winner);
+        let waiting = std::thread::spawn(move || when_any(tasks).unwrap().wait().unwrap().index);
+        gate.complete();
+        assert_eq!(waiting.join().unwrap(), winner);
+    }
+}
+
+#[test]
+fn waiting_for_any_that_can_never_be_is_an_error_on_the_serial_device() {
+    let platform = Platform::new().unwrap();
+    let context = platform.device("serial").unwrap().context().unwrap();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let gate = UserEvent::new();
+    let never = queue.after([gate.event()]).host_task(|| 1).unwrap();
+    let error = when_any([never]).unwrap().wait().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_mapping_is_a_future_too() {
+    each_queue(|context, queue| {
+        let gate = UserEvent::new();
+        let buffer = context.allocate::<u8>(4).unwrap();
+        queue.after([gate.event()]).fill(&buffer, 3).unwrap();
+        let mut mapping = queue.map(&buffer).unwrap();
+        let (count, waker) = counter();
+        assert!(poll(&mut mapping, &waker).is_pending());
+        assert_eq!(held(&count), 1);
+        gate.complete();
+        let mapped = poll_until_ready(&mut mapping, &waker).unwrap();
+        assert_eq!(mapped[..], [3; 4]);
+        eventually(|| held(&count) == 0);
+    });
+}
+
+#[test]
+fn a_future_outlives_its_queue_its_buffer_and_its_context() {
+    let read = {
+        let context = context();
+        let queue = context.queue(&context.fastest()).unwrap();
+        let buffer = context.buffer(&[1u32, 2, 3]).unwrap();
+        queue.read(&buffer).unwrap()
+    };
+    assert_eq!(read.wait().unwrap(), [1, 2, 3]);
+}
+
+#[test]
+fn callbacks_may_enqueue_and_their_panics_stay() {
+    let (_, queue) = pool();
+    let (sender, receiver) = channel();
+    let next = queue.clone();
+    queue.host_task(|| 1).unwrap().on_complete(move |one| {
+        let one = one.unwrap();
+        let task = next.host_task(move || one + 1).unwrap();
+        task.on_complete(move |two| sender.send(two.unwrap()).unwrap());
+    });
+    assert_eq!(receiver.recv().unwrap(), 2);
+    let task = queue.host_task(|| 1).unwrap();
+    let event = task.event().clone();
+    task.on_complete(|_| panic!("on purpose"));
+    event.wait().unwrap();
+    assert_eq!(queue.host_task(|| 3).unwrap().wait().unwrap(), 3);
+}
+
+#[test]
+fn what_a_read_allocates_goes_with_its_future() {
+    struct Kept(Vec<u8>, #[expect(dead_code, reason = "counts")] Arc<()>);
+    impl HostView for Kept {
+        type Element = u8;
+        fn elements(&self) -> &[u8] {
+            &self.0
+        }
+        fn elements_mut(&mut self) -> &mut [u8] {
+            &mut self.0
+        }
+    }
+    let (context, queue) = pool();
+    let buffer = context.allocate::<u8>(4).unwrap();
+    let token = Arc::new(());
+    let weak: Weak<()> = Arc::downgrade(&token);
+    let read = queue.read_to(&buffer, Kept(vec![0; 4], token)).unwrap();
+    queue.wait().unwrap();
+    assert_eq!(weak.strong_count(), 1);
+    drop(read);
+    assert_eq!(weak.strong_count(), 0);
+}

@@ -1,0 +1,292 @@
+//! Launches.
+
+use super::{each_queue, pool};
+use quipu::ErrorKind;
+use quipu::prelude::*;
+
+struct Saxpy<'a> {
+    a: f32,
+    x: GlobalRef<'a, f32>,
+}
+
+impl Kernel<1> for Saxpy<'_> {
+    type Output = ByElement<f32>;
+
+    fn run<A: Accelerator<1>>(&self, _acc: &A, mut y: OwnElements<'_, f32>) {
+        for (i, y) in y.each() {
+            *y += self.a * self.x[i];
+        }
+    }
+}
+
+fn saxpy(a: f32, x: GlobalRef<'_, f32>, y: GlobalMut<'_, f32>) -> impl Bound<1> {
+    bind(Saxpy { a, x }, y)
+}
+
+#[test]
+fn a_kernel_runs_with_any_division() {
+    each_queue(|context, queue| {
+        let x = context
+            .buffer(&(0..1000).map(|i| i as f32).collect::<Vec<_>>())
+            .unwrap();
+        let mut y = context.allocate(1000).unwrap();
+        queue.launch(1000, saxpy, (2.0f32, &x, &mut y)).unwrap();
+        queue.launch([1000], saxpy, (2.0f32, &x, &mut y)).unwrap();
+        queue
+            .launch(Extent::new([1000]), saxpy, (2.0f32, &x, &mut y))
+            .unwrap();
+        queue
+            .launch(WorkDivision::new(10, 1, 100), saxpy, (2.0f32, &x, &mut y))
+            .unwrap();
+        let division = WorkDivision::new(7, 1, 13).unwrap(); // fewer than elements
+        queue
+            .post_launch(division, saxpy, (2.0f32, &x, &mut y))
+            .unwrap();
+        let read = queue.read(&y).unwrap().wait().unwrap();
+        assert!(read.iter().enumerate().all(|(i, y)| *y == 10.0 * i as f32));
+    });
+}
+
+#[test]
+fn a_division_beyond_the_device_is_refused_with_its_limits() {
+    each_queue(|context, queue| {
+        let x = context.allocate::<f32>(10).unwrap();
+        let threads = queue.limits().block_thread_count + 1;
+        let division = WorkDivision::new(1, threads, 1).unwrap();
+        let error = queue
+            .launch(division, saxpy, (2.0f32, &x, &mut x.clone()))
+            .unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.contains("threads per block") && message.contains("limits"),
+            "{message}"
+        );
+        let overflow = WorkDivision::new(usize::MAX, 2, 1);
+        let error = queue
+            .launch(overflow, saxpy, (2.0f32, &x, &mut x.clone()))
+            .unwrap_err();
+        assert!(error.to_string().contains("overflows"), "{error}");
+    });
+}
+
+#[test]
+fn a_written_range_that_overlaps_another_argument_is_refused() {
+    each_queue(|context, queue| {
+        let buffer = context.allocate::<f32>(10).unwrap();
+        let mut same = buffer.clone();
+        let refused = [
+            queue.launch(10, saxpy, (1.0f32, &buffer, &mut same)),
+            queue.launch(10, saxpy, (1.0f32, &buffer, same.overwrite())),
+            queue.launch(
+                5,
+                saxpy,
+                (
+                    1.0f32,
+                    &buffer.slice(..5).unwrap(),
+                    &mut buffer.slice(4..9).unwrap(),
+                ),
+            ),
+            queue.for_each(&mut same, (&buffer,), |_, _, _| ()),
+        ];
+        for refused in refused {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("overlap"), "{error}");
+        }
+        let task = queue.host_task_with((&mut buffer.clone(), &mut same), |(_, _)| ());
+        assert!(task.is_err());
+        // Reading twice is fine, and so are parts that do not overlap.
+        let (low, mut high) = buffer.split_at(5).unwrap();
+        queue.launch(5, saxpy, (1.0f32, &low, &mut high)).unwrap();
+        queue
+            .host_task_with((&low, &low), |(_, _)| ())
+            .unwrap()
+            .wait()
+            .unwrap();
+    });
+}
+
+#[test]
+fn an_empty_grid_runs_nothing_and_keeps_its_place() {
+    each_queue(|context, queue| {
+        let x = context.buffer(&[1.0f32]).unwrap();
+        let mut y = context.buffer(&[1.0f32]).unwrap();
+        queue
+            .launch(0, saxpy, (1.0f32, &x, &mut y))
+            .unwrap()
+            .wait()
+            .unwrap();
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [1.0]);
+    });
+}
+
+#[test]
+fn overwriting_ends_an_earlier_failure_and_reading_does_not() {
+    each_queue(|context, queue| {
+        let x = context.buffer(&[1.0f32; 4]).unwrap();
+        let mut y = context.allocate::<f32>(4).unwrap();
+        queue
+            .for_each(&mut y, (), |_, _, ()| panic!("on purpose"))
+            .unwrap();
+        let failed = queue.launch(4, saxpy, (1.0f32, &x, &mut y)).unwrap();
+        assert!(failed.wait().is_err());
+        queue.launch(4, saxpy, (1.0f32, &x, y.overwrite())).unwrap();
+        queue.read(&y).unwrap().wait().unwrap();
+    });
+}
+
+struct Reverse<'a>(GlobalRef<'a, u32>);
+
+impl BlockKernel<1> for Reverse<'_> {
+    type Output = ByElement<u32>;
+    type Shared = SharedArray<u32>;
+
+    fn shared(&self, division: &WorkDivision<1>) -> SharedArray<u32> {
+        SharedArray::new(division.threads_per_block())
+    }
+
+    async fn run<A: BlockAccelerator<1>>(
+        &self,
+        acc: &A,
+        mut output: OwnElements<'_, u32>,
+        mut shared: SharedWrite<'_, u32>,
+    ) {
+        let thread = acc.index(Block, Threads)[0];
+        shared.own()[0] = self.0[acc.index(Grid, Threads)[0]];
+        let shared = acc.sync(shared).await;
+        for (_, element) in output.each() {
+            *element = shared[acc.extent(Block, Threads)[0] - 1 - thread];
+        }
+    }
+}
+
+fn reverse(input: GlobalRef<'_, u32>, output: GlobalMut<'_, u32>) -> impl Bound<1> {
+    bind_blocks(Reverse(input), output)
+}
+
+#[test]
+fn the_threads_of_a_block_share_memory() {
+    each_queue(|context, queue| {
+        let threads = queue.limits().block_thread_count.min(16);
+        let input: Vec<u32> = (0..).take(64 * threads).collect();
+        let x = context.buffer(&input).unwrap();
+        let mut y = context.allocate(x.len()).unwrap();
+        queue
+            .launch(WorkDivision::new(64, threads, 1), reverse, (&x, &mut y))
+            .unwrap();
+        let expected: Vec<u32> = input
+            .chunks(threads)
+            .flat_map(|b| b.iter().rev().copied())
+            .collect();
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), expected);
+    });
+}
+
+struct Greedy;
+
+impl BlockKernel<1> for Greedy {
+    type Output = ByElement<u32>;
+    type Shared = SharedArray<u64>;
+
+    fn shared(&self, _: &WorkDivision<1>) -> SharedArray<u64> {
+        SharedArray::new(1 << 28)
+    }
+
+    async fn run<A: BlockAccelerator<1>>(
+        &self,
+        _: &A,
+        _: OwnElements<'_, u32>,
+        _: SharedWrite<'_, u64>,
+    ) {
+    }
+}
+
+#[test]
+fn more_shared_memory_than_there_is_fails_the_launch() {
+    fn greedy(output: GlobalMut<'_, u32>) -> impl Bound<1> {
+        bind_blocks(Greedy, output)
+    }
+    each_queue(|context, queue| {
+        let mut y = context.allocate(1).unwrap();
+        let error = queue
+            .launch(1, greedy, (&mut y,))
+            .unwrap()
+            .wait()
+            .unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Kernel { .. }), "{error}");
+        let message = error.to_string();
+        assert!(
+            message.contains("greedy") && message.contains("shared bytes"),
+            "{message}"
+        );
+    });
+}
+
+#[test]
+fn a_view_that_is_too_short_fails_the_launch() {
+    fn short(x: GlobalRef<'_, f32>, y: GlobalMut<'_, f32>) -> impl Bound<2> {
+        struct Never;
+        impl Kernel<2> for Never {
+            type Output = ByElement<f32>;
+            fn run<A: Accelerator<2>>(&self, _: &A, _: OwnElements<'_, f32, 2>) {
+                unreachable!("its output does not fit");
+            }
+        }
+        y.in_extent([x.len(), 2]).map(|y| bind(Never, y))
+    }
+    each_queue(|context, queue| {
+        let x = context.allocate(10).unwrap();
+        let mut y = context.allocate(10).unwrap();
+        let error = queue
+            .launch([10, 2], short, (&x, &mut y))
+            .unwrap()
+            .wait()
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("20") || error.to_string().contains("[10, 2]"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn values_of_all_kinds_are_arguments() {
+    #[derive(Clone, Copy)]
+    struct Settings {
+        scale: i64,
+    }
+    each_queue(|context, queue| {
+        let mut y = context.allocate::<i64>(3).unwrap();
+        let arguments = (Value(Settings { scale: 2 }), [1i64, 2, 3], true, 4u8);
+        queue
+            .for_each(&mut y, arguments, |i, y, (settings, offsets, on, shift)| {
+                *y = if on {
+                    (settings.scale * offsets[i]) << shift
+                } else {
+                    0
+                };
+            })
+            .unwrap();
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [32, 64, 96]);
+    });
+}
+
+#[test]
+fn a_panic_of_a_kernel_fails_its_launch_and_names_it() {
+    let (context, queue) = pool();
+    let x = context.allocate::<f32>(3).unwrap(); // too short
+    let mut y = context.allocate::<f32>(100_000).unwrap();
+    let event = queue
+        .named("upscale")
+        .launch(y.len(), saxpy, (1.0f32, &x, &mut y))
+        .unwrap();
+    let error = event.wait().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Panicked { .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("upscale"), "{error}");
+    let event = queue
+        .launch(y.len(), saxpy, (1.0f32, &x, y.overwrite()))
+        .unwrap();
+    assert!(event.wait().unwrap_err().to_string().contains("saxpy"));
+}

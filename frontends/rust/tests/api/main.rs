@@ -1,0 +1,62 @@
+//! The public API, item by item, on every kind of device.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests say what they expect by failing, too"
+)]
+
+mod bad_input;
+mod content;
+mod devices;
+mod futures;
+mod kernels;
+mod mapping;
+mod order;
+mod regions;
+mod scopes;
+mod tasks;
+mod transfers;
+
+use quipu::prelude::*;
+use quipu::simulation::Configuration;
+
+/// The embedded devices and two simulated ones, which share a memory of their
+/// own.
+fn platform() -> Platform {
+    let machine = Configuration::shared_memory(2, 1 << 24);
+    Platform::builder().simulated(machine).build().unwrap()
+}
+
+/// A context of all of them.
+fn context() -> Context {
+    platform().context().unwrap()
+}
+
+/// An in-order queue of the pool in a context of all devices.
+fn pool() -> (Context, Queue) {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    (context, queue)
+}
+
+/// Runs a test once for the pool, the serial device and a simulated one.
+fn each_queue(test: impl Fn(&Context, &Queue)) {
+    let context = context();
+    for driver in ["cpu", "serial", "sim"] {
+        let device = context
+            .devices()
+            .iter()
+            .find(|device| device.driver_name() == driver);
+        let queue = context.queue(device.unwrap()).unwrap();
+        test(&context, &queue);
+    }
+}
+
+/// Something whose drop can be seen.
+struct Dropped(std::sync::Arc<std::sync::atomic::AtomicU32>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,283 @@
+//! Queues: order, markers, barriers, priorities, profiling.
+
+use super::{context, each_queue, pool};
+use quipu::prelude::*;
+use quipu::{ErrorKind, Phase};
+
+#[test]
+fn commands_without_a_hazard_do_not_wait_for_each_other() {
+    let (context, queue) = pool();
+    let gate = UserEvent::new();
+    let (mut x, mut y) = (
+        context.allocate::<u32>(4).unwrap(),
+        context.allocate::<u32>(4).unwrap(),
+    );
+    let held = queue
+        .after([gate.event()])
+        .for_each(&mut x, (), |_, x, ()| *x = 1)
+        .unwrap();
+    queue.for_each(&mut y, (), |_, y, ()| *y = 2).unwrap();
+    // Another queue sees the effect, while this one's host still waits in order.
+    let other = context.queue(&context.fastest()).unwrap();
+    assert_eq!(other.read(&y).unwrap().wait().unwrap(), [2; 4]);
+    assert!(!held.is_complete());
+    gate.complete();
+    queue.wait().unwrap();
+}
+
+#[test]
+fn the_host_sees_an_in_order_queues_ends_in_order() {
+    let (context, queue) = pool();
+    let gate = UserEvent::new();
+    let (mut x, mut y) = (
+        context.allocate::<u32>(4).unwrap(),
+        context.allocate::<u32>(4).unwrap(),
+    );
+    let first = queue
+        .after([gate.event()])
+        .for_each(&mut x, (), |_, x, ()| *x = 1)
+        .unwrap();
+    let second = queue.for_each(&mut y, (), |_, y, ()| *y = 2).unwrap();
+    let other = context.queue(&context.fastest()).unwrap();
+    other.read(&y).unwrap().wait().unwrap();
+    assert!(!second.is_complete() && !first.is_complete());
+    gate.complete();
+    second.wait().unwrap();
+    assert!(first.is_complete());
+    assert_eq!(first.phase(), Phase::Complete);
+}
+
+#[test]
+fn hazards_order_commands_of_different_queues_and_devices() {
+    let context = context();
+    let mut buffer = context.allocate::<u32>(8).unwrap();
+    let queues: Vec<_> = context
+        .devices()
+        .iter()
+        .flat_map(|device| {
+            let out_of_order = QueueOptions {
+                in_order: false,
+                ..QueueOptions::default()
+            };
+            [
+                context.queue(device).unwrap(),
+                context.queue_with(device, out_of_order).unwrap(),
+            ]
+        })
+        .collect();
+    let mut expected = 0u32;
+    for round in 0..20u32 {
+        for queue in &queues {
+            queue
+                .for_each(&mut buffer, (round,), |_, x, (by,)| {
+                    *x = x.wrapping_mul(3) + by
+                })
+                .unwrap();
+            expected = expected.wrapping_mul(3).wrapping_add(round);
+        }
+    }
+    assert_eq!(
+        queues[0].read(&buffer).unwrap().wait().unwrap(),
+        [expected; 8]
+    );
+}
+
+#[test]
+fn a_queue_waits_for_an_event_of_another() {
+    each_queue(|context, queue| {
+        let gate = UserEvent::new();
+        let other = context.queue(&context.devices()[0]).unwrap();
+        let event = other.after([gate.event()]).host_task(|| 1).unwrap();
+        queue.wait_for(event.event()).unwrap();
+        let task = queue.host_task(|| 2).unwrap();
+        assert!(!task.is_complete() && !queue.is_empty());
+        gate.complete();
+        assert_eq!(task.wait().unwrap(), 2);
+        assert!(event.is_complete());
+        queue.wait().unwrap();
+        assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn markers_and_barriers_of_an_out_of_order_queue() {
+    let context = context();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue_with(&context.fastest(), options).unwrap();
+    let gate = UserEvent::new();
+    let held = queue.after([gate.event()]).host_task(|| ()).unwrap();
+    let marker = queue.marker().unwrap();
+    assert_eq!(queue.host_task(|| 1).unwrap().wait().unwrap(), 1); // passes the marker
+    // With a list, a marker waits for that alone.
+    let over = queue.host_task(|| ()).unwrap();
+    queue
+        .after([over.event().clone()])
+        .marker()
+        .unwrap()
+        .wait()
+        .unwrap();
+    let barrier = queue.barrier().unwrap();
+    let behind = queue.host_task(|| 2).unwrap();
+    assert!(!marker.is_complete() && !barrier.is_complete() && !behind.is_complete());
+    gate.complete();
+    assert_eq!(behind.wait().unwrap(), 2);
+    assert!(held.is_complete() && marker.is_complete() && barrier.is_complete());
+}
+
+#[test]
+fn every_enqueue_of_a_blocking_queue_is_over_when_it_returns() {
+    let context = context();
+    for device in context.devices() {
+        let options = QueueOptions {
+            blocking: true,
+            ..QueueOptions::default()
+        };
+        let queue = context.queue_with(device, options).unwrap();
+        let mut buffer = context.allocate::<u32>(100).unwrap();
+        let event = queue
+            .for_each(&mut buffer, (), |i, x, ()| *x = i as u32)
+            .unwrap();
+        assert!(event.is_complete());
+        assert!(queue.read(&buffer).unwrap().is_complete());
+        assert!(queue.is_empty());
+    }
+}
+
+#[test]
+fn a_blocking_enqueue_behind_an_incomplete_event_is_an_error_on_the_serial_device() {
+    let platform = Platform::new().unwrap();
+    let context = platform.device("serial").unwrap().context().unwrap();
+    let options = QueueOptions {
+        blocking: true,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue_with(&context.fastest(), options).unwrap();
+    let gate = UserEvent::new();
+    let error = queue.after([gate.event()]).host_task(|| ()).unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+        "{error}"
+    );
+    gate.complete();
+    queue.wait().unwrap();
+}
+
+#[test]
+fn timestamps_are_in_order_and_only_kept_when_asked_for() {
+    let context = context();
+    for device in context.devices() {
+        let options = QueueOptions {
+            profiling: true,
+            ..QueueOptions::default()
+        };
+        let queue = context.queue_with(device, options).unwrap();
+        assert!(queue.options().profiling);
+        let mut buffer = context.allocate::<u32>(100).unwrap();
+        let event = queue
+            .for_each(&mut buffer, (), |i, x, ()| *x = i as u32)
+            .unwrap();
+        event.wait().unwrap();
+        let times = event.profile().unwrap();
+        let order = [
+            times.queued_ns,
+            times.submitted_ns,
+            times.started_ns,
+            times.ended_ns,
+        ];
+        assert!(
+            times.queued_ns > 0 && order.is_sorted(),
+            "{device}: {order:?}"
+        );
+    }
+    if std::env::var_os("QUIPU_TRACE").is_none() {
+        let queue = context.queue(&context.fastest()).unwrap();
+        assert_eq!(queue.marker().unwrap().profile(), None);
+    }
+}
+
+#[test]
+fn priorities_are_accepted_everywhere() {
+    let context = context();
+    for priority in [Priority::Low, Priority::Normal, Priority::High] {
+        for device in context.devices() {
+            let options = QueueOptions {
+                priority,
+                ..QueueOptions::default()
+            };
+            let queue = context.queue_with(device, options).unwrap();
+            assert_eq!(queue.host_task(|| 1).unwrap().wait().unwrap(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_failed_wait_fails_the_command_and_names_the_first_cause() {
+    each_queue(|_, queue| {
+        let gate = UserEvent::new();
+        let first = queue.after([gate.event()]).host_task(|| 1).unwrap();
+        let second = queue
+            .after([first.event().clone()])
+            .host_task(|| 2)
+            .unwrap();
+        gate.fail("the gate fell over");
+        for error in [first.wait().unwrap_err(), second.wait().unwrap_err()] {
+            assert!(
+                matches!(error.kind(), ErrorKind::Dependency { .. }),
+                "{error}"
+            );
+            assert!(
+                error
+                    .first_cause()
+                    .to_string()
+                    .contains("the gate fell over"),
+                "{error}"
+            );
+        }
+    });
+}
+
+/// A wait flushes whatever needs it, also queues of other threads, which may be
+/// just gone.
+#[test]
+fn threads_with_contexts_of_their_own_do_not_meet() {
+    let threads: Vec<_> = (0..4u32)
+        .map(|thread| {
+            std::thread::spawn(move || {
+                for round in 0..50 {
+                    let context = context();
+                    let queue = context.queue(context.devices().last().unwrap()).unwrap();
+                    let buffer = context.allocate::<u32>(8).unwrap();
+                    queue.fill(&buffer, thread + round).unwrap();
+                    let read = queue.read(&buffer).unwrap().wait().unwrap();
+                    assert_eq!(read, [thread + round; 8]);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn posted_commands_take_effect_in_order() {
+    each_queue(|context, queue| {
+        let buffer = context.allocate::<u32>(4).unwrap();
+        let (low, high) = buffer.split_at(2).unwrap();
+        queue.post_fill(&buffer, 2).unwrap();
+        queue
+            .post_for_each(&mut low.clone(), (&high,), |i, x, (high,)| *x += high[i])
+            .unwrap();
+        queue.post_copy(&low, &high).unwrap();
+        queue.post_write(&low, [9, 9]).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        queue
+            .post_host_task(move || sender.send(()).unwrap())
+            .unwrap();
+        assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), [9, 9, 4, 4]);
+        receiver.recv().unwrap();
+    });
+}

@@ -1,0 +1,169 @@
+//! Transfers of n-dimensional regions against a sequential model.
+
+use super::{context, each_queue};
+use proptest::prelude::*;
+use quipu::prelude::*;
+use std::ops::Range;
+
+/// Each position of a region, in row-major order.
+fn positions<const D: usize>(extent: [usize; D]) -> Vec<[usize; D]> {
+    let count = extent.iter().product();
+    (0..count)
+        .map(|mut number: usize| {
+            let mut position = [0; D];
+            for dimension in (0..D).rev() {
+                position[dimension] = number % extent[dimension];
+                number /= extent[dimension];
+            }
+            position
+        })
+        .collect()
+}
+
+fn region<const D: usize>(
+    extent: [usize; D],
+    start: [usize; D],
+    size: [usize; D],
+) -> [Range<usize>; D] {
+    std::array::from_fn(|dimension| {
+        let extent = extent[dimension];
+        let start = start[dimension] % extent;
+        start..start + 1 + size[dimension] % (extent - start)
+    })
+}
+
+fn check<const D: usize>(queue: &Queue, extent: [usize; D], gap: usize, ranges: [Range<usize>; D]) {
+    let context = queue.context();
+    let layout = Layout::padded(extent, extent[D - 1] + gap).unwrap();
+    let buffer = context.allocate::<u32>(layout.span() + 3).unwrap();
+    let view = buffer.view(layout).unwrap();
+
+    // The model: host memory with the same layout.
+    let mut model = vec![0u32; layout.span() + 3];
+    let all: Vec<u32> = (1..).take(view.len()).collect();
+    for (position, value) in positions(extent).into_iter().zip(&all) {
+        model[layout.place(position).unwrap()] = *value;
+    }
+    drop(
+        queue
+            .write_nd(&view, all, &Layout::dense(extent).unwrap())
+            .unwrap(),
+    );
+    assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), model);
+
+    // Read a region, to a vector and into the middle of a host array.
+    let part = view.region(ranges.clone()).unwrap();
+    let region = layout.region(ranges.clone()).unwrap();
+    let expected: Vec<u32> = positions(region.extent())
+        .into_iter()
+        .map(|position| model[region.place(position).unwrap()])
+        .collect();
+    assert_eq!(queue.read_nd(&part).unwrap().wait().unwrap(), expected);
+    let host = vec![0; model.len()];
+    let host = queue
+        .read_nd_to(&part, host, &region)
+        .unwrap()
+        .wait()
+        .unwrap();
+    for (place, value) in host.iter().enumerate() {
+        let inside = positions(region.extent())
+            .iter()
+            .any(|p| region.place(*p) == Some(place));
+        assert_eq!(*value, if inside { model[place] } else { 0 });
+    }
+
+    // Copy it to a view of another pitch, and fill it.
+    let other = context.allocate_padded::<u32, D>(region.extent()).unwrap();
+    queue.copy_nd(&part, &other).unwrap();
+    assert_eq!(queue.read_nd(&other).unwrap().wait().unwrap(), expected);
+    queue.fill_nd(&part, 77).unwrap();
+    for position in positions(region.extent()) {
+        model[region.place(position).unwrap()] = 77;
+    }
+    assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), model);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn regions_of_two_dimensions(
+        extent in prop::array::uniform2(1usize..7), gap in 0usize..4,
+        start in prop::array::uniform2(0usize..7), size in prop::array::uniform2(0usize..7), device in 0usize..3,
+    ) {
+        let context = context();
+        let queue = context.queue(&context.devices()[device]).unwrap();
+        check(&queue, extent, gap, region(extent, start, size));
+    }
+
+    #[test]
+    fn regions_of_three_dimensions(
+        extent in prop::array::uniform3(1usize..5), gap in 0usize..4,
+        start in prop::array::uniform3(0usize..5), size in prop::array::uniform3(0usize..5), device in 0usize..3,
+    ) {
+        let context = context();
+        let queue = context.queue(&context.devices()[device]).unwrap();
+        check(&queue, extent, gap, region(extent, start, size));
+    }
+}
+
+#[test]
+fn rows_of_padded_views_start_at_cache_lines() {
+    each_queue(|context, _| {
+        assert_eq!(
+            context.allocate_padded::<u16, 2>([3, 33]).unwrap().pitch(),
+            [128, 2]
+        );
+        assert_eq!(
+            context
+                .allocate_padded::<f64, 3>([2, 3, 8])
+                .unwrap()
+                .pitch(),
+            [192, 64, 8]
+        );
+        // Elements that do not divide a cache line have rows without gaps.
+        assert_eq!(
+            context
+                .allocate_padded::<[u8; 3], 2>([2, 5])
+                .unwrap()
+                .pitch(),
+            [15, 3]
+        );
+        assert_eq!(
+            context.allocate_nd::<u16, 2>([3, 33]).unwrap().pitch(),
+            [66, 2]
+        );
+    });
+}
+
+#[test]
+fn views_without_gaps_are_arguments_of_kernels() {
+    struct Position;
+    impl Kernel<2> for Position {
+        type Output = ByElement<u64>;
+        fn run<A: Accelerator<2>>(&self, _: &A, mut output: OwnElements<'_, u64, 2>) {
+            for (start, row) in output.rows() {
+                for (column, cell) in row.iter_mut().enumerate() {
+                    *cell = (1000 * start[0] + start[1] + column) as u64;
+                }
+            }
+        }
+    }
+    fn position(output: GlobalMut<'_, u64, 2>) -> impl Bound<2> {
+        bind(Position, output)
+    }
+    each_queue(|context, queue| {
+        let mut view = context.allocate_nd::<u64, 2>([30, 50]).unwrap();
+        queue.launch([30, 50], position, (&mut view,)).unwrap();
+        let cells = queue.read_nd(&view).unwrap().wait().unwrap();
+        for (index, cell) in cells.into_iter().enumerate() {
+            assert_eq!(cell, (1000 * (index / 50) + index % 50) as u64);
+        }
+        let mut padded = context.allocate_padded::<u64, 2>([30, 50]).unwrap();
+        let error = queue
+            .launch([30, 50], position, (&mut padded,))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("gaps"), "{error}");
+    });
+}

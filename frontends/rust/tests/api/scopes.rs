@@ -1,0 +1,113 @@
+//! Borrowed memory.
+
+use super::{each_queue, pool};
+use quipu::ErrorKind;
+use quipu::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+#[test]
+fn slices_are_written_and_read() {
+    each_queue(|context, queue| {
+        let buffer = context.allocate::<u64>(1000).unwrap();
+        let numbers: Vec<u64> = (0..1000).collect();
+        queue.write_slice(&buffer, &numbers).unwrap();
+        let mut back = [0; 1000];
+        queue.read_slice(&buffer, &mut back).unwrap();
+        assert_eq!(back[..], numbers[..]);
+    });
+}
+
+#[test]
+fn a_scope_waits_for_what_borrows() {
+    each_queue(|context, queue| {
+        let buffer = context.allocate::<u32>(4).unwrap();
+        let (mut first, mut second) = ([0; 4], [0; 4]);
+        let sum = queue
+            .scope(|scope| {
+                scope.write(&buffer, &[1, 2, 3, 4])?;
+                scope.read(&buffer, &mut first)?;
+                queue.for_each(&mut buffer.clone(), (), |_, x, ()| *x *= 10)?;
+                // A future that is leaked is no danger.
+                std::mem::forget(scope.read(&buffer, &mut second)?);
+                Ok::<_, quipu::Error>(10)
+            })
+            .unwrap()
+            .unwrap();
+        assert_eq!((first, second, sum), ([1, 2, 3, 4], [10, 20, 30, 40], 10));
+    });
+}
+
+#[test]
+fn a_scope_gives_back_what_it_cannot_wait_for() {
+    let platform = Platform::new().unwrap();
+    let context = platform.device("serial").unwrap().context().unwrap();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let gate = UserEvent::new();
+    let buffer = context.buffer(&[1u8; 4]).unwrap();
+    let (source, mut destination) = (vec![2; 4], vec![0; 4]);
+    let later = queue.after([gate.event()]);
+    // Nobody else could complete the event: an error, not a hang.
+    for result in [
+        later.write_slice(&buffer, &source),
+        later.read_slice(&buffer, &mut destination),
+    ] {
+        let error = result.unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+            "{error}"
+        );
+    }
+    // The commands run now, and must not touch what is gone.
+    drop(source);
+    destination.fill(7);
+    gate.complete();
+    queue.wait().unwrap();
+    assert_eq!(destination, [7; 4]);
+    let error = queue.read(&buffer).unwrap().wait().unwrap_err();
+    assert!(error.first_cause().is_cancelled(), "{error}");
+}
+
+#[test]
+fn a_panic_in_a_scope_waits_for_its_commands() {
+    each_queue(|context, queue| {
+        let buffer = context.buffer(&[3u8; 4]).unwrap();
+        let mut read = [0; 4];
+        let gate = UserEvent::new();
+        let event = gate.event();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            queue.scope(|scope| {
+                scope.read(&buffer, &mut read).unwrap();
+                gate.complete();
+                panic!("on purpose");
+            })
+        }));
+        assert!(outcome.is_err() && event.is_complete());
+        assert_eq!(read, [3; 4]);
+    });
+}
+
+#[test]
+fn the_first_error_of_a_scope_is_its_result() {
+    each_queue(|context, queue| {
+        let mut buffer = context.allocate::<u8>(4).unwrap();
+        queue
+            .for_each(&mut buffer, (), |_, _, ()| panic!("on purpose"))
+            .unwrap();
+        let mut read = [9; 4];
+        let error = queue.read_slice(&buffer, &mut read).unwrap_err();
+        assert!(error.to_string().contains("on purpose"), "{error}");
+        assert_eq!(read, [9; 4]);
+        // A write makes the range good again.
+        queue.write_slice(&buffer, &[1; 4]).unwrap();
+        queue.read_slice(&buffer, &mut read).unwrap();
+        assert_eq!(read, [1; 4]);
+    });
+}
+
+#[test]
+fn lengths_have_to_agree() {
+    let (context, queue) = pool();
+    let buffer = context.allocate::<u8>(4).unwrap();
+    assert!(queue.write_slice(&buffer, &[1; 5]).is_err());
+    assert!(queue.read_slice(&buffer, &mut [1; 3]).is_err());
+}

@@ -1,0 +1,87 @@
+//! What the environment can ask for: a log, and a trace. Each in a process of its
+//! own, which runs one of the tests below that are ignored otherwise.
+
+use quipu::prelude::*;
+use std::process::{Command, Output};
+
+/// Runs a test of this file with a variable of the environment set.
+fn run(test: &str, variable: &str, value: &str) -> Output {
+    let program = std::env::current_exe().expect("a test has an executable");
+    let mut command = Command::new(program);
+    command.env_remove("QUIPU_LOG").env_remove("QUIPU_TRACE");
+    command.args([
+        test,
+        "--exact",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    let output = command
+        .env(variable, value)
+        .output()
+        .expect("the test can be run again");
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+fn work() -> quipu::Result<()> {
+    let context = Platform::new()?.context()?;
+    let queue = context.queue(&context.fastest())?;
+    let mut buffer = context.allocate::<u32>(1000)?;
+    queue
+        .named("count up")
+        .for_each(&mut buffer, (), |i, x, ()| *x = i as u32)?;
+    assert_eq!(queue.read(&buffer)?.wait()?[999], 999);
+    queue.wait()
+}
+
+#[test]
+#[ignore = "run by `the_log_is_what_the_variable_asks_for`"]
+fn log() {
+    println!("logging: {}", quipu::init_logging_from_env());
+    work().unwrap();
+    assert!(!quipu::init_logging_from_env(), "there is one already");
+}
+
+#[test]
+fn the_log_is_what_the_variable_asks_for() {
+    let output = run("log", "QUIPU_LOG", "quipu_core=trace");
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(out.contains("logging: true"), "{out}");
+    assert!(
+        err.contains("allocated on the host") && err.contains("bytes=4000"),
+        "{err}"
+    );
+    let output = run("log", "QUIPU_LOG", "");
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(out.contains("logging: false"), "{out}");
+    assert!(!err.contains("allocated"), "{err}");
+}
+
+#[test]
+#[ignore = "run by `a_trace_is_complete_when_the_last_context_is_gone`"]
+fn trace() {
+    let path = std::env::var("QUIPU_TRACE").unwrap();
+    let keep = Platform::new().unwrap().context().unwrap();
+    work().unwrap();
+    drop(keep);
+    // Not at the end of the process, but now.
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.trim_end().ends_with(']'), "{text}");
+    for name in ["count up", "read"] {
+        assert!(text.contains(name), "{name} is not in {text}");
+    }
+}
+
+#[test]
+fn a_trace_is_complete_when_the_last_context_is_gone() {
+    let file = std::env::temp_dir().join(format!("quipu-trace-{}.json", std::process::id()));
+    run("trace", "QUIPU_TRACE", file.to_str().unwrap());
+    std::fs::remove_file(file).unwrap();
+}

@@ -1,0 +1,35 @@
+//! Every example runs.
+
+macro_rules! examples {
+    ($($name:ident: $path:literal),* $(,)?) => {$(
+        #[expect(unreachable_pub, reason = "an example's `main` is public so that it can be called here")]
+        #[path = $path]
+        mod $name;
+
+        #[test]
+        fn $name() {
+            $name::main().unwrap();
+        }
+    )*};
+}
+
+examples! {
+    hello: "../examples/01_hello.rs",
+    saxpy: "../examples/02_saxpy.rs",
+    futures: "../examples/03_futures.rs",
+    tokio: "../examples/04_tokio.rs",
+    parts_and_views: "../examples/05_parts_and_views.rs",
+    host_memory: "../examples/06_host_memory.rs",
+    blocks: "../examples/07_blocks.rs",
+    driver: "../examples/08_driver.rs",
+}
+
+#[test]
+fn all_of_them_are_listed() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+    let count = std::fs::read_dir(folder).unwrap().count();
+    let here = include_str!("examples.rs")
+        .matches(": \"../examples/")
+        .count();
+    assert_eq!(count, here);
+}

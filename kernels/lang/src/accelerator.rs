@@ -1,0 +1,213 @@
+//! What a kernel sees of the machine: where its thread is, how large things are, and, in a block
+//! kernel, the barrier.
+//!
+//! An index or extent is asked for by *origin* and *unit*, as in [`acc.index(Grid, Threads)`](
+//! Accelerator::index): of this thread in the grid, counted in threads. Pairs that mean nothing do not
+//! compile:
+//!
+//! ```compile_fail,E0277
+//! use quipu_kernel::{Accelerator, Block, Blocks};
+//!
+//! fn nonsense<A: Accelerator<1>>(acc: &A) -> usize {
+//!     acc.index(Block, Blocks)[0] // a block has no blocks
+//! }
+//! ```
+
+use std::future::Future;
+use std::panic::Location;
+
+use crate::barrier::{Arrival, Barrier, BarrierState, Turns};
+use crate::division::WorkDivision;
+use crate::extent::{Extent, Vector};
+use crate::region::{Indices, Region};
+use crate::shared::{Phase, Turning};
+
+/// Origin: the whole grid.
+#[derive(Debug, Clone, Copy)]
+pub struct Grid;
+/// Origin: this thread's block.
+#[derive(Debug, Clone, Copy)]
+pub struct Block;
+/// Origin: this thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Thread;
+
+/// Unit: blocks of threads.
+#[derive(Debug, Clone, Copy)]
+pub struct Blocks;
+/// Unit: threads.
+#[derive(Debug, Clone, Copy)]
+pub struct Threads;
+/// Unit: elements of threads.
+#[derive(Debug, Clone, Copy)]
+pub struct Elements;
+
+/// Origins in which a thread has an index counted in `Unit`, and which have an extent in it.
+///
+/// An index in elements is that of the thread's first element.
+pub trait Measured<Unit>: sealed::Sealed {
+    /// How many units the origin has.
+    #[doc(hidden)]
+    fn extent<const D: usize>(division: &WorkDivision<D>) -> Extent<D>;
+    /// Where the thread `thread` of the block `block` is in the origin, in units.
+    #[doc(hidden)]
+    fn index<const D: usize>(
+        division: &WorkDivision<D>,
+        block: Vector<D>,
+        thread: Vector<D>,
+    ) -> Vector<D>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Grid {}
+    impl Sealed for super::Block {}
+    impl Sealed for super::Thread {}
+}
+
+macro_rules! measured {
+    ($($origin:ty, $unit:ty: $extent:ident, |$division:ident, $block:ident, $thread:ident, $d:ident| $index:expr;)*) => {$(
+        impl Measured<$unit> for $origin {
+            #[inline(always)]
+            fn extent<const D: usize>(division: &WorkDivision<D>) -> Extent<D> {
+                division.$extent()
+            }
+            #[inline(always)]
+            fn index<const D: usize>($division: &WorkDivision<D>, $block: Vector<D>, $thread: Vector<D>) -> Vector<D> {
+                Vector::from_fn(|$d| $index)
+            }
+        }
+    )*};
+}
+
+measured! {
+    Grid, Blocks: grid_blocks, |_division, block, _thread, d| block[d];
+    Grid, Threads: grid_threads, |division, block, thread, d| block[d] * division.block_threads()[d] + thread[d];
+    Grid, Elements: grid_elements, |division, block, thread, d|
+        (block[d] * division.block_threads()[d] + thread[d]) * division.thread_elements()[d];
+    Block, Threads: block_threads, |_division, _block, thread, d| thread[d];
+    Block, Elements: block_elements, |division, _block, thread, d| thread[d] * division.thread_elements()[d];
+    Thread, Elements: thread_elements, |_division, _block, _thread, _d| 0;
+}
+
+/// One thread of a launch, as its kernel sees it.
+///
+/// Kernels are generic over it, so that each device runs them with an accelerator of its own.
+pub trait Accelerator<const D: usize> {
+    /// The extents of the launch.
+    fn division(&self) -> &WorkDivision<D>;
+
+    /// This thread's block in the grid: `index(Grid, Blocks)`.
+    fn block_index(&self) -> Vector<D>;
+
+    /// This thread in its block: `index(Block, Threads)`.
+    fn thread_index(&self) -> Vector<D>;
+
+    /// The index of this thread (of its first element, if counted in elements) from an origin.
+    #[inline(always)]
+    fn index<Origin: Measured<Unit>, Unit>(&self, _origin: Origin, _unit: Unit) -> Vector<D> {
+        Origin::index(self.division(), self.block_index(), self.thread_index())
+    }
+
+    /// How many units an origin has.
+    #[inline(always)]
+    fn extent<Origin: Measured<Unit>, Unit>(&self, _origin: Origin, _unit: Unit) -> Extent<D> {
+        Origin::extent(self.division())
+    }
+
+    /// The part of `extent` that is this thread's own.
+    ///
+    /// Every position of the extent is the own of exactly one thread of the grid. Where the grid covers
+    /// the extent, a thread's own elements start at its `index(Grid, Elements)`; where it does not, its
+    /// threads have more elements each, so that none is left out.
+    #[inline(always)]
+    fn region(&self, extent: impl Into<Extent<D>>) -> Region<D> {
+        Region::of_thread(self.division(), self.index(Grid, Threads), extent.into())
+    }
+
+    /// The row-major numbers of this thread's own elements of `extent`.
+    ///
+    /// ```
+    /// # use quipu_kernel::Accelerator;
+    /// fn own_sum<A: Accelerator<1>>(acc: &A, x: &[f32]) -> f32 {
+    ///     acc.elements(x.len()).map(|i| x[i]).sum()
+    /// }
+    /// ```
+    #[inline(always)]
+    fn elements(&self, extent: impl Into<Extent<D>>) -> Indices<D> {
+        self.region(extent).indices()
+    }
+
+    /// Threads that run in lockstep. One, on native devices.
+    #[inline(always)]
+    fn warp_size(&self) -> usize {
+        1
+    }
+}
+
+/// One thread of a launch whose blocks can wait for their threads.
+///
+/// Each of these barriers has to be reached by every thread of the block, at the same place of the
+/// source. A block whose threads are not all at the same barrier is stopped with an error; it never
+/// hangs. What a barrier returns is a future that has to be awaited at once:
+///
+/// ```
+/// # use quipu_kernel::{Block, BlockAccelerator, Threads};
+/// async fn all_even<A: BlockAccelerator<1>>(acc: &A, number: usize) -> bool {
+///     acc.sync_block_threads_and(number % 2 == 0).await
+/// }
+/// ```
+///
+/// A kernel without barriers is handed an [`Accelerator`] only, on which there are none:
+///
+/// ```compile_fail,E0599
+/// # use quipu_kernel::Accelerator;
+/// async fn run<A: Accelerator<1>>(acc: &A) {
+///     acc.sync_block_threads().await;
+/// }
+/// ```
+pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
+    /// The barrier of this thread's block.
+    fn barrier(&self) -> &BarrierState;
+
+    /// Waits until every thread of the block is here.
+    #[inline(always)]
+    #[track_caller]
+    fn sync_block_threads(&self) -> Barrier<'_> {
+        Barrier::new(self.barrier(), Location::caller())
+    }
+
+    /// Waits until every thread of the block is here, and says for how many `predicate` holds.
+    #[inline(always)]
+    #[track_caller]
+    fn sync_block_threads_count(&self, predicate: bool) -> impl Future<Output = usize> {
+        Arrival::new(self.barrier(), Location::caller(), Turns::NONE, predicate)
+    }
+
+    /// Waits until every thread of the block is here, and says whether `predicate` holds for all.
+    #[inline(always)]
+    #[track_caller]
+    fn sync_block_threads_and(&self, predicate: bool) -> impl Future<Output = bool> {
+        let arrival = Arrival::new(self.barrier(), Location::caller(), Turns::NONE, predicate);
+        let threads = self.division().threads_per_block();
+        async move { arrival.await == threads }
+    }
+
+    /// Waits until every thread of the block is here, and says whether `predicate` holds for any.
+    #[inline(always)]
+    #[track_caller]
+    fn sync_block_threads_or(&self, predicate: bool) -> impl Future<Output = bool> {
+        let arrival = Arrival::new(self.barrier(), Location::caller(), Turns::NONE, predicate);
+        async move { arrival.await > 0 }
+    }
+
+    /// Waits until every thread of the block is here, and turns shared arrays from their write phase to
+    /// their read phase or back, one or a tuple of them.
+    ///
+    /// See [`SharedWrite`](crate::SharedWrite).
+    #[inline(always)]
+    #[track_caller]
+    fn sync<P: Phase>(&self, arrays: P) -> Turning<'_, P> {
+        Turning::new(self.barrier(), Location::caller(), arrays)
+    }
+}

@@ -1,0 +1,218 @@
+//! Work divisions that fit a device, found from the number of elements.
+//!
+//! Sizes that do not divide are rounded up: the last block of a dimension sticks out, and the elements
+//! that a thread is handed are clipped to the extent it asks for.
+
+use super::{AcceleratorLimits, PerDimension, WorkDivision};
+use crate::error::KernelError;
+use crate::extent::Extent;
+
+/// What shape the blocks of a subdivided grid may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Subdivision {
+    /// Any: the fastest dimension gets as many threads as it can take, then the next one.
+    Unrestricted,
+    /// The same number of threads in every dimension.
+    EqualExtent,
+    /// As near to equal as the grid and the limits allow.
+    CloseToEqualExtent,
+}
+
+/// An automatic division makes at least this many groups per multiprocessor where there is work for
+/// them, so that an uneven load still ends evenly.
+const GROUPS_PER_MULTIPROCESSOR: usize = 8;
+
+/// ... but gives no thread fewer than one in this many of its preferred elements for it.
+const SMALLEST_SHARE: usize = 16;
+
+impl<const D: usize> WorkDivision<D> {
+    /// The division that suits a device for so many elements.
+    ///
+    /// Blocks have the device's preferred number of threads and threads its preferred number of
+    /// elements, fewer where the multiprocessors would otherwise idle, both taken from the fastest
+    /// dimension first. Zero elements make zero blocks.
+    ///
+    /// ```
+    /// use quipu_kernel::{AcceleratorLimits, WorkDivision};
+    ///
+    /// let division = WorkDivision::<1>::for_elements(1_000_000, &AcceleratorLimits::native(4))?;
+    /// assert_eq!(division.threads_per_block(), 1);
+    /// assert!(division.grid_elements()[0] >= 1_000_000);
+    /// # Ok::<(), quipu_kernel::KernelError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`KernelError::ExtentOverflow`] when the elements cannot be counted,
+    /// [`KernelError::ExceedsLimits`] when the device has no division for them.
+    pub fn for_elements(
+        total: impl Into<Extent<D>>,
+        limits: &AcceleratorLimits,
+    ) -> Result<Self, KernelError> {
+        let total = total.into();
+        let count = total.count()?;
+        let threads_wanted = limits
+            .preferred_block_threads
+            .clamp(1, limits.block_thread_count.max(1));
+        let at_once = limits
+            .multiprocessors
+            .saturating_mul(GROUPS_PER_MULTIPROCESSOR)
+            .saturating_mul(threads_wanted);
+        let most = limits
+            .preferred_thread_elements
+            .clamp(1, limits.thread_element_count.max(1));
+        let least = (most / SMALLEST_SHARE).max(1);
+        let elements_wanted = (count / at_once.max(1)).clamp(least, most);
+
+        let elements = fill_fastest_first(total, elements_wanted, limits.thread_elements);
+        let threads =
+            fill_fastest_first(total.tiles(elements), threads_wanted, limits.block_threads);
+        Self::covering(total, threads, elements, limits)
+    }
+
+    /// The division of `total` elements into threads of `thread_elements` each and blocks as large as
+    /// the device allows and `subdivision` permits.
+    ///
+    /// # Errors
+    /// As [`for_elements`](Self::for_elements), and [`KernelError::EmptyBlock`] for threads of no
+    /// elements.
+    pub fn subdivide(
+        total: impl Into<Extent<D>>,
+        thread_elements: impl Into<Extent<D>>,
+        limits: &AcceleratorLimits,
+        subdivision: Subdivision,
+    ) -> Result<Self, KernelError> {
+        let (total, elements) = (total.into(), thread_elements.into());
+        total.count()?;
+        if elements.is_empty() {
+            return Self::new(Extent::splat(0), Extent::ONE, elements);
+        }
+        let grid_threads = total.tiles(elements);
+        let most = limits.block_thread_count.max(1);
+        let threads = match subdivision {
+            Subdivision::Unrestricted => {
+                fill_fastest_first(grid_threads, most, limits.block_threads)
+            }
+            Subdivision::EqualExtent => equal(clamped(grid_threads, limits), most),
+            Subdivision::CloseToEqualExtent => close_to_equal(clamped(grid_threads, limits), most),
+        };
+        Self::covering(total, threads, elements, limits)
+    }
+
+    /// The grid of such blocks that covers `total`. Where a device's grid is too small for that, its
+    /// threads get more elements instead.
+    fn covering(
+        total: Extent<D>,
+        threads: Extent<D>,
+        mut elements: Extent<D>,
+        limits: &AcceleratorLimits,
+    ) -> Result<Self, KernelError> {
+        if total.is_empty() {
+            return Self::new(Extent::splat(0), Extent::ONE, Extent::ONE);
+        }
+        let mut grid = Extent::ONE;
+        for dimension in 0..D {
+            let most = limits
+                .grid_blocks
+                .of::<D>(dimension)
+                .max(1)
+                .saturating_mul(threads[dimension]);
+            let least_elements = total[dimension].div_ceil(most);
+            elements.set(dimension, elements[dimension].max(least_elements));
+            let blocks = total[dimension]
+                .div_ceil(elements[dimension])
+                .div_ceil(threads[dimension]);
+            grid.set(dimension, blocks);
+        }
+        let division = Self::new(grid, threads, elements)?;
+        division.validate(limits)?;
+        Ok(division)
+    }
+}
+
+/// Up to `wanted` in all, from the fastest dimension on, at least one in each.
+fn fill_fastest_first<const D: usize>(
+    available: Extent<D>,
+    wanted: usize,
+    limit: PerDimension,
+) -> Extent<D> {
+    let mut rest = wanted;
+    let mut filled = Extent::ONE;
+    for dimension in (0..D).rev() {
+        let taken = available[dimension]
+            .min(limit.of::<D>(dimension))
+            .min(rest)
+            .max(1);
+        filled.set(dimension, taken);
+        rest /= taken;
+    }
+    filled
+}
+
+/// The most threads per block in each dimension by itself, at least one.
+fn clamped<const D: usize>(grid_threads: Extent<D>, limits: &AcceleratorLimits) -> Extent<D> {
+    Extent::from_fn(|dimension| {
+        grid_threads[dimension]
+            .min(limits.block_threads.of::<D>(dimension))
+            .max(1)
+    })
+}
+
+/// The largest cube inside `available` with at most `most` threads.
+fn equal<const D: usize>(available: Extent<D>, most: usize) -> Extent<D> {
+    let fits = |side: usize| {
+        Extent::<D>::splat(side)
+            .checked_count()
+            .is_some_and(|count| count <= most)
+    };
+    let mut side = 1;
+    let mut too_large = available
+        .components()
+        .into_iter()
+        .fold(usize::MAX, usize::min)
+        .saturating_add(1);
+    while side + 1 < too_large {
+        let middle = side + (too_large - side) / 2;
+        if fits(middle) {
+            side = middle
+        } else {
+            too_large = middle
+        }
+    }
+    Extent::splat(side)
+}
+
+/// `available` with its longest sides cut to one length, so that at most `most` threads are left.
+fn close_to_equal<const D: usize>(available: Extent<D>, most: usize) -> Extent<D> {
+    let fits = |cap: usize| {
+        let cut = Extent::<D>::from_fn(|dimension| available[dimension].min(cap));
+        cut.checked_count()
+            .is_some_and(|count| count <= most)
+            .then_some(cut)
+    };
+    // The largest cap on every side that fits ...
+    let (mut cap, mut too_large) = (1, usize::MAX);
+    while cap + 1 < too_large {
+        let middle = cap + (too_large - cap) / 2;
+        if fits(middle).is_some() {
+            cap = middle
+        } else {
+            too_large = middle
+        }
+    }
+    let mut threads = fits(cap).unwrap_or(Extent::ONE);
+    // ... and one more for each side that still can have it, the fastest first.
+    for dimension in (0..D).rev() {
+        let mut larger = threads;
+        larger.set(
+            dimension,
+            threads[dimension]
+                .saturating_add(1)
+                .min(available[dimension]),
+        );
+        if larger.checked_count().is_some_and(|count| count <= most) {
+            threads = larger;
+        }
+    }
+    threads
+}

@@ -1,0 +1,161 @@
+//! What can go wrong between writing a kernel and its last thread.
+//!
+//! A panic inside a kernel is not among these: it unwinds out of the launch as it is, and the driver
+//! that runs the launch contains it.
+
+use std::fmt;
+use std::ops::Range;
+use std::panic::Location;
+
+use crate::division::AcceleratorLimits;
+
+/// An error of a work division, of a kernel's views, or of a launch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// A size does not fit this machine's address range.
+    #[error(
+        "{what} overflows: the extents {extents:?} multiply to more than {}; split the work into several launches",
+        usize::MAX
+    )]
+    ExtentOverflow {
+        /// Which product was asked for.
+        what: &'static str,
+        /// The extents that were multiplied, the slowest dimension of each first.
+        extents: Vec<Vec<usize>>,
+    },
+
+    /// A block without threads, or threads without elements.
+    #[error(
+        "a work division of {block_threads:?} threads per block and {thread_elements:?} elements per thread does \
+         nothing anywhere; use at least one in every dimension, and zero blocks for an empty grid"
+    )]
+    EmptyBlock {
+        /// Threads per block, as asked.
+        block_threads: Vec<usize>,
+        /// Elements per thread, as asked.
+        thread_elements: Vec<usize>,
+    },
+
+    /// The device cannot run such a work division.
+    #[error(
+        "the work division exceeds what the device offers:{}\nthe device's limits are:\n{limits}",
+        list(exceeded)
+    )]
+    ExceedsLimits {
+        /// Everything that is too large.
+        exceeded: Vec<Exceeded>,
+        /// All the limits of the device.
+        limits: Box<AcceleratorLimits>,
+    },
+
+    /// A view was asked to be seen in an extent larger than it is.
+    #[error(
+        "a view of {length} elements cannot be seen as {extent:?}; pass a larger buffer or a smaller extent"
+    )]
+    ViewTooShort {
+        /// How many elements it has.
+        length: usize,
+        /// The extent asked for, the slowest dimension first.
+        extent: Vec<usize>,
+    },
+
+    /// A view of plain integers is not aligned as atomics of their size have to be.
+    #[error(
+        "a view at an address that is no multiple of {alignment} cannot be used atomically; align the buffer"
+    )]
+    Unaligned {
+        /// The alignment that atomics need, in bytes.
+        alignment: usize,
+    },
+
+    /// Work-groups were asked for that the launch does not have.
+    #[error("groups {}..{} of a launch that has {count}; the end must not be larger than that", groups.start, groups.end)]
+    GroupsOutOfRange {
+        /// The groups asked for.
+        groups: Range<u64>,
+        /// How many there are.
+        count: u64,
+    },
+
+    /// Some threads of a block finished while others wait for them at a barrier.
+    #[error(
+        "{waiting} threads of work-group {group} wait at the barrier at {barrier} for {finished} that have finished; \
+         every thread of a block must reach the same barriers"
+    )]
+    DivergentBarrier {
+        /// The work-group, counted in row-major order.
+        group: u64,
+        /// How many threads have ended.
+        finished: usize,
+        /// How many threads wait.
+        waiting: usize,
+        /// Where they wait.
+        barrier: &'static Location<'static>,
+    },
+
+    /// Threads of a block wait at two different barriers.
+    #[error(
+        "threads of work-group {group} wait at different barriers, at {first} and (thread {thread}) at {second}; \
+         every thread of a block must reach the same barriers with the same shared arrays"
+    )]
+    MismatchedBarrier {
+        /// The work-group, counted in row-major order.
+        group: u64,
+        /// The thread that came to another barrier than those before it.
+        thread: usize,
+        /// The barrier of the threads before it.
+        first: &'static Location<'static>,
+        /// The barrier of this thread.
+        second: &'static Location<'static>,
+    },
+
+    /// A thread waits for something that is not one barrier of its block.
+    #[error(
+        "thread {thread} of work-group {group} awaits something that is not exactly one barrier of its block; a block \
+         kernel can await its accelerator's barriers, one at a time, and nothing else"
+    )]
+    ForeignAwait {
+        /// The work-group, counted in row-major order.
+        group: u64,
+        /// The thread, counted in row-major order in its block.
+        thread: usize,
+    },
+
+    /// There is no memory for a block's threads and what they share.
+    #[error(
+        "no memory for a block: its threads and shared arrays need {bytes} bytes; use fewer threads per block"
+    )]
+    OutOfMemory {
+        /// How much was asked for; `usize::MAX` when it cannot even be counted.
+        bytes: usize,
+    },
+}
+
+/// One quantity of a work division that is larger than a device allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exceeded {
+    /// What is too large, as the list of limits names it.
+    pub quantity: &'static str,
+    /// In which dimension, the slowest being 0; `None` for a total.
+    pub dimension: Option<usize>,
+    /// How much was asked for.
+    pub asked: usize,
+    /// How much there is.
+    pub limit: usize,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.asked, self.quantity)?;
+        if let Some(dimension) = self.dimension {
+            write!(f, " in dimension {dimension}")?;
+        }
+        write!(f, ", at most {} allowed", self.limit)
+    }
+}
+
+fn list(exceeded: &[Exceeded]) -> String {
+    exceeded.iter().map(|one| format!("\n  {one}")).collect()
+}

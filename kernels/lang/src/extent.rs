@@ -1,0 +1,254 @@
+//! Sizes and positions in any number of dimensions.
+//!
+//! An [`Extent`] says how large something is, a [`Vector`] where something is. Both are row-major: the
+//! last component is the fastest, the one whose neighbours are neighbours in memory. Sizes that do not
+//! fit the machine's address range are errors, never a wrap-around and never a panic.
+
+use std::fmt;
+use std::ops::Index;
+
+use crate::error::KernelError;
+
+macro_rules! components {
+    ($(#[$documentation:meta])* $name:ident) => {
+        $(#[$documentation])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name<const D: usize>([usize; D]);
+
+        impl<const D: usize> $name<D> {
+            /// From one component per dimension, the slowest first.
+            ///
+            /// Zero dimensions do not compile.
+            #[inline(always)]
+            pub const fn new(components: [usize; D]) -> Self {
+                const { assert!(D >= 1, "at least one dimension is needed") };
+                Self(components)
+            }
+
+            /// The same component in every dimension.
+            #[inline(always)]
+            pub const fn splat(component: usize) -> Self {
+                Self::new([component; D])
+            }
+
+            /// One component per dimension, the slowest first.
+            #[inline(always)]
+            pub const fn components(self) -> [usize; D] {
+                self.0
+            }
+
+            /// Computes each component from its dimension.
+            #[inline(always)]
+            pub(crate) fn from_fn(component: impl FnMut(usize) -> usize) -> Self {
+                Self::new(std::array::from_fn(component))
+            }
+
+            #[inline(always)]
+            pub(crate) fn set(&mut self, dimension: usize, component: usize) {
+                self.0[dimension] = component;
+            }
+        }
+
+        /// The component of one dimension; panics when there is no such dimension, as an array does.
+        impl<const D: usize> Index<usize> for $name<D> {
+            type Output = usize;
+            #[inline(always)]
+            fn index(&self, dimension: usize) -> &usize {
+                &self.0[dimension]
+            }
+        }
+
+        impl<const D: usize> From<[usize; D]> for $name<D> {
+            #[inline(always)]
+            fn from(components: [usize; D]) -> Self {
+                Self::new(components)
+            }
+        }
+
+        impl<const D: usize> From<$name<D>> for [usize; D] {
+            #[inline(always)]
+            fn from(value: $name<D>) -> Self {
+                value.0
+            }
+        }
+
+        impl From<usize> for $name<1> {
+            #[inline(always)]
+            fn from(component: usize) -> Self {
+                Self([component])
+            }
+        }
+
+        impl From<$name<1>> for usize {
+            #[inline(always)]
+            fn from(value: $name<1>) -> Self {
+                value.0[0]
+            }
+        }
+
+        impl<const D: usize> fmt::Debug for $name<D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{:?}", stringify!($name), self.0)
+            }
+        }
+
+        impl<const D: usize> fmt::Display for $name<D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.0)
+            }
+        }
+    };
+}
+
+components! {
+    /// A position: an index or an offset, one component per dimension, the slowest first.
+    Vector
+}
+
+components! {
+    /// A size: how many of something along each dimension, the slowest first. Zero is a valid size.
+    ///
+    /// ```
+    /// use quipu_kernel::{Extent, Vector};
+    ///
+    /// let image = Extent::new([480, 640]);
+    /// assert_eq!(image.count()?, 307_200);
+    /// assert_eq!(image.linearise(Vector::new([1, 2])), Some(642));
+    /// assert_eq!(image.delinearise(642), Some(Vector::new([1, 2])));
+    /// assert!(Extent::new([usize::MAX, 2]).count().is_err());
+    /// # Ok::<(), quipu_kernel::KernelError>(())
+    /// ```
+    ///
+    /// There is no extent without a dimension:
+    ///
+    /// ```compile_fail
+    /// let nothing = quipu_kernel::Extent::<0>::new([]);
+    /// ```
+    Extent
+}
+
+impl<const D: usize> Vector<D> {
+    /// The origin.
+    pub const ZERO: Self = Self::splat(0);
+}
+
+impl<const D: usize> Extent<D> {
+    /// One in every dimension.
+    pub const ONE: Self = Self::splat(1);
+
+    /// Whether it is zero in some dimension, so that it holds nothing.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.contains(&0)
+    }
+
+    /// The product of all components.
+    ///
+    /// # Errors
+    /// [`KernelError::ExtentOverflow`] when it does not fit a `usize`. An empty extent has the product
+    /// zero, however large its other components are.
+    #[inline]
+    pub fn count(&self) -> Result<usize, KernelError> {
+        self.checked_count()
+            .ok_or_else(|| KernelError::ExtentOverflow {
+                what: "the product of an extent",
+                extents: vec![self.0.to_vec()],
+            })
+    }
+
+    /// [`count`](Self::count), with `None` for an overflow.
+    #[inline]
+    pub(crate) fn checked_count(&self) -> Option<usize> {
+        if self.is_empty() {
+            return Some(0);
+        }
+        self.0
+            .iter()
+            .try_fold(1usize, |product, &size| product.checked_mul(size))
+    }
+
+    /// [`count`](Self::count) of an extent whose product is known to fit.
+    #[inline(always)]
+    pub(crate) fn known_count(&self) -> usize {
+        self.0
+            .iter()
+            .fold(1usize, |product, &size| product.wrapping_mul(size))
+    }
+
+    /// Whether `position` lies inside.
+    #[inline]
+    pub fn contains(&self, position: Vector<D>) -> bool {
+        (0..D).all(|dimension| position[dimension] < self.0[dimension])
+    }
+
+    /// The row-major number of a position: how many positions come before it.
+    ///
+    /// `None` when the position is outside, or its number does not fit a `usize`.
+    #[inline]
+    pub fn linearise(&self, position: Vector<D>) -> Option<usize> {
+        if !self.contains(position) {
+            return None;
+        }
+        (0..D).try_fold(0usize, |number, dimension| {
+            number
+                .checked_mul(self.0[dimension])?
+                .checked_add(position[dimension])
+        })
+    }
+
+    /// The position that has a row-major number; `None` when there are not that many.
+    #[inline]
+    pub fn delinearise(&self, number: usize) -> Option<Vector<D>> {
+        let mut rest = number;
+        let mut position = Vector::ZERO;
+        for dimension in (0..D).rev() {
+            let size = self.0[dimension];
+            position.set(dimension, rest.checked_rem(size)?);
+            rest /= size;
+        }
+        (rest == 0).then_some(position)
+    }
+
+    /// [`linearise`](Self::linearise) of a position known to be inside an extent whose product fits.
+    #[inline(always)]
+    pub(crate) fn offset(&self, position: Vector<D>) -> usize {
+        (0..D).fold(0usize, |number, dimension| {
+            number
+                .wrapping_mul(self.0[dimension])
+                .wrapping_add(position[dimension])
+        })
+    }
+
+    /// Steps to the next position in row-major order; from the last one back to the origin.
+    #[inline(always)]
+    pub(crate) fn advance(&self, position: &mut Vector<D>) {
+        for dimension in (0..D).rev() {
+            let next = position[dimension] + 1;
+            if next < self.0[dimension] {
+                position.set(dimension, next);
+                return;
+            }
+            position.set(dimension, 0);
+        }
+    }
+
+    /// How many tiles of `tile` cover it, dimension by dimension. No tile size is zero.
+    pub(crate) fn tiles(&self, tile: Extent<D>) -> Extent<D> {
+        Extent::from_fn(|dimension| self.0[dimension].div_ceil(tile[dimension]))
+    }
+
+    /// The product dimension by dimension, `None` when one overflows.
+    pub(crate) fn checked_scale(&self, by: Extent<D>) -> Option<Extent<D>> {
+        let mut scaled = Extent::ONE;
+        for dimension in 0..D {
+            scaled.set(dimension, self.0[dimension].checked_mul(by[dimension])?);
+        }
+        Some(scaled)
+    }
+
+    /// [`checked_scale`](Self::checked_scale) where the product is known to fit.
+    #[inline(always)]
+    pub(crate) fn known_scale(&self, by: Extent<D>) -> Extent<D> {
+        Extent::from_fn(|dimension| self.0[dimension].wrapping_mul(by[dimension]))
+    }
+}

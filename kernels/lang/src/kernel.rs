@@ -1,0 +1,82 @@
+//! What a kernel is: a value that every thread of a launch runs once.
+//!
+//! The fields of the value are the kernel's inputs, shared by all threads, and so `Sync`. What it writes
+//! is not among them: its *output* is handed to each thread by value, in parts that the kernel's type
+//! says (see [`partition`](crate::Partition)).
+//!
+//! Two kinds exist, because one costs nothing and the other costs something. A [`Kernel`] has no barriers:
+//! a launch of it is a loop. A [`BlockKernel`] may wait for the other threads of its block, so its body
+//! is an `async fn`: a thread that waits is a state machine that is not polled.
+
+use std::future::Future;
+
+use crate::accelerator::{Accelerator, BlockAccelerator};
+use crate::division::WorkDivision;
+use crate::partition::{Own, Partition};
+use crate::shared::Shared;
+
+/// A kernel without barriers.
+///
+/// ```
+/// use quipu_kernel::{Accelerator, ByElement, Kernel, OwnElements};
+///
+/// struct Fill(f32);
+///
+/// impl Kernel<1> for Fill {
+///     type Output = ByElement<f32>;
+///
+///     fn run<A: Accelerator<1>>(&self, _acc: &A, mut y: OwnElements<'_, f32>) {
+///         for (_, y) in y.each() {
+///             *y = self.0;
+///         }
+///     }
+/// }
+/// ```
+///
+/// What threads share has to be safe to share:
+///
+/// ```compile_fail,E0277
+/// # use quipu_kernel::{Accelerator, Kernel};
+/// use std::cell::Cell;
+///
+/// struct Count(Cell<u32>);
+///
+/// impl Kernel<1> for Count {
+///     type Output = ();
+///     fn run<A: Accelerator<1>>(&self, _acc: &A, _output: ()) {
+///         self.0.set(self.0.get() + 1);
+///     }
+/// }
+/// ```
+pub trait Kernel<const D: usize>: Send + Sync {
+    /// What it writes: a partition, a tuple of partitions, or nothing `()`.
+    type Output: Partition<D>;
+
+    /// What each thread does.
+    fn run<'t, A: Accelerator<D>>(&self, acc: &'t A, output: Own<'t, Self::Output, D>);
+}
+
+/// A kernel whose blocks have barriers and shared memory.
+///
+/// The crate's documentation has an example. A thread awaits the barriers of its own accelerator, one at a time, and
+/// nothing else: whoever awaits the world outside gets a
+/// [`ForeignAwait`](crate::KernelError::ForeignAwait).
+pub trait BlockKernel<const D: usize>: Send + Sync {
+    /// What it writes: a partition, a tuple of partitions, or nothing `()`.
+    type Output: Partition<D>;
+
+    /// What the threads of a block share: a [`SharedArray`](crate::SharedArray), a tuple of arrays, or
+    /// nothing `()`.
+    type Shared: Shared;
+
+    /// Declares what the blocks of such a launch share.
+    fn shared(&self, division: &WorkDivision<D>) -> Self::Shared;
+
+    /// What each thread does: write it as an `async fn`.
+    fn run<'t, A: BlockAccelerator<D>>(
+        &self,
+        acc: &'t A,
+        output: Own<'t, Self::Output, D>,
+        shared: <Self::Shared as Shared>::Write<'t>,
+    ) -> impl Future<Output = ()>;
+}

@@ -1,0 +1,136 @@
+//! Quipu's kernel language, as far as it runs natively: accelerators, work division and launches.
+//!
+//! A *kernel* is a value whose `run` every thread of a launch executes once. Threads form blocks, blocks
+//! form a grid, and each thread has elements of its own to go through ([`WorkDivision`]). Inputs are the
+//! kernel's fields. Outputs are handed to each thread in parts, in a way that the kernel's type says
+//! ([`Partition`]); so a kernel without `unsafe` can neither race nor go out of bounds.
+//!
+//! ```
+//! use quipu_kernel::*;
+//!
+//! struct Saxpy<'a> {
+//!     a: f32,
+//!     x: GlobalRef<'a, f32>,
+//! }
+//!
+//! impl Kernel<1> for Saxpy<'_> {
+//!     type Output = ByElement<f32>;
+//!
+//!     fn run<A: Accelerator<1>>(&self, _acc: &A, mut y: OwnElements<'_, f32>) {
+//!         for (i, y) in y.each() {
+//!             *y += self.a * self.x[i];
+//!         }
+//!     }
+//! }
+//!
+//! let x = vec![1.0; 10_000];
+//! let mut y = vec![2.0; 10_000];
+//!
+//! let division = WorkDivision::for_elements(y.len(), &AcceleratorLimits::native(4))?;
+//! let kernel = Saxpy { a: 3.0, x: GlobalRef::from(&x) };
+//! erase(kernel, GlobalMut::from(&mut y), division)?.run_all(&mut BlockScratch::new())?;
+//!
+//! assert!(y.iter().all(|&y| y == 5.0));
+//! # Ok::<(), KernelError>(())
+//! ```
+//!
+//! A *block kernel* is an `async fn`. Its threads wait for each other at barriers, and turn the memory
+//! that they share from a phase in which each writes its own elements to one in which all read
+//! ([`SharedWrite`]).
+//!
+//! ```
+//! use quipu_kernel::*;
+//!
+//! /// The sum of each block's part of `x`.
+//! struct BlockSum<'a> {
+//!     x: GlobalRef<'a, f32>,
+//! }
+//!
+//! impl BlockKernel<1> for BlockSum<'_> {
+//!     type Output = ByBlock<f32>;
+//!     type Shared = SharedArray<f32>;
+//!
+//!     fn shared(&self, division: &WorkDivision<1>) -> SharedArray<f32> {
+//!         SharedArray::new(division.threads_per_block())
+//!     }
+//!
+//!     async fn run<A: BlockAccelerator<1>>(&self, acc: &A, sum: &mut [f32], mut sums: SharedWrite<'_, f32>) {
+//!         let thread = acc.index(Block, Threads)[0];
+//!         sums.own()[0] = acc.elements(self.x.len()).map(|i| self.x[i]).sum();
+//!
+//!         let mut half = acc.extent(Block, Threads)[0] / 2; // of a power of two
+//!         while half > 0 {
+//!             let read = acc.sync(sums).await;
+//!             let other = if thread < half { read[thread + half] } else { 0.0 };
+//!             sums = acc.sync(read).await;
+//!             sums.own()[0] += other;
+//!             half /= 2;
+//!         }
+//!         if let [sum] = sum {
+//!             *sum = sums.own()[0]; // one element per block: the first thread's
+//!         }
+//!     }
+//! }
+//!
+//! let x = vec![1.0; 4096];
+//! let mut sums = vec![0.0; 4];
+//!
+//! let division = WorkDivision::new(4, 256, 4)?;
+//! let kernel = BlockSum { x: GlobalRef::from(&x) };
+//! erase_block(kernel, GlobalMut::from(&mut sums), division)?.run_all(&mut BlockScratch::new())?;
+//!
+//! assert_eq!(sums, [1024.0; 4]);
+//! # Ok::<(), KernelError>(())
+//! ```
+//!
+//! # What runs a launch
+//!
+//! [`erase`] and [`erase_block`] give a [`GroupKernel`], which is object-safe: a driver splits its groups
+//! into ranges and runs them on its workers, each with a [`BlockScratch`]. Kernels without barriers are
+//! plain loops inside. The threads of a block with barriers are state machines polled in turn on one
+//! core: a barrier costs each thread a few nanoseconds (`cargo run --release -p quipu-kernel --example
+//! barrier_cost` measures it) and no allocation. A block whose threads do not all come to the same
+//! barrier ends with an error.
+//!
+//! # What safe code cannot do
+//!
+//! * Reach an element that another thread may write: parts of an output are disjoint values, which do
+//!   not outlive the thread; a view is consumed by one launch and borrowed from everybody else.
+//! * Read block-shared memory that another thread may be writing: `SharedWrite` shows a thread its own
+//!   elements only, and a barrier makes a `SharedRead` of it for all threads of the block or for none.
+//! * Wait for ever: a divergent barrier is a [`KernelError`], as is an await of anything else.
+//!
+//! What it takes a promise for is `unsafe`: making views of raw memory, [`GroupKernel::run_groups`], on
+//! which a driver promises to run no group twice at a time, [`RawMut`], and implementing [`Partition`].
+
+mod accelerator;
+mod barrier;
+mod division;
+mod error;
+mod extent;
+mod kernel;
+mod launch;
+mod partition;
+mod region;
+mod shared;
+mod view;
+
+pub use accelerator::{
+    Accelerator, Block, BlockAccelerator, Blocks, Elements, Grid, Measured, Thread, Threads,
+};
+pub use barrier::{Barrier, BarrierState};
+pub use division::{AcceleratorLimits, PerDimension, Subdivision, WorkDivision};
+pub use error::{Exceeded, KernelError};
+pub use extent::{Extent, Vector};
+pub use kernel::{BlockKernel, Kernel};
+pub use launch::{BlockLaunch, BlockScratch, GridLaunch, GroupKernel, erase, erase_block};
+pub use partition::{
+    AtomicElement, Atomically, BlockParts, ByBlock, ByElement, Each, EachRow, Own, OwnElements,
+    Partition, RawMut, Unpartitioned, View,
+};
+pub use region::{Indices, Region, Rows};
+pub use shared::{
+    AttachedArray, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedElement, SharedPlan,
+    SharedRead, SharedWrite, Turning,
+};
+pub use view::{GlobalMut, GlobalRef};

@@ -1,0 +1,172 @@
+//! The elements of one thread, as a box inside an extent, and the ways to go through them.
+//!
+//! Which elements are a thread's own is decided in one place, [`Accelerator::region`]. Kernels see it
+//! through `elements`, `each` and `rows`, none of which promises where a thread's elements lie. On the
+//! native accelerators of this crate they are one contiguous box, so that a core streams through its
+//! part of memory; on a device whose neighbouring threads should touch neighbouring elements they are
+//! strided, and rows are one element long there.
+//!
+//! [`Accelerator::region`]: crate::Accelerator::region
+
+use crate::division::WorkDivision;
+use crate::extent::{Extent, Vector};
+
+/// A box of positions inside an extent: from `start`, inclusive, to `end`, exclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region<const D: usize> {
+    extent: Extent<D>,
+    start: Vector<D>,
+    end: Vector<D>,
+}
+
+impl<const D: usize> Region<D> {
+    /// The part of `extent` that is the own of the thread with index `thread` in the grid.
+    ///
+    /// The regions of all the threads of a grid are disjoint and cover the extent, whatever the two
+    /// sizes are (a grid without threads covers nothing). Safety rests on that.
+    #[inline(always)]
+    pub(crate) fn of_thread(
+        division: &WorkDivision<D>,
+        thread: Vector<D>,
+        extent: Extent<D>,
+    ) -> Self {
+        let share = division.share(extent);
+        Self {
+            extent,
+            start: Vector::from_fn(|d| thread[d].saturating_mul(share[d]).min(extent[d])),
+            end: Vector::from_fn(|d| {
+                thread[d]
+                    .saturating_add(1)
+                    .saturating_mul(share[d])
+                    .min(extent[d])
+            }),
+        }
+    }
+
+    /// The extent that it is a part of.
+    #[inline(always)]
+    pub fn extent(&self) -> Extent<D> {
+        self.extent
+    }
+
+    /// Its first position.
+    #[inline(always)]
+    pub fn start(&self) -> Vector<D> {
+        self.start
+    }
+
+    /// One past its last position, in each dimension.
+    #[inline(always)]
+    pub fn end(&self) -> Vector<D> {
+        self.end
+    }
+
+    /// Whether there is nothing in it.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        (0..D).any(|d| self.start[d] >= self.end[d])
+    }
+
+    /// How many positions it has.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        (0..D).fold(1, |count, d| count * (self.end[d] - self.start[d]))
+    }
+
+    /// Its rows: where each starts, and how many positions it has along the fastest dimension.
+    #[inline(always)]
+    pub fn rows(&self) -> Rows<D> {
+        Rows {
+            region: *self,
+            position: self.start,
+            live: !self.is_empty(),
+        }
+    }
+
+    /// The row-major numbers of its positions in the extent, in order.
+    #[inline(always)]
+    pub fn indices(&self) -> Indices<D> {
+        let mut rows = self.rows();
+        let (next, end) = rows.next_range().unwrap_or((0, 0));
+        Indices { rows, next, end }
+    }
+}
+
+/// The rows of a [`Region`]: each one's first position, and its length.
+#[derive(Debug, Clone)]
+pub struct Rows<const D: usize> {
+    region: Region<D>,
+    position: Vector<D>,
+    live: bool,
+}
+
+impl<const D: usize> Rows<D> {
+    /// The next row as a range of row-major numbers.
+    #[inline(always)]
+    pub(crate) fn next_range(&mut self) -> Option<(usize, usize)> {
+        let extent = self.region.extent;
+        let (position, length) = self.next()?;
+        let start = extent.offset(position);
+        Some((start, start + length))
+    }
+}
+
+impl<const D: usize> Iterator for Rows<D> {
+    type Item = (Vector<D>, usize);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        if !self.live {
+            return None;
+        }
+        let row = self.position;
+        self.live = false;
+        for d in (0..D - 1).rev() {
+            let next = self.position[d] + 1;
+            if next < self.region.end[d] {
+                self.position.set(d, next);
+                self.live = true;
+                break;
+            }
+            self.position.set(d, self.region.start[d]);
+        }
+        Some((row, self.region.end[D - 1] - self.region.start[D - 1]))
+    }
+}
+
+/// The row-major numbers of a thread's own elements.
+///
+/// A `for` loop over it is as tight as one over a range in one dimension; in more, `for_each` and
+/// `fold` are.
+#[derive(Debug, Clone)]
+pub struct Indices<const D: usize> {
+    rows: Rows<D>,
+    next: usize,
+    end: usize,
+}
+
+impl<const D: usize> Iterator for Indices<D> {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.next == self.end {
+            if D == 1 {
+                return None;
+            }
+            (self.next, self.end) = self.rows.next_range()?;
+        }
+        let index = self.next;
+        self.next += 1;
+        Some(index)
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, usize) -> B>(mut self, initial: B, mut f: F) -> B {
+        let mut folded = (self.next..self.end).fold(initial, &mut f);
+        while let Some((start, end)) = self.rows.next_range() {
+            folded = (start..end).fold(folded, &mut f);
+        }
+        folded
+    }
+}

@@ -1,0 +1,481 @@
+//! Memory that the threads of a block share, and the two phases of its life.
+//!
+//! A block kernel declares what its blocks share ([`BlockKernel::shared`](crate::BlockKernel::shared)):
+//! a [`SharedArray`] of any length, or a tuple of them. Plain bytes for any purpose are an array of `u8`; every
+//! array starts at a multiple of [`SHARED_ALIGNMENT`], and [`bytemuck`] casts them. A block finds its
+//! arrays zeroed.
+//!
+//! Each thread is handed each array in its *write phase*, as a [`SharedWrite`]: it may change its own
+//! elements and see nothing else. [`sync`](crate::BlockAccelerator::sync) is a barrier that turns it into
+//! a [`SharedRead`], all of which may be read and nothing changed; another one turns that back.
+//!
+//! | phase | this thread may | other threads may |
+//! |---|---|---|
+//! | write | change and read its own elements | change and read theirs |
+//! | read | read all elements | read all elements |
+//!
+//! That all threads are in the same phase is ensured by the barrier: it does not complete unless every
+//! thread of the block turns the same arrays the same way. And that a thread keeps no reference into an
+//! array over the barrier that turns it is ensured by the compiler, as `sync` takes the handle away.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytemuck::Zeroable;
+
+use crate::barrier::{Arrival, BarrierState, Site, Turns};
+use crate::error::KernelError;
+
+/// Every shared array starts at a multiple of so many bytes: a cache line.
+pub const SHARED_ALIGNMENT: usize = 64;
+
+/// What block-shared memory may hold: plain data of which all-zero bytes are a value.
+pub trait SharedElement: Zeroable + Copy + Send + Sync + 'static {}
+impl<T: Zeroable + Copy + Send + Sync + 'static> SharedElement for T {}
+
+/// The declaration of an array that the threads of a block share.
+#[derive(Debug, Clone, Copy)]
+pub struct SharedArray<T> {
+    length: usize,
+    /// How many of the elements are each thread's own.
+    share: usize,
+    /// Where it starts in the block's shared memory, in bytes.
+    offset: usize,
+    /// Which of the block's arrays it is.
+    number: u32,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T: SharedElement> SharedArray<T> {
+    /// An array of so many elements.
+    ///
+    /// Each thread of the block owns an equally long part of it, in order: with as many elements as
+    /// threads, thread `t` owns element `t`; with one element, the first thread owns it.
+    pub const fn new(length: usize) -> Self {
+        const {
+            assert!(
+                align_of::<T>() <= SHARED_ALIGNMENT,
+                "shared elements are aligned to a cache line at most"
+            )
+        };
+        Self {
+            length,
+            share: 0,
+            offset: 0,
+            number: 0,
+            elements: PhantomData,
+        }
+    }
+}
+
+/// Gives each shared array of a block its place.
+#[derive(Debug)]
+pub struct SharedPlan {
+    threads: usize,
+    bytes: usize,
+    arrays: u32,
+}
+
+impl SharedPlan {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            threads,
+            bytes: 0,
+            arrays: 0,
+        }
+    }
+
+    /// How many bytes the arrays placed so far take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What the threads of a block share: nothing `()`, a [`SharedArray`], or a tuple.
+///
+/// # Safety
+/// [`place`](Self::place) gives each array a part of the block's memory of its own, and
+/// [`hand_out`](Self::hand_out) hands out exactly that part.
+pub unsafe trait Shared: Send + Sync {
+    /// The arrays in the memory of a worker, which all the blocks it runs use one after the other.
+    type Attached;
+    /// What each thread is handed at its start.
+    type Write<'b>;
+
+    /// Finds the place of each array.
+    ///
+    /// # Errors
+    /// [`KernelError::OutOfMemory`] when the arrays are more, or larger, than any block's could be.
+    #[doc(hidden)]
+    fn place(&mut self, plan: &mut SharedPlan) -> Result<(), KernelError>;
+
+    /// The arrays in a worker's memory.
+    ///
+    /// # Safety
+    /// At `memory` there are as many bytes, aligned as much, as the plan says that this was placed with,
+    /// for as long as what this returns is used.
+    #[doc(hidden)]
+    unsafe fn attach(&self, memory: *mut u8, barrier: &BarrierState) -> Self::Attached;
+
+    /// The handles of one thread.
+    ///
+    /// # Safety
+    /// The memory is zeroed before the first thread of a block is handed anything, and used by that
+    /// block only for as long as its threads live. Each of its threads is handed this once.
+    #[doc(hidden)]
+    unsafe fn hand_out<'b>(attached: &'b Self::Attached, thread: usize) -> Self::Write<'b>;
+}
+
+/// A shared array in a worker's memory.
+#[derive(Debug)]
+pub struct AttachedArray<T> {
+    pointer: *mut T,
+    length: usize,
+    share: usize,
+    number: u32,
+    /// Says which block this is; not to be read.
+    barrier: *const BarrierState,
+}
+
+// SAFETY: places start at what the plan has given away so far, and move that past the array's end.
+unsafe impl<T: SharedElement> Shared for SharedArray<T> {
+    type Attached = AttachedArray<T>;
+    type Write<'b> = SharedWrite<'b, T>;
+
+    fn place(&mut self, plan: &mut SharedPlan) -> Result<(), KernelError> {
+        let offset = plan.bytes.checked_next_multiple_of(SHARED_ALIGNMENT);
+        let end =
+            offset.and_then(|offset| size_of::<T>().checked_mul(self.length)?.checked_add(offset));
+        let (Some(offset), Some(end)) = (offset, end) else {
+            return Err(KernelError::OutOfMemory { bytes: usize::MAX });
+        };
+        if plan.arrays == Turns::MOST_ARRAYS
+            || end > isize::MAX as usize
+            || u32::try_from(self.length).is_err()
+        {
+            return Err(KernelError::OutOfMemory { bytes: end });
+        }
+        self.offset = offset;
+        self.share = self.length.div_ceil(plan.threads.max(1));
+        self.number = plan.arrays;
+        plan.bytes = end;
+        plan.arrays += 1;
+        Ok(())
+    }
+
+    unsafe fn attach(&self, memory: *mut u8, barrier: &BarrierState) -> AttachedArray<T> {
+        // SAFETY: the array lies inside the block's memory, so the caller promises.
+        let pointer = unsafe { memory.add(self.offset) }.cast();
+        AttachedArray {
+            pointer,
+            length: self.length,
+            share: self.share,
+            number: self.number,
+            barrier,
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn hand_out<'b>(attached: &'b AttachedArray<T>, thread: usize) -> SharedWrite<'b, T> {
+        let start = thread.saturating_mul(attached.share).min(attached.length);
+        let end = start.saturating_add(attached.share).min(attached.length);
+        // Both fit, as the array is not longer than a `u32` can say.
+        SharedWrite {
+            own: OwnPart {
+                array: attached,
+                start: start as u32,
+                length: (end - start) as u32,
+            },
+        }
+    }
+}
+
+/// An array and which of its elements are one thread's own. Small, as threads keep it over barriers.
+#[derive(Debug)]
+struct OwnPart<'b, T> {
+    array: &'b AttachedArray<T>,
+    start: u32,
+    length: u32,
+}
+
+/// A shared array in its write phase: this thread changes its own elements, and sees no others.
+///
+/// ```
+/// # use quipu_kernel::{BlockAccelerator, SharedWrite};
+/// async fn rotate<A: BlockAccelerator<1>>(acc: &A, mut numbers: SharedWrite<'_, u32>) -> u32 {
+///     let thread = acc.thread_index()[0];
+///     numbers.own()[0] = thread as u32;
+///     let numbers = acc.sync(numbers).await;
+///     numbers[(thread + 1) % numbers.len()]
+/// }
+/// ```
+///
+/// Elements of other threads cannot be read before a barrier has turned the array:
+///
+/// ```compile_fail,E0608
+/// # use quipu_kernel::{BlockAccelerator, SharedWrite};
+/// async fn too_early<A: BlockAccelerator<1>>(acc: &A, mut numbers: SharedWrite<'_, u32>) -> u32 {
+///     numbers.own()[0] = 1;
+///     numbers[1]
+/// }
+/// ```
+///
+/// What has been turned is gone:
+///
+/// ```compile_fail,E0382
+/// # use quipu_kernel::{BlockAccelerator, SharedWrite};
+/// async fn both_phases<A: BlockAccelerator<1>>(acc: &A, mut numbers: SharedWrite<'_, u32>) -> u32 {
+///     let read = acc.sync(numbers).await;
+///     numbers.own()[0] = 1;
+///     read[0]
+/// }
+/// ```
+#[derive(Debug)]
+pub struct SharedWrite<'b, T> {
+    own: OwnPart<'b, T>,
+}
+
+impl<'b, T: SharedElement> SharedWrite<'b, T> {
+    /// This thread's own elements.
+    #[inline(always)]
+    pub fn own(&mut self) -> &mut [T] {
+        let OwnPart {
+            array,
+            start,
+            length,
+        } = self.own;
+        // SAFETY: the elements are inside the array, and initialised as it was zeroed. No other thread
+        // has these as its own, and none reads them, as all of them are in the write phase.
+        unsafe {
+            std::slice::from_raw_parts_mut(array.pointer.add(start as usize), length as usize)
+        }
+    }
+
+    /// Which of the array's elements [`own`](Self::own) gives.
+    #[inline(always)]
+    pub fn own_range(&self) -> Range<usize> {
+        let start = self.own.start as usize;
+        start..start + self.own.length as usize
+    }
+
+    /// How many elements the array has.
+    #[inline(always)]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "the length is the declaration's; nobody asks whether it is zero"
+    )]
+    pub fn len(&self) -> usize {
+        self.own.array.length
+    }
+
+    /// The first of all the elements, for what the phases do not allow.
+    ///
+    /// Reading and writing through it is `unsafe`: whoever does so promises that no other thread of the
+    /// block changes the same element, or reads one that this thread changes, without a barrier between.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *mut T {
+        self.own.array.pointer
+    }
+}
+
+/// A shared array in its read phase: every thread reads all of it, none changes it.
+///
+/// ```compile_fail,E0594
+/// # use quipu_kernel::{BlockAccelerator, SharedRead};
+/// fn change(numbers: &mut SharedRead<'_, u32>) {
+///     numbers[0] = 1;
+/// }
+/// ```
+///
+/// No reference into it outlives the phase:
+///
+/// ```compile_fail,E0505
+/// # use quipu_kernel::{BlockAccelerator, SharedRead};
+/// async fn keep<A: BlockAccelerator<1>>(acc: &A, numbers: SharedRead<'_, u32>) -> u32 {
+///     let first = &numbers[0];
+///     let mut numbers = acc.sync(numbers).await;
+///     *first
+/// }
+/// ```
+#[derive(Debug)]
+pub struct SharedRead<'b, T> {
+    own: OwnPart<'b, T>,
+}
+
+impl<T: SharedElement> Deref for SharedRead<'_, T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the array is initialised, as it was zeroed; all threads are in the read phase, in
+        // which none has a mutable reference.
+        unsafe { std::slice::from_raw_parts(self.own.array.pointer, self.own.array.length) }
+    }
+}
+
+/// Shared arrays that a barrier turns to their other phase: one, or a tuple.
+pub trait Phase: turn::Turn {}
+impl<P: turn::Turn> Phase for P {}
+
+mod turn {
+    use super::{BarrierState, Turns};
+
+    /// The closed set of what [`Phase`](super::Phase) is.
+    pub trait Turn: Unpin {
+        /// The arrays in the other phase.
+        type Turned;
+        /// What has to be the same for all threads of the block.
+        #[doc(hidden)]
+        fn turns(&self, barrier: &BarrierState) -> TurnsOf;
+        /// Turns them: all threads of the block are here with the same [`turns`](Self::turns).
+        #[doc(hidden)]
+        fn turned(self) -> Self::Turned;
+    }
+
+    /// [`Turns`], which is nothing to the world outside.
+    #[derive(Debug, Clone, Copy)]
+    pub struct TurnsOf(pub(super) Turns);
+}
+
+impl<T> AttachedArray<T> {
+    /// `turns`, if this array is of the block whose barrier that is.
+    #[inline(always)]
+    fn turns_at(&self, barrier: &BarrierState, turns: Turns) -> turn::TurnsOf {
+        turn::TurnsOf(if std::ptr::eq(self.barrier, barrier) {
+            turns
+        } else {
+            Turns::FOREIGN
+        })
+    }
+}
+
+impl<'b, T: SharedElement> turn::Turn for SharedWrite<'b, T> {
+    type Turned = SharedRead<'b, T>;
+
+    #[inline(always)]
+    fn turns(&self, barrier: &BarrierState) -> turn::TurnsOf {
+        self.own
+            .array
+            .turns_at(barrier, Turns::to_read(self.own.array.number))
+    }
+
+    #[inline(always)]
+    fn turned(self) -> SharedRead<'b, T> {
+        SharedRead { own: self.own }
+    }
+}
+
+impl<'b, T: SharedElement> turn::Turn for SharedRead<'b, T> {
+    type Turned = SharedWrite<'b, T>;
+
+    #[inline(always)]
+    fn turns(&self, barrier: &BarrierState) -> turn::TurnsOf {
+        self.own
+            .array
+            .turns_at(barrier, Turns::to_write(self.own.array.number))
+    }
+
+    #[inline(always)]
+    fn turned(self) -> SharedWrite<'b, T> {
+        SharedWrite { own: self.own }
+    }
+}
+
+/// The future of [`BlockAccelerator::sync`](crate::BlockAccelerator::sync).
+#[derive(Debug)]
+#[must_use = "a barrier waits when it is awaited"]
+pub struct Turning<'b, P> {
+    arrival: Arrival<'b>,
+    arrays: Option<P>,
+}
+
+impl<'b, P: Phase> Turning<'b, P> {
+    #[inline(always)]
+    pub(crate) fn new(barrier: &'b BarrierState, site: Site, arrays: P) -> Self {
+        let turns = arrays.turns(barrier).0;
+        Self {
+            arrival: Arrival::new(barrier, site, turns, false),
+            arrays: Some(arrays),
+        }
+    }
+}
+
+impl<P: Phase> Future for Turning<'_, P> {
+    type Output = P::Turned;
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<P::Turned> {
+        if self.arrival.poll_votes().is_pending() {
+            return Poll::Pending;
+        }
+        // Who polls once more after that waits for nothing, which the scheduler reports.
+        self.arrays
+            .take()
+            .map_or(Poll::Pending, |arrays| Poll::Ready(arrays.turned()))
+    }
+}
+
+// SAFETY: there is nothing to place and nothing to hand out.
+unsafe impl Shared for () {
+    type Attached = ();
+    type Write<'b> = ();
+
+    fn place(&mut self, _plan: &mut SharedPlan) -> Result<(), KernelError> {
+        Ok(())
+    }
+
+    unsafe fn attach(&self, _memory: *mut u8, _barrier: &BarrierState) -> Self::Attached {}
+
+    #[inline(always)]
+    unsafe fn hand_out<'b>((): &'b Self::Attached, _thread: usize) -> Self::Write<'b> {}
+}
+
+macro_rules! tuples {
+    ($($name:ident $at:tt),+) => {
+        // SAFETY: each part places and attaches itself.
+        unsafe impl<$($name: Shared),+> Shared for ($($name,)+) {
+            type Attached = ($($name::Attached,)+);
+            type Write<'b> = ($($name::Write<'b>,)+);
+
+            fn place(&mut self, plan: &mut SharedPlan) -> Result<(), KernelError> {
+                $(self.$at.place(plan)?;)+
+                Ok(())
+            }
+
+            unsafe fn attach(&self, memory: *mut u8, barrier: &BarrierState) -> Self::Attached {
+                // SAFETY: what the caller promises for all holds for each part.
+                ($(unsafe { self.$at.attach(memory, barrier) },)+)
+            }
+
+            #[inline(always)]
+            unsafe fn hand_out<'b>(attached: &'b Self::Attached, thread: usize) -> Self::Write<'b> {
+                // SAFETY: what the caller promises for all holds for each part.
+                ($(unsafe { $name::hand_out(&attached.$at, thread) },)+)
+            }
+        }
+
+        impl<$($name: turn::Turn),+> turn::Turn for ($($name,)+) {
+            type Turned = ($($name::Turned,)+);
+
+            #[inline(always)]
+            fn turns(&self, barrier: &BarrierState) -> turn::TurnsOf {
+                turn::TurnsOf(Turns::NONE$(.and(self.$at.turns(barrier).0))+)
+            }
+
+            #[inline(always)]
+            fn turned(self) -> Self::Turned {
+                ($(self.$at.turned(),)+)
+            }
+        }
+    };
+}
+
+tuples!(P0 0);
+tuples!(P0 0, P1 1);
+tuples!(P0 0, P1 1, P2 2);
+tuples!(P0 0, P1 1, P2 2, P3 3);
+tuples!(P0 0, P1 1, P2 2, P3 3, P4 4);
+tuples!(P0 0, P1 1, P2 2, P3 3, P4 4, P5 5);

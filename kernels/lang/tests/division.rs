@@ -1,0 +1,207 @@
+//! Extents and work divisions: arithmetic that does not overflow, and divisions that fit a device.
+
+use proptest::prelude::*;
+use quipu_kernel::{
+    AcceleratorLimits, Extent, KernelError, PerDimension, Subdivision, Vector, WorkDivision,
+};
+
+fn sizes<const D: usize>(least: usize, most: usize) -> impl Strategy<Value = [usize; D]> {
+    proptest::array::uniform(least..=most)
+}
+
+proptest! {
+    #[test]
+    fn linearise_and_delinearise_are_inverse(extent in sizes::<3>(0, 7)) {
+        let extent = Extent::new(extent);
+        let count = extent.count().unwrap();
+        for number in 0..count {
+            let position = extent.delinearise(number).unwrap();
+            prop_assert!(extent.contains(position));
+            prop_assert_eq!(extent.linearise(position), Some(number));
+        }
+        prop_assert_eq!(extent.delinearise(count), None);
+    }
+
+    #[test]
+    fn what_is_outside_has_no_number(extent in sizes::<2>(0, usize::MAX), position in sizes::<2>(0, usize::MAX)) {
+        let (extent, position) = (Extent::new(extent), Vector::new(position));
+        match extent.linearise(position) {
+            Some(number) => prop_assert_eq!(extent.delinearise(number), Some(position)),
+            None => prop_assert!(!extent.contains(position) || extent.count().is_err()),
+        }
+    }
+
+    #[test]
+    fn an_automatic_division_covers_its_elements_within_the_limits(
+        total in sizes::<3>(0, 3000), cores in 1usize..200, threads in 1usize..2000, elements in 1usize..10_000,
+        grid in 1usize..100, block in sizes::<3>(1, 300),
+    ) {
+        let mut limits = AcceleratorLimits::native(cores);
+        limits.preferred_block_threads = threads;
+        limits.preferred_thread_elements = elements;
+        limits.block_thread_count = 1024;
+        limits.grid_blocks.second = grid;
+        limits.block_threads = PerDimension { fastest: block[0], second: block[1], slower: block[2] };
+        let division = WorkDivision::for_elements(total, &limits).unwrap();
+        covers(&division, total, &limits)?;
+        if total.contains(&0) {
+            prop_assert_eq!(division.block_count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_subdivision_covers_its_elements_and_keeps_its_shape(
+        total in sizes::<3>(1, 3000), elements in sizes::<3>(1, 5), count in 1usize..2000, block in 1usize..100,
+    ) {
+        let mut limits = AcceleratorLimits::native(4);
+        limits.block_thread_count = count;
+        limits.block_threads = PerDimension { fastest: 1024, second: 1024, slower: block };
+        for subdivision in [Subdivision::Unrestricted, Subdivision::EqualExtent, Subdivision::CloseToEqualExtent] {
+            let division = WorkDivision::subdivide(total, elements, &limits, subdivision).unwrap();
+            covers(&division, total, &limits)?;
+            prop_assert_eq!(division.thread_elements(), Extent::new(elements));
+
+            let threads = division.block_threads().components();
+            let most = std::array::from_fn::<_, 3, _>(|d| {
+                total[d].div_ceil(elements[d]).min(if d == 0 { block } else { 1024 })
+            });
+            match subdivision {
+                Subdivision::EqualExtent => {
+                    prop_assert!(threads.iter().all(|&side| side == threads[0]));
+                    let larger = threads[0] + 1;
+                    prop_assert!(larger.pow(3) > count || most.iter().any(|&most| larger > most));
+                }
+                Subdivision::CloseToEqualExtent => {
+                    // A side that is shorter than another by more than one could not be longer.
+                    let longest = threads.into_iter().max().unwrap();
+                    for d in 0..3 {
+                        prop_assert!(threads[d] + 1 >= longest || threads[d] == most[d]);
+                    }
+                }
+                _ => prop_assert_eq!(threads[2], most[2].min(count)),
+            }
+        }
+    }
+}
+
+fn covers(
+    division: &WorkDivision<3>,
+    total: [usize; 3],
+    limits: &AcceleratorLimits,
+) -> Result<(), TestCaseError> {
+    prop_assert!(division.validate(limits).is_ok());
+    if !total.contains(&0) {
+        for (d, total) in total.into_iter().enumerate() {
+            prop_assert!(division.grid_elements()[d] >= total);
+            let without_the_last = (division.grid_blocks()[d] - 1) * division.block_elements()[d];
+            prop_assert!(without_the_last < total, "a block with nothing to do");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn products_that_do_not_fit_are_errors() {
+    let large = Extent::new([usize::MAX, 2]);
+    assert!(matches!(
+        large.count(),
+        Err(KernelError::ExtentOverflow { .. })
+    ));
+    assert_eq!(Extent::new([usize::MAX, 0]).count(), Ok(0));
+    assert_eq!(large.linearise(Vector::new([usize::MAX - 1, 1])), None);
+
+    let half = usize::MAX / 2;
+    for (grid, block, thread) in [(half, 3, 1), (half, 1, 3), (2, half, 2), (0, half, 3)] {
+        let error = WorkDivision::<1>::new(grid, block, thread).unwrap_err();
+        assert!(
+            matches!(error, KernelError::ExtentOverflow { .. }),
+            "{error}"
+        );
+    }
+    let limits = AcceleratorLimits::native(1);
+    assert!(matches!(
+        WorkDivision::for_elements([half, 3], &limits),
+        Err(KernelError::ExtentOverflow { .. })
+    ));
+    assert_eq!(
+        WorkDivision::for_elements([usize::MAX, 0], &limits)
+            .unwrap()
+            .block_count(),
+        0
+    );
+}
+
+#[test]
+fn blocks_of_nothing_are_errors_and_grids_of_nothing_are_not() {
+    for (block, thread) in [([0, 1], [1, 1]), ([1, 1], [1, 0])] {
+        let error = WorkDivision::new([1, 1], block, thread).unwrap_err();
+        assert!(matches!(error, KernelError::EmptyBlock { .. }), "{error}");
+    }
+    let limits = AcceleratorLimits::native(1);
+    let error = WorkDivision::subdivide(5, 0, &limits, Subdivision::Unrestricted).unwrap_err();
+    assert!(matches!(error, KernelError::EmptyBlock { .. }));
+    assert_eq!(
+        WorkDivision::new([0, 7], [1, 1], [1, 1])
+            .unwrap()
+            .block_count(),
+        0
+    );
+}
+
+#[test]
+fn what_exceeds_the_limits_is_named_with_all_of_the_limits() {
+    let mut limits = AcceleratorLimits::native(80);
+    limits.block_thread_count = 1024;
+    limits.block_threads = PerDimension {
+        fastest: 1024,
+        second: 1024,
+        slower: 64,
+    };
+    limits.grid_blocks = PerDimension {
+        fastest: 1 << 31,
+        second: 65_535,
+        slower: 65_535,
+    };
+
+    assert_eq!(
+        WorkDivision::new([65_535, 1, 1], [1, 32, 32], [1, 1, 1])
+            .unwrap()
+            .validate(&limits),
+        Ok(())
+    );
+    let error = WorkDivision::new([65_536, 1, 1], [65, 1, 32], [1, 1, 1])
+        .unwrap()
+        .validate(&limits)
+        .unwrap_err();
+    let KernelError::ExceedsLimits {
+        exceeded,
+        limits: listed,
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    let named: Vec<_> = exceeded
+        .iter()
+        .map(|one| (one.quantity, one.dimension, one.asked, one.limit))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            ("blocks per grid", Some(0), 65_536, 65_535),
+            ("threads per block", Some(0), 65, 64),
+            ("threads per block", None, 2080, 1024),
+        ]
+    );
+    assert_eq!(**listed, limits);
+    let text = error.to_string();
+    assert!(
+        text.contains("65 of threads per block in dimension 0, at most 64 allowed"),
+        "{text}"
+    );
+    assert!(
+        text.contains("threads per block: 1024 (fastest), 1024, 64 (all slower)"),
+        "{text}"
+    );
+    assert!(limits.check_shared_bytes(limits.shared_bytes + 1).is_err());
+    assert!(limits.check_shared_bytes(limits.shared_bytes).is_ok());
+}
