@@ -465,7 +465,8 @@ pub(crate) unsafe fn fail(
         // and finds this one over must find the poison too.
         // SAFETY: owned, and not over.
         for argument in unsafe { s.arguments() } {
-            if argument.mode().writes() {
+            // A migration reads the object, and writes its copy elsewhere.
+            if argument.mode().writes() || vtable.kind == Kind::Migrate {
                 // SAFETY: memory outlives the commands that use it.
                 let memory = unsafe { argument.memory_pointer().as_ref() };
                 memory.poison(argument.range(), id, &error);

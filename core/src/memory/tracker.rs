@@ -5,8 +5,8 @@
 //! which memory spaces hold a valid copy and from which event on, and whether
 //! the last writer failed. An access becomes waits:
 //!
-//! * read after write: waits for the writer (or, in another space, for the
-//!   migration that made the copy there); the writer's failure fails it;
+//! * read after write: waits for the writer (and, in another space, for the
+//!   migration that makes the copy there); the failure of either fails it;
 //! * write after read: waits for the readers, pure ordering;
 //! * write after write: waits for the writer, pure ordering.
 //!
@@ -248,7 +248,7 @@ impl Tracker {
     ) {
         let covered = self.cover(range);
         for segment in &mut self.segments[covered] {
-            segment.read(from, id, recorder);
+            segment.brought_from(from, id, recorder);
             segment.copies.retain(|copy| copy.space != to);
             segment.copies.push(Copy {
                 space: to,
@@ -277,13 +277,18 @@ impl Tracker {
         for segment in &mut self.segments {
             segment.copies.retain(|copy| copy.space != space);
             if segment.home == space {
-                if let Some(copy) = segment.copies.pop() {
-                    segment.home = copy.space;
-                    segment.writer = copy.ready;
-                } else {
-                    segment.home = SpaceId::ANYWHERE;
-                    segment.poison = Some(cause.clone());
-                    lost = true;
+                // A copy whose writer is still at work will never be made.
+                match segment.copies.pop().filter(|_| segment.writer.is_over()) {
+                    Some(copy) => {
+                        segment.home = copy.space;
+                        segment.writer = copy.ready;
+                    }
+                    None => {
+                        segment.home = SpaceId::ANYWHERE;
+                        segment.copies.clear();
+                        segment.poison = Some(cause.clone());
+                        lost = true;
+                    }
                 }
             }
         }
@@ -395,27 +400,55 @@ impl Segment {
             || self.copies.iter().any(|copy| copy.space == space)
     }
 
-    /// Where a reader in `space` gets the bytes from.
+    /// The migration that makes the copy in `space`, if the bytes are not at
+    /// home there.
     #[inline]
-    fn source(&self, space: SpaceId) -> EventId {
+    fn migration(&self, space: SpaceId) -> Option<EventId> {
         if self.copies.is_empty() || self.home == space {
-            return self.writer;
+            return None;
         }
-        self.copies
-            .iter()
-            .find(|copy| copy.space == space)
-            .map_or(self.writer, |copy| copy.ready)
+        let copy = self.copies.iter().find(|copy| copy.space == space)?;
+        Some(copy.ready)
     }
 
+    /// The waits of who needs the bytes in `space`: the writer's failure, and
+    /// that of the migration, are its own.
     #[inline]
-    fn read(&mut self, space: SpaceId, id: EventId, recorder: &mut impl Recorder) {
-        let source = self.source(space);
-        if !source.is_none() && source != id {
-            recorder.wait(source, true);
+    fn wait_for_bytes(&self, space: SpaceId, id: EventId, recorder: &mut impl Recorder) {
+        if !self.writer.is_none() && self.writer != id {
+            recorder.wait(self.writer, true);
+        }
+        if let Some(migration) = self.migration(space)
+            && !migration.is_none()
+        {
+            recorder.wait(migration, true);
         }
         if let Some(cause) = &self.poison {
             recorder.poisoned(cause);
         }
+    }
+
+    #[inline]
+    fn read(&mut self, space: SpaceId, id: EventId, recorder: &mut impl Recorder) {
+        self.wait_for_bytes(space, id, recorder);
+        self.add_reader(id, recorder);
+    }
+
+    /// The command `id` brings the bytes from `from` elsewhere. It is ordered
+    /// after their writer but does not fail with it: it may bring neighbours
+    /// that are fine, and who needs the bytes learns of the writer itself.
+    fn brought_from(&mut self, from: SpaceId, id: EventId, recorder: &mut impl Recorder) {
+        match self.migration(from) {
+            Some(migration) if migration.is_none() => {}
+            Some(migration) => recorder.wait(migration, true),
+            None if self.writer.is_none() => {}
+            None => recorder.wait(self.writer, false),
+        }
+        self.add_reader(id, recorder);
+    }
+
+    #[inline]
+    fn add_reader(&mut self, id: EventId, recorder: &mut impl Recorder) {
         if self.readers.len() >= MAX_READERS {
             self.readers.retain(|reader| !reader.is_over());
             if self.readers.len() >= MAX_READERS / 2 {
@@ -438,13 +471,7 @@ impl Segment {
         recorder: &mut impl Recorder,
     ) {
         if mode.reads() {
-            let source = self.source(space);
-            if !source.is_none() && source != id {
-                recorder.wait(source, true);
-            }
-            if let Some(cause) = &self.poison {
-                recorder.poisoned(cause);
-            }
+            self.wait_for_bytes(space, id, recorder);
         } else if self.readers.is_empty() && !self.writer.is_none() && self.writer != id {
             // With readers, waiting for them is enough: each waited for it.
             recorder.wait(self.writer, false);
