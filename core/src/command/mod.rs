@@ -545,18 +545,18 @@ unsafe fn broadcast_dropped(
     }
     let mut entry = s.notify.close(failed);
     let mut observed = false;
-    let several = entry.is_some();
-    if several {
-        sink.gather(true);
-    }
+    let mut several = false;
+    let mut length = 0_usize;
     while let Some(current) = entry {
         // SAFETY: an entry's word lives until its owner is released, below.
         entry = unsafe { current.next() };
         if let Some(next) = entry {
-            // A long list leads from the command enqueued last to the first,
-            // which mostly means downwards through memory.
-            let ahead = next.address().cast::<Slot>().wrapping_sub(8);
-            prefetch_for_writing(ahead);
+            if !several {
+                several = true;
+                sink.gather(true);
+            }
+            length += 1;
+            prefetch_list(next, length);
         }
         match current.tag() {
             Tag::Observers => observed = true,
@@ -590,6 +590,22 @@ unsafe fn broadcast_dropped(
     }
     // SAFETY: the owner's reference, given up once.
     unsafe { release(slot) };
+}
+
+/// Dependants of a long list that are fetched ahead: a miss takes as long as
+/// some tens of them, and a core has a dozen in flight.
+const AHEAD: usize = 16;
+
+/// Fetches what follows in a notify list. A long one leads from the command
+/// enqueued last to the first, which mostly means downwards through memory.
+#[inline]
+fn prefetch_list(next: Entry, length: usize) {
+    let slot = next.address().cast::<Slot>();
+    match length {
+        0..4 => {}
+        4 => (1..AHEAD).for_each(|ahead| prefetch_for_writing(slot.wrapping_sub(ahead))),
+        _ => prefetch_for_writing(slot.wrapping_sub(AHEAD)),
+    }
 }
 
 #[cold]

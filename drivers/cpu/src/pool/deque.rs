@@ -79,7 +79,8 @@ impl Deque {
             return None;
         }
         let last = bottom - 1;
-        self.bottom.0.store(last, Ordering::Relaxed);
+        // Releasing, as the push was: a thief may see this value instead.
+        self.bottom.0.store(last, Ordering::Release);
         // A thief must see that this item is being taken, or we its theft.
         fence(Ordering::SeqCst);
         let top = self.top.0.load(Ordering::Relaxed);
@@ -93,7 +94,7 @@ impl Deque {
                 .0
                 .compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok();
-        self.bottom.0.store(bottom, Ordering::Relaxed);
+        self.bottom.0.store(bottom, Ordering::Release);
         won.then(|| self.cell(last).load(Ordering::Relaxed))
     }
 

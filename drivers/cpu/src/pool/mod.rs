@@ -235,9 +235,24 @@ pub(crate) struct Pool {
     /// Tasks in injectors of sub-devices.
     elsewhere: AtomicUsize,
     threads: Box<[OnceLock<Thread>]>,
+    attendant: Attendant,
+    published: Published,
     guest: AtomicBool,
     ending: AtomicBool,
 }
+
+/// The worker that took the last short commands from outside: one more than its
+/// number, or none. A stream of such commands costs the thread that enqueues
+/// them least if they all go to one worker, so others leave the injectors to it
+/// for a while. On a cache line of its own: every worker without work reads it.
+#[repr(align(128))]
+struct Attendant(AtomicUsize);
+
+/// Changes when tasks are put into a deque while somebody looks for work. To
+/// look at this costs a spinning worker, and whoever shares a core with it, less
+/// than to look into all deques.
+#[repr(align(128))]
+struct Published(AtomicU64);
 
 impl Pool {
     /// Starts a pool of `workers` threads, each pinned to a core of `pin` in
@@ -271,6 +286,8 @@ impl Pool {
             urgent: AtomicUsize::new(0),
             elsewhere: AtomicUsize::new(0),
             threads: (0..count).map(|_| OnceLock::new()).collect(),
+            attendant: Attendant(AtomicUsize::new(0)),
+            published: Published(AtomicU64::new(0)),
             guest: AtomicBool::new(false),
             ending: AtomicBool::new(false),
         });
@@ -388,6 +405,9 @@ impl Pool {
             if priority == Priority::High {
                 self.urgent.fetch_sub(1, Ordering::Relaxed);
             }
+            if deque.len() > 0 {
+                self.tell_spinners();
+            }
             return Some(task);
         }
         if self.elsewhere.load(Ordering::Relaxed) == 0 {
@@ -408,6 +428,18 @@ impl Pool {
             }
         }
         None
+    }
+
+    /// After tasks were put into a deque: somebody may be looking for work.
+    #[inline]
+    fn tell_spinners(&self) {
+        if self.sleep.someone_spins() {
+            // Two at once may store the same: it has changed all the same.
+            let count = self.published.0.load(Ordering::Relaxed);
+            self.published
+                .0
+                .store(count.wrapping_add(1), Ordering::Release);
+        }
     }
 
     /// True if there is something to do, as far as a glance tells.
@@ -437,9 +469,24 @@ impl Pool {
             fence(Ordering::SeqCst);
             self.sleep.choose(&team.workers)
         };
-        if let Some(worker) = chosen
-            && let Some(thread) = self.threads.get(worker).and_then(OnceLock::get)
-        {
+        if let Some(worker) = chosen {
+            self.unpark(worker);
+        }
+    }
+
+    /// Wakes up to so many workers, even if others look for work already.
+    fn wake_more(&self, count: usize) {
+        fence(Ordering::SeqCst);
+        for _ in 0..count {
+            let Some(worker) = self.sleep.choose(&self.own.workers) else {
+                return;
+            };
+            self.unpark(worker);
+        }
+    }
+
+    fn unpark(&self, worker: usize) {
+        if let Some(thread) = self.threads.get(worker).and_then(OnceLock::get) {
             thread.unpark();
         }
     }
@@ -480,7 +527,7 @@ impl Pool {
         if waiter.is_done() {
             return Ok(());
         }
-        if self.sleep.someone_looks() || !self.nobody_is_awake() {
+        if self.sleep.looking() > 0 || !self.nobody_is_awake() {
             waiter.sleep();
         } else {
             // Whoever has just woken a thread must not keep its core busy.
@@ -493,11 +540,9 @@ impl Pool {
     pub(crate) fn end(&self, handles: Vec<JoinHandle<()>>) {
         self.ending.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        while let Some(worker) = self.sleep.choose(&self.own.workers) {
-            if let Some(thread) = self.threads.get(worker).and_then(OnceLock::get) {
-                thread.unpark();
-            }
-        }
+        // More often than there are workers: one that is awake may be chosen
+        // again, in the moment in which it looks whether the pool ends.
+        self.wake_more(usize::MAX);
         let me = std::thread::current().id();
         for handle in handles {
             // The last handle may go on one of the pool's own threads, which

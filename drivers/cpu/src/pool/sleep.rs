@@ -88,10 +88,17 @@ impl Sleep {
         self.waking.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// True if somebody already looks for work, or is about to.
+    /// True if somebody looks for work.
     #[inline]
-    pub(crate) fn someone_looks(&self) -> bool {
-        self.spinning.load(Ordering::Relaxed) != 0 || self.waking.load(Ordering::Relaxed) != 0
+    pub(crate) fn someone_spins(&self) -> bool {
+        self.spinning.load(Ordering::Relaxed) != 0
+    }
+
+    /// How many look for work already, or are about to.
+    #[inline]
+    pub(crate) fn looking(&self) -> usize {
+        let looking = self.spinning.load(Ordering::Relaxed) + self.waking.load(Ordering::Relaxed);
+        looking as usize
     }
 
     /// True if somebody sleeps.

@@ -20,10 +20,11 @@ use quipu_core::event::Waiter;
 use quipu_core::operation::Operation;
 use quipu_core::queue::route_to;
 use quipu_core::{Command, EventId, Kind, Priority, RawArgument};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Commands in a chain after which others get a turn.
@@ -38,8 +39,22 @@ const MOST_TICKETS: usize = 64;
 const FEW: usize = 4;
 /// Of commands of one group, one in so many is measured.
 const SAMPLE: u32 = 31;
-/// How long a worker looks for work before it sleeps.
+/// How long a worker looks for work before it sleeps, at first: about what it
+/// takes to wake it.
 const SPIN: Duration = Duration::from_micros(20);
+/// How long it does at most, after it was woken soon after it fell asleep.
+const LONGEST_SPIN: Duration = Duration::from_micros(160);
+/// Workers that are woken before a command is run: each costs the waker some
+/// microseconds, and those who are awake wake others.
+const WAKES_AT_ONCE: u64 = 3;
+/// Pauses between two looks for work, at least and at most. One takes some tens
+/// of nanoseconds.
+const PAUSES: std::ops::RangeInclusive<u32> = 4..=32;
+/// A stream of commands from outside is taken in bursts of this many.
+const BURST: u32 = 16;
+/// One in so many looks for work is into every deque and injector, also of what
+/// nobody told of or another worker attends to.
+const LOOK_EVERYWHERE: u32 = 16;
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
@@ -62,12 +77,20 @@ pub(crate) struct Worker {
     costs: Costs,
     /// Commands of one group until the next is measured.
     sample: Cell<u32>,
-    /// Tasks put into the deque since a command began to release others.
-    offered: Cell<u32>,
+    /// True while the dependants of one command are gone through.
+    gathering: Cell<bool>,
+    /// Those that are ready, newest first; not yet in the deque.
+    gathered: RefCell<Vec<u64>>,
     /// True if the deque holds long tasks, oldest first.
     oldest_first: Cell<bool>,
     /// Estimated work done while the deque was never empty.
     backlog_ns: Cell<u64>,
+    /// Tasks since there was nothing to do.
+    burst: Cell<u32>,
+    /// See [`Worker::pauses_after`].
+    pauses: Cell<u32>,
+    /// How long it looks for work before it sleeps.
+    patience: Cell<Duration>,
     /// The command that this thread is inside of, innermost.
     running: Cell<*const Frame>,
     victim: Cell<usize>,
@@ -84,10 +107,9 @@ impl ReadySink for Local<'_> {
 
     #[inline]
     fn gather(&mut self, begin: bool) {
-        if begin {
-            self.0.offered.set(0);
-        } else if self.0.offered.get() > 0 {
-            self.0.settle_order();
+        self.0.gathering.set(begin);
+        if !begin {
+            self.0.publish_gathered();
         }
     }
 }
@@ -102,9 +124,13 @@ impl Worker {
             chain: Cell::new(0),
             costs: Costs::new(),
             sample: Cell::new(0),
-            offered: Cell::new(0),
+            gathering: Cell::new(false),
+            gathered: RefCell::new(Vec::new()),
             oldest_first: Cell::new(false),
             backlog_ns: Cell::new(0),
+            burst: Cell::new(0),
+            pauses: Cell::new(*PAUSES.start()),
+            patience: Cell::new(SPIN),
             running: Cell::new(std::ptr::null()),
             victim: Cell::new(index),
         }
@@ -202,44 +228,62 @@ impl Worker {
     fn make_next(&self, word: u64) {
         let before = self.next.replace(word);
         if before != 0 {
-            self.offer(before);
-            self.offered.set(self.offered.get() + 1);
+            self.displace(before);
         }
     }
 
-    /// After a command has released several: they lie in the deque so that this
-    /// worker takes them in the order of their enqueue, which is that of their
-    /// memory, and thieves from the other end. For long tasks it matters more
-    /// that both take them in that order, the order that their user chose.
+    fn displace(&self, word: u64) {
+        if !self.gathering.get() {
+            self.offer(word);
+            return self.pool.tell_spinners();
+        }
+        let mut gathered = self.gathered.borrow_mut();
+        if gathered.len() == MOST_ORDERED {
+            for word in gathered.drain(..) {
+                self.offer(word);
+            }
+            self.pool.tell_spinners();
+        }
+        gathered.push(word);
+    }
+
+    /// After a command has released several, newest first, of which the oldest
+    /// is run next: puts the others into the deque, so that this worker takes
+    /// them in the order of their enqueue, which is that of their memory, and
+    /// thieves from the other end. Of long tasks it matters more that thieves
+    /// too take them in the order that their user chose.
     #[cold]
-    fn settle_order(&self) {
-        let count = self.offered.replace(0) as usize;
-        let next = self.next.get();
-        if count > MOST_ORDERED || next == 0 || next & 1 != 0 {
+    fn publish_gathered(&self) {
+        let mut gathered = self.gathered.borrow_mut();
+        if gathered.is_empty() {
             return;
+        }
+        if self.next_is_long() {
+            for word in gathered.drain(..).rev() {
+                self.offer(word);
+            }
+            self.oldest_first.set(true);
+        } else {
+            for word in gathered.drain(..) {
+                self.offer(word);
+            }
+        }
+        self.pool.tell_spinners();
+    }
+
+    /// True if what is run next is known to take long.
+    fn next_is_long(&self) -> bool {
+        let next = self.next.get();
+        if next == 0 || next & 1 != 0 {
+            return false;
         }
         // Looked at, not taken: a command that is ours.
         let task = ManuallyDrop::new(Task::from_word(next));
         let Task::Command(command) = &*task else {
-            return;
+            return false;
         };
         let cost = self.costs.estimate(command.body_key(), command.groups());
-        if cost.is_none_or(|cost| cost < LONG_NS) {
-            return;
-        }
-        let mut words = [0; MOST_ORDERED];
-        let mut taken = 0;
-        while taken < count {
-            let Some(word) = self.deque().pop() else {
-                break;
-            };
-            words[taken] = word;
-            taken += 1;
-        }
-        for word in &words[..taken] {
-            self.offer(*word);
-        }
-        self.oldest_first.set(true);
+        cost.is_some_and(|cost| cost >= LONG_NS)
     }
 
     /// Puts a task where thieves can take it.
@@ -300,6 +344,7 @@ impl Worker {
         match other {
             Some(other) => {
                 self.offer(next);
+                self.pool.tell_spinners();
                 other
             }
             None => Task::from_word(next),
@@ -308,15 +353,87 @@ impl Worker {
 
     /// Looks everywhere.
     fn search(&self) -> Option<Task> {
-        for priority in [Priority::High, Priority::Normal] {
-            if let Some(task) = self.pool.take_injected(self.index, priority) {
-                return Some(task);
+        self.take_from_outside()
+            .or_else(|| self.steal())
+            .or_else(|| self.pool.take_injected(self.index, Priority::Low))
+    }
+
+    /// Looks at what was handed in.
+    fn take_from_outside(&self) -> Option<Task> {
+        [Priority::High, Priority::Normal]
+            .into_iter()
+            .find_map(|priority| self.pool.take_injected(self.index, priority))
+    }
+
+    /// Looks for work, again and again, for as long as this worker's patience.
+    fn spin(&self) -> Option<Task> {
+        let attendant = &self.pool.attendant.0;
+        let me = self.index + 1;
+        let pauses = self.pauses_after(self.burst.take());
+        let published = &self.pool.published.0;
+        let start = Instant::now();
+        let mut looks = 0_u32;
+        let mut seen = published.load(Ordering::Acquire);
+        loop {
+            for _ in 0..8 {
+                let now = published.load(Ordering::Acquire);
+                let other = attendant.load(Ordering::Relaxed);
+                let found = if now != seen || looks.is_multiple_of(LOOK_EVERYWHERE) {
+                    seen = now;
+                    self.search()
+                } else if other == 0 || other == me {
+                    self.take_from_outside()
+                } else {
+                    None
+                };
+                looks = looks.wrapping_add(1);
+                if found.is_some() {
+                    return found;
+                }
+                for _ in 0..pauses {
+                    std::hint::spin_loop();
+                }
+            }
+            if start.elapsed() >= self.patience.get() || self.pool.is_ending() {
+                return None;
             }
         }
-        if let Some(task) = self.steal() {
-            return Some(task);
+    }
+
+    /// How long to pause between two looks, after so many commands since the
+    /// last time that there was nothing to do. A thread that enqueues short
+    /// commands one after another pays for each that is taken singly with cache
+    /// lines that travel, so the pause grows until they come in bursts.
+    fn pauses_after(&self, burst: u32) -> u32 {
+        let attendant = &self.pool.attendant.0;
+        let me = self.index + 1;
+        let pauses = match burst {
+            0 | 1 => self.pauses.get() / 2,
+            2..BURST => self.pauses.get() * 2,
+            _ => self.pauses.get(),
+        };
+        let pauses = pauses.clamp(*PAUSES.start(), *PAUSES.end());
+        self.pauses.set(pauses);
+        let attends = attendant.load(Ordering::Relaxed) == me;
+        let streams = pauses > *PAUSES.start();
+        if streams != attends {
+            let _ = attendant.compare_exchange(
+                if streams { 0 } else { me },
+                if streams { me } else { 0 },
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
         }
-        self.pool.take_injected(self.index, Priority::Low)
+        pauses
+    }
+
+    /// Another worker may attend to what comes from outside.
+    fn stop_attending(&self) {
+        let attendant = &self.pool.attendant.0;
+        if attendant.load(Ordering::Relaxed) == self.index + 1 {
+            attendant.store(0, Ordering::Relaxed);
+        }
+        self.pauses.set(*PAUSES.start());
     }
 
     fn steal(&self) -> Option<Task> {
@@ -333,7 +450,9 @@ impl Worker {
                     Steal::Retry => std::hint::spin_loop(),
                     Steal::Item(word) => {
                         self.victim.set(victim);
-                        return Some(Task::from_word(word));
+                        let task = Task::from_word(word);
+                        self.consider_waking_for_victim(victim, &task);
+                        return Some(task);
                     }
                 }
             }
@@ -347,23 +466,13 @@ impl Worker {
         let sleep = &self.pool.sleep;
         loop {
             sleep.start_spinning();
-            let start = Instant::now();
-            loop {
-                for _ in 0..8 {
-                    if let Some(task) = self.search() {
-                        if sleep.stop_spinning() {
-                            self.pool.pass_on_wake();
-                        }
-                        return Some(task);
-                    }
-                    for _ in 0..4 {
-                        std::hint::spin_loop();
-                    }
+            if let Some(task) = self.spin() {
+                if sleep.stop_spinning() {
+                    self.pool.pass_on_wake();
                 }
-                if start.elapsed() >= SPIN || self.pool.is_ending() {
-                    break;
-                }
+                return Some(task);
             }
+            self.stop_attending();
             slab::flush();
             sleep.announce(self.index);
             if let Some(task) = self.search() {
@@ -376,10 +485,22 @@ impl Worker {
                 sleep.retract(self.index);
                 return None;
             }
+            let asleep = Instant::now();
             while !sleep.is_chosen(self.index) {
                 std::thread::park();
             }
+            self.learn_patience(asleep.elapsed());
             sleep.awake();
+        }
+    }
+
+    /// Woken so soon, it would better have waited; woken much later, not.
+    fn learn_patience(&self, asleep: Duration) {
+        if asleep < 2 * LONGEST_SPIN {
+            self.patience
+                .set((2 * self.patience.get()).min(LONGEST_SPIN));
+        } else {
+            self.patience.set(SPIN);
         }
     }
 
@@ -452,6 +573,7 @@ impl Worker {
 
     #[inline]
     fn perform(&self, task: Task) {
+        self.burst.set(self.burst.get().wrapping_add(1));
         match task {
             Task::Command(command) => self.execute(command),
             Task::Ticket(ticket) => self.participate(&ticket.split),
@@ -460,7 +582,10 @@ impl Worker {
 
     #[inline]
     fn execute(&self, command: Command) {
-        command.prefetch_following();
+        // Of a stream that has only just begun, the next is still being written.
+        if self.burst.get() >= BURST {
+            command.prefetch_following();
+        }
         if let Err(error) = command.start_on(self.index as u32) {
             command.finish(Err(error), &mut Local(self));
             return;
@@ -592,6 +717,7 @@ impl Worker {
             }
         }
         if tickets > 0 && split.device == POOL_DEVICE {
+            self.pool.tell_spinners();
             self.pool.wake_for(POOL_DEVICE);
         }
     }
@@ -661,24 +787,44 @@ impl Worker {
         outcome.unwrap_or_else(|panic| Err(panicked(command, &*panic)))
     }
 
-    /// Before running a command while others lie in the deque: wakes another
-    /// worker if that pays.
+    /// Before running a command while others lie in the deque: wakes as many
+    /// workers as that pays for.
     #[inline]
     fn consider_waking(&self, body: usize, groups: u32) {
-        let sleep = &self.pool.sleep;
-        if !sleep.someone_sleeps() || sleep.someone_looks() {
-            return;
+        if self.pool.sleep.someone_sleeps() {
+            let cost = self.costs.estimate(body, groups);
+            self.wake_for_surplus(self.deque().len() as u64, cost);
         }
-        let cost = self
-            .costs
-            .estimate(body, groups)
-            .unwrap_or(WORTH_SHARING_NS);
-        let surplus = self.deque().len() as u64;
+    }
+
+    /// After a theft: the victim may have more than those who are awake can do.
+    fn consider_waking_for_victim(&self, victim: usize, stolen: &Task) {
+        let surplus = self.pool.deques[victim].len() as u64;
+        if surplus > 0 && self.pool.sleep.someone_sleeps() {
+            let cost = match stolen {
+                Task::Command(command) => self.costs.estimate(command.body_key(), command.groups()),
+                Task::Ticket(_) => None,
+            };
+            self.wake_for_surplus(surplus, cost);
+        }
+    }
+
+    #[cold]
+    fn wake_for_surplus(&self, surplus: u64, cost: Option<u64>) {
+        let cost = cost.unwrap_or(WORTH_SHARING_NS);
         let backlog = self.backlog_ns.get().saturating_add(cost);
         self.backlog_ns.set(backlog);
-        if surplus.saturating_mul(cost) >= WORTH_SHARING_NS || backlog >= WORTH_SHARING_NS {
+        // A worker for each piece of surplus that is worth a wake, and one when
+        // there has been a surplus for that long.
+        let worth = surplus.saturating_mul(cost) / WORTH_SHARING_NS;
+        let wanted = surplus
+            .min(worth)
+            .max(u64::from(backlog >= WORTH_SHARING_NS));
+        let looking = self.pool.sleep.looking() as u64;
+        if wanted > looking {
             self.backlog_ns.set(0);
-            self.pool.wake_for(POOL_DEVICE);
+            self.pool
+                .wake_more((wanted - looking).min(WAKES_AT_ONCE) as usize);
         }
     }
 }
