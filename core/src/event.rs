@@ -248,6 +248,7 @@ impl Clone for Event {
 }
 
 impl Drop for Event {
+    #[inline]
     fn drop(&mut self) {
         if let Some(registration) = self.registration.take() {
             self.unregister(&registration);

@@ -14,6 +14,7 @@ use crate::queue::enqueue::Request;
 /// The most work-groups of one launch.
 pub const MAX_GROUPS: u64 = 1 << 31;
 
+#[inline]
 fn check_groups(groups: u64) -> Result<u32> {
     match u32::try_from(groups) {
         Ok(small) if groups <= MAX_GROUPS => Ok(small),

@@ -802,14 +802,26 @@ pub(crate) unsafe fn release(slot: NonNull<Slot>) {
     // from references (weak handles are never upgraded).
     if s.references.load(Ordering::Acquire) == 1 || s.references.fetch_sub(1, Ordering::AcqRel) == 1
     {
-        let failed = s.notify.closed(s.notify.generation()) == Some(Closed::Failed);
-        if failed || s.extension.get().is_some() || !s.observers.load(Ordering::Relaxed).is_null() {
-            // SAFETY: nothing refers to this use of the slot any more.
-            unsafe { clean(slot, failed) };
-        }
-        // SAFETY: as above.
-        unsafe { slab::give(slot) };
+        // SAFETY: nothing refers to this use of the slot any more.
+        unsafe { free(slot) };
     }
+}
+
+/// Frees a slot.
+///
+/// # Safety
+/// Nothing refers to its current use any more.
+#[inline(never)]
+unsafe fn free(slot: NonNull<Slot>) {
+    // SAFETY: as the caller promises.
+    let s = unsafe { slot.as_ref() };
+    let failed = s.notify.closed(s.notify.generation()) == Some(Closed::Failed);
+    if failed || s.extension.get().is_some() || !s.observers.load(Ordering::Relaxed).is_null() {
+        // SAFETY: as the caller promises.
+        unsafe { clean(slot, failed) };
+    }
+    // SAFETY: as above.
+    unsafe { slab::give(slot) };
 }
 
 /// Drops what few slots hold.

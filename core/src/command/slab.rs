@@ -398,11 +398,15 @@ pub(crate) fn take() -> NonNull<Slot> {
 pub(crate) unsafe fn give(slot: NonNull<Slot>) {
     // SAFETY: slots are never unmapped.
     if unsafe { slot.as_ref() }.notify.generation() >= LAST_GENERATION {
-        lock(&RETIRED).push(Retired(slot));
-        RETIRED_COUNT.fetch_add(1, Ordering::Relaxed);
-        return;
+        return retire(slot);
     }
     LOCAL.with(|local| local.give(slot));
+}
+
+#[cold]
+fn retire(slot: NonNull<Slot>) {
+    lock(&RETIRED).push(Retired(slot));
+    RETIRED_COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Gives back the slots that this thread has freed and still holds. Called
@@ -412,6 +416,7 @@ pub fn flush() {
 }
 
 /// Slots that wait for [`recycle_retired`].
+#[inline]
 pub(crate) fn retired() -> usize {
     RETIRED_COUNT.load(Ordering::Relaxed)
 }

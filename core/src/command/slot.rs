@@ -317,6 +317,7 @@ impl Slot {
     }
 
     /// Takes the command's number in its queue.
+    #[inline]
     pub(crate) fn take_number(&self, queue: &QueueShared) -> u64 {
         let (sequence, done) = queue.progress.next();
         self.sequence.set(sequence);

@@ -662,7 +662,8 @@ impl Queue {
             request.label,
         );
         let id = id_of(slot);
-        let mut waits = Waits::new(slot);
+        // What few commands need is dropped below, out of the others' way.
+        let mut waits = ManuallyDrop::new(Waits::new(slot));
         let s = waits.s;
         if want_event {
             s.references.store(2, Ordering::Relaxed);
@@ -698,7 +699,7 @@ impl Queue {
                 if tracker.enter(qbody.space) && access.mode.reads() {
                     self.migrate(&mut waits, access, &mut tracker, qbody.space);
                 }
-                tracker.record(range, access.mode, qbody.space, id, &mut waits);
+                tracker.record(range, access.mode, qbody.space, id, &mut *waits);
             }
         }
         let event = want_event.then(|| Event::from_slot(slot));
@@ -711,12 +712,7 @@ impl Queue {
         };
         drop(locked);
         let command = if waits.rare.is_some() {
-            waits.release_helpers();
-            if waits.is_unsettled() {
-                waits.settle(id)
-            } else {
-                command
-            }
+            finish_rare(ManuallyDrop::into_inner(waits), id, command)
         } else {
             command
         };
@@ -1009,6 +1005,18 @@ impl Queue {
         if leg.is_unsettled() {
             rare.legs.push((leg, id));
         }
+    }
+}
+
+/// The end of an enqueue that needed more than most: gives the command if it is
+/// ready.
+#[cold]
+fn finish_rare(mut waits: Waits<'_>, id: EventId, command: Option<Command>) -> Option<Command> {
+    waits.release_helpers();
+    if waits.is_unsettled() {
+        waits.settle(id)
+    } else {
+        command
     }
 }
 

@@ -201,12 +201,14 @@ impl QueueShared {
         }))
     }
 
+    #[inline]
     fn body(&self) -> &Body {
         // SAFETY: set while the queue is in use, which the caller's access to
         // it shows.
-        unsafe { &*self.body.get() }
-            .as_ref()
-            .expect("a queue in use has a body")
+        let body = unsafe { &*self.body.get() }.as_ref();
+        debug_assert!(body.is_some(), "a queue in use has a body");
+        // SAFETY: as above.
+        unsafe { body.unwrap_unchecked() }
     }
 
     /// The driver of the queue's device.

@@ -19,9 +19,9 @@ use quipu_core::error::{Error, ErrorKind};
 use quipu_core::event::Waiter;
 use quipu_core::operation::Operation;
 use quipu_core::queue::route_to;
-use quipu_core::{Command, EventId, Kind, Priority, RawArgument};
+use quipu_core::{Command, Kind, Priority, RawArgument};
 use std::cell::{Cell, RefCell};
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,7 +63,7 @@ thread_local! {
 /// A command that a thread is inside of, and the one around it. On the stack of
 /// whoever runs it.
 struct Frame {
-    id: EventId,
+    command: *const Command,
     outer: *const Frame,
 }
 
@@ -83,6 +83,8 @@ pub(crate) struct Worker {
     gathered: RefCell<Vec<u64>>,
     /// True if the deque holds long tasks, oldest first.
     oldest_first: Cell<bool>,
+    /// False if the deque is known to be empty.
+    has_surplus: Cell<bool>,
     /// Estimated work done while the deque was never empty.
     backlog_ns: Cell<u64>,
     /// Tasks since there was nothing to do.
@@ -127,6 +129,7 @@ impl Worker {
             gathering: Cell::new(false),
             gathered: RefCell::new(Vec::new()),
             oldest_first: Cell::new(false),
+            has_surplus: Cell::new(false),
             backlog_ns: Cell::new(0),
             burst: Cell::new(0),
             pauses: Cell::new(*PAUSES.start()),
@@ -289,6 +292,7 @@ impl Worker {
     /// Puts a task where thieves can take it.
     #[inline]
     fn offer(&self, word: u64) {
+        self.has_surplus.set(true);
         if !self.deque().push(word) {
             let task = Task::from_word(word);
             let device = task.device();
@@ -300,7 +304,7 @@ impl Worker {
     #[inline]
     fn take(&self) -> Option<Task> {
         if self.pool.has_urgent()
-            && let Some(task) = self.pool.take_injected(self.index, Priority::High)
+            && let Some(task) = self.take_injected(Priority::High)
         {
             return Some(task);
         }
@@ -325,6 +329,7 @@ impl Worker {
         match self.deque().pop() {
             Some(word) => Some(Task::from_word(word)),
             None => {
+                self.has_surplus.set(false);
                 self.backlog_ns.set(0);
                 None
             }
@@ -335,8 +340,7 @@ impl Worker {
     #[cold]
     fn give_others_a_turn(&self, next: u64) -> Task {
         let other = self
-            .pool
-            .take_injected(self.index, Priority::Normal)
+            .take_injected(Priority::Normal)
             .or_else(|| match self.deque().steal() {
                 Steal::Item(word) => Some(Task::from_word(word)),
                 _ => None,
@@ -355,14 +359,21 @@ impl Worker {
     fn search(&self) -> Option<Task> {
         self.take_from_outside()
             .or_else(|| self.steal())
-            .or_else(|| self.pool.take_injected(self.index, Priority::Low))
+            .or_else(|| self.take_injected(Priority::Low))
+    }
+
+    /// Takes a task that was handed in; others may come along into the deque.
+    fn take_injected(&self, priority: Priority) -> Option<Task> {
+        let task = self.pool.take_injected(self.index, priority)?;
+        self.has_surplus.set(true);
+        Some(task)
     }
 
     /// Looks at what was handed in.
     fn take_from_outside(&self) -> Option<Task> {
         [Priority::High, Priority::Normal]
             .into_iter()
-            .find_map(|priority| self.pool.take_injected(self.index, priority))
+            .find_map(|priority| self.take_injected(priority))
     }
 
     /// Looks for work, again and again, for as long as this worker's patience.
@@ -509,7 +520,8 @@ impl Worker {
         let mut frame = self.running.get();
         // SAFETY: frames live while they are linked here.
         while let Some(around) = unsafe { frame.as_ref() } {
-            if waiter.needs(around.id) {
+            // SAFETY: a frame lives inside of its command's run.
+            if waiter.needs(unsafe { (*around.command).id() }) {
                 return Err(ErrorKind::WouldDeadlock {
                     why: "a task waits for itself, or for what comes after it in its in-order \
                           queue; use an out-of-order queue, or return before you wait",
@@ -587,8 +599,7 @@ impl Worker {
             command.prefetch_following();
         }
         if let Err(error) = command.start_on(self.index as u32) {
-            command.finish(Err(error), &mut Local(self));
-            return;
+            return self.refuse(command, error);
         }
         if command.kind() == Kind::Launch {
             self.launch(command);
@@ -605,31 +616,33 @@ impl Worker {
             return;
         }
         // The usual small command: no allocation, no list, one group.
-        let mut arguments = [RawArgument {
-            pointer: std::ptr::null_mut(),
-            length: 0,
-        }; FEW];
+        let mut arguments = [const { MaybeUninit::<RawArgument>::uninit() }; FEW];
         let count = packed.len();
         for (resolved, argument) in arguments.iter_mut().zip(packed) {
             match argument.on_host() {
-                Ok(raw) => *resolved = raw,
-                Err(error) => {
-                    command.finish(Err(error), &mut Local(self));
-                    return;
-                }
-            }
+                Ok(raw) => resolved.write(raw),
+                Err(error) => return self.refuse(command, error),
+            };
         }
-        if self.deque().len() > 0 {
+        // SAFETY: so many were just written.
+        let arguments = unsafe { arguments[..count].assume_init_ref() };
+        if self.has_surplus.get() {
             self.consider_waking(command.body_key(), 1);
         }
         let sample = self.sample.get();
         let result = if sample == 0 {
-            self.measured(&command, &arguments[..count])
+            self.measured(&command, arguments)
         } else {
             self.sample.set(sample - 1);
-            self.contain(&command, &arguments[..count], 0..1)
+            self.contain(&command, arguments, 0..1)
         };
         command.finish(result, &mut Local(self));
+    }
+
+    /// Ends a command that cannot be run.
+    #[cold]
+    fn refuse(&self, command: Command, error: Error) {
+        command.finish(Err(error), &mut Local(self));
     }
 
     /// Runs a command of one group and keeps how long it took.
@@ -656,7 +669,7 @@ impl Worker {
             return;
         }
         let body = command.body_key();
-        if self.deque().len() > 0 {
+        if self.has_surplus.get() {
             self.consider_waking(body, groups);
         }
         if groups > 1 && self.pool.worker_count > 1 {
@@ -723,6 +736,7 @@ impl Worker {
     }
 
     /// Works on a shared launch until nothing is left to claim.
+    #[inline(never)]
     fn participate(&self, split: &Arc<Split>) {
         let body = split.command().body_key();
         while let Some(groups) = split.claim() {
@@ -740,10 +754,12 @@ impl Worker {
         }
     }
 
-    /// Everything but launches.
+    /// Everything but launches. Out of line, as `participate` and `refuse` are: the
+    /// frame of the usual small launch stays small.
+    #[inline(never)]
     fn run_other(&self, command: Command) {
         let mut arguments = Arguments::new();
-        if self.deque().len() > 0 {
+        if self.has_surplus.get() {
             self.consider_waking(command.body_key(), 1);
         }
         let result = resolve(&command, &mut arguments).and_then(|()| match command.operation() {
@@ -774,7 +790,7 @@ impl Worker {
         groups: std::ops::Range<u32>,
     ) -> Result<(), Error> {
         let frame = Frame {
-            id: command.id(),
+            command,
             outer: self.running.get(),
         };
         self.running.set(&raw const frame);
@@ -791,9 +807,12 @@ impl Worker {
     /// workers as that pays for.
     #[inline]
     fn consider_waking(&self, body: usize, groups: u32) {
-        if self.pool.sleep.someone_sleeps() {
-            let cost = self.costs.estimate(body, groups);
-            self.wake_for_surplus(self.deque().len() as u64, cost);
+        let surplus = self.deque().len() as u64;
+        if surplus == 0 {
+            self.has_surplus.set(false);
+            self.backlog_ns.set(0);
+        } else if self.pool.sleep.someone_sleeps() {
+            self.wake_for_surplus(surplus, self.costs.estimate(body, groups));
         }
     }
 
