@@ -543,30 +543,16 @@ unsafe fn broadcast_dropped(
         // SAFETY: the progress page lives until this byte is set and seen.
         unsafe { (*done).store(1, Ordering::Release) };
     }
-    let mut entry = s.notify.close(failed);
-    let mut observed = false;
-    let mut several = false;
-    let mut length = 0_usize;
-    while let Some(current) = entry {
-        // SAFETY: an entry's word lives until its owner is released, below.
-        entry = unsafe { current.next() };
-        if let Some(next) = entry {
-            if !several {
-                several = true;
-                sink.gather(true);
-            }
-            length += 1;
-            prefetch_list(next, length);
-        }
-        match current.tag() {
-            Tag::Observers => observed = true,
+    let observed = match s.notify.close(failed) {
+        None => false,
+        // SAFETY: an entry's word lives until its owner is released.
+        Some(first) => match unsafe { first.next() } {
             // SAFETY: the entry was taken from the closed list.
-            tag => unsafe { resolve_edge(current, tag, failed, s, sink) },
-        }
-    }
-    if several {
-        sink.gather(false);
-    }
+            None => unsafe { resolve_entry(first, failed, s, sink) },
+            // SAFETY: as above.
+            Some(second) => unsafe { resolve_list(first, second, failed, s, sink) },
+        },
+    };
     if observed {
         fire_observers(s);
     }
@@ -590,6 +576,59 @@ unsafe fn broadcast_dropped(
     }
     // SAFETY: the owner's reference, given up once.
     unsafe { release(slot) };
+}
+
+/// Resolves what an entry of a closed list stands for; true if that is the
+/// observers, who are told last.
+///
+/// # Safety
+/// `entry` was taken from the closed notify list of `over`, its next was read.
+#[inline]
+unsafe fn resolve_entry(
+    entry: Entry,
+    failed: bool,
+    over: &Slot,
+    sink: &mut impl ReadySink,
+) -> bool {
+    match entry.tag() {
+        Tag::Observers => true,
+        tag => {
+            // SAFETY: as the caller promises.
+            unsafe { resolve_edge(entry, tag, failed, over, sink) };
+            false
+        }
+    }
+}
+
+/// As [`resolve_entry`], of a list of several.
+///
+/// # Safety
+/// `first` was taken from the closed notify list of `over`; `second` is its next.
+#[inline(never)]
+unsafe fn resolve_list(
+    first: Entry,
+    second: Entry,
+    failed: bool,
+    over: &Slot,
+    sink: &mut impl ReadySink,
+) -> bool {
+    sink.gather(true);
+    // SAFETY: as the caller promises.
+    let mut observed = unsafe { resolve_entry(first, failed, over, sink) };
+    let mut entry = Some(second);
+    let mut length = 1_usize;
+    while let Some(current) = entry {
+        // SAFETY: an entry's word lives until its owner is released, below.
+        entry = unsafe { current.next() };
+        if let Some(next) = entry {
+            length += 1;
+            prefetch_list(next, length);
+        }
+        // SAFETY: the entry was taken from the closed list, its next was read.
+        observed |= unsafe { resolve_entry(current, failed, over, sink) };
+    }
+    sink.gather(false);
+    observed
 }
 
 /// Dependants of a long list that are fetched ahead: a miss takes as long as
