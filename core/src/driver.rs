@@ -34,6 +34,7 @@ use crate::error::{ErrorKind, Result};
 use crate::event::Waiter;
 use crate::memory::SpaceId;
 use crate::queue::QueueShared;
+use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -146,6 +147,13 @@ pub trait Driver: Send + Sync + 'static {
         for command in commands.drain(..) {
             self.notify(Notification::Ready(command));
         }
+    }
+
+    /// The driver's own queue behind `queue`, which a native call is handed: of
+    /// a type that the driver's crate documents. `None` if it has none.
+    fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
+        let _ = queue;
+        None
     }
 
     /// True if commands may stay unrun until the queue is flushed.

@@ -10,6 +10,7 @@ use crate::operation::{
 };
 use crate::queue::Queue;
 use crate::queue::enqueue::Request;
+use std::any::Any;
 
 /// The most work-groups of one launch.
 pub const MAX_GROUPS: u64 = 1 << 31;
@@ -78,7 +79,27 @@ impl Queue {
         task: impl FnOnce(&[RawArgument]) -> Result<()> + Send + 'static,
         request: &Request<'_>,
     ) -> Result<Event> {
-        self.enqueue(TaskBody(Some(Box::new(task))), 1, request)
+        self.enqueue(TaskBody::<false, _>(Some(Box::new(task))), 1, request)
+    }
+
+    /// The driver's own queue behind this one, of a type that the driver's crate
+    /// documents: for [`Queue::native_call`]. `None` if the driver has none.
+    #[must_use]
+    pub fn native(&self) -> Option<Box<dyn Any + Send>> {
+        self.shared().driver().native_queue(self.shared())
+    }
+
+    /// As [`Queue::host_task`], for a closure that uses the driver's own queue
+    /// ([`Queue::native`]): what it does there is over when it returns.
+    ///
+    /// # Errors
+    /// As [`Queue::launch`].
+    pub fn native_call(
+        &self,
+        call: impl FnOnce(&[RawArgument]) -> Result<()> + Send + 'static,
+        request: &Request<'_>,
+    ) -> Result<Event> {
+        self.enqueue(TaskBody::<true, _>(Some(Box::new(call))), 1, request)
     }
 
     /// A marker: over when its waits are, or, without any, when all that was

@@ -362,13 +362,20 @@ impl<K: NativeKernel> Body for BoxedLaunch<K> {
     };
 }
 
-/// A host task: run once, with its declared accesses resolved.
-pub(crate) struct TaskBody<F>(pub(crate) Option<Box<F>>);
+/// A host task, or a native call: run once, with its declared accesses resolved.
+pub(crate) struct TaskBody<const NATIVE: bool, F>(pub(crate) Option<Box<F>>);
 
-impl<F: FnOnce(&[RawArgument]) -> Result<()> + Send + 'static> Body for TaskBody<F> {
+impl<const NATIVE: bool, F> Body for TaskBody<NATIVE, F>
+where
+    F: FnOnce(&[RawArgument]) -> Result<()> + Send + 'static,
+{
     const VTABLE: &'static Vtable = &Vtable {
-        kind: Kind::HostTask,
-        name: |_| "host task",
+        kind: if NATIVE {
+            Kind::NativeCall
+        } else {
+            Kind::HostTask
+        },
+        name: |_| if NATIVE { "native call" } else { "host task" },
         // SAFETY: the state is a `TaskBody<F>`; a task runs once.
         run: |state, arguments, _| match unsafe { (*state.cast::<Self>()).0.take() } {
             Some(task) => task(arguments),

@@ -18,6 +18,7 @@ mod queue;
 pub mod serial;
 
 use pool::Pool;
+pub use queue::CpuQueue;
 use quipu_core::DeviceProperties;
 use quipu_core::error::{ErrorKind, Result};
 pub use serial::SerialDriver;

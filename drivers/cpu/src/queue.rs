@@ -11,7 +11,18 @@ use crate::pool::worker::Worker;
 use quipu_core::driver::Notification;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
+use quipu_core::queue::QueueShared;
 use quipu_core::{Command, DeviceProperties, Driver, Partition};
+use std::any::Any;
+use std::ops::Range;
+
+/// What a native call on a CPU queue is handed. The pool has no queues of its
+/// own: what there is to know of one is who runs its commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuQueue {
+    /// The numbers of the workers that take the queue's commands.
+    pub workers: Range<usize>,
+}
 
 impl Driver for CpuDriver {
     fn name(&self) -> &'static str {
@@ -45,6 +56,11 @@ impl Driver for CpuDriver {
             Some(worker) => commands.drain(..).for_each(|command| worker.push(command)),
             None => pool.inject_many(commands),
         });
+    }
+
+    fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
+        let workers = self.devices().ranges.get(queue.device_index())?.clone();
+        Some(Box::new(CpuQueue { workers }))
     }
 
     fn is_idle(&self) -> bool {

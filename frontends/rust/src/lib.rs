@@ -97,6 +97,7 @@ pub mod driver {
     pub use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
     pub use quipu_core::queue::QueueShared;
     pub use quipu_core::{Command, MemorySpace, RawArgument, SpaceId};
+    pub use quipu_driver_cpu::CpuQueue;
 }
 
 pub mod prelude {

@@ -163,3 +163,31 @@ fn a_closure_that_panics_as_it_is_dropped_hurts_nobody() {
         assert_eq!(queue.host_task(|| 1).unwrap().wait().unwrap(), 1);
     });
 }
+
+#[test]
+fn a_native_call_is_handed_the_drivers_own_queue_in_its_order() {
+    let (context, queue) = pool();
+    let gate = UserEvent::new();
+    let mut buffer = context.allocate::<u32>(1).unwrap();
+    queue
+        .after([gate.event()])
+        .for_each(&mut buffer, (), |_, x, ()| *x = 1)
+        .unwrap();
+    let call = queue
+        .native_call(|cpu: &quipu::driver::CpuQueue| cpu.workers.clone())
+        .unwrap();
+    assert!(!call.is_complete());
+    gate.complete();
+    let workers = queue.device().properties().multiprocessors as usize;
+    assert_eq!(call.wait().unwrap(), 0..workers);
+}
+
+#[test]
+fn a_native_call_with_another_drivers_queue_is_refused() {
+    let (_, queue) = pool();
+    let error = queue.native_call(|_: &String| ()).unwrap_err();
+    let ErrorKind::Unsupported { driver: "cpu", .. } = error.kind() else {
+        panic!("{error}");
+    };
+    assert!(error.to_string().contains("String"), "{error}");
+}
