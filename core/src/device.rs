@@ -233,14 +233,11 @@ impl Device {
     /// # Errors
     /// If it cannot be split so.
     pub fn partition(&self, partition: &Partition) -> Result<Vec<Device>> {
-        let base = self.0.driver.partition(self.0.index, partition)?;
-        // The driver appended the parts to its list of devices.
-        let all = self.0.driver.devices().len();
-        let first = all - base.len();
-        base.into_iter()
-            .enumerate()
-            .map(|(part, properties)| {
-                Self::new(&self.0.driver, first + part, properties, Some(self.clone()))
+        let parts = self.0.driver.partition(self.0.index, partition)?;
+        parts
+            .into_iter()
+            .map(|(number, properties)| {
+                Self::new(&self.0.driver, number, properties, Some(self.clone()))
             })
             .collect()
     }

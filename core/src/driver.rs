@@ -231,7 +231,8 @@ pub trait Driver: Send + Sync + 'static {
         .into())
     }
 
-    /// Splits a device into parts.
+    /// Splits a device into parts: devices with numbers of their own, which
+    /// [`devices`](Driver::devices) does not list.
     ///
     /// # Errors
     /// If the device cannot be split so.
@@ -239,7 +240,7 @@ pub trait Driver: Send + Sync + 'static {
         &self,
         device: usize,
         partition: &crate::device::Partition,
-    ) -> Result<Vec<DeviceProperties>> {
+    ) -> Result<Vec<(usize, DeviceProperties)>> {
         let _ = (device, partition);
         Err(ErrorKind::Unsupported {
             driver: self.name(),

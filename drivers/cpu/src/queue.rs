@@ -30,7 +30,8 @@ impl Driver for CpuDriver {
     }
 
     fn devices(&self) -> Vec<DeviceProperties> {
-        self.devices().clone()
+        // The pool; parts of it come after.
+        self.devices()[..1].to_vec()
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
@@ -71,7 +72,11 @@ impl Driver for CpuDriver {
         Some(device::memory().1)
     }
 
-    fn partition(&self, device: usize, partition: &Partition) -> Result<Vec<DeviceProperties>> {
+    fn partition(
+        &self,
+        device: usize,
+        partition: &Partition,
+    ) -> Result<Vec<(usize, DeviceProperties)>> {
         let bad = |problem: String| {
             Err(ErrorKind::InvalidArgument {
                 what: "split a CPU device",
@@ -114,7 +119,7 @@ impl Driver for CpuDriver {
             debug_assert_eq!(number as usize, devices.properties.len());
             devices.properties.push(properties.clone());
             devices.ranges.push(workers);
-            parts.push(properties);
+            parts.push((number as usize, properties));
         }
         Ok(parts)
     }
