@@ -92,7 +92,6 @@ fn is_loss(error: &Error) -> bool {
 }
 
 #[test]
-#[ignore = "under repair: a lost space is not poisoned everywhere"]
 fn a_device_with_memory_of_its_own_is_lost_in_the_middle() {
     let _alone = support::alone();
     let fault = Fault::LoseDevice {
@@ -166,6 +165,29 @@ fn memory_outlives_one_of_the_devices_that_share_it() {
         assert!(is_loss(&reader.wait().unwrap_err()));
         survivor.wait().unwrap();
         assert_eq!(read(&queues[1], &a).unwrap(), [(0..3).fold(0, step); 2]);
+    }
+}
+
+#[test]
+fn bytes_leave_a_shared_memory_by_a_device_that_is_left() {
+    let _alone = support::alone();
+    let mut configuration = Configuration::separate_memory(2, 1 << 20);
+    configuration.devices.push(configuration.devices[0].clone());
+    for rig in both(&configuration) {
+        let queues = [rig.queue(0), rig.queue(1), rig.queue(2)];
+        let buffer = rig.cells(2);
+        update(&queues[0], &buffer, 1, &[]).wait().unwrap();
+        // From now on there is a queue for what leaves the memory: of the first device.
+        assert_eq!(read(&queues[1], &buffer).unwrap(), [1; 2]);
+        let fault = Fault::LoseDevice {
+            device: DeviceId(0),
+            nth: 1,
+        };
+        rig.driver.arm(fault).unwrap();
+        let last = update(&queues[0], &rig.cells(1), 0, &[]);
+        assert!(is_loss(&last.wait().unwrap_err()));
+        update(&queues[2], &buffer, 2, &[]).wait().unwrap();
+        assert_eq!(read(&queues[1], &buffer).unwrap(), [5; 2]);
     }
 }
 
