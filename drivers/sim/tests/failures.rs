@@ -3,10 +3,17 @@
 
 mod support;
 
+use quipu_core::driver::{Notification, Submission};
 use quipu_core::error::ErrorKind;
-use quipu_core::{AccessMode, Driver, Error, Event, Request, UserEvent};
-use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, KindFilter};
-use std::sync::atomic::{AtomicU64, Ordering};
+use quipu_core::event::Waiter;
+use quipu_core::queue::QueueShared;
+use quipu_core::{
+    AccessMode, Context, Device, DeviceProperties, Driver, Error, Event, QueueOptions, Request,
+    Result, UserEvent,
+};
+use quipu_driver_sim::SimDriver;
+use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, KindFilter, Progress};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{Rig, all, map, on_all, read, step, update, view, write};
 
@@ -399,6 +406,106 @@ fn waiting_inside_a_task_or_a_callback_is_an_error_and_no_hang() {
         later.0.complete();
         later.1.wait().unwrap();
     }
+}
+
+/// A simulated machine that gets to its end with all that it has as soon as it is told of one more command, which the
+/// core is then still enqueuing.
+struct Overtaking {
+    machine: Arc<SimDriver>,
+    overtakes: AtomicBool,
+}
+
+impl Driver for Overtaking {
+    fn name(&self) -> &'static str {
+        self.machine.name()
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        self.machine.devices()
+    }
+
+    fn submit(&self, submission: Submission<'_>) {
+        self.machine.submit(submission);
+        if self.overtakes.load(Ordering::Relaxed) {
+            while self.machine.machine().step() == Progress::Moved {}
+        }
+    }
+
+    fn flush(&self, queue: &QueueShared) {
+        self.machine.flush(queue);
+    }
+
+    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
+        self.machine.join(waiter)
+    }
+
+    fn notify(&self, notification: Notification) {
+        self.machine.notify(notification);
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn is_idle(&self) -> bool {
+        self.machine.is_idle()
+    }
+
+    fn allocate(&self, key: u32, size: u64) -> Result<u64> {
+        self.machine.allocate(key, size)
+    }
+
+    fn free(&self, key: u32, address: u64, size: u64) {
+        self.machine.free(key, address, size);
+    }
+}
+
+#[test]
+fn what_fails_while_a_dependant_is_enqueued_fails_it_too() {
+    let _alone = support::alone();
+    let machine = SimDriver::manual(shared(1)).unwrap();
+    let driver = Arc::new(Overtaking {
+        machine,
+        overtakes: AtomicBool::new(false),
+    });
+    let object: Arc<dyn Driver> = driver.clone();
+    let devices = Device::all_of(&object).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue(&devices[0], options).unwrap();
+    let buffer = context.memory(8).unwrap();
+    let fails = on_all(&queue, "fails", &buffer, &[], |_| {
+        Err(ErrorKind::Kernel {
+            what: "fails".to_owned(),
+            message: "as it should".to_owned(),
+        }
+        .into())
+    });
+    queue.flush();
+    assert!(!fails.is_complete());
+    driver.overtakes.store(true, Ordering::Relaxed);
+    let runs = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&runs);
+    let waits = [fails.clone()];
+    let request = Request {
+        waits: &waits,
+        ..Request::default()
+    };
+    let task = move |_: &[quipu_core::RawArgument]| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    };
+    let dependant = queue.host_task(task, &request).unwrap();
+    assert!(fails.is_complete());
+    let error = dependant.wait().unwrap_err();
+    assert!(matches!(
+        error.first_cause().kind(),
+        ErrorKind::Kernel { .. }
+    ));
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
 #[test]

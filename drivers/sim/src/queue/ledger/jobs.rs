@@ -128,6 +128,34 @@ impl Ledger {
         self.consider(sequence);
     }
 
+    /// Whether a command fails with what it waits for.
+    fn is_failed_by(&self, sequence: u64, event: EventId) -> bool {
+        self.entries.get(&sequence).is_some_and(|entry| {
+            let mut waits = entry.waits.iter();
+            waits.any(|wait| wait.event == event && wait.propagates)
+        })
+    }
+
+    /// What a command needs has failed and is gone: it stays until the core has marked it as not to be run, which it
+    /// may be about to do.
+    fn unmeet(&mut self, sequence: u64, event: EventId) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        for wait in &mut entry.waits {
+            if wait.event == event && !wait.resolved && std::mem::replace(&mut wait.met, false) {
+                entry.missing += 1;
+            }
+        }
+        if entry.missing > 0 {
+            let lane = &mut self.lanes[entry.device];
+            lane.free.remove(&entry.turn);
+            lane.gated.remove(&entry.turn);
+        }
+        // It may be free of its gate now.
+        self.consider(sequence);
+    }
+
     pub(super) fn forget_expected(&mut self, event: EventId, sequence: u64) {
         if let Some(list) = self.expected.get_mut(&event) {
             list.retain(|other| *other != sequence);
@@ -268,15 +296,10 @@ impl Ledger {
             space.moving -= 1;
         }
         for dependant in entry.dependants {
-            let propagates = self.entries.get(&dependant).is_some_and(|other| {
-                let mut waits = other.waits.iter();
-                waits.any(|wait| wait.event == entry.event && wait.propagates)
-            });
-            if succeeded || !propagates {
+            if succeeded || !self.is_failed_by(dependant, entry.event) {
                 self.meet(dependant, entry.event);
             } else {
-                // It is met when the core has marked the dependant; but it may be free of its gate now.
-                self.consider(dependant);
+                self.unmeet(dependant, entry.event);
             }
         }
         [entry.signal, entry.gate]

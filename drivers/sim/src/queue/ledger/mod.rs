@@ -14,7 +14,8 @@
 //!    rest is forwarded as soon as possible) and each of its waits within the domain is *met*: that command has a status
 //!    slot on the machine to wait for, or is over. So nothing on the machine ever waits for something still here.
 //! 2. A wait for a command that has failed is met only when the core has said so ([`Ledger::resolved`], or the command
-//!    is ready): by then the core has marked this one as not to be run.
+//!    is ready): by then the core has marked this one as not to be run. One that was met before, because the command
+//!    was on the machine, is so no longer when that is forgotten: there is no slot left to wait for.
 //! 3. An eligible command is *gated* if it waits for the host (its other waits are not resolved), or for a gated one. Each
 //!    device keeps slots that gated commands do not take: those that wait for nothing outside the machine always move.
 //! 4. One that must not run (cancelled, or poisoned) stays here, and ends when it is ready. A gate that opens for one that
@@ -65,6 +66,8 @@ pub(crate) struct Awaited {
     pub(crate) propagates: bool,
     /// Whether it holds the command back no longer.
     met: bool,
+    /// Whether the core has said that it is resolved.
+    resolved: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +273,7 @@ impl Ledger {
             event: wait.event,
             propagates: wait.propagates,
             met,
+            resolved: false,
         }
     }
 
@@ -281,7 +285,12 @@ impl Ledger {
         let Some(entry) = self.entries.get_mut(&sequence) else {
             return;
         };
-        if entry.waits.iter().any(|wait| wait.event == event) {
+        let mut in_domain = false;
+        for wait in entry.waits.iter_mut().filter(|wait| wait.event == event) {
+            wait.resolved = true;
+            in_domain = true;
+        }
+        if in_domain {
             self.forget_expected(event, sequence);
             self.meet(sequence, event);
         } else {
@@ -308,6 +317,7 @@ impl Ledger {
         entry.missing = 0;
         let mut unmet = Vec::new();
         for wait in &mut entry.waits {
+            wait.resolved = true;
             if !std::mem::replace(&mut wait.met, true) {
                 unmet.push(wait.event);
             }
