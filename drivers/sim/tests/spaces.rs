@@ -4,7 +4,7 @@
 mod support;
 
 use quipu_core::error::ErrorKind;
-use quipu_core::{AccessMode, Event, MemoryRef, Queue, Request, SpaceId};
+use quipu_core::{AccessMode, Event, MemoryRef, Queue, Request, SpaceId, UserEvent};
 use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, PickOrder, SpaceId as EngineSpace};
 use support::{Kernel, Rig, all, map, part, read, step, update, view, write};
 
@@ -173,6 +173,29 @@ fn commands_that_need_more_memory_than_there_is_take_turns() {
         event.wait().unwrap();
     }
     expect(&queue, &buffers, &[9; 40]);
+}
+
+#[test]
+fn commands_behind_a_gate_that_need_more_memory_than_there_is_take_turns() {
+    let _alone = support::alone();
+    for rig in [
+        Rig::manual(separate(1, 16 << 10)),
+        Rig::threaded(separate(1, 16 << 10)),
+    ] {
+        let queue = rig.queue(0);
+        let buffers = quarters(&rig, 40);
+        let gate = UserEvent::new();
+        let events: Vec<Event> = buffers
+            .iter()
+            .map(|buffer| update(&queue, buffer, 9, &[gate.event()]))
+            .collect();
+        queue.flush();
+        gate.complete();
+        for event in events {
+            event.wait().unwrap();
+        }
+        expect(&queue, &buffers, &[9; 40]);
+    }
 }
 
 #[test]

@@ -224,11 +224,13 @@ impl Shared {
             .collect();
         let space = self.configuration.devices[device].space;
         let reserve = || self.machine.reserve_status(space).ok();
-        let gate = if needs_gate {
-            gate.or_else(reserve)
+        let (gate, unneeded) = if needs_gate {
+            (gate.or_else(reserve), None)
         } else {
-            gate
+            // Reserved for an upload that was refused; the host's waits are resolved since.
+            (None, gate)
         };
+        self.release([unneeded, None]);
         if needs_gate && gate.is_none() {
             return ledger.no_gate(sequence);
         }

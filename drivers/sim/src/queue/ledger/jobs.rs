@@ -72,11 +72,50 @@ impl Ledger {
     /// Whether a command's gate is to be set now; that is then noted as done.
     pub(crate) fn take_gate(&mut self, sequence: u64) -> Option<(StatusSlot, EventId)> {
         let entry = self.entries.get_mut(&sequence)?;
-        let gate = entry.gate?;
+        let (gate, event) = (entry.gate?, entry.event);
         let due = entry.host_waits == 0
             && matches!(entry.place, Place::Uploaded(_))
             && !std::mem::replace(&mut entry.gate_is_set, true);
-        due.then_some((gate, entry.event))
+        if !due {
+            return None;
+        }
+        self.ungate(sequence);
+        Some((gate, event))
+    }
+
+    /// A command waits for the host no longer, and so may those be that wait for it.
+    fn ungate(&mut self, sequence: u64) {
+        let mut freed = vec![sequence];
+        while let Some(sequence) = freed.pop() {
+            if self.waits_for_host(sequence) {
+                continue;
+            }
+            let Some(entry) = self.entries.get_mut(&sequence) else {
+                continue;
+            };
+            match entry.place {
+                Place::Held => self.consider(sequence),
+                Place::Uploaded(_) if entry.gated => {
+                    entry.gated = false;
+                    self.lanes[entry.device].gated_uploaded -= 1;
+                    freed.extend(&entry.dependants);
+                    self.note_moving(sequence);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A command is on the machine and ends without the host's doing.
+    fn note_moving(&mut self, sequence: u64) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        entry.moves = true;
+        self.spaces[self.lanes[entry.device].space].moving += 1;
+        if !entry.reported {
+            self.reports_to_come += 1;
+        }
     }
 
     /// Puts a command among those that are eligible, if it is.
@@ -89,7 +128,9 @@ impl Ledger {
         }
         let gated = self.waits_for_host(sequence);
         let lane = &mut self.lanes[entry.device];
-        if gated {
+        if gated && entry.lacks_memory {
+            // Tried again when it moves by itself.
+        } else if gated {
             lane.gated.insert(entry.turn);
         } else {
             lane.gated.remove(&entry.turn);
@@ -189,22 +230,25 @@ impl Ledger {
         };
         entry.place = Place::Uploaded(id);
         entry.gated = gated;
+        let has_gate = entry.gate.is_some();
+        let signalled = entry.signal.map(|_| entry.event);
         let lane = &mut self.lanes[entry.device];
         lane.uploaded += 1;
         if gated {
             lane.gated_uploaded += 1;
         } else {
-            entry.moves = true;
-            self.spaces[lane.space].moving += 1;
-            self.reports_to_come += 1;
+            self.note_moving(sequence);
         }
-        if entry.gate.is_some() {
+        if has_gate {
             // Its last wait may have been resolved meanwhile.
             self.gates.push_back(sequence);
         }
-        if entry.signal.is_some() {
-            let event = entry.event;
-            for dependant in entry.dependants.clone() {
+        if let Some(event) = signalled {
+            let dependants = self
+                .entries
+                .get(&sequence)
+                .map_or_else(Vec::new, |entry| entry.dependants.clone());
+            for dependant in dependants {
                 self.meet(dependant, event);
             }
         }
@@ -227,14 +271,19 @@ impl Ledger {
 
     /// A command was not uploaded, because its device's memory has no room; false if that will not change by itself.
     pub(crate) fn no_memory(&mut self, sequence: u64) -> bool {
-        let space = self
-            .entries
-            .get(&sequence)
-            .map(|entry| self.lanes[entry.device].space);
-        let Some(space) = space.filter(|space| self.spaces[*space].moving > 0) else {
+        let gated = self.waits_for_host(sequence);
+        let Some(entry) = self.entries.get_mut(&sequence) else {
             return false;
         };
-        self.spaces[space].starved = true;
+        if gated {
+            entry.lacks_memory = true;
+        } else {
+            let space = &mut self.spaces[self.lanes[entry.device].space];
+            if space.moving == 0 {
+                return false;
+            }
+            space.starved = true;
+        }
         self.hold_again(sequence);
         true
     }
@@ -267,6 +316,12 @@ impl Ledger {
         entry.place = Place::Over;
         if entry.command.is_some() {
             self.over.push_back(sequence);
+        }
+        if entry.gated {
+            // It never came to its gate, but what waits for it need not either.
+            for dependant in entry.dependants.clone() {
+                self.ungate(dependant);
+            }
         }
     }
 

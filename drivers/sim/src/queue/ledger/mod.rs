@@ -18,11 +18,13 @@
 //!    was on the machine, is so no longer when that is forgotten: there is no slot left to wait for.
 //! 3. An eligible command is *gated* if it waits for the host (its other waits are not resolved), or for a gated one. Each
 //!    device keeps slots that gated commands do not take: those that wait for nothing outside the machine always move.
+//!    When a gate opens, its command is gated no longer, nor is what waited for nothing else.
 //! 4. One that must not run (cancelled, or poisoned) stays here, and ends when it is ready. A gate that opens for one that
 //!    is on the machine already says so.
 //! 5. Eligible commands are uploaded by priority, then in enqueue order, as far as their device has slots.
 //!
-//! A command whose memory cannot be had waits while others of that space are on their way: their ends free memory.
+//! A command whose memory cannot be had waits while others of that space move: their ends free memory. A gated one waits
+//! in any case, until it is gated no longer.
 
 mod jobs;
 
@@ -97,9 +99,14 @@ pub(crate) struct Entry {
     missing: usize,
     host_waits: u32,
     gate_is_set: bool,
+    /// Whether it is on the machine and waits for the host.
     gated: bool,
     /// Whether it counts among those that move by themselves.
     moves: bool,
+    /// Whether the machine has said that it is over, or back.
+    reported: bool,
+    /// Whether its memory could not be had while it was gated.
+    lacks_memory: bool,
     /// Those that wait for it, and have not been uploaded when they were noted.
     dependants: Vec<u64>,
     command: Option<Command>,
@@ -231,6 +238,8 @@ impl Ledger {
             gate_is_set: false,
             gated: false,
             moves: false,
+            reported: false,
+            lacks_memory: false,
             dependants: self.expected.remove(&submission.id).unwrap_or_default(),
             command: None,
             error: None,
@@ -360,11 +369,11 @@ impl Ledger {
             Notice::Recalled { command, .. } => Some(command.tag),
             _ => None,
         };
-        let moving = tag
-            .and_then(|tag| self.entries.get(&tag))
-            .is_some_and(|entry| entry.moves);
-        if moving {
-            self.reports_to_come -= 1;
+        if let Some(entry) = tag.and_then(|tag| self.entries.get_mut(&tag)) {
+            entry.reported = true;
+            if entry.moves {
+                self.reports_to_come -= 1;
+            }
         }
         self.notices.push_back(notice);
     }
@@ -386,6 +395,7 @@ impl Ledger {
             return;
         };
         entry.place = Place::Held;
+        entry.reported = false;
         let device = entry.device;
         if std::mem::replace(&mut entry.moves, false) {
             let space = self.lanes[device].space;
