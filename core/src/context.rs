@@ -235,14 +235,20 @@ impl ContextShared {
     /// The queue on which bytes are brought to or from a space.
     pub(crate) fn transfer_queue(&self, space: SpaceId) -> Option<Queue> {
         let mut transfers = lock(&self.transfers);
-        if let Some((_, queue)) = transfers.iter().find(|(s, _)| *s == space) {
+        let mut devices = self.devices.iter().filter(|d| d.space() == space);
+        // If all of its devices are lost, the driver fails what is brought.
+        let device = devices
+            .clone()
+            .find(|device| device.lost().is_none())
+            .or_else(|| devices.next())?;
+        // A queue of a device that was lost meanwhile stays: callers have
+        // trackers locked, and the end of a queue may end commands.
+        if let Some((_, queue)) = transfers
+            .iter()
+            .find(|(s, queue)| *s == space && queue.shared().device() == Some(device))
+        {
             return Some(queue.clone());
         }
-        let device = self
-            .devices
-            .iter()
-            .find(|device| device.space() == space && device.lost().is_none())
-            .or_else(|| self.devices.iter().find(|device| device.space() == space))?;
         let queue = Queue::internal(
             self.this.clone(),
             device.driver().clone(),

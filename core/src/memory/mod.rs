@@ -385,7 +385,11 @@ impl Memory {
 
     #[cold]
     fn allocate_host(&self) -> Result<NonNull<u8>> {
-        let mut cold = self.cold();
+        self.allocate_host_in(&mut self.cold())
+    }
+
+    /// As [`Memory::host_pointer`], for who has locked the cold facts.
+    fn allocate_host_in(&self, cold: &mut Cold) -> Result<NonNull<u8>> {
         if let Some(pointer) = NonNull::new(self.host.load(Ordering::Acquire)) {
             return Ok(pointer);
         }
@@ -494,8 +498,7 @@ impl Memory {
                 return false;
             }
             let address = cold.allocations[index].1.address;
-            drop(cold);
-            let Ok(host) = self.host_pointer() else {
+            let Ok(host) = self.allocate_host_in(&mut cold) else {
                 return false;
             };
             for range in tracker.only_in(space) {
@@ -517,12 +520,8 @@ impl Memory {
                 }
             }
             tracker.written_back(space);
-            cold = self.cold();
         }
         tracker.forget_space(space);
-        let Some(index) = cold.allocations.iter().position(|(s, _)| *s == space) else {
-            return false;
-        };
         let (_, allocation) = cold.allocations.swap_remove(index);
         drop(tracker);
         tracing::debug!(buffer = self.id, bytes = self.size, ?space, "evicted");

@@ -328,6 +328,10 @@ impl Tracker {
     /// Forgets the copies in `space`, of an idle object whose every byte is
     /// valid elsewhere.
     pub(crate) fn forget_space(&mut self, space: SpaceId) {
+        // The bytes are elsewhere now: who comes back here has to look.
+        if self.only == space {
+            self.only = SpaceId::SEVERAL;
+        }
         for segment in &mut self.segments {
             segment.copies.retain(|copy| copy.space != space);
             if segment.home == space

@@ -4,7 +4,7 @@
 mod support;
 
 use quipu_core::error::ErrorKind;
-use quipu_core::{AccessMode, Event, MemoryRef, Queue, Request, SpaceId};
+use quipu_core::{AccessMode, Event, MemoryRef, Queue, Request, SpaceId, UserEvent};
 use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, PickOrder, SpaceId as EngineSpace};
 use support::{Kernel, Rig, all, map, part, read, step, update, view, write};
 
@@ -17,7 +17,6 @@ fn separate(devices: u8, capacity: u64) -> Configuration {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn a_buffer_wanders_between_two_memories_and_the_host() {
     let _alone = support::alone();
     for rig in [
@@ -46,7 +45,6 @@ fn a_buffer_wanders_between_two_memories_and_the_host() {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn two_devices_write_the_halves_of_one_buffer() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(2, 1 << 20));
@@ -77,7 +75,6 @@ fn two_devices_write_the_halves_of_one_buffer() {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn fills_and_copies_stay_in_the_memory() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(1, 1 << 20));
@@ -118,7 +115,6 @@ fn expect(queue: &Queue, buffers: &[MemoryRef], model: &[u64]) {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn data_survive_pressure() {
     let _alone = support::alone();
     for rig in [
@@ -140,7 +136,6 @@ fn data_survive_pressure() {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn what_has_a_copy_elsewhere_is_dropped_first() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(2, 16 << 10));
@@ -164,7 +159,6 @@ fn what_has_a_copy_elsewhere_is_dropped_first() {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn commands_that_need_more_memory_than_there_is_take_turns() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(1, 16 << 10));
@@ -182,7 +176,29 @@ fn commands_that_need_more_memory_than_there_is_take_turns() {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
+fn commands_behind_a_gate_that_need_more_memory_than_there_is_take_turns() {
+    let _alone = support::alone();
+    for rig in [
+        Rig::manual(separate(1, 16 << 10)),
+        Rig::threaded(separate(1, 16 << 10)),
+    ] {
+        let queue = rig.queue(0);
+        let buffers = quarters(&rig, 40);
+        let gate = UserEvent::new();
+        let events: Vec<Event> = buffers
+            .iter()
+            .map(|buffer| update(&queue, buffer, 9, &[gate.event()]))
+            .collect();
+        queue.flush();
+        gate.complete();
+        for event in events {
+            event.wait().unwrap();
+        }
+        expect(&queue, &buffers, &[9; 40]);
+    }
+}
+
+#[test]
 fn what_must_be_written_back_is_evicted_where_dropping_copies_is_not_enough() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(1, 16 << 10));
@@ -196,7 +212,6 @@ fn what_must_be_written_back_is_evicted_where_dropping_copies_is_not_enough() {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn running_out_says_the_sizes_and_hurts_nobody_else() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(1, 16 << 10));
@@ -230,7 +245,6 @@ fn running_out_says_the_sizes_and_hurts_nobody_else() {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn an_allocation_that_fails_by_a_fault_is_tried_again_after_eviction() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(1, 16 << 10));
@@ -254,7 +268,6 @@ fn an_allocation_that_fails_by_a_fault_is_tried_again_after_eviction() {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn dropped_buffers_give_their_memory_back() {
     let _alone = support::alone();
     let rig = Rig::threaded(separate(1, 16 << 10));
@@ -272,7 +285,6 @@ fn dropped_buffers_give_their_memory_back() {
 }
 
 #[test]
-#[ignore = "eviction is under repair; run with --ignored"]
 fn a_migration_that_fails_leaves_no_copy_behind() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(2, 1 << 20));

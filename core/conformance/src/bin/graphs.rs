@@ -3,14 +3,10 @@
 //! `cargo run --release -p quipu-conformance --bin graphs -- --count 100000`
 //! `[--seed N] [--devices cpu,serial,islands,sim] [--only SEED]`
 
-use quipu_conformance::fixture::{self, Fixture};
+use quipu_conformance::fixture::{self, Fixture, simulated};
 use quipu_conformance::graph;
-use quipu_core::{Device, Driver};
-use quipu_driver_sim::SimDriver;
-use quipu_driver_sim::engine::{Configuration, PickOrder, RacePolicy};
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Instant;
 
 const USAGE: &str = "graphs [--count N] [--seed N] [--devices cpu,serial,islands,sim] [--only SEED]
@@ -18,7 +14,8 @@ const USAGE: &str = "graphs [--count N] [--seed N] [--devices cpu,serial,islands
   --seed N      another sequence of graphs (1)
   --devices L   cpu: pools of 1, 2 and 4 workers and a part of one; serial;
                 islands: devices with memory of their own, alone and beside a pool;
-                sim: simulated accelerators that share memory, and that do not
+                sim: simulated accelerators: one, with shared memory, with
+                memory of their own, with few slots, and beside a pool
   --only SEED   one graph, as a failure named it (0x...), over each";
 
 struct Options {
@@ -62,19 +59,6 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
     Ok(options)
 }
 
-/// A machine that reports what nothing orders, and starts the rest in a random
-/// order.
-fn simulated(name: &str, mut configuration: Configuration) -> Box<dyn Fixture> {
-    configuration.races = RacePolicy::Fail;
-    for device in &mut configuration.devices {
-        device.pick_order = PickOrder::Shuffled(7);
-    }
-    Box::new(fixture::of(name, move || {
-        let driver: Arc<dyn Driver> = SimDriver::start(configuration.clone())?;
-        Device::all_of(&driver)
-    }))
-}
-
 fn fixtures(names: &[String]) -> Result<Vec<Box<dyn Fixture>>, String> {
     let mut fixtures: Vec<Box<dyn Fixture>> = Vec::new();
     for name in names {
@@ -91,13 +75,11 @@ fn fixtures(names: &[String]) -> Result<Vec<Box<dyn Fixture>>, String> {
                 fixtures.push(Box::new(fixture::mixed(2)));
             }
             "sim" => {
-                let size = 1 << 28;
-                let (shared, separate) = (
-                    Configuration::shared_memory(3, size),
-                    Configuration::separate_memory(2, size),
-                );
-                fixtures.push(simulated("three simulated devices, one memory", shared));
-                fixtures.push(simulated("two simulated devices, two memories", separate));
+                fixtures.push(Box::new(simulated::one()));
+                fixtures.push(Box::new(simulated::together()));
+                fixtures.push(Box::new(simulated::apart()));
+                fixtures.push(Box::new(simulated::cramped()));
+                fixtures.push(Box::new(simulated::beside_a_pool()));
             }
             _ => return Err(format!("there are no devices called '{name}'")),
         }

@@ -3,10 +3,10 @@
 use super::cases;
 use crate::Fixture;
 use crate::support::*;
-use quipu_core::{Event, Request, UserEvent};
+use quipu_core::{Event, MemoryRef, Request, UserEvent};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 cases! {
     Anything:
@@ -195,42 +195,20 @@ fn slots_are_used_again_under_stale_handles(fixture: &dyn Fixture) {
 }
 
 fn a_used_up_slot_is_retired(fixture: &dyn Fixture) {
-    const LAST_GENERATION: u64 = (1 << 17) - 1;
+    // Two at a time would hold each other's slot.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new(fixture);
     let queue = stage.in_order();
     let memory = stage.memory(8);
-    // A handle to the slot's first use here stays in a tracker.
-    let first = put(&queue, &memory, 1, &[]);
-    first.wait().unwrap();
-    let (target, mut generation) = slot_and_generation(&first);
-    drop(first);
-    // Every other free slot is held, so that the target comes again and again.
-    // Other threads may take it meanwhile: then it comes back later.
-    let mut held = Vec::new();
-    let mut seen = HashSet::new();
-    let mut misses = 0;
-    while generation < LAST_GENERATION && misses < 100_000 {
-        let user = UserEvent::new();
-        let (slot, now) = slot_and_generation(&user.event());
-        if slot == target {
-            assert!(now > generation, "generations only grow");
-            assert!(seen.insert(now), "a handle was given out twice");
-            generation = now;
-            user.complete();
-            if now % 4096 == 0 {
-                // The stale handle is no wait, whatever the slot is now.
-                fold(&queue, &memory, now, &[]).wait().unwrap();
-            }
-        } else {
-            misses += 1;
-            held.push(user);
-        }
-    }
-    // Used up: it is not handed out again.
-    for _ in 0..1000 {
-        let user = UserEvent::new();
+    // Another thread that takes the slot may keep it: then another is used up.
+    let target = (0..ATTEMPTS)
+        .find_map(|_| use_up_a_slot(&queue, &memory))
+        .expect("other threads leave some slot alone");
+    // It is not handed out again.
+    let held: Vec<UserEvent> = (0..1000).map(|_| UserEvent::new()).collect();
+    for user in &held {
         assert_ne!(slot_and_generation(&user.event()).0, target);
-        held.push(user);
     }
     let accesses = [updates(&memory)];
     let request = Request {
@@ -243,4 +221,40 @@ fn a_used_up_slot_is_retired(fixture: &dyn Fixture) {
         .wait()
         .unwrap();
     held.into_iter().for_each(UserEvent::complete);
+}
+
+const ATTEMPTS: usize = 64;
+
+/// Uses one slot until its generations are used up, while a handle to its first
+/// use here stays in the buffer's tracker; nothing if others took it and do not
+/// give it back soon.
+fn use_up_a_slot(queue: &quipu_core::Queue, memory: &MemoryRef) -> Option<u64> {
+    const LAST_GENERATION: u64 = (1 << 17) - 1;
+    let first = put(queue, memory, 1, &[]);
+    first.wait().unwrap();
+    let (target, mut generation) = slot_and_generation(&first);
+    drop(first);
+    // Every other free slot is held, so that the target comes again and again.
+    let mut held = Vec::new();
+    let mut seen = HashSet::new();
+    while generation < LAST_GENERATION {
+        let user = UserEvent::new();
+        let (slot, now) = slot_and_generation(&user.event());
+        if slot == target {
+            assert!(now > generation, "generations only grow");
+            assert!(seen.insert(now), "a handle was given out twice");
+            generation = now;
+            user.complete();
+            if now % 4096 == 0 {
+                // The stale handle is no wait, whatever the slot is now.
+                fold(queue, memory, now, &[]).wait().unwrap();
+            }
+        } else if held.len() < 100_000 {
+            held.push(user);
+        } else {
+            break;
+        }
+    }
+    held.into_iter().for_each(UserEvent::complete);
+    (generation == LAST_GENERATION).then_some(target)
 }

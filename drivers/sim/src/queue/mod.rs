@@ -89,6 +89,16 @@ impl Driver for SimDriver {
         shared.pump(Caller::Host);
     }
 
+    fn notify_ready(&self, commands: &mut Vec<Command>) {
+        let shared = Arc::clone(self.shared());
+        // All are marked before the first is uploaded: the oldest goes first, whatever the order in which they come.
+        for command in commands.drain(..) {
+            let stray = shared.ledger().ready(command).err();
+            drop(stray);
+        }
+        shared.pump(Caller::Host);
+    }
+
     fn needs_flush(&self) -> bool {
         true
     }

@@ -16,7 +16,7 @@ use crate::engine::{
 };
 use crate::error::{LOST, lost, of_device, of_failure};
 use crate::program::{Plan, Started};
-use quipu_core::command::ToDrivers;
+use quipu_core::command::{ToDrivers, slab};
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{Command, Context, Device};
@@ -90,6 +90,11 @@ impl Shared {
                 let Some(job) = job else {
                     ledger.pumping = false;
                     pumping.is_given_up = true;
+                    drop(ledger);
+                    if caller == Caller::Machine {
+                        // It may sleep now, and others want what it has freed.
+                        slab::flush();
+                    }
                     return;
                 };
                 job
@@ -224,11 +229,13 @@ impl Shared {
             .collect();
         let space = self.configuration.devices[device].space;
         let reserve = || self.machine.reserve_status(space).ok();
-        let gate = if needs_gate {
-            gate.or_else(reserve)
+        let (gate, unneeded) = if needs_gate {
+            (gate.or_else(reserve), None)
         } else {
-            gate
+            // Reserved for an upload that was refused; the host's waits are resolved since.
+            (None, gate)
         };
+        self.release([unneeded, None]);
         if needs_gate && gate.is_none() {
             return ledger.no_gate(sequence);
         }

@@ -72,11 +72,50 @@ impl Ledger {
     /// Whether a command's gate is to be set now; that is then noted as done.
     pub(crate) fn take_gate(&mut self, sequence: u64) -> Option<(StatusSlot, EventId)> {
         let entry = self.entries.get_mut(&sequence)?;
-        let gate = entry.gate?;
+        let (gate, event) = (entry.gate?, entry.event);
         let due = entry.host_waits == 0
             && matches!(entry.place, Place::Uploaded(_))
             && !std::mem::replace(&mut entry.gate_is_set, true);
-        due.then_some((gate, entry.event))
+        if !due {
+            return None;
+        }
+        self.ungate(sequence);
+        Some((gate, event))
+    }
+
+    /// A command waits for the host no longer, and so may those be that wait for it.
+    fn ungate(&mut self, sequence: u64) {
+        let mut freed = vec![sequence];
+        while let Some(sequence) = freed.pop() {
+            if self.waits_for_host(sequence) {
+                continue;
+            }
+            let Some(entry) = self.entries.get_mut(&sequence) else {
+                continue;
+            };
+            match entry.place {
+                Place::Held => self.consider(sequence),
+                Place::Uploaded(_) if entry.gated => {
+                    entry.gated = false;
+                    self.lanes[entry.device].gated_uploaded -= 1;
+                    freed.extend(&entry.dependants);
+                    self.note_moving(sequence);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A command is on the machine and ends without the host's doing.
+    fn note_moving(&mut self, sequence: u64) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        entry.moves = true;
+        self.spaces[self.lanes[entry.device].space].moving += 1;
+        if !entry.reported {
+            self.reports_to_come += 1;
+        }
     }
 
     /// Puts a command among those that are eligible, if it is.
@@ -89,7 +128,9 @@ impl Ledger {
         }
         let gated = self.waits_for_host(sequence);
         let lane = &mut self.lanes[entry.device];
-        if gated {
+        if gated && entry.lacks_memory {
+            // Tried again when it moves by itself.
+        } else if gated {
             lane.gated.insert(entry.turn);
         } else {
             lane.gated.remove(&entry.turn);
@@ -128,6 +169,34 @@ impl Ledger {
         self.consider(sequence);
     }
 
+    /// Whether a command fails with what it waits for.
+    fn is_failed_by(&self, sequence: u64, event: EventId) -> bool {
+        self.entries.get(&sequence).is_some_and(|entry| {
+            let mut waits = entry.waits.iter();
+            waits.any(|wait| wait.event == event && wait.propagates)
+        })
+    }
+
+    /// What a command needs has failed and is gone: it stays until the core has marked it as not to be run, which it
+    /// may be about to do.
+    fn unmeet(&mut self, sequence: u64, event: EventId) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        for wait in &mut entry.waits {
+            if wait.event == event && !wait.resolved && std::mem::replace(&mut wait.met, false) {
+                entry.missing += 1;
+            }
+        }
+        if entry.missing > 0 {
+            let lane = &mut self.lanes[entry.device];
+            lane.free.remove(&entry.turn);
+            lane.gated.remove(&entry.turn);
+        }
+        // It may be free of its gate now.
+        self.consider(sequence);
+    }
+
     pub(super) fn forget_expected(&mut self, event: EventId, sequence: u64) {
         if let Some(list) = self.expected.get_mut(&event) {
             list.retain(|other| *other != sequence);
@@ -161,22 +230,25 @@ impl Ledger {
         };
         entry.place = Place::Uploaded(id);
         entry.gated = gated;
+        let has_gate = entry.gate.is_some();
+        let signalled = entry.signal.map(|_| entry.event);
         let lane = &mut self.lanes[entry.device];
         lane.uploaded += 1;
         if gated {
             lane.gated_uploaded += 1;
         } else {
-            entry.moves = true;
-            self.spaces[lane.space].moving += 1;
-            self.reports_to_come += 1;
+            self.note_moving(sequence);
         }
-        if entry.gate.is_some() {
+        if has_gate {
             // Its last wait may have been resolved meanwhile.
             self.gates.push_back(sequence);
         }
-        if entry.signal.is_some() {
-            let event = entry.event;
-            for dependant in entry.dependants.clone() {
+        if let Some(event) = signalled {
+            let dependants = self
+                .entries
+                .get(&sequence)
+                .map_or_else(Vec::new, |entry| entry.dependants.clone());
+            for dependant in dependants {
                 self.meet(dependant, event);
             }
         }
@@ -199,14 +271,19 @@ impl Ledger {
 
     /// A command was not uploaded, because its device's memory has no room; false if that will not change by itself.
     pub(crate) fn no_memory(&mut self, sequence: u64) -> bool {
-        let space = self
-            .entries
-            .get(&sequence)
-            .map(|entry| self.lanes[entry.device].space);
-        let Some(space) = space.filter(|space| self.spaces[*space].moving > 0) else {
+        let gated = self.waits_for_host(sequence);
+        let Some(entry) = self.entries.get_mut(&sequence) else {
             return false;
         };
-        self.spaces[space].starved = true;
+        if gated {
+            entry.lacks_memory = true;
+        } else {
+            let space = &mut self.spaces[self.lanes[entry.device].space];
+            if space.moving == 0 {
+                return false;
+            }
+            space.starved = true;
+        }
         self.hold_again(sequence);
         true
     }
@@ -240,6 +317,12 @@ impl Ledger {
         if entry.command.is_some() {
             self.over.push_back(sequence);
         }
+        if entry.gated {
+            // It never came to its gate, but what waits for it need not either.
+            for dependant in entry.dependants.clone() {
+                self.ungate(dependant);
+            }
+        }
     }
 
     /// Takes what it needs to finish a command.
@@ -268,15 +351,10 @@ impl Ledger {
             space.moving -= 1;
         }
         for dependant in entry.dependants {
-            let propagates = self.entries.get(&dependant).is_some_and(|other| {
-                let mut waits = other.waits.iter();
-                waits.any(|wait| wait.event == entry.event && wait.propagates)
-            });
-            if succeeded || !propagates {
+            if succeeded || !self.is_failed_by(dependant, entry.event) {
                 self.meet(dependant, entry.event);
             } else {
-                // It is met when the core has marked the dependant; but it may be free of its gate now.
-                self.consider(dependant);
+                self.unmeet(dependant, entry.event);
             }
         }
         [entry.signal, entry.gate]

@@ -14,14 +14,17 @@
 //!    rest is forwarded as soon as possible) and each of its waits within the domain is *met*: that command has a status
 //!    slot on the machine to wait for, or is over. So nothing on the machine ever waits for something still here.
 //! 2. A wait for a command that has failed is met only when the core has said so ([`Ledger::resolved`], or the command
-//!    is ready): by then the core has marked this one as not to be run.
+//!    is ready): by then the core has marked this one as not to be run. One that was met before, because the command
+//!    was on the machine, is so no longer when that is forgotten: there is no slot left to wait for.
 //! 3. An eligible command is *gated* if it waits for the host (its other waits are not resolved), or for a gated one. Each
 //!    device keeps slots that gated commands do not take: those that wait for nothing outside the machine always move.
+//!    When a gate opens, its command is gated no longer, nor is what waited for nothing else.
 //! 4. One that must not run (cancelled, or poisoned) stays here, and ends when it is ready. A gate that opens for one that
 //!    is on the machine already says so.
 //! 5. Eligible commands are uploaded by priority, then in enqueue order, as far as their device has slots.
 //!
-//! A command whose memory cannot be had waits while others of that space are on their way: their ends free memory.
+//! A command whose memory cannot be had waits while others of that space move: their ends free memory. A gated one waits
+//! in any case, until it is gated no longer.
 
 mod jobs;
 
@@ -65,6 +68,8 @@ pub(crate) struct Awaited {
     pub(crate) propagates: bool,
     /// Whether it holds the command back no longer.
     met: bool,
+    /// Whether the core has said that it is resolved.
+    resolved: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +99,14 @@ pub(crate) struct Entry {
     missing: usize,
     host_waits: u32,
     gate_is_set: bool,
+    /// Whether it is on the machine and waits for the host.
     gated: bool,
     /// Whether it counts among those that move by themselves.
     moves: bool,
+    /// Whether the machine has said that it is over, or back.
+    reported: bool,
+    /// Whether its memory could not be had while it was gated.
+    lacks_memory: bool,
     /// Those that wait for it, and have not been uploaded when they were noted.
     dependants: Vec<u64>,
     command: Option<Command>,
@@ -228,6 +238,8 @@ impl Ledger {
             gate_is_set: false,
             gated: false,
             moves: false,
+            reported: false,
+            lacks_memory: false,
             dependants: self.expected.remove(&submission.id).unwrap_or_default(),
             command: None,
             error: None,
@@ -270,6 +282,7 @@ impl Ledger {
             event: wait.event,
             propagates: wait.propagates,
             met,
+            resolved: false,
         }
     }
 
@@ -281,7 +294,12 @@ impl Ledger {
         let Some(entry) = self.entries.get_mut(&sequence) else {
             return;
         };
-        if entry.waits.iter().any(|wait| wait.event == event) {
+        let mut in_domain = false;
+        for wait in entry.waits.iter_mut().filter(|wait| wait.event == event) {
+            wait.resolved = true;
+            in_domain = true;
+        }
+        if in_domain {
             self.forget_expected(event, sequence);
             self.meet(sequence, event);
         } else {
@@ -308,6 +326,7 @@ impl Ledger {
         entry.missing = 0;
         let mut unmet = Vec::new();
         for wait in &mut entry.waits {
+            wait.resolved = true;
             if !std::mem::replace(&mut wait.met, true) {
                 unmet.push(wait.event);
             }
@@ -350,11 +369,11 @@ impl Ledger {
             Notice::Recalled { command, .. } => Some(command.tag),
             _ => None,
         };
-        let moving = tag
-            .and_then(|tag| self.entries.get(&tag))
-            .is_some_and(|entry| entry.moves);
-        if moving {
-            self.reports_to_come -= 1;
+        if let Some(entry) = tag.and_then(|tag| self.entries.get_mut(&tag)) {
+            entry.reported = true;
+            if entry.moves {
+                self.reports_to_come -= 1;
+            }
         }
         self.notices.push_back(notice);
     }
@@ -376,6 +395,7 @@ impl Ledger {
             return;
         };
         entry.place = Place::Held;
+        entry.reported = false;
         let device = entry.device;
         if std::mem::replace(&mut entry.moves, false) {
             let space = self.lanes[device].space;
