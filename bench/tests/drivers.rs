@@ -98,6 +98,30 @@ fn speed_ups_stand_beside_list_scheduling() {
 }
 
 #[test]
+fn every_worker_count_stands_beside_spinning_threads_in_time() {
+    for (name, cases) in [
+        ("kernel-imbalance", 2),
+        ("group-imbalance", 2),
+        ("kernel-group-imbalance", 2),
+        ("in-order-parallel", 2),
+    ] {
+        let report = report(name);
+        for workers in [1, 2] {
+            let rows = report.rows.iter().filter(|row| {
+                row.reference.as_deref() == Some("spinning threads by hand")
+                    && row.workers == workers
+            });
+            let units: Vec<&str> = rows.map(|row| &*row.unit).collect();
+            assert_eq!(units.len(), cases, "{name}, {workers}");
+            assert!(units.iter().all(|&unit| unit != "x"), "{name}: {units:?}");
+        }
+        let gates = report.gates.iter();
+        let against = gates.filter(|gate| gate.what.starts_with("against spinning threads"));
+        assert_eq!(against.count(), cases, "{name}: one for the two workers");
+    }
+}
+
+#[test]
 fn the_in_order_report_has_all_references_and_gates() {
     let report = report("in-order");
     for reference in ["bare call", "crossbeam-deque", "out-of-order"] {

@@ -1,18 +1,31 @@
 //! `kernel-imbalance`, `group-imbalance` and `kernel-group-imbalance`: load balancing.
 //!
-//! The figure is the speed-up over one worker, taken round by round. Its reference is the speed-up
-//! that greedy list scheduling allows for the same pieces, which are timed by hand in every round.
+//! The figure is the speed-up over one worker, taken round by round. It has two references:
+//!
+//! * the speed-up that greedy list scheduling allows for the same pieces, which are timed by hand in
+//!   every round. Cores that share hardware threads, caches and frequency do not reach it;
+//! * as many threads that spin and claim the same pieces from one counter. With these the subject
+//!   is compared time against time: they meet the same shared cores in the same round, and unlike a
+//!   quotient of speed-ups, that of times does not get better when one worker alone gets slower.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::error::BenchError;
-use crate::harness::{Contender, Gate, Plan, Report, Row, Session, counted, nanoseconds_each};
+use crate::harness::{
+    Contender, Gate, Plan, Report, Row, Session, counted, nanoseconds_each, pairwise_ratio,
+};
 use crate::reference::imbalance::{Batch, BatchWork};
 use crate::reference::list_scheduling::speed_up;
+use crate::reference::spinning_threads::SpinningThreads;
+use crate::reference::spinning_work::SpinningBatches;
+use crate::subject::BatchOutcome;
 
-/// The least share of list scheduling's speed-up.
+/// The least share of list scheduling's speed-up, and of the speed of spinning threads.
 const SHARE: f64 = 0.95;
+
+/// The unit of times.
+const UNIT: &str = "µs/batch";
 
 /// The least speed-up with nothing to share: more workers may not get in the way of one piece.
 const ONE_PIECE: f64 = 0.97;
@@ -111,8 +124,18 @@ fn run_case(
         pieces.borrow_mut().push(times);
         Ok(sum / 1e3)
     })];
+    let check = Check {
+        session,
+        case,
+        batch,
+        batches,
+        expected: &expected,
+    };
     for &count in &workers {
-        contenders.push(contender(session, case, count, batch, batches, &expected)?);
+        contenders.push(check.subject(count)?);
+    }
+    for &count in &workers {
+        contenders.push(check.spinning_threads(count)?);
     }
     let samples = session.measure(plan, &mut contenders)?;
     drop(contenders);
@@ -120,68 +143,103 @@ fn run_case(
     let hand = samples.of(0);
     let one = samples.of(1);
     let device = session.device();
-    report.rows.push(
-        Row::new(case, device.clone(), 1, "µs/batch", one).beside(samples.name(0), (one, hand)),
-    );
+    report
+        .rows
+        .push(Row::new(case, device.clone(), 1, UNIT, one).beside(samples.name(0), (one, hand)));
     // Warm-up rounds have timed the pieces as well.
     let pieces = pieces.into_inner();
     let kept = &pieces[pieces.len() - one.len()..];
-    for (position, &count) in workers.iter().enumerate().skip(1) {
+    for (position, &count) in workers.iter().enumerate() {
         let many = samples.of(1 + position);
-        let speed_ups: Vec<f64> = one.iter().zip(many).map(|(one, many)| one / many).collect();
-        let bounds: Vec<f64> = kept.iter().map(|times| speed_up(times, count)).collect();
-        let row = Row::new(case, device.clone(), count, "x", &speed_ups)
-            .beside("list scheduling", (&speed_ups, &bounds));
-        let gate = if batch.pieces().count() == 1 {
-            let what = format!("speed-up of one piece, {}", counted(count, "worker"));
-            Gate::at_least(what, row.value, ONE_PIECE, "x")
-        } else {
+        if count > 1 {
+            let speed_ups: Vec<f64> = one.iter().zip(many).map(|(one, many)| one / many).collect();
+            let bounds: Vec<f64> = kept.iter().map(|times| speed_up(times, count)).collect();
+            let row = Row::new(case, device.clone(), count, "x", &speed_ups)
+                .beside("list scheduling", (&speed_ups, &bounds));
+            report.gates.push(scheduling_gate(case, batch, count, &row));
+            report.rows.push(row);
+        }
+        let spinning = samples.of(1 + workers.len() + position);
+        let row = Row::new(case, device.clone(), count, UNIT, many);
+        report
+            .rows
+            .push(row.beside(SpinningThreads::NAME, (many, spinning)));
+        if count > 1 {
             let what = format!(
-                "share of list scheduling, {case}, {}",
+                "against spinning threads, {case}, {}",
                 counted(count, "worker")
             );
-            Gate::at_least(what, row.ratio.unwrap_or(f64::NAN), SHARE, "x")
-        };
-        report.rows.push(row);
-        report.gates.push(gate);
+            let share = pairwise_ratio(spinning, many).unwrap_or(f64::NAN);
+            report.gates.push(Gate::at_least(what, share, SHARE, "x"));
+        }
     }
     Ok(())
 }
 
-/// The subject with so many workers: microseconds per batch.
-fn contender<'a>(
-    session: &'a Session<'_>,
+/// What list scheduling asks of the row of a speed-up.
+fn scheduling_gate(case: &str, batch: &Batch, workers: usize, row: &Row) -> Gate {
+    let workers = counted(workers, "worker");
+    if batch.pieces().count() == 1 {
+        let what = format!("speed-up of one piece, {workers}");
+        Gate::at_least(what, row.value, ONE_PIECE, "x")
+    } else {
+        let what = format!("share of list scheduling, {case}, {workers}");
+        Gate::at_least(what, row.ratio.unwrap_or(f64::NAN), SHARE, "x")
+    }
+}
+
+/// One case, and what every run of it must give.
+#[derive(Clone, Copy)]
+struct Check<'a> {
+    session: &'a Session<'a>,
     case: &'a str,
-    workers: usize,
-    batch: &Batch,
+    batch: &'a Batch,
     batches: usize,
     expected: &'a [Vec<f32>],
-) -> Result<Contender<'a>, BenchError> {
-    let work = Arc::new(BatchWork::new(batch.clone()));
-    let pieces = batches * batch.pieces().count();
-    let mut run = session
-        .subject
-        .batches(workers, Arc::clone(&work), batches)?;
-    Ok(Contender::new(counted(workers, "worker"), move || {
-        let outcome = run()?;
+}
+
+impl<'a> Check<'a> {
+    /// The subject with so many workers: microseconds per batch.
+    fn subject(self, workers: usize) -> Result<Contender<'a>, BenchError> {
+        let work = Arc::new(BatchWork::new(self.batch.clone()));
+        let subject = self.session.subject;
+        let mut run = subject.batches(workers, Arc::clone(&work), self.batches)?;
+        Ok(Contender::new(counted(workers, "worker"), move || {
+            self.verified(&run()?, &work)
+        }))
+    }
+
+    /// So many spinning threads: microseconds per batch.
+    fn spinning_threads(self, threads: usize) -> Result<Contender<'a>, BenchError> {
+        let work = Arc::new(BatchWork::new(self.batch.clone()));
+        let mut spinning = SpinningBatches::new(threads, Arc::clone(&work), self.batches)?;
+        Ok(Contender::new(SpinningThreads::NAME, move || {
+            self.verified(&spinning.run(), &work)
+        }))
+    }
+
+    /// Microseconds per batch of a run, if its result is right.
+    fn verified(&self, outcome: &BatchOutcome, work: &BatchWork) -> Result<f64, BenchError> {
+        let (session, case) = (self.session, self.case);
+        let pieces = self.batches * self.batch.pieces().count();
         let (finished, early) = work.take();
         session.verify(case, "the number of pieces that ran", pieces, finished)?;
         session.verify(case, "the number of pieces that ran too early", 0, early)?;
         session.verify(
             case,
             "the number of buffers",
-            expected.len(),
+            self.expected.len(),
             outcome.buffers.len(),
         )?;
-        for (kernel, (expected, found)) in expected.iter().zip(&outcome.buffers).enumerate() {
+        for (kernel, (expected, found)) in self.expected.iter().zip(&outcome.buffers).enumerate() {
             if expected != found {
                 let what = format!("the buffer of kernel {kernel}");
                 let (expected, found) = first_difference(expected, found);
                 return Err(session.wrong(case, what, expected, found));
             }
         }
-        Ok(nanoseconds_each(outcome.elapsed, batches) / 1e3)
-    }))
+        Ok(nanoseconds_each(outcome.elapsed, self.batches) / 1e3)
+    }
 }
 
 /// Where two lists differ first, in words.

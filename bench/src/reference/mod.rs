@@ -11,6 +11,8 @@
 //! | `ping_pong` | two threads that sleep and wake each other |
 //! | `imbalance` | the work of the imbalance benchmarks, and its order check |
 //! | `list_scheduling` | the best speed-up that a greedy schedule of measured pieces allows |
+//! | `spinning_threads` | the same by hand: threads that spin and claim pieces from one counter |
+//! | `spinning_work` | the imbalance benchmarks and `in-order-parallel` on them |
 //! | `stream` | the five streaming kernels on rayon |
 //! | `process` | processor time, context switches and resident memory of this process |
 
@@ -23,6 +25,8 @@ pub mod ping_pong;
 pub mod process;
 pub mod rayon_executor;
 pub mod shape;
+pub mod spinning_threads;
+pub mod spinning_work;
 pub mod stream;
 pub mod task;
 pub mod tokio_executor;
