@@ -26,7 +26,8 @@
 //!
 //! Rules: no call into the core with a lock held that `notify` takes; no user
 //! callback or waker is ever run by a driver; a driver names neither a front
-//! end nor another driver.
+//! end nor another driver; a thread of a driver that ends commands gives back
+//! the slots that it has freed before it sleeps ([`crate::command::slab::flush`]).
 
 use crate::command::{Command, EventId};
 use crate::device::DeviceProperties;

@@ -6,7 +6,7 @@
 //! the core must bring bytes to. Islands with neighbouring numbers have a direct
 //! route; others go through the host, so that both kinds of migration happen.
 
-use quipu_core::command::ToDrivers;
+use quipu_core::command::{ToDrivers, slab};
 use quipu_core::driver::Notification;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
@@ -175,6 +175,8 @@ fn properties(island: u32) -> DeviceProperties {
 fn run(command: Command) {
     let result = command.start().and_then(|()| perform(&command));
     command.finish(result, &mut ToDrivers);
+    // The lane may sleep now, and others want what it has freed.
+    slab::flush();
 }
 
 fn perform(command: &Command) -> Result<()> {

@@ -7,6 +7,7 @@
 //! | [`fixture`] | where devices come from: a fresh driver per case |
 //! | [`graph`] | random command graphs against a sequential model |
 //! | [`island`] | a small driver whose devices have memory of their own |
+//! | [`slots`] | a promise that needs a process of its own |
 //!
 //! A driver's test is three lines: make a [`Fixture`] of it, call [`run`] and
 //! [`graph::random_graphs`].
@@ -27,6 +28,7 @@ mod cases;
 pub mod fixture;
 pub mod graph;
 pub mod island;
+pub mod slots;
 mod support;
 mod watchdog;
 

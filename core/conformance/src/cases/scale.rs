@@ -1,12 +1,13 @@
-//! Long chains, wide fans, dense wait lists, and handles that are used up.
+//! Long chains, wide fans, dense wait lists, and handles that are stale.
 
 use super::cases;
 use crate::Fixture;
+use crate::slots::slot_and_generation;
 use crate::support::*;
-use quipu_core::{Event, MemoryRef, Request, UserEvent};
-use std::collections::{HashMap, HashSet};
+use quipu_core::{Event, UserEvent};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 cases! {
     Anything:
@@ -16,8 +17,7 @@ cases! {
         a_fan_of_a_hundred_thousand,
         one_waits_for_a_hundred_thousand,
         the_same_long_list_again_and_again,
-        slots_are_used_again_under_stale_handles,
-        a_used_up_slot_is_retired;
+        slots_are_used_again_under_stale_handles;
 }
 
 const MILLION: u64 = 1_000_000;
@@ -147,12 +147,6 @@ fn the_same_long_list_again_and_again(fixture: &dyn Fixture) {
     }
 }
 
-/// An event's number is its slot, in the low bits, and the generation.
-fn slot_and_generation(event: &Event) -> (u64, u64) {
-    let number = event.id().number();
-    (number & ((1 << 47) - 1), number >> 47)
-}
-
 fn slots_are_used_again_under_stale_handles(fixture: &dyn Fixture) {
     const COMMANDS: u64 = 200_000;
     let stage = Stage::new(fixture);
@@ -192,69 +186,4 @@ fn slots_are_used_again_under_stale_handles(fixture: &dyn Fixture) {
         assert_eq!(read_number(&queue, memory), expected);
     }
     kept.wait().unwrap();
-}
-
-fn a_used_up_slot_is_retired(fixture: &dyn Fixture) {
-    // Two at a time would hold each other's slot.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let stage = Stage::new(fixture);
-    let queue = stage.in_order();
-    let memory = stage.memory(8);
-    // Another thread that takes the slot may keep it: then another is used up.
-    let target = (0..ATTEMPTS)
-        .find_map(|_| use_up_a_slot(&queue, &memory))
-        .expect("other threads leave some slot alone");
-    // It is not handed out again.
-    let held: Vec<UserEvent> = (0..1000).map(|_| UserEvent::new()).collect();
-    for user in &held {
-        assert_ne!(slot_and_generation(&user.event()).0, target);
-    }
-    let accesses = [updates(&memory)];
-    let request = Request {
-        accesses: &accesses,
-        ..Request::default()
-    };
-    queue
-        .host_task(|_| Ok(()), &request)
-        .unwrap()
-        .wait()
-        .unwrap();
-    held.into_iter().for_each(UserEvent::complete);
-}
-
-const ATTEMPTS: usize = 64;
-
-/// Uses one slot until its generations are used up, while a handle to its first
-/// use here stays in the buffer's tracker; nothing if others took it and do not
-/// give it back soon.
-fn use_up_a_slot(queue: &quipu_core::Queue, memory: &MemoryRef) -> Option<u64> {
-    const LAST_GENERATION: u64 = (1 << 17) - 1;
-    let first = put(queue, memory, 1, &[]);
-    first.wait().unwrap();
-    let (target, mut generation) = slot_and_generation(&first);
-    drop(first);
-    // Every other free slot is held, so that the target comes again and again.
-    let mut held = Vec::new();
-    let mut seen = HashSet::new();
-    while generation < LAST_GENERATION {
-        let user = UserEvent::new();
-        let (slot, now) = slot_and_generation(&user.event());
-        if slot == target {
-            assert!(now > generation, "generations only grow");
-            assert!(seen.insert(now), "a handle was given out twice");
-            generation = now;
-            user.complete();
-            if now % 4096 == 0 {
-                // The stale handle is no wait, whatever the slot is now.
-                fold(queue, memory, now, &[]).wait().unwrap();
-            }
-        } else if held.len() < 100_000 {
-            held.push(user);
-        } else {
-            break;
-        }
-    }
-    held.into_iter().for_each(UserEvent::complete);
-    (generation == LAST_GENERATION).then_some(target)
 }
