@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 cases! {
     Anything:
-        a_chain_of_a_million,
-        a_failing_chain_of_a_million,
+        a_long_chain,
+        a_long_failing_chain,
         a_chain_of_markers,
         a_fan_of_a_hundred_thousand,
         one_waits_for_a_hundred_thousand,
@@ -20,32 +20,33 @@ cases! {
         slots_are_used_again_under_stale_handles;
 }
 
-const MILLION: u64 = 1_000_000;
-
-fn a_chain_of_a_million(fixture: &dyn Fixture) {
+fn a_long_chain(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let queue = stage.in_order();
     let memory = stage.memory(8);
     let gate = UserEvent::new();
     // Held until it is whole: the longest that releasing it can take.
     drop(fold(&queue, &memory, 0, &[gate.event()]));
-    for n in 1..MILLION {
+    for n in 1..fixture.longest_chain() {
         drop(fold(&queue, &memory, n, &[]));
     }
     queue.flush();
     gate.complete();
     queue.wait().unwrap();
-    assert_eq!(read_number(&queue, &memory), folded(0..MILLION));
+    assert_eq!(
+        read_number(&queue, &memory),
+        folded(0..fixture.longest_chain())
+    );
 }
 
-fn a_failing_chain_of_a_million(fixture: &dyn Fixture) {
+fn a_long_failing_chain(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let queue = stage.out_of_order();
     let memory = stage.memory(8);
     let gate = UserEvent::new();
     let origin = gate.event();
     let mut last = fold(&queue, &memory, 0, &[gate.event()]);
-    for n in 1..MILLION {
+    for n in 1..fixture.longest_chain() {
         last = fold(&queue, &memory, n, &[]);
     }
     queue.flush();
