@@ -41,6 +41,7 @@ mod queue;
 use engine::{
     Configuration, DeviceId, DeviceStatistics, Fault, HostInteractions, Machine, Mode, Record,
 };
+pub use queue::SimQueue;
 use queue::ledger::Ledger;
 use quipu_core::error::{ErrorKind, Result};
 use std::sync::atomic::AtomicUsize;

@@ -11,8 +11,8 @@ use quipu_core::{
     AccessMode, Context, Device, DeviceProperties, Driver, Error, Event, QueueOptions, Request,
     Result, UserEvent,
 };
-use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, KindFilter, Progress};
+use quipu_driver_sim::{SimDriver, SimQueue};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{Rig, all, map, on_all, read, step, update, view, write};
@@ -366,6 +366,31 @@ fn host_tasks_see_device_memory() {
         queues[1].host_task(task, &request).unwrap();
         assert_eq!(read(&queues[0], &buffer).unwrap(), [4, 9, 4]);
         assert_eq!(*seen.lock().unwrap(), [4, 4, 4]);
+    }
+}
+
+#[test]
+fn native_calls_are_handed_the_machine() {
+    let _alone = support::alone();
+    for rig in both(&Configuration::separate_memory(2, 1 << 20)) {
+        let queue = rig.queue(1);
+        let buffer = rig.cells(2);
+        update(&queue, &buffer, 4, &[]);
+        let native = queue.native().unwrap().downcast::<SimQueue>().unwrap();
+        let accesses = [all(&buffer, AccessMode::ReadWrite)];
+        let request = Request {
+            accesses: &accesses,
+            ..Request::default()
+        };
+        let call = move |arguments: &[quipu_core::RawArgument]| {
+            assert_eq!(native.device, DeviceId(1));
+            let statistics = native.machine().with(|it| it.statistics(native.device));
+            // The image with the kernel before.
+            view(&arguments[0])[1] = statistics.unwrap().image_builds;
+            Ok(())
+        };
+        queue.native_call(call, &request).unwrap();
+        assert_eq!(read(&queue, &buffer).unwrap(), [4, 1]);
     }
 }
 

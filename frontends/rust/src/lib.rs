@@ -98,6 +98,7 @@ pub mod driver {
     pub use quipu_core::queue::QueueShared;
     pub use quipu_core::{Command, MemorySpace, RawArgument, SpaceId};
     pub use quipu_driver_cpu::CpuQueue;
+    pub use quipu_driver_sim::SimQueue;
 }
 
 pub mod prelude {

@@ -14,7 +14,7 @@
 pub(crate) mod ledger;
 mod pump;
 
-use crate::engine::{Mode, RunEnd};
+use crate::engine::{DeviceId, Machine, Mode, RunEnd};
 use crate::{Shared, SimDriver, device, error};
 use pump::Caller;
 use quipu_core::driver::{Notification, Submission};
@@ -22,11 +22,38 @@ use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
 use quipu_core::queue::QueueShared;
 use quipu_core::{Command, DeviceProperties, Driver};
+use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use pump::on_process_clock;
+
+/// What a native call on a simulated device's queue is handed: the machine, and
+/// which of its devices runs the queue's commands.
+#[derive(Clone)]
+pub struct SimQueue {
+    shared: Arc<Shared>,
+    /// The device.
+    pub device: DeviceId,
+}
+
+impl SimQueue {
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.shared.machine
+    }
+}
+
+impl std::fmt::Debug for SimQueue {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("SimQueue")
+            .field("device", &self.device)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Driver for SimDriver {
     fn name(&self) -> &'static str {
@@ -50,6 +77,13 @@ impl Driver for SimDriver {
         // A queue's commands may wait for those of others, its migrations above all: flush them all.
         self.shared().ledger().flush();
         self.shared().pump(Caller::Host);
+    }
+
+    fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(SimQueue {
+            shared: Arc::clone(self.shared()),
+            device: self.shared().device_id(queue.device_index())?,
+        }))
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
