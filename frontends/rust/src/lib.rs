@@ -72,7 +72,7 @@ pub use kernel::{Bound, Value, bind, bind_blocks};
 pub use layout::{Layout, View};
 pub use log::init_logging_from_env;
 pub use pinned::Pinned;
-pub use platform::{Platform, PlatformBuilder};
+pub use platform::{Platform, PlatformBuilder, Unavailable};
 pub use queue::{Guard, IntoDivision, MapRead, MapWrite, Mapping, Queue, Scope};
 
 pub use quipu_core::event::Profile;
