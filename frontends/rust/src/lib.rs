@@ -48,6 +48,11 @@
 //! environment writes a trace of any program; it is complete when the last
 //! context is gone.
 
+/// The program in the project's README is one that works.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
+
 mod buffer;
 mod context;
 mod device;
