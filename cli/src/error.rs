@@ -13,15 +13,8 @@ pub(crate) enum CommandError {
     #[error("cannot print the results: {0}")]
     Print(#[from] io::Error),
     /// `QUIPU_LOG` makes no sense.
-    #[error(
-        "QUIPU_LOG={given}: {problem}; use one of error, warn, info, debug and trace, or modules as in quipu_core=debug,quipu_driver_cpu=trace"
-    )]
-    Log {
-        /// The value.
-        given: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    #[error(transparent)]
+    Log(quipu::Error),
     /// A benchmark gave no report.
     #[error(transparent)]
     Bench(#[from] BenchError),

@@ -5,7 +5,6 @@
 //! | [`commands`] | one file per command: its options and what it does |
 //! | [`demo`] | the image pipeline |
 //! | [`platform`] | the devices there are |
-//! | [`logging`] | `QUIPU_LOG` |
 //! | [`error`] | why a command failed, in one line |
 //! | [`progress`] | a bar for reading what is large |
 //!
@@ -16,11 +15,11 @@
 mod commands;
 mod demo;
 mod error;
-mod logging;
 mod platform;
 mod progress;
 
 use clap::Parser;
+use error::CommandError;
 use std::process::ExitCode;
 
 /// One task graph over every compute device you can reach.
@@ -39,7 +38,8 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match logging::start().and_then(|()| arguments.command.run()) {
+    let logging = quipu::init_logging_from_env().map_err(CommandError::Log);
+    match logging.and_then(|_| arguments.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {

@@ -122,6 +122,9 @@ fn the_environment_sets_the_workers_and_a_wrong_value_is_explained() {
     assert!(table.contains("1 driver is not available"), "{table}");
     let list = with("none", &["devices", "--verbose"]);
     assert!(list.contains("QUIPU_CPU_WORKERS=none"), "{list}");
+    let list = with("\x1b[2J", &["devices", "--verbose"]);
+    assert!(list.contains("QUIPU_CPU_WORKERS="), "{list}");
+    assert!(!list.contains('\x1b'), "{list}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! `quipu devices`: what there is to compute on.
 
 use crate::error::CommandError;
-use crate::platform::{Platform, platform};
+use crate::platform::platform;
+use quipu::driver::MemorySpace;
+use quipu::{Device, DeviceProperties, Platform};
 use quipu_cli::timeline::escape;
-use quipu_core::{Device, DeviceProperties, MemorySpace};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -147,18 +148,18 @@ fn properties(device: &Device) -> Vec<(&'static str, Property)> {
 
 /// The name by which a device can be told from others: its driver's and its number there.
 fn id(device: &Device) -> String {
-    format!("{}:{}", device.driver_name(), device.index())
+    format!("{}:{}", device.driver_name(), device.core().index())
 }
 
 fn to_json(platform: &Platform) -> Value {
-    let devices = platform.devices.iter().map(|device| {
+    let devices = platform.devices().iter().map(|device| {
         let fields = properties(device).into_iter();
         let fields = fields.map(|(name, property)| (name.to_owned(), property.to_json()));
         Value::Object(fields.collect::<Map<_, _>>())
     });
-    let unavailable = platform.unavailable.iter();
-    let unavailable =
-        unavailable.map(|driver| json!({ "driver": driver.driver, "reason": driver.reason }));
+    let unavailable = platform.unavailable().iter();
+    let unavailable = unavailable
+        .map(|driver| json!({ "driver": driver.driver, "reason": driver.error.to_string() }));
     json!({
         "devices": devices.collect::<Vec<_>>(),
         "unavailable": unavailable.collect::<Vec<_>>(),
@@ -168,7 +169,7 @@ fn to_json(platform: &Platform) -> Value {
 fn to_table(platform: &Platform) -> String {
     let heading = ["device", "kind", "cores", "memory", "free", "name"];
     let mut rows = vec![heading.map(str::to_owned)];
-    for device in &platform.devices {
+    for device in platform.devices() {
         let properties = device.properties();
         rows.push([
             id(device),
@@ -180,7 +181,7 @@ fn to_table(platform: &Platform) -> String {
         ]);
     }
     let mut text = align(&rows);
-    let missing = match platform.unavailable.len() {
+    let missing = match platform.unavailable().len() {
         0 => return text,
         1 => "1 driver is".to_owned(),
         count => format!("{count} drivers are"),
@@ -214,7 +215,7 @@ fn align(rows: &[[String; 6]]) -> String {
 
 fn to_list(platform: &Platform) -> String {
     let mut text = String::new();
-    for device in &platform.devices {
+    for device in platform.devices() {
         let _ = writeln!(text, "{}", id(device));
         for (name, property) in properties(device).iter().skip(1) {
             let name = name.replace('_', " ");
@@ -222,13 +223,14 @@ fn to_list(platform: &Platform) -> String {
         }
         text.push('\n');
     }
-    if platform.unavailable.is_empty() {
+    if platform.unavailable().is_empty() {
         text.push_str("Every driver of this build is available.\n");
         return text;
     }
     text.push_str("Drivers that are not available\n");
-    for driver in &platform.unavailable {
-        let reason = escape::terminal(&driver.reason);
+    for driver in platform.unavailable() {
+        let reason = driver.error.to_string();
+        let reason = escape::terminal(&reason);
         let _ = writeln!(text, "  {:<26}{reason}", driver.driver);
     }
     text
@@ -254,7 +256,23 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::Unavailable;
+    use quipu::driver::{Driver, Notification};
+    use std::sync::Arc;
+
+    /// A driver that finds nothing to drive.
+    struct Missing;
+
+    impl Driver for Missing {
+        fn name(&self) -> &'static str {
+            "missing"
+        }
+
+        fn devices(&self) -> Vec<DeviceProperties> {
+            Vec::new()
+        }
+
+        fn notify(&self, _notification: Notification) {}
+    }
 
     #[test]
     fn sizes_have_one_digit_and_the_right_unit() {
@@ -273,23 +291,16 @@ mod tests {
 
     #[test]
     fn a_driver_that_is_missing_is_explained() {
-        let platform = Platform {
-            devices: platform().devices,
-            unavailable: vec![Unavailable {
-                driver: "cuda",
-                reason: "no library\x1b[2J".to_owned(),
-            }],
-        };
+        let platform = Platform::builder()
+            .driver(Arc::new(Missing))
+            .build_available();
         let table = to_table(&platform);
         assert!(table.ends_with("1 driver is not available; `quipu devices --verbose` says why\n"));
         let list = to_list(&platform);
-        assert!(list.contains("cuda"), "{list}");
-        assert!(
-            list.contains("no library") && !list.contains('\x1b'),
-            "{list}"
-        );
+        assert!(list.contains("missing"), "{list}");
+        assert!(list.contains("found no device"), "{list}");
         let json = to_json(&platform);
-        assert_eq!(json["unavailable"][0]["driver"], "cuda");
+        assert_eq!(json["unavailable"][0]["driver"], "missing");
     }
 
     #[test]
@@ -299,7 +310,7 @@ mod tests {
         let mut lines = table.lines();
         let heading = lines.next().expect("a heading");
         let column = heading.find("name").expect("a column of names");
-        for (line, device) in lines.zip(&platform.devices) {
+        for (line, device) in lines.zip(platform.devices()) {
             assert_eq!(&line[column..], device.name(), "{table}");
         }
     }

@@ -5,6 +5,9 @@
 //! thin row per copy engine that was busy at once. Colours stand for stages, grey for copies;
 //! pointing at a box names it. Boxes too narrow to be seen are merged with their neighbours of the
 //! same colour, so that the file stays small however many commands there were.
+//!
+//! The picture that `quipu trace` makes is another: it shows any program, by kinds of command in the
+//! lanes of its devices. All of the pipeline would be of one kind there, and so of one colour.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,6 +17,7 @@ use std::time::Duration;
 use super::image::ImageError;
 use super::plan::Stage;
 use super::report::duration;
+use quipu_cli::timeline::escape;
 
 /// What a device did in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +122,7 @@ impl Timeline {
             // A device that did nothing still has its row.
             y = y.max(top + COMPUTE_ROW);
             let middle = (top + y) / 2.0 + 3.0;
-            let name = escape(name);
+            let name = escape::markup(name);
             put(
                 &mut body,
                 format_args!(
@@ -163,7 +167,7 @@ impl Timeline {
              <rect width=\"100%\" height=\"100%\" fill=\"#fbfaf6\"/>\n\
              <text x=\"12\" y=\"30\" class=\"title\">{title}</text>\n\
              {axis}{body}{legend}</svg>\n",
-            title = escape(&self.title),
+            title = escape::markup(&self.title),
         )
     }
 
@@ -287,23 +291,6 @@ fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|f| f * power >= step);
     factor.unwrap_or(10.0) * power
-}
-
-/// Text as it may stand in XML.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // XML knows no other control characters.
-            c if c.is_control() => escaped.push(' '),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 fn put(text: &mut String, arguments: std::fmt::Arguments<'_>) {

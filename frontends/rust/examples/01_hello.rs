@@ -4,7 +4,7 @@ use quipu::prelude::*;
 
 /// Prints the devices and the squares of some numbers.
 pub fn main() -> quipu::Result<()> {
-    quipu::init_logging_from_env();
+    quipu::init_logging_from_env()?;
     let platform = Platform::new()?;
     for device in platform.devices() {
         println!("{device}");

@@ -48,6 +48,11 @@
 //! environment writes a trace of any program; it is complete when the last
 //! context is gone.
 
+/// The program in the project's README is one that works.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
+
 mod buffer;
 mod context;
 mod device;
@@ -72,7 +77,7 @@ pub use kernel::{Bound, Value, bind, bind_blocks};
 pub use layout::{Layout, View};
 pub use log::init_logging_from_env;
 pub use pinned::Pinned;
-pub use platform::{Platform, PlatformBuilder};
+pub use platform::{Platform, PlatformBuilder, Unavailable};
 pub use queue::{Guard, IntoDivision, MapRead, MapWrite, Mapping, Queue, Scope};
 
 pub use quipu_core::event::Profile;

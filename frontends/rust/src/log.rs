@@ -1,25 +1,88 @@
 //! The log that `QUIPU_LOG` asks for.
+//!
+//! Its value is a filter as `tracing-subscriber` defines it: levels, and targets with levels. A bare
+//! word that is neither a level nor a module of Quipu would be a filter that shows nothing; it is
+//! refused instead.
 
+use quipu_core::{ErrorKind, Result};
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
+
+const VARIABLE: &str = "QUIPU_LOG";
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Prints the log that `QUIPU_LOG` asks for to standard error: a level
 /// (`error`, `warn`, `info`, `debug`, `trace`), or levels by module, as in
 /// `quipu_core=debug,quipu_driver_cpu=trace`. `debug` shows sizes, launches and
-/// migrations, `trace` every allocation and its address as well.
+/// migrations, `trace` every allocation and its address as well. It has colours
+/// on a terminal unless `NO_COLOR` is set.
 ///
 /// Nothing in Quipu calls this by itself: it is for programs. True if the log is
 /// on now; false if the variable is not set or empty, or the program has a
-/// subscriber of its own, which then sees everything that this would print. A
-/// directive that makes no sense is reported and left out.
-pub fn init_logging_from_env() -> bool {
-    match std::env::var("QUIPU_LOG") {
-        Ok(directives) if !directives.is_empty() => tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new(directives))
-            .with_ansi(std::io::stderr().is_terminal())
-            .with_writer(std::io::stderr)
-            .try_init()
-            .is_ok(),
-        _ => false,
+/// subscriber of its own, which then sees everything that this would print.
+///
+/// # Errors
+/// If the variable's value makes no sense; says which part of it.
+pub fn init_logging_from_env() -> Result<bool> {
+    let Some(given) = std::env::var_os(VARIABLE).filter(|given| !given.is_empty()) else {
+        return Ok(false);
+    };
+    let given = given.to_string_lossy();
+    let filter = parse(&given).map_err(|problem| ErrorKind::InvalidArgument {
+        what: "start logging",
+        problem: format!(
+            "{VARIABLE}={given}: {problem}; use one of error, warn, info, debug and trace, or \
+             modules with levels as in quipu_core=debug,quipu_driver_cpu=trace"
+        ),
+    })?;
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let started = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colours)
+        .with_writer(std::io::stderr)
+        .try_init();
+    Ok(started.is_ok())
+}
+
+fn parse(given: &str) -> std::result::Result<EnvFilter, String> {
+    let directives: Vec<&str> = given.split(',').map(str::trim).collect();
+    for directive in &directives {
+        let bare = !directive.contains(['=', '[']);
+        let level = LEVELS.contains(&directive.to_ascii_lowercase().as_str());
+        if bare && !level && !directive.starts_with("quipu") {
+            return Err(format!(
+                "\"{directive}\" is neither a level nor one of Quipu's modules"
+            ));
+        }
+    }
+    EnvFilter::builder()
+        .parse(directives.join(","))
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_modules_are_filters() {
+        for given in [
+            "info",
+            "TRACE",
+            "off",
+            "quipu_core",
+            "quipu_core=debug,quipu_driver_cpu=trace",
+            "warn, quipu_core::queue=trace",
+            "my_program=debug",
+        ] {
+            assert!(parse(given).is_ok(), "{given}");
+        }
+    }
+
+    #[test]
+    fn what_would_show_nothing_is_refused() {
+        for given in ["verbose", "info,everything", "quipu_core=loud", ",", "="] {
+            assert!(parse(given).is_err(), "{given}");
+        }
     }
 }

@@ -10,7 +10,7 @@
 use crate::context::Context;
 use crate::device::Device;
 use quipu_core::driver::Driver;
-use quipu_core::{ErrorKind, Result};
+use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
 use quipu_driver_sim::{SimDriver, engine};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +19,17 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Debug)]
 pub struct Platform {
     devices: Vec<Device>,
+    unavailable: Vec<Unavailable>,
+}
+
+/// A driver that gives no device; see [`PlatformBuilder::build_available`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Unavailable {
+    /// The driver's name.
+    pub driver: &'static str,
+    /// Why it gives none.
+    pub error: Error,
 }
 
 impl Platform {
@@ -45,6 +56,13 @@ impl Platform {
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
+    }
+
+    /// The drivers that it goes without, in the order in which they were
+    /// registered.
+    #[must_use]
+    pub fn unavailable(&self) -> &[Unavailable] {
+        &self.unavailable
     }
 
     /// The first device of a driver.
@@ -111,21 +129,74 @@ impl PlatformBuilder {
     /// # Errors
     /// If a driver cannot be started.
     pub fn build(self) -> Result<Platform> {
-        let mut drivers: Vec<Arc<dyn Driver>> = Vec::new();
-        let mut devices = Vec::new();
-        if self.embedded {
-            devices.push(cpu_pool()?);
-            drivers.push(Arc::new(SerialDriver::new()));
+        let mut platform = Platform {
+            devices: Vec::new(),
+            unavailable: Vec::new(),
+        };
+        for (_, devices) in self.start() {
+            platform.devices.extend(devices?);
         }
-        for machine in self.machines {
-            drivers.push(SimDriver::start(machine)?);
-        }
-        drivers.extend(self.drivers);
-        for driver in &drivers {
-            devices.extend(Device::all_of(driver)?);
-        }
-        Ok(Platform { devices })
+        Ok(platform)
     }
+
+    /// The platform of those drivers that can be started and have a device, for
+    /// programs that take what there is;
+    /// [`Platform::unavailable`] lists the others, with the reasons.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// let platform = Platform::builder().build_available();
+    /// for driver in platform.unavailable() {
+    ///     eprintln!("without {}: {}", driver.driver, driver.error);
+    /// }
+    /// ```
+    #[must_use]
+    pub fn build_available(self) -> Platform {
+        let mut platform = Platform {
+            devices: Vec::new(),
+            unavailable: Vec::new(),
+        };
+        for (driver, devices) in self.start() {
+            let error = match devices {
+                Ok(devices) if devices.is_empty() => no_device(),
+                Ok(devices) => {
+                    platform.devices.extend(devices);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            platform.unavailable.push(Unavailable { driver, error });
+        }
+        platform
+    }
+
+    /// Starts the drivers as they are asked for: their names, and their devices.
+    fn start(self) -> impl Iterator<Item = (&'static str, Result<Vec<Device>>)> {
+        let devices = |driver: Arc<dyn Driver>| (driver.name(), Device::all_of(&driver));
+        let embedded = self.embedded.then(|| {
+            std::iter::once_with(|| ("cpu", cpu_pool().map(|pool| vec![pool]))).chain(
+                std::iter::once_with(move || devices(Arc::new(SerialDriver::new()))),
+            )
+        });
+        let machines = self.machines.into_iter().map(move |machine| {
+            let driver = SimDriver::start(machine);
+            driver.map_or_else(|error| ("sim", Err(error)), |driver| devices(driver))
+        });
+        let registered = self.drivers.into_iter().map(devices);
+        embedded
+            .into_iter()
+            .flatten()
+            .chain(machines)
+            .chain(registered)
+    }
+}
+
+fn no_device() -> Error {
+    ErrorKind::InvalidArgument {
+        what: "start the driver",
+        problem: "it found no device".to_owned(),
+    }
+    .into()
 }
 
 /// The device of the process's CPU pool; see the module. Its parts, if somebody
@@ -135,13 +206,7 @@ fn cpu_pool() -> Result<Device> {
     let start = || {
         let driver: Arc<dyn Driver> = CpuDriver::start(Options::new())?;
         let first = Device::all_of(&driver)?.into_iter().next();
-        first.ok_or_else(|| {
-            ErrorKind::InvalidArgument {
-                what: "start the CPU driver",
-                problem: "it lists no device".to_owned(),
-            }
-            .into()
-        })
+        first.ok_or_else(no_device)
     };
     POOL.get_or_init(start).clone()
 }

@@ -38,9 +38,10 @@ fn work() -> quipu::Result<()> {
 #[test]
 #[ignore = "run by `the_log_is_what_the_variable_asks_for`"]
 fn log() {
-    println!("logging: {}", quipu::init_logging_from_env());
+    println!("logging: {:?}", quipu::init_logging_from_env());
     work().unwrap();
-    assert!(!quipu::init_logging_from_env(), "there is one already");
+    let again = quipu::init_logging_from_env();
+    assert!(!matches!(again, Ok(true)), "there is one already");
 }
 
 #[test]
@@ -50,7 +51,7 @@ fn the_log_is_what_the_variable_asks_for() {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    assert!(out.contains("logging: true"), "{out}");
+    assert!(out.contains("logging: Ok(true)"), "{out}");
     assert!(
         err.contains("allocated on the host") && err.contains("bytes=4000"),
         "{err}"
@@ -60,8 +61,12 @@ fn the_log_is_what_the_variable_asks_for() {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    assert!(out.contains("logging: false"), "{out}");
+    assert!(out.contains("logging: Ok(false)"), "{out}");
     assert!(!err.contains("allocated"), "{err}");
+    let output = run("log", "QUIPU_LOG", "verbose");
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(out.contains("logging: Err("), "{out}");
+    assert!(out.contains("QUIPU_LOG=verbose"), "{out}");
 }
 
 #[test]

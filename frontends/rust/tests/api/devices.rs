@@ -1,8 +1,11 @@
 //! Platforms, devices, contexts.
 
 use super::{context, platform};
+use quipu::driver::{Driver, Notification};
 use quipu::prelude::*;
-use quipu::{DeviceKind, ErrorKind};
+use quipu::simulation::Configuration;
+use quipu::{DeviceKind, DeviceProperties, ErrorKind};
+use std::sync::Arc;
 
 #[test]
 fn a_platform_lists_the_embedded_devices_first() {
@@ -14,6 +17,38 @@ fn a_platform_lists_the_embedded_devices_first() {
         error.contains("'tpu'") && error.contains("cpu, serial, sim"),
         "{error}"
     );
+}
+
+/// A driver that finds nothing to drive.
+struct Missing;
+
+impl Driver for Missing {
+    fn name(&self) -> &'static str {
+        "missing"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        Vec::new()
+    }
+
+    fn notify(&self, _notification: Notification) {}
+}
+
+#[test]
+fn what_is_available_is_taken_and_what_is_not_is_explained() {
+    let builder = || Platform::builder().driver(Arc::new(Missing));
+    let none = Configuration::shared_memory(0, 1 << 20);
+    let platform = builder().simulated(none.clone()).build_available();
+    let names: Vec<_> = platform.devices().iter().map(Device::driver_name).collect();
+    assert_eq!(names, ["cpu", "serial"]);
+    let unavailable = platform.unavailable().iter();
+    let drivers: Vec<_> = unavailable.map(|missing| missing.driver).collect();
+    assert_eq!(drivers, ["sim", "missing"]);
+    let reason = platform.unavailable()[1].error.to_string();
+    assert!(reason.contains("found no device"), "{reason}");
+    // A program that says what it needs is told what fails.
+    assert!(builder().simulated(none).build().is_err());
+    assert!(builder().build().unwrap().unavailable().is_empty());
 }
 
 #[test]
