@@ -4,6 +4,21 @@
 
 pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
+/// Stores, releasing, with a sequentially consistent fence after it: no later
+/// sequentially consistent load sees what was there before others saw the store.
+#[inline(always)]
+pub fn store_and_fence(cell: &AtomicU64, value: u64) {
+    // One locked exchange is both, and costs half of what a store and `mfence`
+    // do.
+    #[cfg(target_arch = "x86_64")]
+    cell.swap(value, Ordering::SeqCst);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        cell.store(value, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// Asks for a cache line to be made this core's, to be written soon. A hint:
 /// any address will do.
 #[inline(always)]

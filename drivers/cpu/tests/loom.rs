@@ -37,6 +37,13 @@ extern crate self as quipu_core;
 /// Loom's atomics in the place of the core's.
 pub mod sync {
     pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+    /// As the core's where it is not one instruction: loom takes sequentially
+    /// consistent operations for acquiring and releasing ones, but for fences.
+    pub fn store_and_fence(cell: &AtomicU64, value: u64) {
+        cell.store(value, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
 }
 
 #[path = "../src/pool/deque.rs"]

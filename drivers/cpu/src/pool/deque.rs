@@ -12,7 +12,7 @@
 //! seen. Of the owner and the thieves exactly one gets each item: they compete
 //! for it by the exchange of `top`.
 
-use quipu_core::sync::{AtomicU64, Ordering, fence};
+use quipu_core::sync::{AtomicU64, Ordering, fence, store_and_fence};
 
 /// Items that fit.
 #[cfg(not(loom))]
@@ -79,11 +79,10 @@ impl Deque {
             return None;
         }
         let last = bottom - 1;
-        // Releasing, as the push was: a thief may see this value instead.
-        self.bottom.0.store(last, Ordering::Release);
-        // A thief must see that this item is being taken, or we its theft.
-        fence(Ordering::SeqCst);
-        let top = self.top.0.load(Ordering::Relaxed);
+        // Releasing, as the push was: a thief may see this value instead. And
+        // it must see that this item is being taken, or we its theft.
+        store_and_fence(&self.bottom.0, last);
+        let top = self.top.0.load(Ordering::SeqCst);
         if top < last {
             return Some(self.cell(last).load(Ordering::Relaxed));
         }
