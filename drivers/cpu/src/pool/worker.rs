@@ -16,8 +16,8 @@ use super::split::{Arguments, Split};
 use super::{POOL_DEVICE, Pool, Task};
 use quipu_core::command::{ReadySink, slab};
 use quipu_core::error::{Error, ErrorKind};
-use quipu_core::event::Waiter;
-use quipu_core::operation::Operation;
+use quipu_core::event::{Waiter, replace_joiner};
+use quipu_core::operation::{Operation, drop_panic};
 use quipu_core::queue::route_to;
 use quipu_core::{Command, Kind, Priority, RawArgument};
 use std::cell::{Cell, RefCell};
@@ -60,6 +60,21 @@ thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
 }
 
+/// How a thread waits that is, or was, a worker.
+fn join_on_worker(waiter: &Waiter<'_>) -> Result<(), Error> {
+    // SAFETY: set only while the worker lives on this thread.
+    match unsafe { CURRENT.get().as_ref() } {
+        Some(worker) => worker.wait_inside(waiter),
+        None => {
+            waiter.sleep();
+            Ok(())
+        }
+    }
+}
+
+/// The route of no command.
+const NO_ROUTE: u64 = 0;
+
 /// A command that a thread is inside of, and the one around it. On the stack of
 /// whoever runs it.
 struct Frame {
@@ -71,7 +86,7 @@ pub(crate) struct Worker {
     pool: Arc<Pool>,
     index: usize,
     /// The route of commands that this worker runs next itself.
-    route: u64,
+    route: Cell<u64>,
     next: Cell<u64>,
     chain: Cell<u32>,
     costs: Costs,
@@ -119,7 +134,7 @@ impl ReadySink for Local<'_> {
 impl Worker {
     pub(crate) fn new(pool: Arc<Pool>, index: usize) -> Self {
         Self {
-            route: pool.route,
+            route: Cell::new(pool.route),
             pool,
             index,
             next: Cell::new(0),
@@ -152,28 +167,54 @@ impl Worker {
         &self.pool.deques[self.index]
     }
 
-    /// A pool thread's life.
+    /// What a thread does while it is this worker: until the pool ends, or the
+    /// role was given away.
     pub(crate) fn run(self) {
         CURRENT.set(&raw const self);
-        while let Some(task) = self.take().or_else(|| self.idle()) {
+        let joiner = replace_joiner(Some(join_on_worker));
+        while self.has_role() {
+            let Some(task) = self.take().or_else(|| self.idle()) else {
+                break;
+            };
             self.perform(task);
         }
+        replace_joiner(joiner);
         CURRENT.set(std::ptr::null());
         slab::flush();
+    }
+
+    /// False once the role was given away, because a command waits.
+    fn has_role(&self) -> bool {
+        self.route.get() != NO_ROUTE
     }
 
     /// Helps as a guest until the waiter is done, nothing is to be had, or a
     /// worker is awake to do it.
     pub(crate) fn help(self, waiter: &Waiter<'_>) {
         let outer = CURRENT.replace(&raw const self);
-        while !waiter.is_done() && self.pool.nobody_is_awake() {
+        let joiner = replace_joiner(Some(join_on_worker));
+        while self.has_role() && !waiter.is_done() && self.pool.nobody_is_awake() {
             let Some(task) = self.take().or_else(|| self.search()) else {
                 break;
             };
+            if task.may_wait() {
+                // For what this thread does after its own wait, perhaps.
+                let device = task.device();
+                self.pool.inject(task, device, Priority::Normal);
+                break;
+            }
             self.perform(task);
         }
+        replace_joiner(joiner);
         CURRENT.set(outer);
-        // What is left goes to where everyone can get at it.
+        if self.has_role() {
+            self.leave_nothing();
+        }
+        slab::flush();
+    }
+
+    /// What is at hand goes to where everyone can get at it.
+    fn leave_nothing(&self) {
         let mut left = self.next.take();
         loop {
             if left == 0 {
@@ -186,13 +227,12 @@ impl Worker {
             let device = task.device();
             self.pool.inject(task, device, Priority::Normal);
         }
-        slab::flush();
     }
 
     /// Takes a command that has become ready, if it is this pool's.
     #[inline]
     fn accept(&self, command: Command) -> Option<Command> {
-        if command.route() == self.route {
+        if command.route() == self.route.get() {
             self.make_next(Task::command_word(command));
             return None;
         }
@@ -205,10 +245,11 @@ impl Worker {
         let queue = command.queue();
         let (owner, device) = queue.owner();
         let priority = queue.priority();
-        if command.needs_no_device() {
-            // Any thread can end it; this one is at hand.
+        let any_thread = command.needs_no_device();
+        if any_thread && self.has_role() {
+            // This one is at hand.
             self.make_next(Task::command_word(command));
-        } else if route_to(owner) != self.pool.route {
+        } else if any_thread || route_to(owner) != self.pool.route {
             return Some(command);
         } else {
             self.pool.inject(Task::Command(command), device, priority);
@@ -515,7 +556,8 @@ impl Worker {
         }
     }
 
-    /// Waits inside a task: helps with other work meanwhile.
+    /// Waits inside a task. If there is something to do meanwhile, another thread
+    /// becomes this worker.
     pub(crate) fn wait_inside(&self, waiter: &Waiter<'_>) -> Result<(), Error> {
         let mut frame = self.running.get();
         // SAFETY: frames live while they are linked here.
@@ -530,57 +572,78 @@ impl Worker {
             }
             frame = around.outer;
         }
+        if self.has_role() {
+            if self.waits_idle(waiter) {
+                return Ok(());
+            }
+            self.give_role_away()?;
+        }
+        waiter.sleep();
+        Ok(())
+    }
+
+    /// Waits for as long as there is nothing else to do; true if the wait is
+    /// over.
+    fn waits_idle(&self, waiter: &Waiter<'_>) -> bool {
+        if self.is_guest() || self.next.get() != 0 || self.deque().len() > 0 {
+            return waiter.is_done();
+        }
         let sleep = &self.pool.sleep;
-        while !waiter.is_done() && !waiter.is_late() {
-            if let Some(task) = self.take().or_else(|| self.search()) {
-                self.perform(task);
-                continue;
-            }
-            sleep.start_spinning();
-            let start = Instant::now();
-            let mut found = None;
-            while found.is_none() && !waiter.is_done() && start.elapsed() < SPIN {
-                found = self.search();
-                std::hint::spin_loop();
-            }
-            if let Some(task) = found {
-                sleep.leave_spinning();
-                self.perform(task);
-                continue;
-            }
-            slab::flush();
-            // Asleep, yet to be woken for new work as well as by the end of
-            // what is waited for. A guest is not among those who are woken for
-            // work: the workers are.
-            let armed = waiter.arm();
-            let guest = self.index == self.pool.worker_count;
-            if guest {
-                sleep.leave_spinning();
-            } else {
-                sleep.announce(self.index);
-            }
-            let found = self.search();
-            if let (None, Some(armed)) = (&found, &armed) {
-                while (guest || !sleep.is_chosen(self.index))
-                    && !armed.is_done()
-                    && !waiter.is_late()
-                {
-                    waiter.nap();
-                }
-            }
-            if !guest && !sleep.retract(self.index) && found.is_none() {
-                // Chosen for work: either the next look finds it, or, if this
-                // was the end of the wait, somebody else has to.
-                if waiter.is_done() {
+        let over = || waiter.is_done() || waiter.is_late();
+        sleep.start_spinning();
+        let start = Instant::now();
+        while start.elapsed() < SPIN {
+            let over = over();
+            if over || self.pool.has_work() {
+                if sleep.stop_spinning() {
                     self.pool.pass_on_wake();
                 }
+                return over;
             }
-            drop(armed);
-            if let Some(task) = found {
-                self.perform(task);
+            for _ in 0..*PAUSES.start() {
+                std::hint::spin_loop();
             }
         }
+        slab::flush();
+        let Some(armed) = waiter.arm() else {
+            sleep.leave_spinning();
+            return true;
+        };
+        // Asleep, and to be woken for new work as well as by the end of what is
+        // waited for.
+        sleep.announce(self.index);
+        let mut has_work = self.pool.has_work();
+        while !has_work && !sleep.is_chosen(self.index) && !armed.is_done() && !waiter.is_late() {
+            waiter.nap();
+            has_work = self.pool.has_work();
+        }
+        let chosen = !sleep.retract(self.index);
+        if over() {
+            if chosen {
+                self.pool.pass_on_wake();
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Has another thread be this worker: this one's command waits.
+    fn give_role_away(&self) -> Result<(), Error> {
+        if self.is_guest() {
+            self.leave_nothing();
+        } else {
+            let next = self.next.take();
+            if next != 0 {
+                self.offer(next);
+            }
+            self.pool.engage(self.index)?;
+        }
+        self.route.set(NO_ROUTE);
         Ok(())
+    }
+
+    fn is_guest(&self) -> bool {
+        self.index == self.pool.worker_count
     }
 
     #[inline]
@@ -723,7 +786,7 @@ impl Worker {
         for _ in 0..tickets {
             split.count_ticket();
             let ticket = Task::ticket(split.clone());
-            if split.device == POOL_DEVICE {
+            if split.device == POOL_DEVICE && self.has_role() {
                 self.offer(ticket.into_word());
             } else {
                 self.pool.inject(ticket, split.device, Priority::Normal);
@@ -800,7 +863,7 @@ impl Worker {
             command.run_native(arguments, groups)
         }));
         self.running.set(frame.outer);
-        outcome.unwrap_or_else(|panic| Err(panicked(command, &*panic)))
+        outcome.unwrap_or_else(|panic| Err(panicked(command, panic)))
     }
 
     /// Before running a command while others lie in the deque: wakes as many
@@ -859,12 +922,13 @@ pub(crate) fn resolve(command: &Command, arguments: &mut Arguments) -> Result<()
 
 /// The error of a panic.
 #[cold]
-pub(crate) fn panicked(command: &Command, panic: &(dyn std::any::Any + Send)) -> Error {
+pub(crate) fn panicked(command: &Command, panic: Box<dyn std::any::Any + Send>) -> Error {
     let message = panic
         .downcast_ref::<&str>()
         .map(|message| (*message).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned());
+    drop_panic(panic);
     ErrorKind::Panicked {
         what: format!("'{}'", command.label()),
         message,
