@@ -86,9 +86,12 @@ impl Pool {
             .into());
         }
         let pool = self.clone();
+        // The first threads have their workers' numbers; a guest has the next.
+        let number = threads.handles.len();
+        let lane = number + usize::from(number >= self.worker_count);
         let handle = std::thread::Builder::new()
-            .name(format!("quipu-cpu-{}", threads.handles.len()))
-            .spawn(move || pool.thread_life(worker))
+            .name(format!("quipu-cpu-{number}"))
+            .spawn(move || pool.thread_life(worker, lane as u32))
             .map_err(|error| ErrorKind::Device {
                 device: "cpu".to_owned(),
                 what: format!("start a thread for worker {worker}"),
@@ -98,12 +101,13 @@ impl Pool {
         Ok(())
     }
 
-    /// What a thread of the pool does, which starts as this worker.
-    fn thread_life(self: Arc<Self>, worker: usize) {
+    /// What a thread of the pool does, which starts as this worker. Traces show
+    /// it as this lane.
+    fn thread_life(self: Arc<Self>, worker: usize, lane: u32) {
         let mut role = Some(worker);
         while let Some(worker) = role {
             self.crew.take_post(worker);
-            Worker::new(self.clone(), worker).run();
+            Worker::new(self.clone(), worker, lane).run();
             role = self.be_spare();
         }
     }

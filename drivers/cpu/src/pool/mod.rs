@@ -510,7 +510,7 @@ impl Pool {
             return result;
         }
         if self.nobody_is_awake() && !self.guest.swap(true, Ordering::Acquire) {
-            Worker::new(self.clone(), self.worker_count).help(waiter);
+            Worker::new(self.clone(), self.worker_count, self.worker_count as u32).help(waiter);
             self.guest.store(false, Ordering::Release);
         }
         if waiter.is_done() {

@@ -85,6 +85,8 @@ struct Frame {
 pub(crate) struct Worker {
     pool: Arc<Pool>,
     index: usize,
+    /// The thread, as traces show it.
+    lane: u32,
     /// The route of commands that this worker runs next itself.
     route: Cell<u64>,
     next: Cell<u64>,
@@ -132,11 +134,12 @@ impl ReadySink for Local<'_> {
 }
 
 impl Worker {
-    pub(crate) fn new(pool: Arc<Pool>, index: usize) -> Self {
+    pub(crate) fn new(pool: Arc<Pool>, index: usize, lane: u32) -> Self {
         Self {
             route: Cell::new(pool.route),
             pool,
             index,
+            lane,
             next: Cell::new(0),
             chain: Cell::new(0),
             costs: Costs::new(),
@@ -661,7 +664,7 @@ impl Worker {
         if self.burst.get() >= BURST {
             command.prefetch_following();
         }
-        if let Err(error) = command.start_on(self.index as u32) {
+        if let Err(error) = command.start_on(self.lane) {
             return self.refuse(command, error);
         }
         if command.kind() == Kind::Launch {
