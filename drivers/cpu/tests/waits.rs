@@ -98,7 +98,7 @@ fn a_host_thread_that_waits_is_not_caught_in_a_task() {
     let queue = out_of_order();
     let (gate, other) = (UserEvent::new(), UserEvent::new());
     let (event, behind) = (gate.event(), other.event());
-    let waits = task(&queue, &[behind.clone()], move || event.wait());
+    let waits = task(&queue, std::slice::from_ref(&behind), move || event.wait());
     let quick = queue.marker(&[]).expect("a marker");
     drop(quick);
     let nothing = task(&queue, &[behind], || Ok(()));
