@@ -299,26 +299,43 @@ impl ContextShared {
         *joined = Some((list, event.clone()));
         (event, ready)
     }
+}
 
-    /// Frees what is not in use in a space: first what has copies elsewhere,
-    /// then anything, written back. True if something was freed.
-    pub(crate) fn evict(&self, space: SpaceId, except: u64) -> bool {
-        let memories = lock(&self.memories);
-        for only_redundant in [true, false] {
-            let mut freed = false;
-            for (id, memory) in &*memories {
-                if *id != except {
-                    // SAFETY: a handle refers to it: it is removed, under this
-                    // lock, before it goes.
-                    freed |= unsafe { memory.0.as_ref() }.evict(space, only_redundant);
+/// All contexts, that of this number first. To be dropped with nothing locked: a
+/// context may end with its last handle, and that calls drivers.
+pub(crate) fn all_contexts(first: u32) -> Vec<Arc<ContextShared>> {
+    let mut contexts: Vec<_> = lock(&CONTEXTS).iter().filter_map(Weak::upgrade).collect();
+    contexts.sort_by_key(|context| context.id != first);
+    contexts
+}
+
+/// Frees `wanted` bytes of what is not in use in a space, or as much as there
+/// is: first what has copies elsewhere, then anything, written back. Gives how
+/// many bytes were freed.
+///
+/// One context is locked at a time, and no object is waited for: the caller has
+/// locked the one that needs the room.
+pub(crate) fn evict(contexts: &[Arc<ContextShared>], space: SpaceId, wanted: u64) -> u64 {
+    let mut freed = 0;
+    for only_redundant in [true, false] {
+        for context in contexts {
+            if context.devices.iter().all(|device| device.space() != space) {
+                continue;
+            }
+            for memory in lock(&context.memories).values() {
+                if freed >= wanted {
+                    return freed;
+                }
+                // SAFETY: a handle refers to it: it is removed, under this lock,
+                // before it goes.
+                let memory = unsafe { memory.0.as_ref() };
+                if memory.evict(space, only_redundant) {
+                    freed += memory.size();
                 }
             }
-            if freed {
-                return true;
-            }
         }
-        false
     }
+    freed
 }
 
 /// True if no device of any context has anything to do.

@@ -18,7 +18,7 @@ pub use space::SpaceId;
 
 use crate::access::MAX_MEMORY_BYTES;
 use crate::command::EventId;
-use crate::context::ContextShared;
+use crate::context::{self, ContextShared};
 use crate::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::ops::{Deref, Range};
@@ -429,16 +429,24 @@ impl Memory {
     /// was evicted.
     pub fn allocation(&self, space: SpaceId) -> Result<Allocation> {
         debug_assert_ne!(space, SpaceId::HOST);
+        // Dropped after the lock.
+        let mut contexts = Vec::new();
         let mut cold = self.cold();
         if let Some((_, allocation)) = cold.allocations.iter().find(|(s, _)| *s == space) {
             return Ok(*allocation);
         }
-        let allocation = self.allocate_in(space)?;
+        let allocation = self.allocate_in(space, &mut contexts)?;
         cold.allocations.push((space, allocation));
         Ok(allocation)
     }
 
-    fn allocate_in(&self, space: SpaceId) -> Result<Allocation> {
+    /// Allocates, and makes room as long as that fails and anything is left to
+    /// evict. `contexts` keeps those whose buffers may have to go.
+    fn allocate_in(
+        &self,
+        space: SpaceId,
+        contexts: &mut Vec<Arc<ContextShared>>,
+    ) -> Result<Allocation> {
         let Some((driver, key)) = space::owner(space) else {
             return Err(ErrorKind::DeviceLost {
                 device: format!("{space:?}"),
@@ -446,9 +454,8 @@ impl Memory {
             }
             .into());
         };
-        let mut tried_eviction = false;
-        loop {
-            match driver.allocate(key, self.size) {
+        let error = loop {
+            let error = match driver.allocate(key, self.size) {
                 Ok(address) => {
                     tracing::trace!(
                         buffer = self.id,
@@ -462,18 +469,25 @@ impl Memory {
                         size: self.size,
                     });
                 }
-                Err(error)
-                    if !tried_eviction && matches!(error.kind(), ErrorKind::OutOfMemory { .. }) =>
-                {
-                    tried_eviction = true;
-                    let context = self.context.upgrade();
-                    if !context.is_some_and(|context| context.evict(space, self.id)) {
-                        return Err(error);
-                    }
-                }
-                Err(error) => return Err(error),
+                Err(error) => error,
+            };
+            let ErrorKind::OutOfMemory { free, capacity, .. } = error.kind() else {
+                break error;
+            };
+            if *capacity != 0 && *capacity < self.size {
+                // Nothing would make enough room.
+                break error;
             }
-        }
+            if contexts.is_empty() {
+                *contexts = context::all_contexts(self.context_id);
+            }
+            // Where enough is free but in pieces, one object more each time.
+            let wanted = self.size.saturating_sub(*free).max(1);
+            if context::evict(contexts, space, wanted) == 0 {
+                break error;
+            }
+        };
+        Err(error)
     }
 
     /// Frees what an idle object holds in a space, writing back what is valid

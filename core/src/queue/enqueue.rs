@@ -58,6 +58,13 @@ pub struct Request<'a> {
 /// command with the same list shares: n by n dependencies cost n, not n².
 const JOIN_WAITS: usize = 8;
 
+/// A list of commands that the device can wait for by itself is joined only if
+/// it is longer than this. A marker ends on the host, so the device would have
+/// to be told by it: that takes longer than so many edges cost, and the device
+/// stands still meanwhile. Much longer lists cost more than that each time they
+/// come again. Readers of a buffer are joined at the same length.
+const JOIN_DOMAIN_WAITS: usize = 64;
+
 /// A command under construction: what it waits for is gathered here, and
 /// registered at the end. Kept small: whatever is written here has to reach the
 /// cache before the next locked instruction can go on.
@@ -350,20 +357,12 @@ impl<'a> Waits<'a> {
     #[cold]
     fn of_domain(&self, domain: u64) -> SmallVec<[DomainWait; 4]> {
         let in_domain = |wait: &Gathered| {
-            let event = wait.event();
-            let slot = event.slot()?;
-            // SAFETY: queues are never freed. If the event is over meanwhile,
-            // this may be another command's queue: then the wait is resolved
-            // and the driver ignores it.
-            let queue = unsafe { slot.queue.get().as_ref() }?;
-            let kind = slot.vtable.get()?.kind;
-            (queue.try_domain() == Some(domain) && !matches!(kind, Kind::Marker | Kind::Barrier))
-                .then_some(DomainWait {
-                    event,
-                    propagates: wait.propagates(),
-                })
+            is_of_domain(wait.event(), domain).then_some(DomainWait {
+                event: wait.event(),
+                propagates: wait.propagates(),
+            })
         };
-        self.gathered.iter().filter_map(in_domain).collect()
+        self.gathered().iter().filter_map(in_domain).collect()
     }
 
     #[cold]
@@ -376,6 +375,23 @@ impl<'a> Waits<'a> {
                 .collect();
         }
     }
+}
+
+/// True if the event is that of a command that devices of this domain can wait
+/// for by themselves.
+fn is_of_domain(event: EventId, domain: u64) -> bool {
+    let Some(slot) = event.slot() else {
+        return false;
+    };
+    // SAFETY: queues are never freed. If the event is over meanwhile, this may
+    // be another command's queue: then the wait is resolved and the driver
+    // ignores it.
+    let queue = unsafe { slot.queue.get().as_ref() };
+    queue.is_some_and(|queue| queue.try_domain() == Some(domain))
+        && slot
+            .vtable
+            .get()
+            .is_some_and(|vtable| !matches!(vtable.kind, Kind::Marker | Kind::Barrier))
 }
 
 impl Recorder for Waits<'_> {
@@ -879,7 +895,14 @@ impl Queue {
 
     #[cold]
     fn wait_for_many(&self, waits: &mut Waits<'_>, events: &[Event]) {
-        let Some(context) = self.shared().context() else {
+        let by_device = events.len() <= JOIN_DOMAIN_WAITS
+            && self.shared().body().domain.is_some_and(|domain| {
+                events
+                    .iter()
+                    .any(|event| !event.id().is_over() && is_of_domain(event.id(), domain))
+            });
+        let context = self.shared().context().filter(|_| !by_device);
+        let Some(context) = context else {
             for event in events {
                 waits.add_event(event);
             }

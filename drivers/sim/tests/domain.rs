@@ -108,6 +108,49 @@ fn one_write_of_the_host_starts_all_that_waits_behind_it() {
 }
 
 #[test]
+fn a_wait_for_many_commands_of_another_device_needs_no_host() {
+    let _alone = support::alone();
+    // More than a command's own list of waits holds, then more than are joined on queues without a domain.
+    for count in [6, 8, 64] {
+        let rig = Rig::manual(shared(2));
+        let queues = [rig.queue(0), rig.queue(1)];
+        let sources: Vec<_> = (0..count).map(|_| rig.cells(1)).collect();
+        let by_events = rig.cells(1);
+        let first: Vec<Event> = sources
+            .iter()
+            .enumerate()
+            .map(|(number, source)| update(&queues[0], source, number as u64, &[]))
+            .collect();
+        let mut last = vec![update(&queues[1], &by_events, 1, &first)];
+        // The same waits, as the buffers ask for them.
+        let accesses: Vec<_> = sources
+            .iter()
+            .map(|source| all(source, AccessMode::Read))
+            .collect();
+        let request = Request {
+            accesses: &accesses,
+            ..Request::default()
+        };
+        let gather = Kernel("gather", |arguments: &[quipu_core::RawArgument]| {
+            let cells = arguments.iter().map(|argument| view(argument)[0]);
+            assert!(cells.eq(0..arguments.len() as u64));
+            Ok(())
+        });
+        last.push(queues[1].launch(gather, 1, &request).unwrap());
+        queues.iter().for_each(quipu_core::Queue::flush);
+        // The host is not asked for anything more: the machine comes to the end by itself.
+        rig.driver.machine().run_while(|| true);
+        for event in &last {
+            event.wait().unwrap();
+        }
+        let interactions = rig.driver.interactions();
+        assert_eq!(interactions.status_writes, 0, "{count} waits");
+        assert_eq!(interactions.uploads, count + 2);
+        assert_eq!(rig.driver.races(), 0);
+    }
+}
+
+#[test]
 fn an_image_is_built_for_new_kernels_only_and_once_for_a_flush() {
     let _alone = support::alone();
     let rig = Rig::manual(shared(1));
