@@ -14,9 +14,10 @@ const LONGEST_SPIN: Duration = Duration::from_micros(160);
 /// Workers that are woken before a command is run: each costs the waker some
 /// microseconds, and those who are awake wake others.
 const WAKES_AT_ONCE: u64 = 3;
-/// One in so many looks for work is into every deque and injector, also of what
-/// nobody told of or another worker attends to.
-const LOOK_EVERYWHERE: u32 = 16;
+/// One in so many looks for work is at what another worker attends to.
+const LOOK_OUTSIDE: u32 = 16;
+/// One in so many is into every deque, though nobody told of anything there.
+const LOOK_EVERYWHERE: u32 = 256;
 
 impl Worker {
     /// Looks everywhere.
@@ -45,7 +46,8 @@ impl Worker {
         let start = self.victim.get();
         for step in 0..deques.len() {
             let victim = (start + step) % deques.len();
-            if victim == self.index {
+            // To try costs a fence.
+            if victim == self.index || deques[victim].len() == 0 {
                 continue;
             }
             loop {
@@ -114,7 +116,7 @@ impl Worker {
                 let found = if now != seen || looks.is_multiple_of(LOOK_EVERYWHERE) {
                     seen = now;
                     self.search()
-                } else if other == 0 || other == me {
+                } else if other == 0 || other == me || looks.is_multiple_of(LOOK_OUTSIDE) {
                     self.take_from_outside()
                 } else {
                     None

@@ -47,7 +47,7 @@ const MOST_ORDERED: usize = 256;
 const SPIN: Duration = Duration::from_micros(20);
 /// Pauses between two looks for work, at least and at most. One takes some tens
 /// of nanoseconds.
-const PAUSES: std::ops::RangeInclusive<u32> = 4..=32;
+const PAUSES: std::ops::RangeInclusive<u32> = 8..=32;
 /// A stream of commands from outside is taken in bursts of this many.
 const BURST: u32 = 16;
 
