@@ -440,6 +440,19 @@ impl Memory {
         Ok(allocation)
     }
 
+    /// Where the object is in a space, for the log: it never waits, so `None`
+    /// may also mean that somebody else just looks.
+    pub(crate) fn address_in(&self, space: SpaceId) -> Option<u64> {
+        if space == SpaceId::HOST {
+            // Where it is not yet, it is about to be.
+            let pointer = self.host_pointer().ok()?;
+            return Some(pointer.as_ptr().addr() as u64);
+        }
+        let cold = self.cold.try_lock().ok()?;
+        let (_, allocation) = cold.allocations.iter().find(|(s, _)| *s == space)?;
+        Some(allocation.address)
+    }
+
     /// Allocates, and makes room as long as that fails and anything is left to
     /// evict. `contexts` keeps those whose buffers may have to go.
     fn allocate_in(
