@@ -157,6 +157,12 @@ pub trait Driver: Send + Sync + 'static {
         None
     }
 
+    /// True if what is waited for is brought about by the threads that wait, in
+    /// [`join`](Driver::join): then every wait has to go through there.
+    fn runs_on_waiting_threads(&self) -> bool {
+        false
+    }
+
     /// True if commands may stay unrun until the queue is flushed.
     fn needs_flush(&self) -> bool {
         false

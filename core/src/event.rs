@@ -4,9 +4,11 @@ use crate::command::notify::Closed;
 use crate::command::observers::{Action, Observer};
 use crate::command::slot::Slot;
 use crate::command::{self, EventId, Phase, ToDrivers, observe, release, retain, slab, unobserve};
+use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::queue::progress::Watcher;
 use crate::queue::{QueueShared, flush_all};
+use std::cell::Cell;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -77,9 +79,19 @@ impl Event {
     }
 
     /// True if the command is over, successfully or not, and for an in-order
-    /// queue all before it are.
+    /// queue all before it are. While it is not, this flushes what it may wait
+    /// for, so a loop that asks again and again ends.
     #[must_use]
     pub fn is_complete(&self) -> bool {
+        if self.is_visible() {
+            return true;
+        }
+        flush_all();
+        self.is_visible()
+    }
+
+    /// As [`Event::is_complete`], a mere look.
+    pub(crate) fn is_visible(&self) -> bool {
         self.closed().is_some()
             && self
                 .visible_at()
@@ -103,7 +115,7 @@ impl Event {
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self.closed() {
-            Some(_) if !self.is_complete() => Phase::Running,
+            Some(_) if !self.is_visible() => Phase::Running,
             Some(Closed::Failed) => Phase::Failed,
             Some(_) => Phase::Complete,
             None => Phase::from_byte(self.slot().phase.load(Ordering::Relaxed)).min(Phase::Running),
@@ -131,7 +143,7 @@ impl Event {
     /// # Errors
     /// If waiting here could never end.
     pub fn wait_over(&self) -> Result<()> {
-        if self.is_complete() {
+        if self.is_visible() {
             return Ok(());
         }
         self.join(None)
@@ -151,9 +163,9 @@ impl Event {
     /// # Errors
     /// As [`Event::wait_timeout`].
     pub fn wait_with_clock(&self, timeout: Duration, clock: &dyn Clock) -> Result<()> {
-        if !self.is_complete() {
+        if !self.is_visible() {
             self.join(Some((clock, clock.now().saturating_add(timeout))))?;
-            if !self.is_complete() {
+            if !self.is_visible() {
                 return Err(ErrorKind::TimedOut.into());
             }
         }
@@ -167,14 +179,17 @@ impl Event {
             deadline,
         };
         match self.queue() {
-            Some(queue) => match queue.driver_unless(|| self.is_complete()) {
-                Some(driver) => driver.join(&waiter),
+            Some(queue) => match queue.driver_unless(|| self.is_visible()) {
+                Some(driver) => waiter.join(&*driver),
                 None => Ok(()),
             },
-            None => {
-                waiter.sleep();
-                Ok(())
-            }
+            None => match JOINER.get() {
+                Some(joiner) => joiner(&waiter),
+                None => {
+                    waiter.sleep();
+                    Ok(())
+                }
+            },
         }
     }
 
@@ -182,6 +197,9 @@ impl Event {
     /// is. It runs on whichever thread ends the command, with no lock held;
     /// keep it short.
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
+        if !self.is_visible() {
+            flush_all();
+        }
         let event = self.clone();
         let observer = Observer::new(Action::Call(Box::new(move || {
             callback(event.failure().map_or(Ok(()), Err));
@@ -272,14 +290,17 @@ impl Future for Event {
             let (Registration::Slot(observer) | Registration::Queue(observer, _)) = &**registration;
             if !observer.fired() {
                 observer.replace_waker(context.waker());
-                // It may have fired with the old waker meanwhile.
-                if !observer.fired() {
+                // It may have fired with the old waker meanwhile. And a command
+                // is over some time before its observers are told: who has
+                // waited for it is not to hear that it is not. The new waker is
+                // there already, so no end is missed.
+                if !observer.fired() && !self.is_complete() {
                     return Poll::Pending;
                 }
             }
             self.registration = None;
         }
-        if !self.is_complete() {
+        if !self.is_visible() {
             flush_all();
             let observer = Observer::new(Action::Wake(context.waker().clone()));
             if let Some(registration) = self.register(&observer) {
@@ -324,6 +345,20 @@ pub struct Waiter<'a> {
     deadline: Option<(&'a dyn Clock, Duration)>,
 }
 
+/// How a thread of a driver waits, for whatever it may be.
+pub type Joiner = fn(&Waiter<'_>) -> Result<()>;
+
+thread_local! {
+    static JOINER: Cell<Option<Joiner>> = const { Cell::new(None) };
+}
+
+/// Says how this thread waits from now on; gives what was said before. For a
+/// driver whose commands may wait: a wait must not take the thread from the
+/// commands that it is to run, whoever brings about what is waited for.
+pub fn replace_joiner(joiner: Option<Joiner>) -> Option<Joiner> {
+    JOINER.replace(joiner)
+}
+
 /// How often a waiter looks before it sleeps: about twenty microseconds. Being
 /// woken costs that much, and costs the waker a third of it.
 const SPINS: u32 = 850;
@@ -340,8 +375,17 @@ impl<'a> Waiter<'a> {
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.target {
-            Target::Event(event) => event.is_complete(),
+            Target::Event(event) => event.is_visible(),
             Target::Queue(queue, end) => queue.progress.reached(*end),
+        }
+    }
+
+    /// Waits as this thread has to: as the driver of what is waited for says,
+    /// or, on a thread that a driver must not lose, as that one says.
+    pub(crate) fn join(&self, driver: &dyn Driver) -> Result<()> {
+        match JOINER.get() {
+            Some(joiner) if !driver.runs_on_waiting_threads() => joiner(self),
+            _ => driver.join(self),
         }
     }
 

@@ -316,8 +316,16 @@ unsafe fn drop_in_slot<T>(state: *mut u8) {
         tracing::error!(
             "what a command owned panicked as it was dropped; the command is unaffected"
         );
-        // Dropping the payload might panic again.
-        std::mem::forget(panic);
+        drop_panic(panic);
+    }
+}
+
+/// Drops what a contained panic carried. That may panic too, and what it then
+/// carries is leaked: somewhere this has to end.
+pub fn drop_panic(payload: Box<dyn std::any::Any + Send>) {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+    if let Err(again) = outcome {
+        std::mem::forget(again);
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Protocol of a run, with one word `claims` that holds a batch's number and its next piece:
 //!
-//! 1. At rest `claims` has no piece to give ([`CLOSED`]). The caller, which is the first of the
+//! 1. At rest `claims` has no piece to give (`CLOSED`). The caller, which is the first of the
 //!    threads, publishes the work, raises `epoch` and unparks the helpers; each counts itself into
 //!    `arrived` and spins on `claims`. This keeps waking threads out of the measured time.
 //! 2. When all have arrived the caller starts the clock and opens batch 0.

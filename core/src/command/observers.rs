@@ -65,7 +65,8 @@ impl Observer {
             Action::Unpark(thread) => thread.unpark(),
             Action::Call(call) => call(),
         }));
-        if outcome.is_err() {
+        if let Err(panic) = outcome {
+            crate::operation::drop_panic(panic);
             tracing::error!("a callback or waker of an event panicked; the event is unaffected");
         }
     }

@@ -555,7 +555,7 @@ impl Queue {
             return Ok(());
         }
         let waiter = Waiter::for_queue(self.shared, end);
-        self.shared.driver().join(&waiter)?;
+        waiter.join(&**self.shared.driver())?;
         if waiter.is_done() {
             Ok(())
         } else {

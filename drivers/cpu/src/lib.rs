@@ -25,7 +25,6 @@ pub use serial::SerialDriver;
 use std::num::NonZero;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 /// Options of the CPU driver.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +104,6 @@ fn parse_cores(text: &str) -> Option<Vec<usize>> {
 /// The CPU driver: one pool of workers, and the devices that are subsets of it.
 pub struct CpuDriver {
     pool: Arc<Pool>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
     devices: Mutex<Devices>,
 }
 
@@ -139,12 +137,11 @@ impl CpuDriver {
         // The workers know their driver by its address, so that comes first.
         let mut driver = Arc::<Self>::new_uninit();
         let owner = Arc::as_ptr(&driver).cast::<()>();
-        let (pool, threads) = Pool::start(owner, workers, &pin)?;
+        let pool = Pool::start(owner, workers, &pin)?;
         Arc::get_mut(&mut driver)
             .expect("nobody else has the driver yet")
             .write(Self {
                 pool,
-                threads: Mutex::new(threads),
                 devices: Mutex::new(Devices {
                     properties: vec![device::properties(device::model(), workers.get(), false)],
                     ranges: std::iter::once(0..workers.get()).collect(),
@@ -167,12 +164,7 @@ impl CpuDriver {
 
 impl Drop for CpuDriver {
     fn drop(&mut self) {
-        let threads = std::mem::take(
-            self.threads
-                .get_mut()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
-        self.pool.end(threads);
+        self.pool.end();
     }
 }
 

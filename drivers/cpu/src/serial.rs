@@ -125,6 +125,10 @@ impl Driver for SerialDriver {
         Ok(())
     }
 
+    fn runs_on_waiting_threads(&self) -> bool {
+        true
+    }
+
     fn is_idle(&self) -> bool {
         BUSY.load(Ordering::SeqCst) <= usize::from(BUSY_HERE.get())
     }
@@ -162,5 +166,5 @@ fn perform(command: &Command) -> Result<(), Error> {
     catch_unwind(AssertUnwindSafe(|| unsafe {
         command.run_native(&arguments, 0..groups)
     }))
-    .unwrap_or_else(|panic| Err(panicked(command, &*panic)))
+    .unwrap_or_else(|panic| Err(panicked(command, panic)))
 }

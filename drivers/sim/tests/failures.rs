@@ -395,6 +395,21 @@ fn native_calls_are_handed_the_machine() {
 }
 
 #[test]
+fn asking_and_being_told_flush() {
+    let _alone = support::alone();
+    let rig = Rig::threaded(shared(1));
+    let queue = rig.queue(0);
+    let buffer = rig.cells(1);
+    let event = update(&queue, &buffer, 1, &[]);
+    while !event.is_complete() {
+        std::thread::yield_now();
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    update(&queue, &buffer, 2, &[]).on_complete(move |result| tell.send(result).unwrap());
+    told.recv().unwrap().unwrap();
+}
+
+#[test]
 fn waiting_inside_a_task_or_a_callback_is_an_error_and_no_hang() {
     let _alone = support::alone();
     for rig in both(&shared(1)) {

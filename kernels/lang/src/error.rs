@@ -60,6 +60,18 @@ pub enum KernelError {
         extent: Vec<usize>,
     },
 
+    /// A view was asked to be seen with strides that would put two elements in one place.
+    #[error(
+        "a view of {extent:?} cannot have its neighbours {strides:?} elements apart; use a last stride of 1, and \
+         before it at least the next dimension's stride times its extent"
+    )]
+    OverlappingRows {
+        /// The extent asked for, the slowest dimension first.
+        extent: Vec<usize>,
+        /// The strides asked for.
+        strides: Vec<usize>,
+    },
+
     /// A view of plain integers is not aligned as atomics of their size have to be.
     #[error(
         "a view at an address that is no multiple of {alignment} cannot be used atomically; align the buffer"

@@ -113,6 +113,7 @@ mod launch;
 mod partition;
 mod region;
 mod shared;
+mod strides;
 mod view;
 
 pub use accelerator::{

@@ -36,6 +36,7 @@ use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::extent::{Extent, Vector};
 use crate::region::{Region, Rows};
+use crate::strides::Places;
 use crate::view::GlobalMut;
 
 /// What each thread of a kernel is handed of an output that is partitioned by `P`.
@@ -98,6 +99,7 @@ unsafe impl<T: Send + 'static, const D: usize> Partition<D> for ByElement<T> {
     ) -> OwnElements<'t, T, D> {
         OwnElements {
             pointer: plan.as_ptr(),
+            places: plan.places(),
             region: acc.region(plan.extent()),
             elements: PhantomData,
         }
@@ -127,6 +129,7 @@ unsafe impl<T: Send + 'static, const D: usize> Partition<D> for ByElement<T> {
 /// ```
 pub struct OwnElements<'t, T, const D: usize = 1> {
     pointer: *mut T,
+    places: Places<D>,
     region: Region<D>,
     elements: PhantomData<&'t mut [T]>,
 }
@@ -169,6 +172,7 @@ impl<T, const D: usize> OwnElements<'_, T, D> {
     pub fn rows(&mut self) -> EachRow<'_, T, D> {
         EachRow {
             pointer: self.pointer,
+            places: self.places,
             rows: self.region.rows(),
             elements: PhantomData,
         }
@@ -185,19 +189,26 @@ impl<T, const D: usize> fmt::Debug for OwnElements<'_, T, D> {
 #[derive(Debug)]
 pub struct EachRow<'e, T, const D: usize> {
     pointer: *mut T,
+    places: Places<D>,
     rows: Rows<D>,
     elements: PhantomData<&'e mut [T]>,
 }
 
 impl<'e, T, const D: usize> EachRow<'e, T, D> {
     #[inline(always)]
-    fn next_numbered(&mut self) -> Option<(usize, &'e mut [T])> {
-        let (start, end) = self.rows.next_range()?;
+    fn next_placed(&mut self) -> Option<(Vector<D>, &'e mut [T])> {
+        let (position, length) = self.rows.next()?;
         // SAFETY: the region lies in the output's extent, so the row is inside the output. Rows are
-        // disjoint, regions are disjoint, and the region is borrowed for `'e`.
-        Some((start, unsafe {
-            std::slice::from_raw_parts_mut(self.pointer.add(start), end - start)
+        // disjoint, as their places are, regions are disjoint, and the region is borrowed for `'e`.
+        Some((position, unsafe {
+            std::slice::from_raw_parts_mut(self.pointer.add(self.places.place(position)), length)
         }))
+    }
+
+    #[inline(always)]
+    fn next_numbered(&mut self) -> Option<(usize, &'e mut [T])> {
+        let (position, row) = self.next_placed()?;
+        Some((self.places.extent().offset(position), row))
     }
 }
 
@@ -206,8 +217,7 @@ impl<'e, T, const D: usize> Iterator for EachRow<'e, T, D> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        let position = self.rows.clone().next()?.0;
-        self.next_numbered().map(|(_, row)| (position, row))
+        self.next_placed()
     }
 }
 

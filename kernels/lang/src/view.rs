@@ -1,8 +1,8 @@
 //! Device memory as a launch is given it: read by all threads, or written by them in parts.
 //!
 //! A view is made from a slice, whose borrow then lasts as long as the launch, or by a driver from the
-//! raw memory that an argument was resolved to. [`GlobalRef`] is an ordinary shared slice.
-//! [`GlobalMut`] gives a kernel nothing by itself: a [`Partition`](crate::Partition), named by the kernel,
+//! raw memory that an argument was resolved to. [`GlobalRef`] is an ordinary shared slice, or in several
+//! dimensions an array with or without gaps between its rows. [`GlobalMut`] gives a kernel nothing by itself: a [`Partition`](crate::Partition), named by the kernel,
 //! hands each thread its own part of it.
 //!
 //! A view to be written is not `Copy`: one partition consumes it for the launch.
@@ -29,14 +29,16 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use crate::error::KernelError;
-use crate::extent::Extent;
+use crate::extent::{Extent, Vector};
+use crate::strides::Places;
 
-/// Elements that every thread may read: a shared slice.
-pub struct GlobalRef<'a, T> {
+/// Elements that every thread may read, seen in `D` dimensions; in one a shared slice.
+pub struct GlobalRef<'a, T, const D: usize = 1> {
     elements: &'a [T],
+    places: Places<D>,
 }
 
-impl<T> GlobalRef<'_, T> {
+impl<'a, T> GlobalRef<'a, T> {
     /// The `length` elements at `pointer`, for a driver that has resolved an argument.
     ///
     /// # Safety
@@ -46,18 +48,76 @@ impl<T> GlobalRef<'_, T> {
     pub unsafe fn from_raw_parts(pointer: *const T, length: usize) -> Self {
         // SAFETY: what is needed is what the caller promises.
         let elements = unsafe { std::slice::from_raw_parts(pointer, length) };
-        Self { elements }
+        Self::from(elements)
+    }
+
+    /// The same elements as an array whose neighbours along each dimension are so many elements apart.
+    ///
+    /// ```
+    /// # use quipu_kernel::GlobalRef;
+    /// let memory = [1, 2, 3, 0, 4, 5, 6]; // rows of three, four apart
+    /// let image = GlobalRef::from(&memory[..]).in_strides([2, 3], [4, 1])?;
+    /// assert_eq!(image.at([1, 0]), Some(&4));
+    /// assert_eq!(image.row([1, 1]), Some(&[5, 6][..]));
+    /// assert_eq!(image.at([0, 3]), None);
+    /// # Ok::<(), quipu_kernel::KernelError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`KernelError::OverlappingRows`] when two elements would have the same place or the last stride
+    /// is not one, [`KernelError::ViewTooShort`] when there are not that many places.
+    #[inline]
+    pub fn in_strides<const D: usize>(
+        self,
+        extent: impl Into<Extent<D>>,
+        strides: impl Into<Vector<D>>,
+    ) -> Result<GlobalRef<'a, T, D>, KernelError> {
+        Ok(GlobalRef {
+            elements: self.elements,
+            places: Places::strided(extent.into(), strides.into(), self.elements.len())?,
+        })
     }
 }
 
-impl<T> Clone for GlobalRef<'_, T> {
+impl<'a, T, const D: usize> GlobalRef<'a, T, D> {
+    /// Its extent in elements.
+    #[inline(always)]
+    pub fn extent(&self) -> Extent<D> {
+        self.places.extent()
+    }
+
+    /// How many elements neighbours along each dimension are apart.
+    #[inline(always)]
+    pub fn strides(&self) -> Vector<D> {
+        self.places.strides()
+    }
+
+    /// The element at a position; `None` when it is outside.
+    #[inline(always)]
+    pub fn at(&self, position: impl Into<Vector<D>>) -> Option<&'a T> {
+        self.row(position)?.first()
+    }
+
+    /// The elements from a position to the end of its row; `None` when it is outside.
+    #[inline(always)]
+    pub fn row(&self, position: impl Into<Vector<D>>) -> Option<&'a [T]> {
+        let (position, extent) = (position.into(), self.extent());
+        let start = extent
+            .contains(position)
+            .then(|| self.places.place(position))?;
+        self.elements
+            .get(start..start + (extent[D - 1] - position[D - 1]))
+    }
+}
+
+impl<T, const D: usize> Clone for GlobalRef<'_, T, D> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for GlobalRef<'_, T> {}
+impl<T, const D: usize> Copy for GlobalRef<'_, T, D> {}
 
 impl<T> Deref for GlobalRef<'_, T> {
     type Target = [T];
@@ -71,27 +131,30 @@ impl<T> Deref for GlobalRef<'_, T> {
 impl<'a, T> From<&'a [T]> for GlobalRef<'a, T> {
     #[inline(always)]
     fn from(elements: &'a [T]) -> Self {
-        Self { elements }
+        Self {
+            elements,
+            places: Places::row(elements.len()),
+        }
     }
 }
 
 impl<'a, T> From<&'a Vec<T>> for GlobalRef<'a, T> {
     #[inline(always)]
     fn from(elements: &'a Vec<T>) -> Self {
-        Self { elements }
+        Self::from(elements.as_slice())
     }
 }
 
-impl<T> fmt::Debug for GlobalRef<'_, T> {
+impl<T, const D: usize> fmt::Debug for GlobalRef<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GlobalRef({} elements)", self.elements.len())
+        write!(f, "GlobalRef({} elements)", self.extent())
     }
 }
 
 /// Elements that the threads of a launch write, seen in `D` dimensions. The launch has them for itself.
 pub struct GlobalMut<'a, T, const D: usize = 1> {
     pointer: *mut T,
-    extent: Extent<D>,
+    places: Places<D>,
     elements: PhantomData<&'a mut [T]>,
 }
 
@@ -110,7 +173,7 @@ impl<'a, T> GlobalMut<'a, T> {
     pub unsafe fn from_raw_parts(pointer: *mut T, length: usize) -> Self {
         Self {
             pointer,
-            extent: Extent::new([length]),
+            places: Places::row(length),
             elements: PhantomData,
         }
     }
@@ -132,18 +195,30 @@ impl<'a, T> GlobalMut<'a, T> {
         self,
         extent: impl Into<Extent<D>>,
     ) -> Result<GlobalMut<'a, T, D>, KernelError> {
-        let (extent, length) = (extent.into(), self.len());
-        match extent.checked_count() {
-            Some(count) if count <= length => Ok(GlobalMut {
-                pointer: self.pointer,
-                extent,
-                elements: PhantomData,
-            }),
-            _ => Err(KernelError::ViewTooShort {
-                length,
-                extent: extent.components().to_vec(),
-            }),
-        }
+        Ok(GlobalMut {
+            pointer: self.pointer,
+            places: Places::dense(extent.into(), self.len())?,
+            elements: PhantomData,
+        })
+    }
+
+    /// Some of the elements: an array whose neighbours along each dimension are so many elements apart.
+    /// What is between its rows is left alone.
+    ///
+    /// # Errors
+    /// [`KernelError::OverlappingRows`] when two elements would have the same place or the last stride
+    /// is not one, [`KernelError::ViewTooShort`] when there are not that many places.
+    #[inline]
+    pub fn in_strides<const D: usize>(
+        self,
+        extent: impl Into<Extent<D>>,
+        strides: impl Into<Vector<D>>,
+    ) -> Result<GlobalMut<'a, T, D>, KernelError> {
+        Ok(GlobalMut {
+            pointer: self.pointer,
+            places: Places::strided(extent.into(), strides.into(), self.len())?,
+            elements: PhantomData,
+        })
     }
 }
 
@@ -151,19 +226,30 @@ impl<T, const D: usize> GlobalMut<'_, T, D> {
     /// Its extent in elements.
     #[inline(always)]
     pub fn extent(&self) -> Extent<D> {
-        self.extent
+        self.places.extent()
+    }
+
+    /// How many elements neighbours along each dimension are apart.
+    #[inline(always)]
+    pub fn strides(&self) -> Vector<D> {
+        self.places.strides()
+    }
+
+    #[inline(always)]
+    pub(crate) fn places(&self) -> Places<D> {
+        self.places
     }
 
     /// How many elements it has.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.extent.known_count()
+        self.extent().known_count()
     }
 
     /// Whether it has no elements.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.extent.is_empty()
+        self.extent().is_empty()
     }
 
     /// Its first element. Using it is `unsafe`: for the life of the view the elements belong to it.
@@ -178,7 +264,7 @@ impl<'a, T> From<&'a mut [T]> for GlobalMut<'a, T> {
     fn from(elements: &'a mut [T]) -> Self {
         Self {
             pointer: elements.as_mut_ptr(),
-            extent: Extent::new([elements.len()]),
+            places: Places::row(elements.len()),
             elements: PhantomData,
         }
     }
@@ -193,6 +279,6 @@ impl<'a, T> From<&'a mut Vec<T>> for GlobalMut<'a, T> {
 
 impl<T, const D: usize> fmt::Debug for GlobalMut<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GlobalMut({} elements)", self.extent)
+        write!(f, "GlobalMut({} elements)", self.extent())
     }
 }

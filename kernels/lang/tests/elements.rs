@@ -73,12 +73,41 @@ fn check<const D: usize>(
     thread: [usize; D],
     ranges: u64,
 ) {
+    check_view(extent, None, grid, block, thread, ranges);
+    // With gaps: one element more behind each row, and one row more behind each plane.
+    let mut strides = [1; D];
+    for d in (0..D - 1).rev() {
+        strides[d] = strides[d + 1] * (extent[d + 1] + 1);
+    }
+    check_view(extent, Some(strides), grid, block, thread, ranges);
+}
+
+fn check_view<const D: usize>(
+    extent: [usize; D],
+    strides: Option<[usize; D]>,
+    grid: [usize; D],
+    block: [usize; D],
+    thread: [usize; D],
+    ranges: u64,
+) {
     let extent = Extent::new(extent);
     let count = extent.count().unwrap();
+    let places = |number: usize| match strides {
+        None => number,
+        Some(strides) => {
+            let position = extent.delinearise(number).unwrap();
+            (0..D).map(|d| position[d] * strides[d]).sum()
+        }
+    };
+    let span = if count == 0 { 0 } else { places(count - 1) + 1 };
     let (mut own, mut all, mut parts) =
-        (vec![0u32; count + 1], vec![0u32; count], vec![0u32; count]);
+        (vec![0u32; span + 1], vec![0u32; count], vec![0u32; count]);
+    let flat = GlobalMut::from(&mut own[..]);
     let output = (
-        GlobalMut::from(&mut own[..]).in_extent(extent).unwrap(),
+        match strides {
+            None => flat.in_extent(extent).unwrap(),
+            Some(strides) => flat.in_strides(extent, strides).unwrap(),
+        },
         GlobalMut::from(&mut all),
         GlobalMut::from(&mut parts),
     );
@@ -86,10 +115,14 @@ fn check<const D: usize>(
     run_split(&erase(Visit, output, division).unwrap(), ranges);
 
     let visited = u32::from(division.block_count() > 0);
-    for (i, own) in own[..count].iter().enumerate() {
-        assert_eq!(*own, visited * 111 * (1 + i as u32), "element {i}");
+    let mut expected = vec![0; span + 1];
+    for i in 0..count {
+        expected[places(i)] = visited * 111 * (1 + i as u32);
     }
-    assert_eq!(own[count], 0, "an element behind the extent");
+    assert_eq!(
+        own, expected,
+        "its elements, and nothing between or behind them"
+    );
     assert!(all.iter().all(|&value| value == 11 * visited));
     assert!(parts.iter().all(|&value| value == visited));
 }

@@ -3,20 +3,23 @@
 //!
 //! Commands of the pool's own device go through the deques. A sub-device is a
 //! subset of the workers; its commands go through an injector of its own, from
-//! which only its workers take. At most as many threads execute at once as the
-//! pool has workers: a host thread that helps while it waits does so only
-//! while no worker is awake.
+//! which only its workers take. At most as many threads look for commands at
+//! once as the pool has workers: a host thread that helps while it waits does so
+//! only while no worker is awake, and a command that waits gives its role to
+//! another thread (`crew`).
 
 mod cost;
+mod crew;
 mod deque;
 mod sleep;
 mod split;
 pub(crate) mod worker;
 
+use crew::Crew;
 use deque::Deque;
 use quipu_core::event::Waiter;
 use quipu_core::queue::route_to;
-use quipu_core::{Command, Priority, error};
+use quipu_core::{Command, Kind, Priority, error};
 use sleep::{MAX_WORKERS, Sleep, Workers};
 use smallvec::SmallVec;
 use split::{Split, Ticket};
@@ -26,8 +29,7 @@ use std::mem::ManuallyDrop;
 use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::thread::{JoinHandle, Thread};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use worker::Worker;
 
 pub(crate) use split::Arguments;
@@ -91,6 +93,14 @@ impl Task {
         match self {
             Self::Command(command) => command.link(),
             Self::Ticket(ticket) => ticket.link.get(),
+        }
+    }
+
+    /// True if it may wait for other commands while it runs.
+    fn may_wait(&self) -> bool {
+        match self {
+            Self::Command(command) => matches!(command.kind(), Kind::HostTask | Kind::NativeCall),
+            Self::Ticket(_) => false,
         }
     }
 
@@ -234,7 +244,7 @@ pub(crate) struct Pool {
     urgent: AtomicUsize,
     /// Tasks in injectors of sub-devices.
     elsewhere: AtomicUsize,
-    threads: Box<[OnceLock<Thread>]>,
+    crew: Crew,
     attendant: Attendant,
     published: Published,
     guest: AtomicBool,
@@ -261,7 +271,7 @@ impl Pool {
         owner: *const (),
         workers: NonZero<usize>,
         pin: &[usize],
-    ) -> error::Result<(Arc<Self>, Vec<JoinHandle<()>>)> {
+    ) -> error::Result<Arc<Self>> {
         let count = workers.get();
         if count > MAX_WORKERS {
             return Err(error::ErrorKind::InvalidArgument {
@@ -285,34 +295,19 @@ impl Pool {
             own,
             urgent: AtomicUsize::new(0),
             elsewhere: AtomicUsize::new(0),
-            threads: (0..count).map(|_| OnceLock::new()).collect(),
+            crew: Crew::new(count, pin),
             attendant: Attendant(AtomicUsize::new(0)),
             published: Published(AtomicU64::new(0)),
             guest: AtomicBool::new(false),
             ending: AtomicBool::new(false),
         });
-        let mut handles = Vec::with_capacity(count);
-        for index in 0..count {
-            let core = (!pin.is_empty()).then(|| pin[index % pin.len()]);
-            let for_thread = pool.clone();
-            let handle = std::thread::Builder::new()
-                .name(format!("quipu-cpu-{index}"))
-                .spawn(move || {
-                    if let Some(core) = core {
-                        crate::pin::pin_to(core);
-                    }
-                    // Before it can sleep: whoever wakes it needs its handle.
-                    let _ = for_thread.threads[index].set(std::thread::current());
-                    Worker::new(for_thread, index).run();
-                })
-                .map_err(|error| error::ErrorKind::Device {
-                    device: "cpu".to_owned(),
-                    what: format!("start worker {index}"),
-                    message: error.to_string(),
-                })?;
-            handles.push(handle);
+        for worker in 0..count {
+            if let Err(error) = pool.engage(worker) {
+                pool.end();
+                return Err(error);
+            }
         }
-        Ok((pool, handles))
+        Ok(pool)
     }
 
     /// Adds a sub-device of these workers; gives its number.
@@ -470,7 +465,7 @@ impl Pool {
             self.sleep.choose(&team.workers)
         };
         if let Some(worker) = chosen {
-            self.unpark(worker);
+            self.crew.unpark(worker);
         }
     }
 
@@ -481,13 +476,7 @@ impl Pool {
             let Some(worker) = self.sleep.choose(&self.own.workers) else {
                 return;
             };
-            self.unpark(worker);
-        }
-    }
-
-    fn unpark(&self, worker: usize) {
-        if let Some(thread) = self.threads.get(worker).and_then(OnceLock::get) {
-            thread.unpark();
+            self.crew.unpark(worker);
         }
     }
 
@@ -521,7 +510,7 @@ impl Pool {
             return result;
         }
         if self.nobody_is_awake() && !self.guest.swap(true, Ordering::Acquire) {
-            Worker::new(self.clone(), self.worker_count).help(waiter);
+            Worker::new(self.clone(), self.worker_count, self.worker_count as u32).help(waiter);
             self.guest.store(false, Ordering::Release);
         }
         if waiter.is_done() {
@@ -537,19 +526,12 @@ impl Pool {
     }
 
     /// Ends the pool's threads once they have nothing to do.
-    pub(crate) fn end(&self, handles: Vec<JoinHandle<()>>) {
+    pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         // More often than there are workers: one that is awake may be chosen
         // again, in the moment in which it looks whether the pool ends.
         self.wake_more(usize::MAX);
-        let me = std::thread::current().id();
-        for handle in handles {
-            // The last handle may go on one of the pool's own threads, which
-            // cannot wait for itself.
-            if handle.thread().id() != me && handle.join().is_err() {
-                tracing::error!("a worker of the CPU pool panicked");
-            }
-        }
+        self.dismiss();
     }
 }

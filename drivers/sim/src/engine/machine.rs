@@ -150,7 +150,9 @@ impl Shared {
     }
 
     fn tell(&self, notice: Notice) {
-        if catch_unwind(AssertUnwindSafe(|| (self.callback)(notice))).is_err() {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (self.callback)(notice))) {
+            // Dropping what it carries may panic again.
+            std::mem::forget(panic);
             self.callback_panics.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -86,6 +86,10 @@ impl Driver for SimDriver {
         }))
     }
 
+    fn runs_on_waiting_threads(&self) -> bool {
+        self.machine().mode() == Mode::Manual
+    }
+
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
         // The queue, and with it the driver, may go as soon as what is waited for is over.
         let shared = Arc::clone(self.shared());

@@ -2,9 +2,9 @@
 
 use crate::buffer::{Buffer, Overwrite};
 use crate::element::Element;
-use crate::layout::View;
+use crate::layout::{Layout, View};
 use quipu_core::{Access, AccessMode, ErrorKind, RawArgument, Result};
-use quipu_kernel::{Extent, GlobalMut, GlobalRef};
+use quipu_kernel::{GlobalMut, GlobalRef};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 
@@ -39,6 +39,13 @@ pub unsafe trait Stored: Send + Sync + 'static {
     /// # Safety
     /// As for [`Stored::view`]; called once for a command.
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Host<'a>>;
+
+    /// True if there are gaps between the elements of one of them: then they
+    /// cannot be given as slices, which is what host tasks and closures get.
+    #[inline]
+    fn has_gaps(&self) -> bool {
+        false
+    }
 }
 
 /// Resolved arguments that are not taken yet.
@@ -95,7 +102,7 @@ impl<'b, A: Arguments<'b, Stored: Shared>> SharedArguments<'b> for A {}
 /// What a host task is given for the arguments `A`.
 pub type HostArguments<'a, 'b, A> = <<A as Arguments<'b>>::Stored as Stored>::Host<'a>;
 
-/// Collects the arguments of a command, and refuses what could race within it.
+/// Collects the arguments of a host task, and refuses what could race within it.
 pub(crate) fn collect<'b, A: Arguments<'b>>(
     what: &'static str,
     arguments: A,
@@ -103,7 +110,28 @@ pub(crate) fn collect<'b, A: Arguments<'b>>(
     let mut accesses = Accesses::new();
     let stored = arguments.store(&mut accesses)?;
     refuse_overlap(what, &accesses)?;
+    refuse_gaps(what, &stored)?;
     Ok((stored, accesses))
+}
+
+/// Refuses arguments that are given as slices and cannot be.
+#[inline]
+pub(crate) fn refuse_gaps(what: &'static str, stored: &impl Stored) -> Result<()> {
+    if stored.has_gaps() {
+        return Err(gaps(what));
+    }
+    Ok(())
+}
+
+#[cold]
+fn gaps(what: &'static str) -> quipu_core::Error {
+    ErrorKind::InvalidArgument {
+        what,
+        problem: "a view with gaps between its rows is no slice; pass its `buffer()` and its \
+                  `pitch()`, launch a kernel, or copy it to one without"
+            .to_owned(),
+    }
+    .into()
 }
 
 /// Refuses accesses of which one writes what another touches.
@@ -174,9 +202,13 @@ pub struct Read<T>(PhantomData<fn() -> T>);
 #[derive(Debug)]
 pub struct Write<T>(PhantomData<fn() -> T>);
 
+/// A view of `D` dimensions that is read.
+#[derive(Debug)]
+pub struct ReadView<T, const D: usize>(Layout<D>, PhantomData<fn() -> T>);
+
 /// A view of `D` dimensions that is written.
 #[derive(Debug)]
-pub struct WriteView<T, const D: usize>(Extent<D>, PhantomData<fn() -> T>);
+pub struct WriteView<T, const D: usize>(Layout<D>, PhantomData<fn() -> T>);
 
 impl<T: Element> Write<T> {
     /// The elements of the next argument, to be written in parts.
@@ -249,7 +281,7 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T, D>> {
         // SAFETY: as the caller promises.
         let flat = unsafe { Write::<T>(PhantomData).view(raw) }?;
-        flat.in_extent(self.0)
+        flat.in_strides(self.0.extent(), self.0.strides())
             .map_err(|error| unresolved(&error.to_string()))
     }
 
@@ -257,6 +289,46 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a mut [T]> {
         // SAFETY: as the caller promises.
         unsafe { Write::<T>(PhantomData).host(raw) }
+    }
+
+    #[inline]
+    fn has_gaps(&self) -> bool {
+        !self.0.is_dense()
+    }
+}
+
+// SAFETY: the views are read only.
+unsafe impl<T: Element, const D: usize> Stored for ReadView<T, D> {
+    type View<'a> = GlobalRef<'a, T, D>;
+    type Host<'a> = &'a [T];
+
+    #[inline]
+    unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalRef<'a, T, D>> {
+        // SAFETY: as the caller promises.
+        let flat = unsafe { Read::<T>(PhantomData).view(raw) }?;
+        flat.in_strides(self.0.extent(), self.0.strides())
+            .map_err(|error| unresolved(&error.to_string()))
+    }
+
+    #[inline]
+    unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
+        // SAFETY: as the caller promises.
+        unsafe { self.each(raw) }
+    }
+
+    #[inline]
+    fn has_gaps(&self) -> bool {
+        !self.0.is_dense()
+    }
+}
+
+impl<T: Element, const D: usize> Shared for ReadView<T, D> {
+    type Each<'a> = &'a [T];
+
+    #[inline]
+    unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
+        // SAFETY: as the caller promises.
+        unsafe { Read::<T>(PhantomData).each(raw) }
     }
 }
 
@@ -288,25 +360,12 @@ impl<'b, T: Element> Argument<'b> for Overwrite<'b, T> {
     }
 }
 
-fn check_dense<T: Element, const D: usize>(view: &View<T, D>) -> Result<()> {
-    if view.layout().is_dense() {
-        return Ok(());
-    }
-    Err(ErrorKind::InvalidArgument {
-        what: "pass a view to a kernel",
-        problem: format!(
-            "{view:?} has gaps between its rows; pass its `buffer()` and its `pitch()`, or copy it to one without"
-        ),
-    }
-    .into())
-}
-
 impl<'b, T: Element, const D: usize> Argument<'b> for &'b View<T, D> {
-    type Stored = Read<T>;
+    type Stored = ReadView<T, D>;
 
-    fn split(self) -> Result<(Read<T>, Option<Access<'b>>)> {
-        check_dense(self)?;
-        self.buffer().split()
+    fn split(self) -> Result<(ReadView<T, D>, Option<Access<'b>>)> {
+        let access = self.buffer().access(AccessMode::Read);
+        Ok((ReadView(*self.layout(), PhantomData), Some(access)))
     }
 }
 
@@ -314,10 +373,9 @@ impl<'b, T: Element, const D: usize> Argument<'b> for &'b mut View<T, D> {
     type Stored = WriteView<T, D>;
 
     fn split(self) -> Result<(WriteView<T, D>, Option<Access<'b>>)> {
-        check_dense(self)?;
-        let extent = Extent::from(self.extent());
+        // What is between the rows stays as it is, so the bytes are read too.
         let access = self.buffer().access(AccessMode::ReadWrite);
-        Ok((WriteView(extent, PhantomData), Some(access)))
+        Ok((WriteView(*self.layout(), PhantomData), Some(access)))
     }
 }
 
@@ -399,6 +457,11 @@ macro_rules! tuples {
             unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Host<'a>> {
                 // SAFETY: as the caller promises.
                 Ok(($(unsafe { self.$at.host(raw) }?,)*))
+            }
+
+            #[inline]
+            fn has_gaps(&self) -> bool {
+                false $(|| self.$at.has_gaps())*
             }
         }
 

@@ -6,9 +6,14 @@
 //! | `&Buffer<T>` | [`GlobalRef<T>`](crate::GlobalRef) | `&[T]` | `&[T]` |
 //! | `&mut Buffer<T>` | [`GlobalMut<T>`](crate::GlobalMut) | | `&mut [T]` |
 //! | `buffer.overwrite()` | `GlobalMut<T>`, all written, none read | | `&mut [T]` |
-//! | `&View<T, D>` without gaps | `GlobalRef<T>` | `&[T]` | `&[T]` |
-//! | `&mut View<T, D>` without gaps | `GlobalMut<T, D>` | | `&mut [T]` |
+//! | `&View<T, D>` | `GlobalRef<T, D>` | `&[T]` if it has no gaps | `&[T]` if it has no gaps |
+//! | `&mut View<T, D>` | `GlobalMut<T, D>` | | `&mut [T]` if it has no gaps |
 //! | numbers, `bool`, arrays of them, [`Value`] | the same | the same | the same |
+//!
+//! The bytes of a view are those from its first element to its last, gaps included.
+//! So regions side by side in one buffer are ordered as if they overlapped, and
+//! refused where one launch is given both and writes one; what is between the rows
+//! of a view that is written stays as it was.
 //!
 //! An argument comes in three forms: as the user passes it ([`Argument`]), as the
 //! command keeps it ([`Stored`], without borrows), and as the kernel sees it when
@@ -19,10 +24,10 @@ mod bind;
 mod body;
 
 pub use argument::{
-    Accesses, Argument, Arguments, HostArguments, Raw, Read, Shared, SharedArguments, Stored,
-    Value, Write, WriteView,
+    Accesses, Argument, Arguments, HostArguments, Raw, Read, ReadView, Shared, SharedArguments,
+    Stored, Value, Write, WriteView,
 };
 pub use bind::{Bind, Bound, BoundBlocks, BoundKernel, bind, bind_blocks};
 
-pub(crate) use argument::{collect, host_views, refuse_overlap};
+pub(crate) use argument::{collect, host_views, refuse_gaps, refuse_overlap};
 pub(crate) use body::{EachBody, LaunchBody};

@@ -4,7 +4,8 @@ use super::Queue;
 use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::kernel::{
-    Accesses, Arguments, Bind, EachBody, LaunchBody, Shared, SharedArguments, refuse_overlap,
+    Accesses, Arguments, Bind, EachBody, LaunchBody, Shared, SharedArguments, refuse_gaps,
+    refuse_overlap,
 };
 use crate::parcel::Contained;
 use quipu_core::{AccessMode, ErrorKind, Event, Request, Result};
@@ -273,6 +274,7 @@ impl Queue {
         accesses.push(output.access(AccessMode::ReadWrite));
         let stored = arguments.store(&mut accesses)?;
         refuse_overlap("launch a kernel", &accesses)?;
+        refuse_gaps("launch a kernel", &stored)?;
         let body = EachBody {
             function: Contained::new(each),
             stored,

@@ -108,6 +108,36 @@ fn a_poll_that_is_repeated_replaces_the_waker() {
 }
 
 #[test]
+fn what_has_been_waited_for_is_ready_though_its_waker_is_not_called_yet() {
+    each_queue(|_, queue| {
+        let gate = UserEvent::new();
+        let mut task = queue.after([gate.event()]).host_task(|| 5).unwrap();
+        let mut event = task.event().clone();
+        // Observers are told in order: this one keeps the wakers waiting.
+        let (entered, has_entered) = channel();
+        let (leave, may_leave) = channel::<()>();
+        event.on_complete(move |_| {
+            entered.send(()).unwrap();
+            may_leave.recv().unwrap();
+        });
+        let ((count, waker), mut all) = (counter(), when_all([event.clone()]));
+        assert!(poll(&mut event, &waker).is_pending());
+        assert!(poll(&mut task, &waker).is_pending());
+        assert!(poll(&mut all, &waker).is_pending());
+        let opening = std::thread::spawn(move || gate.complete());
+        has_entered.recv().unwrap();
+        event.wait().unwrap();
+        assert!(poll(&mut event, &waker).is_ready());
+        assert!(matches!(poll(&mut task, &waker), Poll::Ready(Ok(5))));
+        assert!(all.wait().is_ok(), "all of them are over");
+        assert_eq!(count.0.load(Ordering::SeqCst), 0, "nobody was told yet");
+        leave.send(()).unwrap();
+        opening.join().unwrap();
+        eventually(|| held(&count) == 0);
+    });
+}
+
+#[test]
 fn a_future_that_is_dropped_takes_its_waker_and_leaves_its_command() {
     each_queue(|context, queue| {
         let gate = UserEvent::new();

@@ -136,34 +136,109 @@ fn rows_of_padded_views_start_at_cache_lines() {
     });
 }
 
-#[test]
-fn views_without_gaps_are_arguments_of_kernels() {
-    struct Position;
-    impl Kernel<2> for Position {
-        type Output = ByElement<u64>;
-        fn run<A: Accelerator<2>>(&self, _: &A, mut output: OwnElements<'_, u64, 2>) {
-            for (start, row) in output.rows() {
-                for (column, cell) in row.iter_mut().enumerate() {
-                    *cell = (1000 * start[0] + start[1] + column) as u64;
-                }
+/// Writes to each element of the output that of the input in the same place,
+/// plus a thousand times its row and its column.
+struct Move<'a>(GlobalRef<'a, u64, 2>);
+
+impl Kernel<2> for Move<'_> {
+    type Output = ByElement<u64>;
+    fn run<A: Accelerator<2>>(&self, _: &A, mut output: OwnElements<'_, u64, 2>) {
+        let columns = output.extent()[1];
+        for (start, row) in output.rows() {
+            let from = self.0.row(start).unwrap();
+            for (column, (to, from)) in row.iter_mut().zip(from).enumerate() {
+                *to = from + (1000 * start[0] + start[1] + column) as u64;
             }
         }
+        // The numbers of elements know nothing of gaps.
+        for (number, to) in output.each() {
+            let from = self.0.at([number / columns, number % columns]).unwrap();
+            assert_eq!(
+                *to - from,
+                (1000 * (number / columns) + number % columns) as u64
+            );
+        }
     }
-    fn position(output: GlobalMut<'_, u64, 2>) -> impl Bound<2> {
-        bind(Position, output)
+}
+
+fn move_to<'a>(
+    input: GlobalRef<'a, u64, 2>,
+    output: GlobalMut<'a, u64, 2>,
+) -> impl Bound<2> + use<'a> {
+    bind(Move(input), output)
+}
+
+#[test]
+fn views_are_arguments_of_kernels_with_gaps_and_without() {
+    const EXTENT: [usize; 2] = [30, 50];
+    each_queue(|context, queue| {
+        let whole = context.allocate_padded::<u64, 2>([40, 60]).unwrap();
+        queue.fill(whole.buffer(), 7).unwrap();
+        let views = || {
+            [
+                context.allocate_nd::<u64, 2>(EXTENT).unwrap(),
+                context.allocate_padded::<u64, 2>(EXTENT).unwrap(),
+                whole.region([5..35, 10..60]).unwrap(),
+            ]
+        };
+        for (input, mut output) in views().into_iter().zip(views().into_iter().rev()) {
+            queue.fill_nd(&input, 5_000_000).unwrap();
+            queue
+                .launch(EXTENT, move_to, (&input, &mut output))
+                .unwrap();
+            let cells = queue.read_nd(&output).unwrap().wait().unwrap();
+            for (index, cell) in cells.into_iter().enumerate() {
+                assert_eq!(cell, 5_000_000 + (1000 * (index / 50) + index % 50) as u64);
+            }
+        }
+        // What is around the region is as it was.
+        let around = queue.read_nd(&whole).unwrap().wait().unwrap();
+        let outside =
+            (0..40 * 60).filter(|cell| cell / 60 < 5 || cell / 60 >= 35 || cell % 60 < 10);
+        assert!(outside.into_iter().all(|cell| around[cell] == 7));
+    });
+}
+
+#[test]
+fn a_view_of_three_dimensions_keeps_its_strides() {
+    struct Number;
+    impl Kernel<3> for Number {
+        type Output = ByElement<u32>;
+        fn run<A: Accelerator<3>>(&self, _: &A, mut output: OwnElements<'_, u32, 3>) {
+            output
+                .each()
+                .for_each(|(number, cell)| *cell = number as u32);
+        }
+    }
+    fn number(output: GlobalMut<'_, u32, 3>) -> impl Bound<3> {
+        bind(Number, output)
     }
     each_queue(|context, queue| {
-        let mut view = context.allocate_nd::<u64, 2>([30, 50]).unwrap();
-        queue.launch([30, 50], position, (&mut view,)).unwrap();
-        let cells = queue.read_nd(&view).unwrap().wait().unwrap();
-        for (index, cell) in cells.into_iter().enumerate() {
-            assert_eq!(cell, (1000 * (index / 50) + index % 50) as u64);
-        }
-        let mut padded = context.allocate_padded::<u64, 2>([30, 50]).unwrap();
-        let error = queue
-            .launch([30, 50], position, (&mut padded,))
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("gaps"), "{error}");
+        let whole = context.allocate_padded::<u32, 3>([4, 5, 6]).unwrap();
+        let mut part = whole.region([1..3, 1..4, 2..6]).unwrap();
+        queue.launch([2, 3, 4], number, (&mut part,)).unwrap();
+        let cells = queue.read_nd(&part).unwrap().wait().unwrap();
+        assert_eq!(cells, (0..24).collect::<Vec<_>>());
+        let all = queue.read_nd(&whole).unwrap().wait().unwrap();
+        assert_eq!(all.iter().filter(|&&cell| cell != 0).count(), 23);
+    });
+}
+
+#[test]
+fn views_with_gaps_are_no_slices() {
+    each_queue(|context, queue| {
+        let mut padded = context.allocate_padded::<u64, 2>([3, 5]).unwrap();
+        let mut output = context.allocate::<u64>(3).unwrap();
+        let refused = |error: quipu::Error| {
+            let error = error.to_string();
+            assert!(error.contains("gaps"), "{error}");
+        };
+        refused(queue.host_task_with((&padded,), |_| ()).unwrap_err());
+        refused(queue.host_task_with((&mut padded,), |_| ()).unwrap_err());
+        let each = queue.for_each(&mut output, (&padded,), |_, to, (from,)| *to = from[0]);
+        refused(each.unwrap_err());
+        let dense = context.allocate_nd::<u64, 2>([3, 5]).unwrap();
+        let length = queue.host_task_with((&dense,), |(cells,)| cells.len());
+        assert_eq!(length.unwrap().wait().unwrap(), 15);
     });
 }

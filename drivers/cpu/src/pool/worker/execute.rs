@@ -1,0 +1,270 @@
+//! Running commands: launches whole or shared, and everything else.
+
+use super::super::cost::{CHUNK_NS, Measurement, WORTH_SHARING_NS};
+use super::super::split::{Arguments, Split};
+use super::super::{POOL_DEVICE, Task};
+use super::{BURST, Frame, Local, Worker};
+use quipu_core::error::{Error, ErrorKind};
+use quipu_core::operation::{Operation, drop_panic};
+use quipu_core::{Command, Kind, Priority, RawArgument};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The most tickets to one launch.
+const MOST_TICKETS: usize = 64;
+/// Arguments that need no list.
+const FEW: usize = 4;
+/// Of commands of one group, one in so many is measured.
+const SAMPLE: u32 = 31;
+
+impl Worker {
+    #[inline]
+    pub(super) fn perform(&self, task: Task) {
+        self.burst.set(self.burst.get().wrapping_add(1));
+        match task {
+            Task::Command(command) => self.execute(command),
+            Task::Ticket(ticket) => self.participate(&ticket.split),
+        }
+    }
+
+    #[inline]
+    pub(super) fn execute(&self, command: Command) {
+        // Of a stream that has only just begun, the next is still being written.
+        if self.burst.get() >= BURST {
+            command.prefetch_following();
+        }
+        if let Err(error) = command.start_on(self.lane) {
+            return self.refuse(command, error);
+        }
+        if command.kind() == Kind::Launch {
+            self.launch(command);
+        } else {
+            self.run_other(command);
+        }
+    }
+
+    #[inline]
+    pub(super) fn launch(&self, command: Command) {
+        let packed = command.arguments();
+        if command.groups() != 1 || packed.len() > FEW {
+            self.launch_large(command);
+            return;
+        }
+        // The usual small command: no allocation, no list, one group.
+        let mut arguments = [const { MaybeUninit::<RawArgument>::uninit() }; FEW];
+        let count = packed.len();
+        for (resolved, argument) in arguments.iter_mut().zip(packed) {
+            match argument.on_host() {
+                Ok(raw) => resolved.write(raw),
+                Err(error) => return self.refuse(command, error),
+            };
+        }
+        // SAFETY: so many were just written.
+        let arguments = unsafe { arguments[..count].assume_init_ref() };
+        if self.has_surplus.get() {
+            self.consider_waking(command.body_key(), 1);
+        }
+        let sample = self.sample.get();
+        let result = if sample == 0 {
+            self.measured(&command, arguments)
+        } else {
+            self.sample.set(sample - 1);
+            self.contain(&command, arguments, 0..1)
+        };
+        command.finish(result, &mut Local(self));
+    }
+
+    /// Ends a command that cannot be run.
+    #[cold]
+    pub(super) fn refuse(&self, command: Command, error: Error) {
+        command.finish(Err(error), &mut Local(self));
+    }
+
+    /// Runs a command of one group and keeps how long it took.
+    #[cold]
+    pub(super) fn measured(
+        &self,
+        command: &Command,
+        arguments: &[RawArgument],
+    ) -> Result<(), Error> {
+        self.sample.set(SAMPLE);
+        let body = command.body_key();
+        let measurement = Measurement::start();
+        let result = self.contain(command, arguments, 0..1);
+        self.costs.stop(body, &measurement, 1);
+        result
+    }
+
+    #[cold]
+    pub(super) fn launch_large(&self, command: Command) {
+        let groups = command.groups();
+        if groups == 0 {
+            command.finish(Ok(()), &mut Local(self));
+            return;
+        }
+        let mut arguments = Arguments::new();
+        if let Err(error) = resolve(&command, &mut arguments) {
+            command.finish(Err(error), &mut Local(self));
+            return;
+        }
+        let body = command.body_key();
+        if self.has_surplus.get() {
+            self.consider_waking(body, groups);
+        }
+        if groups > 1 && self.pool.worker_count > 1 {
+            self.launch_groups(command, arguments, groups);
+            return;
+        }
+        let result = self.contain(&command, &arguments, 0..groups);
+        command.finish(result, &mut Local(self));
+    }
+
+    /// A launch of several groups: whole, if it is short; else shared.
+    pub(super) fn launch_groups(&self, command: Command, arguments: Arguments, groups: u32) {
+        let body = command.body_key();
+        let mut first = 0;
+        if self.costs.estimate(body, groups).is_none()
+            && let Some(measurement) = self.costs.start(body)
+        {
+            // Of unknown cost: one group tells.
+            let result = self.contain(&command, &arguments, 0..1);
+            self.costs.stop(body, &measurement, 1);
+            if result.is_err() {
+                command.finish(result, &mut Local(self));
+                return;
+            }
+            first = 1;
+        }
+        let left = groups - first;
+        let estimate = self.costs.estimate(body, left).unwrap_or(u64::MAX);
+        let device = command.queue().owner().1;
+        let shares = self.pool.workers_of(device);
+        if left < 2 || shares < 2 || estimate < WORTH_SHARING_NS {
+            let measurement = self.costs.start(body);
+            let result = self.contain(&command, &arguments, first..groups);
+            if let Some(measurement) = measurement {
+                self.costs.stop(body, &measurement, left);
+            }
+            command.finish(result, &mut Local(self));
+            return;
+        }
+        let least = CHUNK_NS * u64::from(left) / estimate.max(1);
+        let split = Split::new(command, arguments, first..groups, shares, least, device);
+        self.invite(&split, shares - 1);
+        self.participate(&split);
+    }
+
+    /// Invites others to a launch: a ticket for each that could have a piece.
+    pub(super) fn invite(&self, split: &Arc<Split>, others: usize) {
+        let tickets = others
+            .min(split.pieces_left().saturating_sub(1))
+            .min(MOST_TICKETS);
+        for _ in 0..tickets {
+            split.count_ticket();
+            let ticket = Task::ticket(split.clone());
+            if split.device == POOL_DEVICE && self.has_role() {
+                self.offer(ticket.into_word());
+            } else {
+                self.pool.inject(ticket, split.device, Priority::Normal);
+            }
+        }
+        if tickets > 0 && split.device == POOL_DEVICE {
+            self.pool.tell_spinners();
+            self.pool.wake_for(POOL_DEVICE);
+        }
+    }
+
+    /// Works on a shared launch until nothing is left to claim.
+    #[inline(never)]
+    pub(super) fn participate(&self, split: &Arc<Split>) {
+        let body = split.command().body_key();
+        while let Some(groups) = split.claim() {
+            let count = groups.end - groups.start;
+            let measurement = self.costs.start(body);
+            if let Err(error) = self.contain(split.command(), &split.arguments, groups) {
+                split.fail(error);
+            }
+            if let Some(measurement) = measurement {
+                self.costs.stop(body, &measurement, count);
+            }
+        }
+        if let Some((command, result)) = split.leave() {
+            command.finish(result, &mut Local(self));
+        }
+    }
+
+    /// Everything but launches. Out of line, as `participate` and `refuse` are: the
+    /// frame of the usual small launch stays small.
+    #[inline(never)]
+    pub(super) fn run_other(&self, command: Command) {
+        let mut arguments = Arguments::new();
+        if self.has_surplus.get() {
+            self.consider_waking(command.body_key(), 1);
+        }
+        let result = resolve(&command, &mut arguments).and_then(|()| match command.operation() {
+            Operation::Transfer(transfer) => {
+                // SAFETY: the arguments were just resolved; hazards keep others
+                // away.
+                unsafe { transfer.copy(&arguments) };
+                Ok(())
+            }
+            Operation::Fill(fill) => {
+                // SAFETY: as above.
+                unsafe { fill.fill(arguments[0]) };
+                Ok(())
+            }
+            Operation::HostTask => self.contain(&command, &arguments, 0..1),
+            // The host's space is ours: there is nothing to bring.
+            _ => Ok(()),
+        });
+        command.finish(result, &mut Local(self));
+    }
+
+    /// Runs a native body; a panic becomes an error.
+    #[inline]
+    pub(super) fn contain(
+        &self,
+        command: &Command,
+        arguments: &[RawArgument],
+        groups: std::ops::Range<u32>,
+    ) -> Result<(), Error> {
+        let frame = Frame {
+            command,
+            outer: self.running.get(),
+        };
+        self.running.set(&raw const frame);
+        // SAFETY: the command was started; its arguments are resolved, hazards
+        // keep others away, and each group is claimed once.
+        let outcome = catch_unwind(AssertUnwindSafe(|| unsafe {
+            command.run_native(arguments, groups)
+        }));
+        self.running.set(frame.outer);
+        outcome.unwrap_or_else(|panic| Err(panicked(command, panic)))
+    }
+}
+
+/// The arguments' bytes in the host's memory.
+#[inline]
+pub(crate) fn resolve(command: &Command, arguments: &mut Arguments) -> Result<(), Error> {
+    for argument in command.arguments() {
+        arguments.push(argument.on_host()?);
+    }
+    Ok(())
+}
+
+/// The error of a panic.
+#[cold]
+pub(crate) fn panicked(command: &Command, panic: Box<dyn std::any::Any + Send>) -> Error {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|message| (*message).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned());
+    drop_panic(panic);
+    ErrorKind::Panicked {
+        what: format!("'{}'", command.label()),
+        message,
+    }
+    .into()
+}

@@ -1,0 +1,225 @@
+//! Looking for work, sleeping without any, and waking others for what is too much.
+
+use super::super::Task;
+use super::super::cost::WORTH_SHARING_NS;
+use super::super::deque::Steal;
+use super::{BURST, PAUSES, SPIN, Worker};
+use quipu_core::Priority;
+use quipu_core::command::slab;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long it does at most, after it was woken soon after it fell asleep.
+const LONGEST_SPIN: Duration = Duration::from_micros(160);
+/// Workers that are woken before a command is run: each costs the waker some
+/// microseconds, and those who are awake wake others.
+const WAKES_AT_ONCE: u64 = 3;
+/// One in so many looks for work is into every deque and injector, also of what
+/// nobody told of or another worker attends to.
+const LOOK_EVERYWHERE: u32 = 16;
+
+impl Worker {
+    /// Looks everywhere.
+    pub(super) fn search(&self) -> Option<Task> {
+        self.take_from_outside()
+            .or_else(|| self.steal())
+            .or_else(|| self.take_injected(Priority::Low))
+    }
+
+    /// Takes a task that was handed in; others may come along into the deque.
+    pub(super) fn take_injected(&self, priority: Priority) -> Option<Task> {
+        let task = self.pool.take_injected(self.index, priority)?;
+        self.has_surplus.set(true);
+        Some(task)
+    }
+
+    /// Looks at what was handed in.
+    pub(super) fn take_from_outside(&self) -> Option<Task> {
+        [Priority::High, Priority::Normal]
+            .into_iter()
+            .find_map(|priority| self.take_injected(priority))
+    }
+
+    pub(super) fn steal(&self) -> Option<Task> {
+        let deques = &self.pool.deques;
+        let start = self.victim.get();
+        for step in 0..deques.len() {
+            let victim = (start + step) % deques.len();
+            if victim == self.index {
+                continue;
+            }
+            loop {
+                match deques[victim].steal() {
+                    Steal::Empty => break,
+                    Steal::Retry => std::hint::spin_loop(),
+                    Steal::Item(word) => {
+                        self.victim.set(victim);
+                        let task = Task::from_word(word);
+                        self.consider_waking_for_victim(victim, &task);
+                        return Some(task);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Spins, then sleeps, until there is work; `None` when the pool ends.
+    #[cold]
+    pub(super) fn idle(&self) -> Option<Task> {
+        let sleep = &self.pool.sleep;
+        loop {
+            sleep.start_spinning();
+            if let Some(task) = self.spin() {
+                if sleep.stop_spinning() {
+                    self.pool.pass_on_wake();
+                }
+                return Some(task);
+            }
+            self.stop_attending();
+            slab::flush();
+            sleep.announce(self.index);
+            if let Some(task) = self.search() {
+                if !sleep.retract(self.index) {
+                    self.pool.pass_on_wake();
+                }
+                return Some(task);
+            }
+            if self.pool.is_ending() {
+                sleep.retract(self.index);
+                return None;
+            }
+            let asleep = Instant::now();
+            while !sleep.is_chosen(self.index) {
+                std::thread::park();
+            }
+            self.learn_patience(asleep.elapsed());
+            sleep.awake();
+        }
+    }
+
+    /// Looks for work, again and again, for as long as this worker's patience.
+    pub(super) fn spin(&self) -> Option<Task> {
+        let attendant = &self.pool.attendant.0;
+        let me = self.index + 1;
+        let pauses = self.pauses_after(self.burst.take());
+        let published = &self.pool.published.0;
+        let start = Instant::now();
+        let mut looks = 0_u32;
+        let mut seen = published.load(Ordering::Acquire);
+        loop {
+            for _ in 0..8 {
+                let now = published.load(Ordering::Acquire);
+                let other = attendant.load(Ordering::Relaxed);
+                let found = if now != seen || looks.is_multiple_of(LOOK_EVERYWHERE) {
+                    seen = now;
+                    self.search()
+                } else if other == 0 || other == me {
+                    self.take_from_outside()
+                } else {
+                    None
+                };
+                looks = looks.wrapping_add(1);
+                if found.is_some() {
+                    return found;
+                }
+                for _ in 0..pauses {
+                    std::hint::spin_loop();
+                }
+            }
+            if start.elapsed() >= self.patience.get() || self.pool.is_ending() {
+                return None;
+            }
+        }
+    }
+
+    /// How long to pause between two looks, after so many commands since the
+    /// last time that there was nothing to do. A thread that enqueues short
+    /// commands one after another pays for each that is taken singly with cache
+    /// lines that travel, so the pause grows until they come in bursts.
+    pub(super) fn pauses_after(&self, burst: u32) -> u32 {
+        let attendant = &self.pool.attendant.0;
+        let me = self.index + 1;
+        let pauses = match burst {
+            0 | 1 => self.pauses.get() / 2,
+            2..BURST => self.pauses.get() * 2,
+            _ => self.pauses.get(),
+        };
+        let pauses = pauses.clamp(*PAUSES.start(), *PAUSES.end());
+        self.pauses.set(pauses);
+        let attends = attendant.load(Ordering::Relaxed) == me;
+        let streams = pauses > *PAUSES.start();
+        if streams != attends {
+            let _ = attendant.compare_exchange(
+                if streams { 0 } else { me },
+                if streams { me } else { 0 },
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+        pauses
+    }
+
+    /// Another worker may attend to what comes from outside.
+    pub(super) fn stop_attending(&self) {
+        let attendant = &self.pool.attendant.0;
+        if attendant.load(Ordering::Relaxed) == self.index + 1 {
+            attendant.store(0, Ordering::Relaxed);
+        }
+        self.pauses.set(*PAUSES.start());
+    }
+
+    /// Woken so soon, it would better have waited; woken much later, not.
+    pub(super) fn learn_patience(&self, asleep: Duration) {
+        if asleep < 2 * LONGEST_SPIN {
+            self.patience
+                .set((2 * self.patience.get()).min(LONGEST_SPIN));
+        } else {
+            self.patience.set(SPIN);
+        }
+    }
+
+    /// Before running a command while others lie in the deque: wakes as many
+    /// workers as that pays for.
+    #[inline]
+    pub(super) fn consider_waking(&self, body: usize, groups: u32) {
+        let surplus = self.deque().len() as u64;
+        if surplus == 0 {
+            self.has_surplus.set(false);
+            self.backlog_ns.set(0);
+        } else if self.pool.sleep.someone_sleeps() {
+            self.wake_for_surplus(surplus, self.costs.estimate(body, groups));
+        }
+    }
+
+    /// After a theft: the victim may have more than those who are awake can do.
+    pub(super) fn consider_waking_for_victim(&self, victim: usize, stolen: &Task) {
+        let surplus = self.pool.deques[victim].len() as u64;
+        if surplus > 0 && self.pool.sleep.someone_sleeps() {
+            let cost = match stolen {
+                Task::Command(command) => self.costs.estimate(command.body_key(), command.groups()),
+                Task::Ticket(_) => None,
+            };
+            self.wake_for_surplus(surplus, cost);
+        }
+    }
+
+    #[cold]
+    pub(super) fn wake_for_surplus(&self, surplus: u64, cost: Option<u64>) {
+        let cost = cost.unwrap_or(WORTH_SHARING_NS);
+        let backlog = self.backlog_ns.get().saturating_add(cost);
+        self.backlog_ns.set(backlog);
+        // A worker for each piece of surplus that is worth a wake, and one when
+        // there has been a surplus for that long.
+        let worth = surplus.saturating_mul(cost) / WORTH_SHARING_NS;
+        let wanted = surplus
+            .min(worth)
+            .max(u64::from(backlog >= WORTH_SHARING_NS));
+        let looking = self.pool.sleep.looking() as u64;
+        if wanted > looking {
+            self.backlog_ns.set(0);
+            self.pool
+                .wake_more((wanted - looking).min(WAKES_AT_ONCE) as usize);
+        }
+    }
+}

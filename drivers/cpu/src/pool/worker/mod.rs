@@ -1,0 +1,388 @@
+//! A worker: one thread of the pool, or a host thread that helps while it
+//! waits (a *guest*).
+//!
+//! What a worker does next, in this order:
+//!
+//! 1. high-priority commands that anyone may take;
+//! 2. the command that the one it has just ended made ready (*run next*): a
+//!    chain never changes threads; after 64 in a row others get a turn;
+//! 3. its own deque, last in first out;
+//! 4. what was handed in from outside, then other workers' deques;
+//! 5. low-priority commands.
+//!
+//! | file | what |
+//! |---|---|
+//! | this one | the next command: run next, the deque, what is released and in which order |
+//! | `idle` | looking for work, sleeping without any, waking others |
+//! | `execute` | running a command |
+//! | `wait` | commands that wait for others |
+
+mod execute;
+mod idle;
+mod wait;
+
+use super::cost::Costs;
+use super::deque::{Deque, Steal};
+use super::{Pool, Task};
+use quipu_core::command::{ReadySink, slab};
+use quipu_core::event::{Waiter, replace_joiner};
+use quipu_core::queue::route_to;
+use quipu_core::{Command, Priority};
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::time::Duration;
+use wait::join_on_worker;
+
+pub(crate) use execute::{panicked, resolve};
+
+/// Commands in a chain after which others get a turn.
+const CHAIN: u32 = 64;
+/// Tasks of this length are worth the trouble of ordering them.
+const LONG_NS: u64 = 2_000;
+/// The most tasks that are put in order.
+const MOST_ORDERED: usize = 256;
+/// How long a worker looks for work before it sleeps, at first: about what it
+/// takes to wake it.
+const SPIN: Duration = Duration::from_micros(20);
+/// Pauses between two looks for work, at least and at most. One takes some tens
+/// of nanoseconds.
+const PAUSES: std::ops::RangeInclusive<u32> = 4..=32;
+/// A stream of commands from outside is taken in bursts of this many.
+const BURST: u32 = 16;
+
+thread_local! {
+    static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The route of no command.
+const NO_ROUTE: u64 = 0;
+
+/// A command that a thread is inside of, and the one around it. On the stack of
+/// whoever runs it.
+struct Frame {
+    command: *const Command,
+    outer: *const Frame,
+}
+
+pub(crate) struct Worker {
+    pool: Arc<Pool>,
+    index: usize,
+    /// The thread, as traces show it.
+    lane: u32,
+    /// The route of commands that this worker runs next itself.
+    route: Cell<u64>,
+    next: Cell<u64>,
+    chain: Cell<u32>,
+    costs: Costs,
+    /// Commands of one group until the next is measured.
+    sample: Cell<u32>,
+    /// True while the dependants of one command are gone through.
+    gathering: Cell<bool>,
+    /// Those that are ready, newest first; not yet in the deque.
+    gathered: RefCell<Vec<u64>>,
+    /// True if the deque holds long tasks, oldest first.
+    oldest_first: Cell<bool>,
+    /// False if the deque is known to be empty.
+    has_surplus: Cell<bool>,
+    /// Estimated work done while the deque was never empty.
+    backlog_ns: Cell<u64>,
+    /// Tasks since there was nothing to do.
+    burst: Cell<u32>,
+    /// See [`Worker::pauses_after`].
+    pauses: Cell<u32>,
+    /// How long it looks for work before it sleeps.
+    patience: Cell<Duration>,
+    /// The command that this thread is inside of, innermost.
+    running: Cell<*const Frame>,
+    victim: Cell<usize>,
+}
+
+/// Sends what becomes ready to the worker that made it so.
+struct Local<'a>(&'a Worker);
+
+impl ReadySink for Local<'_> {
+    #[inline]
+    fn accept(&mut self, command: Command) -> Option<Command> {
+        self.0.accept(command)
+    }
+
+    #[inline]
+    fn gather(&mut self, begin: bool) {
+        self.0.gathering.set(begin);
+        if !begin {
+            self.0.publish_gathered();
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(pool: Arc<Pool>, index: usize, lane: u32) -> Self {
+        Self {
+            route: Cell::new(pool.route),
+            pool,
+            index,
+            lane,
+            next: Cell::new(0),
+            chain: Cell::new(0),
+            costs: Costs::new(),
+            sample: Cell::new(0),
+            gathering: Cell::new(false),
+            gathered: RefCell::new(Vec::new()),
+            oldest_first: Cell::new(false),
+            has_surplus: Cell::new(false),
+            backlog_ns: Cell::new(0),
+            burst: Cell::new(0),
+            pauses: Cell::new(*PAUSES.start()),
+            patience: Cell::new(SPIN),
+            running: Cell::new(std::ptr::null()),
+            victim: Cell::new(index),
+        }
+    }
+
+    /// Calls `with` with this thread's worker of `pool`, if it is one.
+    #[inline]
+    pub(crate) fn current<R>(pool: &Pool, with: impl FnOnce(Option<&Worker>) -> R) -> R {
+        let pointer = CURRENT.get();
+        // SAFETY: set only while the worker lives on this thread.
+        let worker = unsafe { pointer.as_ref() };
+        with(worker.filter(|worker| std::ptr::eq(&raw const *worker.pool, pool)))
+    }
+
+    fn deque(&self) -> &Deque {
+        &self.pool.deques[self.index]
+    }
+
+    /// What a thread does while it is this worker: until the pool ends, or the
+    /// role was given away.
+    pub(crate) fn run(self) {
+        CURRENT.set(&raw const self);
+        let joiner = replace_joiner(Some(join_on_worker));
+        while self.has_role() {
+            let Some(task) = self.take().or_else(|| self.idle()) else {
+                break;
+            };
+            self.perform(task);
+        }
+        replace_joiner(joiner);
+        CURRENT.set(std::ptr::null());
+        slab::flush();
+    }
+
+    /// False once the role was given away, because a command waits.
+    fn has_role(&self) -> bool {
+        self.route.get() != NO_ROUTE
+    }
+
+    /// Helps as a guest until the waiter is done, nothing is to be had, or a
+    /// worker is awake to do it.
+    pub(crate) fn help(self, waiter: &Waiter<'_>) {
+        let outer = CURRENT.replace(&raw const self);
+        let joiner = replace_joiner(Some(join_on_worker));
+        while self.has_role() && !waiter.is_done() && self.pool.nobody_is_awake() {
+            let Some(task) = self.take().or_else(|| self.search()) else {
+                break;
+            };
+            if task.may_wait() {
+                // For what this thread does after its own wait, perhaps.
+                let device = task.device();
+                self.pool.inject(task, device, Priority::Normal);
+                break;
+            }
+            self.perform(task);
+        }
+        replace_joiner(joiner);
+        CURRENT.set(outer);
+        if self.has_role() {
+            self.leave_nothing();
+        }
+        slab::flush();
+    }
+
+    /// What is at hand goes to where everyone can get at it.
+    fn leave_nothing(&self) {
+        let mut left = self.next.take();
+        loop {
+            if left == 0 {
+                left = self.deque().pop().unwrap_or(0);
+            }
+            if left == 0 {
+                break;
+            }
+            let task = Task::from_word(std::mem::take(&mut left));
+            let device = task.device();
+            self.pool.inject(task, device, Priority::Normal);
+        }
+    }
+
+    /// Takes a command that has become ready, if it is this pool's.
+    #[inline]
+    fn accept(&self, command: Command) -> Option<Command> {
+        if command.route() == self.route.get() {
+            self.make_next(Task::command_word(command));
+            return None;
+        }
+        self.accept_other(command)
+    }
+
+    /// A command of another driver, device or priority, or of none.
+    #[cold]
+    fn accept_other(&self, command: Command) -> Option<Command> {
+        let queue = command.queue();
+        let (owner, device) = queue.owner();
+        let priority = queue.priority();
+        let any_thread = command.needs_no_device();
+        if any_thread && self.has_role() {
+            // This one is at hand.
+            self.make_next(Task::command_word(command));
+        } else if any_thread || route_to(owner) != self.pool.route {
+            return Some(command);
+        } else {
+            self.pool.inject(Task::Command(command), device, priority);
+        }
+        None
+    }
+
+    /// Takes a command that is this pool's.
+    pub(crate) fn push(&self, command: Command) {
+        if let Some(command) = self.accept(command) {
+            // Not ours after all: cannot be, but nothing is lost.
+            let device = command.queue().owner().1;
+            self.pool
+                .inject(Task::Command(command), device, Priority::Normal);
+        }
+    }
+
+    /// The newest is run next; what was to be goes to the deque.
+    #[inline]
+    fn make_next(&self, word: u64) {
+        let before = self.next.replace(word);
+        if before != 0 {
+            self.displace(before);
+        }
+    }
+
+    fn displace(&self, word: u64) {
+        if !self.gathering.get() {
+            self.offer(word);
+            return self.pool.tell_spinners();
+        }
+        let mut gathered = self.gathered.borrow_mut();
+        if gathered.len() == MOST_ORDERED {
+            for word in gathered.drain(..) {
+                self.offer(word);
+            }
+            self.pool.tell_spinners();
+        }
+        gathered.push(word);
+    }
+
+    /// After a command has released several, newest first, of which the oldest
+    /// is run next: puts the others into the deque, so that this worker takes
+    /// them in the order of their enqueue, which is that of their memory, and
+    /// thieves from the other end. Of long tasks it matters more that thieves
+    /// too take them in the order that their user chose.
+    #[cold]
+    fn publish_gathered(&self) {
+        let mut gathered = self.gathered.borrow_mut();
+        if gathered.is_empty() {
+            return;
+        }
+        if self.next_is_long() {
+            for word in gathered.drain(..).rev() {
+                self.offer(word);
+            }
+            self.oldest_first.set(true);
+        } else {
+            for word in gathered.drain(..) {
+                self.offer(word);
+            }
+        }
+        self.pool.tell_spinners();
+    }
+
+    /// True if what is run next is known to take long.
+    fn next_is_long(&self) -> bool {
+        let next = self.next.get();
+        if next == 0 || next & 1 != 0 {
+            return false;
+        }
+        // Looked at, not taken: a command that is ours.
+        let task = ManuallyDrop::new(Task::from_word(next));
+        let Task::Command(command) = &*task else {
+            return false;
+        };
+        let cost = self.costs.estimate(command.body_key(), command.groups());
+        cost.is_some_and(|cost| cost >= LONG_NS)
+    }
+
+    /// Puts a task where thieves can take it.
+    #[inline]
+    fn offer(&self, word: u64) {
+        self.has_surplus.set(true);
+        if !self.deque().push(word) {
+            let task = Task::from_word(word);
+            let device = task.device();
+            self.pool.spill(task, device, self.deque());
+        }
+    }
+
+    /// The next task that is at hand.
+    #[inline]
+    fn take(&self) -> Option<Task> {
+        if self.pool.has_urgent()
+            && let Some(task) = self.take_injected(Priority::High)
+        {
+            return Some(task);
+        }
+        let next = self.next.take();
+        if next != 0 {
+            let chain = self.chain.get() + 1;
+            if chain < CHAIN {
+                self.chain.set(chain);
+                return Some(Task::from_word(next));
+            }
+            self.chain.set(0);
+            return Some(self.give_others_a_turn(next));
+        }
+        self.chain.set(0);
+        if self.oldest_first.get() {
+            match self.deque().steal() {
+                Steal::Item(word) => return Some(Task::from_word(word)),
+                Steal::Retry => {}
+                Steal::Empty => self.oldest_first.set(false),
+            }
+        }
+        match self.deque().pop() {
+            Some(word) => Some(Task::from_word(word)),
+            None => {
+                self.has_surplus.set(false);
+                self.backlog_ns.set(0);
+                None
+            }
+        }
+    }
+
+    /// A long chain: what waits for longest goes first, once.
+    #[cold]
+    fn give_others_a_turn(&self, next: u64) -> Task {
+        let other = self
+            .take_injected(Priority::Normal)
+            .or_else(|| match self.deque().steal() {
+                Steal::Item(word) => Some(Task::from_word(word)),
+                _ => None,
+            });
+        match other {
+            Some(other) => {
+                self.offer(next);
+                self.pool.tell_spinners();
+                other
+            }
+            None => Task::from_word(next),
+        }
+    }
+
+    fn is_guest(&self) -> bool {
+        self.index == self.pool.worker_count
+    }
+}

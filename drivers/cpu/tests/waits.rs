@@ -1,0 +1,147 @@
+//! Commands that wait for others inside of themselves, on a pool of one worker:
+//! every wait ends that could end with threads without number. And panics that
+//! carry what panics when it is dropped.
+
+use quipu_core::error::ErrorKind;
+use quipu_core::{Context, Device, Driver, Event, Queue, QueueOptions, Request, Result, UserEvent};
+use quipu_driver_cpu::{CpuDriver, Options};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+
+fn out_of_order() -> Queue {
+    let driver: Arc<dyn Driver> =
+        CpuDriver::start(Options::new().workers(NonZero::<usize>::MIN)).expect("a pool of one");
+    let devices = Device::all_of(&driver).expect("the pool's device");
+    let context = Context::new(&devices).expect("a context over it");
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    context.queue(&devices[0], options).expect("a queue of it")
+}
+
+fn task(
+    queue: &Queue,
+    waits: &[Event],
+    run: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Event {
+    let request = Request {
+        waits,
+        ..Request::default()
+    };
+    queue
+        .host_task(move |_| run(), &request)
+        .expect("a valid task")
+}
+
+#[test]
+fn thousands_wait_at_once() {
+    let queue = out_of_order();
+    let gate = UserEvent::new();
+    let marker = queue.marker(&[gate.event()]).expect("a marker");
+    let tasks: Vec<Event> = (0..2000)
+        .map(|_| {
+            let marker = marker.clone();
+            task(&queue, &[], move || marker.wait())
+        })
+        .collect();
+    // Behind all of them, and run while they wait.
+    task(&queue, &[], || Ok(())).wait().expect("it ran");
+    gate.complete();
+    for task in tasks {
+        task.wait().expect("its wait ended");
+    }
+}
+
+#[test]
+fn what_runs_meanwhile_may_wait_for_who_waits() {
+    let queue = out_of_order();
+    let (started, gate) = (UserEvent::new(), UserEvent::new());
+    let marker = queue.marker(&[gate.event()]).expect("a marker");
+    let inside = started.event();
+    let first = task(&queue, &[], move || {
+        started.complete();
+        marker.wait()
+    });
+    inside.wait().expect("it started");
+    let second = task(&queue, std::slice::from_ref(&first), || Ok(()));
+    let awaited = second.clone();
+    let (tell, told) = mpsc::channel();
+    let third = task(&queue, &[], move || {
+        let _ = tell.send(());
+        awaited.wait()
+    });
+    told.recv().expect("the third runs while the first waits");
+    gate.complete();
+    for event in [first, second, third] {
+        event.wait().expect("none waits for ever");
+    }
+}
+
+#[test]
+fn a_task_may_wait_for_a_user_event_that_another_task_completes() {
+    let queue = out_of_order();
+    let gate = UserEvent::new();
+    let event = gate.event();
+    let waits = task(&queue, &[], move || event.wait());
+    let completes = task(&queue, &[], move || {
+        gate.complete();
+        Ok(())
+    });
+    waits.wait().expect("the other task ran");
+    completes.wait().expect("it ran");
+}
+
+#[test]
+fn a_host_thread_that_waits_is_not_caught_in_a_task() {
+    let queue = out_of_order();
+    let (gate, other) = (UserEvent::new(), UserEvent::new());
+    let (event, behind) = (gate.event(), other.event());
+    let waits = task(&queue, std::slice::from_ref(&behind), move || event.wait());
+    let quick = queue.marker(&[]).expect("a marker");
+    drop(quick);
+    let nothing = task(&queue, &[behind], || Ok(()));
+    other.complete();
+    nothing.wait().expect("it does not depend on the first");
+    gate.complete();
+    waits.wait().expect("its event is complete");
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        // Once: a panic while another unwinds would end the process.
+        if !std::thread::panicking() {
+            std::panic::panic_any(Bomb);
+        }
+    }
+}
+
+#[test]
+fn what_a_panic_carries_may_panic() {
+    let queue = out_of_order();
+    let bomb = task(&queue, &[], || std::panic::panic_any(Bomb));
+    let error = bomb.wait().expect_err("it panicked");
+    assert!(
+        matches!(error.kind(), ErrorKind::Panicked { .. }),
+        "{error}"
+    );
+    let gate = UserEvent::new();
+    let observed = task(&queue, &[gate.event()], || Ok(()));
+    let called = Arc::new(AtomicU32::new(0));
+    let count = called.clone();
+    observed.on_complete(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        std::panic::panic_any(Bomb)
+    });
+    gate.complete();
+    observed.wait().expect("its callback is not it");
+    task(&queue, &[], || Ok(()))
+        .wait()
+        .expect("the worker is alive");
+    queue.wait().expect("the queue is fine");
+    assert_eq!(called.load(Ordering::SeqCst), 1);
+}
