@@ -110,6 +110,14 @@ struct DeviceShared {
     parent: Option<Device>,
 }
 
+impl Drop for DeviceShared {
+    fn drop(&mut self) {
+        if self.parent.is_some() {
+            self.driver.forget_part(self.index);
+        }
+    }
+}
+
 static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
 static NEXT_DOMAIN: Mutex<Vec<(usize, u32)>> = Mutex::new(Vec::new());
 

@@ -256,4 +256,12 @@ pub trait Driver: Send + Sync + 'static {
         }
         .into())
     }
+
+    /// A part that [`partition`](Driver::partition) made is gone: no device of
+    /// that number, no queue and no command of it is left, and the number may be
+    /// given to another. Called by the thread that drops the last of them, which
+    /// may be one of the driver's own.
+    fn forget_part(&self, device: usize) {
+        let _ = device;
+    }
 }

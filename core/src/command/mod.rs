@@ -20,6 +20,7 @@
 //!    closed, dependants released, observers fired, reference given up; in
 //!    this order. Nothing in it recurses, however long a chain is.
 
+pub(crate) mod log;
 pub mod notify;
 pub(crate) mod observers;
 pub mod slab;
@@ -34,7 +35,7 @@ use crate::queue::QueueShared;
 use crate::sync::prefetch_for_writing;
 use notify::{Closed, Entry, Tag};
 use observers::{Observer, ObserverList};
-use slot::{OverflowEdge, Slot, Vtable};
+use slot::{Extension, OverflowEdge, Slot, Vtable};
 use state::Resolved;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -342,14 +343,25 @@ impl Command {
             return Err(self.refusal());
         }
         slot.phase.store(Phase::Running as u8, Ordering::Relaxed);
-        if let Some(times) = slot.times() {
+        if let Some(extension) = slot.extension() {
+            self.note_start(extension, time);
+        }
+        Ok(())
+    }
+
+    /// What profiling, traces and logs want to know of the start.
+    #[cold]
+    fn note_start(&self, extension: &Extension, time: Option<u64>) {
+        if let Some(times) = &extension.times {
             let now = time.unwrap_or_else(crate::clock::now_ns);
             if times.submitted.load(Ordering::Relaxed) == 0 {
                 times.submitted.store(now, Ordering::Relaxed);
             }
             times.started.store(now, Ordering::Relaxed);
         }
-        Ok(())
+        if extension.logged {
+            log::started(self);
+        }
     }
 
     /// As [`Command::start`], on one of the device's lanes (workers, engines),

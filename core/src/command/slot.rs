@@ -156,6 +156,8 @@ pub(crate) struct Extension {
     pub(crate) times: Option<Box<Times>>,
     /// The user's label.
     pub(crate) label: Option<Arc<str>>,
+    /// True if the start is to be logged.
+    pub(crate) logged: bool,
 }
 
 /// Nanoseconds on the process's clock; zero for what has not happened.

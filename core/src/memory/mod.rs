@@ -359,10 +359,51 @@ impl Memory {
             .unwrap_or_else(|| format!("buffer {}", self.id))
     }
 
-    /// Names another object whose first eight bytes hold, little-endian, how
-    /// many of this object's bytes are in use. Transfers move that much.
+    /// As [`Memory::try_set_content_size`], for who has checked it: what is
+    /// refused is logged, and nothing changes.
     pub fn set_content_size(&self, size: Option<MemoryRef>) {
-        self.cold().content_size = size;
+        if let Err(error) = self.try_set_content_size(size) {
+            tracing::error!(buffer = self.id, %error, "content size not set");
+        }
+    }
+
+    /// Names another object whose first eight bytes hold, little-endian, how
+    /// many of this object's bytes are in use. Transfers move that much. The
+    /// other object lives as long as this one does, or until this is taken back.
+    ///
+    /// # Errors
+    /// If the other object's own content size is, directly or through others, in
+    /// this object: each would keep the other for ever.
+    pub fn try_set_content_size(&self, size: Option<MemoryRef>) -> Result<()> {
+        // Two threads must not close a circle from both ends.
+        static SETTING: Mutex<()> = Mutex::new(());
+        let setting = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = size.clone();
+        while let Some(one) = next {
+            if one.id == self.id {
+                let problem = if size.as_ref().is_some_and(|size| size.id == self.id) {
+                    format!("{} cannot hold its own content size", self.label())
+                } else {
+                    let holder = size.as_ref().map_or_else(String::new, |size| size.label());
+                    format!(
+                        "the content size of {holder}, which is to hold that of {this}, is itself \
+                         in {this}, directly or through others",
+                        this = self.label()
+                    )
+                };
+                return Err(ErrorKind::InvalidArgument {
+                    what: "set a content size",
+                    problem: format!("{problem}; use a buffer whose own content size is not set"),
+                }
+                .into());
+            }
+            next = one.content_size();
+        }
+        let before = std::mem::replace(&mut self.cold().content_size, size);
+        drop(setting);
+        // This may free it.
+        drop(before);
+        Ok(())
     }
 
     /// The object that holds the number of bytes in use, if one is set.
@@ -438,6 +479,19 @@ impl Memory {
         let allocation = self.allocate_in(space, &mut contexts)?;
         cold.allocations.push((space, allocation));
         Ok(allocation)
+    }
+
+    /// Where the object is in a space, for the log: it never waits, so `None`
+    /// may also mean that somebody else just looks.
+    pub(crate) fn address_in(&self, space: SpaceId) -> Option<u64> {
+        if space == SpaceId::HOST {
+            // Where it is not yet, it is about to be.
+            let pointer = self.host_pointer().ok()?;
+            return Some(pointer.as_ptr().addr() as u64);
+        }
+        let cold = self.cold.try_lock().ok()?;
+        let (_, allocation) = cold.allocations.iter().find(|(s, _)| *s == space)?;
+        Some(allocation.address)
     }
 
     /// Allocates, and makes room as long as that fails and anything is left to
@@ -640,5 +694,41 @@ impl tracker::Recorder for Ignore {
     fn poisoned(&mut self, _: &Error) {}
     fn join(&mut self, _: &[EventId]) -> EventId {
         EventId::NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_sizes_that_would_keep_each_other_are_refused() {
+        let alive = Arc::new(());
+        let make = || {
+            let memory = Memory::detached_for_tests(64);
+            memory.cold().keep = Some(Box::new(alive.clone()));
+            memory
+        };
+        let (a, b, c) = (make(), make(), make());
+        a.try_set_content_size(Some(b.clone())).unwrap();
+        b.try_set_content_size(Some(c.clone())).unwrap();
+        c.set_label("third");
+        for (holder, size) in [(&a, &a), (&b, &a), (&c, &a), (&c, &b), (&c, &c)] {
+            let error = holder.try_set_content_size(Some(size.clone())).unwrap_err();
+            assert!(
+                matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
+                "{error}"
+            );
+        }
+        let error = c.try_set_content_size(Some(a.clone())).unwrap_err();
+        assert!(error.to_string().contains("is itself in third"), "{error}");
+        // Without an answer, it is refused all the same.
+        c.set_content_size(Some(a.clone()));
+        assert!(c.content_size().is_none());
+        // Once the circle is open elsewhere, it is none.
+        b.try_set_content_size(None).unwrap();
+        c.try_set_content_size(Some(a.clone())).unwrap();
+        drop((a, b, c));
+        assert_eq!(Arc::strong_count(&alive), 1);
     }
 }

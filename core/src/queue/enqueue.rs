@@ -27,7 +27,7 @@ use crate::command::slot::{
     Extension, INLINE_ARGUMENTS, INLINE_EDGES, Kind, OverflowEdge, Phase, Slot, Times,
 };
 use crate::command::state::{POISONED, Resolved, WANT_EACH};
-use crate::command::{Command, EventId, dispatch, notify_each, poison, slab};
+use crate::command::{Command, EventId, dispatch, log, notify_each, poison, slab};
 use crate::context::ContextShared;
 use crate::driver::{DomainWait, Held, Submission};
 use crate::error::{Error, ErrorKind, Result};
@@ -458,7 +458,7 @@ fn construct<B: Body>(
     }
     // SAFETY: the body fits, as asserted, behind the arguments.
     unsafe { s.state_pointer().cast::<B>().write(body) };
-    if timed || label.is_some() {
+    if timed || label.is_some() || log::is_wanted() {
         decorate(slot, timed, label);
     }
     slot
@@ -485,8 +485,16 @@ fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) {
         Some(vtable) => unsafe { (vtable.name)(s.state_pointer()) },
         None => "",
     };
+    let logged = log::is_wanted() && {
+        let groups = (s.work.load(Ordering::Relaxed) >> 32) as u32;
+        log::enqueued(s, id, label.unwrap_or(name), groups, bytes)
+    };
+    if !(timed || label.is_some() || logged) {
+        return;
+    }
     // SAFETY: under construction by this thread.
     let extension: &mut Extension = unsafe { s.extend() };
+    extension.logged = logged;
     if timed {
         let times = Times {
             number: crate::tracing_records::number(id),

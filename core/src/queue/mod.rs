@@ -445,8 +445,13 @@ struct Handle(&'static QueueShared);
 impl Drop for Handle {
     fn drop(&mut self) {
         let queue = self.0;
-        queue.flush();
         let end = queue.progress.end();
+        if !queue.progress.reached(end) {
+            // What is in it may wait for commands of other queues, which nobody
+            // may flush any more: as a wait, this flushes them all. To follow the
+            // waits instead would cost every command a list of them.
+            flush_all();
+        }
         let recycle = Observer::new(Action::Call(Box::new(move || queue.recycle())));
         if let Err(Watcher::Observer(observer)) = queue.watch(end, Watcher::Observer(recycle)) {
             observer.fire();

@@ -23,8 +23,7 @@ use quipu_core::DeviceProperties;
 use quipu_core::error::{ErrorKind, Result};
 pub use serial::SerialDriver;
 use std::num::NonZero;
-use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Options of the CPU driver.
 #[derive(Clone, Debug, Default)]
@@ -101,29 +100,11 @@ fn parse_cores(text: &str) -> Option<Vec<usize>> {
     Some(cores)
 }
 
-/// The CPU driver: one pool of workers, and the devices that are subsets of it.
+/// The CPU driver: one pool of workers, which knows the devices that are subsets
+/// of it.
 pub struct CpuDriver {
     pool: Arc<Pool>,
-    devices: Mutex<Devices>,
-}
-
-/// The pool's devices: their properties, and which workers they are.
-pub(crate) struct Devices {
-    pub(crate) properties: Vec<DeviceProperties>,
-    pub(crate) ranges: Vec<Range<usize>>,
-}
-
-impl Deref for Devices {
-    type Target = Vec<DeviceProperties>;
-    fn deref(&self) -> &Vec<DeviceProperties> {
-        &self.properties
-    }
-}
-
-impl DerefMut for Devices {
-    fn deref_mut(&mut self) -> &mut Vec<DeviceProperties> {
-        &mut self.properties
-    }
+    properties: DeviceProperties,
 }
 
 impl CpuDriver {
@@ -142,10 +123,7 @@ impl CpuDriver {
             .expect("nobody else has the driver yet")
             .write(Self {
                 pool,
-                devices: Mutex::new(Devices {
-                    properties: vec![device::properties(device::model(), workers.get(), false)],
-                    ranges: std::iter::once(0..workers.get()).collect(),
-                }),
+                properties: device::properties(device::model(), workers.get(), false),
             });
         // SAFETY: just written.
         let driver = unsafe { driver.assume_init() };
@@ -157,8 +135,9 @@ impl CpuDriver {
         &self.pool
     }
 
-    pub(crate) fn devices(&self) -> MutexGuard<'_, Devices> {
-        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What the whole pool is and can do.
+    pub(crate) fn properties(&self) -> &DeviceProperties {
+        &self.properties
     }
 }
 
@@ -171,7 +150,7 @@ impl Drop for CpuDriver {
 impl std::fmt::Debug for CpuDriver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CpuDriver")
-            .field("devices", &self.devices().len())
+            .field("workers", &self.properties.multiprocessors)
             .finish_non_exhaustive()
     }
 }

@@ -30,8 +30,8 @@ impl Driver for CpuDriver {
     }
 
     fn devices(&self) -> Vec<DeviceProperties> {
-        // The pool; parts of it come after.
-        self.devices()[..1].to_vec()
+        // Parts of the pool have numbers, but are not listed.
+        vec![self.properties().clone()]
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
@@ -60,7 +60,7 @@ impl Driver for CpuDriver {
     }
 
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
-        let workers = self.devices().ranges.get(queue.device_index())?.clone();
+        let workers = self.pool().range_of(queue.device_index())?;
         Some(Box::new(CpuQueue { workers }))
     }
 
@@ -84,8 +84,7 @@ impl Driver for CpuDriver {
             }
             .into())
         };
-        let mut devices = self.devices();
-        let Some(range) = devices.ranges.get(device).cloned() else {
+        let Some(range) = self.pool().range_of(device) else {
             return bad(format!("there is no CPU device {device}"));
         };
         let counts: Vec<u32> = match partition {
@@ -116,11 +115,12 @@ impl Driver for CpuDriver {
                 workers.end
             );
             let properties = device::properties(name, workers.len(), false);
-            debug_assert_eq!(number as usize, devices.properties.len());
-            devices.properties.push(properties.clone());
-            devices.ranges.push(workers);
             parts.push((number as usize, properties));
         }
         Ok(parts)
+    }
+
+    fn forget_part(&self, device: usize) {
+        self.pool().remove_team(device);
     }
 }

@@ -201,6 +201,30 @@ fn kernels_are_held_until_the_flush_and_transfers_are_not() {
 }
 
 #[test]
+fn the_drop_of_a_queue_flushes_what_is_in_it_and_what_that_waits_for() {
+    let _alone = support::alone();
+    let first = Rig::manual(shared(1));
+    let second = Rig::manual(shared(1));
+    let queues = [first.queue(0), second.queue(0)];
+    let buffers = [first.cells(1), second.cells(1)];
+    let before = update(&queues[0], &buffers[0], 1, &[]);
+    let after = update(&queues[1], &buffers[1], 2, &[before]);
+    let [kept, dropped] = queues;
+    drop(dropped);
+    // Nobody waits or flushes: the machines come to the end by themselves.
+    first.driver.machine().run_while(|| true);
+    second.driver.machine().run_while(|| true);
+    assert!(after.is_complete());
+    // An empty queue has nothing to flush.
+    let held = update(&kept, &buffers[0], 3, &[]);
+    let empty = first.queue(0);
+    let uploads = first.driver.interactions().uploads;
+    drop(empty);
+    assert_eq!(first.driver.interactions().uploads, uploads);
+    held.wait().unwrap();
+}
+
+#[test]
 fn ten_thousand_commands_pass_through_few_slots() {
     let _alone = support::alone();
     for slots in [1, 2, 5] {

@@ -27,6 +27,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::num::NonZero;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -219,7 +220,7 @@ const SHARE: usize = deque::CAPACITY / 4;
 /// One of the pool's devices: which workers, and what was handed in for it.
 struct Team {
     workers: Workers,
-    count: usize,
+    range: Range<usize>,
     injectors: [Injector; 3],
 }
 
@@ -238,7 +239,8 @@ pub(crate) struct Pool {
     worker_count: usize,
     deques: Box<[Deque]>,
     sleep: Sleep,
-    teams: RwLock<Vec<Arc<Team>>>,
+    /// By device number; none where a sub-device has gone.
+    teams: RwLock<Vec<Option<Arc<Team>>>>,
     own: Arc<Team>,
     /// Tasks in injectors of high priority.
     urgent: AtomicUsize,
@@ -282,7 +284,7 @@ impl Pool {
         }
         let own = Arc::new(Team {
             workers: Workers::range(0..count),
-            count,
+            range: 0..count,
             injectors: Default::default(),
         });
         let pool = Arc::new(Self {
@@ -291,7 +293,7 @@ impl Pool {
             // One more for a guest.
             deques: (0..=count).map(|_| Deque::new()).collect(),
             sleep: Sleep::new(),
-            teams: RwLock::new(vec![own.clone()]),
+            teams: RwLock::new(vec![Some(own.clone())]),
             own,
             urgent: AtomicUsize::new(0),
             elsewhere: AtomicUsize::new(0),
@@ -310,15 +312,46 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Adds a sub-device of these workers; gives its number.
-    pub(crate) fn add_team(&self, range: std::ops::Range<usize>) -> u32 {
-        let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
-        teams.push(Arc::new(Team {
-            count: range.len(),
-            workers: Workers::range(range),
+    /// Adds a sub-device of these workers; gives its number, which may have been
+    /// that of one that is gone.
+    pub(crate) fn add_team(&self, range: Range<usize>) -> u32 {
+        let team = Arc::new(Team {
+            workers: Workers::range(range.clone()),
+            range,
             injectors: Default::default(),
-        }));
-        teams.len() as u32 - 1
+        });
+        let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
+        let number = teams
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(teams.len());
+        if number == teams.len() {
+            teams.push(Some(team));
+        } else {
+            teams[number] = Some(team);
+        }
+        number as u32
+    }
+
+    /// Removes a sub-device that nobody can enqueue to any more. Nothing of it is
+    /// left in its injectors: commands, and the launches that tickets invite to,
+    /// keep their queue, and that its device.
+    pub(crate) fn remove_team(&self, device: usize) {
+        let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
+        if device == POOL_DEVICE as usize || device >= teams.len() {
+            return;
+        }
+        let team = teams[device].take();
+        debug_assert!(team.is_none_or(|team| team.injectors.iter().all(Injector::is_empty)));
+        while teams.last().is_some_and(Option::is_none) {
+            teams.pop();
+        }
+    }
+
+    /// The workers of a device; `None` if there is no such device.
+    pub(crate) fn range_of(&self, device: usize) -> Option<Range<usize>> {
+        let teams = self.teams.read().unwrap_or_else(PoisonError::into_inner);
+        Some(teams.get(device)?.as_ref()?.range.clone())
     }
 
     fn team(&self, device: u32) -> Arc<Team> {
@@ -329,6 +362,7 @@ impl Pool {
         teams
             .get(device as usize)
             .cloned()
+            .flatten()
             .unwrap_or_else(|| self.own.clone())
     }
 
@@ -336,7 +370,7 @@ impl Pool {
         if device == POOL_DEVICE {
             self.worker_count
         } else {
-            self.team(device).count
+            self.team(device).range.len()
         }
     }
 
@@ -410,7 +444,7 @@ impl Pool {
         }
         let teams = self.teams.read().unwrap_or_else(PoisonError::into_inner);
         let guest = worker == self.worker_count;
-        for team in teams.iter().skip(1) {
+        for team in teams.iter().skip(1).flatten() {
             if !guest && !team.workers.contains(worker) {
                 continue;
             }
@@ -458,7 +492,7 @@ impl Pool {
 
     fn wake_in(&self, team: &Team) {
         // A spinner may not be of the team; then its sleepers are woken anyway.
-        let chosen = if team.count == self.worker_count {
+        let chosen = if team.range.len() == self.worker_count {
             self.sleep.wake_one(&team.workers)
         } else {
             fence(Ordering::SeqCst);
