@@ -197,15 +197,15 @@ impl Event {
     /// is. It runs on whichever thread ends the command, with no lock held;
     /// keep it short.
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
-        if !self.is_visible() {
-            flush_all();
-        }
         let event = self.clone();
         let observer = Observer::new(Action::Call(Box::new(move || {
             callback(event.failure().map_or(Ok(()), Err));
         })));
-        if self.register(&observer).is_none() {
-            observer.fire();
+        // Flushed once it is registered: else what ends meanwhile would have it
+        // called here, by a thread that may hold what it waits for.
+        match self.register(&observer) {
+            Some(_) => flush_all(),
+            None => observer.fire(),
         }
     }
 
