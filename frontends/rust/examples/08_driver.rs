@@ -1,25 +1,36 @@
 //! Open at both ends: a driver that is no part of Quipu is registered at run
 //! time, and a container of one's own is read and written like any other.
 //!
-//! The device is an *abacus*: it has memory of its own, and every command runs on
-//! whichever thread makes it ready. Nothing here is known to the rest of Quipu but
+//! The device is an *abacus*: it has memory of its own, and a thread that moves its
+//! beads, one command after another. Nothing here is known to the rest of Quipu but
 //! what the trait says.
 
 use quipu::driver::{
-    Command, Driver, MemorySpace, Notification, Operation, RawArgument, SpaceId, ToDrivers,
+    Command, Driver, MemorySpace, Notification, Operation, RawArgument, SpaceId, ToDrivers, slab,
 };
 use quipu::prelude::*;
 use quipu::{DeviceKind, DeviceProperties, ErrorKind};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 
 /// The driver of one abacus.
-#[derive(Default)]
 struct Abacus {
     /// Its memory: allocations by address.
     beads: Mutex<HashMap<u64, Box<[u128]>>>,
+    /// Where its thread gets its commands from. It ends when this is gone.
+    ready: Sender<Command>,
+    counts: Arc<Counts>,
+}
+
+/// What the driver and its thread share.
+#[derive(Default)]
+struct Counts {
+    /// Commands that are not over.
+    unfinished: AtomicU64,
+    /// Bytes brought to the abacus and back.
     migrated: AtomicU64,
 }
 
@@ -29,6 +40,46 @@ fn pointer(address: u64, offset: u64) -> *mut u8 {
 }
 
 impl Abacus {
+    fn start() -> Arc<Self> {
+        let (ready, commands) = channel();
+        let counts = Arc::new(Counts::default());
+        let thread = counts.clone();
+        std::thread::spawn(move || thread.run_all(&commands));
+        Arc::new(Self {
+            beads: Mutex::default(),
+            ready,
+            counts,
+        })
+    }
+}
+
+impl Counts {
+    /// What the thread does.
+    fn run_all(&self, commands: &Receiver<Command>) {
+        loop {
+            let command = match commands.try_recv() {
+                Ok(command) => command,
+                Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) => {
+                    // Before it sleeps, it gives back what it has freed.
+                    slab::flush();
+                    let Ok(command) = commands.recv() else { return };
+                    command
+                }
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.run(&command)));
+            let result = outcome.unwrap_or_else(|_| {
+                Err(ErrorKind::Panicked {
+                    what: command.label().to_owned(),
+                    message: "beads everywhere".to_owned(),
+                }
+                .into())
+            });
+            command.finish(result, &mut ToDrivers);
+            self.unfinished.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
     fn run(&self, command: &Command) -> quipu::Result<()> {
         command.start()?;
         let space = command
@@ -102,7 +153,7 @@ impl Driver for Abacus {
             memory: MemorySpace::Own(0),
             domain: None,
             concurrent_commands: 1,
-            caller_runs: true,
+            caller_runs: false,
         }]
     }
 
@@ -110,19 +161,13 @@ impl Driver for Abacus {
         let Notification::Ready(command) = notification else {
             return;
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.run(&command)));
-        let result = outcome.unwrap_or_else(|_| {
-            Err(ErrorKind::Panicked {
-                what: command.label().to_owned(),
-                message: "beads everywhere".to_owned(),
-            }
-            .into())
-        });
-        command.finish(result, &mut ToDrivers);
+        self.counts.unfinished.fetch_add(1, Ordering::SeqCst);
+        // Its thread is there for as long as the driver is.
+        self.ready.send(command).expect("the thread takes commands");
     }
 
     fn is_idle(&self) -> bool {
-        true
+        self.counts.unfinished.load(Ordering::SeqCst) == 0
     }
 
     fn allocate(&self, _space: u32, size: u64) -> quipu::Result<u64> {
@@ -163,7 +208,7 @@ impl HostView for Matrix {
 
 /// Has a matrix worked on by the abacus and the CPU in turn.
 pub fn main() -> quipu::Result<()> {
-    let abacus = Arc::new(Abacus::default());
+    let abacus = Abacus::start();
     let platform = Platform::builder().driver(abacus.clone()).build()?;
     let context = platform.context()?;
     let (ours, cpu) = (platform.device("abacus")?, platform.device("cpu")?);
@@ -184,7 +229,7 @@ pub fn main() -> quipu::Result<()> {
     assert_eq!(result.cells, [1000, 2000, 3000, 4000]);
 
     // To the abacus, back for the CPU, and there again.
-    let migrated = abacus.migrated.load(Ordering::Relaxed);
+    let migrated = abacus.counts.migrated.load(Ordering::Relaxed);
     println!("{migrated} bytes went to the abacus and back");
     assert_eq!(migrated, 3 * 32);
     drop(buffer);

@@ -5,15 +5,15 @@ use crate::device::Device;
 use crate::element::Element;
 use crate::host::HostView;
 use crate::layout::{Layout, View};
-use crate::queue::{Queue, QueueShared};
+use crate::queue::Queue;
 use quipu_core::memory::mapping::HostQueue;
-use quipu_core::{Event, QueueOptions, Result};
+use quipu_core::{QueueOptions, Result};
 use quipu_kernel::Extent;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A context. Clones are the same one. Buffers and queues of one context work
 /// together, whichever of its devices they are used on; bytes move by
@@ -25,16 +25,17 @@ pub(crate) struct ContextShared {
     core: quipu_core::Context,
     devices: Vec<Device>,
     host: HostQueue,
-    queues: Mutex<Queues>,
+    queues: Mutex<Vec<Known>>,
     _traced: Traced,
 }
 
-/// What a wait for a device waits for.
-#[derive(Default)]
-struct Queues {
-    live: Vec<Weak<QueueShared>>,
-    /// The ends of queues that were dropped with work in them.
-    dropped: Vec<(Device, Event)>,
+/// A queue of the context that may have work in it. The core's queue is kept
+/// here until it is empty, also when the last handle to it is gone: so there is
+/// no moment at which a wait could miss it.
+struct Known {
+    device: Device,
+    core: quipu_core::Queue,
+    dropped: bool,
 }
 
 impl Context {
@@ -110,42 +111,46 @@ impl Context {
     /// If the device is not one of the context's or a part of one, or lost.
     pub fn queue_with(&self, device: &Device, options: QueueOptions) -> Result<Queue> {
         let core = self.0.core.queue(device.core(), options)?;
-        let queue = Queue::new(core, self.clone(), device.clone());
-        let mut queues = self.0.queues();
-        queues.live.retain(|queue| queue.strong_count() > 0);
-        queues.live.push(queue.downgrade());
-        Ok(queue)
+        self.0.forget_empty();
+        self.0.queues().push(Known {
+            device: device.clone(),
+            core: core.clone(),
+            dropped: false,
+        });
+        Ok(Queue::new(core, self.clone(), device.clone()))
     }
 
-    /// Waits until everything that was enqueued to queues of the device before
-    /// the call is over, in this context, also to queues that were dropped
-    /// since. Failed commands are over too.
+    /// Waits until everything that was enqueued to queues of the device or of
+    /// its parts before the call is over, in this context, also to queues that
+    /// were dropped since. Failed commands are over too.
     ///
     /// # Errors
     /// If waiting here could never end.
     pub fn wait_for_device(&self, device: &Device) -> Result<()> {
-        let (live, dropped) = {
-            let mut queues = self.0.queues();
-            queues.dropped.retain(|(_, end)| !end.is_complete());
-            let live: Vec<_> = queues.live.iter().filter_map(Weak::upgrade).collect();
-            let ends = queues.dropped.iter().filter(|(of, _)| of == device);
-            (live, ends.map(|(_, end)| end.clone()).collect::<Vec<_>>())
-        };
-        for queue in live.iter().filter(|queue| queue.device() == device) {
-            queue.core().wait()?;
-        }
-        dropped.iter().try_for_each(Event::wait_over)
+        self.wait_for_queues(|of| of.is_part_of(device))
     }
 
-    /// Waits until everything that was enqueued before the call is over.
+    /// Waits until everything that was enqueued in the context before the call
+    /// is over: to queues of its devices and of their parts, also to those that
+    /// were dropped since. Failed commands are over too.
     ///
     /// # Errors
     /// If waiting here could never end.
     pub fn wait(&self) -> Result<()> {
-        self.0
-            .devices
-            .iter()
-            .try_for_each(|device| self.wait_for_device(device))
+        self.wait_for_queues(|_| true)
+    }
+
+    fn wait_for_queues(&self, which: impl Fn(&Device) -> bool) -> Result<()> {
+        // Without the lock: whoever waits may run commands, which may make, drop
+        // and wait for queues.
+        let cores: Vec<_> = {
+            let queues = self.0.queues();
+            let chosen = queues.iter().filter(|known| which(&known.device));
+            chosen.map(|known| known.core.clone()).collect()
+        };
+        cores.iter().try_for_each(quipu_core::Queue::wait)?;
+        self.0.forget_empty();
+        Ok(())
     }
 
     /// A buffer of so many elements, all zero. Memory is taken where and when a
@@ -244,17 +249,28 @@ impl Context {
         &self.0.host
     }
 
-    /// Remembers the end of a queue that was dropped with work in it.
-    pub(crate) fn remember_end(&self, device: &Device, end: Event) {
-        let mut queues = self.0.queues();
-        queues.dropped.retain(|(_, end)| !end.is_complete());
-        queues.dropped.push((device.clone(), end));
+    /// The last handle to a queue is gone: what is in it still runs.
+    pub(crate) fn queue_dropped(&self, core: &quipu_core::Queue) {
+        let same = |known: &&mut Known| std::ptr::eq(known.core.shared(), core.shared());
+        if let Some(known) = self.0.queues().iter_mut().find(same) {
+            known.dropped = true;
+        }
+        core.flush();
+        self.0.forget_empty();
     }
 }
 
 impl ContextShared {
-    fn queues(&self) -> MutexGuard<'_, Queues> {
+    fn queues(&self) -> MutexGuard<'_, Vec<Known>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the dropped queues in which nothing is left.
+    fn forget_empty(&self) {
+        let empty = |known: &mut Known| known.dropped && known.core.is_empty();
+        let forgotten: Vec<_> = self.queues().extract_if(.., empty).collect();
+        // Without the lock: the end of a queue is the core's to handle.
+        drop(forgotten);
     }
 }
 

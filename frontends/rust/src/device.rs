@@ -87,6 +87,12 @@ impl Device {
         Ok(parts.into_iter().map(Self).collect())
     }
 
+    /// True if it is the other device, or a part of it, or of a part of it.
+    pub(crate) fn is_part_of(&self, other: &Self) -> bool {
+        let mut ancestors = std::iter::successors(Some(&self.0), |device| device.parent());
+        ancestors.any(|device| *device == other.0)
+    }
+
     /// Resets the device, for every context: what runs on it fails, what that
     /// should have written is as lost as after any failure, and the device is
     /// usable again.

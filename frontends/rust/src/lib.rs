@@ -30,6 +30,7 @@
 //! | [`kernel`] | kernels and their arguments |
 //! | [`Event`], [`Pending`], [`when_all`], [`when_any`] | futures |
 //! | [`driver`] | what a driver from elsewhere is made with |
+//! | [`drivers`], [`simulation`] | the drivers of this project, and the simulated machine |
 //!
 //! # What safe code cannot do
 //!
@@ -93,17 +94,45 @@ pub use quipu_kernel::{
 pub mod driver {
     //! What a driver is made with, also one from outside of this project: see
     //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the
-    //! example `08_driver`.
+    //! example `08_driver`. The contract is [`Driver`]'s.
+    //!
+    //! | what a driver does | with |
+    //! |---|---|
+    //! | says what its devices are | [`DeviceProperties`](crate::DeviceProperties), [`MemorySpace`], [`MAX_GROUPS`] |
+    //! | is handed commands | [`Notification`], [`Submission`], [`DomainWait`], [`Held`] |
+    //! | finds out what to do | [`Command`], [`Kind`], [`Operation`], [`Argument`], [`AccessMode`], [`Allocation`] |
+    //! | ends commands | [`Command::finish`] with [`ToDrivers`] or a [`ReadySink`] of its own |
+    //! | lets a thread of its own sleep | [`slab::flush`] before it does |
+    //! | lets a thread of the host wait | [`Waiter`], [`Armed`] |
+    //! | loses a device | [`Context::device_lost`] with the queue's [`Device`] |
+    //!
+    //! [`Context`] and [`Device`] here are the core's.
 
     pub use quipu_core::access::Argument;
-    pub use quipu_core::command::ToDrivers;
-    pub use quipu_core::driver::{Driver, Notification, Submission};
-    pub use quipu_core::event::Waiter;
-    pub use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
-    pub use quipu_core::queue::QueueShared;
-    pub use quipu_core::{Command, MemorySpace, RawArgument, SpaceId};
+    pub use quipu_core::clock::now_ns;
+    pub use quipu_core::command::{ReadySink, ToDrivers, slab};
+    pub use quipu_core::driver::{DomainWait, Driver, Held, Notification, Submission};
+    pub use quipu_core::event::{Armed, Waiter};
+    pub use quipu_core::front::MAX_GROUPS;
+    pub use quipu_core::memory::{Allocation, Memory};
+    pub use quipu_core::operation::{
+        Endpoint, Fill, HostMemory, Migration, Operation, Step, Transfer,
+    };
+    pub use quipu_core::queue::{QueueShared, route_to};
+    pub use quipu_core::{
+        AccessMode, Command, Context, Device, EventId, Kind, MemorySpace, RawArgument, SpaceId,
+    };
     pub use quipu_driver_cpu::CpuQueue;
     pub use quipu_driver_sim::SimQueue;
+}
+
+pub mod drivers {
+    //! The drivers of this project, for programs that start one themselves: with
+    //! options, or to speak to it later. A started driver is added with
+    //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver).
+
+    pub use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
+    pub use quipu_driver_sim::SimDriver;
 }
 
 pub mod prelude {

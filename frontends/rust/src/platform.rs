@@ -6,6 +6,7 @@
 //! worker per core would only be in each other's way. It is started by the first
 //! platform that has it, with the options of the environment
 //! (`QUIPU_CPU_WORKERS`, `QUIPU_CPU_PIN`), and sleeps when it has nothing to do.
+//! A platform that asks for [a pool of its own](PlatformBuilder::cpu) gets one.
 
 use crate::context::Context;
 use crate::device::Device;
@@ -46,6 +47,7 @@ impl Platform {
     pub fn builder() -> PlatformBuilder {
         PlatformBuilder {
             embedded: true,
+            cpu: None,
             drivers: Vec::new(),
             machines: Vec::new(),
         }
@@ -101,24 +103,59 @@ impl Platform {
 #[must_use = "a platform is made by `build`"]
 pub struct PlatformBuilder {
     embedded: bool,
+    cpu: Option<Options>,
     drivers: Vec<Arc<dyn Driver>>,
     machines: Vec<engine::Configuration>,
 }
 
 impl PlatformBuilder {
-    /// Leaves the embedded drivers out.
+    /// Leaves the embedded drivers out: the process's CPU pool and the serial
+    /// device.
     pub fn without_embedded(mut self) -> Self {
         self.embedded = false;
         self
     }
 
-    /// Adds a driver: of this project or from anywhere else.
+    /// Gives the platform a CPU pool of its own, with these options, in place of
+    /// the one that the process shares. Its threads end when the platform and
+    /// whatever was made of it are gone.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// use quipu::drivers::Options;
+    /// # fn main() -> quipu::Result<()> {
+    /// let two = std::num::NonZero::new(2).unwrap();
+    /// let platform = Platform::builder().cpu(Options::new().workers(two)).build()?;
+    /// assert_eq!(platform.device("cpu")?.properties().multiprocessors, 2);
+    /// # Ok(()) }
+    /// ```
+    pub fn cpu(mut self, options: Options) -> Self {
+        self.cpu = Some(options);
+        self
+    }
+
+    /// Adds a driver that was started: of this project
+    /// ([`drivers`](crate::drivers)) or from anywhere else. Whoever keeps a
+    /// clone of it can still speak to it.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// use quipu::{drivers::SimDriver, simulation::Configuration};
+    /// # fn main() -> quipu::Result<()> {
+    /// let machine = SimDriver::start(Configuration::shared_memory(1, 1 << 20))?;
+    /// let context = Platform::builder().driver(machine.clone()).build()?.device("sim")?.context()?;
+    /// let buffer = context.buffer(&[1, 2, 3])?;
+    /// context.queue(&context.fastest())?.fill(&buffer, 7)?.wait()?;
+    /// assert!(machine.races() == 0 && !machine.log().is_empty());
+    /// # Ok(()) }
+    /// ```
     pub fn driver(mut self, driver: Arc<dyn Driver>) -> Self {
         self.drivers.push(driver);
         self
     }
 
-    /// Adds a machine of simulated accelerators.
+    /// Adds a machine of simulated accelerators. To arm its faults or read its
+    /// log, start a [`SimDriver`] and add [that](PlatformBuilder::driver).
     pub fn simulated(mut self, machine: engine::Configuration) -> Self {
         self.machines.push(machine);
         self
@@ -173,19 +210,22 @@ impl PlatformBuilder {
     /// Starts the drivers as they are asked for: their names, and their devices.
     fn start(self) -> impl Iterator<Item = (&'static str, Result<Vec<Device>>)> {
         let devices = |driver: Arc<dyn Driver>| (driver.name(), Device::all_of(&driver));
-        let embedded = self.embedded.then(|| {
-            std::iter::once_with(|| ("cpu", cpu_pool().map(|pool| vec![pool]))).chain(
-                std::iter::once_with(move || devices(Arc::new(SerialDriver::new()))),
-            )
-        });
+        let pool = match self.cpu {
+            Some(options) => Some(Pool::Own(options)),
+            None => self.embedded.then_some(Pool::Shared),
+        };
+        let pool = pool.map(|pool| std::iter::once_with(|| ("cpu", pool.devices())));
+        let serial = self
+            .embedded
+            .then(|| std::iter::once_with(move || devices(Arc::new(SerialDriver::new()))));
         let machines = self.machines.into_iter().map(move |machine| {
             let driver = SimDriver::start(machine);
             driver.map_or_else(|error| ("sim", Err(error)), |driver| devices(driver))
         });
         let registered = self.drivers.into_iter().map(devices);
-        embedded
-            .into_iter()
+        pool.into_iter()
             .flatten()
+            .chain(serial.into_iter().flatten())
             .chain(machines)
             .chain(registered)
     }
@@ -199,14 +239,28 @@ fn no_device() -> Error {
     .into()
 }
 
-/// The device of the process's CPU pool; see the module. Its parts, if somebody
-/// has split it, are not listed: they are theirs.
-fn cpu_pool() -> Result<Device> {
-    static POOL: OnceLock<Result<Device>> = OnceLock::new();
-    let start = || {
-        let driver: Arc<dyn Driver> = CpuDriver::start(Options::new())?;
-        let first = Device::all_of(&driver)?.into_iter().next();
-        first.ok_or_else(no_device)
-    };
-    POOL.get_or_init(start).clone()
+/// The CPU pool of a platform.
+enum Pool {
+    /// The process's; see the module.
+    Shared,
+    Own(Options),
+}
+
+impl Pool {
+    fn devices(self) -> Result<Vec<Device>> {
+        static SHARED: OnceLock<Result<Device>> = OnceLock::new();
+        let device = match self {
+            // Its parts, if somebody has split it, are not listed: they are
+            // theirs.
+            Self::Shared => SHARED.get_or_init(|| start_pool(Options::new())).clone(),
+            Self::Own(options) => start_pool(options),
+        };
+        device.map(|device| vec![device])
+    }
+}
+
+fn start_pool(options: Options) -> Result<Device> {
+    let driver: Arc<dyn Driver> = CpuDriver::start(options)?;
+    let first = Device::all_of(&driver)?.into_iter().next();
+    first.ok_or_else(no_device)
 }

@@ -101,12 +101,7 @@ where
         let output = unsafe { super::argument::Write::<T>::output(&mut raw) }?;
         // SAFETY: as above.
         let shared = unsafe { self.stored.each(&mut raw) }?;
-        let start = (groups.start as usize)
-            .saturating_mul(self.share)
-            .min(output.1);
-        let end = (groups.end as usize)
-            .saturating_mul(self.share)
-            .min(output.1);
+        let Range { start, end } = share_of(&groups, self.share, output.1);
         // SAFETY: within the elements; those of different groups are disjoint,
         // and no group is run twice.
         let part = unsafe { std::slice::from_raw_parts_mut(output.0.add(start), end - start) };
@@ -115,6 +110,39 @@ where
         }
         Ok(())
     }
+}
+
+/// A value for every element of the first argument.
+pub(crate) struct FillBody<T> {
+    pub(crate) value: T,
+    /// Elements of a work-group.
+    pub(crate) share: usize,
+}
+
+impl<T: Element> NativeKernel for FillBody<T> {
+    fn name(&self) -> &'static str {
+        "fill"
+    }
+
+    unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
+        // SAFETY: the arguments are this command's.
+        let (first, length) =
+            unsafe { super::argument::Write::<T>::output(&mut arguments.iter()) }?;
+        for index in share_of(&groups, self.share, length) {
+            // Written, not assigned: what was there may be no value of `T`.
+            // SAFETY: within the elements; those of different groups are
+            // disjoint, and no group is run twice.
+            unsafe { first.add(index).write(self.value) };
+        }
+        Ok(())
+    }
+}
+
+/// The elements of these work-groups, of `length` in all.
+#[inline]
+fn share_of(groups: &Range<u32>, share: usize, length: usize) -> Range<usize> {
+    let place = |group: u32| (group as usize).saturating_mul(share).min(length);
+    place(groups.start)..place(groups.end)
 }
 
 #[cfg(test)]

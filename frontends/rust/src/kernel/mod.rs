@@ -30,4 +30,4 @@ pub use argument::{
 pub use bind::{Bind, Bound, BoundBlocks, BoundKernel, bind, bind_blocks};
 
 pub(crate) use argument::{collect, host_views, refuse_gaps, refuse_overlap};
-pub(crate) use body::{EachBody, LaunchBody};
+pub(crate) use body::{EachBody, FillBody, LaunchBody};

@@ -4,8 +4,8 @@ use super::Queue;
 use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::kernel::{
-    Accesses, Arguments, Bind, EachBody, LaunchBody, Shared, SharedArguments, refuse_gaps,
-    refuse_overlap,
+    Accesses, Arguments, Bind, EachBody, FillBody, LaunchBody, Shared, SharedArguments,
+    refuse_gaps, refuse_overlap,
 };
 use crate::parcel::Contained;
 use quipu_core::{AccessMode, ErrorKind, Event, Request, Result};
@@ -283,5 +283,20 @@ impl Queue {
         };
         let groups = division.block_count() as u64;
         enqueue(self.core(), body, groups, &self.request(&accesses))
+    }
+
+    /// A fill with a pattern that only native code can repeat.
+    pub(super) fn launch_fill<T: Element>(&self, buffer: &Buffer<T>, value: T) -> Result<Event> {
+        let division = match buffer.len().into_division(self.shared.limits) {
+            Ok(division) => division,
+            Err(error) => return Err(refused(&error)),
+        };
+        let body = FillBody {
+            value,
+            share: division.block_elements()[0],
+        };
+        let groups = division.block_count() as u64;
+        let accesses = [buffer.access(AccessMode::Overwrite)];
+        self.core().launch(body, groups, &self.request(&accesses))
     }
 }

@@ -36,7 +36,7 @@ use quipu_core::Request;
 use quipu_core::{Access, Event, QueueOptions, Result};
 use quipu_kernel::AcceleratorLimits;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// A queue of a device in a context. Cheap to clone; clones are the same queue.
 /// When the last is dropped, what is in it still runs.
@@ -54,24 +54,9 @@ pub(crate) struct QueueShared {
     limits: &'static AcceleratorLimits,
 }
 
-impl QueueShared {
-    pub(crate) fn core(&self) -> &quipu_core::Queue {
-        &self.core
-    }
-
-    pub(crate) fn device(&self) -> &Device {
-        &self.device
-    }
-}
-
 impl Drop for QueueShared {
     fn drop(&mut self) {
-        // Whoever waits for the device waits for this work as well.
-        if !self.core.is_empty()
-            && let Ok(end) = self.core.marker(&[])
-        {
-            self.context.remember_end(&self.device, end);
-        }
+        self.context.queue_dropped(&self.core);
     }
 }
 
@@ -87,10 +72,6 @@ impl Queue {
             waits: Vec::new(),
             label: None,
         }
-    }
-
-    pub(crate) fn downgrade(&self) -> Weak<QueueShared> {
-        Arc::downgrade(&self.shared)
     }
 
     #[inline]

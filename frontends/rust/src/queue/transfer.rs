@@ -244,10 +244,7 @@ impl Queue {
         let pattern = bytemuck::bytes_of(&value);
         if pattern.len() > 16 {
             // Longer than a device's engine can repeat.
-            return Ok(self
-                .write(buffer, vec![value; buffer.len()])?
-                .event()
-                .clone());
+            return self.launch_fill(buffer, value);
         }
         self.core()
             .fill(buffer.access(AccessMode::Overwrite), pattern, &self.waits)

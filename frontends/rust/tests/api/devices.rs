@@ -1,9 +1,10 @@
 //! Platforms, devices, contexts.
 
 use super::{context, platform};
-use quipu::driver::{Driver, Notification};
+use quipu::driver::{CpuQueue, Driver, Notification};
+use quipu::drivers::{Options, SimDriver};
 use quipu::prelude::*;
-use quipu::simulation::Configuration;
+use quipu::simulation::{Configuration, DeviceId, Fault};
 use quipu::{DeviceKind, DeviceProperties, ErrorKind};
 use std::sync::Arc;
 
@@ -66,6 +67,54 @@ fn the_pool_is_one_per_process() {
             .devices()
             .is_empty()
     );
+}
+
+#[test]
+fn a_platform_may_have_a_pool_of_its_own() {
+    let three = std::num::NonZero::new(3).unwrap();
+    let own = || Platform::builder().cpu(Options::new().workers(three));
+    let platform = own().build().unwrap();
+    let names: Vec<_> = platform.devices().iter().map(Device::driver_name).collect();
+    assert_eq!(names, ["cpu", "serial"]);
+    let pool = platform.device("cpu").unwrap();
+    assert_eq!(pool.properties().multiprocessors, 3);
+    let queue = pool.context().unwrap().queue(&pool).unwrap();
+    let workers = queue.native_call(|cpu: &CpuQueue| cpu.workers.len());
+    assert_eq!(workers.unwrap().wait().unwrap(), 3);
+    // Another has another, and the process's is as it was.
+    let other = own().without_embedded().build().unwrap();
+    assert_eq!(other.devices().len(), 1);
+    let driver = |platform: &Platform| {
+        Arc::as_ptr(platform.device("cpu").unwrap().core().driver()).cast::<()>()
+    };
+    let shared = Platform::new().unwrap();
+    assert!(driver(&platform) != driver(&other) && driver(&platform) != driver(&shared));
+}
+
+#[test]
+fn a_simulated_machine_can_be_spoken_to() {
+    let machine = SimDriver::start(Configuration::shared_memory(1, 1 << 20)).unwrap();
+    let platform = Platform::builder().driver(machine.clone()).build().unwrap();
+    let device = platform.device("sim").unwrap();
+    let context = device.context().unwrap();
+    let queue = context.queue(&device).unwrap();
+    let mut buffer = context.allocate::<u32>(16).unwrap();
+    queue.fill(&buffer, 3).unwrap().wait().unwrap();
+    assert!(!machine.log().is_empty());
+    assert_eq!(machine.races(), 0);
+    machine
+        .arm(Fault::LoseDevice {
+            device: DeviceId(0),
+            nth: 1,
+        })
+        .unwrap();
+    let lost = queue.for_each(&mut buffer, (), |_, x, ()| *x += 1).unwrap();
+    let error = lost.wait().unwrap_err();
+    assert!(
+        matches!(error.first_cause().kind(), ErrorKind::DeviceLost { .. }),
+        "{error}"
+    );
+    assert!(device.lost().is_some());
 }
 
 #[test]
@@ -169,6 +218,31 @@ fn a_device_that_was_reset_is_usable() {
     sim.reset().unwrap();
     queue.fill(&buffer.slice(..1).unwrap(), 7).unwrap();
     assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), [7, 2, 1]);
+}
+
+#[test]
+fn a_reset_fails_what_is_on_the_device() {
+    // A machine that moves while somebody waits, and so not before the reset.
+    let machine = SimDriver::manual(Configuration::shared_memory(1, 1 << 20)).unwrap();
+    let platform = Platform::builder().driver(machine).build().unwrap();
+    let sim = platform.device("sim").unwrap();
+    let context = sim.context().unwrap();
+    let queue = context.queue(&sim).unwrap();
+    let mut buffer = context.buffer(&[1u32, 2, 3]).unwrap();
+    let launch = queue.for_each(&mut buffer, (), |_, x, ()| *x += 1).unwrap();
+    let read = queue.read(&buffer).unwrap();
+    queue.flush();
+    assert!(!launch.is_complete());
+    sim.reset().unwrap();
+    for error in [launch.wait().unwrap_err(), read.wait().unwrap_err()] {
+        let cause = error.first_cause().to_string();
+        assert!(cause.contains("reset"), "{error}");
+    }
+    // What it should have written is lost until it is written again.
+    assert!(queue.read(&buffer).unwrap().wait().is_err());
+    queue.fill(&buffer, 7).unwrap();
+    assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), [7; 3]);
+    assert!(sim.lost().is_none());
 }
 
 #[test]

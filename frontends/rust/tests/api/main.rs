@@ -16,6 +16,7 @@ mod regions;
 mod scopes;
 mod tasks;
 mod transfers;
+mod waiting;
 
 use quipu::prelude::*;
 use quipu::simulation::Configuration;

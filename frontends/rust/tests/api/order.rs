@@ -1,8 +1,10 @@
 //! Queues: order, markers, barriers, priorities, profiling.
 
 use super::{context, each_queue, pool};
+use quipu::drivers::Options;
 use quipu::prelude::*;
 use quipu::{ErrorKind, Phase};
+use std::sync::mpsc::channel;
 
 #[test]
 fn commands_without_a_hazard_do_not_wait_for_each_other() {
@@ -211,6 +213,48 @@ fn priorities_are_accepted_everywhere() {
             assert_eq!(queue.host_task(|| 1).unwrap().wait().unwrap(), 1);
         }
     }
+}
+
+#[test]
+fn what_is_urgent_overtakes_on_a_busy_device() {
+    let one = std::num::NonZero::new(1).unwrap();
+    let platform = Platform::builder().cpu(Options::new().workers(one));
+    let cpu = platform.build().unwrap().device("cpu").unwrap();
+    let context = cpu.context().unwrap();
+    let queue = |priority| {
+        let options = QueueOptions {
+            priority,
+            in_order: false,
+            ..QueueOptions::default()
+        };
+        context.queue_with(&cpu, options).unwrap()
+    };
+    let [low, normal, high] = [Priority::Low, Priority::Normal, Priority::High].map(queue);
+    // The only worker is kept busy while everything else becomes ready.
+    let (begun, has_begun) = channel();
+    let (go, may_go) = channel::<()>();
+    normal
+        .post_host_task(move || {
+            begun.send(()).unwrap();
+            may_go.recv().unwrap();
+        })
+        .unwrap();
+    has_begun.recv().unwrap();
+    let (ran, order) = channel();
+    for round in 0..3 {
+        for (name, queue) in [("low", &low), ("normal", &normal), ("high", &high)] {
+            let ran = ran.clone();
+            let task = move || ran.send((name, round)).unwrap();
+            queue.post_host_task(task).unwrap();
+        }
+    }
+    drop(ran);
+    go.send(()).unwrap();
+    // Nobody waits but on the channel: a thread that waits for a command may help.
+    let order: Vec<_> = order.iter().map(|(name, _)| name).collect();
+    assert_eq!(order[..3], ["high"; 3]);
+    assert_eq!(order[3..6], ["normal"; 3]);
+    assert_eq!(order[6..], ["low"; 3]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Writes, reads, copies and fills of whole buffers and their parts.
 
-use super::{Dropped, each_queue, pool};
+use super::{Dropped, context, each_queue, pool};
+use quipu::ErrorKind;
 use quipu::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -90,6 +91,46 @@ fn values_of_any_size_fill() {
         queue.fill(&flags, true).unwrap();
         assert_eq!(queue.read(&flags).unwrap().wait().unwrap(), [true; 3]);
     });
+}
+
+#[test]
+fn long_values_fill_as_short_ones_do() {
+    each_queue(|context, queue| {
+        // Every element of many work-groups, and none of their neighbours.
+        let buffer = context.allocate::<[u64; 3]>(10_007).unwrap();
+        let part = buffer.slice(1..10_000).unwrap();
+        queue.fill(&part, [1, 2, 3]).unwrap();
+        let read = queue.read(&buffer).unwrap().wait().unwrap();
+        assert!(read[1..10_000].iter().all(|value| *value == [1, 2, 3]));
+        assert_eq!((read[0], read[10_000]), ([0; 3], [0; 3]));
+        // A content size is of transfers of what is there: a fill minds none.
+        let size = context.buffer(&[24u64]).unwrap();
+        let (short, long) = (buffer.slice(..2).unwrap(), buffer.slice(2..4).unwrap());
+        for part in [&short, &long] {
+            part.set_content_size(Some(&size)).unwrap();
+            queue.fill(part, [9; 3]).unwrap().wait().unwrap();
+            part.set_content_size(None).unwrap();
+            assert_eq!(queue.read(part).unwrap().wait().unwrap(), [[9; 3]; 2]);
+        }
+    });
+}
+
+#[test]
+fn a_fill_of_more_than_there_is_memory_for_fails_and_no_more() {
+    // Nothing is taken before a command asks for it, and then on the simulated
+    // device, whose memory is known to be less.
+    let length = (1 << 41) / size_of::<[u64; 5]>();
+    let context = context();
+    let device = context.devices().last().unwrap();
+    let queue = context.queue(device).unwrap();
+    let buffer = context.allocate::<[u64; 5]>(length).unwrap();
+    let error = queue.fill(&buffer, [7; 5]).unwrap().wait().unwrap_err();
+    let cause = error.first_cause();
+    assert!(
+        matches!(cause.kind(), ErrorKind::OutOfMemory { .. }),
+        "{error}"
+    );
+    assert_eq!(queue.host_task(|| 1).unwrap().wait().unwrap(), 1);
 }
 
 #[test]
