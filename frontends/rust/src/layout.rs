@@ -178,6 +178,25 @@ impl<const D: usize> Layout<D> {
         inside.then(|| steps.fold(self.offset, |place, (at, stride)| place + at * stride))
     }
 
+    /// The places at which its rows start, in order.
+    pub(crate) fn row_starts(&self) -> impl Iterator<Item = usize> {
+        let mut next = Some([0; D]);
+        std::iter::from_fn(move || {
+            let position = next?;
+            // As a number is counted up, the last dimension left out.
+            let mut following = position;
+            next = (0..D - 1).rev().find_map(|dimension| {
+                following[dimension] += 1;
+                if following[dimension] < self.extent[dimension] {
+                    return Some(following);
+                }
+                following[dimension] = 0;
+                None
+            });
+            self.place(position)
+        })
+    }
+
     /// Moved so that it starts at its first element.
     pub(crate) fn at_zero(mut self) -> Self {
         self.offset = 0;

@@ -11,10 +11,10 @@
 
 use super::Queue;
 use super::content::{Content, HostTransfer};
-use super::transfer::{check_length, invalid_value, zeroed};
+use super::transfer::{check_length, invalid_value, part_of, zeroed};
 use crate::buffer::Buffer;
 use crate::element::{Element, first_invalid};
-use crate::layout::{Layout, Rows};
+use crate::layout::{Layout, Rows, View};
 use quipu_core::{AccessMode, ErrorKind, Event, Result, SpaceId};
 use std::fmt;
 use std::marker::PhantomData;
@@ -145,12 +145,43 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         source: &'scope [T],
     ) -> Result<Event> {
         check_length("write", source.len(), buffer.len())?;
+        let all = Layout::from(buffer.len());
+        self.write_layout(buffer, &all, source, &all)
+    }
+
+    /// Writes the elements of a slice that are at `layout` to `view`. The slice
+    /// is borrowed until the scope ends; the event may be waited for before.
+    ///
+    /// # Errors
+    /// As [`Queue::write_nd`].
+    pub fn write_nd<T: Element, const D: usize>(
+        &'scope self,
+        view: &View<T, D>,
+        source: &'scope [T],
+        layout: &Layout<D>,
+    ) -> Result<Event> {
+        self.write_layout(view.buffer(), view.layout(), source, layout)
+    }
+
+    fn write_layout<T: Element, const D: usize>(
+        &self,
+        buffer: &Buffer<T>,
+        to: &Layout<D>,
+        source: &'scope [T],
+        from: &Layout<D>,
+    ) -> Result<Event> {
+        let source = &source[part_of("write", source.len(), from)?];
+        let from = from.at_zero();
+        let rows = Rows::between::<T, D>(&from, to)?;
         if !self.is_on_host() {
-            let pending = self.queue.write(buffer, source.to_vec())?;
+            let pending = self
+                .queue
+                .write_layout(buffer, to, source.to_vec(), &from)?;
             return Ok(self.keep(pending.event().clone(), None, None));
         }
         let lease = Lease::new(source.as_ptr().cast_mut().cast());
-        let event = self.enqueue(buffer, &lease, true)?;
+        let transfer = HostTransfer::leased(lease.clone(), rows, true);
+        let event = self.enqueue(transfer, buffer, to.is_dense())?;
         Ok(self.keep(event, Some(lease), None))
     }
 
@@ -165,23 +196,56 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         destination: &'scope mut [T],
     ) -> Result<Event> {
         check_length("read", destination.len(), buffer.len())?;
+        let all = Layout::from(buffer.len());
+        self.read_layout(buffer, &all, destination, &all)
+    }
+
+    /// Reads a view to the elements of a slice that are at `layout`; the others
+    /// stay as they are. The slice is borrowed until the scope ends, and only
+    /// then to be looked at.
+    ///
+    /// # Errors
+    /// As [`Queue::read_nd_to`].
+    pub fn read_nd<T: Element, const D: usize>(
+        &'scope self,
+        view: &View<T, D>,
+        destination: &'scope mut [T],
+        layout: &Layout<D>,
+    ) -> Result<Event> {
+        self.read_layout(view.buffer(), view.layout(), destination, layout)
+    }
+
+    fn read_layout<T: Element, const D: usize>(
+        &self,
+        buffer: &Buffer<T>,
+        from: &Layout<D>,
+        destination: &'scope mut [T],
+        to: &Layout<D>,
+    ) -> Result<Event> {
+        let part = part_of("read", destination.len(), to)?;
+        let destination = Destination::new(&mut destination[part]);
+        let to = to.at_zero();
+        let rows = Rows::between::<T, D>(from, &to)?;
         if !self.is_on_host() {
-            let mut pending = self.queue.read_to(buffer, zeroed(buffer.len())?)?;
+            // Without the gaps: they are the slice's, and stay as they are.
+            let dense = Layout::dense(to.extent())?;
+            let host = zeroed(dense.span())?;
+            let mut pending = self.queue.read_layout(buffer, from, host, &dense)?;
             let event = pending.event().clone();
-            let destination = Destination::new(destination);
             let settle = move |succeeded: bool| {
                 if succeeded {
                     let read = pending.wait_timeout(Duration::ZERO)?;
                     // SAFETY: called as the scope ends; no command has the slice.
-                    unsafe { destination.as_mut() }.copy_from_slice(&read);
+                    let destination = unsafe { destination.as_mut() };
+                    scatter(&read, destination, &to);
                 }
                 Ok(())
             };
             return Ok(self.keep(event, None, Some(Box::new(settle))));
         }
-        let destination = Destination::new(destination);
         let lease = Lease::new(destination.0.cast());
-        let event = self.enqueue(buffer, &lease, false)?;
+        let transfer = HostTransfer::leased(lease.clone(), rows, false);
+        let event = self.enqueue(transfer, buffer, true)?;
         // SAFETY: called as the scope ends, when the lease has.
         let settle = move |_| unsafe { destination.check() };
         Ok(self.keep(event, Some(lease), Some(Box::new(settle))))
@@ -193,15 +257,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     fn enqueue<T: Element>(
         &self,
+        transfer: HostTransfer,
         buffer: &Buffer<T>,
-        lease: &Arc<Lease>,
-        write: bool,
+        dense: bool,
     ) -> Result<Event> {
-        let all = Layout::from(buffer.len());
-        let rows = Rows::between::<T, 1>(&all, &all)?;
-        let transfer = HostTransfer::leased(lease.clone(), rows, write);
         let content = Content::of(&[buffer.memory()]);
-        transfer.enqueue(self.queue, &content, buffer.access(AccessMode::Read), true)
+        let access = buffer.access(AccessMode::Read);
+        transfer.enqueue(self.queue, &content, access, dense)
     }
 
     fn keep(&self, event: Event, lease: Option<Arc<Lease>>, settle: Option<Settle>) -> Event {
@@ -221,6 +283,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             result = result.and(one.end());
         }
         result
+    }
+}
+
+/// Puts elements without gaps where a layout says.
+fn scatter<T: Copy, const D: usize>(elements: &[T], destination: &mut [T], layout: &Layout<D>) {
+    let row = layout.extent()[D - 1];
+    for (elements, start) in elements.chunks(row).zip(layout.row_starts()) {
+        destination[start..start + row].copy_from_slice(elements);
     }
 }
 
@@ -313,5 +383,35 @@ impl Queue {
     /// never end.
     pub fn read_slice<T: Element>(&self, buffer: &Buffer<T>, destination: &mut [T]) -> Result<()> {
         self.scope(|scope| scope.read(buffer, destination).map(drop))?
+    }
+
+    /// Writes the elements of a slice that are at `layout` to `view`, and waits
+    /// for it.
+    ///
+    /// # Errors
+    /// As [`Queue::write_nd`], or the command's error, or that waiting here could
+    /// never end.
+    pub fn write_slice_nd<T: Element, const D: usize>(
+        &self,
+        view: &View<T, D>,
+        source: &[T],
+        layout: &Layout<D>,
+    ) -> Result<()> {
+        self.scope(|scope| scope.write_nd(view, source, layout).map(drop))?
+    }
+
+    /// Reads a view to the elements of a slice that are at `layout`, and waits
+    /// for it. The others stay as they are.
+    ///
+    /// # Errors
+    /// As [`Queue::read_nd_to`], or the command's error, or that waiting here
+    /// could never end.
+    pub fn read_slice_nd<T: Element, const D: usize>(
+        &self,
+        view: &View<T, D>,
+        destination: &mut [T],
+        layout: &Layout<D>,
+    ) -> Result<()> {
+        self.scope(|scope| scope.read_nd(view, destination, layout).map(drop))?
     }
 }

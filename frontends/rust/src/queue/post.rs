@@ -5,7 +5,8 @@ use super::Queue;
 use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::host::Source;
-use crate::kernel::{Shared, SharedArguments};
+use crate::kernel::{Arguments, HostArguments, Shared, SharedArguments};
+use crate::layout::{Layout, View};
 use quipu_core::Result;
 
 impl Queue {
@@ -37,6 +38,30 @@ impl Queue {
         self.host_task(task).map(drop)
     }
 
+    /// As [`Queue::try_host_task`], one-way: an error fails what depends on the
+    /// task, and is lost else.
+    ///
+    /// # Errors
+    /// As [`Queue::try_host_task`].
+    pub fn post_try_host_task<E: std::fmt::Display>(
+        &self,
+        task: impl FnOnce() -> Result<(), E> + Send + 'static,
+    ) -> Result<()> {
+        self.try_host_task(task).map(drop)
+    }
+
+    /// As [`Queue::host_task_with`], one-way.
+    ///
+    /// # Errors
+    /// As [`Queue::host_task_with`].
+    pub fn post_host_task_with<'b, A: Arguments<'b>>(
+        &self,
+        arguments: A,
+        task: impl for<'a> FnOnce(HostArguments<'a, 'b, A>) + Send + 'static,
+    ) -> Result<()> {
+        self.host_task_with(arguments, task).map(drop)
+    }
+
     /// As [`Queue::write`], one-way: the source is dropped when it was written.
     ///
     /// # Errors
@@ -63,5 +88,43 @@ impl Queue {
     /// As [`Queue::fill`].
     pub fn post_fill<T: Element>(&self, buffer: &Buffer<T>, value: T) -> Result<()> {
         self.fill(buffer, value).map(drop)
+    }
+
+    /// As [`Queue::write_nd`], one-way: the source is dropped when it was
+    /// written.
+    ///
+    /// # Errors
+    /// As [`Queue::write_nd`].
+    pub fn post_write_nd<T: Element, const D: usize>(
+        &self,
+        view: &View<T, D>,
+        source: impl Source<Element = T>,
+        layout: &Layout<D>,
+    ) -> Result<()> {
+        self.write_nd(view, source, layout).map(drop)
+    }
+
+    /// As [`Queue::copy_nd`], one-way.
+    ///
+    /// # Errors
+    /// As [`Queue::copy_nd`].
+    pub fn post_copy_nd<T: Element, const D: usize>(
+        &self,
+        source: &View<T, D>,
+        destination: &View<T, D>,
+    ) -> Result<()> {
+        self.copy_nd(source, destination).map(drop)
+    }
+
+    /// As [`Queue::fill_nd`], one-way.
+    ///
+    /// # Errors
+    /// As [`Queue::fill_nd`].
+    pub fn post_fill_nd<T: Element, const D: usize>(
+        &self,
+        view: &View<T, D>,
+        value: T,
+    ) -> Result<()> {
+        self.fill_nd(view, value).map(drop)
     }
 }

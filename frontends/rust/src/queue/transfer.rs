@@ -61,7 +61,7 @@ impl Queue {
         self.write_layout(view.buffer(), view.layout(), source, layout)
     }
 
-    fn write_layout<T: Element, S: Source<Element = T>, const D: usize>(
+    pub(super) fn write_layout<T: Element, S: Source<Element = T>, const D: usize>(
         &self,
         buffer: &Buffer<T>,
         to: &Layout<D>,
@@ -148,7 +148,7 @@ impl Queue {
         self.read_layout(view.buffer(), view.layout(), container, layout)
     }
 
-    fn read_layout<T, V, const D: usize>(
+    pub(super) fn read_layout<T, V, const D: usize>(
         &self,
         buffer: &Buffer<T>,
         from: &Layout<D>,
@@ -265,18 +265,8 @@ impl Queue {
         }
         // One fill for each row: rows are what devices can fill.
         let length = layout.extent()[D - 1];
-        let mut position = [0; D];
-        let mut rows = Vec::new();
-        while let Some(start) = layout.place(position) {
-            rows.push(self.fill(&view.buffer().slice(start..start + length)?, value)?);
-            for dimension in (0..D - 1).rev() {
-                position[dimension] += 1;
-                if position[dimension] < layout.extent()[dimension] || dimension == 0 {
-                    break;
-                }
-                position[dimension] = 0;
-            }
-        }
+        let fill = |start| self.fill(&view.buffer().slice(start..start + length)?, value);
+        let rows = layout.row_starts().map(fill).collect::<Result<Vec<_>>>()?;
         self.core().marker(&rows)
     }
 }
@@ -351,7 +341,7 @@ pub(super) fn check_length(what: &'static str, host: usize, buffer: usize) -> Re
 }
 
 /// The elements that a layout reaches, checked.
-fn part_of<const D: usize>(
+pub(super) fn part_of<const D: usize>(
     what: &'static str,
     length: usize,
     layout: &Layout<D>,

@@ -325,3 +325,34 @@ fn posted_commands_take_effect_in_order() {
         receiver.recv().unwrap();
     });
 }
+
+#[test]
+fn posted_commands_take_regions_and_buffers() {
+    each_queue(|context, queue| {
+        let view = context.allocate_nd::<u32, 2>([2, 3]).unwrap();
+        let dense = Layout::dense([2, 3]).unwrap();
+        let write = [1, 2, 3, 4, 5, 6];
+        queue.post_write_nd(&view, write, &dense).unwrap();
+        let column = |at| view.region([0..2, at..at + 1]).unwrap();
+        let row = |at| view.region([at..at + 1, 0..3]).unwrap();
+        queue.post_copy_nd(&row(0), &row(1)).unwrap();
+        queue.post_fill_nd(&column(1), 9).unwrap();
+        let mut buffer = view.buffer().clone();
+        queue
+            .post_host_task_with((&mut buffer, 10u32), |(cells, by)| {
+                cells.iter_mut().for_each(|cell| *cell *= by);
+            })
+            .unwrap();
+        let read = queue.read_nd(&view).unwrap().wait().unwrap();
+        assert_eq!(read, [10, 90, 30, 10, 90, 30]);
+        let (sender, receiver) = channel();
+        queue
+            .post_try_host_task(move || sender.send(7).map_err(|_| "nobody listens"))
+            .unwrap();
+        queue
+            .post_try_host_task(|| Err("nobody sees this"))
+            .unwrap();
+        queue.wait().unwrap();
+        assert_eq!(receiver.recv().unwrap(), 7);
+    });
+}

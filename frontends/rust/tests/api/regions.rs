@@ -72,6 +72,26 @@ fn check<const D: usize>(queue: &Queue, extent: [usize; D], gap: usize, ranges: 
         assert_eq!(*value, if inside { model[place] } else { 0 });
     }
 
+    // The same of borrowed memory: what is beside the region stays as it is.
+    let mut host = vec![5; model.len()];
+    queue.read_slice_nd(&part, &mut host, &region).unwrap();
+    let places: Vec<_> = positions(region.extent())
+        .into_iter()
+        .map(|position| region.place(position).unwrap())
+        .collect();
+    let mut beside = vec![5; model.len()];
+    for &place in &places {
+        beside[place] = model[place];
+    }
+    assert_eq!(host, beside);
+    for (number, &place) in (1000..).zip(&places) {
+        host[place] = number;
+        model[place] = number;
+    }
+    queue.write_slice_nd(&part, &host, &region).unwrap();
+    assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), model);
+    let expected: Vec<u32> = places.iter().map(|&place| model[place]).collect();
+
     // Copy it to a view of another pitch, and fill it.
     let other = context.allocate_padded::<u32, D>(region.extent()).unwrap();
     queue.copy_nd(&part, &other).unwrap();

@@ -111,3 +111,31 @@ fn lengths_have_to_agree() {
     assert!(queue.write_slice(&buffer, &[1; 5]).is_err());
     assert!(queue.read_slice(&buffer, &mut [1; 3]).is_err());
 }
+
+#[test]
+fn a_scope_takes_regions() {
+    each_queue(|context, queue| {
+        let view = context.allocate_padded::<u8, 2>([3, 4]).unwrap();
+        let image = Layout::dense([5, 6]).unwrap();
+        let corner = image.region([2..5, 2..6]).unwrap();
+        let source: Vec<u8> = (0..30).collect();
+        let mut destination = [99; 12];
+        let dense = Layout::dense([3, 4]).unwrap();
+        queue
+            .scope(|scope| {
+                scope.write_nd(&view, &source, &corner)?;
+                scope.read_nd(&view, &mut destination, &dense)
+            })
+            .unwrap()
+            .unwrap();
+        let expected = [14, 15, 16, 17, 20, 21, 22, 23, 26, 27, 28, 29];
+        assert_eq!(destination, expected);
+        // A layout that goes beyond the slice, or has another extent, is refused.
+        let short = &source[..29];
+        assert!(queue.write_slice_nd(&view, short, &corner).is_err());
+        assert!(queue.write_slice_nd(&view, &source, &image).is_err());
+        let mut host = [0; 29];
+        assert!(queue.read_slice_nd(&view, &mut host, &corner).is_err());
+        assert!(queue.read_slice_nd(&view, &mut [0; 30], &image).is_err());
+    });
+}
