@@ -359,14 +359,6 @@ impl Memory {
             .unwrap_or_else(|| format!("buffer {}", self.id))
     }
 
-    /// As [`Memory::try_set_content_size`], for who has checked it: what is
-    /// refused is logged, and nothing changes.
-    pub fn set_content_size(&self, size: Option<MemoryRef>) {
-        if let Err(error) = self.try_set_content_size(size) {
-            tracing::error!(buffer = self.id, %error, "content size not set");
-        }
-    }
-
     /// Names another object whose first eight bytes hold, little-endian, how
     /// many of this object's bytes are in use. Transfers move that much. The
     /// other object lives as long as this one does, or until this is taken back.
@@ -374,7 +366,7 @@ impl Memory {
     /// # Errors
     /// If the other object's own content size is, directly or through others, in
     /// this object: each would keep the other for ever.
-    pub fn try_set_content_size(&self, size: Option<MemoryRef>) -> Result<()> {
+    pub fn set_content_size(&self, size: Option<MemoryRef>) -> Result<()> {
         // Two threads must not close a circle from both ends.
         static SETTING: Mutex<()> = Mutex::new(());
         let setting = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -710,24 +702,22 @@ mod tests {
             memory
         };
         let (a, b, c) = (make(), make(), make());
-        a.try_set_content_size(Some(b.clone())).unwrap();
-        b.try_set_content_size(Some(c.clone())).unwrap();
+        a.set_content_size(Some(b.clone())).unwrap();
+        b.set_content_size(Some(c.clone())).unwrap();
         c.set_label("third");
         for (holder, size) in [(&a, &a), (&b, &a), (&c, &a), (&c, &b), (&c, &c)] {
-            let error = holder.try_set_content_size(Some(size.clone())).unwrap_err();
+            let error = holder.set_content_size(Some(size.clone())).unwrap_err();
             assert!(
                 matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
                 "{error}"
             );
         }
-        let error = c.try_set_content_size(Some(a.clone())).unwrap_err();
+        let error = c.set_content_size(Some(a.clone())).unwrap_err();
         assert!(error.to_string().contains("is itself in third"), "{error}");
-        // Without an answer, it is refused all the same.
-        c.set_content_size(Some(a.clone()));
         assert!(c.content_size().is_none());
         // Once the circle is open elsewhere, it is none.
-        b.try_set_content_size(None).unwrap();
-        c.try_set_content_size(Some(a.clone())).unwrap();
+        b.set_content_size(None).unwrap();
+        c.set_content_size(Some(a.clone())).unwrap();
         drop((a, b, c));
         assert_eq!(Arc::strong_count(&alive), 1);
     }

@@ -159,18 +159,11 @@ impl<T: Element> Buffer<T> {
     /// of it.
     ///
     /// # Errors
-    /// If both are the same memory, or of different contexts.
+    /// If both are the same memory, or of different contexts, or the content size
+    /// of `size` is itself in this buffer, directly or through others.
     pub fn set_content_size(&self, size: Option<&Buffer<u64>>) -> Result<()> {
         if let Some(size) = size {
             let what = "set a content size";
-            if size.memory.id() == self.memory.id() {
-                return Err(ErrorKind::InvalidArgument {
-                    what,
-                    problem: "a buffer cannot hold its own content size; use another buffer"
-                        .to_owned(),
-                }
-                .into());
-            }
             if size.offset != 0 {
                 return Err(ErrorKind::InvalidArgument {
                     what,
@@ -188,8 +181,7 @@ impl<T: Element> Buffer<T> {
             }
         }
         self.memory
-            .set_content_size(size.map(|size| size.memory.clone()));
-        Ok(())
+            .set_content_size(size.map(|size| size.memory.clone()))
     }
 
     /// Names the memory in errors, logs and traces.

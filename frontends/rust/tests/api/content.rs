@@ -130,3 +130,17 @@ fn sizes_that_make_no_sense_are_refused() {
             .contains("overlap")
     );
 }
+
+#[test]
+fn content_sizes_in_each_other_are_refused() {
+    let context = super::context();
+    let (a, b) = (
+        context.allocate::<u64>(1).unwrap(),
+        context.allocate::<u64>(1).unwrap(),
+    );
+    a.set_content_size(Some(&b)).unwrap();
+    let error = b.set_content_size(Some(&a)).unwrap_err();
+    assert!(error.to_string().contains("content size"), "{error}");
+    a.set_content_size(None).unwrap();
+    b.set_content_size(Some(&a)).unwrap();
+}
