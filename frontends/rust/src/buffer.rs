@@ -155,6 +155,10 @@ impl<T: Element> Buffer<T> {
     /// copies move that many and no more; bytes past them read as zero. A number
     /// larger than the buffer counts as its size. `None` takes that back.
     ///
+    /// That is of transfers that a program asks for. What is brought from one
+    /// memory space to another because a command needs it there is what the
+    /// command accesses, whole, and fills and kernels mind no content size.
+    ///
     /// Counted from the buffer's first byte, in bytes, also when this is a slice
     /// of it.
     ///

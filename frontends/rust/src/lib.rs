@@ -38,16 +38,18 @@
 //! queues of a context; a launch whose arguments overlap where one is written is
 //! refused; so is a command on a buffer that is mapped. Read or write what is
 //! gone: a command owns what it uses, or borrows it in a scope that waits, and a
-//! buffer's memory is freed after the last command that uses it. See bits that
-//! are no value of their type: what is read is checked.
+//! buffer's memory is freed after the last command that uses it. Be given bits
+//! that are no value of their type by a read or a mapping: these are checked.
+//! (What a kernel writes is of the right type, unless its `unsafe` code is wrong.)
 //!
 //! # Without hidden state
 //!
-//! There is no default device, queue or context. See [`Platform`] for the one
-//! thing that is shared behind the scenes, and [`init_logging_from_env`] for the
-//! log, which is off unless a program turns it on. `QUIPU_TRACE=file.json` in the
+//! There is no default device, queue or context. One thing is shared behind the
+//! scenes, the CPU pool of platforms that do not ask for
+//! [one of their own](PlatformBuilder::cpu). The log is off unless a program turns
+//! it on with [`init_logging_from_env`]. `QUIPU_TRACE=file.json` in the
 //! environment writes a trace of any program; it is complete when the last
-//! context is gone.
+//! context is gone, with the queues that keep it.
 
 /// The program in the project's README is one that works.
 #[cfg(doctest)]

@@ -13,9 +13,15 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Prints the log that `QUIPU_LOG` asks for to standard error: a level
 /// (`error`, `warn`, `info`, `debug`, `trace`), or levels by module, as in
-/// `quipu_core=debug,quipu_driver_cpu=trace`. `debug` shows sizes, launches and
-/// migrations, `trace` every allocation and its address as well. It has colours
-/// on a terminal unless `NO_COLOR` is set.
+/// `quipu_core=debug,quipu_driver_cpu=trace`. It has colours on a terminal unless
+/// `NO_COLOR` is set.
+///
+/// | level | shows also |
+/// |---|---|
+/// | `error` | lost devices and buffers; panics of callbacks, and of what a command owned as it was dropped; a trace that could not be completed |
+/// | `warn` | workers that could not be pinned |
+/// | `debug` | drivers that start, launches, migrations and evictions with their ranges or sizes, commands that fail |
+/// | `trace` | every allocation with its size and address, the pointers that launches are given, uploads to simulated devices |
 ///
 /// Nothing in Quipu calls this by itself: it is for programs. True if the log is
 /// on now; false if the variable is not set or empty, or the program has a

@@ -1,13 +1,12 @@
 //! Several futures as one.
 
 use super::Waitable;
-use quipu_core::event::Clock;
-use quipu_core::{ErrorKind, Event, Result};
+use quipu_core::{Clock, ErrorKind, Event, Result, SystemClock};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
@@ -25,9 +24,27 @@ use std::time::Duration;
 /// assert_eq!(when_all(reads).wait()?, [[1, 2], [3, 4]]);
 /// # Ok(()) }
 /// ```
+///
+/// Futures of different types are combined through their events, and asked for
+/// their values after:
+///
+/// ```
+/// # use quipu::prelude::*;
+/// # fn main() -> quipu::Result<()> {
+/// # let context = Platform::new()?.context()?;
+/// # let queue = context.queue(&context.fastest())?;
+/// let buffer = context.buffer(&[1u8, 2])?;
+/// let (read, task) = (queue.read(&buffer)?, queue.host_task(|| "done")?);
+/// when_all([read.event().clone(), task.event().clone(), queue.marker()?]).wait()?;
+/// assert_eq!((read.wait()?, task.wait()?), (vec![1, 2], "done"));
+/// # Ok(()) }
+/// ```
 pub fn when_all<F: Waitable>(futures: impl IntoIterator<Item = F>) -> WhenAll<F> {
     let parts = futures.into_iter().map(Part::Running).collect();
-    WhenAll { parts }
+    WhenAll {
+        parts,
+        taken: false,
+    }
 }
 
 enum Part<F: Waitable> {
@@ -39,6 +56,8 @@ enum Part<F: Waitable> {
 #[must_use = "a future does nothing unless it is waited for"]
 pub struct WhenAll<F: Waitable> {
     parts: Vec<Part<F>>,
+    /// The values were given.
+    taken: bool,
 }
 
 impl<F: Waitable> Unpin for WhenAll<F> {}
@@ -58,11 +77,75 @@ impl<F: Waitable> WhenAll<F> {
     /// # Errors
     /// The first error in their order, or that waiting here could never end.
     pub fn wait(mut self) -> Result<Vec<F::Value>> {
-        for part in &self.parts {
-            if let Part::Running(future) = part {
-                future.event().wait_over()?;
+        for event in self.running() {
+            event.wait_over()?;
+        }
+        self.take()
+    }
+
+    /// As [`WhenAll::wait`], for so long at most. After a timeout the future is
+    /// as it was.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if not all are over by then; else as
+    /// [`WhenAll::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Vec<F::Value>> {
+        let deadline = SystemClock.now().saturating_add(timeout);
+        for event in self.running() {
+            let left = deadline.saturating_sub(SystemClock.now());
+            if let Err(error) = event.wait_timeout(left)
+                && !event.is_complete()
+            {
+                return Err(error);
             }
         }
+        self.take()
+    }
+
+    /// Calls `callback` with the values, or the first error, when all are over, or
+    /// now if they are; on whichever thread ends the last, with no lock held.
+    pub fn on_complete(self, callback: impl FnOnce(Result<Vec<F::Value>>) + Send + 'static)
+    where
+        F: Send + 'static,
+        F::Value: Send,
+    {
+        let events: Vec<_> = self.running().cloned().collect();
+        // One more, so that none is the last before all are asked.
+        let left = Arc::new(AtomicUsize::new(events.len() + 1));
+        let all = Arc::new(Mutex::new(Some((self, callback))));
+        let over = move || {
+            if left.fetch_sub(1, Ordering::AcqRel) == 1
+                && let Some((mut all, callback)) = take_out(&all)
+            {
+                callback(all.take());
+            }
+        };
+        for event in events {
+            let over = over.clone();
+            event.on_complete(move |_| over());
+        }
+        over();
+    }
+
+    /// Asks that none of their commands be run, as [`Event::cancel`].
+    pub fn cancel(&self) {
+        for part in &self.parts {
+            if let Part::Running(future) = part {
+                future.cancel();
+            }
+        }
+    }
+
+    /// The events of those that were not seen to be over.
+    fn running(&self) -> impl Iterator<Item = &Event> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Running(future) => Some(future.event()),
+            Part::Over(_) => None,
+        })
+    }
+
+    /// The values, when all are over.
+    fn take(&mut self) -> Result<Vec<F::Value>> {
         match self.poll_all(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result,
             Poll::Pending => Err(ErrorKind::TimedOut.into()),
@@ -70,6 +153,9 @@ impl<F: Waitable> WhenAll<F> {
     }
 
     fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<Result<Vec<F::Value>>> {
+        if self.taken {
+            return Poll::Ready(Err(taken_before("when_all")));
+        }
         let mut all_over = true;
         for part in &mut self.parts {
             if let Part::Running(future) = part {
@@ -82,6 +168,7 @@ impl<F: Waitable> WhenAll<F> {
         if !all_over {
             return Poll::Pending;
         }
+        self.taken = true;
         let results = self.parts.drain(..).filter_map(|part| match part {
             Part::Over(result) => Some(result),
             Part::Running(_) => None,
@@ -102,6 +189,19 @@ impl<F: Waitable> fmt::Debug for WhenAll<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WhenAll({} futures)", self.parts.len())
     }
+}
+
+fn taken_before(what: &'static str) -> quipu_core::Error {
+    ErrorKind::InvalidArgument {
+        what,
+        problem: "its value was taken before; a future gives it once".to_owned(),
+    }
+    .into()
+}
+
+/// What nobody else has taken yet.
+fn take_out<T>(shared: &Mutex<Option<T>>) -> Option<T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// A future of the end of whichever of `futures` is over first. The others come
@@ -143,13 +243,67 @@ pub struct First<F: Waitable> {
 impl<F> Unpin for WhenAny<F> {}
 
 impl<F: Waitable> WhenAny<F> {
+    /// True if one of them is over.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let mut events = self.futures.iter().map(F::event);
+        events.any(Event::is_complete)
+    }
+
     /// Waits for the first.
     ///
     /// # Errors
     /// That waiting here could never end.
     pub fn wait(mut self) -> Result<First<F>> {
+        self.wait_first(None)
+    }
+
+    /// As [`WhenAny::wait`], for so long at most. After a timeout the future is
+    /// as it was.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if none is over by then; else as
+    /// [`WhenAny::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<First<F>> {
+        let first = self.wait_first(Some(SystemClock.now().saturating_add(timeout)));
+        // After an error no waker is to be left behind.
+        for future in &mut self.futures {
+            unlink(future.event_mut());
+        }
+        first
+    }
+
+    /// Calls `callback` with the first when it is over, or now if one is; on
+    /// whichever thread ends it, with no lock held.
+    pub fn on_complete(self, callback: impl FnOnce(First<F>) + Send + 'static)
+    where
+        F: Send + 'static,
+    {
+        let events: Vec<_> = self.futures.iter().map(F::event).cloned().collect();
+        let any = Arc::new(Mutex::new(Some((self, callback))));
+        for event in events {
+            let any = any.clone();
+            event.on_complete(move |_| {
+                if let Some((mut any, callback)) = take_out(&any)
+                    && let Poll::Ready(first) =
+                        any.poll_any(&mut Context::from_waker(Waker::noop()))
+                {
+                    callback(first);
+                }
+            });
+        }
+    }
+
+    /// Asks that none of their commands be run, as [`Event::cancel`].
+    pub fn cancel(&self) {
+        self.futures.iter().for_each(F::cancel);
+    }
+
+    /// Waits for the first, until the deadline at most.
+    fn wait_first(&mut self, deadline: Option<Duration>) -> Result<First<F>> {
         let signal = Arc::new(Signal {
             raised: AtomicBool::new(false),
+            stands_still: deadline.is_none(),
             thread: std::thread::current(),
         });
         let waker = Waker::from(signal.clone());
@@ -161,9 +315,12 @@ impl<F: Waitable> WhenAny<F> {
             // Wait for one as its driver does, which may be to help; the signal
             // ends that when any other is over.
             let Some(one) = self.futures.first().map(F::event) else {
-                return Err(ErrorKind::Cancelled.into());
+                return Err(taken_before("when_any"));
             };
-            match one.wait_with_clock(FOREVER, &*signal) {
+            let left = deadline.map_or(FOREVER, |deadline| {
+                deadline.saturating_sub(SystemClock.now())
+            });
+            match one.wait_with_clock(left, &*signal) {
                 Err(error) if !one.is_complete() && !signal.raised.load(Ordering::Acquire) => {
                     return Err(error);
                 }
@@ -223,6 +380,8 @@ const FOREVER: Duration = Duration::from_secs(3600);
 /// Ends a wait from a waker: as a clock, it says that time is up.
 struct Signal {
     raised: AtomicBool,
+    /// No time passes until it is raised.
+    stands_still: bool,
     thread: Thread,
 }
 
@@ -237,8 +396,10 @@ impl Clock for Signal {
     fn now(&self) -> Duration {
         if self.raised.load(Ordering::Acquire) {
             Duration::MAX
-        } else {
+        } else if self.stands_still {
             Duration::ZERO
+        } else {
+            SystemClock.now()
         }
     }
 }

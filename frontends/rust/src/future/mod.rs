@@ -26,6 +26,11 @@ pub trait Waitable: Future<Output = Result<Self::Value>> + Unpin {
 
     /// The event that it is over with, to be polled in its place.
     fn event_mut(&mut self) -> &mut Event;
+
+    /// Asks that its command not be run, as [`Event::cancel`].
+    fn cancel(&self) {
+        self.event().cancel();
+    }
 }
 
 impl Waitable for Event {

@@ -135,10 +135,33 @@ impl<G: Guard> Mapping<G> {
         Waitable::event(self).wait_timeout(timeout)?;
         self.take()
     }
+
+    /// Calls `callback` with the guard when the mapping is there, or will never
+    /// be, or now if that is so; on whichever thread brings it about, with no lock
+    /// held.
+    pub fn on_complete(mut self, callback: impl FnOnce(Result<G>) + Send + 'static)
+    where
+        G: 'static,
+    {
+        let event = Waitable::event(&self).clone();
+        event.on_complete(move |_| callback(self.take()));
+    }
+
+    /// Asks that the mapping not be made, as [`Event::cancel`]: if its turn has
+    /// not come, it fails when that would have, and holds nothing.
+    pub fn cancel(&self) {
+        if let Some(reservation) = &self.reservation {
+            reservation.cancel();
+        }
+    }
 }
 
 impl<G: Guard> Waitable for Mapping<G> {
     type Value = G;
+
+    fn cancel(&self) {
+        Mapping::cancel(self);
+    }
 
     fn event(&self) -> &Event {
         match (&self.reservation, &self.over) {

@@ -386,3 +386,94 @@ fn what_a_read_allocates_goes_with_its_future() {
     drop(read);
     assert_eq!(weak.strong_count(), 0);
 }
+
+/// True of a wait that gave up: the serial device knows that it could never end.
+fn gave_up(error: &quipu::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::TimedOut | ErrorKind::WouldDeadlock { .. }
+    )
+}
+
+#[test]
+fn all_and_any_can_be_waited_for_with_a_timeout_and_called_back() {
+    each_queue(|_, queue| {
+        let gate = UserEvent::new();
+        let later = queue.after([gate.event()]);
+        let task = |value| later.host_task(move || value).unwrap();
+        let mut all = when_all([task(1), task(2)]);
+        let mut any = when_any([task(3), task(4)]).unwrap();
+        assert!(gave_up(&all.wait_timeout(Duration::ZERO).unwrap_err()));
+        assert!(gave_up(&any.wait_timeout(Duration::ZERO).unwrap_err()));
+        assert!(!all.is_complete() && !any.is_complete());
+        let (sender, receiver) = channel();
+        let values = sender.clone();
+        when_all([task(5), task(6)]).on_complete(move |all| values.send(all.unwrap()).unwrap());
+        when_any([task(7)]).unwrap().on_complete(move |first| {
+            sender.send(vec![first.result.unwrap()]).unwrap();
+        });
+        gate.complete();
+        assert_eq!(all.wait_timeout(Duration::MAX).unwrap(), [1, 2]);
+        let first = any.wait_timeout(Duration::MAX).unwrap();
+        assert_eq!(
+            (first.result.unwrap(), first.rest.len()),
+            (first.index + 3, 1)
+        );
+        let mut called: Vec<_> = receiver.iter().collect();
+        called.sort();
+        assert_eq!(called, [vec![5, 6], vec![7]]);
+        // A value is given once.
+        for error in [
+            all.wait_timeout(Duration::MAX).unwrap_err(),
+            any.wait_timeout(Duration::MAX).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("taken before"), "{error}");
+        }
+        // What is over is called back at once.
+        let (sender, receiver) = channel();
+        when_all(Vec::<Event>::new()).on_complete(move |all| sender.send(all.is_ok()).unwrap());
+        assert_eq!(receiver.try_recv(), Ok(true));
+    });
+}
+
+#[test]
+fn all_any_and_mappings_can_be_cancelled() {
+    each_queue(|context, queue| {
+        let gate = UserEvent::new();
+        let later = queue.after([gate.event()]);
+        let task = || later.host_task(|| ()).unwrap();
+        let buffer = context.buffer(&[1u8; 4]).unwrap();
+        let (all, any) = (when_all([task(), task()]), when_any([task()]).unwrap());
+        let kept = task();
+        let mapping = later.map_mut(&buffer).unwrap();
+        all.cancel();
+        any.cancel();
+        mapping.cancel();
+        gate.complete();
+        assert!(all.wait().unwrap_err().is_cancelled());
+        let first = any.wait().unwrap();
+        assert!(first.result.unwrap_err().is_cancelled());
+        assert!(mapping.wait().unwrap_err().is_cancelled());
+        kept.wait().unwrap();
+        // Nothing is mapped any more.
+        queue.fill(&buffer, 2).unwrap().wait().unwrap();
+    });
+}
+
+#[test]
+fn a_mapping_calls_back() {
+    each_queue(|context, queue| {
+        let gate = UserEvent::new();
+        let buffer = context.allocate::<u8>(4).unwrap();
+        queue.after([gate.event()]).fill(&buffer, 3).unwrap();
+        let (sender, receiver) = channel();
+        queue.map(&buffer).unwrap().on_complete(move |mapped| {
+            sender.send(mapped.unwrap().to_vec()).unwrap();
+        });
+        assert!(receiver.try_recv().is_err());
+        gate.complete();
+        // A callback alone makes nothing run.
+        queue.wait().unwrap();
+        assert_eq!(receiver.recv().unwrap(), [3; 4]);
+    });
+}
