@@ -169,7 +169,8 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// True if no device of the driver runs anything or has anything to run. A
-    /// driver that cannot tell says no.
+    /// driver that cannot tell says no; then a wait on the serial device that
+    /// could never end is not found out, for this driver might end it.
     fn is_idle(&self) -> bool {
         false
     }
