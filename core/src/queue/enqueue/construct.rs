@@ -1,0 +1,175 @@
+//! Taking a slot and writing a command into it; markers, which are made by others' enqueues.
+
+use super::super::{Queue, QueueShared};
+use super::waits::Waits;
+use crate::access::{Access, Argument};
+use crate::command::slot::{Extension, INLINE_ARGUMENTS, Kind, Phase, Slot, Times};
+use crate::command::{Command, EventId, dispatch, log, slab};
+use crate::event::Event;
+use crate::memory::tracker::Recorder;
+use crate::operation::Body;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Takes a slot and writes a body into it. The command is under construction,
+/// held by one reference.
+#[inline]
+pub(super) fn construct<B: Body>(
+    queue: &'static QueueShared,
+    body: B,
+    accesses: &[Access<'_>],
+    groups: u32,
+    timed: bool,
+    in_order: bool,
+    label: Option<&str>,
+) -> NonNull<Slot> {
+    assert!(
+        B::fits(accesses.len()),
+        "a body that does not fit is boxed by its maker"
+    );
+    let slot = slab::take();
+    // SAFETY: the slot was just taken.
+    let s = unsafe { slot.as_ref() };
+    s.references.store(1, Ordering::Relaxed);
+    s.vtable.set(Some(B::VTABLE));
+    s.queue.set(queue);
+    s.done.set(std::ptr::null());
+    s.work.store(u64::from(groups) << 32, Ordering::Relaxed);
+    s.set_small(Phase::Queued, accesses.len() as u8, in_order);
+    if accesses.len() <= INLINE_ARGUMENTS {
+        let arguments = s.payload.get().cast::<Argument>();
+        for (index, access) in accesses.iter().enumerate() {
+            // SAFETY: within the payload of a slot under construction.
+            unsafe { arguments.add(index).write(Argument::new(access)) };
+        }
+    } else {
+        // SAFETY: under construction by this thread.
+        unsafe { s.extend() }.arguments = Some(accesses.iter().map(Argument::new).collect());
+    }
+    // SAFETY: the body fits, as asserted, behind the arguments.
+    unsafe { s.state_pointer().cast::<B>().write(body) };
+    if timed || label.is_some() || log::is_wanted() {
+        decorate(slot, timed, label);
+    }
+    slot
+}
+
+#[cold]
+pub(super) fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) {
+    // SAFETY: under construction by this thread.
+    let s = unsafe { slot.as_ref() };
+    let id = id_of(slot);
+    // SAFETY: the arguments were just written, and the payload is intact.
+    let lengths = unsafe { s.arguments() }.iter().map(|a| a.length());
+    let transfer = s
+        .vtable
+        .get()
+        .is_some_and(|vtable| vtable.kind == Kind::Copy);
+    let bytes = if transfer {
+        lengths.max().unwrap_or(0)
+    } else {
+        lengths.sum()
+    };
+    let name = match s.vtable.get() {
+        // SAFETY: the state was just written.
+        Some(vtable) => unsafe { (vtable.name)(s.state_pointer()) },
+        None => "",
+    };
+    let logged = log::is_wanted() && {
+        let groups = (s.work.load(Ordering::Relaxed) >> 32) as u32;
+        log::enqueued(s, id, label.unwrap_or(name), groups, bytes)
+    };
+    if !(timed || label.is_some() || logged) {
+        return;
+    }
+    // SAFETY: under construction by this thread.
+    let extension: &mut Extension = unsafe { s.extend() };
+    extension.logged = logged;
+    if timed {
+        let times = Times {
+            number: crate::tracing_records::number(id),
+            name,
+            bytes,
+            ..Times::default()
+        };
+        times
+            .queued
+            .store(crate::clock::now_ns(), Ordering::Relaxed);
+        extension.times = Some(Box::new(times));
+    }
+    extension.label = label.map(Arc::from);
+}
+
+/// The id that the command under construction will have.
+#[inline]
+pub(super) fn id_of(slot: NonNull<Slot>) -> EventId {
+    // SAFETY: under construction by this thread.
+    EventId::new(slot, unsafe { slot.as_ref() }.notify.generation() + 1)
+}
+
+#[inline]
+pub(super) fn open(slot: NonNull<Slot>, id: EventId) {
+    // SAFETY: under construction by this thread.
+    unsafe { slot.as_ref() }.notify.open(id.generation());
+}
+
+/// A marker on a context's own queue, which waits for what `add` says. Gives
+/// its id, and the command if it is ready at once: to be handed over when no
+/// tracker is locked.
+pub(super) fn marker<T: Send>(
+    queue: &Queue,
+    keep: T,
+    add: impl FnOnce(&mut Waits<'_>),
+) -> (EventId, Option<Command>) {
+    let slot = construct_marker(queue.shared(), keep);
+    let id = id_of(slot);
+    let mut waits = Waits::new(slot);
+    open(slot, id);
+    add(&mut waits);
+    (id, waits.register(0))
+}
+
+pub(super) fn construct_marker<T: Send>(queue: &'static QueueShared, keep: T) -> NonNull<Slot> {
+    let slot = construct(
+        queue,
+        crate::operation::MarkerBody(Box::new(keep)),
+        &[],
+        1,
+        false,
+        false,
+        None,
+    );
+    // SAFETY: under construction by this thread.
+    unsafe { slot.as_ref() }.take_number(queue);
+    slot
+}
+
+/// Drops `keep` when every event in `after` is over. Needs no device.
+pub(crate) fn drop_after<T: Send>(queue: &Queue, keep: T, after: &[EventId]) {
+    let (_, ready) = marker(queue, keep, |waits| {
+        for event in after {
+            waits.wait(*event, false);
+        }
+    });
+    ready.into_iter().for_each(dispatch);
+}
+
+/// As `marker`, with an event.
+pub(super) fn marker_event(
+    queue: &Queue,
+    add: impl FnOnce(&mut Waits<'_>),
+) -> (Event, Option<Command>) {
+    let slot = construct_marker(queue.shared(), ());
+    // SAFETY: under construction by this thread.
+    unsafe { slot.as_ref() }
+        .references
+        .store(2, Ordering::Relaxed);
+    let id = id_of(slot);
+    let mut waits = Waits::new(slot);
+    open(slot, id);
+    add(&mut waits);
+    let event = Event::from_slot(slot);
+    let ready = waits.register(0);
+    (event, ready)
+}

@@ -1,0 +1,522 @@
+//! The enqueue: from what a front end asks for to a command that its driver
+//! will run.
+//!
+//! In order, and why in this order:
+//!
+//! 1. Everything is checked first: a refused command leaves no trace.
+//! 2. A slot is taken and the body written.
+//! 3. The command takes its number in the queue (after that, barriers count it).
+//!    Explicit waits and the gate are gathered.
+//! 4. The trackers of all its memory are locked together, by address, so that
+//!    two threads that enqueue (x, y) and (y, x) cannot wait for each other.
+//! 5. Its notify list is opened: from now on others may wait for it.
+//! 6. Each access is recorded; hazards are gathered; bytes that are missing in
+//!    the device's space become migrations, which are recorded before it.
+//! 7. A driver with a sync domain is told. What was gathered is counted and
+//!    registered, with the trackers still locked: a writer that fails has to
+//!    lock them to say so before it is over. From here on others may run the
+//!    command.
+//! 8. The trackers are unlocked; whoever resolves the last wait hands the
+//!    command over.
+//!
+//! | file | steps |
+//! |---|---|
+//! | this one | the order of them all, gates, lists of waits, migrations |
+//! | `construct` | 2: a slot and its body; markers |
+//! | `waits` | 3, 6, 7: what is gathered, counted and registered |
+//! | `locked` | 4 and 8: the trackers |
+
+mod construct;
+mod locked;
+mod waits;
+
+use super::{Barrier, Priority, Queue, QueueShared, UNKNOWN, lock};
+use crate::access::Access;
+use crate::command::slot::Kind;
+use crate::command::state::WANT_EACH;
+use crate::command::{Command, EventId, dispatch};
+use crate::context::ContextShared;
+use crate::driver::{Held, Submission};
+use crate::error::{ErrorKind, Result};
+use crate::event::Event;
+use crate::memory::{Memory, SpaceId, TrackerGuard};
+use crate::operation::{Body, Migration};
+use construct::{construct, id_of, marker, marker_event, open};
+use locked::Locked;
+use smallvec::SmallVec;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use waits::{Waits, is_of_domain};
+
+pub(crate) use construct::drop_after;
+
+/// What to enqueue besides the body.
+#[derive(Clone, Copy, Default)]
+pub struct Request<'a> {
+    /// What it touches, in the order in which the body knows its arguments.
+    pub accesses: &'a [Access<'a>],
+    /// Events it waits for.
+    pub waits: &'a [Event],
+    /// True if it may touch anything: a full barrier of an in-order queue.
+    pub unknown_access: bool,
+    /// A label for logs and traces.
+    pub label: Option<&'a str>,
+}
+
+/// Wait lists from this length on are joined into one marker, which the next
+/// command with the same list shares: n by n dependencies cost n, not n².
+const JOIN_WAITS: usize = 8;
+
+/// A list of commands that the device can wait for by itself is joined only if
+/// it is longer than this. A marker ends on the host, so the device would have
+/// to be told by it: that takes longer than so many edges cost, and the device
+/// stands still meanwhile. Much longer lists cost more than that each time they
+/// come again. Readers of a buffer are joined at the same length.
+const JOIN_DOMAIN_WAITS: usize = 64;
+
+impl Queue {
+    /// Enqueues a command and gives its event.
+    ///
+    /// # Errors
+    /// If an access is out of bounds or mapped, belongs to another context, or
+    /// the device or context is lost. Nothing is enqueued then.
+    #[inline]
+    pub(crate) fn enqueue<B: Body>(
+        &self,
+        body: B,
+        groups: u32,
+        request: &Request<'_>,
+    ) -> Result<Event> {
+        let event = self
+            .enqueue_command(body, groups, request, true)?
+            .expect("an event was asked for");
+        if self.shared().options().blocking {
+            event.wait_over()?;
+        }
+        Ok(event)
+    }
+
+    /// Enqueues a command one-way: no event, the least cost.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue`].
+    #[inline]
+    pub(crate) fn post<B: Body>(&self, body: B, groups: u32, request: &Request<'_>) -> Result<()> {
+        if self.shared().options().blocking {
+            return self.enqueue(body, groups, request).map(drop);
+        }
+        self.enqueue_command(body, groups, request, false).map(drop)
+    }
+
+    #[inline]
+    fn enqueue_command<B: Body>(
+        &self,
+        body: B,
+        groups: u32,
+        request: &Request<'_>,
+        want_event: bool,
+    ) -> Result<Option<Event>> {
+        let queue = self.shared();
+        let qbody = queue.body();
+        self.check(qbody, request)?;
+        let unknown = request.unknown_access && qbody.options.in_order;
+        let barrier = unknown || matches!(B::VTABLE.kind, Kind::Barrier);
+        let prefix =
+            barrier || (matches!(B::VTABLE.kind, Kind::Marker) && request.waits.is_empty());
+
+        let slot = construct(
+            queue,
+            body,
+            request.accesses,
+            groups,
+            qbody.timed,
+            qbody.options.in_order,
+            request.label,
+        );
+        let id = id_of(slot);
+        // What few commands need is dropped below, out of the others' way.
+        let mut waits = ManuallyDrop::new(Waits::new(slot));
+        let s = waits.s;
+        if want_event {
+            s.references.store(2, Ordering::Relaxed);
+        }
+        if barrier {
+            let full = unknown || request.waits.is_empty();
+            self.take_number_as_barrier(&mut waits, id, full);
+        } else {
+            let sequence = s.take_number(queue);
+            if queue.gate.id.load(Ordering::SeqCst) != 0 {
+                self.wait_for_gate(&mut waits, sequence);
+            }
+            if prefix {
+                waits.rare().prefix = Some((queue, sequence));
+            }
+        }
+        if !request.waits.is_empty() {
+            self.wait_for_events(&mut waits, request.waits);
+        }
+
+        let locked = Locked::lock(request.accesses);
+        if !barrier {
+            open(slot, id);
+        }
+        if !request.accesses.is_empty() {
+            if let super::ContextLink::Counted(context) = &qbody.context {
+                waits.context = Some(context);
+            }
+            for access in request.accesses {
+                // SAFETY: locked by `locked`; not dropped, so not unlocked.
+                let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
+                let range = access.offset..access.offset + access.length;
+                if tracker.enter(qbody.space) && access.mode.reads() {
+                    self.migrate(&mut waits, access, &mut tracker, qbody.space);
+                }
+                tracker.record(range, access.mode, qbody.space, id, &mut *waits);
+            }
+        }
+        let event = want_event.then(|| Event::from_slot(slot));
+        // From here on the command may be run and freed by others; with a sync
+        // domain, not before its driver has been told.
+        let command = if qbody.timed || qbody.domain.is_some() {
+            self.register_slowly(&mut waits, qbody, id)
+        } else {
+            waits.register(0)
+        };
+        drop(locked);
+        let command = if waits.rare.is_some() {
+            finish_rare(ManuallyDrop::into_inner(waits), id, command)
+        } else {
+            command
+        };
+        if let Some(command) = command {
+            hand_over(queue, command);
+        }
+        Ok(event)
+    }
+
+    /// Registers a traced command, or one whose driver has a sync domain.
+    #[cold]
+    fn register_slowly(
+        &self,
+        waits: &mut Waits<'_>,
+        body: &super::Body,
+        id: EventId,
+    ) -> Option<Command> {
+        if crate::trace::enabled() {
+            waits.trace();
+        }
+        let Some(domain) = body.domain else {
+            return waits.register(0);
+        };
+        let queue = self.shared();
+        let domain_waits = waits.of_domain(domain);
+        let all = waits.count + usize::from(waits.has_prefix());
+        // Before the driver is told: its device may start the command at once,
+        // and looks at the state to see whether it may.
+        waits.count(WANT_EACH);
+        {
+            let command = ManuallyDrop::new(Command::from_slot(waits.slot));
+            body.driver.submit(Submission {
+                id,
+                queue,
+                command: Held::new(&command),
+                domain_waits: &domain_waits,
+                host_waits: (all - domain_waits.len()) as u32,
+            });
+        }
+        // The guard is not released yet, so the command, and with it the queue,
+        // is still there.
+        if body.needs_flush {
+            queue.mark_dirty();
+        }
+        waits.push(WANT_EACH)
+    }
+
+    #[inline]
+    fn check(&self, body: &super::Body, request: &Request<'_>) -> Result<()> {
+        if crate::context::is_anything_lost() {
+            body.check_lost()?;
+        }
+        if let super::ContextLink::Counted(_) = &body.context {
+            for access in request.accesses {
+                if access.memory.context_id() != body.context_id {
+                    return Err(ErrorKind::WrongContext {
+                        what: "enqueue",
+                        object: "buffer",
+                    }
+                    .into());
+                }
+                access
+                    .memory
+                    .check("enqueue", access.offset, access.length)?;
+            }
+        }
+        if request.accesses.len() > usize::from(u8::MAX) {
+            return Err(ErrorKind::InvalidArgument {
+                what: "enqueue",
+                problem: format!(
+                    "{} accesses; a command takes at most 255, so combine buffers",
+                    request.accesses.len()
+                ),
+            }
+            .into());
+        }
+        crate::context::recycle_slots_if_due();
+        Ok(())
+    }
+
+    /// Takes a number and becomes the gate of all that comes after.
+    #[cold]
+    fn take_number_as_barrier(&self, waits: &mut Waits<'_>, id: EventId, full: bool) {
+        let queue = self.shared();
+        let gate = &queue.gate;
+        open(waits.slot, id);
+        let mut history = lock(&gate.history);
+        // Who takes a smaller number now and sees this waits until the number
+        // is known, finds it too large, and looks in the history.
+        gate.sequence.store(UNKNOWN, Ordering::SeqCst);
+        gate.id.store(id.number(), Ordering::SeqCst);
+        let sequence = waits.s.take_number(queue);
+        let previous = history.back().copied();
+        history.push_back(Barrier { sequence, id, full });
+        gate.sequence.store(sequence, Ordering::SeqCst);
+        while history.len() > 1 && history.front().is_some_and(|barrier| barrier.id.is_over()) {
+            history.pop_front();
+        }
+        drop(history);
+        // All after a barrier wait for it, this one too. If it is the command
+        // just before, and waits for all before it, that is all there is.
+        if let Some(before) = previous {
+            let _ = waits.add(before.id, false);
+            if before.full && before.sequence + 1 == sequence {
+                return;
+            }
+        }
+        if full {
+            waits.rare().prefix = Some((queue, sequence));
+        }
+    }
+
+    /// Waits for the last barrier with a smaller number.
+    #[cold]
+    fn wait_for_gate(&self, waits: &mut Waits<'_>, sequence: u64) {
+        let gate = &self.shared().gate;
+        loop {
+            let id = gate.id.load(Ordering::SeqCst);
+            let number = gate.sequence.load(Ordering::SeqCst);
+            if id == 0 {
+                return;
+            }
+            if number == UNKNOWN {
+                std::hint::spin_loop();
+                continue;
+            }
+            if gate.id.load(Ordering::SeqCst) != id {
+                continue;
+            }
+            if number < sequence {
+                if waits.add(EventId::from_number(id), false).is_some() {
+                    // It is over: nobody has to look again.
+                    let _ = gate
+                        .id
+                        .compare_exchange(id, 0, Ordering::SeqCst, Ordering::SeqCst);
+                }
+                return;
+            }
+            break;
+        }
+        let history = lock(&gate.history);
+        let before = history
+            .iter()
+            .rev()
+            .find(|barrier| barrier.sequence < sequence)
+            .copied();
+        drop(history);
+        if let Some(barrier) = before {
+            let _ = waits.add(barrier.id, false);
+        }
+    }
+
+    /// Explicit waits. A long list that comes again is joined once.
+    #[inline]
+    fn wait_for_events(&self, waits: &mut Waits<'_>, events: &[Event]) {
+        if events.len() < JOIN_WAITS {
+            for event in events {
+                waits.add_event(event);
+            }
+            return;
+        }
+        self.wait_for_many(waits, events);
+    }
+
+    #[cold]
+    fn wait_for_many(&self, waits: &mut Waits<'_>, events: &[Event]) {
+        let by_device = events.len() <= JOIN_DOMAIN_WAITS
+            && self.shared().body().domain.is_some_and(|domain| {
+                events
+                    .iter()
+                    .any(|event| !event.id().is_over() && is_of_domain(event.id(), domain))
+            });
+        let context = self.shared().context().filter(|_| !by_device);
+        let Some(context) = context else {
+            for event in events {
+                waits.add_event(event);
+            }
+            return;
+        };
+        let (event, ready) = context.join_waits(events, |queue| {
+            marker_event(queue, |join| {
+                for event in events {
+                    join.add_event(event);
+                }
+            })
+        });
+        waits.rare().ready.extend(ready);
+        waits.add_event(&event);
+    }
+
+    /// Brings what is missing to `space`, before the access is recorded.
+    #[cold]
+    fn migrate<'a>(
+        &self,
+        waits: &mut Waits<'a>,
+        access: &Access<'_>,
+        tracker: &mut TrackerGuard<'_>,
+        space: SpaceId,
+    ) {
+        let Some(context) = waits.context else {
+            return;
+        };
+        let range = access.offset..access.offset + access.length;
+        for missing in tracker.missing(&range, space) {
+            let direct = [missing.from, space].into_iter().find(|s| {
+                *s != SpaceId::HOST
+                    && crate::memory::space::owner(*s)
+                        .is_some_and(|(driver, _)| driver.has_route(missing.from, space))
+            });
+            let legs: SmallVec<[(SpaceId, SpaceId, SpaceId); 2]> = if missing.from == SpaceId::HOST
+            {
+                SmallVec::from_slice(&[(missing.from, space, space)])
+            } else if let Some(by) = direct {
+                SmallVec::from_slice(&[(missing.from, space, by)])
+            } else if space == SpaceId::HOST {
+                SmallVec::from_slice(&[(missing.from, space, missing.from)])
+            } else if missing.on_host {
+                SmallVec::from_slice(&[(SpaceId::HOST, space, space)])
+            } else {
+                SmallVec::from_slice(&[
+                    (missing.from, SpaceId::HOST, missing.from),
+                    (SpaceId::HOST, space, space),
+                ])
+            };
+            for (from, to, by) in legs {
+                self.migrate_leg(
+                    context,
+                    waits,
+                    access.memory,
+                    tracker,
+                    &missing.range,
+                    from,
+                    to,
+                    by,
+                );
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one leg of a route, used once")]
+    fn migrate_leg<'a>(
+        &self,
+        context: &'a Arc<ContextShared>,
+        waits: &mut Waits<'a>,
+        memory: &Memory,
+        tracker: &mut TrackerGuard<'_>,
+        range: &std::ops::Range<u64>,
+        from: SpaceId,
+        to: SpaceId,
+        by: SpaceId,
+    ) {
+        let Some(queue) = context.transfer_queue(by) else {
+            waits.rare().poison.get_or_insert_with(|| {
+                ErrorKind::DeviceLost {
+                    device: format!("{by:?}"),
+                    reason: "no device of the context works in that memory space".to_owned(),
+                }
+                .into()
+            });
+            return;
+        };
+        let shared = queue.shared();
+        // The read is what it waits for; that it writes the copy in the other
+        // space, the tracker's `migrate` knows.
+        let access = Access {
+            memory,
+            offset: range.start,
+            length: range.end - range.start,
+            mode: crate::access::AccessMode::Read,
+        };
+        let timed = shared.body().timed;
+        let label = timed.then_some(if to == SpaceId::HOST {
+            "migrate to the host"
+        } else {
+            "migrate to the device"
+        });
+        let slot = construct(
+            shared,
+            Migration { from, to },
+            &[access],
+            1,
+            timed,
+            false,
+            label,
+        );
+        let id = id_of(slot);
+        let mut leg = Waits::new(slot);
+        leg.context = Some(context);
+        leg.s.take_number(shared);
+        open(slot, id);
+        tracker.migrate(range, from, to, id, &mut leg);
+        tracing::debug!(memory = memory.id(), ?range, ?from, ?to, "migrate");
+        let ready = queue.register_slowly(&mut leg, shared.body(), id);
+        let rare = waits.rare();
+        rare.ready.append(&mut leg.rare().ready);
+        rare.ready.extend(ready);
+        if leg.is_unsettled() {
+            rare.legs.push((leg, id));
+        }
+    }
+}
+
+/// The end of an enqueue that needed more than most: gives the command if it is
+/// ready.
+#[cold]
+fn finish_rare(mut waits: Waits<'_>, id: EventId, command: Option<Command>) -> Option<Command> {
+    waits.release_helpers();
+    if waits.is_unsettled() {
+        waits.settle(id)
+    } else {
+        command
+    }
+}
+
+/// Hands over a command that is ready as it is enqueued.
+#[inline]
+fn hand_over(queue: &QueueShared, command: Command) {
+    if command.needs_no_device() {
+        dispatch(command);
+    } else {
+        queue
+            .driver()
+            .notify(crate::driver::Notification::Ready(command));
+    }
+}
+
+impl QueueShared {
+    /// The queue's priority.
+    #[inline]
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.options().priority
+    }
+}

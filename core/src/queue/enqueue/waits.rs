@@ -1,0 +1,374 @@
+//! What a command under construction waits for: gathered, counted, registered.
+
+use super::super::progress::Watcher;
+use super::super::{QueueShared, lock};
+use super::marker;
+use crate::command::notify::{Closed, Tag};
+use crate::command::slot::{INLINE_EDGES, Kind, OverflowEdge, Slot};
+use crate::command::state::{POISONED, Resolved, WANT_EACH};
+use crate::command::{Command, EventId, dispatch, notify_each, poison};
+use crate::context::ContextShared;
+use crate::driver::DomainWait;
+use crate::error::Error;
+use crate::event::Event;
+use crate::memory::tracker::Recorder;
+use smallvec::SmallVec;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A command under construction: what it waits for is gathered here, and
+/// registered at the end. Kept small: whatever is written here has to reach the
+/// cache before the next locked instruction can go on.
+pub(super) struct Waits<'a> {
+    pub(super) slot: NonNull<Slot>,
+    pub(super) s: &'a Slot,
+    pub(super) context: Option<&'a Arc<ContextShared>>,
+    /// Events that were not over, with whether their failure is ours.
+    pub(super) gathered: [Gathered; GATHERED],
+    pub(super) count: usize,
+    pub(super) rare: Option<Box<Rare<'a>>>,
+}
+
+/// Waits that need no list of their own.
+pub(super) const GATHERED: usize = 4;
+
+/// What few commands need while under construction.
+#[derive(Default)]
+pub(super) struct Rare<'a> {
+    /// What was gathered, once it is more than fits.
+    pub(super) gathered: Vec<Gathered>,
+    pub(super) poison: Option<Error>,
+    /// Also waits for all commands with numbers below this.
+    pub(super) prefix: Option<(&'static QueueShared, u64)>,
+    /// Helpers that were made meanwhile and are ready: handed over after the
+    /// trackers are unlocked.
+    pub(super) ready: Vec<Command>,
+    /// Waits that were over when they were to be registered, and that a driver
+    /// wants to hear of.
+    pub(super) late: Vec<EventId>,
+    /// Migrations made for this command that have something to settle.
+    pub(super) legs: Vec<(Waits<'a>, EventId)>,
+}
+
+/// An event's number, whose lowest bit says whether its failure propagates.
+#[derive(Clone, Copy)]
+pub(super) struct Gathered(u64);
+
+impl Gathered {
+    #[inline]
+    pub(super) fn new(event: EventId, propagate: bool) -> Self {
+        Self(event.number() | u64::from(propagate))
+    }
+
+    #[inline]
+    pub(super) fn event(self) -> EventId {
+        EventId::from_number(self.0 & !1)
+    }
+
+    #[inline]
+    pub(super) fn propagates(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
+impl<'a> Waits<'a> {
+    #[inline]
+    pub(super) fn new(slot: NonNull<Slot>) -> Self {
+        Self {
+            slot,
+            // SAFETY: the slot is taken and under construction by this thread.
+            s: unsafe { slot.as_ref() },
+            context: None,
+            gathered: [Gathered(0); GATHERED],
+            count: 0,
+            rare: None,
+        }
+    }
+
+    /// Everything gathered.
+    #[inline]
+    pub(super) fn gathered(&self) -> &[Gathered] {
+        if self.count <= GATHERED {
+            &self.gathered[..self.count]
+        } else {
+            self.rare.as_ref().map_or(&[], |rare| &rare.gathered)
+        }
+    }
+
+    #[inline]
+    pub(super) fn gather(&mut self, wait: Gathered) {
+        if let Some(place) = self.gathered.get_mut(self.count) {
+            *place = wait;
+        } else {
+            self.gather_more(wait);
+        }
+        self.count += 1;
+    }
+
+    #[cold]
+    pub(super) fn gather_more(&mut self, wait: Gathered) {
+        let few = self.gathered;
+        let rare = self.rare();
+        if rare.gathered.is_empty() {
+            rare.gathered.extend(few);
+        }
+        rare.gathered.push(wait);
+    }
+
+    /// The wait gathered last.
+    #[inline]
+    pub(super) fn last_gathered(&mut self) -> Option<&mut Gathered> {
+        if self.count <= GATHERED {
+            self.gathered[..self.count].last_mut()
+        } else {
+            self.rare.as_mut()?.gathered.last_mut()
+        }
+    }
+
+    #[cold]
+    pub(super) fn rare(&mut self) -> &mut Rare<'a> {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Gathers an event; says how it ended if it is over.
+    #[inline]
+    pub(super) fn add(&mut self, event: EventId, propagate: bool) -> Option<Closed> {
+        // Often the same command used several of our buffers before.
+        if let Some(last) = self.last_gathered()
+            && last.event() == event
+        {
+            last.0 |= u64::from(propagate);
+            return None;
+        }
+        // Often it is over: one look at its line.
+        let closed = event.slot()?.notify.closed(event.generation());
+        if closed.is_none() {
+            self.gather(Gathered::new(event, propagate));
+        }
+        closed
+    }
+
+    /// Gathers an explicit wait: a failure is this command's, also an earlier
+    /// one.
+    #[inline]
+    pub(super) fn add_event(&mut self, event: &Event) {
+        if self.add(event.id(), true) == Some(Closed::Failed)
+            && let Some(error) = event.failure()
+        {
+            self.rare().poison.get_or_insert(error.for_dependant());
+        }
+    }
+
+    /// Registers everything gathered but the prefix, and so ends construction.
+    /// Gives the command if it is ready; else, unless there is a prefix, or the
+    /// driver wants to hear of what was over by now ([`Waits::settle`]),
+    /// somebody else may have run it already.
+    #[inline]
+    pub(super) fn register(&mut self, flags: u32) -> Option<Command> {
+        self.count(flags);
+        self.push(flags)
+    }
+
+    /// The first half of [`Waits::register`]: counts what was gathered. From
+    /// here on the command's state says whether it must not run.
+    #[inline]
+    pub(super) fn count(&mut self, flags: u32) {
+        let mut flags = flags;
+        // Bounded by what fits in memory: an edge takes 8 bytes.
+        let mut count = self.count as u32;
+        if let Some(rare) = &mut self.rare {
+            if let Some(cause) = rare.poison.take() {
+                self.s.work.store(cause.into_raw(), Ordering::Relaxed);
+                flags |= POISONED;
+            }
+            count += u32::from(rare.prefix.is_some());
+        }
+        self.s.state.start(count, flags);
+    }
+
+    #[inline]
+    pub(super) fn has_prefix(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.prefix.is_some())
+    }
+
+    /// The second half of [`Waits::register`]: pushes the edges.
+    #[inline]
+    pub(super) fn push(&mut self, flags: u32) -> Option<Command> {
+        if self.count == 0 && !self.has_prefix() {
+            return Some(Command::from_slot(self.slot));
+        }
+        let mut over = 0;
+        let overflow = if self.count > INLINE_EDGES {
+            self.overflow_edges()
+        } else {
+            std::ptr::null()
+        };
+        for index in 0..self.count {
+            let wait = self.gathered()[index];
+            let (word, tag) = match self.s.edges.get(index) {
+                Some(edge) if wait.propagates() => (&raw const *edge, Tag::Propagate),
+                Some(edge) => (&raw const *edge, Tag::Order),
+                None => {
+                    // SAFETY: as many were made as do not fit inline.
+                    let edge = unsafe { &(*overflow.add(index - INLINE_EDGES)).next };
+                    let tag = if wait.propagates() {
+                        Tag::OverflowPropagate
+                    } else {
+                        Tag::OverflowOrder
+                    };
+                    (&raw const *edge, tag)
+                }
+            };
+            let event = wait.event();
+            let target = event.slot().expect("only events with a slot are gathered");
+            // SAFETY: the edge lives until this wait is resolved.
+            if let Err(closed) = unsafe { target.notify.push(event.generation(), word, tag) } {
+                if flags & WANT_EACH != 0 {
+                    self.rare.get_or_insert_default().late.push(event);
+                } else {
+                    over += 1;
+                }
+                if closed == Closed::Failed && wait.propagates() {
+                    // Of hazards the tracker's lock is still held, so a failed
+                    // writer has not closed its list; of explicit waits the
+                    // caller holds the event.
+                    // SAFETY: closed as failed, and held.
+                    poison(self.s, || unsafe { target.error() }.for_dependant());
+                }
+            }
+        }
+        (over != 0 && self.s.state.resolve_many(over) == Resolved::Last)
+            .then(|| Command::from_slot(self.slot))
+    }
+
+    /// What must not be done while trackers are locked: watches the prefix, and
+    /// tells the driver of waits that were over by the time they were to be
+    /// registered. Gives the command if that makes it ready.
+    #[cold]
+    pub(super) fn settle(&mut self, id: EventId) -> Option<Command> {
+        let rare = self.rare();
+        let late = std::mem::take(&mut rare.late);
+        let prefix = rare.prefix.take();
+        // The queue is read before the last wait is resolved.
+        let queue = self.s.queue.get();
+        let mut owned = None;
+        let mut resolve = |event: EventId| match self.s.state.resolve() {
+            Resolved::Last => owned = Some(Command::from_slot(self.slot)),
+            Resolved::Each => notify_each(queue, id, event),
+            Resolved::One => {}
+        };
+        for event in late {
+            resolve(event);
+        }
+        if let Some((watched, end)) = prefix
+            && watched.watch(end, Watcher::Command(self.slot)).is_err()
+        {
+            resolve(EventId::NONE);
+        }
+        owned
+    }
+
+    /// Hands over what was made for this command on the way.
+    #[cold]
+    pub(super) fn release_helpers(&mut self) {
+        let rare = self.rare();
+        let legs = std::mem::take(&mut rare.legs);
+        for ready in std::mem::take(&mut rare.ready) {
+            dispatch(ready);
+        }
+        for (mut leg, id) in legs {
+            leg.settle(id).into_iter().for_each(dispatch);
+        }
+    }
+
+    /// True if there is something to settle: then the command is still ours.
+    #[inline]
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.rare
+            .as_ref()
+            .is_some_and(|rare| rare.prefix.is_some() || !rare.late.is_empty())
+    }
+
+    #[cold]
+    pub(super) fn overflow_edges(&self) -> *const OverflowEdge {
+        let dependant = self.slot;
+        let block: Box<[OverflowEdge]> = (INLINE_EDGES..self.count)
+            .map(|_| OverflowEdge {
+                next: AtomicU64::new(0),
+                dependant,
+            })
+            .collect();
+        let first = block.as_ptr();
+        // SAFETY: under construction by this thread.
+        unsafe { self.s.extend() }.edges = block;
+        first
+    }
+
+    /// Of what was gathered, the commands of the device's own sync domain.
+    #[cold]
+    pub(super) fn of_domain(&self, domain: u64) -> SmallVec<[DomainWait; 4]> {
+        let in_domain = |wait: &Gathered| {
+            is_of_domain(wait.event(), domain).then_some(DomainWait {
+                event: wait.event(),
+                propagates: wait.propagates(),
+            })
+        };
+        self.gathered().iter().filter_map(in_domain).collect()
+    }
+
+    #[cold]
+    pub(super) fn trace(&self) {
+        if let Some(times) = self.s.times() {
+            *lock(&times.waits) = self
+                .gathered()
+                .iter()
+                .filter_map(|wait| crate::tracing_records::number_of(wait.event()))
+                .collect();
+        }
+    }
+}
+
+/// True if the event is that of a command that devices of this domain can wait
+/// for by themselves.
+pub(super) fn is_of_domain(event: EventId, domain: u64) -> bool {
+    let Some(slot) = event.slot() else {
+        return false;
+    };
+    // SAFETY: queues are never freed. If the event is over meanwhile, this may
+    // be another command's queue: then the wait is resolved and the driver
+    // ignores it.
+    let queue = unsafe { slot.queue.get().as_ref() };
+    queue.is_some_and(|queue| queue.try_domain() == Some(domain))
+        && slot
+            .vtable
+            .get()
+            .is_some_and(|vtable| !matches!(vtable.kind, Kind::Marker | Kind::Barrier))
+}
+
+impl Recorder for Waits<'_> {
+    #[inline]
+    fn wait(&mut self, event: EventId, propagate: bool) {
+        // If it is over and failed, its poison is in the tracker.
+        let _ = self.add(event, propagate);
+    }
+
+    #[cold]
+    fn poisoned(&mut self, cause: &Error) {
+        self.rare().poison.get_or_insert(cause.clone());
+    }
+
+    #[cold]
+    fn join(&mut self, events: &[EventId]) -> EventId {
+        let Some(context) = self.context else {
+            return EventId::NONE;
+        };
+        let (id, ready) = marker(context.internal_queue(), (), |waits| {
+            for event in events {
+                waits.wait(*event, false);
+            }
+        });
+        self.rare().ready.extend(ready);
+        id
+    }
+}
