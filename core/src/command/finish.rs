@@ -1,0 +1,313 @@
+//! The end of a command, step by step; it is the contract's `broadcast`. Nothing here recurses.
+
+use super::dispatch::deliver;
+use super::notify::{Entry, Tag};
+use super::observers::ObserverList;
+use super::slot::{self, Kind, OverflowEdge, Slot};
+use super::state::Resolved;
+use super::{Command, EventId, ReadySink, release, slab};
+use crate::error::Error;
+use crate::queue::QueueShared;
+use crate::sync::prefetch_for_writing;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// Ends a command with an error: keeps the error, poisons what it would have
+/// written, and broadcasts.
+///
+/// # Safety
+/// The caller owns the command and gives it up.
+#[cold]
+pub(crate) unsafe fn fail(
+    slot: NonNull<Slot>,
+    error: Error,
+    time: Option<u64>,
+    sink: &mut impl ReadySink,
+) {
+    // SAFETY: owned by the caller.
+    let s = unsafe { slot.as_ref() };
+    // A cause that was stored but is not the one we fail with is dropped.
+    if s.state.is_poisoned() {
+        let raw = s.work.swap(0, Ordering::Acquire);
+        if raw != 0 {
+            // SAFETY: the first poisoner put it there; taken once.
+            drop(unsafe { Error::from_raw(raw) });
+        }
+    }
+    tracing::debug!(command = s.label(), %error, "failed");
+    if let Some(vtable) = s.vtable.get() {
+        let id = EventId::new(slot, s.notify.generation());
+        // Before the list is closed: a command that looks at a tracker later
+        // and finds this one over must find the poison too.
+        // SAFETY: owned, and not over.
+        for argument in unsafe { s.arguments() } {
+            // A migration reads the object, and writes its copy elsewhere.
+            if argument.mode().writes() || vtable.kind == Kind::Migrate {
+                // SAFETY: memory outlives the commands that use it.
+                let memory = unsafe { argument.memory_pointer().as_ref() };
+                memory.poison(argument.range(), id, &error);
+            }
+        }
+        if let Some(drop) = vtable.drop {
+            // SAFETY: the state is the vtable's, and dropped once.
+            unsafe { drop(s.state_pointer()) };
+        }
+    }
+    // SAFETY: the payload is free now: arguments and state are done with. No
+    // reader looks at it until the list is closed as failed.
+    unsafe { s.payload.get().cast::<Error>().write(error) };
+    // SAFETY: as the caller promises.
+    unsafe { broadcast_dropped(slot, true, time, sink) };
+}
+
+/// # Safety
+/// The caller owns the command and gives it up.
+#[inline]
+pub(super) unsafe fn broadcast(
+    slot: NonNull<Slot>,
+    failed: bool,
+    time: Option<u64>,
+    sink: &mut impl ReadySink,
+) {
+    // SAFETY: owned by the caller.
+    let s = unsafe { slot.as_ref() };
+    if let Some(drop) = s.vtable.get().and_then(|vtable| vtable.drop) {
+        // SAFETY: the state is the vtable's, and dropped once.
+        unsafe { drop(s.state_pointer()) };
+    }
+    // SAFETY: as the caller promises.
+    unsafe { broadcast_dropped(slot, failed, time, sink) };
+}
+
+/// Ends a user event.
+///
+/// # Safety
+/// The caller owns the event's owning reference and gives it up.
+pub(crate) unsafe fn end_user_event(
+    slot: NonNull<Slot>,
+    error: Option<Error>,
+    sink: &mut impl ReadySink,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match error {
+            None => broadcast(slot, false, None, sink),
+            Some(error) => fail(slot, error, None, sink),
+        }
+    }
+}
+
+/// The common end: progress, close, release, observe, forget.
+///
+/// # Safety
+/// The caller owns the command and gives it up; its state is dropped.
+#[inline]
+pub(super) unsafe fn broadcast_dropped(
+    slot: NonNull<Slot>,
+    failed: bool,
+    time: Option<u64>,
+    sink: &mut impl ReadySink,
+) {
+    // SAFETY: owned by the caller; freed at the earliest by `release` below.
+    let s = unsafe { slot.as_ref() };
+    if let Some(times) = s.times() {
+        record(s, slot, times, failed, time);
+    }
+    let queue = s.queue.get();
+    let done = s.done.get();
+    if !done.is_null() {
+        // SAFETY: the progress page lives until this byte is set and seen.
+        unsafe { (*done).store(1, Ordering::Release) };
+    }
+    let observed = match s.notify.close(failed) {
+        None => false,
+        // SAFETY: an entry's word lives until its owner is released.
+        Some(first) => match unsafe { first.next() } {
+            // SAFETY: the entry was taken from the closed list.
+            None => unsafe { resolve_entry(first, failed, s, sink) },
+            // SAFETY: as above.
+            Some(second) => unsafe { resolve_list(first, second, failed, s, sink) },
+        },
+    };
+    if observed {
+        fire_observers(s);
+    }
+    if !queue.is_null() {
+        // SAFETY: queues are type-stable: after the close above this may be a
+        // recycled one, whose flag is merely looked at.
+        let queue = unsafe { &*queue };
+        if queue.progress.is_sentinel(s.sequence.get()) {
+            queue.progress(sink);
+        }
+    }
+    // The usual end, without a second look at what is known here.
+    if !failed
+        && s.references.load(Ordering::Acquire) == 1
+        && s.extension.get().is_none()
+        && s.observers.load(Ordering::Relaxed).is_null()
+    {
+        // SAFETY: the only reference was the owner's, and is given up.
+        unsafe { slab::give(slot) };
+        return;
+    }
+    // SAFETY: the owner's reference, given up once.
+    unsafe { release(slot) };
+}
+
+/// Resolves what an entry of a closed list stands for; true if that is the
+/// observers, who are told last.
+///
+/// # Safety
+/// `entry` was taken from the closed notify list of `over`, its next was read.
+#[inline]
+pub(super) unsafe fn resolve_entry(
+    entry: Entry,
+    failed: bool,
+    over: &Slot,
+    sink: &mut impl ReadySink,
+) -> bool {
+    match entry.tag() {
+        Tag::Observers => true,
+        tag => {
+            // SAFETY: as the caller promises.
+            unsafe { resolve_edge(entry, tag, failed, over, sink) };
+            false
+        }
+    }
+}
+
+/// As [`resolve_entry`], of a list of several.
+///
+/// # Safety
+/// `first` was taken from the closed notify list of `over`; `second` is its next.
+#[inline(never)]
+pub(super) unsafe fn resolve_list(
+    first: Entry,
+    second: Entry,
+    failed: bool,
+    over: &Slot,
+    sink: &mut impl ReadySink,
+) -> bool {
+    sink.gather(true);
+    // SAFETY: as the caller promises.
+    let mut observed = unsafe { resolve_entry(first, failed, over, sink) };
+    let mut entry = Some(second);
+    let mut length = 1_usize;
+    while let Some(current) = entry {
+        // SAFETY: an entry's word lives until its owner is released, below.
+        entry = unsafe { current.next() };
+        if let Some(next) = entry {
+            length += 1;
+            prefetch_list(next, length);
+        }
+        // SAFETY: the entry was taken from the closed list, its next was read.
+        observed |= unsafe { resolve_entry(current, failed, over, sink) };
+    }
+    sink.gather(false);
+    observed
+}
+
+/// Dependants of a long list that are fetched ahead: a miss takes as long as
+/// some tens of them, and a core has a dozen in flight.
+const AHEAD: usize = 16;
+
+/// Fetches what follows in a notify list. A long one leads from the command
+/// enqueued last to the first, which mostly means downwards through memory.
+#[inline]
+pub(super) fn prefetch_list(next: Entry, length: usize) {
+    let slot = next.address().cast::<Slot>();
+    match length {
+        0..4 => {}
+        4 => (1..AHEAD).for_each(|ahead| prefetch_for_writing(slot.wrapping_sub(ahead))),
+        _ => prefetch_for_writing(slot.wrapping_sub(AHEAD)),
+    }
+}
+
+#[cold]
+pub(super) fn record(
+    s: &Slot,
+    slot: NonNull<Slot>,
+    times: &slot::Times,
+    failed: bool,
+    time: Option<u64>,
+) {
+    let now = time.unwrap_or_else(crate::clock::now_ns);
+    times.ended.store(now, Ordering::Relaxed);
+    crate::tracing_records::record(s, EventId::new(slot, s.notify.generation()), times, failed);
+}
+
+#[cold]
+pub(super) fn fire_observers(s: &Slot) {
+    // SAFETY: the list is freed with the slot's use, which the owner's
+    // reference still holds.
+    let list = unsafe { s.observers.load(Ordering::Acquire).as_ref() };
+    for observer in list.map(ObserverList::close).unwrap_or_default() {
+        observer.fire();
+    }
+}
+
+/// Resolves one wait of a dependant.
+///
+/// # Safety
+/// `entry` was taken from the closed notify list of `over`, its next was read.
+#[inline]
+pub(super) unsafe fn resolve_edge(
+    entry: Entry,
+    tag: Tag,
+    failed: bool,
+    over: &Slot,
+    sink: &mut impl ReadySink,
+) {
+    let dependant = match tag {
+        Tag::Order | Tag::Propagate => {
+            let address = entry.address();
+            let base = address.addr() & !(align_of::<Slot>() - 1);
+            // An inline edge lies in its slot's first cache line.
+            let slot = address.with_addr(base).cast_mut().cast::<Slot>();
+            // SAFETY: an edge's address is not null.
+            unsafe { NonNull::new_unchecked(slot) }
+        }
+        _ => {
+            // SAFETY: an overflow edge starts with its word and lives until
+            // its dependant is released.
+            unsafe { (*entry.address().cast::<OverflowEdge>()).dependant }
+        }
+    };
+    // SAFETY: the dependant is alive: it still counts this wait.
+    let d = unsafe { dependant.as_ref() };
+    if failed && matches!(tag, Tag::Propagate | Tag::OverflowPropagate) {
+        // SAFETY: `over` is failed and its reference is still held.
+        poison(d, || unsafe { over.error() }.for_dependant());
+    }
+    // Read before the wait is resolved: afterwards it may be run and freed.
+    let queue = d.queue.get();
+    let generation = d.notify.generation();
+    match d.state.resolve() {
+        Resolved::Last => deliver(Command(dependant), sink),
+        Resolved::One => {}
+        Resolved::Each => notify_each(
+            queue,
+            EventId::new(dependant, generation),
+            EventId::new(NonNull::from(over), over.notify.generation()),
+        ),
+    }
+}
+
+/// Tells a driver that wants to know that one of several waits is resolved.
+#[cold]
+pub(crate) fn notify_each(queue: *const QueueShared, command: EventId, event: EventId) {
+    // SAFETY: queues are never freed, and this one's driver holds the command,
+    // or has finished it meanwhile and ignores the note.
+    if let Some(queue) = unsafe { queue.as_ref() }
+        && let Some(driver) = queue.try_driver()
+    {
+        driver.notify(crate::driver::Notification::Resolved { command, event });
+    }
+}
+
+/// Marks a command as one that must not run, with the first cause given.
+pub(crate) fn poison(slot: &Slot, cause: impl FnOnce() -> Error) {
+    if slot.state.poison() {
+        slot.work.store(cause().into_raw(), Ordering::Release);
+    }
+}
