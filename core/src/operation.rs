@@ -237,6 +237,22 @@ pub struct Migration {
     pub from: SpaceId,
     /// Where one is wanted.
     pub to: SpaceId,
+    /// If only what is in use is to be moved, and zeros written in place of the
+    /// rest: where the second argument, eight bytes that say how much that is
+    /// ([`Migration::used`]), is found as the migration runs. That is `from`, or
+    /// the host.
+    pub content: Option<SpaceId>,
+}
+
+impl Migration {
+    /// How many of an argument's bytes, from its first on, are in use, if the
+    /// content size is this number, little-endian. At most all of them.
+    #[must_use]
+    pub fn used(argument: &crate::access::Argument, content_size: [u8; 8]) -> usize {
+        u64::from_le_bytes(content_size)
+            .saturating_sub(argument.offset())
+            .min(argument.length()) as usize
+    }
 }
 
 /// What a command does.

@@ -10,7 +10,7 @@ use quipu_core::command::{ToDrivers, slab};
 use quipu_core::driver::Notification;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
-use quipu_core::operation::Operation;
+use quipu_core::operation::{Migration, Operation};
 use quipu_core::{
     Command, DeviceKind, DeviceProperties, Driver, Error, MemorySpace, RawArgument, SpaceId,
 };
@@ -181,7 +181,7 @@ fn run(command: Command) {
 
 fn perform(command: &Command) -> Result<()> {
     if let Operation::Migrate(migration) = command.operation() {
-        return migrate(command, migration.from, migration.to);
+        return migrate(command, migration);
     }
     let space = command
         .queue()
@@ -238,12 +238,26 @@ fn bytes_in(argument: &quipu_core::access::Argument, space: SpaceId) -> Result<*
     Ok(unsafe { pointer(allocation.address).add(argument.offset() as usize) })
 }
 
-fn migrate(command: &Command, from: SpaceId, to: SpaceId) -> Result<()> {
-    let argument = &command.arguments()[0];
-    let source = bytes_in(argument, from)?;
-    let destination = bytes_in(argument, to)?;
+fn migrate(command: &Command, migration: &Migration) -> Result<()> {
+    let [argument, size @ ..] = command.arguments() else {
+        return Ok(());
+    };
+    let source = bytes_in(argument, migration.from)?;
+    let destination = bytes_in(argument, migration.to)?;
+    let all = argument.length() as usize;
+    let used = match (migration.content, size) {
+        (Some(space), [size]) => {
+            // SAFETY: the argument is eight bytes, valid in that space.
+            let size = unsafe { bytes_in(size, space)?.cast::<[u8; 8]>().read() };
+            Migration::used(argument, size)
+        }
+        _ => all,
+    };
     // SAFETY: two allocations of the same object, in different spaces; hazards
-    // keep others away.
-    unsafe { std::ptr::copy_nonoverlapping(source, destination, argument.length() as usize) };
+    // keep others away. No more is used than there is.
+    unsafe {
+        std::ptr::copy_nonoverlapping(source, destination, used);
+        destination.add(used).write_bytes(0, all - used);
+    }
     Ok(())
 }

@@ -19,7 +19,7 @@
 //! registration is not refused; it waits for the holder. So nobody else ever
 //! touches the bytes of a hold. A hold that is leaked keeps its bytes for good.
 
-use super::{Mapping, Memory, MemoryRef, NEXT_ID};
+use super::{Mapping, Memory, MemoryRef, NEXT_ID, ONE_MAPPING};
 use crate::access::{Access, AccessMode, RawArgument};
 use crate::command::slot::{Kind, Vtable};
 use crate::command::{Command, ToDrivers};
@@ -41,7 +41,7 @@ impl Memory {
     fn add_mapping(&self, range: Range<u64>, label: String) -> u64 {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         self.cold().mappings.push(Mapping { id, range, label });
-        self.mapped.fetch_add(1, Ordering::Relaxed);
+        self.unusual.fetch_add(ONE_MAPPING, Ordering::Relaxed);
         id
     }
 
@@ -51,7 +51,7 @@ impl Memory {
         let before = cold.mappings.len();
         cold.mappings.retain(|mapping| mapping.id != id);
         if cold.mappings.len() < before {
-            self.mapped.fetch_sub(1, Ordering::Relaxed);
+            self.unusual.fetch_sub(ONE_MAPPING, Ordering::Relaxed);
         }
     }
 }

@@ -27,6 +27,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, f
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tracker::Tracker;
 
+/// Bytes that hold a content size: a little-endian number.
+pub(crate) const CONTENT_SIZE_BYTES: u64 = 8;
+
+/// In [`Memory::unusual`]: it has a content size.
+const HAS_CONTENT_SIZE: u32 = 1;
+/// In [`Memory::unusual`]: one mapping.
+const ONE_MAPPING: u32 = 2;
+
 /// An allocation in a device's space: the driver's own address for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
@@ -65,7 +73,9 @@ pub struct Memory {
     host: AtomicPtr<u8>,
     size: u64,
     context_id: u32,
-    mapped: AtomicU32,
+    /// What every enqueue has to mind, in one word: [`HAS_CONTENT_SIZE`], and the
+    /// number of live mappings times [`ONE_MAPPING`].
+    unusual: AtomicU32,
     context: Weak<ContextShared>,
     // Written by every enqueue.
     tracked: Tracked,
@@ -221,7 +231,7 @@ impl Memory {
             host: AtomicPtr::new(null_mut()),
             size,
             context_id,
-            mapped: AtomicU32::new(0),
+            unusual: AtomicU32::new(0),
             context,
             tracked: Tracked {
                 locked: AtomicBool::new(false),
@@ -360,16 +370,29 @@ impl Memory {
     }
 
     /// Names another object whose first eight bytes hold, little-endian, how
-    /// many of this object's bytes are in use. Transfers move that much. The
-    /// other object lives as long as this one does, or until this is taken back.
+    /// many of this object's bytes are in use. What is brought from one memory
+    /// space to another is that much, with zeros for the rest. The other object
+    /// lives as long as this one does, or until this is taken back.
     ///
     /// # Errors
-    /// If the other object's own content size is, directly or through others, in
-    /// this object: each would keep the other for ever.
+    /// If the other object has fewer than eight bytes, or its own content size
+    /// is, directly or through others, in this object: each would keep the other
+    /// for ever.
     pub fn set_content_size(&self, size: Option<MemoryRef>) -> Result<()> {
         // Two threads must not close a circle from both ends.
         static SETTING: Mutex<()> = Mutex::new(());
         let setting = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(size) = size.as_ref().filter(|size| size.size < CONTENT_SIZE_BYTES) {
+            return Err(ErrorKind::InvalidSize {
+                what: "set a content size",
+                problem: format!(
+                    "a content size is a number of {CONTENT_SIZE_BYTES} bytes, and {} has {}",
+                    size.label(),
+                    size.size
+                ),
+            }
+            .into());
+        }
         let mut next = size.clone();
         while let Some(one) = next {
             if one.id == self.id {
@@ -391,7 +414,14 @@ impl Memory {
             }
             next = one.content_size();
         }
-        let before = std::mem::replace(&mut self.cold().content_size, size);
+        let mut cold = self.cold();
+        if size.is_some() {
+            self.unusual.fetch_or(HAS_CONTENT_SIZE, Ordering::Relaxed);
+        } else {
+            self.unusual.fetch_and(!HAS_CONTENT_SIZE, Ordering::Relaxed);
+        }
+        let before = std::mem::replace(&mut cold.content_size, size);
+        drop(cold);
         drop(setting);
         // This may free it.
         drop(before);
@@ -594,20 +624,22 @@ impl Memory {
         self.tracker().poison(&range, id, &cause.for_dependant());
     }
 
-    /// Checks that a range lies within the object and under no mapping.
+    /// Checks that a range lies within the object and under no mapping. True if
+    /// the object has a content size.
     ///
     /// # Errors
     /// Says what is wrong with it.
     #[inline]
-    pub(crate) fn check(&self, what: &'static str, offset: u64, length: u64) -> Result<()> {
+    pub(crate) fn check(&self, what: &'static str, offset: u64, length: u64) -> Result<bool> {
         let end = offset.checked_add(length);
         if length == 0 || end.is_none_or(|end| end > self.size) {
             return Err(self.bad_range(what, offset, length));
         }
-        if self.mapped.load(Ordering::Relaxed) != 0 {
+        let unusual = self.unusual.load(Ordering::Relaxed);
+        if unusual >= ONE_MAPPING {
             self.check_mappings(what, &(offset..offset + length))?;
         }
-        Ok(())
+        Ok(unusual & HAS_CONTENT_SIZE != 0)
     }
 
     #[cold]

@@ -35,6 +35,17 @@ struct Copy {
     space: SpaceId,
     /// The migration that made it.
     ready: EventId,
+    /// If only what was in use was copied, and zeros for the rest: according to
+    /// which number. It is a copy for as long as that number is not written.
+    content: Option<ContentVersion>,
+}
+
+/// Says which number a content size was: of which memory object, and how often
+/// that had been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContentVersion {
+    pub(crate) size: u64,
+    pub(crate) writes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -78,6 +89,8 @@ pub(crate) struct Tracker {
     /// was none yet, or `SEVERAL`.
     only: SpaceId,
     compact_at: usize,
+    /// How many writes were recorded.
+    writes: u64,
 }
 
 impl Tracker {
@@ -94,7 +107,13 @@ impl Tracker {
             }],
             only: SpaceId::ANYWHERE,
             compact_at: COMPACT_AT,
+            writes: 0,
         }
+    }
+
+    /// How many writes were recorded: changes whenever the bytes may.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes
     }
 
     /// Says that `space` will be used; true if validity has to be looked at,
@@ -171,11 +190,13 @@ impl Tracker {
                     }
                     segment.writer = id;
                     segment.home = space;
+                    self.writes += 1;
                 }
                 AccessMode::Read => segment.read(space, id, recorder),
                 _ => {
                     segment.waits_of_write(mode, space, id, recorder);
                     segment.written(space, id);
+                    self.writes += 1;
                 }
             }
             return;
@@ -198,6 +219,7 @@ impl Tracker {
             }
             return;
         }
+        self.writes += 1;
         for segment in &mut self.segments[covered.clone()] {
             segment.waits_of_write(mode, space, id, recorder);
         }
@@ -207,18 +229,24 @@ impl Tracker {
         self.segments.drain(covered.start + 1..covered.end);
     }
 
-    /// What of `range` has no valid copy in `space`.
-    pub(crate) fn missing(&self, range: &Range<u64>, space: SpaceId) -> Vec<Missing> {
+    /// What of `range` has no valid copy in `space`, where `content` says which
+    /// number the object's content size is now, if it has one.
+    pub(crate) fn missing(
+        &self,
+        range: &Range<u64>,
+        space: SpaceId,
+        content: Option<ContentVersion>,
+    ) -> Vec<Missing> {
         let mut missing: Vec<Missing> = Vec::new();
         for segment in &self.segments[self.find(range.start)..] {
             if segment.start >= range.end {
                 break;
             }
-            if segment.valid_in(space) {
+            if segment.valid_in(space, content) {
                 continue;
             }
             let piece = segment.start.max(range.start)..segment.end.min(range.end);
-            let on_host = segment.valid_in(SpaceId::HOST);
+            let on_host = segment.valid_in(SpaceId::HOST, content);
             match missing.last_mut() {
                 Some(last)
                     if last.range.end == piece.start
@@ -237,22 +265,41 @@ impl Tracker {
         missing
     }
 
-    /// Records that `id` brings `range` from a valid copy in `from` to `to`.
+    /// True if all of `range` has a valid copy in `space`.
+    pub(crate) fn is_valid_in(&self, range: &Range<u64>, space: SpaceId) -> bool {
+        self.missing(range, space, None).is_empty()
+    }
+
+    /// Records that `id` brings `range` from a valid copy in `from` to `to`, all
+    /// of it or what is in use according to `content`.
     pub(crate) fn migrate(
         &mut self,
         range: &Range<u64>,
         from: SpaceId,
         to: SpaceId,
+        content: Option<ContentVersion>,
         id: EventId,
         recorder: &mut impl Recorder,
     ) {
         let covered = self.cover(range);
         for segment in &mut self.segments[covered] {
+            if let Some(stale) = segment.copies.iter().position(|copy| copy.space == to) {
+                // Of another content size. Who still reads it goes first.
+                let stale = segment.copies.swap_remove(stale);
+                if !stale.ready.is_none() {
+                    recorder.wait(stale.ready, false);
+                }
+                for reader in &segment.readers {
+                    if *reader != id {
+                        recorder.wait(*reader, false);
+                    }
+                }
+            }
             segment.brought_from(from, id, recorder);
-            segment.copies.retain(|copy| copy.space != to);
             segment.copies.push(Copy {
                 space: to,
                 ready: id,
+                content,
             });
         }
     }
@@ -277,8 +324,12 @@ impl Tracker {
         for segment in &mut self.segments {
             segment.copies.retain(|copy| copy.space != space);
             if segment.home == space {
-                // A copy whose writer is still at work will never be made.
-                match segment.copies.pop().filter(|_| segment.writer.is_over()) {
+                // A copy whose writer is still at work will never be made; one of
+                // what was in use stands for no more than a moment.
+                match segment
+                    .take_full_copy()
+                    .filter(|_| segment.writer.is_over())
+                {
                     Some(copy) => {
                         segment.home = copy.space;
                         segment.writer = copy.ready;
@@ -321,7 +372,7 @@ impl Tracker {
     /// in another.
     pub(crate) fn is_redundant_in(&self, space: SpaceId) -> bool {
         self.segments.iter().all(|segment| {
-            segment.home == SpaceId::ANYWHERE || segment.home != space || !segment.copies.is_empty()
+            segment.home == SpaceId::ANYWHERE || segment.home != space || segment.has_full_copy()
         })
     }
 
@@ -335,7 +386,7 @@ impl Tracker {
         for segment in &mut self.segments {
             segment.copies.retain(|copy| copy.space != space);
             if segment.home == space
-                && let Some(copy) = segment.copies.pop()
+                && let Some(copy) = segment.take_full_copy()
             {
                 segment.home = copy.space;
                 segment.writer = copy.ready;
@@ -346,10 +397,12 @@ impl Tracker {
     /// Says that an idle object's every byte in `space` is now on the host too.
     pub(crate) fn written_back(&mut self, space: SpaceId) {
         for segment in &mut self.segments {
-            if segment.home == space && !segment.valid_in(SpaceId::HOST) {
+            if segment.home == space && !segment.has_full_copy() {
+                segment.copies.retain(|copy| copy.space != SpaceId::HOST);
                 segment.copies.push(Copy {
                     space: SpaceId::HOST,
                     ready: EventId::NONE,
+                    content: None,
                 });
             }
         }
@@ -359,7 +412,7 @@ impl Tracker {
     pub(crate) fn only_in(&self, space: SpaceId) -> Vec<Range<u64>> {
         self.segments
             .iter()
-            .filter(|segment| segment.home == space && segment.copies.is_empty())
+            .filter(|segment| segment.home == space && !segment.has_full_copy())
             .map(|segment| segment.start..segment.end)
             .collect()
     }
@@ -371,17 +424,16 @@ impl Tracker {
             segment.forget_finished();
         }
         self.segments.dedup_by(|right, left| {
-            let same = left.writer == right.writer
-                && left.home == right.home
-                && left.poison.is_none()
-                && right.poison.is_none()
-                && left.readers == right.readers
-                && left.copies.len() == right.copies.len()
-                && left
-                    .copies
-                    .iter()
-                    .zip(&right.copies)
-                    .all(|(l, r)| l.space == r.space && l.ready == r.ready);
+            let same =
+                left.writer == right.writer
+                    && left.home == right.home
+                    && left.poison.is_none()
+                    && right.poison.is_none()
+                    && left.readers == right.readers
+                    && left.copies.len() == right.copies.len()
+                    && left.copies.iter().zip(&right.copies).all(|(l, r)| {
+                        (l.space, l.ready, l.content) == (r.space, r.ready, r.content)
+                    });
             if same {
                 left.end = right.end;
             }
@@ -398,10 +450,22 @@ impl Segment {
         self.readers.is_empty() && self.copies.is_empty() && self.poison.is_none()
     }
 
-    fn valid_in(&self, space: SpaceId) -> bool {
+    fn valid_in(&self, space: SpaceId, content: Option<ContentVersion>) -> bool {
         self.home == space
             || self.home == SpaceId::ANYWHERE
-            || self.copies.iter().any(|copy| copy.space == space)
+            || self.copies.iter().any(|copy| {
+                copy.space == space && (copy.content.is_none() || copy.content == content)
+            })
+    }
+
+    /// True if there is a copy of every byte.
+    fn has_full_copy(&self) -> bool {
+        self.copies.iter().any(|copy| copy.content.is_none())
+    }
+
+    fn take_full_copy(&mut self) -> Option<Copy> {
+        let full = self.copies.iter().position(|copy| copy.content.is_none())?;
+        Some(self.copies.swap_remove(full))
     }
 
     /// The migration that makes the copy in `space`, if the bytes are not at

@@ -20,7 +20,7 @@ use quipu_core::access::Argument;
 use quipu_core::clock;
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
-use quipu_core::operation::{Endpoint, Operation};
+use quipu_core::operation::{Endpoint, Migration, Operation};
 use quipu_core::{Command, RawArgument, SpaceId};
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -60,8 +60,14 @@ impl Plan {
         let space = space_of(command);
         let brings =
             matches!(command.operation(), Operation::Migrate(migration) if migration.to == space);
-        let accesses: Vec<Access> = command
-            .arguments()
+        // Of a migration, the second argument is looked at where the first is taken from.
+        let arguments = match command.operation() {
+            Operation::Migrate(migration) if migration.content != Some(space) => {
+                &command.arguments()[..1]
+            }
+            _ => command.arguments(),
+        };
+        let accesses: Vec<Access> = arguments
             .iter()
             .map(|argument| {
                 let region = region(argument, space)?;
@@ -99,8 +105,15 @@ impl Plan {
                     Cost::bytes(transfer.bytes().saturating_mul(2)),
                 ),
             },
-            Operation::Migrate(_) if brings => (Kind::Copy, Unit::CopyIn, Cost::bytes(touched())),
-            Operation::Migrate(_) => (Kind::Copy, Unit::CopyOut, Cost::bytes(touched())),
+            // As much as can be: what is in use is known when it runs.
+            Operation::Migrate(_) => {
+                let unit = if brings { Unit::CopyIn } else { Unit::CopyOut };
+                (
+                    Kind::Copy,
+                    unit,
+                    Cost::bytes(command.arguments()[0].length()),
+                )
+            }
             Operation::Fill(_) => (Kind::Fill, Unit::Compute, Cost::bytes(touched())),
             // The host's work: no unit of the device does it.
             _ => (Kind::Native, Unit::Immediate, Cost::default()),
@@ -205,16 +218,19 @@ impl Started {
             }
             Operation::Migrate(migration) => {
                 let here = space_of(command);
+                let used = self.used(command, migration, memory)?;
                 let host = command.arguments()[0].on_host()?;
                 if migration.from == SpaceId::HOST && migration.to == here {
                     let to = memory.write(self.accesses[0].region).map_err(refused)?;
                     // SAFETY: the host's copy has these bytes, and while this migration reads them nobody writes
                     // them: the hazards see to that.
-                    let from = unsafe { std::slice::from_raw_parts(host.pointer, host.length) };
-                    to.copy_from_slice(from);
+                    let from = unsafe { std::slice::from_raw_parts(host.pointer, used) };
+                    let (content, rest) = to.split_at_mut(used);
+                    content.copy_from_slice(from);
+                    rest.fill(0);
                     Ok(())
                 } else if migration.from == here && migration.to == SpaceId::HOST {
-                    self.bring_to_host(memory).map_err(refused)
+                    self.bring_to_host(used, memory).map_err(refused)
                 } else {
                     Err(ErrorKind::Unsupported {
                         driver: "sim",
@@ -278,9 +294,41 @@ impl Started {
         Ok(())
     }
 
+    /// How many bytes a migration moves: those in use, if there is a content size, which is read now. Only they are
+    /// paid for.
+    fn used(
+        &self,
+        command: &Command,
+        migration: &Migration,
+        memory: &mut MemoryAccess<'_>,
+    ) -> Result<usize> {
+        let [argument, rest @ ..] = command.arguments() else {
+            return Ok(0);
+        };
+        let size: [u8; 8] = match (migration.content, rest) {
+            (Some(SpaceId::HOST), [size]) => {
+                let size = size.on_host()?;
+                // SAFETY: eight bytes that are valid on the host; the hazards see to it that nobody writes them.
+                unsafe { size.pointer.cast::<[u8; 8]>().read() }
+            }
+            (Some(_), [_]) => {
+                let size = memory
+                    .read(self.accesses[1].region)
+                    .map_err(|error| of_device(self.device, "read a content size", &error))?;
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(size);
+                bytes
+            }
+            _ => return Ok(argument.length() as usize),
+        };
+        let used = Migration::used(argument, size);
+        memory.recost(Cost::bytes(used as u64));
+        Ok(used)
+    }
+
     /// A migration to the host: as [`Started::read_to_host`].
-    fn bring_to_host(&self, memory: &mut MemoryAccess<'_>) -> Result<(), MemoryError> {
-        let kept = memory.read(self.accesses[0].region)?.to_vec();
+    fn bring_to_host(&self, used: usize, memory: &mut MemoryAccess<'_>) -> Result<(), MemoryError> {
+        let kept = memory.read(self.accesses[0].region)?[..used].to_vec();
         let held = self.held;
         memory.at_publication(move || {
             let look = |command: &Command| {
@@ -291,6 +339,8 @@ impl Started {
                 // migration is over: the hazards see to that.
                 unsafe {
                     std::ptr::copy_nonoverlapping(kept.as_ptr(), host.pointer, kept.len());
+                    let rest = host.length - kept.len();
+                    host.pointer.add(kept.len()).write_bytes(0, rest);
                 }
             };
             // SAFETY: as in `read_to_host`.

@@ -7,8 +7,10 @@ use quipu_core::error::ErrorKind;
 use quipu_core::{
     AccessMode, Context, Event, MemoryRef, Queue, QueueOptions, Request, SpaceId, UserEvent,
 };
-use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, PickOrder, SpaceId as EngineSpace};
-use support::{Kernel, Rig, all, map, part, read, step, update, view, write};
+use quipu_driver_sim::engine::{
+    Bandwidth, Configuration, DeviceId, Fault, PickOrder, SpaceId as EngineSpace, Unit,
+};
+use support::{Kernel, Rig, all, map, on_all, part, read, step, update, view, write};
 
 fn separate(devices: u8, capacity: u64) -> Configuration {
     let mut configuration = Configuration::separate_memory(devices, capacity);
@@ -364,4 +366,42 @@ fn a_migration_that_fails_leaves_no_copy_behind() {
         ));
     }
     assert_eq!(read(&queues[1], &buffer).unwrap(), [5; 4]);
+}
+
+/// How long the copy engines of both devices were busy with bringing a buffer, of which so many bytes are in use, from
+/// one memory to the other.
+fn time_to_move(in_use: Option<u64>) -> u64 {
+    let mut configuration = separate(2, 1 << 20);
+    for device in &mut configuration.devices {
+        for engine in [&mut device.copy_in, &mut device.copy_out] {
+            engine.latency = 0;
+            engine.bandwidth = Bandwidth::bytes_per_nanosecond(1);
+        }
+    }
+    let rig = Rig::manual(configuration);
+    let queues = [rig.queue(0), rig.queue(1)];
+    let (data, size) = (rig.cells(1000), rig.cells(1));
+    if in_use.is_some() {
+        data.set_content_size(Some(size.clone())).unwrap();
+    }
+    // Both are made by the first device: the host does not know the size when it enqueues what follows.
+    map(&queues[0], &rig.cells(1000), &data, 5);
+    let number = in_use.unwrap_or(0);
+    on_all(&queues[0], "size", &size, &[], move |arguments| {
+        view(&arguments[0])[0] = number;
+        Ok(())
+    });
+    update(&queues[1], &data, 1, &[]).wait().unwrap();
+    let busy = |device, unit| rig.driver.statistics(device).unwrap().busy(unit);
+    busy(0, Unit::CopyOut) + busy(1, Unit::CopyIn)
+}
+
+#[test]
+fn only_what_is_in_use_is_moved_and_paid_for() {
+    let _alone = support::alone();
+    // A byte takes a nanosecond, out and in; the second leg reads the size on the host, so that is brought there.
+    assert_eq!(time_to_move(None), 16_000);
+    assert_eq!(time_to_move(Some(8000)), 16_000 + 8);
+    assert_eq!(time_to_move(Some(100)), 200 + 8);
+    assert_eq!(time_to_move(Some(0)), 8);
 }

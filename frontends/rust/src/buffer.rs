@@ -152,12 +152,14 @@ impl<T: Element> Buffer<T> {
 
     /// Says that only the first bytes of the buffer are in use: as many as the
     /// first element of `size` says when a transfer runs. Reads, writes and
-    /// copies move that many and no more; bytes past them read as zero. A number
-    /// larger than the buffer counts as its size. `None` takes that back.
+    /// copies move that many and no more, and so does what is brought from one
+    /// memory space to another because a command needs it there; bytes past them
+    /// read as zero then. A number larger than the buffer counts as its size.
+    /// `None` takes that back.
     ///
-    /// That is of transfers that a program asks for. What is brought from one
-    /// memory space to another because a command needs it there is what the
-    /// command accesses, whole, and fills and kernels mind no content size.
+    /// Fills and kernels mind no content size. A kernel sees all bytes of the
+    /// buffer; those past the content are what was last written there if that was
+    /// in the same memory space, and zero if it was in another.
     ///
     /// Counted from the buffer's first byte, in bytes, also when this is a slice
     /// of it.

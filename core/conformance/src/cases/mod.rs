@@ -7,6 +7,7 @@
 
 mod barriers;
 mod cancellation;
+mod content;
 mod failure;
 mod hazards;
 mod launches;
@@ -42,6 +43,7 @@ pub fn suite() -> Vec<Case> {
     let mut cases: Vec<Case> = [
         launches::cases(),
         transfers::cases(),
+        content::cases(),
         order::cases(),
         barriers::cases(),
         hazards::cases(),

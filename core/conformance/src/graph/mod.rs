@@ -25,7 +25,7 @@ mod kernel;
 mod model;
 mod order;
 pub mod plan;
-mod random;
+pub(crate) mod random;
 mod shrink;
 
 use crate::{Fixture, Watchdog};

@@ -1,9 +1,41 @@
 //! The trackers of a command's memory, locked together.
 
 use crate::access::Access;
-use crate::memory::Memory;
+use crate::error::Result;
+use crate::memory::{CONTENT_SIZE_BYTES, Memory, MemoryRef};
+use smallvec::SmallVec;
 
-/// The trackers of all accesses, locked together, each once, by address.
+/// The objects that hold the content sizes of the accesses' memory.
+pub(super) enum Sizes {
+    /// No memory has one.
+    None,
+    /// One entry for each access.
+    Some(SmallVec<[Option<MemoryRef>; 4]>),
+}
+
+impl Sizes {
+    /// # Errors
+    /// If one is mapped.
+    #[cold]
+    pub(super) fn of(accesses: &[Access<'_>]) -> Result<Self> {
+        let sizes = accesses.iter().map(|access| {
+            let size = access.memory.content_size();
+            if let Some(size) = &size {
+                size.check("enqueue", 0, CONTENT_SIZE_BYTES)?;
+            }
+            Ok(size)
+        });
+        sizes.collect::<Result<_>>().map(Self::Some)
+    }
+
+    #[inline]
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
+/// The trackers of all accesses, and of the content sizes that they need, locked
+/// together, each once, by address.
 pub(super) enum Locked<'a> {
     None,
     One(&'a Memory),
@@ -13,7 +45,11 @@ pub(super) enum Locked<'a> {
 
 impl<'a> Locked<'a> {
     #[inline]
-    pub(super) fn lock(accesses: &[Access<'a>]) -> Self {
+    pub(super) fn lock(accesses: &[Access<'a>], sizes: &'a Sizes) -> Self {
+        if let Sizes::Some(sizes) = sizes {
+            let sizes = sizes.iter().flatten().map(|size| &**size);
+            return Self::lock_many(accesses.iter().map(|access| access.memory).chain(sizes));
+        }
         match accesses {
             [] => Self::None,
             [one] => {
@@ -33,12 +69,12 @@ impl<'a> Locked<'a> {
                 second.lock_tracker();
                 Self::Two(first, second)
             }
-            _ => Self::lock_many(accesses),
+            _ => Self::lock_many(accesses.iter().map(|access| access.memory)),
         }
     }
 
-    pub(super) fn lock_many(accesses: &[Access<'a>]) -> Self {
-        let mut memories: Vec<&'a Memory> = accesses.iter().map(|access| access.memory).collect();
+    fn lock_many(memories: impl Iterator<Item = &'a Memory>) -> Self {
+        let mut memories: Vec<&'a Memory> = memories.collect();
         memories.sort_unstable_by_key(|memory| std::ptr::from_ref(*memory).addr());
         memories.dedup_by(|a, b| std::ptr::eq(*a, *b));
         for memory in &memories {

@@ -21,13 +21,15 @@
 //!
 //! | file | steps |
 //! |---|---|
-//! | this one | the order of them all, gates, lists of waits, migrations |
+//! | this one | the order of them all, gates, lists of waits |
 //! | `construct` | 2: a slot and its body; markers |
 //! | `waits` | 3, 6, 7: what is gathered, counted and registered |
 //! | `locked` | 4 and 8: the trackers |
+//! | `migrate` | 6: what brings missing bytes |
 
 mod construct;
 mod locked;
+mod migrate;
 mod waits;
 
 use super::{Barrier, Priority, Queue, QueueShared, UNKNOWN, lock};
@@ -35,17 +37,13 @@ use crate::access::Access;
 use crate::command::slot::Kind;
 use crate::command::state::WANT_EACH;
 use crate::command::{Command, EventId, dispatch};
-use crate::context::ContextShared;
 use crate::driver::{Held, Submission};
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;
-use crate::memory::{Memory, SpaceId, TrackerGuard};
-use crate::operation::{Body, Migration};
+use crate::operation::Body;
 use construct::{construct, id_of, marker, marker_event, open};
-use locked::Locked;
-use smallvec::SmallVec;
+use locked::{Locked, Sizes};
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use waits::{Waits, is_of_domain};
 
@@ -119,7 +117,10 @@ impl Queue {
     ) -> Result<Option<Event>> {
         let queue = self.shared();
         let qbody = queue.body();
-        self.check(qbody, request)?;
+        let sizes = match self.check(qbody, request)? {
+            false => Sizes::None,
+            true => Sizes::of(request.accesses)?,
+        };
         let unknown = request.unknown_access && qbody.options.in_order;
         let barrier = unknown || matches!(B::VTABLE.kind, Kind::Barrier);
         let prefix =
@@ -157,7 +158,7 @@ impl Queue {
             self.wait_for_events(&mut waits, request.waits);
         }
 
-        let locked = Locked::lock(request.accesses);
+        let locked = Locked::lock(request.accesses, &sizes);
         if !barrier {
             open(slot, id);
         }
@@ -165,12 +166,15 @@ impl Queue {
             if let super::ContextLink::Counted(context) = &qbody.context {
                 waits.context = Some(context);
             }
+            if let Sizes::Some(sizes) = &sizes {
+                self.migrate_contents(&mut waits, request.accesses, sizes, qbody.space);
+            }
             for access in request.accesses {
                 // SAFETY: locked by `locked`; not dropped, so not unlocked.
                 let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
                 let range = access.offset..access.offset + access.length;
-                if tracker.enter(qbody.space) && access.mode.reads() {
-                    self.migrate(&mut waits, access, &mut tracker, qbody.space);
+                if tracker.enter(qbody.space) && access.mode.reads() && sizes.is_none() {
+                    self.migrate(&mut waits, access, &mut tracker, qbody.space, None);
                 }
                 tracker.record(range, access.mode, qbody.space, id, &mut *waits);
             }
@@ -233,8 +237,11 @@ impl Queue {
         waits.push(WANT_EACH)
     }
 
+    /// Checks a request; true if the content size of a memory object in it has
+    /// to be minded.
     #[inline]
-    fn check(&self, body: &super::Body, request: &Request<'_>) -> Result<()> {
+    fn check(&self, body: &super::Body, request: &Request<'_>) -> Result<bool> {
+        let mut has_content_size = false;
         if crate::context::is_anything_lost() {
             body.check_lost()?;
         }
@@ -247,7 +254,7 @@ impl Queue {
                     }
                     .into());
                 }
-                access
+                has_content_size |= access
                     .memory
                     .check("enqueue", access.offset, access.length)?;
             }
@@ -263,7 +270,7 @@ impl Queue {
             .into());
         }
         crate::context::recycle_slots_if_due();
-        Ok(())
+        Ok(has_content_size)
     }
 
     /// Takes a number and becomes the gate of all that comes after.
@@ -374,117 +381,6 @@ impl Queue {
         });
         waits.rare().ready.extend(ready);
         waits.add_event(&event);
-    }
-
-    /// Brings what is missing to `space`, before the access is recorded.
-    #[cold]
-    fn migrate<'a>(
-        &self,
-        waits: &mut Waits<'a>,
-        access: &Access<'_>,
-        tracker: &mut TrackerGuard<'_>,
-        space: SpaceId,
-    ) {
-        let Some(context) = waits.context else {
-            return;
-        };
-        let range = access.offset..access.offset + access.length;
-        for missing in tracker.missing(&range, space) {
-            let direct = [missing.from, space].into_iter().find(|s| {
-                *s != SpaceId::HOST
-                    && crate::memory::space::owner(*s)
-                        .is_some_and(|(driver, _)| driver.has_route(missing.from, space))
-            });
-            let legs: SmallVec<[(SpaceId, SpaceId, SpaceId); 2]> = if missing.from == SpaceId::HOST
-            {
-                SmallVec::from_slice(&[(missing.from, space, space)])
-            } else if let Some(by) = direct {
-                SmallVec::from_slice(&[(missing.from, space, by)])
-            } else if space == SpaceId::HOST {
-                SmallVec::from_slice(&[(missing.from, space, missing.from)])
-            } else if missing.on_host {
-                SmallVec::from_slice(&[(SpaceId::HOST, space, space)])
-            } else {
-                SmallVec::from_slice(&[
-                    (missing.from, SpaceId::HOST, missing.from),
-                    (SpaceId::HOST, space, space),
-                ])
-            };
-            for (from, to, by) in legs {
-                self.migrate_leg(
-                    context,
-                    waits,
-                    access.memory,
-                    tracker,
-                    &missing.range,
-                    from,
-                    to,
-                    by,
-                );
-            }
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one leg of a route, used once")]
-    fn migrate_leg<'a>(
-        &self,
-        context: &'a Arc<ContextShared>,
-        waits: &mut Waits<'a>,
-        memory: &Memory,
-        tracker: &mut TrackerGuard<'_>,
-        range: &std::ops::Range<u64>,
-        from: SpaceId,
-        to: SpaceId,
-        by: SpaceId,
-    ) {
-        let Some(queue) = context.transfer_queue(by) else {
-            waits.rare().poison.get_or_insert_with(|| {
-                ErrorKind::DeviceLost {
-                    device: format!("{by:?}"),
-                    reason: "no device of the context works in that memory space".to_owned(),
-                }
-                .into()
-            });
-            return;
-        };
-        let shared = queue.shared();
-        // The read is what it waits for; that it writes the copy in the other
-        // space, the tracker's `migrate` knows.
-        let access = Access {
-            memory,
-            offset: range.start,
-            length: range.end - range.start,
-            mode: crate::access::AccessMode::Read,
-        };
-        let timed = shared.body().timed;
-        let label = timed.then_some(if to == SpaceId::HOST {
-            "migrate to the host"
-        } else {
-            "migrate to the device"
-        });
-        let slot = construct(
-            shared,
-            Migration { from, to },
-            &[access],
-            1,
-            timed,
-            false,
-            label,
-        );
-        let id = id_of(slot);
-        let mut leg = Waits::new(slot);
-        leg.context = Some(context);
-        leg.s.take_number(shared);
-        open(slot, id);
-        tracker.migrate(range, from, to, id, &mut leg);
-        tracing::debug!(memory = memory.id(), ?range, ?from, ?to, "migrate");
-        let ready = queue.register_slowly(&mut leg, shared.body(), id);
-        let rare = waits.rare();
-        rare.ready.append(&mut leg.rare().ready);
-        rare.ready.extend(ready);
-        if leg.is_unsettled() {
-            rare.legs.push((leg, id));
-        }
     }
 }
 

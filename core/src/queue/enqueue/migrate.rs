@@ -1,0 +1,218 @@
+//! Bringing bytes to where a command needs them: a route, and a command for each leg of it.
+//!
+//! Of memory with a content size only what is in use is moved, and zeros take the place of the rest. How much that
+//! is, is known when the migration runs: it has a second argument then, the object that holds the size, whose first
+//! bytes it finds where it takes the others from, or on the host ([`Migration::content`]). The copy that it makes is
+//! one only for as long as the size is not written again ([`ContentVersion`]).
+
+use super::super::Queue;
+use super::construct::{construct, id_of, open};
+use super::waits::Waits;
+use crate::access::{Access, AccessMode};
+use crate::context::ContextShared;
+use crate::error::ErrorKind;
+use crate::memory::tracker::ContentVersion;
+use crate::memory::{CONTENT_SIZE_BYTES, Memory, MemoryRef, SpaceId, TrackerGuard};
+use crate::operation::Migration;
+use smallvec::SmallVec;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The bytes that hold a content size.
+const SIZE: Range<u64> = 0..CONTENT_SIZE_BYTES;
+
+/// The content size of what is migrated: who holds it, and that one's tracker, locked.
+pub(super) struct Content<'c, 'g> {
+    memory: &'c Memory,
+    tracker: &'c mut TrackerGuard<'g>,
+    version: ContentVersion,
+}
+
+/// A part of a route: where from, where to, and the space whose device does it.
+struct Leg {
+    from: SpaceId,
+    to: SpaceId,
+    by: SpaceId,
+}
+
+impl Queue {
+    /// Brings what is missing of the accesses to `space`, before any of them is recorded: a command that changes a
+    /// content size must not come before the migrations that are made for it.
+    #[cold]
+    pub(super) fn migrate_contents<'a>(
+        &self,
+        waits: &mut Waits<'a>,
+        accesses: &[Access<'_>],
+        sizes: &[Option<MemoryRef>],
+        space: SpaceId,
+    ) {
+        for (access, size) in accesses.iter().zip(sizes) {
+            // SAFETY: locked by the caller; not dropped, so not unlocked.
+            let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
+            if !tracker.enter(space) || !access.mode.reads() {
+                continue;
+            }
+            let Some(size) = size else {
+                self.migrate(waits, access, &mut tracker, space, None);
+                continue;
+            };
+            // SAFETY: as above; an object does not hold its own content size.
+            let mut of_size = ManuallyDrop::new(unsafe { size.locked_tracker() });
+            let content = Content {
+                memory: size,
+                version: ContentVersion {
+                    size: size.id(),
+                    writes: of_size.writes(),
+                },
+                tracker: &mut of_size,
+            };
+            self.migrate(waits, access, &mut tracker, space, Some(content));
+        }
+    }
+
+    /// Brings what is missing to `space`, before the access is recorded.
+    #[cold]
+    pub(super) fn migrate<'a>(
+        &self,
+        waits: &mut Waits<'a>,
+        access: &Access<'_>,
+        tracker: &mut TrackerGuard<'_>,
+        space: SpaceId,
+        mut content: Option<Content<'_, '_>>,
+    ) {
+        let Some(context) = waits.context else {
+            return;
+        };
+        let range = access.offset..access.offset + access.length;
+        let version = content.as_ref().map(|content| content.version);
+        for missing in tracker.missing(&range, space, version) {
+            let leg = |from, to, by| Leg { from, to, by };
+            let direct = [missing.from, space].into_iter().find(|s| {
+                *s != SpaceId::HOST
+                    && crate::memory::space::owner(*s)
+                        .is_some_and(|(driver, _)| driver.has_route(missing.from, space))
+            });
+            let legs: SmallVec<[Leg; 2]> = if missing.from == SpaceId::HOST {
+                [leg(missing.from, space, space)].into_iter().collect()
+            } else if let Some(by) = direct {
+                [leg(missing.from, space, by)].into_iter().collect()
+            } else if space == SpaceId::HOST {
+                [leg(missing.from, space, missing.from)]
+                    .into_iter()
+                    .collect()
+            } else if missing.on_host {
+                [leg(SpaceId::HOST, space, space)].into_iter().collect()
+            } else {
+                SmallVec::from_buf([
+                    leg(missing.from, SpaceId::HOST, missing.from),
+                    leg(SpaceId::HOST, space, space),
+                ])
+            };
+            for leg in legs {
+                let content = content.as_mut();
+                self.migrate_leg(
+                    context,
+                    waits,
+                    access.memory,
+                    tracker,
+                    &missing.range,
+                    &leg,
+                    content,
+                );
+            }
+        }
+    }
+
+    /// Where a leg finds the content size: where it takes the bytes from, or on the host, where it is brought then.
+    fn place_of_size<'a>(
+        &self,
+        waits: &mut Waits<'a>,
+        content: &mut Content<'_, '_>,
+        from: SpaceId,
+    ) -> SpaceId {
+        if content.tracker.is_valid_in(&SIZE, from) {
+            content.tracker.enter(from);
+            return from;
+        }
+        let access = Access {
+            memory: content.memory,
+            offset: SIZE.start,
+            length: SIZE.end,
+            mode: AccessMode::Read,
+        };
+        content.tracker.enter(SpaceId::HOST);
+        self.migrate(waits, &access, content.tracker, SpaceId::HOST, None);
+        SpaceId::HOST
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one leg of a route, used once")]
+    fn migrate_leg<'a>(
+        &self,
+        context: &'a Arc<ContextShared>,
+        waits: &mut Waits<'a>,
+        memory: &Memory,
+        tracker: &mut TrackerGuard<'_>,
+        range: &Range<u64>,
+        leg: &Leg,
+        mut content: Option<&mut Content<'_, '_>>,
+    ) {
+        let &Leg { from, to, by } = leg;
+        let Some(queue) = context.transfer_queue(by) else {
+            waits.rare().poison.get_or_insert_with(|| {
+                ErrorKind::DeviceLost {
+                    device: format!("{by:?}"),
+                    reason: "no device of the context works in that memory space".to_owned(),
+                }
+                .into()
+            });
+            return;
+        };
+        let place_of_size = content
+            .as_mut()
+            .map(|content| self.place_of_size(waits, content, from));
+        let shared = queue.shared();
+        // The reads are what it waits for; that it writes the copy in the other space, the tracker's `migrate` knows.
+        let read = |memory, range: &Range<u64>| Access {
+            memory,
+            offset: range.start,
+            length: range.end - range.start,
+            mode: AccessMode::Read,
+        };
+        let mut accesses: SmallVec<[Access<'_>; 2]> = SmallVec::new();
+        accesses.push(read(memory, range));
+        accesses.extend(content.iter().map(|content| read(content.memory, &SIZE)));
+        let timed = shared.body().timed;
+        let label = timed.then_some(if to == SpaceId::HOST {
+            "migrate to the host"
+        } else {
+            "migrate to the device"
+        });
+        let body = Migration {
+            from,
+            to,
+            content: place_of_size,
+        };
+        let slot = construct(shared, body, &accesses, 1, timed, false, label);
+        let id = id_of(slot);
+        let mut leg = Waits::new(slot);
+        leg.context = Some(context);
+        leg.s.take_number(shared);
+        open(slot, id);
+        let version = content.as_ref().map(|content| content.version);
+        tracker.migrate(range, from, to, version, id, &mut leg);
+        if let (Some(content), Some(place)) = (content, place_of_size) {
+            content
+                .tracker
+                .record(SIZE, AccessMode::Read, place, id, &mut leg);
+        }
+        tracing::debug!(memory = memory.id(), ?range, ?from, ?to, "migrate");
+        let ready = queue.register_slowly(&mut leg, shared.body(), id);
+        let rare = waits.rare();
+        rare.ready.append(&mut leg.rare().ready);
+        rare.ready.extend(ready);
+        if leg.is_unsettled() {
+            rare.legs.push((leg, id));
+        }
+    }
+}
