@@ -151,8 +151,6 @@ pub(crate) struct Started {
     pub(crate) held: Held,
     /// Its device.
     pub(crate) device: usize,
-    /// The process's clock less the machine's.
-    pub(crate) offset: i64,
     /// Its arguments on the machine.
     pub(crate) accesses: Vec<Access>,
 }
@@ -163,8 +161,10 @@ impl Started {
         let shared = self.shared.upgrade().ok_or("the driver is gone")?;
         let _inside = Inside::enter(&shared);
         let now = shared.machine.with(|simulation| simulation.now());
+        // What ended before on the machine was mapped by this offset or a smaller one, so it has not ended later.
+        let offset = shared.ledger().note_start(self.sequence);
         // Never in the host's future.
-        let time = crate::queue::on_process_clock(now, self.offset).min(clock::now_ns());
+        let time = crate::queue::on_process_clock(now, offset).min(clock::now_ns());
         let look = |command: &Command| {
             command.start_at(Some(time))?;
             self.perform(command, &mut *memory)

@@ -391,3 +391,31 @@ fn timestamps_are_in_order_and_durations_at_most_the_machines() {
     }
     assert!(first.ended_ns <= second.started_ns);
 }
+
+#[test]
+fn what_ran_later_is_not_said_to_have_started_earlier() {
+    let _alone = support::alone();
+    let rig = Rig::manual(Configuration::separate_memory(1, 1 << 20));
+    let options = QueueOptions {
+        in_order: false,
+        profiling: true,
+        ..QueueOptions::default()
+    };
+    let queue = rig.context.queue(&rig.devices[0], options).unwrap();
+    let (early, late) = (rig.cells(10), rig.cells(10));
+    // On the machine before the other, and started after it.
+    let user = UserEvent::new();
+    let held = update(&queue, &early, 1, &[user.event()]);
+    queue.flush();
+    let mut before = None;
+    for round in 0..50 {
+        let event = update(&queue, &late, round, &[]);
+        event.wait().unwrap();
+        before = Some(event);
+    }
+    user.complete();
+    held.wait().unwrap();
+    let ended = before.unwrap().profile().unwrap().ended_ns;
+    let started = held.profile().unwrap().started_ns;
+    assert!(started >= ended, "{started} is before {ended}");
+}

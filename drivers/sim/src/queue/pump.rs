@@ -245,11 +245,9 @@ impl Shared {
         let now = self.machine.with(|simulation| simulation.now());
         let ahead = i64::try_from(quipu_core::clock::now_ns()).unwrap_or(i64::MAX);
         ledger.offset = ledger.offset.max(ahead.saturating_sub_unsigned(now));
-        let offset = ledger.offset;
         if let Some(entry) = ledger.entry_mut(sequence) {
             entry.signal = signal;
             entry.gate = gate;
-            entry.offset = offset;
             entry.unit = plan.unit;
         }
         let started = Started {
@@ -257,7 +255,6 @@ impl Shared {
             sequence,
             held,
             device,
-            offset,
             accesses: plan.accesses.clone(),
         };
         let command = engine::Command {

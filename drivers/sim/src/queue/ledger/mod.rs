@@ -91,7 +91,7 @@ pub(crate) struct Entry {
     pub(crate) signal: Option<StatusSlot>,
     /// What the host sets when its other waits are resolved.
     pub(crate) gate: Option<StatusSlot>,
-    /// The process's clock less the machine's.
+    /// The process's clock less the machine's, as it started.
     pub(crate) offset: i64,
     pub(crate) unit: Unit,
     turn: Turn,
@@ -439,6 +439,15 @@ impl Ledger {
             .filter(|entry| entry.device == device)
             .map(|entry| entry.held)
             .collect()
+    }
+
+    /// A command starts now; gives the process's clock less the machine's, by which its times are mapped.
+    pub(crate) fn note_start(&mut self, sequence: u64) -> i64 {
+        let offset = self.offset;
+        if let Some(entry) = self.entries.get_mut(&sequence) {
+            entry.offset = offset;
+        }
+        offset
     }
 
     /// Keeps the moment at which a command ended, if none is kept yet.
