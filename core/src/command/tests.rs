@@ -5,11 +5,12 @@ use super::{Command, ToDrivers};
 use crate::driver::Notification;
 use crate::error::ErrorKind;
 use crate::{
-    Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace, Queue, QueueOptions,
-    Request, Result,
+    Access, AccessMode, Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace,
+    Queue, QueueOptions, Request, Result,
 };
 use std::future::Future;
 use std::pin::pin;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// Who ends a command cannot be told that somebody looks, only be kept waiting for
 /// some turns after: so each test is repeated.
 const ROUNDS: u32 = 10;
-const TURNS: u32 = if cfg!(miri) { 100 } else { 10_000 };
+const TURNS: u32 = if cfg!(miri) { 100 } else { 2_000 };
 
 /// Keeps what is ready for the test to end.
 #[derive(Default)]
@@ -62,6 +63,7 @@ impl Driver for Hoard {
 
 struct Stage {
     hoard: Arc<Hoard>,
+    context: Context,
     queue: Queue,
 }
 
@@ -74,16 +76,26 @@ impl Stage {
             in_order,
             ..QueueOptions::default()
         };
-        let queue = Context::new(&devices)
-            .unwrap()
-            .queue(&devices[0], options)
-            .unwrap();
-        Self { hoard, queue }
+        let context = Context::new(&devices).unwrap();
+        let queue = context.queue(&devices[0], options).unwrap();
+        Self {
+            hoard,
+            context,
+            queue,
+        }
     }
 
     /// A command that is ready, and its event.
     fn command(&self) -> (Command, Event) {
-        let event = self.queue.host_task(|_| Ok(()), &Request::default());
+        self.command_of(&[])
+    }
+
+    fn command_of(&self, accesses: &[Access<'_>]) -> (Command, Event) {
+        let request = Request {
+            accesses,
+            ..Request::default()
+        };
+        let event = self.queue.host_task(|_| Ok(()), &request);
         let command = self.hoard.0.lock().unwrap().pop();
         (command.unwrap(), event.unwrap())
     }
@@ -217,5 +229,31 @@ fn an_event_does_not_look_for_its_driver_in_a_queue_that_is_gone() {
                 event.wait().unwrap();
             });
         }
+    }
+}
+
+#[test]
+fn a_buffer_is_freed_after_its_context() {
+    for _ in 0..ROUNDS {
+        let stage = Stage::new(false);
+        let alive = Arc::new(());
+        let mut byte = 0_u8;
+        let memory = {
+            let (bytes, keep) = (NonNull::from(&mut byte), Box::new(alive.clone()));
+            // SAFETY: nobody touches the byte, and it outlives the command.
+            unsafe { stage.context.memory_over(bytes, 1, keep) }.unwrap()
+        };
+        let (command, event) = stage.command_of(&[Access {
+            memory: &memory,
+            offset: 0,
+            length: 1,
+            mode: AccessMode::ReadWrite,
+        }]);
+        while_it_ends(command, Ok(()), || {
+            drop(stage);
+            drop(memory);
+            assert_eq!(Arc::strong_count(&alive), 1);
+            event.wait().unwrap();
+        });
     }
 }
