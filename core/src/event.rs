@@ -66,9 +66,42 @@ impl Event {
         unsafe { self.slot().queue.get().as_ref() }
     }
 
+    /// How the command ended, or `None` if it has not: as its list says, and as
+    /// its queue does.
     fn closed(&self) -> Option<Closed> {
+        self.closed_list().or_else(|| self.about_to_close())
+    }
+
+    /// How the command ended, as far as its list says.
+    fn closed_list(&self) -> Option<Closed> {
         let notify = &self.slot().notify;
         notify.closed(notify.generation())
+    }
+
+    /// How the command ended, if its queue knows already that it has. Its byte
+    /// there is set first, its list closed then: who has learnt of the byte, from
+    /// a marker, the queue, or a later command, must not hear from the event that
+    /// the command goes on, or that it ended well before it is said how.
+    fn about_to_close(&self) -> Option<Closed> {
+        let queue = self.queue()?;
+        if !queue.progress.has_passed(self.slot().sequence.get()) {
+            return None;
+        }
+        // Whoever ends it has a few instructions to go, and calls nobody in them.
+        let mut spins = 0_u32;
+        loop {
+            let closed = self.closed_list();
+            if closed.is_some() {
+                return closed;
+            }
+            spins = spins.saturating_add(1);
+            if spins < 100 {
+                std::hint::spin_loop();
+            } else {
+                // It was preempted there; let it run.
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// The number after this command's, if its queue shows events in order.
@@ -92,10 +125,19 @@ impl Event {
 
     /// As [`Event::is_complete`], a mere look.
     pub(crate) fn is_visible(&self) -> bool {
-        self.closed().is_some()
-            && self
-                .visible_at()
-                .is_none_or(|(queue, end)| queue.progress.reached(end))
+        self.closed().is_some() && self.is_in_turn()
+    }
+
+    /// As [`Event::is_visible`], for who looks again and again until it is so:
+    /// only at the line that the end writes. May say so a little later.
+    fn is_seen_closed(&self) -> bool {
+        self.closed_list().is_some() && self.is_in_turn()
+    }
+
+    /// True if all before it are over, where that matters.
+    fn is_in_turn(&self) -> bool {
+        self.visible_at()
+            .is_none_or(|(queue, end)| queue.progress.reached(end))
     }
 
     /// The error, if the command failed; does not look at the queue's order.
@@ -363,6 +405,17 @@ pub fn replace_joiner(joiner: Option<Joiner>) -> Option<Joiner> {
 /// woken costs that much, and costs the waker a third of it.
 const SPINS: u32 = 850;
 
+/// Looks for that long; true if it came about.
+fn spin_until(happened: impl Fn() -> bool) -> bool {
+    (0..SPINS).any(|_| {
+        let over = happened();
+        if !over {
+            std::hint::spin_loop();
+        }
+        over
+    })
+}
+
 impl<'a> Waiter<'a> {
     pub(crate) fn for_queue(queue: &'static QueueShared, end: u64) -> Self {
         Self {
@@ -421,24 +474,19 @@ impl<'a> Waiter<'a> {
     pub fn sleep(&self) {
         // An event is looked at where only its end writes. A queue's progress
         // is written by every command: there one waits to be told.
-        let armed = match &self.target {
-            Target::Queue(..) => match self.arm() {
-                Some(armed) => Some(armed),
-                None => return,
-            },
-            Target::Event(_) => None,
-        };
-        for _ in 0..SPINS {
-            if armed
-                .as_ref()
-                .map_or_else(|| self.is_done(), Armed::is_done)
-            {
-                return;
+        match &self.target {
+            Target::Event(event) => {
+                if !spin_until(|| event.is_seen_closed()) {
+                    self.park();
+                }
             }
-            std::hint::spin_loop();
-        }
-        if let Some(armed) = armed.or_else(|| self.arm()) {
-            self.park_armed(&armed);
+            Target::Queue(..) => {
+                if let Some(armed) = self.arm()
+                    && !spin_until(|| armed.is_done())
+                {
+                    self.park_armed(&armed);
+                }
+            }
         }
     }
 

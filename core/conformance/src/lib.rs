@@ -28,6 +28,7 @@ mod cases;
 pub mod fixture;
 pub mod graph;
 pub mod island;
+mod patience;
 pub mod slots;
 mod support;
 mod watchdog;

@@ -1,10 +1,15 @@
 //! Ends the process, with a name, when something hangs: a test that never
 //! returns says nothing.
 
+use crate::patience::RunningClock;
+use quipu_core::Clock;
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// How often the clock is looked at, which stands still while the process does.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Watches until it is dropped.
 #[derive(Debug)]
@@ -14,8 +19,8 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Ends the process with exit code 101 after `patience`, naming `what` as
-    /// what hangs, unless it is dropped before.
+    /// Ends the process with exit code 101 once it has run for `patience`, naming
+    /// `what` as what hangs, unless it is dropped before.
     ///
     /// # Panics
     /// If no thread can be started.
@@ -34,7 +39,11 @@ impl Watchdog {
         let thread = std::thread::Builder::new()
             .name("watchdog".to_owned())
             .spawn(move || {
-                if watch.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                let clock = RunningClock::new();
+                while watch.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                    if clock.now() < patience {
+                        continue;
+                    }
                     // Not by a macro: a test's captured output goes with it.
                     let message = format!("hangs: {}, for {patience:?} already\n", what());
                     let _ = std::io::stderr().write_all(message.as_bytes());

@@ -116,6 +116,8 @@ pub(super) unsafe fn broadcast_dropped(
     let queue = s.queue.get();
     let done = s.done.get();
     if !done.is_null() {
+        // From here until the list is closed nothing may be called that waits:
+        // events wait for that, once the queue has told of the byte.
         // SAFETY: the progress page lives until this byte is set and seen.
         unsafe { (*done).store(1, Ordering::Release) };
     }

@@ -28,6 +28,8 @@ pub(crate) mod observers;
 pub mod slab;
 pub(crate) mod slot;
 pub mod state;
+#[cfg(test)]
+mod tests;
 
 pub use slot::{Kind, Phase};
 

@@ -138,6 +138,8 @@ impl Drop for MemoryRef {
             drop(object);
         } else if let Some(context) = context {
             context.free_when_unused(object);
+        } else if self.is_idle_soon() {
+            drop(object);
         } else {
             // A context outlives its commands, so this cannot be; leaking is
             // the safe answer if it ever is.
@@ -283,6 +285,18 @@ impl Memory {
 
     fn cold(&self) -> std::sync::MutexGuard<'_, Cold> {
         self.cold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the last users of an object whose context has ended: for their
+    /// queues they are over, and whoever ends them is about to close their lists.
+    #[cold]
+    fn is_idle_soon(&self) -> bool {
+        /// Far more than it takes, unless something is wrong.
+        const TURNS: u32 = 1 << 22;
+        (0..TURNS).any(|_| {
+            std::thread::yield_now();
+            self.tracker().is_idle()
+        })
     }
 
     /// Locks the tracker. Held for nanoseconds, by threads that hold nothing

@@ -7,6 +7,12 @@
 //! moved when somebody asks: a waiter, a marker, or an enqueue that needs a
 //! fresh page.
 //!
+//! So there is a moment in which a command is over here and its event is not, and
+//! whoever ends it may be preempted in it. Nobody is to see both: whatever says
+//! that the commands below a number are over has moved the frontier there first;
+//! and an event whose list is open looks at the frontier too and, if that has
+//! passed its command, waits for the list to be closed.
+//!
 //! Whoever wants to know when the frontier reaches a number becomes a *watcher*.
 //! The queue then keeps a *sentinel*: one command that is not over and that the
 //! nearest watcher waits for. Nothing can be served before the sentinel is
@@ -234,6 +240,13 @@ impl Progress {
         self.frontier.load(Ordering::Acquire) >= end || self.advance(&mut self.slow()) >= end
     }
 
+    /// True if somebody was told that the command of this number is over: a mere
+    /// look.
+    #[inline]
+    pub(crate) fn has_passed(&self, sequence: u64) -> bool {
+        self.frontier.load(Ordering::Acquire) > sequence
+    }
+
     /// True if the command of this number is the sentinel: its end may serve
     /// somebody.
     #[inline]
@@ -284,7 +297,7 @@ impl Progress {
 
     /// Finds the sentinel of the nearest watcher; serves those that have none.
     fn aim(&self, slow: &mut Slow, served: &mut Vec<Watcher>) {
-        let frontier = self.advance(slow);
+        let mut frontier = self.advance(slow);
         while let Some((&(end, _), _)) = slow.watchers.first_key_value() {
             let high = match slow.search {
                 (high, for_end) if for_end == end => high,
@@ -300,6 +313,10 @@ impl Progress {
                     }
                 }
                 None => {
+                    if frontier < end {
+                        // Before anybody hears of it, as the module says.
+                        frontier = self.advance(slow);
+                    }
                     let (_, watcher) = slow
                         .watchers
                         .pop_first()

@@ -4,6 +4,7 @@ use super::kernel::Mix;
 use super::model::{Predicted, UNREAD};
 use super::order::{Order, Waits};
 use super::plan::{End, Fate, Id, Plan, Region, Step, Work};
+use crate::patience::RunningClock;
 use crate::support::HostBytes;
 use quipu_core::error::ErrorKind;
 use quipu_core::{
@@ -357,7 +358,7 @@ impl Host<'_> {
 
 /// Waits for an event that must end, however it ends.
 fn ends(event: &Event, patience: Duration) -> Result<(), String> {
-    match event.wait_timeout(patience) {
+    match event.wait_with_clock(patience, &RunningClock::new()) {
         Err(error) if matches!(error.kind(), ErrorKind::TimedOut) => {
             Err("does not end, and waits for nothing that is open".to_owned())
         }

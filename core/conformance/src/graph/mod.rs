@@ -37,7 +37,7 @@ use std::time::Duration;
 
 /// Graphs after which the devices are made afresh.
 const PER_DEVICES: u64 = 500;
-/// A command that does not end within this hangs.
+/// A command that does not end while the process runs for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// `PER_DEVICES` graphs take seconds; the process ends after this.
 const LAST_RESORT: Duration = Duration::from_secs(600);

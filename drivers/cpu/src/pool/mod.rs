@@ -13,6 +13,8 @@ mod crew;
 mod deque;
 mod sleep;
 mod split;
+#[cfg(test)]
+mod tests;
 pub(crate) mod worker;
 
 use crew::Crew;
@@ -162,8 +164,9 @@ impl Injector {
     }
 
     /// Takes the oldest task, and puts others into `deque`, where thieves find
-    /// them; if `one`, leaves them here.
-    fn take(&self, deque: &Deque, one: bool) -> Option<Task> {
+    /// them; if `one`, leaves them here. True with it if others were out of sight
+    /// meanwhile: a worker may have looked for them in vain and fallen asleep.
+    fn take(&self, deque: &Deque, one: bool) -> Option<(Task, bool)> {
         if self.is_empty() {
             return None;
         }
@@ -176,7 +179,7 @@ impl Injector {
             drop(older);
             self.spread(&words, deque);
             if let Some(first) = first {
-                return Some(Task::from_word(first));
+                return Some((Task::from_word(first), more > 0));
             }
         }
         let mut word = self.newest.swap(0, Ordering::Acquire);
@@ -195,7 +198,7 @@ impl Injector {
             self.waiting.store(older.len(), Ordering::Relaxed);
         }
         self.spread(&rest[..near], deque);
-        Some(Task::from_word(*first))
+        Some((Task::from_word(*first), !rest.is_empty()))
     }
 
     /// Puts tasks, oldest first, into a deque; what does not fit goes back.
@@ -430,12 +433,19 @@ impl Pool {
         let deque = &self.deques[worker];
         let level = level(priority);
         let injector = &self.own.injectors[level];
-        if let Some(task) = injector.take(deque, priority != Priority::Normal) {
+        let guest = worker == self.worker_count;
+        let one = priority != Priority::Normal;
+        if let Some((task, others)) = injector.take(deque, one) {
             if priority == Priority::High {
                 self.urgent.fetch_sub(1, Ordering::Relaxed);
             }
             if deque.len() > 0 {
                 self.tell_spinners();
+            }
+            // A worker sees to what is in its own deque. A guest may be gone
+            // after this one.
+            if others && (one || guest) {
+                self.show_again(&self.own);
             }
             return Some(task);
         }
@@ -443,15 +453,17 @@ impl Pool {
             return None;
         }
         let teams = self.teams.read().unwrap_or_else(PoisonError::into_inner);
-        let guest = worker == self.worker_count;
         for team in teams.iter().skip(1).flatten() {
             if !guest && !team.workers.contains(worker) {
                 continue;
             }
-            if let Some(task) = team.injectors[level].take(deque, true) {
+            if let Some((task, others)) = team.injectors[level].take(deque, true) {
                 self.elsewhere.fetch_sub(1, Ordering::Relaxed);
                 if priority == Priority::High {
                     self.urgent.fetch_sub(1, Ordering::Relaxed);
+                }
+                if others {
+                    self.show_again(team);
                 }
                 return Some(task);
             }
@@ -511,6 +523,16 @@ impl Pool {
                 return;
             };
             self.crew.unpark(worker);
+        }
+    }
+
+    /// After tasks of a team were out of sight and are back: as if they had just
+    /// been handed in, but for those who are about to look anyway.
+    #[cold]
+    fn show_again(&self, team: &Team) {
+        fence(Ordering::SeqCst);
+        if team.range.len() < self.worker_count || self.sleep.looking() == 0 {
+            self.wake_in(team);
         }
     }
 

@@ -16,7 +16,9 @@
 //!    finds something it takes itself out again ([`Sleep::retract`]).
 //! 4. Whoever adds work does so first, then fences, then looks for spinners and
 //!    sleepers ([`Sleep::wake_one`]). Either it sees the sleeper, or the sleeper
-//!    sees the work in its last look.
+//!    sees the work in its last look. So does who has taken tasks out of sight and
+//!    puts them where others may have looked for the last time; a worker that puts
+//!    them into its own deque need not, for it stays awake for them.
 //! 5. A worker that stops spinning because it found work wakes another if there
 //!    may be more: a spinner may have been the reason that nobody was woken.
 

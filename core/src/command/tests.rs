@@ -1,0 +1,259 @@
+//! Commands whose end is held up: the byte in their queue is set, their list is
+//! still open. Nobody may see both.
+
+use super::{Command, ToDrivers};
+use crate::driver::Notification;
+use crate::error::ErrorKind;
+use crate::{
+    Access, AccessMode, Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace,
+    Queue, QueueOptions, Request, Result,
+};
+use std::future::Future;
+use std::pin::pin;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// Who ends a command cannot be told that somebody looks, only be kept waiting for
+/// some turns after: so each test is repeated.
+const ROUNDS: u32 = 10;
+const TURNS: u32 = if cfg!(miri) { 100 } else { 2_000 };
+
+/// Keeps what is ready for the test to end.
+#[derive(Default)]
+struct Hoard(Mutex<Vec<Command>>);
+
+impl Driver for Hoard {
+    fn name(&self) -> &'static str {
+        "hoard"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        vec![DeviceProperties {
+            name: "hoard".to_owned(),
+            kind: DeviceKind::Simulated,
+            vendor: "quipu".to_owned(),
+            multiprocessors: 1,
+            max_grid_blocks: [1; 3],
+            max_grid_block_count: 1,
+            max_block_threads: [1; 3],
+            max_block_thread_count: 1,
+            max_thread_elements: [1; 3],
+            max_thread_element_count: 1,
+            shared_memory_per_block: 0,
+            global_memory: 0,
+            max_buffer: 0,
+            warp_sizes: vec![1],
+            clock_mhz: None,
+            memory: MemorySpace::Host,
+            domain: None,
+            concurrent_commands: 1,
+            caller_runs: false,
+        }]
+    }
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            self.0.lock().unwrap().push(command);
+        }
+    }
+}
+
+struct Stage {
+    hoard: Arc<Hoard>,
+    context: Context,
+    queue: Queue,
+}
+
+impl Stage {
+    fn new(in_order: bool) -> Self {
+        let hoard = Arc::new(Hoard::default());
+        let driver: Arc<dyn Driver> = hoard.clone();
+        let devices = Device::all_of(&driver).unwrap();
+        let options = QueueOptions {
+            in_order,
+            ..QueueOptions::default()
+        };
+        let context = Context::new(&devices).unwrap();
+        let queue = context.queue(&devices[0], options).unwrap();
+        Self {
+            hoard,
+            context,
+            queue,
+        }
+    }
+
+    /// A command that is ready, and its event.
+    fn command(&self) -> (Command, Event) {
+        self.command_of(&[])
+    }
+
+    fn command_of(&self, accesses: &[Access<'_>]) -> (Command, Event) {
+        let request = Request {
+            accesses,
+            ..Request::default()
+        };
+        let event = self.queue.host_task(|_| Ok(()), &request);
+        let command = self.hoard.0.lock().unwrap().pop();
+        (command.unwrap(), event.unwrap())
+    }
+}
+
+fn boom() -> Result<()> {
+    Err(ErrorKind::Kernel {
+        what: "test".to_owned(),
+        message: "boom".to_owned(),
+    }
+    .into())
+}
+
+/// Calls `look` while another thread, which has set the command's byte, is about
+/// to go on with its end.
+fn while_it_ends(command: Command, result: Result<()>, look: impl FnOnce()) {
+    // SAFETY: the page lives until the byte is set and seen.
+    unsafe { (*command.slot().done.get()).store(1, Ordering::Release) };
+    let looks = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !looks.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            (0..TURNS).for_each(|_| std::thread::yield_now());
+            command.finish(result, &mut ToDrivers);
+        });
+        looks.store(true, Ordering::Release);
+        look();
+    });
+}
+
+#[test]
+fn a_wait_does_not_time_out() {
+    for _ in 0..ROUNDS {
+        let stage = Stage::new(true);
+        let (command, event) = stage.command();
+        while_it_ends(command, Ok(()), || {
+            event.wait_timeout(Duration::from_secs(3600)).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_wait_is_told_of_the_failure() {
+    for _ in 0..ROUNDS {
+        let stage = Stage::new(true);
+        let (command, event) = stage.command();
+        while_it_ends(command, boom(), || drop(event.wait().unwrap_err()));
+    }
+}
+
+#[test]
+fn a_callback_is_told_of_the_failure() {
+    for _ in 0..ROUNDS {
+        let stage = Stage::new(true);
+        let (command, event) = stage.command();
+        let (tell, told) = mpsc::channel();
+        while_it_ends(command, boom(), || {
+            event.on_complete(move |result| tell.send(result).unwrap());
+            told.recv().unwrap().unwrap_err();
+        });
+    }
+}
+
+#[test]
+fn a_future_is_told_of_the_failure() {
+    for _ in 0..ROUNDS {
+        let stage = Stage::new(true);
+        let (command, event) = stage.command();
+        while_it_ends(command, boom(), || {
+            let mut context = std::task::Context::from_waker(Waker::noop());
+            let polled = pin!(event).poll(&mut context);
+            assert!(matches!(polled, Poll::Ready(Err(_))), "{polled:?}");
+        });
+    }
+}
+
+#[test]
+fn an_event_is_over_when_its_queue_is_empty() {
+    for in_order in [true, false] {
+        for _ in 0..ROUNDS {
+            let stage = Stage::new(in_order);
+            let (command, event) = stage.command();
+            while_it_ends(command, Ok(()), || {
+                stage.queue.wait().unwrap();
+                assert!(event.is_complete());
+            });
+        }
+    }
+}
+
+#[test]
+fn an_event_is_over_when_a_marker_after_it_is() {
+    for in_order in [true, false] {
+        for _ in 0..ROUNDS {
+            let stage = Stage::new(in_order);
+            let (command, event) = stage.command();
+            while_it_ends(command, Ok(()), || {
+                stage.queue.marker(&[]).unwrap().wait().unwrap();
+                assert!(event.is_complete());
+            });
+        }
+    }
+}
+
+#[test]
+fn events_are_seen_in_program_order() {
+    for _ in 0..ROUNDS {
+        let stage = Stage::new(true);
+        let (first, event) = stage.command();
+        let (second, after) = stage.command();
+        second.finish(Ok(()), &mut ToDrivers);
+        while_it_ends(first, Ok(()), || {
+            while !after.is_complete() {
+                std::thread::yield_now();
+            }
+            assert!(event.is_complete());
+        });
+    }
+}
+
+#[test]
+fn an_event_does_not_look_for_its_driver_in_a_queue_that_is_gone() {
+    for in_order in [true, false] {
+        for _ in 0..ROUNDS {
+            let stage = Stage::new(in_order);
+            let (command, event) = stage.command();
+            while_it_ends(command, Ok(()), || {
+                drop(stage.queue);
+                event.wait().unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn a_buffer_is_freed_after_its_context() {
+    for _ in 0..ROUNDS {
+        let stage = Stage::new(false);
+        let alive = Arc::new(());
+        let mut byte = 0_u8;
+        let memory = {
+            let (bytes, keep) = (NonNull::from(&mut byte), Box::new(alive.clone()));
+            // SAFETY: nobody touches the byte, and it outlives the command.
+            unsafe { stage.context.memory_over(bytes, 1, keep) }.unwrap()
+        };
+        let (command, event) = stage.command_of(&[Access {
+            memory: &memory,
+            offset: 0,
+            length: 1,
+            mode: AccessMode::ReadWrite,
+        }]);
+        while_it_ends(command, Ok(()), || {
+            drop(stage);
+            drop(memory);
+            assert_eq!(Arc::strong_count(&alive), 1);
+            event.wait().unwrap();
+        });
+    }
+}
