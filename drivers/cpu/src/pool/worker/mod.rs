@@ -110,7 +110,7 @@ impl ReadySink for Local<'_> {
     #[inline]
     fn gather(&mut self, begin: bool) {
         self.0.gathering.set(begin);
-        if !begin {
+        if !begin && !self.0.gathered.borrow().is_empty() {
             self.0.publish_gathered();
         }
     }
@@ -285,9 +285,6 @@ impl Worker {
     #[cold]
     fn publish_gathered(&self) {
         let mut gathered = self.gathered.borrow_mut();
-        if gathered.is_empty() {
-            return;
-        }
         if self.next_is_long() {
             for word in gathered.drain(..).rev() {
                 self.offer(word);
