@@ -594,6 +594,16 @@ impl Memory {
         self.tracker().poison(&range, id, &cause.for_dependant());
     }
 
+    /// True if [`check`](Memory::check) has nothing against the range, for it
+    /// lies within the object and nothing is mapped.
+    #[inline]
+    pub(crate) fn is_open_for(&self, offset: u64, length: u64) -> bool {
+        let end = offset.checked_add(length);
+        length != 0
+            && end.is_some_and(|end| end <= self.size)
+            && self.mapped.load(Ordering::Relaxed) == 0
+    }
+
     /// Checks that a range lies within the object and under no mapping.
     ///
     /// # Errors

@@ -233,8 +233,26 @@ impl Queue {
         waits.push(WANT_EACH)
     }
 
+    /// Checks what can be wrong with a request. What to say about it is found
+    /// out of line.
     #[inline]
     fn check(&self, body: &super::Body, request: &Request<'_>) -> Result<()> {
+        let accesses = request.accesses;
+        let usual = accesses.iter().all(|access| {
+            let memory = access.memory;
+            memory.context_id() == body.context_id
+                && memory.is_open_for(access.offset, access.length)
+        });
+        if !usual || crate::context::is_anything_lost() || accesses.len() > usize::from(u8::MAX) {
+            self.check_closely(body, request)?;
+        }
+        crate::context::recycle_slots_if_due();
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_closely(&self, body: &super::Body, request: &Request<'_>) -> Result<()> {
         if crate::context::is_anything_lost() {
             body.check_lost()?;
         }
@@ -262,7 +280,6 @@ impl Queue {
             }
             .into());
         }
-        crate::context::recycle_slots_if_due();
         Ok(())
     }
 
