@@ -304,6 +304,7 @@ impl Memory {
     }
 
     #[cold]
+    #[inline(never)]
     fn lock_contended(&self) {
         let mut spins = 0u32;
         loop {
