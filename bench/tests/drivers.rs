@@ -86,7 +86,8 @@ fn speed_ups_stand_beside_list_scheduling() {
         .iter()
         .filter(|row| row.unit == "x")
         .map(|row| {
-            assert_eq!(row.reference.as_deref(), Some("list scheduling"));
+            let reference = row.reference.as_deref();
+            assert_eq!(reference, Some("list scheduling, pieces timed alone"));
             (&*row.case, row.reference_value.expect("a bound"))
         })
         .collect();
@@ -115,9 +116,35 @@ fn every_worker_count_stands_beside_spinning_threads_in_time() {
             assert_eq!(units.len(), cases, "{name}, {workers}");
             assert!(units.iter().all(|&unit| unit != "x"), "{name}: {units:?}");
         }
-        let gates = report.gates.iter();
-        let against = gates.filter(|gate| gate.what.starts_with("against spinning threads"));
-        assert_eq!(against.count(), cases, "{name}: one for the two workers");
+    }
+}
+
+#[test]
+fn the_promise_is_the_time_of_list_scheduling_of_pieces_timed_together() {
+    for name in [
+        "kernel-imbalance",
+        "group-imbalance",
+        "kernel-group-imbalance",
+    ] {
+        let report = report(name);
+        let bounded = report.rows.iter().filter(|row| {
+            row.reference.as_deref() == Some("list scheduling, pieces timed together")
+        });
+        let bounded: Vec<(&str, usize)> = bounded
+            .inspect(|row| assert!(row.unit != "x" && row.reference_value > Some(0.0)))
+            .map(|row| (&*row.case, row.workers))
+            .collect();
+        assert_eq!(
+            bounded.len(),
+            2,
+            "{name}: one for the two workers of each case"
+        );
+        let gates: Vec<&str> = report.gates.iter().map(|gate| &*gate.what).collect();
+        let expected = [
+            "speed-up of one piece, 2 workers".into(),
+            format!("share of list scheduling, {}, 2 workers", bounded[1].0),
+        ];
+        assert_eq!(gates, expected, "{name}");
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `bare` | a function call in a loop, a loop, and boxed closures pushed to a deque |
 //! | `ping_pong` | two threads that sleep and wake each other |
 //! | `imbalance` | the work of the imbalance benchmarks, and its order check |
+//! | `piece_times` | the times of its pieces while other threads run such pieces too |
 //! | `list_scheduling` | the best speed-up that a greedy schedule of measured pieces allows |
 //! | `spinning_threads` | the same by hand: threads that spin and claim pieces from one counter |
 //! | `spinning_work` | the imbalance benchmarks and `in-order-parallel` on them |
@@ -21,6 +22,7 @@ pub mod counted;
 pub mod deque_executor;
 pub mod imbalance;
 pub mod list_scheduling;
+pub mod piece_times;
 pub mod ping_pong;
 pub mod process;
 pub mod rayon_executor;

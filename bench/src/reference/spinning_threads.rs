@@ -1,8 +1,7 @@
 //! Threads that spin and claim pieces from one counter: greedy list scheduling made by hand.
 //!
-//! What `list_scheduling` computes takes every worker for a machine of its own. Real ones share
-//! hardware threads, caches and frequency; these threads share them as well, and they do nothing but
-//! what the schedule asks for. So they show how much of the computed schedule the machine allows.
+//! What `list_scheduling` computes knows no cost of handing a piece to a thread. These threads do
+//! nothing but what the schedule asks for: they show how much of it any program reaches.
 //! They know everything beforehand (the pieces, their order, that nobody else needs the cores) and
 //! have no events, no errors, and no commands that come later.
 //!
@@ -229,7 +228,8 @@ fn help(shared: &Shared) {
     }
 }
 
-fn spin_until(condition: impl Fn() -> bool) {
+/// Spins until the condition holds.
+pub(crate) fn spin_until(condition: impl Fn() -> bool) {
     let mut looks = 0;
     while !condition() {
         relax(&mut looks);

@@ -156,26 +156,56 @@ pub(super) unsafe fn broadcast_dropped(
     unsafe { release(slot) };
 }
 
-/// Resolves what an entry of a closed list stands for; true if that is the
-/// observers, who are told last.
+/// Resolves what an entry of a closed list stands for, which is one wait of a
+/// dependant; true if it is the observers, who are told last.
+///
+/// In the middle of every command's end, so all that is rare is out of line.
 ///
 /// # Safety
 /// `entry` was taken from the closed notify list of `over`, its next was read.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn resolve_entry(
     entry: Entry,
     failed: bool,
     over: &Slot,
     sink: &mut impl ReadySink,
 ) -> bool {
-    match entry.tag() {
-        Tag::Observers => true,
-        tag => {
-            // SAFETY: as the caller promises.
-            unsafe { resolve_edge(entry, tag, failed, over, sink) };
-            false
+    let tag = entry.tag();
+    let dependant = match tag {
+        Tag::Observers => return true,
+        Tag::Order | Tag::Propagate => {
+            let address = entry.address();
+            let base = address.addr() & !(align_of::<Slot>() - 1);
+            // An inline edge lies in its slot's first cache line.
+            let slot = address.with_addr(base).cast_mut().cast::<Slot>();
+            // SAFETY: an edge's address is not null.
+            unsafe { NonNull::new_unchecked(slot) }
         }
+        Tag::OverflowOrder | Tag::OverflowPropagate => {
+            // SAFETY: an overflow edge starts with its word and lives until
+            // its dependant is released.
+            unsafe { (*entry.address().cast::<OverflowEdge>()).dependant }
+        }
+    };
+    // SAFETY: the dependant is alive: it still counts this wait.
+    let d = unsafe { dependant.as_ref() };
+    if failed && matches!(tag, Tag::Propagate | Tag::OverflowPropagate) {
+        // SAFETY: `over` is failed and its reference is still held.
+        unsafe { fail_dependant(d, over) };
     }
+    // Read before the wait is resolved: afterwards it may be run and freed.
+    let queue = d.queue.get();
+    let generation = d.notify.generation();
+    match d.state.resolve() {
+        Resolved::Last => deliver(Command(dependant), sink),
+        Resolved::One => {}
+        Resolved::Each => notify_each(
+            queue,
+            EventId::new(dependant, generation),
+            EventId::new(NonNull::from(over), over.notify.generation()),
+        ),
+    }
+    false
 }
 
 /// As [`resolve_entry`], of a list of several.
@@ -191,19 +221,21 @@ pub(super) unsafe fn resolve_list(
     sink: &mut impl ReadySink,
 ) -> bool {
     sink.gather(true);
-    // SAFETY: as the caller promises.
-    let mut observed = unsafe { resolve_entry(first, failed, over, sink) };
-    let mut entry = Some(second);
+    let mut observed = false;
+    let (mut entry, mut following) = (first, Some(second));
     let mut length = 1_usize;
-    while let Some(current) = entry {
-        // SAFETY: an entry's word lives until its owner is released, below.
-        entry = unsafe { current.next() };
-        if let Some(next) = entry {
+    loop {
+        // SAFETY: the entry was taken from the closed list, its next was read.
+        observed |= unsafe { resolve_entry(entry, failed, over, sink) };
+        let Some(current) = following else { break };
+        // SAFETY: an entry's word lives until its owner is released, which is
+        // when it is resolved, in the next turn.
+        following = unsafe { current.next() };
+        if let Some(next) = following {
             length += 1;
             prefetch_list(next, length);
         }
-        // SAFETY: the entry was taken from the closed list, its next was read.
-        observed |= unsafe { resolve_entry(current, failed, over, sink) };
+        entry = current;
     }
     sink.gather(false);
     observed
@@ -248,51 +280,15 @@ pub(super) fn fire_observers(s: &Slot) {
     }
 }
 
-/// Resolves one wait of a dependant.
+/// Marks a dependant as one that must not run, because `over` failed.
 ///
 /// # Safety
-/// `entry` was taken from the closed notify list of `over`, its next was read.
-#[inline]
-pub(super) unsafe fn resolve_edge(
-    entry: Entry,
-    tag: Tag,
-    failed: bool,
-    over: &Slot,
-    sink: &mut impl ReadySink,
-) {
-    let dependant = match tag {
-        Tag::Order | Tag::Propagate => {
-            let address = entry.address();
-            let base = address.addr() & !(align_of::<Slot>() - 1);
-            // An inline edge lies in its slot's first cache line.
-            let slot = address.with_addr(base).cast_mut().cast::<Slot>();
-            // SAFETY: an edge's address is not null.
-            unsafe { NonNull::new_unchecked(slot) }
-        }
-        _ => {
-            // SAFETY: an overflow edge starts with its word and lives until
-            // its dependant is released.
-            unsafe { (*entry.address().cast::<OverflowEdge>()).dependant }
-        }
-    };
-    // SAFETY: the dependant is alive: it still counts this wait.
-    let d = unsafe { dependant.as_ref() };
-    if failed && matches!(tag, Tag::Propagate | Tag::OverflowPropagate) {
-        // SAFETY: `over` is failed and its reference is still held.
-        poison(d, || unsafe { over.error() }.for_dependant());
-    }
-    // Read before the wait is resolved: afterwards it may be run and freed.
-    let queue = d.queue.get();
-    let generation = d.notify.generation();
-    match d.state.resolve() {
-        Resolved::Last => deliver(Command(dependant), sink),
-        Resolved::One => {}
-        Resolved::Each => notify_each(
-            queue,
-            EventId::new(dependant, generation),
-            EventId::new(NonNull::from(over), over.notify.generation()),
-        ),
-    }
+/// `over` is failed, and its owner's reference is held.
+#[cold]
+#[inline(never)]
+unsafe fn fail_dependant(dependant: &Slot, over: &Slot) {
+    // SAFETY: as the caller promises.
+    poison(dependant, || unsafe { over.error() }.for_dependant());
 }
 
 /// Tells a driver that wants to know that one of several waits is resolved.

@@ -328,6 +328,7 @@ impl Memory {
     }
 
     #[cold]
+    #[inline(never)]
     fn lock_contended(&self) {
         let mut spins = 0u32;
         loop {
@@ -636,6 +637,16 @@ impl Memory {
     /// A command that wrote or brought these bytes failed.
     pub(crate) fn poison(&self, range: Range<u64>, id: EventId, cause: &Error) {
         self.tracker().poison(&range, id, &cause.for_dependant());
+    }
+
+    /// True if [`check`](Memory::check) has nothing against the range, for it
+    /// lies within the object, nothing is mapped, and there is no content size.
+    #[inline]
+    pub(crate) fn is_open_for(&self, offset: u64, length: u64) -> bool {
+        let end = offset.checked_add(length);
+        length != 0
+            && end.is_some_and(|end| end <= self.size)
+            && self.unusual.load(Ordering::Relaxed) == 0
     }
 
     /// Checks that a range lies within the object and under no mapping. True if

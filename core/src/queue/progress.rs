@@ -178,8 +178,10 @@ impl Progress {
                     last_base + PER_PAGE
                 };
                 let page = slow.spare.pop().unwrap_or_else(|| PageRef(Page::new(0)));
+                // Releasing: who sees a flag cleared sees how far the frontier
+                // was, which is beyond the page's old numbers.
                 for flag in &page.get().done.0 {
-                    flag.store(0, Ordering::Relaxed);
+                    flag.store(0, Ordering::Release);
                 }
                 page.get().base.store(next, Ordering::Release);
                 slow.pages.push_back(page);
@@ -237,7 +239,26 @@ impl Progress {
 
     /// True if every command numbered below `end` is over.
     pub(crate) fn reached(&self, end: u64) -> bool {
-        self.frontier.load(Ordering::Acquire) >= end || self.advance(&mut self.slow()) >= end
+        if self.frontier.load(Ordering::Acquire) >= end {
+            return true;
+        }
+        // Whoever helps while it waits asks after every command. Mostly the
+        // last is not over, which takes no lock to see.
+        if end > 0 && self.seems_unfinished(end - 1) && self.frontier.load(Ordering::Acquire) < end
+        {
+            return false;
+        }
+        self.advance(&mut self.slow()) >= end
+    }
+
+    /// True if the byte of this number is not set: the command is not over, or
+    /// the frontier has passed it and its page been cleared for others, which
+    /// the frontier says if it is read after this.
+    fn seems_unfinished(&self, sequence: u64) -> bool {
+        // SAFETY: pages are never freed.
+        let page = unsafe { &*self.enqueued.page.load(Ordering::Acquire) };
+        let offset = sequence.wrapping_sub(page.base.load(Ordering::Acquire));
+        offset < PER_PAGE && page.done.0[offset as usize].load(Ordering::Acquire) == 0
     }
 
     /// True if somebody was told that the command of this number is over: a mere
@@ -393,5 +414,60 @@ impl Progress {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_stays_reached_while_its_page_is_used_again() {
+        const COMMANDS: u64 = if cfg!(miri) { 3 } else { 1_000 } * PER_PAGE;
+        let progress = Progress::new();
+        let ended = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..COMMANDS {
+                    let (sequence, done) = progress.next();
+                    assert_eq!(sequence, number);
+                    assert!(!progress.reached(number + 1), "it has not ended");
+                    // SAFETY: pages are never freed.
+                    unsafe { (*done).store(1, Ordering::Release) };
+                    ended.store(number + 1, Ordering::Release);
+                }
+            });
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut seen = 0;
+                    while seen < COMMANDS {
+                        seen = ended.load(Ordering::Acquire);
+                        for end in [seen, seen / 2, seen.saturating_sub(PER_PAGE)] {
+                            assert!(progress.reached(end), "{end} of {seen}");
+                        }
+                        assert!(!progress.reached(COMMANDS + 1), "never enqueued");
+                    }
+                });
+            }
+        });
+        assert!(progress.reached(COMMANDS));
+    }
+
+    #[test]
+    fn a_queue_is_where_its_first_unfinished_command_is() {
+        let progress = Progress::new();
+        let done: Vec<_> = (0..3).map(|_| progress.next().1).collect();
+        // SAFETY: pages are never freed.
+        let end = |number: usize| unsafe { (*done[number]).store(1, Ordering::Release) };
+        end(2);
+        assert!(progress.reached(0) && !progress.reached(1));
+        assert!(
+            !progress.reached(3),
+            "the last is over, those before are not"
+        );
+        end(0);
+        assert!(progress.reached(1) && !progress.reached(2));
+        end(1);
+        assert!(progress.reached(3));
     }
 }

@@ -117,10 +117,7 @@ impl Queue {
     ) -> Result<Option<Event>> {
         let queue = self.shared();
         let qbody = queue.body();
-        let sizes = match self.check(qbody, request)? {
-            false => Sizes::None,
-            true => Sizes::of(request.accesses)?,
-        };
+        let sizes = self.check(qbody, request)?;
         let unknown = request.unknown_access && qbody.options.in_order;
         let barrier = unknown || matches!(B::VTABLE.kind, Kind::Barrier);
         let prefix =
@@ -237,10 +234,27 @@ impl Queue {
         waits.push(WANT_EACH)
     }
 
-    /// Checks a request; true if the content size of a memory object in it has
-    /// to be minded.
+    /// Checks what can be wrong with a request. What to say about it, and the
+    /// content sizes that it has to mind, are found out of line.
     #[inline]
-    fn check(&self, body: &super::Body, request: &Request<'_>) -> Result<bool> {
+    fn check(&self, body: &super::Body, request: &Request<'_>) -> Result<Sizes> {
+        let mut sizes = Sizes::None;
+        let accesses = request.accesses;
+        let usual = accesses.iter().all(|access| {
+            let memory = access.memory;
+            memory.context_id() == body.context_id
+                && memory.is_open_for(access.offset, access.length)
+        });
+        if !usual || crate::context::is_anything_lost() || accesses.len() > usize::from(u8::MAX) {
+            sizes = self.check_closely(body, request)?;
+        }
+        crate::context::recycle_slots_if_due();
+        Ok(sizes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_closely(&self, body: &super::Body, request: &Request<'_>) -> Result<Sizes> {
         let mut has_content_size = false;
         if crate::context::is_anything_lost() {
             body.check_lost()?;
@@ -269,8 +283,10 @@ impl Queue {
             }
             .into());
         }
-        crate::context::recycle_slots_if_due();
-        Ok(has_content_size)
+        if has_content_size {
+            return Sizes::of(request.accesses);
+        }
+        Ok(Sizes::None)
     }
 
     /// Takes a number and becomes the gate of all that comes after.

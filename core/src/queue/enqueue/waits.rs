@@ -195,6 +195,34 @@ impl<'a> Waits<'a> {
     /// The second half of [`Waits::register`]: pushes the edges.
     #[inline]
     pub(super) fn push(&mut self, flags: u32) -> Option<Command> {
+        if self.count > INLINE_EDGES || self.rare.is_some() {
+            return self.push_many(flags);
+        }
+        if self.count == 0 {
+            return Some(Command::from_slot(self.slot));
+        }
+        let mut over = 0;
+        for (edge, wait) in self.s.edges.iter().zip(self.gathered).take(self.count) {
+            let tag = if wait.propagates() {
+                Tag::Propagate
+            } else {
+                Tag::Order
+            };
+            // SAFETY: the edge lives until this wait is resolved.
+            if let Err(closed) = unsafe { push_edge(wait, edge, tag) } {
+                over += self.was_over(wait, closed, flags);
+            }
+        }
+        if over == 0 {
+            return None;
+        }
+        self.resolve_over(over)
+    }
+
+    /// As [`Waits::push`], of more edges than the slot has, or a prefix.
+    #[cold]
+    #[inline(never)]
+    fn push_many(&mut self, flags: u32) -> Option<Command> {
         if self.count == 0 && !self.has_prefix() {
             return Some(Command::from_slot(self.slot));
         }
@@ -206,9 +234,9 @@ impl<'a> Waits<'a> {
         };
         for index in 0..self.count {
             let wait = self.gathered()[index];
-            let (word, tag) = match self.s.edges.get(index) {
-                Some(edge) if wait.propagates() => (&raw const *edge, Tag::Propagate),
-                Some(edge) => (&raw const *edge, Tag::Order),
+            let (edge, tag) = match self.s.edges.get(index) {
+                Some(edge) if wait.propagates() => (edge, Tag::Propagate),
+                Some(edge) => (edge, Tag::Order),
                 None => {
                     // SAFETY: as many were made as do not fit inline.
                     let edge = unsafe { &(*overflow.add(index - INLINE_EDGES)).next };
@@ -217,29 +245,50 @@ impl<'a> Waits<'a> {
                     } else {
                         Tag::OverflowOrder
                     };
-                    (&raw const *edge, tag)
+                    (edge, tag)
                 }
             };
-            let event = wait.event();
-            let target = event.slot().expect("only events with a slot are gathered");
             // SAFETY: the edge lives until this wait is resolved.
-            if let Err(closed) = unsafe { target.notify.push(event.generation(), word, tag) } {
-                if flags & WANT_EACH != 0 {
-                    self.rare.get_or_insert_default().late.push(event);
-                } else {
-                    over += 1;
-                }
-                if closed == Closed::Failed && wait.propagates() {
-                    // Of hazards the tracker's lock is still held, so a failed
-                    // writer has not closed its list; of explicit waits the
-                    // caller holds the event.
-                    // SAFETY: closed as failed, and held.
-                    poison(self.s, || unsafe { target.error() }.for_dependant());
-                }
+            if let Err(closed) = unsafe { push_edge(wait, edge, tag) } {
+                over += self.was_over(wait, closed, flags);
             }
         }
-        (over != 0 && self.s.state.resolve_many(over) == Resolved::Last)
-            .then(|| Command::from_slot(self.slot))
+        if over == 0 {
+            return None;
+        }
+        self.resolve_over(over)
+    }
+
+    /// A wait was over by the time it was to be registered. Gives how many
+    /// waits that resolves now: one, or none if the driver wants to hear of it.
+    #[cold]
+    #[inline(never)]
+    fn was_over(&mut self, wait: Gathered, closed: Closed, flags: u32) -> u32 {
+        let event = wait.event();
+        if closed == Closed::Failed
+            && wait.propagates()
+            && let Some(target) = event.slot()
+        {
+            // Of hazards the tracker's lock is still held, so a failed writer
+            // has not closed its list; of explicit waits the caller holds the
+            // event.
+            // SAFETY: closed as failed, and held.
+            poison(self.s, || unsafe { target.error() }.for_dependant());
+        }
+        if flags & WANT_EACH != 0 {
+            self.rare.get_or_insert_default().late.push(event);
+            0
+        } else {
+            1
+        }
+    }
+
+    /// Resolves so many waits that were over; gives the command if those were
+    /// all.
+    #[cold]
+    #[inline(never)]
+    fn resolve_over(&self, over: u32) -> Option<Command> {
+        (self.s.state.resolve_many(over) == Resolved::Last).then(|| Command::from_slot(self.slot))
     }
 
     /// What must not be done while trackers are locked: watches the prefix, and
@@ -344,6 +393,18 @@ pub(super) fn is_of_domain(event: EventId, domain: u64) -> bool {
             .vtable
             .get()
             .is_some_and(|vtable| !matches!(vtable.kind, Kind::Marker | Kind::Barrier))
+}
+
+/// Registers a wait; says how its event ended if it is over.
+///
+/// # Safety
+/// The edge lives until the wait is resolved.
+#[inline]
+unsafe fn push_edge(wait: Gathered, edge: &AtomicU64, tag: Tag) -> Result<(), Closed> {
+    let event = wait.event();
+    let target = event.slot().expect("only events with a slot are gathered");
+    // SAFETY: as the caller promises.
+    unsafe { target.notify.push(event.generation(), edge, tag) }
 }
 
 impl Recorder for Waits<'_> {

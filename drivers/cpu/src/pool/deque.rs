@@ -70,6 +70,20 @@ impl Deque {
         true
     }
 
+    /// Pushes items, the first first, as many as fit, and shows them to thieves
+    /// together; gives how many. Owner only.
+    #[inline]
+    pub(crate) fn push_all(&self, items: &[u64]) -> usize {
+        let bottom = self.bottom.0.load(Ordering::Relaxed);
+        let top = self.top.0.load(Ordering::Acquire);
+        let fit = items.len().min(CAPACITY - (bottom - top) as usize);
+        for (index, item) in (bottom..).zip(&items[..fit]) {
+            self.cell(index).store(*item, Ordering::Relaxed);
+        }
+        self.bottom.0.store(bottom + fit as u64, Ordering::Release);
+        fit
+    }
+
     /// Takes the item pushed last. Owner only.
     #[inline]
     pub(crate) fn pop(&self) -> Option<u64> {
@@ -158,6 +172,22 @@ mod tests {
     }
 
     #[test]
+    fn items_pushed_together_come_in_order_and_as_many_as_fit() {
+        let deque = Deque::new();
+        assert_eq!(deque.push_all(&[]), 0);
+        assert_eq!(deque.push_all(&[1, 2, 3]), 3);
+        assert_eq!(deque.steal(), Steal::Item(1));
+        assert_eq!(deque.pop(), Some(3));
+        let many: Vec<u64> = (10..10 + CAPACITY as u64).collect();
+        assert_eq!(deque.push_all(&many), CAPACITY - 1, "one was there");
+        assert_eq!(deque.push_all(&[7]), 0);
+        assert!(!deque.push(7));
+        assert_eq!(deque.pop(), Some(10 + CAPACITY as u64 - 2));
+        assert_eq!(deque.steal(), Steal::Item(2));
+        assert_eq!(deque.steal(), Steal::Item(10));
+    }
+
+    #[test]
     fn every_item_is_taken_exactly_once() {
         const ITEMS: u64 = 200_000;
         let deque = Deque::new();
@@ -175,7 +205,11 @@ mod tests {
             }
             let mut next = 1;
             while next <= ITEMS {
-                if next <= ITEMS && deque.push(next) {
+                if next % 5 == 0 {
+                    let items = [next, next + 1, next + 2].map(|item| item.min(ITEMS));
+                    let some = ((ITEMS + 1 - next) as usize).min(3);
+                    next += deque.push_all(&items[..some]) as u64;
+                } else if deque.push(next) {
                     next += 1;
                 }
                 if next % 3 == 0
@@ -234,6 +268,35 @@ mod models {
             mine.extend(deque.pop());
             let theirs = thief.join().unwrap();
             mine.extend(theirs);
+            mine.extend(deque.pop());
+            mine.sort_unstable();
+            assert_eq!(mine, [1, 2]);
+        });
+    }
+
+    /// As above, of items that are pushed together.
+    #[test]
+    fn items_pushed_together_are_taken_once() {
+        loom::model(|| {
+            let deque = Arc::new(Deque::new());
+            let written = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            let thief = {
+                let (deque, written) = (deque.clone(), written.clone());
+                loom::thread::spawn(move || match deque.steal() {
+                    Steal::Item(item) => {
+                        assert_eq!(written[item as usize - 1].load(Ordering::Relaxed), 7);
+                        Some(item)
+                    }
+                    _ => None,
+                })
+            };
+            for place in &*written {
+                place.store(7, Ordering::Relaxed);
+            }
+            assert_eq!(deque.push_all(&[1, 2]), 2);
+            let mut mine: Vec<u64> = deque.pop().into_iter().collect();
+            mine.extend(deque.pop());
+            mine.extend(thief.join().unwrap());
             mine.extend(deque.pop());
             mine.sort_unstable();
             assert_eq!(mine, [1, 2]);

@@ -15,8 +15,11 @@ use std::sync::Arc;
 const MOST_TICKETS: usize = 64;
 /// Arguments that need no list.
 const FEW: usize = 4;
-/// Of commands of one group, one in so many is measured.
+/// Commands of one group between two that are measured: of such as take longer
+/// than [`SHORT_NS`], and of others, of which two cost less than the clock.
 const SAMPLE: u32 = 31;
+const SAMPLE_SHORT: u32 = 127;
+const SHORT_NS: u64 = 500;
 
 impl Worker {
     #[inline]
@@ -88,11 +91,13 @@ impl Worker {
         command: &Command,
         arguments: &[RawArgument],
     ) -> Result<(), Error> {
-        self.sample.set(SAMPLE);
         let body = command.body_key();
         let measurement = Measurement::start();
         let result = self.contain(command, arguments, 0..1);
         self.costs.stop(body, &measurement, 1);
+        let cost = self.costs.estimate(body, 1);
+        let short = cost.is_some_and(|cost| cost < SHORT_NS);
+        self.sample.set(if short { SAMPLE_SHORT } else { SAMPLE });
         result
     }
 

@@ -110,7 +110,7 @@ impl ReadySink for Local<'_> {
     #[inline]
     fn gather(&mut self, begin: bool) {
         self.0.gathering.set(begin);
-        if !begin {
+        if !begin && !self.0.gathered.borrow().is_empty() {
             self.0.publish_gathered();
         }
     }
@@ -262,19 +262,23 @@ impl Worker {
         }
     }
 
+    #[inline(never)]
     fn displace(&self, word: u64) {
         if !self.gathering.get() {
-            self.offer(word);
-            return self.pool.tell_spinners();
+            return self.offer_displaced(word);
         }
         let mut gathered = self.gathered.borrow_mut();
         if gathered.len() == MOST_ORDERED {
-            for word in gathered.drain(..) {
-                self.offer(word);
-            }
-            self.pool.tell_spinners();
+            self.offer_all(&mut gathered);
         }
         gathered.push(word);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn offer_displaced(&self, word: u64) {
+        self.offer(word);
+        self.pool.tell_spinners();
     }
 
     /// After a command has released several, newest first, of which the oldest
@@ -285,19 +289,22 @@ impl Worker {
     #[cold]
     fn publish_gathered(&self) {
         let mut gathered = self.gathered.borrow_mut();
-        if gathered.is_empty() {
-            return;
-        }
         if self.next_is_long() {
-            for word in gathered.drain(..).rev() {
-                self.offer(word);
-            }
+            gathered.reverse();
             self.oldest_first.set(true);
-        } else {
-            for word in gathered.drain(..) {
-                self.offer(word);
-            }
         }
+        self.offer_all(&mut gathered);
+    }
+
+    /// Puts tasks where thieves can take them, the first of them first.
+    #[inline(never)]
+    fn offer_all(&self, words: &mut Vec<u64>) {
+        self.has_surplus.set(true);
+        let fit = self.deque().push_all(words);
+        for word in &words[fit..] {
+            self.offer(*word);
+        }
+        words.clear();
         self.pool.tell_spinners();
     }
 
