@@ -1,55 +1,31 @@
 //! The trackers of a command's memory, locked together.
 
 use crate::access::Access;
-use crate::error::Result;
-use crate::memory::{CONTENT_SIZE_BYTES, Memory, MemoryRef};
-use smallvec::SmallVec;
+use crate::memory::{Memory, MemoryRef};
+use std::ptr::NonNull;
 
-/// The objects that hold the content sizes of the accesses' memory.
-pub(super) enum Sizes {
-    /// No memory has one.
-    None,
-    /// One entry for each access.
-    Some(SmallVec<[Option<MemoryRef>; 4]>),
-}
-
-impl Sizes {
-    /// # Errors
-    /// If one is mapped.
-    #[cold]
-    pub(super) fn of(accesses: &[Access<'_>]) -> Result<Self> {
-        let sizes = accesses.iter().map(|access| {
-            let size = access.memory.content_size();
-            if let Some(size) = &size {
-                size.check("enqueue", 0, CONTENT_SIZE_BYTES)?;
-            }
-            Ok(size)
-        });
-        sizes.collect::<Result<_>>().map(Self::Some)
-    }
-
-    #[inline]
-    pub(super) fn is_none(&self) -> bool {
-        matches!(self, Self::None)
-    }
-}
-
-/// The trackers of all accesses, and of the content sizes that they need, locked
-/// together, each once, by address.
+/// The trackers of all accesses, locked together, each once, by address.
 pub(super) enum Locked<'a> {
     None,
     One(&'a Memory),
     Two(&'a Memory, &'a Memory),
     Many(Vec<&'a Memory>),
+    /// With those of the content sizes.
+    WithSizes(Box<WithSizes>),
+}
+
+/// The trackers of all accesses and of their memory's content sizes.
+pub(super) struct WithSizes {
+    /// The caller's, or kept by `sizes`.
+    locked: Vec<NonNull<Memory>>,
+    /// For each access, who holds the content size of its memory.
+    sizes: Vec<Option<MemoryRef>>,
 }
 
 impl<'a> Locked<'a> {
-    #[inline]
-    pub(super) fn lock(accesses: &[Access<'a>], sizes: &'a Sizes) -> Self {
-        if let Sizes::Some(sizes) = sizes {
-            let sizes = sizes.iter().flatten().map(|size| &**size);
-            return Self::lock_many(accesses.iter().map(|access| access.memory).chain(sizes));
-        }
+    /// Inlined into every enqueue, for few have more than two accesses.
+    #[inline(always)]
+    pub(super) fn lock(accesses: &[Access<'a>]) -> Self {
         match accesses {
             [] => Self::None,
             [one] => {
@@ -69,18 +45,44 @@ impl<'a> Locked<'a> {
                 second.lock_tracker();
                 Self::Two(first, second)
             }
-            _ => Self::lock_many(accesses.iter().map(|access| access.memory)),
+            _ => Self::lock_many(accesses),
         }
     }
 
-    fn lock_many(memories: impl Iterator<Item = &'a Memory>) -> Self {
-        let mut memories: Vec<&'a Memory> = memories.collect();
+    #[inline(never)]
+    fn lock_many(accesses: &[Access<'a>]) -> Self {
+        let mut memories: Vec<_> = accesses.iter().map(|access| access.memory).collect();
         memories.sort_unstable_by_key(|memory| std::ptr::from_ref(*memory).addr());
         memories.dedup_by(|a, b| std::ptr::eq(*a, *b));
-        for memory in &memories {
-            memory.lock_tracker();
-        }
+        memories.iter().for_each(|memory| memory.lock_tracker());
         Self::Many(memories)
+    }
+
+    #[cold]
+    pub(super) fn lock_with_sizes(accesses: &[Access<'a>]) -> Self {
+        let sizes: Vec<_> = accesses
+            .iter()
+            .map(|access| access.memory.content_size())
+            .collect();
+        let of_sizes = sizes.iter().flatten().map(|size| NonNull::from(&**size));
+        let own = accesses.iter().map(|access| NonNull::from(access.memory));
+        let mut locked: Vec<_> = own.chain(of_sizes).collect();
+        locked.sort_unstable_by_key(|memory| memory.addr());
+        locked.dedup();
+        for memory in &locked {
+            // SAFETY: borrowed from the caller or kept by `sizes`.
+            unsafe { memory.as_ref() }.lock_tracker();
+        }
+        Self::WithSizes(Box::new(WithSizes { locked, sizes }))
+    }
+
+    /// For each access, who holds the content size of its memory, if any has one.
+    #[inline]
+    pub(super) fn sizes(&self) -> Option<&[Option<MemoryRef>]> {
+        match self {
+            Self::WithSizes(with_sizes) => Some(&with_sizes.sizes),
+            _ => None,
+        }
     }
 }
 
@@ -97,6 +99,12 @@ impl Drop for Locked<'_> {
                 unlock(first);
             }
             Self::Many(memories) => memories.iter().for_each(|memory| unlock(memory)),
+            Self::WithSizes(with_sizes) => {
+                for memory in &with_sizes.locked {
+                    // SAFETY: borrowed from the caller or kept by `sizes`, which go after this.
+                    unlock(unsafe { memory.as_ref() });
+                }
+            }
         }
     }
 }

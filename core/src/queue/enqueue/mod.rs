@@ -40,9 +40,10 @@ use crate::command::{Command, EventId, dispatch};
 use crate::driver::{Held, Submission};
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;
+use crate::memory::CONTENT_SIZE_BYTES;
 use crate::operation::Body;
 use construct::{construct, id_of, marker, marker_event, open};
-use locked::{Locked, Sizes};
+use locked::Locked;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 use waits::{Waits, is_of_domain};
@@ -117,7 +118,7 @@ impl Queue {
     ) -> Result<Option<Event>> {
         let queue = self.shared();
         let qbody = queue.body();
-        let sizes = self.check(qbody, request)?;
+        let has_content_sizes = self.check(qbody, request)?;
         let unknown = request.unknown_access && qbody.options.in_order;
         let barrier = unknown || matches!(B::VTABLE.kind, Kind::Barrier);
         let prefix =
@@ -155,7 +156,11 @@ impl Queue {
             self.wait_for_events(&mut waits, request.waits);
         }
 
-        let locked = Locked::lock(request.accesses, &sizes);
+        let locked = if has_content_sizes {
+            Locked::lock_with_sizes(request.accesses)
+        } else {
+            Locked::lock(request.accesses)
+        };
         if !barrier {
             open(slot, id);
         }
@@ -163,14 +168,14 @@ impl Queue {
             if let super::ContextLink::Counted(context) = &qbody.context {
                 waits.context = Some(context);
             }
-            if let Sizes::Some(sizes) = &sizes {
+            if let Some(sizes) = locked.sizes() {
                 self.migrate_contents(&mut waits, request.accesses, sizes, qbody.space);
             }
             for access in request.accesses {
                 // SAFETY: locked by `locked`; not dropped, so not unlocked.
                 let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
                 let range = access.offset..access.offset + access.length;
-                if tracker.enter(qbody.space) && access.mode.reads() && sizes.is_none() {
+                if tracker.enter(qbody.space) && access.mode.reads() && !has_content_sizes {
                     self.migrate(&mut waits, access, &mut tracker, qbody.space, None);
                 }
                 tracker.record(range, access.mode, qbody.space, id, &mut *waits);
@@ -234,11 +239,11 @@ impl Queue {
         waits.push(WANT_EACH)
     }
 
-    /// Checks what can be wrong with a request. What to say about it, and the
-    /// content sizes that it has to mind, are found out of line.
+    /// Checks what can be wrong with a request; true if there are content sizes
+    /// to mind. What to say about it is found out of line.
     #[inline]
-    fn check(&self, body: &super::Body, request: &Request<'_>) -> Result<Sizes> {
-        let mut sizes = Sizes::None;
+    fn check(&self, body: &super::Body, request: &Request<'_>) -> Result<bool> {
+        let mut has_content_sizes = false;
         let accesses = request.accesses;
         let usual = accesses.iter().all(|access| {
             let memory = access.memory;
@@ -246,16 +251,16 @@ impl Queue {
                 && memory.is_open_for(access.offset, access.length)
         });
         if !usual || crate::context::is_anything_lost() || accesses.len() > usize::from(u8::MAX) {
-            sizes = self.check_closely(body, request)?;
+            has_content_sizes = self.check_closely(body, request)?;
         }
         crate::context::recycle_slots_if_due();
-        Ok(sizes)
+        Ok(has_content_sizes)
     }
 
     #[cold]
     #[inline(never)]
-    fn check_closely(&self, body: &super::Body, request: &Request<'_>) -> Result<Sizes> {
-        let mut has_content_size = false;
+    fn check_closely(&self, body: &super::Body, request: &Request<'_>) -> Result<bool> {
+        let mut has_content_sizes = false;
         if crate::context::is_anything_lost() {
             body.check_lost()?;
         }
@@ -268,9 +273,13 @@ impl Queue {
                     }
                     .into());
                 }
-                has_content_size |= access
+                access
                     .memory
                     .check("enqueue", access.offset, access.length)?;
+                if let Some(size) = access.memory.content_size() {
+                    size.check("enqueue", 0, CONTENT_SIZE_BYTES)?;
+                    has_content_sizes = true;
+                }
             }
         }
         if request.accesses.len() > usize::from(u8::MAX) {
@@ -283,10 +292,7 @@ impl Queue {
             }
             .into());
         }
-        if has_content_size {
-            return Sizes::of(request.accesses);
-        }
-        Ok(Sizes::None)
+        Ok(has_content_sizes)
     }
 
     /// Takes a number and becomes the gate of all that comes after.
