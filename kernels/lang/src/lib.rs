@@ -110,6 +110,7 @@ mod error;
 mod extent;
 mod kernel;
 mod launch;
+mod number;
 mod partition;
 mod region;
 mod shared;
@@ -125,6 +126,7 @@ pub use error::{Exceeded, KernelError};
 pub use extent::{Extent, Vector};
 pub use kernel::{BlockKernel, Kernel};
 pub use launch::{BlockLaunch, BlockScratch, GridLaunch, GroupKernel, erase, erase_block};
+pub use number::{Complex, Float, Integer, Number, Scalar, Signed, Wide, bf16, f16};
 pub use partition::{
     AtomicElement, Atomically, BlockParts, ByBlock, ByElement, Each, EachRow, Own, OwnElements,
     Partition, RawMut, Unpartitioned, View,
