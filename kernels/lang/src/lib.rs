@@ -104,36 +104,45 @@
 //! which a driver promises to run no group twice at a time, [`RawMut`], and implementing [`Partition`].
 
 mod accelerator;
+mod atomics;
 mod barrier;
+mod check;
 mod division;
 mod error;
 mod extent;
 mod kernel;
 mod launch;
+pub mod level;
 mod number;
 mod partition;
 mod region;
 mod shared;
 mod strides;
 mod view;
+mod warp;
 
 pub use accelerator::{
     Accelerator, Block, BlockAccelerator, Blocks, Elements, Grid, Measured, Thread, Threads,
 };
-pub use barrier::{Barrier, BarrierState};
+pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, SharedAtomics};
+pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
 pub use division::{AcceleratorLimits, PerDimension, Subdivision, WorkDivision};
-pub use error::{Exceeded, KernelError};
+pub use error::{Exceeded, KernelError, Reach};
 pub use extent::{Extent, Vector};
 pub use kernel::{BlockKernel, Kernel};
-pub use launch::{BlockLaunch, BlockScratch, GridLaunch, GroupKernel, erase, erase_block};
+pub use launch::{
+    BlockLaunch, BlockScratch, Execution, GridLaunch, GroupKernel, RunOptions, erase, erase_block,
+};
+pub use level::FeatureLevel;
 pub use number::{Complex, Float, Integer, Number, Scalar, Signed, Wide, bf16, f16};
 pub use partition::{
-    AtomicElement, Atomically, BlockParts, ByBlock, ByElement, Each, EachRow, Own, OwnElements,
-    Partition, RawMut, Unpartitioned, View,
+    Atomically, BlockParts, BlockTilePlan, ByBlock, ByBlockTile, ByElement, ByRow, ByTile, Each,
+    EachOwnRow, EachPlaced, EachRow, Own, OwnBlockTile, OwnElements, OwnRows, OwnTile, Partition,
+    RawMut, RowParts, Unpartitioned, View,
 };
 pub use region::{Indices, Region, Rows};
 pub use shared::{
-    AttachedArray, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedElement, SharedPlan,
-    SharedRead, SharedWrite, Turning,
+    AttachedArray, BlockContext, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedElement,
+    SharedPlan, SharedRaw, SharedRead, SharedWrite, Turning,
 };
 pub use view::{GlobalMut, GlobalRef};
