@@ -115,6 +115,7 @@ mod launch;
 pub mod level;
 mod number;
 mod partition;
+pub mod random;
 mod region;
 mod shared;
 mod strides;
@@ -140,6 +141,7 @@ pub use partition::{
     EachOwnRow, EachPlaced, EachRow, Own, OwnBlockTile, OwnElements, OwnRows, OwnTile, Partition,
     RawMut, RowParts, Unpartitioned, View,
 };
+pub use random::{Philox, Uniform, philox4x32};
 pub use region::{Indices, Region, Rows};
 pub use shared::{
     AttachedArray, BlockContext, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedElement,
