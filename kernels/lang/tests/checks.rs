@@ -74,9 +74,7 @@ fn races_on_shared_memory_are_found_and_barriers_prevent_them() {
         };
         let division = WorkDivision::new(2, 6, 1).unwrap();
         let mut launch = erase_block(kernel, GlobalMut::from(&mut output), division).unwrap();
-        let result = launch.run_all(&mut checked(execution));
-        drop(launch);
-        result.map(|()| output)
+        launch.run_all(&mut checked(execution)).map(|()| output)
     };
     for execution in EXECUTIONS {
         assert_eq!(run(execution, true, true), Ok(vec![1; 12]), "{execution:?}");

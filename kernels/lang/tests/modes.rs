@@ -1,6 +1,8 @@
 //! One body for each promise, run in every mode there is: natively at every feature level, checked, in lockstep
 //! warps of several sizes, and on threads of the operating system.
 
+#![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+
 use std::fmt::Debug;
 
 use quipu_kernel::{
@@ -181,7 +183,7 @@ impl BlockKernel<1> for Warps {
             acc.warp_active_mask().await,
             u64::from(acc.warp_all(thread != 5).await),
             u64::from(acc.warp_any(thread == 5).await),
-            acc.warp_ballot(thread % 3 == 0).await,
+            acc.warp_ballot(thread.is_multiple_of(3)).await,
             acc.warp_shuffle(value, 2).await,
             acc.warp_shuffle_up(value as f64, 1).await as u64,
             acc.warp_shuffle_down(value as u16, 2).await.into(),
@@ -583,7 +585,6 @@ fn levels_give_the_same_bits() {
         launch
             .run_all(&mut BlockScratch::with_options(options))
             .unwrap();
-        drop(launch);
         (
             floats.into_iter().map(f32::to_bits).collect::<Vec<_>>(),
             integers,

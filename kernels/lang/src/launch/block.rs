@@ -1,8 +1,10 @@
 //! Launches of kernels with barriers, and the choice of how their blocks are run.
 
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::test_thread::{Test, TestBlock};
 use super::{BlockScratch, Execution, GroupKernel, checked_range, crowd, lockstep, polled};
 use crate::check::Shadow;
 use crate::division::WorkDivision;
@@ -11,7 +13,7 @@ use crate::extent::Vector;
 use crate::kernel::BlockKernel;
 use crate::level::run_at;
 use crate::partition::{Partition, View};
-use crate::shared::{Shared, SharedPlan};
+use crate::shared::{BlockContext, Shared, SharedPlan};
 
 /// A [`BlockKernel`] with its output and work division: see [`erase_block`].
 pub struct BlockLaunch<'a, K: BlockKernel<D>, const D: usize> {
@@ -108,22 +110,43 @@ impl<K: BlockKernel<D>, const D: usize> BlockLaunch<'_, K, D> {
         shadow: Option<&Shadow>,
         scratch: &mut BlockScratch,
     ) -> Result<(), KernelError> {
+        let (warp_size, runs_alone) = match execution {
+            Execution::Native => (1, true),
+            Execution::Lockstep { warp_size } => (warp_size.clamp(1, 64), true),
+            Execution::OsThreads { warp_size } => (warp_size.clamp(1, 64), false),
+        };
         for group in groups {
             let memory = scratch.zeroed(self.shared_bytes)?;
             if let Some(shadow) = shadow {
                 shadow.forget(memory.addr()..memory.addr() + self.shared_bytes);
             }
-            let test = super::test_thread::TestBlock {
+            // The arrays say which block they are of by where they are.
+            let mut arrays = MaybeUninit::<<K::Shared as Shared>::Attached>::uninit();
+            let context = BlockContext {
+                block: arrays.as_ptr().cast(),
+                runs_alone,
+                watched: shadow.is_some(),
+            };
+            // SAFETY: so many bytes were reserved and zeroed as the plan says, and the scratch is borrowed.
+            let arrays = arrays.write(unsafe { self.shared.attach(memory, &context) });
+            let block_of_kernel = TestBlock {
                 launch: self,
                 block,
-                group: group as u64,
-                shadow,
-                memory,
+                arrays,
+                warp_size,
+                runs_alone,
+                watched: shadow.is_some(),
             };
-            match execution {
-                Execution::Native => lockstep::run_block(&test, 1)?,
-                Execution::Lockstep { warp_size } => lockstep::run_block(&test, warp_size)?,
-                Execution::OsThreads { warp_size } => crowd::run_block(&test, warp_size)?,
+            let test = Test {
+                block: &block_of_kernel,
+                group: group as u64,
+                threads: self.division.threads_per_block(),
+                shadow,
+            };
+            if runs_alone {
+                lockstep::run_block(&test, warp_size as usize)?;
+            } else {
+                crowd::run_block(&test, warp_size as usize)?;
             }
             self.division.grid_blocks().advance(&mut block);
         }

@@ -8,16 +8,13 @@
 //! else, or panics, the block has *failed*: everyone who waits is woken, told that the arrival is not complete
 //! (for ever), and so comes back to where its thread ends.
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::pin;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::test_thread::{Meeting, TestBlock};
+use super::test_thread::{Meeting, Test};
 use crate::barrier::{Exchanged, Site, Turns};
 use crate::error::KernelError;
-use crate::kernel::BlockKernel;
 
 /// What a thread has arrived at without having been told that all have.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -299,19 +296,16 @@ impl Meeting for Crowd {
 }
 
 /// Runs one block.
-pub(super) fn run_block<K: BlockKernel<D>, const D: usize>(
-    test: &TestBlock<'_, '_, K, D>,
-    warp_size: u32,
-) -> Result<(), KernelError> {
-    let warp_size = warp_size.clamp(1, 64);
-    let threads = test.threads();
-    let crowd = Crowd::new(test.group, threads, warp_size as usize);
-    let arrays = test.attach(&crowd, false);
+pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelError> {
+    let threads = test.threads;
+    let crowd = Crowd::new(test.group, threads, warp_size);
+    let block = test.block;
     let body = |thread: usize| {
-        let acc = test.accelerator(&crowd, thread, warp_size, false);
         // SAFETY: each thread is started once.
-        let future = unsafe { test.start(&acc, &arrays) };
-        pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+        let mut future = unsafe { block.start(&crowd, thread) };
+        future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
     };
     let panic = std::thread::scope(|scope| {
         let mut started = Vec::new();

@@ -17,10 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use super::test_thread::{Meeting, TestBlock};
+use super::test_thread::{Meeting, Test};
 use crate::barrier::{BarrierState, Exchanged, Polling, Port, Site, Turns};
 use crate::error::KernelError;
-use crate::kernel::BlockKernel;
 
 /// Where the threads meet.
 struct Lockstep {
@@ -113,12 +112,8 @@ struct Round {
 }
 
 /// Runs one block in warps of such a size.
-pub(super) fn run_block<K: BlockKernel<D>, const D: usize>(
-    test: &TestBlock<'_, '_, K, D>,
-    warp_size: u32,
-) -> Result<(), KernelError> {
-    let warp_size = warp_size.clamp(1, 64) as usize;
-    let threads = test.threads();
+pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelError> {
+    let threads = test.threads;
     let meeting = Lockstep {
         warp_size,
         block: BarrierState::new(),
@@ -130,11 +125,6 @@ pub(super) fn run_block<K: BlockKernel<D>, const D: usize>(
         words: [const { RefCell::new([0; 64]) }; 2],
     };
     let _polling = Polling::begin();
-    let arrays = test.attach(&meeting, true);
-    // Before the futures, and so dropped after them.
-    let accelerators: Vec<_> = (0..threads)
-        .map(|thread| test.accelerator(&meeting, thread, warp_size as u32, true))
-        .collect();
     let mut alive = Alive(Vec::new());
     let mut epoch = 0;
     loop {
@@ -147,11 +137,8 @@ pub(super) fn run_block<K: BlockKernel<D>, const D: usize>(
                 for thread in lanes.clone() {
                     meeting.begin_poll();
                     if thread == alive.0.len() {
-                        let acc = &accelerators[thread];
                         // SAFETY: this comes to each thread once.
-                        alive.0.push(Box::pin(
-                            test.step(thread, epoch, || unsafe { test.start(acc, &arrays) })?,
-                        ));
+                        alive.0.push(unsafe { test.block.start(&meeting, thread) });
                     }
                     let future = alive.0[thread].as_mut();
                     let poll = test.step(thread, epoch, || {
@@ -193,9 +180,9 @@ pub(super) fn run_block<K: BlockKernel<D>, const D: usize>(
 }
 
 /// The threads. When they are dropped because of an error or a panic, further panics are forgotten.
-struct Alive<F>(Vec<Pin<Box<F>>>);
+struct Alive<'t>(Vec<Pin<Box<dyn Future<Output = ()> + 't>>>);
 
-impl<F> Drop for Alive<F> {
+impl Drop for Alive<'_> {
     fn drop(&mut self) {
         while let Some(future) = self.0.pop() {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {

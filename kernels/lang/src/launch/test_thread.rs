@@ -1,32 +1,111 @@
 //! Threads of the test modes: one accelerator for all of them, so that a kernel is compiled for them once.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::task::Poll;
 
 use super::BlockLaunch;
 use crate::accelerator::{Accelerator, BlockAccelerator};
 use crate::barrier::{Exchanged, Port, Site, Turns};
-use crate::check::Shadow;
+use crate::check::{self, Shadow, Watched};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::extent::Vector;
 use crate::kernel::BlockKernel;
 use crate::partition::Partition;
-use crate::shared::{BlockContext, Shared};
+use crate::shared::Shared;
 
 /// A block that is run in one of the test modes.
 pub(super) struct TestBlock<'l, 'a, K: BlockKernel<D>, const D: usize> {
     pub(super) launch: &'l BlockLaunch<'a, K, D>,
     pub(super) block: Vector<D>,
-    pub(super) group: u64,
-    /// Where what its threads do to raw memory is noted, in checking mode.
-    pub(super) shadow: Option<&'l Shadow>,
-    /// Its shared memory, zeroed.
-    pub(super) memory: *mut u8,
+    /// Its shared arrays, in memory that was zeroed.
+    pub(super) arrays: &'l <K::Shared as Shared>::Attached,
+    pub(super) warp_size: u32,
+    pub(super) runs_alone: bool,
+    pub(super) watched: bool,
 }
 
-// SAFETY: the launch may be shared between threads, and the memory is reached through the arrays in it alone.
-unsafe impl<K: BlockKernel<D>, const D: usize> Sync for TestBlock<'_, '_, K, D> {}
+/// A [`TestBlock`] of any kernel. The modes are compiled once, and not for each kernel; so a thread is a boxed future.
+pub(super) trait Start: Sync {
+    /// A thread of the block, that meets the others there.
+    ///
+    /// # Safety
+    /// Called once for each thread.
+    unsafe fn start<'t>(
+        &'t self,
+        meeting: &'t dyn Meeting,
+        thread: usize,
+    ) -> Pin<Box<dyn Future<Output = ()> + 't>>;
+}
+
+impl<K: BlockKernel<D>, const D: usize> Start for TestBlock<'_, '_, K, D> {
+    unsafe fn start<'t>(
+        &'t self,
+        meeting: &'t dyn Meeting,
+        thread: usize,
+    ) -> Pin<Box<dyn Future<Output = ()> + 't>> {
+        Box::pin(async move {
+            let division = &self.launch.division;
+            let position = division.block_threads().delinearise(thread);
+            let acc = TestThread {
+                division,
+                block: self.block,
+                thread: position.unwrap_or(Vector::ZERO),
+                port: TestPort {
+                    meeting,
+                    thread,
+                    block: block_of(self.arrays),
+                },
+                warp_size: self.warp_size,
+                runs_alone: self.runs_alone,
+                watched: self.watched,
+            };
+            // SAFETY: this is run once for the thread, as the caller promises; the caller of `run_groups` runs no
+            // group twice at a time.
+            let output = unsafe { K::Output::own(&self.launch.output, &acc) };
+            // SAFETY: the memory was zeroed and is the block's; and as above.
+            let shared = unsafe { K::Shared::hand_out(self.arrays, thread) };
+            self.launch.kernel.run(&acc, output, shared).await;
+        })
+    }
+}
+
+/// What says which block it is, as long as its arrays live.
+pub(super) fn block_of<A>(arrays: &A) -> *const () {
+    std::ptr::from_ref(arrays).cast()
+}
+
+/// A block that is run in one of the test modes, of any kernel.
+pub(super) struct Test<'l> {
+    pub(super) block: &'l dyn Start,
+    pub(super) group: u64,
+    pub(super) threads: usize,
+    /// Where what its threads do to raw memory is noted, in checking mode.
+    pub(super) shadow: Option<&'l Shadow>,
+}
+
+impl Test<'_> {
+    /// Runs a step of a thread; in checking mode so that its mistakes are noted.
+    pub(super) fn step<R>(
+        &self,
+        thread: usize,
+        epoch: u64,
+        step: impl FnOnce() -> R,
+    ) -> Result<R, KernelError> {
+        match self.shadow {
+            None => Ok(step()),
+            Some(shadow) => {
+                let watched = Watched {
+                    group: self.group,
+                    thread,
+                    epoch,
+                };
+                check::contained(shadow, watched, step)
+            }
+        }
+    }
+}
 
 /// Where the threads of a block meet, in a test mode: [`Port`], of any thread.
 pub(super) trait Meeting {
@@ -42,6 +121,7 @@ pub(super) trait Meeting {
 pub(super) struct TestPort<'m> {
     meeting: &'m dyn Meeting,
     thread: usize,
+    block: *const (),
 }
 
 // SAFETY: both meetings promise what the module says, and say why.
@@ -77,7 +157,7 @@ unsafe impl Port for TestPort<'_> {
     }
 
     fn block(&self) -> *const () {
-        std::ptr::from_ref(self.meeting).cast()
+        self.block
     }
 }
 
@@ -123,84 +203,5 @@ impl<'m, const D: usize> BlockAccelerator<D> for TestThread<'m, D> {
 
     fn port(&self) -> &TestPort<'m> {
         &self.port
-    }
-}
-
-impl<K: BlockKernel<D>, const D: usize> TestBlock<'_, '_, K, D> {
-    /// How many threads it has.
-    pub(super) fn threads(&self) -> usize {
-        self.launch.division.threads_per_block()
-    }
-
-    /// The shared arrays, for one run of the block.
-    pub(super) fn attach(
-        &self,
-        meeting: &dyn Meeting,
-        runs_alone: bool,
-    ) -> <K::Shared as Shared>::Attached {
-        let context = BlockContext {
-            block: std::ptr::from_ref(meeting).cast(),
-            runs_alone,
-            watched: self.shadow.is_some(),
-        };
-        // SAFETY: `run_slowly` reserved and zeroed so many bytes as the plan says, and borrows the scratch meanwhile.
-        unsafe { self.launch.shared.attach(self.memory, &context) }
-    }
-
-    /// A thread, whose number in the block is given.
-    pub(super) fn accelerator<'m>(
-        &'m self,
-        meeting: &'m dyn Meeting,
-        thread: usize,
-        warp_size: u32,
-        runs_alone: bool,
-    ) -> TestThread<'m, D> {
-        let division = &self.launch.division;
-        let position = division.block_threads().delinearise(thread);
-        TestThread {
-            division,
-            block: self.block,
-            thread: position.unwrap_or(Vector::ZERO),
-            port: TestPort { meeting, thread },
-            warp_size,
-            runs_alone,
-            watched: self.shadow.is_some(),
-        }
-    }
-
-    /// What a thread does.
-    ///
-    /// # Safety
-    /// Called once for each thread of the block, with the arrays that [`attach`](Self::attach) gave for this run.
-    pub(super) unsafe fn start<'t>(
-        &'t self,
-        acc: &'t TestThread<'_, D>,
-        shared: &'t <K::Shared as Shared>::Attached,
-    ) -> impl Future<Output = ()> {
-        // SAFETY: as the caller promises; the caller of `run_groups` runs no group twice at a time.
-        let output = unsafe { K::Output::own(&self.launch.output, acc) };
-        // SAFETY: the memory was zeroed and is the block's; and as the caller promises.
-        let shared = unsafe { K::Shared::hand_out(shared, acc.port.thread) };
-        self.launch.kernel.run(acc, output, shared)
-    }
-
-    /// Runs a step of a thread; in checking mode so that its mistakes are noted.
-    pub(super) fn step<R>(
-        &self,
-        thread: usize,
-        epoch: u64,
-        step: impl FnOnce() -> R,
-    ) -> Result<R, KernelError> {
-        match self.shadow {
-            None => Ok(step()),
-            Some(shadow) => {
-                let watched = crate::check::Watched {
-                    group: self.group,
-                    thread,
-                    epoch,
-                };
-                crate::check::contained(shadow, watched, step)
-            }
-        }
     }
 }
