@@ -58,15 +58,17 @@ impl RunOptions {
         }
     }
 
-    /// What the environment says.
+    /// What the environment says (when this was first asked).
     ///
     /// # Errors
     /// [`KernelError::Environment`] if that makes no sense.
+    #[inline]
     pub fn from_environment() -> Result<Self, KernelError> {
         static OPTIONS: OnceLock<Result<RunOptions, KernelError>> = OnceLock::new();
-        OPTIONS
-            .get_or_init(|| Self::read(|variable| std::env::var(variable).ok()))
-            .clone()
+        match OPTIONS.get_or_init(|| Self::read(|variable| std::env::var(variable).ok())) {
+            Ok(options) => Ok(*options),
+            Err(error) => Err(error.clone()),
+        }
     }
 
     fn read(value_of: impl Fn(&'static str) -> Option<String>) -> Result<Self, KernelError> {
