@@ -17,11 +17,9 @@ const RUNS: usize = 15;
 const BARRIERS: u32 = 1000;
 
 /// Adds, and waits at a barrier each time if it is told to.
-struct Count {
-    barriers: bool,
-}
+struct Count<const WAITS: bool>;
 
-impl BlockKernel<1> for Count {
+impl<const WAITS: bool> BlockKernel<1> for Count<WAITS> {
     type Output = ByElement<u32>;
     type Shared = ();
 
@@ -30,9 +28,11 @@ impl BlockKernel<1> for Count {
     async fn run<A: BlockAccelerator<1>>(&self, acc: &A, mut output: OwnElements<'_, u32>, (): ()) {
         let mut sum = acc.thread_index()[0] as u32;
         for step in 0..BARRIERS {
-            sum = sum.wrapping_add(black_box(step));
-            if self.barriers {
+            if WAITS {
+                sum = sum.wrapping_mul(3) ^ step;
                 acc.sync_block_threads().await;
+            } else {
+                sum = sum.wrapping_mul(3) ^ black_box(step);
             }
         }
         output.each().for_each(|(_, value)| *value = sum);
@@ -103,9 +103,9 @@ fn main() -> Result<(), KernelError> {
     );
     for threads in [16, 64, 256, 1024] {
         let cell = |[median, low, high]: [f64; 3]| format!("{median:.2} ({low:.2} to {high:.2})");
-        let barrier = measure(Count { barriers: true }, threads)?;
+        let barrier = measure(Count::<true>, threads)?;
         let turning = measure(Rotate, threads)?;
-        let none = measure(Count { barriers: false }, threads)?;
+        let none = measure(Count::<false>, threads)?;
         println!(
             "{threads:>8} {:>24} {:>24} {:>24}",
             cell(barrier),

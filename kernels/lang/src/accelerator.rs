@@ -15,12 +15,15 @@
 
 use std::future::Future;
 use std::panic::Location;
+use std::sync::atomic::{Ordering, compiler_fence, fence};
 
-use crate::barrier::{Arrival, Barrier, BarrierState, Turns};
+use crate::barrier::{Barrier, Port, Turns};
 use crate::division::WorkDivision;
 use crate::extent::{Extent, Vector};
+use crate::number::Scalar;
 use crate::region::{Indices, Region};
 use crate::shared::{Phase, Turning};
+use crate::warp::{Exchange, shuffle};
 
 /// Origin: the whole grid.
 #[derive(Debug, Clone, Copy)]
@@ -138,10 +141,53 @@ pub trait Accelerator<const D: usize> {
         self.region(extent).indices()
     }
 
-    /// Threads that run in lockstep. One, on native devices.
+    /// How many threads run in lockstep. One, on native devices.
     #[inline(always)]
-    fn warp_size(&self) -> usize {
+    fn warp_size(&self) -> u32 {
         1
+    }
+
+    /// This thread's number in its warp.
+    #[inline(always)]
+    fn lane(&self) -> u32 {
+        let thread = self.division().block_threads().offset(self.thread_index());
+        (thread % self.warp_size() as usize) as u32
+    }
+
+    /// What this thread did to memory before happens before what it does after, for the threads of its block.
+    #[inline(always)]
+    fn fence_block(&self) {
+        if self.block_runs_alone() {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// What this thread did to memory before happens before what it does after, for the threads of the device.
+    #[inline(always)]
+    fn fence_device(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    /// What this thread did to memory before happens before what it does after, for the host and other devices, too.
+    #[inline(always)]
+    fn fence_system(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether one thread of the operating system runs the block's threads.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn block_runs_alone(&self) -> bool {
+        false
+    }
+
+    /// Whether what the thread does to memory by unsafe means is watched: in checking mode.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn is_watched(&self) -> bool {
+        false
     }
 }
 
@@ -167,38 +213,48 @@ pub trait Accelerator<const D: usize> {
 /// }
 /// ```
 pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
-    /// The barrier of this thread's block.
-    fn barrier(&self) -> &BarrierState;
+    /// How this thread meets the others of its block.
+    #[doc(hidden)]
+    type Port: Port;
+
+    /// How this thread meets the others of its block.
+    #[doc(hidden)]
+    fn port(&self) -> &Self::Port;
 
     /// Waits until every thread of the block is here.
     #[inline(always)]
     #[track_caller]
-    fn sync_block_threads(&self) -> Barrier<'_> {
-        Barrier::new(self.barrier(), Location::caller())
+    fn sync_block_threads(&self) -> Barrier<'_, Self::Port> {
+        Barrier::new(self.port(), Location::caller(), Turns::NONE, false)
     }
 
     /// Waits until every thread of the block is here, and says for how many `predicate` holds.
     #[inline(always)]
     #[track_caller]
     fn sync_block_threads_count(&self, predicate: bool) -> impl Future<Output = usize> {
-        Arrival::new(self.barrier(), Location::caller(), Turns::NONE, predicate)
+        let port = self.port();
+        let barrier = Barrier::new(port, Location::caller(), Turns::NONE, predicate);
+        async move {
+            barrier.await;
+            port.outcome()
+        }
     }
 
     /// Waits until every thread of the block is here, and says whether `predicate` holds for all.
     #[inline(always)]
     #[track_caller]
     fn sync_block_threads_and(&self, predicate: bool) -> impl Future<Output = bool> {
-        let arrival = Arrival::new(self.barrier(), Location::caller(), Turns::NONE, predicate);
+        let count = self.sync_block_threads_count(predicate);
         let threads = self.division().threads_per_block();
-        async move { arrival.await == threads }
+        async move { count.await == threads }
     }
 
     /// Waits until every thread of the block is here, and says whether `predicate` holds for any.
     #[inline(always)]
     #[track_caller]
     fn sync_block_threads_or(&self, predicate: bool) -> impl Future<Output = bool> {
-        let arrival = Arrival::new(self.barrier(), Location::caller(), Turns::NONE, predicate);
-        async move { arrival.await > 0 }
+        let count = self.sync_block_threads_count(predicate);
+        async move { count.await > 0 }
     }
 
     /// Waits until every thread of the block is here, and turns shared arrays from their write phase to
@@ -207,7 +263,91 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// See [`SharedWrite`](crate::SharedWrite).
     #[inline(always)]
     #[track_caller]
-    fn sync<P: Phase>(&self, arrays: P) -> Turning<'_, P> {
-        Turning::new(self.barrier(), Location::caller(), arrays)
+    fn sync<P: Phase>(&self, arrays: P) -> Turning<'_, P, Self::Port> {
+        Turning::new(self.port(), Location::caller(), arrays)
+    }
+
+    /// A bit for each lane of the warp that has a thread.
+    ///
+    /// This and the other functions of a warp are for all of its threads together: every one comes here.
+    #[inline(always)]
+    #[track_caller]
+    fn warp_active_mask(&self) -> impl Future<Output = u64> {
+        let exchange = Exchange::new(self.port(), Location::caller(), 0, false);
+        async move { exchange.await.active }
+    }
+
+    /// Whether `predicate` holds in all active lanes of the warp.
+    #[inline(always)]
+    #[track_caller]
+    fn warp_all(&self, predicate: bool) -> impl Future<Output = bool> {
+        let exchange = Exchange::new(self.port(), Location::caller(), 0, predicate);
+        async move {
+            let exchanged = exchange.await;
+            exchanged.ballot == exchanged.active
+        }
+    }
+
+    /// Whether `predicate` holds in any active lane of the warp.
+    #[inline(always)]
+    #[track_caller]
+    fn warp_any(&self, predicate: bool) -> impl Future<Output = bool> {
+        let exchange = Exchange::new(self.port(), Location::caller(), 0, predicate);
+        async move { exchange.await.ballot != 0 }
+    }
+
+    /// A bit for each active lane of the warp in which `predicate` holds.
+    #[inline(always)]
+    #[track_caller]
+    fn warp_ballot(&self, predicate: bool) -> impl Future<Output = u64> {
+        let exchange = Exchange::new(self.port(), Location::caller(), 0, predicate);
+        async move { exchange.await.ballot }
+    }
+
+    /// What `value` is in another lane, counted modulo the warp's size; its own where that is not active.
+    ///
+    /// ```
+    /// # use quipu_kernel::BlockAccelerator;
+    /// /// The warp's sum, in each of its threads, if it is full.
+    /// async fn warp_sum<A: BlockAccelerator<1>>(acc: &A, mut sum: f32) -> f32 {
+    ///     let mut distance = acc.warp_size() / 2;
+    ///     while distance > 0 {
+    ///         sum += acc.warp_shuffle_xor(sum, distance).await;
+    ///         distance /= 2;
+    ///     }
+    ///     sum
+    /// }
+    /// ```
+    #[inline(always)]
+    #[track_caller]
+    fn warp_shuffle<T: Scalar>(&self, value: T, lane: u32) -> impl Future<Output = T> {
+        let from = lane % self.warp_size();
+        shuffle(self.port(), Location::caller(), value, Some(from))
+    }
+
+    /// What `value` is in the lane so many below; its own where there is none.
+    #[inline(always)]
+    #[track_caller]
+    fn warp_shuffle_up<T: Scalar>(&self, value: T, distance: u32) -> impl Future<Output = T> {
+        let from = self.lane().checked_sub(distance);
+        shuffle(self.port(), Location::caller(), value, from)
+    }
+
+    /// What `value` is in the lane so many above; its own where there is none.
+    #[inline(always)]
+    #[track_caller]
+    fn warp_shuffle_down<T: Scalar>(&self, value: T, distance: u32) -> impl Future<Output = T> {
+        let from = self.lane().saturating_add(distance);
+        let from = (from < self.warp_size()).then_some(from);
+        shuffle(self.port(), Location::caller(), value, from)
+    }
+
+    /// What `value` is in the lane whose number differs in these bits; its own where there is none.
+    #[inline(always)]
+    #[track_caller]
+    fn warp_shuffle_xor<T: Scalar>(&self, value: T, bits: u32) -> impl Future<Output = T> {
+        let from = self.lane() ^ bits;
+        let from = (from < self.warp_size()).then_some(from);
+        shuffle(self.port(), Location::caller(), value, from)
     }
 }

@@ -134,6 +134,94 @@ pub enum KernelError {
         thread: usize,
     },
 
+    /// Threads of a warp are at two different warp functions.
+    #[error(
+        "threads of one warp of work-group {group} are at different warp functions, at {first} and (thread {thread}) at \
+         {second}; every thread of a warp must reach the same warp functions"
+    )]
+    MismatchedWarp {
+        /// The work-group, counted in row-major order.
+        group: u64,
+        /// The thread that came to another warp function than those before it.
+        thread: usize,
+        /// The warp function of the threads before it.
+        first: &'static Location<'static>,
+        /// The warp function of this thread.
+        second: &'static Location<'static>,
+    },
+
+    /// Some threads of a warp wait at a warp function for others that have ended, or wait at a barrier.
+    #[error(
+        "{waiting} threads of warp {warp} of work-group {group} wait at the warp function at {site} for {elsewhere} that \
+         have ended or wait at a barrier; every thread of a warp must reach the same warp functions"
+    )]
+    DivergentWarp {
+        /// The work-group, counted in row-major order.
+        group: u64,
+        /// The warp in its block.
+        warp: usize,
+        /// How many of its threads wait at the warp function.
+        waiting: usize,
+        /// How many do not.
+        elsewhere: usize,
+        /// Where they wait.
+        site: &'static Location<'static>,
+    },
+
+    /// A kernel panicked, in checking mode.
+    #[error("{kernel} panicked in thread {thread} of work-group {group}, at {place}: {message}")]
+    Panicked {
+        /// The kernel's type.
+        kernel: &'static str,
+        /// The work-group, counted in row-major order.
+        group: u64,
+        /// The thread, counted in row-major order in its block.
+        thread: usize,
+        /// What the panic said: of an index out of bounds, the index and the length.
+        message: String,
+        /// File, line and column.
+        place: String,
+    },
+
+    /// Two threads reached the same element of raw memory, of which at least one wrote it, and nothing orders them;
+    /// found in checking mode.
+    #[error(
+        "{kernel} races for element {index}: {first}; {second}; between threads of a block a barrier orders them, between \
+         blocks nothing does"
+    )]
+    Race {
+        /// The kernel's type.
+        kernel: &'static str,
+        /// The element in its buffer or shared array.
+        index: usize,
+        /// Who reached it first, as it happened to be run.
+        first: Reach,
+        /// Who reached it then.
+        second: Reach,
+    },
+
+    /// The operating system has no threads for a block, each of whose threads should be one.
+    #[error(
+        "no {threads} threads of the operating system for a block ({reason}); use fewer threads per block"
+    )]
+    OutOfThreads {
+        /// How many were wanted.
+        threads: usize,
+        /// What the operating system said.
+        reason: String,
+    },
+
+    /// An environment variable makes no sense.
+    #[error("the environment variable {variable} is '{value}'; use {expected}, or unset it")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// What it is.
+        value: String,
+        /// What it can be.
+        expected: &'static str,
+    },
+
     /// There is no memory for a block's threads and what they share.
     #[error(
         "no memory for a block: its threads and shared arrays need {bytes} bytes; use fewer threads per block"
@@ -142,6 +230,31 @@ pub enum KernelError {
         /// How much was asked for; `usize::MAX` when it cannot even be counted.
         bytes: usize,
     },
+}
+
+/// An access of a thread to an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reach {
+    /// The work-group, counted in row-major order.
+    pub group: u64,
+    /// The thread, counted in row-major order in its block.
+    pub thread: usize,
+    /// Whether it wrote the element.
+    pub writes: bool,
+    /// Where in the source.
+    pub place: &'static Location<'static>,
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.writes { "writes" } else { "reads" };
+        write!(
+            f,
+            "thread {} of work-group {} {verb} it at {}",
+            self.thread, self.group, self.place
+        )
+    }
 }
 
 /// One quantity of a work division that is larger than a device allows.

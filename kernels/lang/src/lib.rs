@@ -83,14 +83,29 @@
 //! # Ok::<(), KernelError>(())
 //! ```
 //!
+//! # What else kernels have
+//!
+//! | what | where |
+//! |---|---|
+//! | numbers for generic kernels, mathematical functions, complex numbers, 16-bit floats | [`Scalar`], [`Number`], [`Signed`], [`Integer`], [`Float`], [`Complex`] |
+//! | outputs by element, tile, row, block; all elements at once | [`Partition`], with a table |
+//! | changes in one step, of global and block-shared memory; fences | [`Atomics`], [`SharedAtomics`], [`Accelerator::fence_device`] |
+//! | what the threads of a warp do together | [`BlockAccelerator::warp_shuffle`] and its neighbours |
+//! | random numbers | [`random`] |
+//!
 //! # What runs a launch
 //!
 //! [`erase`] and [`erase_block`] give a [`GroupKernel`], which is object-safe: a driver splits its groups
 //! into ranges and runs them on its workers, each with a [`BlockScratch`]. Kernels without barriers are
 //! plain loops inside. The threads of a block with barriers are state machines polled in turn on one
-//! core: a barrier costs each thread a few nanoseconds (`cargo run --release -p quipu-kernel --example
+//! core: a barrier costs each thread a nanosecond or two (`cargo run --release -p quipu-kernel --example
 //! barrier_cost` measures it) and no allocation. A block whose threads do not all come to the same
-//! barrier ends with an error.
+//! barrier ends with an error. The loops are compiled for several [feature levels](level), of which the machine's
+//! best is run.
+//!
+//! [`RunOptions`], or the environment, choose a way that is slower and finds something out: warps in
+//! [lockstep](Execution::Lockstep), block threads on [threads of the operating system](Execution::OsThreads), and
+//! [checks](RunOptions::check) for races and indices.
 //!
 //! # What safe code cannot do
 //!
@@ -101,37 +116,51 @@
 //! * Wait for ever: a divergent barrier is a [`KernelError`], as is an await of anything else.
 //!
 //! What it takes a promise for is `unsafe`: making views of raw memory, [`GroupKernel::run_groups`], on
-//! which a driver promises to run no group twice at a time, [`RawMut`], and implementing [`Partition`].
+//! which a driver promises to run no group twice at a time, [`RawMut`] and [`SharedRaw`], and implementing
+//! [`Partition`], [`Shared`], [`Port`] or [`AtomicElement`].
 
 mod accelerator;
+mod atomics;
 mod barrier;
+mod check;
 mod division;
 mod error;
 mod extent;
 mod kernel;
 mod launch;
+pub mod level;
+mod number;
 mod partition;
+pub mod random;
 mod region;
 mod shared;
 mod strides;
 mod view;
+mod warp;
 
 pub use accelerator::{
     Accelerator, Block, BlockAccelerator, Blocks, Elements, Grid, Measured, Thread, Threads,
 };
-pub use barrier::{Barrier, BarrierState};
+pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, SharedAtomics};
+pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
 pub use division::{AcceleratorLimits, PerDimension, Subdivision, WorkDivision};
-pub use error::{Exceeded, KernelError};
+pub use error::{Exceeded, KernelError, Reach};
 pub use extent::{Extent, Vector};
 pub use kernel::{BlockKernel, Kernel};
-pub use launch::{BlockLaunch, BlockScratch, GridLaunch, GroupKernel, erase, erase_block};
-pub use partition::{
-    AtomicElement, Atomically, BlockParts, ByBlock, ByElement, Each, EachRow, Own, OwnElements,
-    Partition, RawMut, Unpartitioned, View,
+pub use launch::{
+    BlockLaunch, BlockScratch, Execution, GridLaunch, GroupKernel, RunOptions, erase, erase_block,
 };
+pub use level::FeatureLevel;
+pub use number::{Complex, Float, Integer, Number, Scalar, Signed, Wide, bf16, f16};
+pub use partition::{
+    Atomically, BlockParts, BlockTilePlan, ByBlock, ByBlockTile, ByElement, ByRow, ByTile, Each,
+    EachOwnRow, EachPlaced, EachRow, Own, OwnBlockTile, OwnElements, OwnRows, OwnTile, Partition,
+    RawMut, RowParts, Unpartitioned, View,
+};
+pub use random::{Philox, Uniform, philox4x32};
 pub use region::{Indices, Region, Rows};
 pub use shared::{
-    AttachedArray, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedElement, SharedPlan,
-    SharedRead, SharedWrite, Turning,
+    AttachedArray, BlockContext, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedElement,
+    SharedPlan, SharedRaw, SharedRead, SharedWrite, Turning,
 };
 pub use view::{GlobalMut, GlobalRef};

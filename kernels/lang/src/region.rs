@@ -30,12 +30,17 @@ impl<const D: usize> Region<D> {
         thread: Vector<D>,
         extent: Extent<D>,
     ) -> Self {
-        let share = division.share(extent);
+        Self::of_part(division.share(extent), thread, extent)
+    }
+
+    /// The part with index `part` of an extent that is cut into parts of extent `share`, clipped at its end.
+    #[inline(always)]
+    pub(crate) fn of_part(share: Extent<D>, part: Vector<D>, extent: Extent<D>) -> Self {
         Self {
             extent,
-            start: Vector::from_fn(|d| thread[d].saturating_mul(share[d]).min(extent[d])),
+            start: Vector::from_fn(|d| part[d].saturating_mul(share[d]).min(extent[d])),
             end: Vector::from_fn(|d| {
-                thread[d]
+                part[d]
                     .saturating_add(1)
                     .saturating_mul(share[d])
                     .min(extent[d])

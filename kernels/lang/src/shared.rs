@@ -26,8 +26,9 @@ use std::task::{Context, Poll};
 
 use bytemuck::Zeroable;
 
-use crate::barrier::{Arrival, BarrierState, Site, Turns};
+use crate::barrier::{Barrier, Port, Site, Turns};
 use crate::error::KernelError;
+use crate::partition::RawMut;
 
 /// Every shared array starts at a multiple of so many bytes: a cache line.
 pub const SHARED_ALIGNMENT: usize = 64;
@@ -100,8 +101,8 @@ impl SharedPlan {
 /// [`place`](Self::place) gives each array a part of the block's memory of its own, and
 /// [`hand_out`](Self::hand_out) hands out exactly that part.
 pub unsafe trait Shared: Send + Sync {
-    /// The arrays in the memory of a worker, which all the blocks it runs use one after the other.
-    type Attached;
+    /// The arrays in the memory of a worker, for one block.
+    type Attached: Sync;
     /// What each thread is handed at its start.
     type Write<'b>;
 
@@ -118,7 +119,7 @@ pub unsafe trait Shared: Send + Sync {
     /// At `memory` there are as many bytes, aligned as much, as the plan says that this was placed with,
     /// for as long as what this returns is used.
     #[doc(hidden)]
-    unsafe fn attach(&self, memory: *mut u8, barrier: &BarrierState) -> Self::Attached;
+    unsafe fn attach(&self, memory: *mut u8, context: &BlockContext) -> Self::Attached;
 
     /// The handles of one thread.
     ///
@@ -136,8 +137,21 @@ pub struct AttachedArray<T> {
     length: usize,
     share: usize,
     number: u32,
-    /// Says which block this is; not to be read.
-    barrier: *const BarrierState,
+    context: BlockContext,
+}
+
+// SAFETY: the pointer is that of elements that may be shared, and used as handed out to each thread.
+unsafe impl<T: SharedElement> Sync for AttachedArray<T> {}
+
+/// What a block's arrays have to know of it.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockContext {
+    /// Says which block it is; not to be read.
+    pub(crate) block: *const (),
+    /// One thread of the operating system runs all of the block's threads.
+    pub(crate) runs_alone: bool,
+    /// What is done to raw memory is watched.
+    pub(crate) watched: bool,
 }
 
 // SAFETY: places start at what the plan has given away so far, and move that past the array's end.
@@ -166,7 +180,7 @@ unsafe impl<T: SharedElement> Shared for SharedArray<T> {
         Ok(())
     }
 
-    unsafe fn attach(&self, memory: *mut u8, barrier: &BarrierState) -> AttachedArray<T> {
+    unsafe fn attach(&self, memory: *mut u8, context: &BlockContext) -> AttachedArray<T> {
         // SAFETY: the array lies inside the block's memory, so the caller promises.
         let pointer = unsafe { memory.add(self.offset) }.cast();
         AttachedArray {
@@ -174,7 +188,7 @@ unsafe impl<T: SharedElement> Shared for SharedArray<T> {
             length: self.length,
             share: self.share,
             number: self.number,
-            barrier,
+            context: *context,
         }
     }
 
@@ -271,6 +285,20 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
         self.own.array.length
     }
 
+    /// The array without phases: every thread reaches every element, and promises what the compiler cannot see.
+    ///
+    /// ```compile_fail,E0133
+    /// # use quipu_kernel::SharedWrite;
+    /// fn scatter(numbers: SharedWrite<'_, u32>) {
+    ///     numbers.into_raw().write(0, 1); // what promises that no other thread does so?
+    /// }
+    /// ```
+    #[inline(always)]
+    pub fn into_raw(self) -> SharedRaw<'b, T> {
+        let array = self.own.array;
+        RawMut::new(array.pointer, array.length, array.context.watched)
+    }
+
     /// The first of all the elements, for what the phases do not allow.
     ///
     /// Reading and writing through it is `unsafe`: whoever does so promises that no other thread of the
@@ -280,6 +308,9 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
         self.own.array.pointer
     }
 }
+
+/// A shared array without phases: `unsafe` to read and write, and watched in checking mode.
+pub type SharedRaw<'b, T> = RawMut<'b, T>;
 
 /// A shared array in its read phase: every thread reads all of it, none changes it.
 ///
@@ -321,7 +352,7 @@ pub trait Phase: turn::Turn {}
 impl<P: turn::Turn> Phase for P {}
 
 mod turn {
-    use super::{BarrierState, Turns};
+    use super::Turns;
 
     /// The closed set of what [`Phase`](super::Phase) is.
     pub trait Turn: Unpin {
@@ -329,7 +360,7 @@ mod turn {
         type Turned;
         /// What has to be the same for all threads of the block.
         #[doc(hidden)]
-        fn turns(&self, barrier: &BarrierState) -> TurnsOf;
+        fn turns(&self, block: *const ()) -> TurnsOf;
         /// Turns them: all threads of the block are here with the same [`turns`](Self::turns).
         #[doc(hidden)]
         fn turned(self) -> Self::Turned;
@@ -341,10 +372,25 @@ mod turn {
 }
 
 impl<T> AttachedArray<T> {
+    #[inline(always)]
+    pub(crate) fn as_ptr(&self) -> *mut T {
+        self.pointer
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    #[inline(always)]
+    pub(crate) fn block_runs_alone(&self) -> bool {
+        self.context.runs_alone
+    }
+
     /// `turns`, if this array is of the block whose barrier that is.
     #[inline(always)]
-    fn turns_at(&self, barrier: &BarrierState, turns: Turns) -> turn::TurnsOf {
-        turn::TurnsOf(if std::ptr::eq(self.barrier, barrier) {
+    fn turns_at(&self, block: *const (), turns: Turns) -> turn::TurnsOf {
+        turn::TurnsOf(if std::ptr::eq(self.context.block, block) {
             turns
         } else {
             Turns::FOREIGN
@@ -356,10 +402,10 @@ impl<'b, T: SharedElement> turn::Turn for SharedWrite<'b, T> {
     type Turned = SharedRead<'b, T>;
 
     #[inline(always)]
-    fn turns(&self, barrier: &BarrierState) -> turn::TurnsOf {
+    fn turns(&self, block: *const ()) -> turn::TurnsOf {
         self.own
             .array
-            .turns_at(barrier, Turns::to_read(self.own.array.number))
+            .turns_at(block, Turns::to_read(self.own.array.number))
     }
 
     #[inline(always)]
@@ -372,10 +418,10 @@ impl<'b, T: SharedElement> turn::Turn for SharedRead<'b, T> {
     type Turned = SharedWrite<'b, T>;
 
     #[inline(always)]
-    fn turns(&self, barrier: &BarrierState) -> turn::TurnsOf {
+    fn turns(&self, block: *const ()) -> turn::TurnsOf {
         self.own
             .array
-            .turns_at(barrier, Turns::to_write(self.own.array.number))
+            .turns_at(block, Turns::to_write(self.own.array.number))
     }
 
     #[inline(always)]
@@ -387,28 +433,28 @@ impl<'b, T: SharedElement> turn::Turn for SharedRead<'b, T> {
 /// The future of [`BlockAccelerator::sync`](crate::BlockAccelerator::sync).
 #[derive(Debug)]
 #[must_use = "a barrier waits when it is awaited"]
-pub struct Turning<'b, P> {
-    arrival: Arrival<'b>,
+pub struct Turning<'b, P, B: Port + 'b> {
+    arrival: Barrier<'b, B>,
     arrays: Option<P>,
 }
 
-impl<'b, P: Phase> Turning<'b, P> {
+impl<'b, P: Phase, B: Port> Turning<'b, P, B> {
     #[inline(always)]
-    pub(crate) fn new(barrier: &'b BarrierState, site: Site, arrays: P) -> Self {
-        let turns = arrays.turns(barrier).0;
+    pub(crate) fn new(port: &'b B, site: Site, arrays: P) -> Self {
+        let turns = arrays.turns(port.block()).0;
         Self {
-            arrival: Arrival::new(barrier, site, turns, false),
+            arrival: Barrier::new(port, site, turns, false),
             arrays: Some(arrays),
         }
     }
 }
 
-impl<P: Phase> Future for Turning<'_, P> {
+impl<P: Phase, B: Port> Future for Turning<'_, P, B> {
     type Output = P::Turned;
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<P::Turned> {
-        if self.arrival.poll_votes().is_pending() {
+        if self.arrival.is_complete().is_pending() {
             return Poll::Pending;
         }
         // Who polls once more after that waits for nothing, which the scheduler reports.
@@ -427,7 +473,7 @@ unsafe impl Shared for () {
         Ok(())
     }
 
-    unsafe fn attach(&self, _memory: *mut u8, _barrier: &BarrierState) -> Self::Attached {}
+    unsafe fn attach(&self, _memory: *mut u8, _context: &BlockContext) -> Self::Attached {}
 
     #[inline(always)]
     unsafe fn hand_out<'b>((): &'b Self::Attached, _thread: usize) -> Self::Write<'b> {}
@@ -445,9 +491,9 @@ macro_rules! tuples {
                 Ok(())
             }
 
-            unsafe fn attach(&self, memory: *mut u8, barrier: &BarrierState) -> Self::Attached {
+            unsafe fn attach(&self, memory: *mut u8, context: &BlockContext) -> Self::Attached {
                 // SAFETY: what the caller promises for all holds for each part.
-                ($(unsafe { self.$at.attach(memory, barrier) },)+)
+                ($(unsafe { self.$at.attach(memory, context) },)+)
             }
 
             #[inline(always)]
@@ -461,8 +507,8 @@ macro_rules! tuples {
             type Turned = ($($name::Turned,)+);
 
             #[inline(always)]
-            fn turns(&self, barrier: &BarrierState) -> turn::TurnsOf {
-                turn::TurnsOf(Turns::NONE$(.and(self.$at.turns(barrier).0))+)
+            fn turns(&self, block: *const ()) -> turn::TurnsOf {
+                turn::TurnsOf(Turns::NONE$(.and(self.$at.turns(block).0))+)
             }
 
             #[inline(always)]

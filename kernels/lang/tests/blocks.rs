@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use quipu_kernel::{
-    Atomically, Block, BlockAccelerator, BlockKernel, BlockScratch, Blocks, ByBlock, ByElement,
-    GlobalMut, GlobalRef, Grid, GroupKernel, OwnElements, SharedArray, SharedWrite, Threads,
-    WorkDivision, erase_block,
+    Atomically, Atomics, Block, BlockAccelerator, BlockKernel, BlockScratch, Blocks, ByBlock,
+    ByElement, GlobalMut, GlobalRef, Grid, GroupKernel, OwnElements, SharedArray, SharedWrite,
+    Threads, WorkDivision, erase_block,
 };
 
 /// The sum of each block's elements, by halving.
@@ -177,13 +177,13 @@ impl BlockKernel<1> for TwoArrays {
     async fn run<A: BlockAccelerator<1>>(
         &self,
         acc: &A,
-        wrong: &[std::sync::atomic::AtomicU32],
+        wrong: Atomics<'_, u32>,
         (mut wide, mut single): (SharedWrite<'_, u64>, SharedWrite<'_, u8>),
     ) {
         let thread = acc.thread_index()[0];
         let threads = acc.extent(Block, Threads)[0];
         let check = |right: bool| {
-            wrong[0].fetch_add(u32::from(!right), std::sync::atomic::Ordering::Relaxed);
+            wrong.add(0, u32::from(!right));
         };
         check(
             wide.own().iter().all(|&value| value == 0)

@@ -84,6 +84,45 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn an_even_subdivision_has_full_blocks_of_the_same_shape(
+        total in sizes::<4>(1, 60), elements in sizes::<4>(1, 3), count in 1usize..600, block in 1usize..20,
+    ) {
+        let mut limits = AcceleratorLimits::native(4);
+        limits.block_thread_count = count;
+        limits.block_threads = PerDimension { fastest: 32, second: 1024, slower: block };
+        for subdivision in [Subdivision::Unrestricted, Subdivision::EqualExtent, Subdivision::CloseToEqualExtent] {
+            let division = WorkDivision::subdivide_evenly(total, elements, &limits, subdivision).unwrap();
+            prop_assert!(division.validate(&limits).is_ok());
+            let (threads, blocks) = (division.block_threads(), division.grid_blocks());
+            for d in 0..4 {
+                // As many threads as the elements need, and not one more.
+                prop_assert_eq!(threads[d] * blocks[d], total[d].div_ceil(elements[d]));
+            }
+            let sides = threads.components();
+            match subdivision {
+                Subdivision::EqualExtent => prop_assert!(sides.iter().all(|side| *side == sides[0])),
+                // Nothing larger divides along the fastest dimension, which comes first.
+                Subdivision::Unrestricted => {
+                    let needed = total[3].div_ceil(elements[3]);
+                    prop_assert!((sides[3] + 1..=needed.min(count).min(32)).all(|side| needed % side != 0));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn an_even_subdivision_of_nothing_is_empty() {
+    let limits = AcceleratorLimits::native(1);
+    let division =
+        WorkDivision::subdivide_evenly([0, 5], [1, 1], &limits, Subdivision::EqualExtent);
+    assert_eq!(division.unwrap().block_count(), 0);
+    assert!(WorkDivision::subdivide_evenly(5, 0, &limits, Subdivision::Unrestricted).is_err());
+}
+
 fn covers(
     division: &WorkDivision<3>,
     total: [usize; 3],

@@ -3,12 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use proptest::prelude::*;
 use quipu_kernel::{
-    Accelerator, Atomically, BlockScratch, ByBlock, ByElement, Elements, Extent, GlobalMut, Grid,
-    GroupKernel, Kernel, OwnElements, Vector, WorkDivision, erase,
+    Accelerator, Atomically, Atomics, BlockScratch, ByBlock, ByElement, Elements, Extent,
+    GlobalMut, Grid, GroupKernel, Kernel, OwnElements, Vector, WorkDivision, erase,
 };
 
 /// Adds its number, plus one, to each own element in each of the ways there are, and counts the same
@@ -21,7 +19,7 @@ impl<const D: usize> Kernel<D> for Visit {
     fn run<A: Accelerator<D>>(
         &self,
         acc: &A,
-        (mut own, all, part): (OwnElements<'_, u32, D>, &[AtomicU32], &mut [u32]),
+        (mut own, all, part): (OwnElements<'_, u32, D>, Atomics<'_, u32>, &mut [u32]),
     ) {
         let extent = own.extent();
         for (i, value) in own.each() {
@@ -38,10 +36,10 @@ impl<const D: usize> Kernel<D> for Visit {
             }
         }
         for i in acc.elements(extent) {
-            all[i].fetch_add(1, Ordering::Relaxed);
+            all.add(i, 1);
         }
         acc.elements(extent).for_each(|i| {
-            all[i].fetch_add(10, Ordering::Relaxed);
+            all.add(i, 10);
         });
         assert_eq!(acc.elements(extent).count(), acc.region(extent).count());
         part.iter_mut().for_each(|value| *value += 1);

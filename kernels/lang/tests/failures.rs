@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::task::Poll;
 
 use quipu_kernel::{
-    Accelerator, Atomically, BlockAccelerator, BlockKernel, BlockScratch, ByElement, GlobalMut,
-    GroupKernel, Kernel, KernelError, OwnElements, SharedArray, SharedWrite, WorkDivision, erase,
-    erase_block,
+    Accelerator, Atomically, Atomics, BlockAccelerator, BlockKernel, BlockScratch, ByElement,
+    GlobalMut, GroupKernel, Kernel, KernelError, OwnElements, SharedArray, SharedWrite,
+    WorkDivision, erase, erase_block,
 };
 
 /// What the threads of `Misbehave` do.
@@ -134,7 +134,7 @@ impl BlockKernel<1> for Misbehave<'_> {
 fn leave<F: Future>(_arrived: F) {}
 
 /// One barrier in the source, from wherever it is called.
-fn first_barrier<A: BlockAccelerator<1>>(acc: &A) -> quipu_kernel::Barrier<'_> {
+fn first_barrier<A: BlockAccelerator<1>>(acc: &A) -> impl Future<Output = ()> {
     acc.sync_block_threads()
 }
 
@@ -255,15 +255,10 @@ fn a_block_of_one_thread_passes_all_barriers_alone() {
         type Output = Atomically<u32>;
         type Shared = ();
         fn shared(&self, _division: &WorkDivision<1>) {}
-        async fn run<A: BlockAccelerator<1>>(
-            &self,
-            acc: &A,
-            count: &[std::sync::atomic::AtomicU32],
-            (): (),
-        ) {
+        async fn run<A: BlockAccelerator<1>>(&self, acc: &A, count: Atomics<'_, u32>, (): ()) {
             for _ in 0..=acc.block_index()[0] {
                 acc.sync_block_threads().await;
-                count[0].fetch_add(1, Ordering::Relaxed);
+                count.add(0, 1);
             }
         }
     }

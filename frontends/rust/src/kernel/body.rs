@@ -6,7 +6,8 @@ use crate::element::Element;
 use crate::parcel::Contained;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{ErrorKind, RawArgument, Result};
-use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
+use quipu_kernel::level::{Level, Work, run_at};
+use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, RunOptions, WorkDivision};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -105,10 +106,41 @@ where
         // SAFETY: within the elements; those of different groups are disjoint,
         // and no group is run twice.
         let part = unsafe { std::slice::from_raw_parts_mut(output.0.add(start), end - start) };
-        for (index, element) in part.iter_mut().enumerate() {
-            (self.function)(start + index, element, shared);
-        }
+        let options = RunOptions::from_environment().map_err(|error| ErrorKind::Kernel {
+            what: format!("kernel '{}'", short_name::<F>()),
+            message: error.to_string(),
+        })?;
+        let each = Each {
+            function: &*self.function,
+            start,
+            part,
+            shared,
+        };
+        run_at(options.level, each);
         Ok(())
+    }
+}
+
+/// A closure over neighbouring elements, as a loop for a feature level.
+struct Each<'a, F, T, E> {
+    function: &'a F,
+    /// The number of the first of them.
+    start: usize,
+    part: &'a mut [T],
+    shared: E,
+}
+
+impl<'a, F, T, E: Copy> Work for Each<'a, F, T, E>
+where
+    F: Fn(usize, &'a mut T, E),
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Level>(self) {
+        for (index, element) in self.part.iter_mut().enumerate() {
+            (self.function)(self.start + index, element, self.shared);
+        }
     }
 }
 

@@ -99,6 +99,63 @@ impl<const D: usize> WorkDivision<D> {
         Self::covering(total, threads, elements, limits)
     }
 
+    /// As [`subdivide`](Self::subdivide), with full blocks only: in every dimension the threads of a block divide those
+    /// that the elements need, so that no block sticks out. (The last thread's elements may.)
+    ///
+    /// Where little divides, blocks are small: one thread each, along a dimension of a prime number of threads that is
+    /// larger than a block can be.
+    ///
+    /// ```
+    /// use quipu_kernel::{AcceleratorLimits, Extent, Subdivision, WorkDivision};
+    ///
+    /// let mut limits = AcceleratorLimits::native(4);
+    /// limits.block_thread_count = 64;
+    /// let any = WorkDivision::subdivide([30, 100], [1, 1], &limits, Subdivision::Unrestricted)?;
+    /// let full = WorkDivision::subdivide_evenly([30, 100], [1, 1], &limits, Subdivision::Unrestricted)?;
+    /// assert_eq!(any.block_threads(), Extent::new([1, 64]));
+    /// assert_eq!(full.block_threads(), Extent::new([1, 50]));
+    /// # Ok::<(), quipu_kernel::KernelError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`subdivide`](Self::subdivide).
+    pub fn subdivide_evenly(
+        total: impl Into<Extent<D>>,
+        thread_elements: impl Into<Extent<D>>,
+        limits: &AcceleratorLimits,
+        subdivision: Subdivision,
+    ) -> Result<Self, KernelError> {
+        let (total, elements) = (total.into(), thread_elements.into());
+        let largest = Self::subdivide(total, elements, limits, subdivision)?;
+        if largest.block_count() == 0 {
+            return Ok(largest);
+        }
+        // The elements that a thread has in the end, which may be more for the sake of the grid's limits.
+        let elements = largest.thread_elements();
+        let needed = total.tiles(elements);
+        let most = largest.block_threads();
+        let threads = match subdivision {
+            Subdivision::EqualExtent => {
+                let divides = |side: &usize| (0..D).all(|d| needed[d].is_multiple_of(*side));
+                Extent::splat((1..=most[0]).rev().find(divides).unwrap_or(1))
+            }
+            Subdivision::CloseToEqualExtent => {
+                Extent::from_fn(|d| largest_divisor(needed[d], most[d]))
+            }
+            Subdivision::Unrestricted => {
+                let mut rest = limits.block_thread_count.max(1);
+                let mut threads = Extent::ONE;
+                for d in (0..D).rev() {
+                    let most = limits.block_threads.of::<D>(d).min(rest);
+                    threads.set(d, largest_divisor(needed[d], most.max(1)));
+                    rest /= threads[d];
+                }
+                threads
+            }
+        };
+        Self::covering(total, threads, elements, limits)
+    }
+
     /// The grid of such blocks that covers `total`. Where a device's grid is too small for that, its
     /// threads get more elements instead.
     fn covering(
@@ -128,6 +185,12 @@ impl<const D: usize> WorkDivision<D> {
         division.validate(limits)?;
         Ok(division)
     }
+}
+
+/// The largest divisor of a number that is not larger than `most`.
+fn largest_divisor(number: usize, most: usize) -> usize {
+    let divides = |divisor: &usize| number.is_multiple_of(*divisor);
+    (1..=most.min(number)).rev().find(divides).unwrap_or(1)
 }
 
 /// Up to `wanted` in all, from the fastest dimension on, at least one in each.

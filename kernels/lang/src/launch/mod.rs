@@ -3,16 +3,30 @@
 //! [`erase`] and [`erase_block`] join a kernel, its output and a work division to a [`GroupKernel`],
 //! which a driver knows as `dyn`. A driver splits its work-groups (blocks, counted in row-major order)
 //! into ranges and runs these on as many workers as it likes, each with a [`BlockScratch`] of its own.
-//! That is one dynamic call for a range; everything inside is compiled for the kernel.
+//! That is one dynamic call for a range; everything inside is compiled for the kernel, once for each
+//! [feature level](crate::level).
+//!
+//! | threads are run by | when |
+//! |---|---|
+//! | `grid`: a loop | the kernel has no barriers |
+//! | `polled`: polling them in turn | it is a block kernel |
+//! | `lockstep`: polling them warp by warp | [`Execution::Lockstep`], or checking |
+//! | `crowd`: threads of the operating system | [`Execution::OsThreads`] |
 
 mod block;
+mod crowd;
 mod grid;
+mod lockstep;
+mod options;
+mod polled;
 mod scratch;
+mod test_thread;
 
 use std::ops::Range;
 
 pub use block::{BlockLaunch, erase_block};
 pub use grid::{GridLaunch, erase};
+pub use options::{Execution, RunOptions};
 pub use scratch::BlockScratch;
 
 use crate::division::WorkDivision;

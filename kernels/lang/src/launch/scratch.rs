@@ -3,7 +3,9 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
+use super::RunOptions;
 use crate::error::KernelError;
+use crate::shared::SHARED_ALIGNMENT;
 
 /// Two cache lines, as processors fetch them.
 const LINE: usize = 128;
@@ -20,17 +22,49 @@ struct Line(#[expect(dead_code, reason = "room, reached by pointer")] [MaybeUnin
 #[derive(Default)]
 pub struct BlockScratch {
     lines: Vec<Line>,
+    options: Option<RunOptions>,
 }
 
 impl BlockScratch {
     /// Without any memory, until a block needs some.
     pub const fn new() -> Self {
-        Self { lines: Vec::new() }
+        Self {
+            lines: Vec::new(),
+            options: None,
+        }
+    }
+
+    /// As [`new`](Self::new), for a worker that runs groups in such a way, whatever the environment says.
+    pub const fn with_options(options: RunOptions) -> Self {
+        Self {
+            lines: Vec::new(),
+            options: Some(options),
+        }
+    }
+
+    /// How its worker runs groups.
+    ///
+    /// # Errors
+    /// As [`RunOptions::from_environment`], if nothing else was said.
+    #[inline]
+    pub fn options(&self) -> Result<RunOptions, KernelError> {
+        match self.options {
+            Some(options) => Ok(options),
+            None => RunOptions::from_environment(),
+        }
     }
 
     /// How many bytes it has.
     pub fn capacity(&self) -> usize {
         self.lines.capacity() * LINE
+    }
+
+    /// So many bytes for what the threads of a block share, all zero.
+    pub(super) fn zeroed(&mut self, bytes: usize) -> Result<*mut u8, KernelError> {
+        let memory = self.reserve(bytes, SHARED_ALIGNMENT)?;
+        // SAFETY: so many bytes were reserved.
+        unsafe { memory.write_bytes(0, bytes) };
+        Ok(memory)
     }
 
     /// At least so many bytes, aligned so; what they held before is lost.

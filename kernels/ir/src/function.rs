@@ -1,0 +1,69 @@
+//! Functions, and the values and variables in them.
+
+use crate::statement::Block;
+use crate::types::Type;
+
+/// Number of a device function in its module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u32);
+
+/// Number of a value in its function: defined once, by a parameter, an operation or an element loop, and used where
+/// its definition has been passed for certain (in the rest of the block, and in blocks inside of that).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Value(pub u32);
+
+/// Number of a variable in its function: memory of the thread, that places name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LocalId(pub u32);
+
+/// What the user calls something; several may have the same name (shadowing).
+pub type Name = Option<&'static str>;
+
+/// Where in the user's source something comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Location {
+    /// The file as rustc knows it.
+    pub file: &'static str,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueInfo {
+    /// Its type.
+    pub value_type: Type,
+    /// The user's name of an immutable variable or parameter.
+    pub name: Name,
+    /// Where it is defined.
+    pub location: Option<Location>,
+}
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// Its type.
+    pub local_type: Type,
+    /// The user's name; none for one that holds the result of an `if` or a block.
+    pub name: Name,
+}
+
+/// A function: the kernel's own, or a device function that is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// The user's name; made unique and legal by printers.
+    pub name: String,
+    /// The values that are its parameters, in order. The kernel's own function has those of
+    /// [`KernelInfo::parameters`](crate::KernelInfo::parameters).
+    pub parameters: Vec<Value>,
+    /// What it gives; [`Type::Unit`] for the kernel's.
+    pub result: Type,
+    /// All values, by number.
+    pub values: Vec<ValueInfo>,
+    /// All variables, by number.
+    pub locals: Vec<Local>,
+    /// What it does.
+    pub body: Block,
+    /// Where the user wrote it.
+    pub location: Option<Location>,
+}

@@ -1,0 +1,43 @@
+//! The kernel language's intermediate representation: what `#[kernel]` builds when a kernel is called for its
+//! source, and what the printers write as OpenCL C, CUDA C or C99.
+//!
+//! A [`Module`] is one kernel with everything it needs: structs, device functions, block-shared arrays. It is
+//! *typed* (every value has a [`Type`]), *structured* (control flow is `if` and `loop`, never a jump) and in
+//! *three-address form*: an [`Operation`] takes [`Value`]s and defines one. So the order in which things happen is
+//! the order in which they are written down, in every language it is printed in, whatever that language says about
+//! the order in which operands are evaluated. What a user called a variable, and where, is kept beside it
+//! ([`Name`], [`Location`]); printers fold values that are used once back into expressions.
+//!
+//! # Meaning
+//!
+//! Operations mean what Rust's do in a release build, on every target:
+//!
+//! * Integers wrap. A shift takes its amount modulo the width.
+//! * Integer division and remainder by zero, and of the smallest number by -1, are *faults*.
+//! * `as` from float to integer saturates, NaN becomes 0. Floats round to nearest, ties to even; nothing is
+//!   contracted to a fused multiply-add, reassociated, or computed in more precision.
+//! * An index out of bounds is a *fault*.
+//! * A *fault* never traps: a bad read, a division and a remainder give zero, a bad write is dropped, and the first
+//!   fault of a launch is recorded with thread and [`Location`]; the launch then fails.
+//! * [`Scalar::Index`] and [`Scalar::SignedIndex`] are `usize` and `isize`. A printer gives them 32 bits when every
+//!   extent of the launch fits, 64 otherwise: what is computed with them beyond extents wraps at that width.
+//!
+//! [`Module::verify`] checks everything that this crate's documentation demands of a module; printers take verified
+//! modules only.
+
+mod function;
+mod module;
+mod operation;
+mod statement;
+mod types;
+
+pub use function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
+pub use module::{
+    KernelInfo, Module, Parameter, ParameterKind, SharedArray, SharedId, SharedLength,
+};
+pub use operation::{
+    AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,
+    UnaryOperation, Unit, WarpOperation,
+};
+pub use statement::{Block, LoopId, Place, Projection, Root, Statement};
+pub use types::{Field, Scalar, Space, Struct, StructId, Type};

@@ -1,0 +1,117 @@
+//! A kernel with everything it needs.
+
+use crate::function::{Function, FunctionId, Name, Value};
+use crate::types::{Struct, StructId, Type};
+
+/// A kernel with everything it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// The structs, of which later ones may hold earlier ones.
+    pub structs: Vec<Struct>,
+    /// The device functions. No function calls itself, directly or through others.
+    pub functions: Vec<Function>,
+    /// The block-shared arrays.
+    pub shared: Vec<SharedArray>,
+    /// The kernel.
+    pub kernel: KernelInfo,
+}
+
+/// The kernel of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelInfo {
+    /// Its own function.
+    pub function: Function,
+    /// What a launch is given, in order.
+    pub parameters: Vec<Parameter>,
+    /// Dimensions of its grid, from 1.
+    pub dimensions: u8,
+}
+
+/// What a launch is given for one parameter of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// The user's name.
+    pub name: Name,
+    /// What it is, and the values of the kernel's function that it defines.
+    pub kind: ParameterKind,
+}
+
+/// The kinds of parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// A number or struct, the same for all threads. Defines one value.
+    Uniform(Value),
+    /// Elements in global memory with gaps nowhere. Defines one value, a slice in [`Space::Global`](crate::Space).
+    Buffer(Value),
+    /// An array of elements in global memory in several dimensions: a slice of all places from its first element to
+    /// its last, gaps included, and for each dimension its extent and its stride (how many elements neighbours are
+    /// apart; 1 in the last dimension), as values of type [`Scalar::Index`](crate::Scalar).
+    View {
+        /// The slice.
+        elements: Value,
+        /// Elements along each dimension.
+        extents: Vec<Value>,
+        /// Places between neighbours along each dimension.
+        strides: Vec<Value>,
+    },
+}
+
+impl ParameterKind {
+    /// The values of the kernel's function that the parameter defines, in the order of
+    /// [`Function::parameters`](crate::Function::parameters).
+    #[must_use]
+    pub fn values(&self) -> Vec<Value> {
+        match self {
+            Self::Uniform(value) | Self::Buffer(value) => vec![*value],
+            Self::View {
+                elements,
+                extents,
+                strides,
+            } => [&[*elements], &extents[..], &strides[..]].concat(),
+        }
+    }
+}
+
+/// Number of a block-shared array in its module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SharedId(pub u32);
+
+/// An array that the threads of a block share. All zero when a block begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedArray {
+    /// The user's name.
+    pub name: Name,
+    /// The type of an element.
+    pub element: Type,
+    /// How many there are.
+    pub length: SharedLength,
+}
+
+/// How long a block-shared array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedLength {
+    /// Known when the kernel is built.
+    Fixed(u64),
+    /// Given with each launch, which computes it from arguments and work division.
+    Launch,
+}
+
+impl Module {
+    /// A struct.
+    ///
+    /// # Panics
+    /// If the module has no such struct.
+    #[must_use]
+    pub fn structure(&self, id: StructId) -> &Struct {
+        &self.structs[id.0 as usize]
+    }
+
+    /// A device function.
+    ///
+    /// # Panics
+    /// If the module has no such function.
+    #[must_use]
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.0 as usize]
+    }
+}

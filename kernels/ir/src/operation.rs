@@ -1,0 +1,348 @@
+//! Operations: what defines a value from others.
+
+use crate::function::{FunctionId, Value};
+use crate::module::SharedId;
+use crate::statement::Place;
+use crate::types::{Scalar, StructId, Type};
+
+/// A constant number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Literal {
+    /// Its type.
+    pub scalar: Scalar,
+    /// Its bits, in the low bits: of a float as `to_bits` gives them, of a signed integer sign-extended to 64 bits.
+    pub bits: u64,
+}
+
+/// What defines a value. Operands are evaluated before; an operation has no effects but the ones it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A constant.
+    Literal(Literal),
+    /// One operand; the result has its type.
+    Unary(UnaryOperation, Value),
+    /// Two operands of one type (but for shifts, whose second is any integer). The result has their type, or is
+    /// `bool` for a comparison.
+    Binary(BinaryOperation, Value, Value),
+    /// `as`: between numbers; from `bool`, to integers only.
+    Cast(Value, Scalar),
+    /// The same bits as another type of the same size: `to_bits`, `from_bits`.
+    Bitcast(Value, Scalar),
+    /// `condition ? first : second`, both of which are evaluated before.
+    Select(Value, Value, Value),
+    /// A function of the target's mathematical library.
+    Math(MathFunction, Vec<Value>),
+    /// What a place holds now.
+    Load(Place),
+    /// A slice of the elements of an array-like place: a local array, a shared array, or part of a slice. Part of it
+    /// if a range is given (start and end, of type [`Scalar::Index`]); a range outside is a fault and gives no
+    /// elements.
+    Slice {
+        /// A place whose type is an array, or that is a slice or shared array as a whole.
+        place: Place,
+        /// Start and end.
+        range: Option<(Value, Value)>,
+    },
+    /// The number of elements of a slice: [`Scalar::Index`].
+    Length(Value),
+    /// The number of elements of a shared array: [`Scalar::Index`].
+    SharedLength(SharedId),
+    /// A struct of its fields in order.
+    Struct(StructId, Vec<Value>),
+    /// An array of its elements in order.
+    Array(Type, Vec<Value>),
+    /// An array of equal elements.
+    Repeat(Value, u64),
+    /// A field of a struct value, by position.
+    Field(Value, u32),
+    /// A call of a device function, with its effects.
+    Call(FunctionId, Vec<Value>),
+    /// Where this thread is: its index from an origin, in a unit, along a dimension ([`Scalar::Index`]). Dimension 0
+    /// is the slowest, as in row-major order.
+    Index(Origin, Unit, u8),
+    /// How many units an origin has along a dimension ([`Scalar::Index`]).
+    Extent(Origin, Unit, u8),
+    /// Changes a place in one step and gives what it held before; reads and writes global or shared memory, of 32 or
+    /// 64 bits.
+    Atomic {
+        /// What is done.
+        operation: AtomicOperation,
+        /// An element.
+        place: Place,
+        /// The operand; for compare-exchange what is expected, and what is to replace it.
+        operands: Vec<Value>,
+        /// For whom it is one step.
+        scope: Scope,
+    },
+    /// Something that the threads of a warp do together; every thread of it comes here.
+    Warp(WarpOperation, Vec<Value>),
+    /// A barrier of the block, with a predicate: gives for how many threads it holds ([`Scalar::Index`]). Every
+    /// thread of the block comes here. Memory accesses before it happen before those after it.
+    BarrierCount(Value),
+}
+
+/// Operations of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnaryOperation {
+    /// `-`, of signed integers (wrapping) and floats.
+    Negate,
+    /// `!`: logical of `bool`, bitwise of integers.
+    Not,
+    /// Bits that are 1, as an integer of the same type.
+    CountOnes,
+    /// Leading zeros; the width for 0.
+    LeadingZeros,
+    /// Trailing zeros; the width for 0.
+    TrailingZeros,
+    /// The bits in reverse order.
+    ReverseBits,
+}
+
+/// Operations of two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinaryOperation {
+    /// `+`, wrapping.
+    Add,
+    /// `-`, wrapping.
+    Subtract,
+    /// `*`, wrapping.
+    Multiply,
+    /// `/`; of integers toward zero, where it may fault.
+    Divide,
+    /// `%`, with the sign of the first; of integers it may fault.
+    Remainder,
+    /// `&`, also of `bool`.
+    And,
+    /// `|`, also of `bool`.
+    Or,
+    /// `^`, also of `bool`.
+    Xor,
+    /// `<<`, by the amount modulo the width.
+    ShiftLeft,
+    /// `>>`, by the amount modulo the width; of signed integers with copies of the sign.
+    ShiftRight,
+    /// `==`; of floats false for NaN.
+    Equal,
+    /// `!=`; of floats true for NaN.
+    NotEqual,
+    /// `<`.
+    Less,
+    /// `<=`.
+    LessEqual,
+    /// `>`.
+    Greater,
+    /// `>=`.
+    GreaterEqual,
+    /// The smaller; of a number and NaN the number. Which zero of two that differ in sign is not defined.
+    Minimum,
+    /// The greater; of a number and NaN the number. Which zero of two that differ in sign is not defined.
+    Maximum,
+    /// The high half of the product of two integers of 32 or 64 bits.
+    MultiplyHigh,
+    /// The sum, at most and at least what the integer type holds.
+    SaturatingAdd,
+    /// The difference, at most and at least what the integer type holds.
+    SaturatingSubtract,
+    /// The bits moved to the left, those that fall out coming in again; by the amount modulo the width.
+    RotateLeft,
+    /// The bits moved to the right, those that fall out coming in again; by the amount modulo the width.
+    RotateRight,
+}
+
+impl BinaryOperation {
+    /// True if the result is a `bool` whatever the operands are.
+    #[must_use]
+    pub fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            Self::Equal
+                | Self::NotEqual
+                | Self::Less
+                | Self::LessEqual
+                | Self::Greater
+                | Self::GreaterEqual
+        )
+    }
+
+    /// True if the second operand is an amount of bits, of any integer type.
+    #[must_use]
+    pub fn takes_amount(self) -> bool {
+        matches!(
+            self,
+            Self::ShiftLeft | Self::ShiftRight | Self::RotateLeft | Self::RotateRight
+        )
+    }
+}
+
+/// Functions of the mathematical library, over `f32` or `f64`, with Rust's names and meaning. Those of the first
+/// group are exact or correctly rounded everywhere; of the others targets differ by some units in the last place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is std's function of the same name")]
+pub enum MathFunction {
+    // Exact or correctly rounded.
+    Abs,
+    Ceil,
+    Floor,
+    Trunc,
+    /// Ties away from zero.
+    Round,
+    /// Ties to even.
+    RoundTiesEven,
+    Copysign,
+    Sqrt,
+    /// `mul_add`: one rounding.
+    Fma,
+    IsNan,
+    IsInfinite,
+    IsFinite,
+    // To some units in the last place.
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atan,
+    Atan2,
+    Atanh,
+    Cbrt,
+    Cos,
+    Cosh,
+    Erf,
+    Exp,
+    Exp2,
+    ExpM1,
+    Hypot,
+    Ln,
+    Ln1p,
+    Log2,
+    Log10,
+    Powf,
+    /// One divided by the square root.
+    Rsqrt,
+    Sin,
+    Sinh,
+    Tan,
+    Tanh,
+}
+
+impl MathFunction {
+    /// How many operands it takes.
+    #[must_use]
+    pub fn operands(self) -> usize {
+        match self {
+            Self::Fma => 3,
+            Self::Atan2 | Self::Copysign | Self::Hypot | Self::Powf => 2,
+            _ => 1,
+        }
+    }
+
+    /// True if the result is a `bool`.
+    #[must_use]
+    pub fn is_predicate(self) -> bool {
+        matches!(self, Self::IsNan | Self::IsInfinite | Self::IsFinite)
+    }
+
+    /// True if every target gives the same bits.
+    #[must_use]
+    pub fn is_exact(self) -> bool {
+        matches!(
+            self,
+            Self::Abs
+                | Self::Ceil
+                | Self::Floor
+                | Self::Trunc
+                | Self::Round
+                | Self::RoundTiesEven
+                | Self::Copysign
+                | Self::Sqrt
+                | Self::Fma
+                | Self::IsNan
+                | Self::IsInfinite
+                | Self::IsFinite
+        )
+    }
+}
+
+/// What an index or extent is measured from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// The whole grid.
+    Grid,
+    /// The thread's block.
+    Block,
+    /// The thread.
+    Thread,
+}
+
+/// What an index or extent counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Blocks; of a grid only.
+    Blocks,
+    /// Threads; of a grid or block.
+    Threads,
+    /// Elements. An index is that of the thread's first.
+    Elements,
+}
+
+/// What an atomic operation does to the old value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AtomicOperation {
+    /// Adds; integers wrap; `f32` and `f64` too.
+    Add,
+    /// Subtracts; integers wrap.
+    Subtract,
+    /// The smaller.
+    Minimum,
+    /// The greater.
+    Maximum,
+    /// Replaces.
+    Exchange,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+    /// Replaces if it is as expected.
+    CompareExchange,
+    /// Adds one, or starts again at zero from the operand on. `u32` only.
+    Increment,
+    /// Subtracts one; from zero, or from above the operand, to the operand. `u32` only.
+    Decrement,
+}
+
+/// For which threads something holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Those of the block.
+    Block,
+    /// Those of the device.
+    Device,
+    /// All, of the host and other devices too.
+    System,
+}
+
+/// What the threads of a warp do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WarpOperation {
+    /// How many threads a warp has: `u32`.
+    Size,
+    /// This thread's number in its warp: `u32`.
+    Lane,
+    /// A bit for each active lane: `u64`.
+    ActiveMask,
+    /// True if the operand is true in all active lanes.
+    All,
+    /// True if it is true in any.
+    Any,
+    /// A bit for each active lane in which the operand is true: `u64`.
+    Ballot,
+    /// The first operand's value in the lane that the second (`u32`) names, modulo the warp's size.
+    Shuffle,
+    /// From the lane so many below; its own where there is none.
+    ShuffleUp,
+    /// From the lane so many above; its own where there is none.
+    ShuffleDown,
+    /// From the lane whose number differs in these bits; its own where there is none.
+    ShuffleXor,
+}

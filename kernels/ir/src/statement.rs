@@ -1,0 +1,132 @@
+//! Statements, and the places they read and write.
+
+use crate::function::{LocalId, Location, Value};
+use crate::module::SharedId;
+use crate::operation::{Operation, Scope};
+
+/// Statements, one after the other.
+pub type Block = Vec<Statement>;
+
+/// Number of a loop in its function, for `break` and `continue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LoopId(pub u32);
+
+/// A place in memory: where it starts, and the way from there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where it starts.
+    pub root: Root,
+    /// Fields and elements on the way.
+    pub path: Vec<Projection>,
+}
+
+/// Where a place starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// A variable.
+    Local(LocalId),
+    /// The elements of a slice: the path starts with an index.
+    Slice(Value),
+    /// A block-shared array: the path starts with an index.
+    Shared(SharedId),
+}
+
+/// One step on the way to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Projection {
+    /// A field of a struct, by position.
+    Field(u32),
+    /// An element of a slice, shared array or array.
+    Index {
+        /// Which: of any integer type.
+        index: Value,
+        /// False if the user vouches, or the builder knows, that it is in bounds. True: out of bounds is a fault.
+        checked: bool,
+    },
+}
+
+/// What a function does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Statement {
+    /// Defines a value. Also what is done for its effects only has one, of type `Unit` maybe.
+    Define {
+        /// The value.
+        value: Value,
+        /// What it is.
+        operation: Operation,
+    },
+    /// A variable begins, with a value at first or not yet: then it is stored to before it is loaded from.
+    Local {
+        /// The variable.
+        local: LocalId,
+        /// Its first value.
+        initial: Option<Value>,
+    },
+    /// Writes a place.
+    Store {
+        /// Where to.
+        place: Place,
+        /// What.
+        value: Value,
+        /// Where the user wrote it.
+        location: Option<Location>,
+    },
+    /// `if`.
+    If {
+        /// A `bool`.
+        condition: Value,
+        /// If it is true.
+        then: Block,
+        /// If not.
+        otherwise: Block,
+    },
+    /// For ever, until a `Break` or `Return`. Its end leads to its begin.
+    Loop {
+        /// Its number.
+        id: LoopId,
+        /// What is repeated.
+        body: Block,
+        /// What is done between two rounds, after the body's end and after `Continue`: a step of a counter. Without
+        /// `Break` and `Continue` of this loop, and without `Return`.
+        step: Block,
+    },
+    /// Runs the body for each position of an extent that is this thread's own: of all threads of the grid, exactly
+    /// one has each position. Which is the target's choice: neighbouring positions on a CPU, on a GPU those that are
+    /// as many apart as the grid has threads, so that neighbouring threads have neighbouring positions.
+    Elements {
+        /// Its number, for `Break` and `Continue`.
+        id: LoopId,
+        /// Defined for the body: the position, of type `Index`, one value for each dimension of the grid.
+        position: Vec<Value>,
+        /// How many positions there are along each dimension, of type `Index`.
+        extent: Vec<Value>,
+        /// What is done.
+        body: Block,
+    },
+    /// Leaves a loop.
+    Break(LoopId),
+    /// Goes to a loop's step.
+    Continue(LoopId),
+    /// Leaves the function, with its result if it has one.
+    Return(Option<Value>),
+    /// Waits until every thread of the block is here. Memory accesses before it happen before those after it.
+    Barrier,
+    /// Memory accesses of this thread before it happen before those after it, for the threads of the scope.
+    Fence(Scope),
+    /// Fails the launch, with a message, if the condition is false; the thread goes on.
+    Assert {
+        /// A `bool`.
+        condition: Value,
+        /// What to say.
+        message: String,
+        /// Where the user wrote it.
+        location: Option<Location>,
+    },
+    /// Prints on the host: a text, with `{}` for each value in turn.
+    Print {
+        /// The text.
+        format: String,
+        /// Scalars.
+        values: Vec<Value>,
+    },
+}

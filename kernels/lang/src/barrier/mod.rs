@@ -1,0 +1,138 @@
+//! Where the threads of a block meet.
+//!
+//! A thread meets the others of its block through its [`Port`]: it *arrives*, with the place in the source, with
+//! what it turns and with a vote, and then asks whether all have. Each way to run a block has its own: in
+//! [`polled`] the threads are state machines on one core, which is what runs natively; the test modes of
+//! [`launch`](crate::launch) have one that is slow and watches.
+//!
+//! What all of them promise, and the safety of shared arrays rests on that alone: an arrival becomes ready only after
+//! *every* thread of the block came to the same place with the same arrays, and had arrived nowhere else since the
+//! last time; whatever else a kernel does with these futures (polls them by hand, drops them, leaks them, joins
+//! two of them). A thread cannot hand them to another, as they borrow its accelerator, whose lifetime has no name.
+
+mod polled;
+
+pub(crate) use polled::{BarrierState, Polling};
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A place in the source.
+pub type Site = &'static Location<'static>;
+
+/// Which shared arrays turn at a barrier, and in which direction: two bits for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turns(u64);
+
+impl Turns {
+    /// How many shared arrays a block may have.
+    pub(crate) const MOST_ARRAYS: u32 = 31;
+    /// No array turns.
+    pub(crate) const NONE: Self = Self(0);
+    /// Never equal to what another thread arrives with: arrays of another block are being turned.
+    pub(crate) const FOREIGN: Self = Self(u64::MAX);
+
+    #[inline(always)]
+    pub(crate) const fn to_read(array: u32) -> Self {
+        Self(1 << (2 * array))
+    }
+
+    #[inline(always)]
+    pub(crate) const fn to_write(array: u32) -> Self {
+        Self(2 << (2 * array))
+    }
+
+    /// The turns of two sets of arrays together. An array cannot be in both.
+    #[inline(always)]
+    pub(crate) const fn and(self, other: Self) -> Self {
+        if self.0 & other.0 == 0 {
+            Self(self.0 | other.0)
+        } else {
+            Self::FOREIGN
+        }
+    }
+}
+
+/// What the lanes of a warp gave each other.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchanged {
+    /// A bit for each lane that takes part.
+    pub active: u64,
+    /// A bit for each of them whose vote was yes.
+    pub ballot: u64,
+}
+
+/// One thread's way to the others of its block.
+///
+/// # Safety
+/// What the head of this file promises of arrivals.
+pub unsafe trait Port {
+    /// What a thread keeps while it waits.
+    type Ticket<'p>: Copy + Unpin
+    where
+        Self: 'p;
+
+    /// Arrives at a barrier.
+    fn arrive(&self, site: Site, turns: Turns, vote: bool) -> Self::Ticket<'_>;
+
+    /// Whether all have arrived there.
+    fn poll(ticket: Self::Ticket<'_>) -> Poll<()>;
+
+    /// How many votes were yes at the barrier that was complete last.
+    fn outcome(&self) -> usize;
+
+    /// Arrives at a warp function with a word for the other lanes.
+    fn exchange(&self, site: Site, word: u64, vote: bool);
+
+    /// Whether all lanes of the warp have.
+    fn exchanged(&self, vote: bool) -> Poll<Exchanged>;
+
+    /// The word of another lane, or, of a lane that does not take part, this one's `own`.
+    fn word(&self, lane: u32, own: u64) -> u64;
+
+    /// Which block it is of; not to be read.
+    fn block(&self) -> *const ();
+}
+
+/// One thread's arrival at a barrier, which is also the wait for all others.
+#[must_use = "a thread that arrives at a barrier has to wait there: await it"]
+pub struct Barrier<'b, P: Port + 'b> {
+    ticket: P::Ticket<'b>,
+    /// Not to be sent to another thread: the ticket is of this one.
+    port: PhantomData<(&'b P, *const ())>,
+}
+
+impl<'b, P: Port> Barrier<'b, P> {
+    /// Arrives. (Not only when it is polled first: so there is less to keep while waiting.)
+    #[inline(always)]
+    pub(crate) fn new(port: &'b P, site: Site, turns: Turns, vote: bool) -> Self {
+        Self {
+            ticket: port.arrive(site, turns, vote),
+            port: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_complete(&self) -> Poll<()> {
+        P::poll(self.ticket)
+    }
+}
+
+impl<P: Port> fmt::Debug for Barrier<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Barrier")
+    }
+}
+
+impl<P: Port> Future for Barrier<'_, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<()> {
+        self.is_complete()
+    }
+}

@@ -1,0 +1,282 @@
+//! The barrier of a block whose threads are state machines polled on one core.
+//!
+//! A block runs in *rounds*. In a round the scheduler ([`launch`](crate::launch)) polls each thread of
+//! the block once, in order; a thread runs up to its next barrier, arrives there, and gives way. What is kept is one
+//! word, [`ARRIVED`]: where the thread that is being polled has arrived. A thread and a barrier cost a nanosecond or
+//! two, so every instruction counts:
+//!
+//! * The word is a variable of the operating system's thread, so that nobody has to keep or load its address. Whoever
+//!   runs a block leaves it as it was found ([`Polling`]), as a kernel may run a launch of its own.
+//! * Nothing is passed from one thread to the next but through a branch, which the processor predicts; counting the
+//!   arrivals would make each thread wait for the store of the one before it.
+//!
+//! 1. Before each poll the scheduler clears `ARRIVED`.
+//! 2. A thread that asks whether its arrival is complete is told so if `ARRIVED` is clear: it was polled again, and so
+//!    all threads came to the same barrier in the round before.
+//! 3. The thread arrives: it sets `ARRIVED`, which has to be clear, to the place of the barrier, marked if it turns
+//!    arrays, and marked once more if it does not turn what the first thread of the last round turned.
+//! 4. After each poll the scheduler compares `ARRIVED` with what it expects: that is what the first thread of the round
+//!    brought, which usually is what that of the round before did, as barriers are in loops.
+//! 5. After the round it checks that all threads ended, or that all arrived. Then the barrier is complete, the
+//!    votes are published, and the next round begins.
+
+use std::cell::Cell;
+use std::panic::Location;
+use std::task::Poll;
+
+use super::{Exchanged, Port, Site, Turns};
+use crate::error::KernelError;
+
+/// Mark of an arrival that turns arrays.
+const TURNS: usize = 1;
+/// Mark of an arrival that turns others than expected.
+const OTHERS: usize = 2;
+/// An arrival that no thread may make: twice at once, or with arrays of another block.
+const STRAY: usize = 3;
+/// What nobody arrives with: expected before anything is.
+const NOWHERE: usize = usize::MAX;
+
+const _: () = assert!(
+    align_of::<Location<'static>>() > 3,
+    "places have room for marks"
+);
+
+thread_local! {
+    /// Where the block's thread that is being polled has arrived: address and marks, 0 before it did.
+    static ARRIVED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A block is being run here: at its end the word is as it was before.
+#[derive(Debug)]
+pub(crate) struct Polling(usize);
+
+impl Polling {
+    pub(crate) fn begin() -> Self {
+        Self(ARRIVED.get())
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        ARRIVED.set(self.0);
+    }
+}
+
+/// Where and with what a thread arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fault {
+    /// Where the first thread of the round arrived.
+    first: Option<Site>,
+    /// Where a thread did that did not fit.
+    second: Option<Site>,
+}
+
+/// The barrier of a block: who has arrived, where, and with what. One per block that is running.
+#[derive(Debug)]
+pub(crate) struct BarrierState {
+    /// What the first thread of the round has set [`ARRIVED`] to, without [`OTHERS`].
+    expected: Cell<usize>,
+    /// What that thread turned, if it turned something.
+    turns: Cell<Turns>,
+    /// What a thread turns that does not turn that.
+    other_turns: Cell<Turns>,
+    /// Votes of this round that are yes.
+    votes: Cell<usize>,
+    /// Votes of the last completed barrier that were yes.
+    outcome: Cell<usize>,
+}
+
+impl BarrierState {
+    pub(crate) fn new() -> Self {
+        Self {
+            expected: Cell::new(NOWHERE),
+            turns: Cell::new(Turns::NONE),
+            other_turns: Cell::new(Turns::NONE),
+            votes: Cell::new(0),
+            outcome: Cell::new(0),
+        }
+    }
+
+    /// Step 1 of the protocol.
+    #[inline(always)]
+    pub(crate) fn begin_poll(&self) {
+        ARRIVED.set(0);
+    }
+
+    /// Step 4 for a thread that ended: it must not have arrived.
+    #[inline(always)]
+    pub(crate) fn has_not_arrived(&self) -> bool {
+        ARRIVED.get() == 0
+    }
+
+    /// Step 4 for a thread that gave way. `first`: no other thread was polled in this round.
+    ///
+    /// # Errors
+    /// If it has not arrived exactly once, where the first thread of the round did.
+    #[inline(always)]
+    pub(crate) fn has_arrived(&self, first: impl FnOnce() -> bool) -> Result<(), Fault> {
+        if ARRIVED.get() == self.expected.get() {
+            Ok(())
+        } else {
+            self.has_arrived_elsewhere(first())
+        }
+    }
+
+    #[cold]
+    fn has_arrived_elsewhere(&self, first: bool) -> Result<(), Fault> {
+        let arrived = ARRIVED.get();
+        if arrived == 0 || arrived == STRAY {
+            return Err(Fault {
+                first: None,
+                second: None,
+            });
+        }
+        if first {
+            if arrived & OTHERS != 0 {
+                self.turns.set(self.other_turns.get());
+            }
+            self.expected.set(arrived & !OTHERS);
+            return Ok(());
+        }
+        let (first, second) = (site_of(self.expected.get()), site_of(arrived));
+        let same_marks = arrived & STRAY == self.expected.get() & STRAY;
+        // One place may have several `Location`s, if it was compiled into several units.
+        if first == second && same_marks {
+            return Ok(());
+        }
+        Err(Fault { first, second })
+    }
+
+    /// Step 5, when all have arrived.
+    #[inline(always)]
+    pub(crate) fn end_round(&self) {
+        self.outcome.set(self.votes.replace(0));
+    }
+
+    /// Some threads ended while others arrived.
+    #[cold]
+    pub(crate) fn diverged(&self, group: u64, finished: usize, waiting: usize) -> KernelError {
+        let expected = Some(self.expected.get()).filter(|word| *word != NOWHERE);
+        match expected.and_then(site_of) {
+            Some(barrier) => KernelError::DivergentBarrier {
+                group,
+                finished,
+                waiting,
+                barrier,
+            },
+            None => KernelError::ForeignAwait { group, thread: 0 },
+        }
+    }
+
+    /// Step 3 for a thread that turns arrays.
+    #[inline(always)]
+    fn arrive_turning(&self, site: Site, turns: Turns) {
+        let mut word = address_of(site) | TURNS;
+        if turns != self.turns.get() {
+            word = self.turn_others(word, turns);
+        }
+        ARRIVED.set(word);
+    }
+
+    #[cold]
+    fn stray(&self) {
+        ARRIVED.set(STRAY);
+    }
+
+    #[cold]
+    fn turn_others(&self, word: usize, turns: Turns) -> usize {
+        self.other_turns.set(turns);
+        if turns == Turns::FOREIGN {
+            STRAY
+        } else {
+            word | OTHERS
+        }
+    }
+}
+
+impl Fault {
+    /// Why a thread neither ended nor arrived exactly once.
+    #[cold]
+    pub(crate) fn explain(self, group: u64, thread: usize) -> KernelError {
+        match (self.first, self.second) {
+            (Some(first), Some(second)) => KernelError::MismatchedBarrier {
+                group,
+                thread,
+                first,
+                second,
+            },
+            _ => KernelError::ForeignAwait { group, thread },
+        }
+    }
+}
+
+#[inline(always)]
+fn address_of(site: Site) -> usize {
+    std::ptr::from_ref(site).expose_provenance()
+}
+
+/// The place that an arrival's word says.
+#[cold]
+fn site_of(word: usize) -> Option<Site> {
+    let address = word & !STRAY;
+    let pointer = std::ptr::with_exposed_provenance::<Location<'static>>(address);
+    // SAFETY: null, or exposed by `address_of` from a reference that is valid for ever.
+    unsafe { pointer.as_ref() }
+}
+
+// SAFETY: a thread is polled again only after the scheduler has seen all arrive at one place with one set of arrays
+// (step 4: turning others than the first is marked, and marks are compared), and each once only (step 3).
+unsafe impl Port for BarrierState {
+    type Ticket<'p> = ();
+
+    #[inline(always)]
+    fn arrive(&self, site: Site, turns: Turns, vote: bool) {
+        if ARRIVED.get() != 0 {
+            return self.stray();
+        }
+        if vote {
+            self.votes.set(self.votes.get() + 1);
+        }
+        if turns == Turns::NONE {
+            ARRIVED.set(address_of(site));
+        } else {
+            self.arrive_turning(site, turns);
+        }
+    }
+
+    #[inline(always)]
+    fn poll((): ()) -> Poll<()> {
+        if ARRIVED.get() != 0 {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    }
+
+    #[inline(always)]
+    fn outcome(&self) -> usize {
+        self.outcome.get()
+    }
+
+    /// A warp of one thread has nobody to wait for.
+    #[inline(always)]
+    fn exchange(&self, _site: Site, _word: u64, _vote: bool) {}
+
+    #[inline(always)]
+    fn exchanged(&self, vote: bool) -> Poll<Exchanged> {
+        Poll::Ready(Exchanged {
+            active: 1,
+            ballot: u64::from(vote),
+        })
+    }
+
+    #[inline(always)]
+    fn word(&self, _lane: u32, own: u64) -> u64 {
+        own
+    }
+
+    #[inline(always)]
+    fn block(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
+    }
+}

@@ -1,0 +1,79 @@
+//! The checking mode: mistakes that a kernel can make, found where they are made.
+//!
+//! * A panic of a thread (an index out of bounds is one, with the index in its message) becomes an error that names the
+//!   kernel, the thread and the line, which a plain panic leaves to whoever prints it.
+//! * Raw memory ([`RawMut`](crate::RawMut), [`SharedRaw`](crate::SharedRaw)) has a *shadow*: for each element, who wrote
+//!   and who read it last, where, and how many barriers of the block had been passed then (the *epoch*). Two threads
+//!   of a block that reach an element in the same epoch, or of different blocks in whatever epoch, race if one of them
+//!   writes: nothing orders them. What is not raw cannot race.
+//!
+//! The shadow is of one call of [`run_groups`](crate::GroupKernel::run_groups): a driver that splits a launch sees races
+//! between blocks of one part only.
+//!
+//! What watches is kept per thread of the operating system: a mode says who runs ([`contained`]), and
+//! accesses of views that are watched come to [`note`].
+
+mod panics;
+mod shadow;
+
+pub(crate) use shadow::{Access, Shadow, Watched};
+
+use std::cell::Cell;
+
+use crate::barrier::Site;
+use crate::error::KernelError;
+
+thread_local! {
+    /// Who runs on this thread, and the shadow that it leaves traces in.
+    static RUNS: Cell<Option<(*const Shadow, Watched)>> = const { Cell::new(None) };
+}
+
+/// Puts back who ran before, also when a panic unwinds.
+struct Restore(Option<(*const Shadow, Watched)>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        RUNS.set(self.0);
+    }
+}
+
+/// Runs a step of a thread, and reports a panic of it.
+pub(crate) fn contained<R>(
+    shadow: &Shadow,
+    watched: Watched,
+    step: impl FnOnce() -> R,
+) -> Result<R, KernelError> {
+    let _restore = Restore(RUNS.replace(Some((shadow, watched))));
+    panics::catch(step).map_err(|caught| KernelError::Panicked {
+        kernel: shadow.kernel(),
+        group: watched.group,
+        thread: watched.thread,
+        message: caught.message,
+        place: caught.place,
+    })
+}
+
+/// The thread that runs here has passed so many barriers.
+pub(crate) fn enter_epoch(epoch: u64) {
+    if let Some((shadow, watched)) = RUNS.get() {
+        RUNS.set(Some((shadow, Watched { epoch, ..watched })));
+    }
+}
+
+/// The thread that runs here reaches an element at an address.
+#[cold]
+pub(crate) fn note(address: usize, index: usize, writes: bool, site: Site) {
+    if let Some((shadow, watched)) = RUNS.get() {
+        // SAFETY: it is borrowed by the `contained` that this is inside of.
+        let shadow = unsafe { &*shadow };
+        shadow.note(
+            address,
+            index,
+            Access {
+                watched,
+                writes,
+                site,
+            },
+        );
+    }
+}

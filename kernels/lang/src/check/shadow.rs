@@ -1,0 +1,199 @@
+//! The shadow of raw memory: who reached which element last.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::barrier::Site;
+use crate::error::{KernelError, Reach};
+
+/// A thread of a launch, at some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watched {
+    /// Its block.
+    pub(crate) group: u64,
+    /// Its number in the block.
+    pub(crate) thread: usize,
+    /// How many barriers of the block it has passed.
+    pub(crate) epoch: u64,
+}
+
+/// An access to an element.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Access {
+    pub(crate) watched: Watched,
+    pub(crate) writes: bool,
+    pub(crate) site: Site,
+}
+
+impl Access {
+    /// Whether nothing orders it and another, and one of them writes.
+    fn races_with(&self, other: &Self) -> bool {
+        let (one, two) = (self.watched, other.watched);
+        let same_thread = one.group == two.group && one.thread == two.thread;
+        let ordered = same_thread || (one.group == two.group && one.epoch != two.epoch);
+        (self.writes || other.writes) && !ordered
+    }
+
+    fn reach(&self) -> Reach {
+        Reach {
+            group: self.watched.group,
+            thread: self.watched.thread,
+            writes: self.writes,
+            place: self.site,
+        }
+    }
+}
+
+/// Who reached an element: the last writer, and two different readers since (of more, each races with what these do).
+#[derive(Debug, Clone, Copy, Default)]
+struct Trace {
+    writer: Option<Access>,
+    readers: [Option<Access>; 2],
+}
+
+impl Trace {
+    /// Who races with an access, which is left in the trace.
+    fn note(&mut self, access: Access) -> Option<Access> {
+        let [one, two] = self.readers;
+        let known = [self.writer, one, two];
+        let racer = known
+            .into_iter()
+            .flatten()
+            .find(|known| known.races_with(&access));
+        if access.writes {
+            *self = Self {
+                writer: Some(access),
+                readers: [None; 2],
+            };
+        } else if one.is_none_or(|one| one.watched == access.watched) {
+            self.readers[0] = Some(access);
+        } else {
+            let [one, _] = self.readers;
+            // Of readers of an epoch that is over, none can race any more, unless they are of another block.
+            let over = one.is_some_and(|one| {
+                one.watched.group == access.watched.group
+                    && one.watched.epoch != access.watched.epoch
+            });
+            self.readers[usize::from(!over)] = Some(access);
+        }
+        racer
+    }
+}
+
+/// The shadow of all raw memory that a launch's kernel reaches.
+#[derive(Debug)]
+pub(crate) struct Shadow {
+    kernel: &'static str,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    traces: HashMap<usize, Trace>,
+    /// The first race.
+    race: Option<KernelError>,
+}
+
+impl Shadow {
+    pub(crate) fn new(kernel: &'static str) -> Self {
+        Self {
+            kernel,
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn kernel(&self) -> &'static str {
+        self.kernel
+    }
+
+    pub(super) fn note(&self, address: usize, index: usize, access: Access) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let racer = state.traces.entry(address).or_default().note(access);
+        if let (Some(racer), None) = (racer, &state.race) {
+            state.race = Some(KernelError::Race {
+                kernel: self.kernel,
+                index,
+                first: racer.reach(),
+                second: access.reach(),
+            });
+        }
+    }
+
+    /// The memory of a block is another block's from now on.
+    pub(crate) fn forget(&self, addresses: std::ops::Range<usize>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state
+            .traces
+            .retain(|address, _| !addresses.contains(address));
+    }
+
+    /// The first race that was found.
+    pub(crate) fn verdict(&self) -> Result<(), KernelError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.race.take().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the last of these accesses races with one before: block, thread, epoch, and whether it writes.
+    fn last_races(accesses: &[(u64, usize, u64, bool)]) -> bool {
+        let mut trace = Trace::default();
+        let mut races = false;
+        for &(group, thread, epoch, writes) in accesses {
+            let watched = Watched {
+                group,
+                thread,
+                epoch,
+            };
+            let site = std::panic::Location::caller();
+            let access = Access {
+                watched,
+                writes,
+                site,
+            };
+            races = trace.note(access).is_some();
+        }
+        races
+    }
+
+    #[test]
+    fn what_nothing_orders_races() {
+        let (read, write) = (false, true);
+        assert!(last_races(&[(0, 0, 0, write), (0, 1, 0, write)]));
+        assert!(last_races(&[(0, 0, 0, write), (0, 1, 0, read)]));
+        assert!(last_races(&[(0, 0, 0, read), (0, 1, 0, write)]));
+        assert!(last_races(&[(0, 0, 5, read), (1, 0, 3, write)]));
+        assert!(last_races(&[
+            (0, 1, 0, read),
+            (0, 0, 0, read),
+            (0, 0, 0, write)
+        ]));
+        assert!(last_races(&[
+            (0, 0, 0, read),
+            (0, 1, 0, read),
+            (0, 0, 0, write)
+        ]));
+        assert!(last_races(&[
+            (0, 0, 0, read),
+            (0, 1, 0, read),
+            (0, 2, 0, write)
+        ]));
+        assert!(last_races(&[
+            (0, 7, 0, read),
+            (0, 0, 1, read),
+            (0, 1, 1, read),
+            (0, 0, 1, write)
+        ]));
+        assert!(!last_races(&[(0, 0, 0, write), (0, 0, 0, read)]));
+        assert!(!last_races(&[(0, 0, 0, read), (0, 1, 0, read)]));
+        assert!(!last_races(&[(0, 0, 0, write), (0, 1, 1, read)]));
+        assert!(!last_races(&[
+            (0, 0, 0, read),
+            (0, 1, 0, read),
+            (0, 2, 1, write)
+        ]));
+    }
+}

@@ -1,0 +1,243 @@
+//! Blocks run as a GPU does: warp by warp, the threads of each going on together.
+//!
+//! The threads are futures, as in [`polled`](super::polled), and polled on one core. A warp goes from one warp function
+//! to the next by itself:
+//!
+//! 1. Each of its lanes is polled once. It ends, or gives way at a barrier of the block or at a warp function.
+//! 2. All at the same warp function: what they gave is published, and the warp begins again.
+//! 3. All at a barrier, or ended: the next warp has its turn.
+//! 4. After the last warp, all threads are at one barrier of the block, or all have ended; anything else is an error.
+//!
+//! Words and votes of a warp function are kept twice, by turns: a lane may give its next ones while others have not yet
+//! read its last.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use super::test_thread::{Meeting, Test};
+use crate::barrier::{BarrierState, Exchanged, Polling, Port, Site, Turns};
+use crate::error::KernelError;
+
+/// Where the threads meet.
+struct Lockstep {
+    warp_size: usize,
+    block: BarrierState,
+    /// The warp function that the thread that is being polled has come to.
+    at: Cell<Option<Site>>,
+    /// That thread came to two places at once.
+    strays: Cell<bool>,
+    /// Of the warp that runs.
+    active: Cell<u64>,
+    /// Which of the two sets of words and ballots is being written.
+    writing: Cell<usize>,
+    ballots: [Cell<u64>; 2],
+    words: [RefCell<[u64; 64]>; 2],
+}
+
+impl Lockstep {
+    fn begin_poll(&self) {
+        self.block.begin_poll();
+        self.at.set(None);
+        self.strays.set(false);
+    }
+
+    /// Whether the thread that is being polled is nowhere yet.
+    fn goes(&self) -> bool {
+        let goes = self.block.has_not_arrived() && self.at.get().is_none();
+        self.strays.set(self.strays.get() || !goes);
+        goes
+    }
+
+    /// Publishes what the lanes gave.
+    fn publish(&self) {
+        self.writing.set(1 - self.writing.get());
+        self.ballots[self.writing.get()].set(0);
+    }
+}
+
+// What `Port` promises: a thread is polled again only when all have arrived, which step 4 and `BarrierState` check. `at`
+// and `arrived` are clear again then, as they are before any poll; and no thread is at two places at once.
+impl Meeting for Lockstep {
+    fn arrive(&self, _thread: usize, site: Site, turns: Turns, vote: bool) {
+        if self.goes() {
+            self.block.arrive(site, turns, vote);
+        }
+    }
+
+    fn poll(&self, _thread: usize) -> Poll<()> {
+        BarrierState::poll(())
+    }
+
+    fn outcome(&self) -> usize {
+        self.block.outcome()
+    }
+
+    fn exchange(&self, thread: usize, site: Site, word: u64, vote: bool) {
+        if self.goes() {
+            self.at.set(Some(site));
+            let lane = thread % self.warp_size;
+            self.words[self.writing.get()].borrow_mut()[lane] = word;
+            let ballot = &self.ballots[self.writing.get()];
+            ballot.set(ballot.get() | u64::from(vote) << lane);
+        }
+    }
+
+    fn exchanged(&self, _thread: usize) -> Poll<Exchanged> {
+        if self.at.get().is_some() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Exchanged {
+            active: self.active.get(),
+            ballot: self.ballots[1 - self.writing.get()].get(),
+        })
+    }
+
+    fn word(&self, _thread: usize, lane: u32) -> Option<u64> {
+        let active = self.active.get() >> lane & 1 == 1;
+        active.then(|| self.words[1 - self.writing.get()].borrow()[lane as usize])
+    }
+}
+
+/// Where a warp's lanes are, after each was polled once.
+#[derive(Default)]
+struct Round {
+    ended: usize,
+    waiting: usize,
+    /// How many are at a warp function, and where the first of them is.
+    exchanging: usize,
+    site: Option<Site>,
+}
+
+/// Runs one block in warps of such a size.
+pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelError> {
+    let threads = test.threads;
+    let meeting = Lockstep {
+        warp_size,
+        block: BarrierState::new(),
+        at: Cell::new(None),
+        strays: Cell::new(false),
+        active: Cell::new(0),
+        writing: Cell::new(0),
+        ballots: [const { Cell::new(0) }; 2],
+        words: [const { RefCell::new([0; 64]) }; 2],
+    };
+    let _polling = Polling::begin();
+    let mut alive = Alive(Vec::new());
+    let mut epoch = 0;
+    loop {
+        let (mut ended, mut waiting) = (0, 0);
+        for first in (0..threads).step_by(warp_size) {
+            let lanes = first..(first + warp_size).min(threads);
+            meeting.active.set(u64::MAX >> (64 - lanes.len()));
+            loop {
+                let mut round = Round::default();
+                for thread in lanes.clone() {
+                    meeting.begin_poll();
+                    if thread == alive.0.len() {
+                        // SAFETY: this comes to each thread once.
+                        alive.0.push(unsafe { test.block.start(&meeting, thread) });
+                    }
+                    let future = alive.0[thread].as_mut();
+                    let poll = test.step(thread, epoch, || {
+                        future.poll(&mut Context::from_waker(Waker::noop()))
+                    })?;
+                    let place = Place {
+                        group: test.group,
+                        thread,
+                        first: waiting + round.waiting == 0,
+                    };
+                    round.note(&meeting, poll, place)?;
+                }
+                if round.exchanging < lanes.len() {
+                    if let (1.., Some(site)) = (round.exchanging, round.site) {
+                        return Err(KernelError::DivergentWarp {
+                            group: test.group,
+                            warp: first / warp_size,
+                            waiting: round.exchanging,
+                            elsewhere: lanes.len() - round.exchanging,
+                            site,
+                        });
+                    }
+                    ended += round.ended;
+                    waiting += round.waiting;
+                    break;
+                }
+                meeting.publish();
+            }
+        }
+        if ended == threads {
+            return Ok(());
+        }
+        if ended > 0 {
+            return Err(meeting.block.diverged(test.group, ended, waiting));
+        }
+        meeting.block.end_round();
+        epoch += 1;
+    }
+}
+
+/// The threads. When they are dropped because of an error or a panic, further panics are forgotten.
+struct Alive<'t>(Vec<Pin<Box<dyn Future<Output = ()> + 't>>>);
+
+impl Drop for Alive<'_> {
+    fn drop(&mut self) {
+        while let Some(future) = self.0.pop() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
+                std::mem::forget(panic);
+            }
+        }
+    }
+}
+
+/// Which thread is looked at.
+struct Place {
+    group: u64,
+    thread: usize,
+    /// No other has come to the barrier of this round yet.
+    first: bool,
+}
+
+impl Round {
+    /// Notes where a lane is that was just polled.
+    fn note(
+        &mut self,
+        meeting: &Lockstep,
+        poll: Poll<()>,
+        place: Place,
+    ) -> Result<(), KernelError> {
+        let Place {
+            group,
+            thread,
+            first,
+        } = place;
+        let foreign = KernelError::ForeignAwait { group, thread };
+        if meeting.strays.get() {
+            return Err(foreign);
+        }
+        match (poll, meeting.at.get()) {
+            (Poll::Ready(()), None) if meeting.block.has_not_arrived() => self.ended += 1,
+            (Poll::Ready(()), _) => return Err(foreign),
+            (Poll::Pending, Some(second)) => {
+                let first = *self.site.get_or_insert(second);
+                if *first != *second {
+                    return Err(KernelError::MismatchedWarp {
+                        group,
+                        thread,
+                        first,
+                        second,
+                    });
+                }
+                self.exchanging += 1;
+            }
+            (Poll::Pending, None) => {
+                let arrived = meeting.block.has_arrived(|| first);
+                arrived.map_err(|fault| fault.explain(group, thread))?;
+                self.waiting += 1;
+            }
+        }
+        Ok(())
+    }
+}

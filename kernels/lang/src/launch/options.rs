@@ -1,0 +1,168 @@
+//! How a worker runs the groups of a launch: fast, or so that something is found out.
+
+use std::sync::OnceLock;
+
+use crate::error::KernelError;
+use crate::level::FeatureLevel;
+
+/// How a launch's threads are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Execution {
+    /// As fast as it goes: loops, and polled state machines for blocks with barriers.
+    #[default]
+    Native,
+    /// As GPUs do: the threads of a warp go on together, and exchange what they say in warp functions. A test mode: slow.
+    /// Kernels without barriers run as ever.
+    Lockstep {
+        /// Threads of a warp: 1 to 64.
+        warp_size: u32,
+    },
+    /// Each thread of a block is a thread of the operating system, and barriers really wait. A test mode: very slow.
+    /// Kernels without barriers run as ever.
+    OsThreads {
+        /// Threads of a warp: 1 to 64.
+        warp_size: u32,
+    },
+}
+
+/// How a worker runs the groups of a launch.
+///
+/// Without anything said, what the environment says holds:
+///
+/// | variable | values |
+/// |---|---|
+/// | `QUIPU_EXECUTION` | `native`, `lockstep:32`, `threads`, `threads:32` (with a warp's size) |
+/// | `QUIPU_CHECK` | `1`: [`check`](Self::check) |
+/// | `QUIPU_FEATURE_LEVEL` | a [`FeatureLevel`]'s name: the highest to use |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunOptions {
+    /// How threads are run.
+    pub execution: Execution,
+    /// Whether mistakes are looked for: a panic (an index out of bounds, for one) becomes an error that names kernel,
+    /// thread and line, and two threads that reach the same element of raw memory without a barrier between are
+    /// reported with both lines. Slow.
+    pub check: bool,
+    /// The highest feature level to use.
+    pub level: FeatureLevel,
+}
+
+impl RunOptions {
+    /// What is used if nothing else is said, whatever the environment says.
+    pub const fn new() -> Self {
+        Self {
+            execution: Execution::Native,
+            check: false,
+            level: FeatureLevel::V4,
+        }
+    }
+
+    /// What the environment says (when this was first asked).
+    ///
+    /// # Errors
+    /// [`KernelError::Environment`] if that makes no sense.
+    #[inline]
+    pub fn from_environment() -> Result<Self, KernelError> {
+        static OPTIONS: OnceLock<Result<RunOptions, KernelError>> = OnceLock::new();
+        match OPTIONS.get_or_init(|| Self::read(|variable| std::env::var(variable).ok())) {
+            Ok(options) => Ok(*options),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    fn read(value_of: impl Fn(&'static str) -> Option<String>) -> Result<Self, KernelError> {
+        let mut options = Self::new();
+        let wrong = |variable, value, expected| KernelError::Environment {
+            variable,
+            value,
+            expected,
+        };
+        if let Some(value) = value_of("QUIPU_CHECK") {
+            options.check = match value.as_str() {
+                "1" => true,
+                "0" | "" => false,
+                _ => return Err(wrong("QUIPU_CHECK", value, "0 or 1")),
+            };
+        }
+        if let Some(value) = value_of("QUIPU_FEATURE_LEVEL") {
+            options.level = match value.parse() {
+                Ok(level) => level,
+                Err(()) => {
+                    let expected = "baseline, x86-64-v2, x86-64-v3 or x86-64-v4";
+                    return Err(wrong("QUIPU_FEATURE_LEVEL", value, expected));
+                }
+            };
+        }
+        if let Some(value) = value_of("QUIPU_EXECUTION") {
+            options.execution = match execution(&value) {
+                Some(execution) => execution,
+                None => {
+                    let expected = "native, lockstep:N or threads:N, with N from 1 to 64";
+                    return Err(wrong("QUIPU_EXECUTION", value, expected));
+                }
+            };
+        }
+        Ok(options)
+    }
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn execution(value: &str) -> Option<Execution> {
+    let (name, warp_size) = match value.split_once(':') {
+        Some((name, size)) => (name, size.parse().ok()?),
+        None => (value, 1),
+    };
+    if !(1..=64).contains(&warp_size) {
+        return None;
+    }
+    match name {
+        "native" => Some(Execution::Native),
+        "lockstep" => Some(Execution::Lockstep { warp_size }),
+        "threads" => Some(Execution::OsThreads { warp_size }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_is_read_and_nonsense_is_named() {
+        let read = |variable: &'static str, value: &str| {
+            let value = value.to_owned();
+            RunOptions::read(move |asked| (asked == variable).then(|| value.clone()))
+        };
+        assert_eq!(RunOptions::read(|_| None), Ok(RunOptions::new()));
+        assert_eq!(
+            read("QUIPU_CHECK", "1").map(|options| options.check),
+            Ok(true)
+        );
+        let level = read("QUIPU_FEATURE_LEVEL", "v3").map(|options| options.level);
+        assert_eq!(level, Ok(FeatureLevel::V3));
+        for (value, expected) in [
+            ("native", Execution::Native),
+            ("lockstep:8", Execution::Lockstep { warp_size: 8 }),
+            ("threads", Execution::OsThreads { warp_size: 1 }),
+            ("threads:64", Execution::OsThreads { warp_size: 64 }),
+        ] {
+            let execution = read("QUIPU_EXECUTION", value).map(|options| options.execution);
+            assert_eq!(execution, Ok(expected));
+        }
+        for (variable, value) in [
+            ("QUIPU_CHECK", "yes"),
+            ("QUIPU_FEATURE_LEVEL", "avx"),
+            ("QUIPU_EXECUTION", "lockstep:65"),
+            ("QUIPU_EXECUTION", "fast"),
+        ] {
+            let error = read(variable, value).expect_err("nonsense").to_string();
+            assert!(error.contains(variable) && error.contains(value), "{error}");
+        }
+    }
+}
