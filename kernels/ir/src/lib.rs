@@ -25,12 +25,14 @@
 //! [`Module::verify`] checks everything that this crate's documentation demands of a module; printers take verified
 //! modules only.
 
+pub mod builder;
 mod function;
 mod module;
 mod operation;
 mod statement;
 mod types;
 
+pub use builder::{FunctionBuilder, ModuleBuilder};
 pub use function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
 pub use module::{
     KernelInfo, Module, Parameter, ParameterKind, SharedArray, SharedId, SharedLength,
