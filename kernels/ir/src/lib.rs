@@ -31,6 +31,7 @@ mod module;
 mod operation;
 mod statement;
 mod types;
+mod verify;
 
 pub use builder::{FunctionBuilder, ModuleBuilder};
 pub use function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
@@ -43,3 +44,4 @@ pub use operation::{
 };
 pub use statement::{Block, LoopId, Place, Projection, Root, Statement};
 pub use types::{Field, Scalar, Space, Struct, StructId, Type};
+pub use verify::VerifyError;
