@@ -29,6 +29,7 @@ pub mod builder;
 mod function;
 mod module;
 mod operation;
+pub mod print;
 mod statement;
 mod types;
 mod verify;
@@ -42,6 +43,7 @@ pub use operation::{
     AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,
     UnaryOperation, Unit, WarpOperation,
 };
+pub use print::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, PrintError, Printed};
 pub use statement::{Block, LoopId, Place, Projection, Root, Statement};
 pub use types::{Field, Scalar, Space, Struct, StructId, Type};
 pub use verify::VerifyError;
