@@ -22,8 +22,20 @@
 //! * [`Scalar::Index`] and [`Scalar::SignedIndex`] are `usize` and `isize`. A printer gives them 32 bits when every
 //!   extent of the launch fits, 64 otherwise: what is computed with them beyond extents wraps at that width.
 //!
-//! [`Module::verify`] checks everything that this crate's documentation demands of a module; printers take verified
-//! modules only.
+//! # The pipeline
+//!
+//! ```text
+//! #[kernel] fn, called for its source ─┐
+//!                                      ├─> Module ──verify──> print ──> Printed ──> a driver's compiler and launch
+//! FunctionBuilder, by hand ────────────┘                        │
+//!                                                               └─> C99, OpenCL C, CUDA C
+//! ```
+//!
+//! * [`builder`] makes modules by hand.
+//! * [`Module::verify`] checks everything that this crate's documentation demands of a module; its errors name
+//!   function, statement and line.
+//! * [`Module::print`] writes a valid module in a [`Dialect`]. How what it gives is launched: see [`print`](mod@print).
+//! * The crate `quipu-kernel-testing` compiles and runs what is printed, and has a corpus of modules to read.
 
 pub mod builder;
 mod function;

@@ -326,8 +326,8 @@ impl Language for C99 {
         false
     }
 
-    fn has_blocks(&self) -> bool {
-        false
+    fn depth(&self, _dimensions: usize, _leaves: bool) -> usize {
+        1
     }
 
     fn shared_parameter(&self, _shared: SharedId) -> Option<EntryKind> {

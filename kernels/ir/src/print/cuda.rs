@@ -304,7 +304,7 @@ impl Language for Cuda {
         out.push_str(&entry::device_body(self, &device, |axis| Axis {
             thread: format!("({index})threadIdx.{}", AXES[axis]),
             block: format!("({index})blockIdx.{}", AXES[axis]),
-            blocks: format!("({index})gridDim.{}", AXES[axis]),
+            blocks: Some(format!("({index})gridDim.{}", AXES[axis])),
         }));
         out.push_str("}\n");
         out
@@ -341,8 +341,8 @@ impl Language for Cuda {
         false
     }
 
-    fn has_blocks(&self) -> bool {
-        true
+    fn depth(&self, dimensions: usize, leaves: bool) -> usize {
+        entry::depth_on_device(dimensions, true, leaves)
     }
 
     fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind> {

@@ -115,8 +115,8 @@ pub(super) trait Language {
     /// True if pointers to buffers come with the number of the first element.
     fn has_starts(&self) -> bool;
 
-    /// True if an entry function is run by each thread, of more blocks than one maybe.
-    fn has_blocks(&self) -> bool;
+    /// How deep in the entry function the kernel's body is.
+    fn depth(&self, dimensions: usize, leaves: bool) -> usize;
 
     /// The parameter, beside its length, for a shared array of a launch's length.
     fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind>;

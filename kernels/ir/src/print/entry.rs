@@ -58,15 +58,16 @@ pub(super) fn axes(dimensions: usize) -> usize {
 }
 
 /// How deep in an entry function the body is.
-pub(super) fn depth_on_device(dimensions: usize, leaves: bool) -> usize {
-    1 + axes(dimensions) + usize::from(leaves)
+pub(super) fn depth_on_device(dimensions: usize, loops: bool, leaves: bool) -> usize {
+    1 + if loops { axes(dimensions) } else { 0 } + usize::from(leaves)
 }
 
-/// Of an axis of the hardware: the thread's number, the block's, and how many blocks run.
+/// Of an axis of the hardware: the thread's number, the block's, and how many blocks run, if that may be fewer than
+/// there are.
 pub(super) struct Axis {
     pub(super) thread: String,
     pub(super) block: String,
-    pub(super) blocks: String,
+    pub(super) blocks: Option<String>,
 }
 
 /// The body of an entry function that runs on a device: the context, the loops over blocks, shared memory set to
@@ -129,46 +130,54 @@ pub(super) fn device_body(
                 1,
                 &format!("const {index} quipu_blocks = {};", product.join(" * ")),
             );
+            line(1, &format!("{index} quipu_block;"));
         }
     }
     let mut depth = 1;
-    if merged > 0 {
-        let Axis { block, blocks, .. } = axis(2);
-        if merged == 1 {
-            line(
-                depth,
-                &format!(
-                    "for (context.block[0] = {block}; context.block[0] < launch.grid_blocks[0]; context.block[0] += {blocks}) {{"
-                ),
-            );
-            depth += 1;
-        } else {
-            line(
-                depth,
-                &format!(
-                    "for ({index} quipu_block = {block}; quipu_block < quipu_blocks; quipu_block += {blocks}) {{"
-                ),
-            );
-            depth += 1;
-            line(depth, "quipu_rest = quipu_block;");
-            for d in (0..merged).rev() {
+    // The loops, or where the hardware's blocks are as many as there are, what their bodies begin with.
+    let mut enter = |depth: &mut usize, name: &str, end: &str, axis: Axis| {
+        let Axis { block, blocks, .. } = axis;
+        match blocks {
+            Some(blocks) => {
                 line(
-                    depth,
-                    &format!("context.block[{d}] = quipu_rest % launch.grid_blocks[{d}];"),
+                    *depth,
+                    &format!("for ({name} = {block}; {name} < {end}; {name} += {blocks}) {{"),
                 );
-                line(depth, &format!("quipu_rest /= launch.grid_blocks[{d}];"));
+                *depth += 1;
             }
+            None => line(*depth, &format!("{name} = {block};")),
         }
+    };
+    if merged == 1 {
+        enter(
+            &mut depth,
+            "context.block[0]",
+            "launch.grid_blocks[0]",
+            axis(2),
+        );
+    } else if merged > 1 {
+        let quipu_block = "quipu_block";
+        enter(&mut depth, quipu_block, "quipu_blocks", axis(2));
     }
     for d in merged..dimensions {
-        let Axis { block, blocks, .. } = axis(dimensions - 1 - d);
-        line(
-            depth,
-            &format!(
-                "for (context.block[{d}] = {block}; context.block[{d}] < launch.grid_blocks[{d}]; context.block[{d}] += {blocks}) {{"
-            ),
-        );
-        depth += 1;
+        let name = format!("context.block[{d}]");
+        let end = format!("launch.grid_blocks[{d}]");
+        enter(&mut depth, &name, &end, axis(dimensions - 1 - d));
+    }
+    let mut line = |depth: usize, text: &str| {
+        out.push_str(&"    ".repeat(depth));
+        out.push_str(text);
+        out.push('\n');
+    };
+    if merged > 1 {
+        line(depth, "quipu_rest = quipu_block;");
+        for d in (0..merged).rev() {
+            line(
+                depth,
+                &format!("context.block[{d}] = quipu_rest % launch.grid_blocks[{d}];"),
+            );
+            line(depth, &format!("quipu_rest /= launch.grid_blocks[{d}];"));
+        }
     }
     if !parts.shared.is_empty() {
         let barrier = language.barrier(0);
@@ -181,8 +190,10 @@ pub(super) fn device_body(
             number = format!("{number} * launch.block_threads[{d}] + context.thread[{d}]");
             threads = format!("{threads} * launch.block_threads[{d}]");
         }
-        // The block before may still read what is set to zero here.
-        line(depth, &format!("{barrier};"));
+        if depth > 1 {
+            // The block before may still read what is set to zero here.
+            line(depth, &format!("{barrier};"));
+        }
         for array in &parts.shared {
             line(
                 depth,
@@ -209,7 +220,7 @@ pub(super) fn device_body(
     };
     if parts.leaves {
         line(depth, "}");
-        line(depth - 1, "quipu_next: ;");
+        line(depth, "quipu_next: ;");
     }
     while depth > 1 {
         depth -= 1;

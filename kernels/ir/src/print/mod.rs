@@ -34,13 +34,16 @@
 //!
 //! **Grid.** The last dimension, along which neighbours lie side by side in memory, is the hardware's first (`x`);
 //! the last but one is its second (`y`); all that come before are its third (`z`), the first of them the slowest. So
-//! in up to three dimensions nothing is divided. A block has exactly the threads of the work division. As hardware
-//! has limits on the number of blocks, the kernel loops over blocks: a launch of at least one and at most as many
-//! blocks as the division has, along each axis, does all the work. A work division without blocks is not launched.
-//! [`Printed::barriers`] does not restrict that: a block is looped over as a whole.
+//! in up to three dimensions nothing is divided. A block has exactly the threads of the work division. A work division
+//! without blocks is not launched. Hardware has limits on the number of blocks along an axis:
 //!
-//! * OpenCL C: global size = launched blocks × block's threads along each axis, local size = block's threads.
-//! * CUDA C: grid and block dimensions; dynamic shared memory of [`Printed::dynamic_shared`] bytes.
+//! * CUDA C: grid and block dimensions as said; dynamic shared memory of [`Printed::dynamic_shared`] bytes. The kernel
+//!   loops over blocks: a grid of at least one and at most as many blocks as the division has, along each axis, does
+//!   all the work.
+//! * OpenCL C: global size = blocks × block's threads along each axis, local size = block's threads. A grid that is
+//!   too large is launched in pieces, each with the global work offset (first block × block's threads) of its first
+//!   block. (There are no loops over blocks here, as compilers for CPUs make work-item loops out of a kernel, and those
+//!   with barriers inside of other loops are where they go wrong.)
 //! * C99: the entry is `int32_t entry(void *const *arguments)`, where `arguments[i]` points to the bytes of
 //!   parameter `i` (as for `cuLaunchKernel`). It runs the whole grid, one block after the other, and returns 0, or 1
 //!   if there is not enough memory. Blocks with barriers run their threads as coroutines (`ucontext`): a thread runs

@@ -1,17 +1,17 @@
 //! A module: types, the runtime, functions, the entry, put together.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::function::{Function, Location};
 use crate::module::{Module, ParameterKind, SharedId, SharedLength};
 use crate::statement::Statement;
-use crate::types::{Scalar, Space, Type};
+use crate::types::{Scalar, Space, Struct, Type};
 use crate::verify::walk;
 
 use super::c99::C99;
 use super::cuda::Cuda;
 use super::dialect::Language;
-use super::entry::{self, EntryDeclaration, EntryParts, SharedDeclaration};
+use super::entry::{EntryDeclaration, EntryParts, SharedDeclaration};
 use super::facts::{self, Facts};
 use super::function::{FunctionPrinter, Slice};
 use super::helpers::{self, Helpers};
@@ -59,9 +59,10 @@ pub(super) struct ModulePrinter<'m> {
     pub(super) names: Names,
     function_names: Vec<String>,
     struct_names: Vec<String>,
+    field_names: Vec<Vec<String>>,
     pub(super) shared_names: Vec<String>,
     entry_name: String,
-    array_names: BTreeMap<String, String>,
+    array_names: BTreeSet<String>,
     /// The definitions of types so far.
     types: String,
     pub(super) doubles: bool,
@@ -85,7 +86,17 @@ impl<'m> ModulePrinter<'m> {
         let shared_names = module
             .shared
             .iter()
-            .map(|array| names.unique(array.name.unwrap_or("shared"), &["_length", "_offset"]))
+            .map(|array| {
+                let wanted = match array.name {
+                    None => "shared".to_owned(),
+                    // Fields of the context, as it is.
+                    Some(taken @ ("block" | "thread" | "crew" | "count")) => {
+                        format!("shared_{taken}")
+                    }
+                    Some(name) => name.to_owned(),
+                };
+                names.unique(&wanted, &["_length", "_offset"])
+            })
             .collect();
         Self {
             module,
@@ -97,9 +108,10 @@ impl<'m> ModulePrinter<'m> {
             names,
             function_names,
             struct_names,
+            field_names: module.structs.iter().map(field_names).collect(),
             shared_names,
             entry_name,
-            array_names: BTreeMap::new(),
+            array_names: BTreeSet::new(),
             types: String::new(),
             doubles: false,
             wide_atomics: false,
@@ -229,36 +241,23 @@ impl<'m> ModulePrinter<'m> {
     /// Arrays are structs, so that they can be assigned, given and returned.
     fn array_name(&mut self, element: &Type, length: u64) -> String {
         let element_name = self.memory_name(element);
-        let short = match element {
-            Type::Scalar(scalar) => scalar.rust_name().to_owned(),
-            _ => element_name.clone(),
+        // No two elements have the same name here, and no name of a user's begins like that.
+        let name = match element {
+            Type::Scalar(scalar) => format!("quipu_{}x{length}", scalar.rust_name()),
+            _ => format!("quipu_{element_name}_array_{length}"),
         };
-        let key = format!("{short}[{length}]");
-        if let Some(name) = self.array_names.get(&key) {
-            return name.clone();
+        if !self.array_names.insert(name.clone()) {
+            return name;
         }
-        let name = self.names.unique(&format!("array_{short}_{length}"), &[]);
         self.types.push_str(&format!(
             "typedef struct {{\n    {element_name} e[{length}];\n}} {name};\n\n"
         ));
-        self.array_names.insert(key, name.clone());
         name
     }
 
     /// The name of a struct's field.
-    pub(super) fn field_name(&self, structure: crate::StructId, field: u32) -> String {
-        let fields = &self.module.structure(structure).fields;
-        let mut names = Names::new();
-        let mut name = String::new();
-        for wanted in &fields[..=field as usize] {
-            name = if wanted.name.bytes().all(|byte| byte.is_ascii_digit()) {
-                format!("f{}", wanted.name)
-            } else {
-                wanted.name.clone()
-            };
-            name = names.unique(&name, &[]);
-        }
-        name
+    pub(super) fn field_name(&self, structure: crate::StructId, field: u32) -> &str {
+        &self.field_names[structure.0 as usize][field as usize]
     }
 
     fn define_structs(&mut self) {
@@ -268,7 +267,7 @@ impl<'m> ModulePrinter<'m> {
                 .iter()
                 .enumerate()
                 .map(|(field, of)| {
-                    let name = self.field_name(crate::StructId(number as u32), field as u32);
+                    let name = self.field_names[number][field].clone();
                     format!("    {} {name};\n", self.memory_name(&of.field_type))
                 })
                 .collect();
@@ -505,10 +504,7 @@ impl<'m> ModulePrinter<'m> {
         let width = self.options.index_width.bytes();
         let index = self.index();
         let leaves = leaves_early(function);
-        let depth = match self.language.has_blocks() {
-            true => entry::depth_on_device(dimensions, leaves),
-            false => 1,
-        };
+        let depth = self.language.depth(dimensions, leaves);
         let text = Text::new(depth, self.options.line_directives);
         let mut printer = FunctionPrinter::new(self, function, text, Some(leaves));
         let mut declarations = Vec::new();
@@ -689,4 +685,22 @@ fn leaves_early(function: &Function) -> bool {
         returns += usize::from(matches!(statement, Statement::Return(_)));
     });
     returns > usize::from(matches!(function.body.last(), Some(Statement::Return(_))))
+}
+
+/// The names of a struct's fields; a tuple's numbers follow an `f`.
+fn field_names(structure: &Struct) -> Vec<String> {
+    let mut names = Names::new();
+    structure
+        .fields
+        .iter()
+        .map(|field| {
+            let is_number = field.name.bytes().all(|byte| byte.is_ascii_digit());
+            let wanted = if is_number {
+                format!("f{}", field.name)
+            } else {
+                field.name.clone()
+            };
+            names.unique(&wanted, &[])
+        })
+        .collect()
 }

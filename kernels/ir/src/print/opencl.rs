@@ -339,8 +339,10 @@ impl Language for OpenCl {
         let index = parts.index;
         out.push_str(&entry::device_body(self, parts, |axis| Axis {
             thread: format!("({index})get_local_id({axis})"),
-            block: format!("({index})get_group_id({axis})"),
-            blocks: format!("({index})get_num_groups({axis})"),
+            block: format!(
+                "({index})(get_global_offset({axis}) / get_local_size({axis}) + get_group_id({axis}))"
+            ),
+            blocks: None,
         }));
         out.push_str("}\n");
         out
@@ -377,8 +379,8 @@ impl Language for OpenCl {
         true
     }
 
-    fn has_blocks(&self) -> bool {
-        true
+    fn depth(&self, dimensions: usize, leaves: bool) -> usize {
+        entry::depth_on_device(dimensions, false, leaves)
     }
 
     fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind> {

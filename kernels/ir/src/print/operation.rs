@@ -160,8 +160,11 @@ impl FunctionPrinter<'_, '_> {
             Type::Scalar(Scalar::Bool | Scalar::I8 | Scalar::I16 | Scalar::U8 | Scalar::U16)
                 if field.literal.is_none() =>
             {
-                let type_name = self.module.memory_name(of);
-                format!("({type_name}){}", field.at(precedence::UNARY))
+                let cast = format!("({})", self.module.memory_name(of));
+                if field.precedence == precedence::UNARY && field.text.starts_with(&cast) {
+                    return field.text.clone();
+                }
+                format!("{cast}{}", field.at(precedence::UNARY))
             }
             _ => field.at(precedence::ARGUMENT),
         }
