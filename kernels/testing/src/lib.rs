@@ -18,15 +18,18 @@
 //! # }
 //! ```
 //!
-//! A test that needs OpenCL asks [`opencl_or_skip`] first.
+//! A test that needs OpenCL asks [`opencl_or_skip`] first. CUDA C is compiled where there is NVRTC
+//! ([`compile_cuda_or_skip`]), and run on machines with a GPU by whoever has one: the example `print_corpus` writes files.
 
 mod c99;
 pub mod corpus;
 mod launch;
+mod nvrtc;
 mod opencl;
 
 pub use c99::C99Program;
 pub use launch::{Argument, Division, Launch};
+pub use nvrtc::compile_cuda_or_skip;
 pub use opencl::{OpenClProgram, opencl_device, opencl_or_skip};
 
 /// Why a printed kernel was not compiled or run.

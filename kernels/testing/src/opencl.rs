@@ -285,8 +285,8 @@ impl OpenClProgram {
 
     /// Runs the kernel; the first fault, if there was one.
     ///
-    /// About half as many groups are launched as there are blocks, so that the loops over blocks are tested, and each
-    /// buffer starts some elements after the beginning of its memory object.
+    /// The grid is launched in two pieces along each axis, and each buffer starts some elements after the beginning of
+    /// its memory object.
     ///
     /// # Errors
     /// If the launch does not fit the kernel, or OpenCL fails.
@@ -359,25 +359,45 @@ impl OpenClProgram {
         if blocks.contains(&0) {
             return Ok(None);
         }
-        let global: [usize; 3] =
-            std::array::from_fn(|axis| (blocks[axis].div_ceil(2) * threads[axis]) as usize);
-        let local: [usize; 3] = std::array::from_fn(|axis| threads[axis] as usize);
-        // SAFETY: three sizes each; the kernel's arguments are set, and its buffers live until it has finished.
-        unsafe {
-            let code = (functions.enqueue_kernel)(
-                machine.queue,
-                kernel,
-                3,
-                null(),
-                global.as_ptr(),
-                local.as_ptr(),
-                0,
-                null(),
-                null_mut(),
-            );
-            check("clEnqueueNDRangeKernel", code)?;
-            check("clFinish", (functions.finish)(machine.queue))?;
+        let local = threads.map(|threads| threads as usize);
+        // In two pieces along each axis.
+        let pieces = |axis: usize| {
+            let first = blocks[axis].div_ceil(2);
+            [(0, first), (first, blocks[axis] - first)].map(|(from, count)| {
+                (
+                    (from * threads[axis]) as usize,
+                    (count * threads[axis]) as usize,
+                )
+            })
+        };
+        for z in pieces(2) {
+            for y in pieces(1) {
+                for x in pieces(0) {
+                    let (offset, global) = ([x.0, y.0, z.0], [x.1, y.1, z.1]);
+                    if global.contains(&0) {
+                        continue;
+                    }
+                    // SAFETY: three sizes each; the kernel's arguments are set, and its buffers live until it has
+                    // finished, which is waited for below.
+                    let code = unsafe {
+                        (functions.enqueue_kernel)(
+                            machine.queue,
+                            kernel,
+                            3,
+                            offset.as_ptr(),
+                            global.as_ptr(),
+                            local.as_ptr(),
+                            0,
+                            null(),
+                            null_mut(),
+                        )
+                    };
+                    check("clEnqueueNDRangeKernel", code)?;
+                }
+            }
         }
+        // SAFETY: our own queue.
+        check("clFinish", unsafe { (functions.finish)(machine.queue) })?;
         let read = |buffer: Object, skipped: usize, bytes: &mut [u8]| {
             if bytes.is_empty() {
                 return Ok(());
