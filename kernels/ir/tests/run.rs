@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
 use quipu_kernel_ir::print::{Fault, FaultKind};
-use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, Module, OpenClFeatures, Options};
+use quipu_kernel_ir::{
+    BinaryOperation, Dialect, ElementOrder, FunctionBuilder, IndexWidth, Module, ModuleBuilder,
+    OpenClFeatures, Options, Origin, Statement, Unit,
+};
 use quipu_kernel_testing::{
     Argument, C99Program, Division, Launch, OpenClProgram, corpus, opencl_or_skip,
 };
@@ -395,6 +398,32 @@ fn a_divergent_barrier_is_a_fault_in_c99() {
             );
         },
     );
+}
+
+#[test]
+fn threads_at_different_barriers_are_a_fault_in_c99() {
+    // Odd threads come to one barrier, even ones to another; and odd ones to one that even ones end before.
+    for ends in [false, true] {
+        let mut f = FunctionBuilder::new("apart");
+        let thread = f.index(Origin::Block, Unit::Threads, 0);
+        let one = f.index_literal(1);
+        let odd = f.binary(BinaryOperation::And, thread, one);
+        let odd = f.binary(BinaryOperation::Equal, odd, one);
+        f.at(corpus::line(51));
+        f.if_else(odd, FunctionBuilder::barrier, |f| {
+            if ends {
+                f.push(Statement::Return(None));
+            } else {
+                f.barrier();
+            }
+        });
+        let module = ModuleBuilder::new().finish(f.kernel(1));
+        let launch = Launch::new(Division::new([2], [4], [1]), []);
+        let (width, order) = (IndexWidth::Bits64, ElementOrder::Contiguous);
+        on_c99(&module, &launch, width, order, &|_, fault, _| {
+            assert_eq!(fault.unwrap().site.kind, FaultKind::Divergence, "{ends}");
+        });
+    }
 }
 
 #[test]
