@@ -22,15 +22,31 @@
 //! * [`Scalar::Index`] and [`Scalar::SignedIndex`] are `usize` and `isize`. A printer gives them 32 bits when every
 //!   extent of the launch fits, 64 otherwise: what is computed with them beyond extents wraps at that width.
 //!
-//! [`Module::verify`] checks everything that this crate's documentation demands of a module; printers take verified
-//! modules only.
+//! # The pipeline
+//!
+//! ```text
+//! #[kernel] fn, called for its source ─┐
+//!                                      ├─> Module ──verify──> print ──> Printed ──> a driver's compiler and launch
+//! FunctionBuilder, by hand ────────────┘                        │
+//!                                                               └─> C99, OpenCL C, CUDA C
+//! ```
+//!
+//! * [`builder`] makes modules by hand.
+//! * [`Module::verify`] checks everything that this crate's documentation demands of a module; its errors name
+//!   function, statement and line.
+//! * [`Module::print`] writes a valid module in a [`Dialect`]. How what it gives is launched: see [`print`](mod@print).
+//! * The crate `quipu-kernel-testing` compiles and runs what is printed, and has a corpus of modules to read.
 
+pub mod builder;
 mod function;
 mod module;
 mod operation;
+pub mod print;
 mod statement;
 mod types;
+mod verify;
 
+pub use builder::{FunctionBuilder, ModuleBuilder};
 pub use function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
 pub use module::{
     KernelInfo, Module, Parameter, ParameterKind, SharedArray, SharedId, SharedLength,
@@ -39,5 +55,7 @@ pub use operation::{
     AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,
     UnaryOperation, Unit, WarpOperation,
 };
+pub use print::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, PrintError, Printed};
 pub use statement::{Block, LoopId, Place, Projection, Root, Statement};
 pub use types::{Field, Scalar, Space, Struct, StructId, Type};
+pub use verify::VerifyError;

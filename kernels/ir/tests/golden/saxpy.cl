@@ -1,0 +1,82 @@
+/* OpenCL C, printed by Quipu. */
+
+#pragma OPENCL FP_CONTRACT OFF
+
+/* The work division of a launch. */
+typedef struct {
+    uint grid_blocks[1];
+    uint block_threads[1];
+    uint thread_elements[1];
+} quipu_launch;
+
+/* Where a thread is. */
+typedef struct {
+    quipu_launch launch;
+    uint block[1];
+    uint thread[1];
+    __global uint *fault;
+} quipu_context;
+
+/* Records the first fault of a launch. */
+static void quipu_record(__global uint *fault, ulong thread, ulong index, ulong length, uint site)
+{
+    if (fault[0] == 0 && atomic_cmpxchg(fault, 0u, site + 1) == 0) {
+        fault[2] = (uint)thread;
+        fault[3] = (uint)(thread >> 32);
+        fault[4] = (uint)index;
+        fault[5] = (uint)(index >> 32);
+        fault[6] = (uint)length;
+        fault[7] = (uint)(length >> 32);
+    }
+}
+
+static inline void quipu_fault(__private const quipu_context *quipu, ulong index, ulong length, uint site)
+{
+    quipu_record(quipu->fault, ((ulong)quipu->block[0] * quipu->launch.block_threads[0] + quipu->thread[0]), index, length, site);
+}
+
+/* True if an index is in bounds; if not, a fault is recorded. */
+static inline bool quipu_in(__private const quipu_context *quipu, uint index, uint length, uint site)
+{
+    if (index < length)
+        return true;
+    quipu_fault(quipu, index, length, site);
+    return false;
+}
+
+/* The number of a thread in the grid, along a dimension. */
+static inline uint quipu_thread(__private const quipu_context *quipu, int d)
+{
+    return quipu->block[d] * quipu->launch.block_threads[d] + quipu->thread[d];
+}
+
+/* The number of threads in the grid, along a dimension. */
+static inline uint quipu_threads(__private const quipu_context *quipu, int d)
+{
+    return quipu->launch.grid_blocks[d] * quipu->launch.block_threads[d];
+}
+
+__kernel void saxpy(
+    float a,
+    __global const float *restrict x,
+    ulong x_start,
+    uint x_length,
+    __global float *y,
+    ulong y_start,
+    uint y_length,
+    quipu_launch launch,
+    __global uint *fault)
+{
+    x += x_start;
+    y += y_start;
+    quipu_context context;
+    __private const quipu_context *quipu = &context;
+    context.launch = launch;
+    context.fault = fault;
+    context.thread[0] = (uint)get_local_id(0);
+    context.block[0] = (uint)(get_global_offset(0) / get_local_size(0) + get_group_id(0));
+    for (uint i = quipu_thread(quipu, 0); i < y_length; i += quipu_threads(quipu, 0)) {
+#line 4 "src/kernels.rs"
+        y[i] = y[i] + a * (quipu_in(quipu, i, x_length, 0) ? x[i] : 0.0f);
+    }
+}

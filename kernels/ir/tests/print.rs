@@ -1,0 +1,359 @@
+//! What is printed is readable and the same each time, and what a dialect cannot do it says.
+
+#![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+
+use std::path::PathBuf;
+
+use quipu_kernel_ir::print::EntryKind;
+use quipu_kernel_ir::{
+    AtomicOperation, Dialect, FunctionBuilder, IndexWidth, Module, ModuleBuilder, OpenClFeatures,
+    Operation, Options, Place, PrintError, Scalar, Scope, SharedId, SharedLength, Statement, Type,
+    UnaryOperation, WarpOperation,
+};
+use quipu_kernel_testing::{C99Program, compile_cuda_or_skip, corpus};
+
+const OPENCL: Dialect = Dialect::OpenCl(OpenClFeatures::USUAL);
+const DIALECTS: [(Dialect, &str); 3] = [(Dialect::C99, "c"), (OPENCL, "cl"), (Dialect::Cuda, "cu")];
+
+fn print(module: &Module, dialect: Dialect) -> String {
+    let options = Options::new(dialect, IndexWidth::Bits32);
+    module.print(dialect, &options).unwrap().source
+}
+
+/// Compares with `tests/golden/`; `QUIPU_UPDATE_GOLDEN=1` writes there instead, to be looked at before it is committed.
+#[track_caller]
+fn golden(name: &str, module: &Module) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for (dialect, ending) in DIALECTS {
+        let source = print(module, dialect);
+        let path = folder.join(format!("{name}.{ending}"));
+        if std::env::var("QUIPU_UPDATE_GOLDEN").is_ok_and(|value| value == "1") {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(&path, &source).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            source == expected,
+            "{} is printed differently:\n{source}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn saxpy_is_readable() {
+    golden("saxpy", &corpus::saxpy());
+}
+
+#[test]
+fn a_reduction_is_readable() {
+    golden("block_sum", &corpus::block_sum());
+}
+
+#[test]
+fn a_match_is_readable() {
+    golden("classify", &corpus::classify());
+}
+
+#[test]
+fn printing_twice_gives_the_same() {
+    for (name, module) in corpus::all() {
+        for (dialect, _) in DIALECTS {
+            let options = Options::new(dialect, IndexWidth::Bits64);
+            assert_eq!(
+                module.print(dialect, &options),
+                module.clone().print(dialect, &options),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn options_are_followed() {
+    let module = corpus::saxpy();
+    for (dialect, _) in DIALECTS {
+        let plain = Options::new(dialect, IndexWidth::Bits32);
+        let said = |options: Options| module.print(dialect, &options).unwrap().compiler_options;
+        let other = [
+            Options {
+                fast_math: true,
+                ..plain
+            },
+            Options {
+                contract: true,
+                ..plain
+            },
+        ];
+        for options in other {
+            assert_ne!(said(plain), said(options), "{dialect:?}");
+        }
+        assert!(print(&module, dialect).contains("#line 4 \"src/kernels.rs\""));
+        let silent = Options {
+            line_directives: false,
+            ..plain
+        };
+        assert!(
+            !module
+                .print(dialect, &silent)
+                .unwrap()
+                .source
+                .contains("#line")
+        );
+    }
+    for dialect in [OPENCL, Dialect::Cuda] {
+        let plain = Options::new(dialect, IndexWidth::Bits32);
+        let flushed = Options {
+            flush_to_zero: true,
+            ..plain
+        };
+        let said = |options: &Options| module.print(dialect, options).unwrap().compiler_options;
+        assert_ne!(said(&plain), said(&flushed));
+    }
+}
+
+#[test]
+fn the_protocol_is_said_in_data() {
+    let module = corpus::block_sum();
+    let options = Options::new(Dialect::Cuda, IndexWidth::Bits64);
+    let printed = module.print(Dialect::Cuda, &options).unwrap();
+    let shared = SharedId(0);
+    let found: Vec<_> = printed
+        .parameters
+        .iter()
+        .map(|parameter| (parameter.name.as_str(), parameter.kind, parameter.size))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("x", EntryKind::Pointer { parameter: 0 }, 8),
+            ("x_length", EntryKind::Length { parameter: 0 }, 8),
+            ("sums", EntryKind::Pointer { parameter: 1 }, 8),
+            ("sums_length", EntryKind::Length { parameter: 1 }, 8),
+            ("partial_offset", EntryKind::SharedOffset { shared }, 4),
+            ("partial_length", EntryKind::SharedLength { shared }, 8),
+            ("launch", EntryKind::Launch, 24),
+            ("fault", EntryKind::Fault, 8),
+        ]
+    );
+    assert!(printed.barriers);
+    assert_eq!(printed.entry, "block_sum");
+    assert_eq!(printed.dynamic_shared(&[100]), (vec![0], 400));
+    // Arrays are aligned one after the other; one of fixed length has no part in it.
+    let mut builder = ModuleBuilder::new();
+    for (element, length) in [
+        (Scalar::U8, SharedLength::Launch),
+        (Scalar::F32, SharedLength::Fixed(10)),
+        (Scalar::F64, SharedLength::Launch),
+        (Scalar::U16, SharedLength::Launch),
+    ] {
+        builder.shared(Some("s"), element.into(), length);
+    }
+    let module = builder.finish(FunctionBuilder::new("k").kernel(1));
+    let printed = module.print(Dialect::Cuda, &options).unwrap();
+    assert_eq!(printed.dynamic_shared(&[5, 2, 3]), (vec![0, 8, 24], 30));
+    assert_eq!(printed.shared[1].length, SharedLength::Fixed(10));
+}
+
+#[track_caller]
+fn refused(module: &Module, dialect: Dialect, what: &str) {
+    let options = Options::new(dialect, IndexWidth::Bits32);
+    match module.print(dialect, &options) {
+        Err(error @ PrintError::Unsupported { .. }) => {
+            let message = error.to_string();
+            assert!(message.contains(what), "{message}");
+            assert!(message.starts_with("OpenCL C cannot do"), "{message}");
+        }
+        other => panic!("expected a refusal that names {what}: {other:?}"),
+    }
+}
+
+#[test]
+fn opencl_c_refuses_what_the_device_has_not() {
+    let none = Dialect::OpenCl(OpenClFeatures {
+        doubles: false,
+        wide_atomics: false,
+        ..OpenClFeatures::USUAL
+    });
+    let mut f = FunctionBuilder::new("k");
+    f.literal(Scalar::F64, 0);
+    refused(
+        &ModuleBuilder::new().finish(f.kernel(1)),
+        none,
+        "`cl_khr_fp64`",
+    );
+    let atomic = |element: Scalar, scope| {
+        let mut f = FunctionBuilder::new("k");
+        let x = f.buffer("x", element.into(), true);
+        let (zero, one) = (f.index_literal(0), f.literal(element, 1));
+        f.atomic(
+            AtomicOperation::Add,
+            Place::element(x, zero),
+            &[one],
+            scope,
+            element.into(),
+        );
+        ModuleBuilder::new().finish(f.kernel(1))
+    };
+    refused(
+        &atomic(Scalar::U64, Scope::Device),
+        none,
+        "`cl_khr_int64_base_atomics`",
+    );
+    refused(
+        &atomic(Scalar::U32, Scope::System),
+        OPENCL,
+        "for the host and other devices",
+    );
+    let mut f = FunctionBuilder::new("k");
+    f.push(Statement::Fence(Scope::System));
+    refused(
+        &ModuleBuilder::new().finish(f.kernel(1)),
+        OPENCL,
+        "a fence for the host",
+    );
+    for (operation, extension) in [
+        (WarpOperation::Lane, "`cl_khr_subgroups`"),
+        (WarpOperation::ActiveMask, "`cl_khr_subgroup_ballot`"),
+    ] {
+        let mut f = FunctionBuilder::new("k");
+        f.warp(operation, &[]);
+        refused(&ModuleBuilder::new().finish(f.kernel(1)), OPENCL, extension);
+    }
+    let mut f = FunctionBuilder::new("k");
+    let one = f.u32_literal(1);
+    f.warp(WarpOperation::Shuffle, &[one, one]);
+    let module = ModuleBuilder::new().finish(f.kernel(1));
+    refused(&module, OPENCL, "`cl_khr_subgroup_shuffle`");
+    // With them, it is printed.
+    let all = Dialect::OpenCl(OpenClFeatures {
+        subgroups: true,
+        subgroup_ballot: true,
+        subgroup_shuffle: true,
+        ..OpenClFeatures::USUAL
+    });
+    assert!(print(&corpus::warps(), all).contains("sub_group_shuffle"));
+}
+
+#[test]
+fn modules_that_are_not_valid_are_not_printed() {
+    let mut f = FunctionBuilder::new("k");
+    let one = f.u32_literal(1);
+    f.define(
+        Scalar::U32.into(),
+        Operation::Unary(UnaryOperation::Negate, one),
+    );
+    let module = ModuleBuilder::new().finish(f.kernel(1));
+    let options = Options::new(Dialect::C99, IndexWidth::Bits32);
+    assert!(matches!(
+        module.print(Dialect::C99, &options),
+        Err(PrintError::Invalid(_))
+    ));
+}
+
+/// `gcc -Wall` has an eye for what is wrong in C though it compiles.
+#[test]
+fn the_corpus_compiles_without_warnings_that_matter() {
+    for (name, module) in corpus::all() {
+        let options = Options::new(Dialect::C99, IndexWidth::Bits32);
+        let printed = module.print(Dialect::C99, &options).unwrap();
+        let strict = [
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused",
+            "-Wno-unused-parameter",
+            "-Wno-parentheses",
+            "-Wno-sign-compare",
+            "-Wno-type-limits",
+            "-Wno-missing-braces",
+            "-Wno-bool-compare",
+        ];
+        C99Program::compile_with(&printed, &strict)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn the_corpus_compiles_as_cuda_c() {
+    for (name, module) in corpus::all() {
+        for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
+            let printed = module
+                .print(Dialect::Cuda, &Options::new(Dialect::Cuda, width))
+                .unwrap();
+            match compile_cuda_or_skip(&printed) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_type_can_be_everywhere() {
+    // Structs of arrays of structs, with every scalar: as uniform, in a buffer, shared, in a variable, given back.
+    let mut module = ModuleBuilder::new();
+    let scalars = [
+        Scalar::Bool,
+        Scalar::I8,
+        Scalar::I16,
+        Scalar::I32,
+        Scalar::I64,
+        Scalar::U8,
+        Scalar::U16,
+        Scalar::U32,
+        Scalar::U64,
+        Scalar::F32,
+        Scalar::F64,
+    ];
+    let inner = module.structure(
+        "Inner",
+        scalars.map(|scalar| (format!("field_{}", scalar.rust_name()), scalar.into())),
+    );
+    let array = Type::Array(Box::new(Type::Struct(inner)), 3);
+    let nested = Type::Array(Box::new(array.clone()), 2);
+    let outer = module.structure("Outer", [("0", array), ("1", nested)]);
+    let whole = Type::Struct(outer);
+    let shared = module.shared(Some("all"), whole.clone(), SharedLength::Fixed(2));
+    let mut same = FunctionBuilder::new("same").returning(whole.clone());
+    let given = same.parameter("given", whole.clone());
+    same.give(given);
+    let same = module.function(same.function());
+    let mut f = FunctionBuilder::new("everything");
+    let uniform = f.uniform("uniform", whole.clone());
+    let buffer = f.buffer("buffer", whole.clone(), true);
+    let zero = f.index_literal(0);
+    let value = f.call(same, &[uniform], whole.clone());
+    let local = f.local(Some("local"), value);
+    f.barrier();
+    let local = f.load_local(local);
+    f.store(Place::shared(shared).at(zero), local);
+    let one = f.index_literal(1);
+    let from = f.load(Place::shared(shared).at(one), whole);
+    f.store(Place::element(buffer, zero), from);
+    let module = module.finish(f.kernel(1));
+    let printed = module
+        .print(
+            Dialect::C99,
+            &Options::new(Dialect::C99, IndexWidth::Bits32),
+        )
+        .unwrap();
+    assert_eq!(printed.parameters[0].size, 9 * 48);
+    C99Program::compile(&printed).unwrap_or_else(|error| panic!("{error}"));
+    if quipu_kernel_testing::opencl_or_skip() {
+        let printed = module
+            .print(OPENCL, &Options::new(OPENCL, IndexWidth::Bits32))
+            .unwrap();
+        quipu_kernel_testing::OpenClProgram::compile(&printed)
+            .unwrap_or_else(|error| panic!("{error}"));
+    }
+    let printed = module
+        .print(
+            Dialect::Cuda,
+            &Options::new(Dialect::Cuda, IndexWidth::Bits32),
+        )
+        .unwrap();
+    compile_cuda_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
+}
