@@ -25,12 +25,16 @@
 //! [`Module::verify`] checks everything that this crate's documentation demands of a module; printers take verified
 //! modules only.
 
+pub mod builder;
 mod function;
 mod module;
 mod operation;
+pub mod print;
 mod statement;
 mod types;
+mod verify;
 
+pub use builder::{FunctionBuilder, ModuleBuilder};
 pub use function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
 pub use module::{
     KernelInfo, Module, Parameter, ParameterKind, SharedArray, SharedId, SharedLength,
@@ -39,5 +43,7 @@ pub use operation::{
     AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,
     UnaryOperation, Unit, WarpOperation,
 };
+pub use print::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, PrintError, Printed};
 pub use statement::{Block, LoopId, Place, Projection, Root, Statement};
 pub use types::{Field, Scalar, Space, Struct, StructId, Type};
+pub use verify::VerifyError;

@@ -81,6 +81,49 @@ pub enum Operation {
     BarrierCount(Value),
 }
 
+impl Operation {
+    /// The values that it takes, but for those in a place.
+    #[must_use]
+    pub fn operands(&self) -> Vec<Value> {
+        match self {
+            Self::Literal(_)
+            | Self::Load(_)
+            | Self::SharedLength(_)
+            | Self::Index(..)
+            | Self::Extent(..) => Vec::new(),
+            Self::Unary(_, value)
+            | Self::Cast(value, _)
+            | Self::Bitcast(value, _)
+            | Self::Length(value)
+            | Self::Repeat(value, _)
+            | Self::Field(value, _)
+            | Self::BarrierCount(value) => vec![*value],
+            Self::Binary(_, first, second) => vec![*first, *second],
+            Self::Select(condition, first, second) => vec![*condition, *first, *second],
+            Self::Slice { range, .. } => {
+                range.map_or_else(Vec::new, |(start, end)| vec![start, end])
+            }
+            Self::Math(_, operands)
+            | Self::Struct(_, operands)
+            | Self::Array(_, operands)
+            | Self::Call(_, operands)
+            | Self::Atomic { operands, .. }
+            | Self::Warp(_, operands) => operands.clone(),
+        }
+    }
+
+    /// The place that it reads or takes a slice of.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Load(place) | Self::Slice { place, .. } | Self::Atomic { place, .. } => {
+                Some(place)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Operations of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnaryOperation {

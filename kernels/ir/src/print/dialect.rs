@@ -1,0 +1,123 @@
+//! What the dialects of C differ in.
+
+use crate::module::SharedId;
+use crate::operation::{AtomicOperation, MathFunction, Scope, WarpOperation};
+use crate::types::{Scalar, Space};
+
+use super::Options;
+use super::entry::EntryParts;
+use super::helpers::Helpers;
+use super::protocol::EntryKind;
+
+/// An atomic operation on a place of a scalar type.
+#[derive(Debug)]
+pub(super) struct AtomicCall<'a> {
+    pub(super) operation: AtomicOperation,
+    /// 32 or 64 bits, no index.
+    pub(super) scalar: Scalar,
+    pub(super) space: Space,
+    pub(super) scope: Scope,
+    /// The address.
+    pub(super) pointer: String,
+    pub(super) operands: &'a [String],
+}
+
+/// What can be done in words of a dialect, or in words for people why it cannot.
+pub(super) type Possible<T = String> = Result<T, String>;
+
+/// A dialect of C. Scalars given to it are never indices: these have been replaced by integers of the index width.
+pub(super) trait Language {
+    /// Its name, for errors.
+    fn name(&self) -> &'static str;
+
+    /// The name of a scalar type; `bool` is a truth value that is not in memory.
+    fn scalar(&self, scalar: Scalar) -> &'static str;
+
+    /// What ends a literal of an integer type of 32 or 64 bits.
+    fn suffix(&self, scalar: Scalar) -> &'static str;
+
+    /// Why a scalar type is not there, if it is not.
+    fn offers(&self, scalar: Scalar) -> Possible<()>;
+
+    /// A pointer, with the blank before the name: `__global const float *`.
+    fn pointer(&self, element: &str, space: Space, mutable: bool) -> String;
+
+    /// A pointer to the context, with the blank before the name.
+    fn context_pointer(&self) -> String;
+
+    /// What stands between `static` and a function's result.
+    fn function(&self) -> &'static str;
+
+    /// The same for a function that is called next to never.
+    fn cold(&self) -> &'static str;
+
+    /// A struct of its fields.
+    fn aggregate(&self, type_name: &str, fields: &str) -> String;
+
+    /// A float of its bits, given as an expression of an unsigned integer type.
+    fn float_of_bits(&self, helpers: &mut Helpers, scalar: Scalar, bits: &str) -> String;
+
+    /// The bits of a float, as an unsigned integer.
+    fn bits_of_float(&self, helpers: &mut Helpers, scalar: Scalar, value: &str) -> String;
+
+    /// The name of a mathematical function that is no predicate; `None` for the remainder.
+    fn math(&self, function: Option<MathFunction>, scalar: Scalar, helpers: &mut Helpers)
+    -> String;
+
+    /// How many bits of an unsigned integer of 32 or 64 bits are set.
+    fn count_ones(&self, wide: bool, value: &str) -> String;
+
+    /// How many leading bits of an unsigned integer of 32 or 64 bits are not set.
+    fn leading_zeros(&self, wide: bool, value: &str) -> String;
+
+    /// Replaces the zero at the beginning of a record; true if it was one.
+    fn claim(&self, record: &str, value: &str) -> String;
+
+    /// A barrier, as an expression.
+    fn barrier(&self, site: u32) -> String;
+
+    /// A barrier that counts, as an expression.
+    fn barrier_count(&self, helpers: &mut Helpers, predicate: &str, site: u32) -> String;
+
+    /// A fence, as an expression.
+    fn fence(&self, scope: Scope) -> Possible;
+
+    /// An atomic operation, as an expression of what was there before.
+    fn atomic(&self, helpers: &mut Helpers, call: &AtomicCall<'_>) -> Possible;
+
+    /// An operation of a warp; of the type of the first operand, for shuffles.
+    fn warp(
+        &self,
+        helpers: &mut Helpers,
+        operation: WarpOperation,
+        scalar: Scalar,
+        operands: &[String],
+    ) -> Possible;
+
+    /// How a scalar is printed: the format and the type that it is cast to.
+    fn format(&self, scalar: Scalar) -> (&'static str, &'static str);
+
+    /// What a source begins with.
+    fn head(&self, options: &Options, parts: &EntryParts) -> String;
+
+    /// What the context holds beyond the common.
+    fn context_fields(&self, parts: &EntryParts) -> String;
+
+    /// The entry function, around the body of the kernel.
+    fn entry(&self, parts: &EntryParts) -> String;
+
+    /// What has to be said to the compiler.
+    fn compiler_options(&self, options: &Options) -> Vec<String>;
+
+    /// How the kernel's own function is left early.
+    fn leave(&self) -> &'static str;
+
+    /// True if pointers to buffers come with the number of the first element.
+    fn has_starts(&self) -> bool;
+
+    /// True if an entry function is run by each thread, of more blocks than one maybe.
+    fn has_blocks(&self) -> bool;
+
+    /// The parameter, beside its length, for a shared array of a launch's length.
+    fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind>;
+}

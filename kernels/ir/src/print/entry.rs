@@ -1,0 +1,255 @@
+//! What entry functions are made of, and the loops over blocks of the dialects that run on devices.
+
+use crate::module::SharedLength;
+use crate::types::Scalar;
+
+use super::dialect::Language;
+use super::protocol::{EntryKind, EntryParameter};
+
+/// A parameter of an entry function.
+#[derive(Clone, Debug)]
+pub(super) struct EntryDeclaration {
+    pub(super) parameter: EntryParameter,
+    /// Its type; for pointers, the type of the elements.
+    pub(super) type_name: String,
+    /// Of pointers: whether the kernel writes there.
+    pub(super) mutable: bool,
+}
+
+/// A block-shared array.
+#[derive(Clone, Debug)]
+pub(super) struct SharedDeclaration {
+    pub(super) name: String,
+    /// Where its length is: a number or the name of a parameter.
+    pub(super) length: String,
+    pub(super) length_kind: SharedLength,
+    /// The type of an element, in memory.
+    pub(super) element: String,
+    /// An element of zeros.
+    pub(super) zero: String,
+}
+
+/// What an entry function is made of.
+#[derive(Clone, Debug)]
+pub(super) struct EntryParts {
+    pub(super) name: String,
+    pub(super) dimensions: usize,
+    /// The integer type of the index width.
+    pub(super) index: &'static str,
+    pub(super) declarations: Vec<EntryDeclaration>,
+    pub(super) shared: Vec<SharedDeclaration>,
+    /// What a thread does, as lines.
+    pub(super) body: String,
+    /// The body is left early.
+    pub(super) leaves: bool,
+    /// There are barriers.
+    pub(super) barriers: bool,
+    /// There are barriers that count.
+    pub(super) counts: bool,
+    /// There are `f64`s.
+    pub(super) doubles: bool,
+    /// There are atomics of 64 bits.
+    pub(super) wide_atomics: bool,
+}
+
+/// How many loops over blocks there are, one per axis of the hardware.
+pub(super) fn axes(dimensions: usize) -> usize {
+    dimensions.min(3)
+}
+
+/// How deep in an entry function the body is.
+pub(super) fn depth_on_device(dimensions: usize, leaves: bool) -> usize {
+    1 + axes(dimensions) + usize::from(leaves)
+}
+
+/// Of an axis of the hardware: the thread's number, the block's, and how many blocks run.
+pub(super) struct Axis {
+    pub(super) thread: String,
+    pub(super) block: String,
+    pub(super) blocks: String,
+}
+
+/// The body of an entry function that runs on a device: the context, the loops over blocks, shared memory set to
+/// zero, and the kernel's body.
+pub(super) fn device_body(
+    language: &dyn Language,
+    parts: &EntryParts,
+    axis: impl Fn(usize) -> Axis,
+) -> String {
+    let EntryParts {
+        dimensions, index, ..
+    } = parts;
+    let dimensions = *dimensions;
+    let mut out = String::new();
+    let mut line = |depth: usize, text: &str| {
+        out.push_str(&"    ".repeat(depth));
+        out.push_str(text);
+        out.push('\n');
+    };
+    line(1, "quipu_context context;");
+    line(
+        1,
+        &format!("{}quipu = &context;", language.context_pointer()),
+    );
+    line(1, "context.launch = launch;");
+    line(1, "context.fault = fault;");
+    for array in &parts.shared {
+        line(1, &format!("context.{0} = {0};", array.name));
+        if array.length_kind == SharedLength::Launch {
+            line(1, &format!("context.{0} = {0};", array.length));
+        }
+    }
+    if parts.counts {
+        line(1, "context.count = &quipu_count;");
+    }
+    // The hardware's first axes are the last dimensions; its third has all others.
+    let merged = dimensions.saturating_sub(2);
+    for d in merged..dimensions {
+        line(
+            1,
+            &format!("context.thread[{d}] = {};", axis(dimensions - 1 - d).thread),
+        );
+    }
+    match merged {
+        0 => {}
+        1 => line(1, &format!("context.thread[0] = {};", axis(2).thread)),
+        _ => {
+            line(1, &format!("{index} quipu_rest = {};", axis(2).thread));
+            for d in (0..merged).rev() {
+                line(
+                    1,
+                    &format!("context.thread[{d}] = quipu_rest % launch.block_threads[{d}];"),
+                );
+                line(1, &format!("quipu_rest /= launch.block_threads[{d}];"));
+            }
+            let product: Vec<_> = (0..merged)
+                .map(|d| format!("launch.grid_blocks[{d}]"))
+                .collect();
+            line(
+                1,
+                &format!("const {index} quipu_blocks = {};", product.join(" * ")),
+            );
+        }
+    }
+    let mut depth = 1;
+    if merged > 0 {
+        let Axis { block, blocks, .. } = axis(2);
+        if merged == 1 {
+            line(
+                depth,
+                &format!(
+                    "for (context.block[0] = {block}; context.block[0] < launch.grid_blocks[0]; context.block[0] += {blocks}) {{"
+                ),
+            );
+            depth += 1;
+        } else {
+            line(
+                depth,
+                &format!(
+                    "for ({index} quipu_block = {block}; quipu_block < quipu_blocks; quipu_block += {blocks}) {{"
+                ),
+            );
+            depth += 1;
+            line(depth, "quipu_rest = quipu_block;");
+            for d in (0..merged).rev() {
+                line(
+                    depth,
+                    &format!("context.block[{d}] = quipu_rest % launch.grid_blocks[{d}];"),
+                );
+                line(depth, &format!("quipu_rest /= launch.grid_blocks[{d}];"));
+            }
+        }
+    }
+    for d in merged..dimensions {
+        let Axis { block, blocks, .. } = axis(dimensions - 1 - d);
+        line(
+            depth,
+            &format!(
+                "for (context.block[{d}] = {block}; context.block[{d}] < launch.grid_blocks[{d}]; context.block[{d}] += {blocks}) {{"
+            ),
+        );
+        depth += 1;
+    }
+    if !parts.shared.is_empty() {
+        let barrier = language.barrier(0);
+        let mut number = "context.thread[0]".to_owned();
+        let mut threads = "launch.block_threads[0]".to_owned();
+        for d in 1..dimensions {
+            if d > 1 {
+                number = format!("({number})");
+            }
+            number = format!("{number} * launch.block_threads[{d}] + context.thread[{d}]");
+            threads = format!("{threads} * launch.block_threads[{d}]");
+        }
+        // The block before may still read what is set to zero here.
+        line(depth, &format!("{barrier};"));
+        for array in &parts.shared {
+            line(
+                depth,
+                &format!(
+                    "for ({index} quipu_at = {number}; quipu_at < {}; quipu_at += {threads})",
+                    array.length
+                ),
+            );
+            line(
+                depth + 1,
+                &format!("{}[quipu_at] = {};", array.name, array.zero),
+            );
+        }
+        line(depth, &format!("{barrier};"));
+    }
+    if parts.leaves {
+        line(depth, "{");
+    }
+    out.push_str(&parts.body);
+    let mut line = |depth: usize, text: &str| {
+        out.push_str(&"    ".repeat(depth));
+        out.push_str(text);
+        out.push('\n');
+    };
+    if parts.leaves {
+        line(depth, "}");
+        line(depth - 1, "quipu_next: ;");
+    }
+    while depth > 1 {
+        depth -= 1;
+        line(depth, "}");
+    }
+    out
+}
+
+/// The declarations of an entry function's parameters that are the same in all dialects that run on devices.
+pub(super) fn device_parameter(
+    language: &dyn Language,
+    declaration: &EntryDeclaration,
+    restrict: &str,
+) -> Option<String> {
+    let EntryDeclaration {
+        parameter: EntryParameter { name, kind, .. },
+        type_name,
+        mutable,
+    } = declaration;
+    Some(match kind {
+        EntryKind::Pointer { .. } => {
+            let pointer = language.pointer(type_name, crate::Space::Global, *mutable);
+            // What a launch writes overlaps nothing else that it is given; but other threads write there, too, so
+            // that a compiler may not keep what is read there in registers over a barrier.
+            let restrict = if *mutable { "" } else { restrict };
+            format!("{pointer}{restrict}{name}")
+        }
+        EntryKind::Fault => {
+            let word = language.scalar(Scalar::U32);
+            format!(
+                "{}{name}",
+                language.pointer(word, crate::Space::Global, true)
+            )
+        }
+        EntryKind::SharedPointer { .. } => {
+            format!(
+                "{}{name}",
+                language.pointer(type_name, crate::Space::Shared, true)
+            )
+        }
+        _ => format!("{type_name} {name}"),
+    })
+}

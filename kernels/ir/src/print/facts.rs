@@ -1,0 +1,189 @@
+//! What is found out about functions before they are printed.
+
+use crate::function::{Function, Value};
+use crate::module::Module;
+use crate::operation::{BinaryOperation, Operation};
+use crate::statement::{Place, Projection, Root, Statement};
+use crate::types::Space;
+use crate::verify::walk;
+
+/// What a function does, with all that it calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Facts {
+    /// Reads memory that is not its own.
+    pub(super) reads: bool,
+    /// Writes memory that is not its own, waits, prints: it is called when it is written.
+    pub(super) acts: bool,
+    /// May record a fault.
+    pub(super) faults: bool,
+    /// Is handed the context: where it is, what its block shares, where faults are recorded.
+    pub(super) context: bool,
+    /// Has barriers.
+    pub(super) barriers: bool,
+    /// Has barriers that count.
+    pub(super) counts: bool,
+}
+
+/// The facts of all device functions and, last, of the kernel's own.
+pub(super) fn of_module(module: &Module, checked: bool) -> Vec<Facts> {
+    let mut facts = vec![None; module.functions.len()];
+    for number in 0..module.functions.len() {
+        of_function(
+            module,
+            &module.functions[number],
+            checked,
+            &mut facts,
+            Some(number),
+        );
+    }
+    let kernel = of_function(module, &module.kernel.function, checked, &mut facts, None);
+    facts.into_iter().flatten().chain([kernel]).collect()
+}
+
+fn of_function(
+    module: &Module,
+    function: &Function,
+    checked: bool,
+    known: &mut Vec<Option<Facts>>,
+    number: Option<usize>,
+) -> Facts {
+    if let Some(found) = number.and_then(|number| known[number]) {
+        return found;
+    }
+    let mut facts = Facts::default();
+    walk(&function.body, &mut |statement| match statement {
+        Statement::Define { operation, .. } => {
+            if let Some(place) = operation.place() {
+                of_place(place, checked, &mut facts);
+            }
+            match operation {
+                Operation::Load(place) => facts.reads |= !matches!(place.root, Root::Local(_)),
+                Operation::Atomic { .. } | Operation::Warp(..) => facts.acts = true,
+                Operation::BarrierCount(_) => {
+                    facts.acts = true;
+                    facts.context = true;
+                    facts.barriers = true;
+                    facts.counts = true;
+                }
+                Operation::Slice { range: Some(_), .. } => {
+                    facts.faults |= checked;
+                    facts.context |= checked;
+                }
+                Operation::Index(..) | Operation::Extent(..) | Operation::SharedLength(_) => {
+                    facts.context = true;
+                }
+                Operation::Binary(
+                    BinaryOperation::Divide | BinaryOperation::Remainder,
+                    first,
+                    _,
+                ) if checked
+                    && !function.values[first.0 as usize]
+                        .value_type
+                        .scalar()
+                        .is_some_and(|s| s.is_float()) =>
+                {
+                    facts.faults = true;
+                    facts.context = true;
+                }
+                Operation::Call(callee, _) => {
+                    let number = callee.0 as usize;
+                    let called = of_function(
+                        module,
+                        &module.functions[number],
+                        checked,
+                        known,
+                        Some(number),
+                    );
+                    facts.reads |= called.reads;
+                    facts.acts |= called.acts;
+                    facts.faults |= called.faults;
+                    facts.context |= called.context;
+                    facts.barriers |= called.barriers;
+                    facts.counts |= called.counts;
+                }
+                _ => {}
+            }
+        }
+        Statement::Store { place, .. } => {
+            of_place(place, checked, &mut facts);
+            facts.acts |= !matches!(place.root, Root::Local(_));
+        }
+        Statement::Elements { .. } => facts.context = true,
+        Statement::Barrier => {
+            facts.acts = true;
+            facts.context = true;
+            facts.barriers = true;
+        }
+        Statement::Fence(_) | Statement::Print { .. } => facts.acts = true,
+        Statement::Assert { .. } => {
+            facts.faults = true;
+            facts.context = true;
+        }
+        _ => {}
+    });
+    if let Some(number) = number {
+        known[number] = Some(facts);
+    }
+    facts
+}
+
+fn of_place(place: &Place, checked: bool, facts: &mut Facts) {
+    if checked && place.path.iter().any(is_checked) {
+        facts.faults = true;
+        facts.context = true;
+    }
+    if matches!(place.root, Root::Shared(_)) {
+        facts.context = true;
+    }
+}
+
+fn is_checked(projection: &Projection) -> bool {
+    matches!(projection, Projection::Index { checked: true, .. })
+}
+
+/// How often each value of a function is written as an operand.
+pub(super) fn uses(function: &Function) -> Vec<u32> {
+    let mut uses = vec![0; function.values.len()];
+    let mut used = |value: Value| uses[value.0 as usize] += 1;
+    let in_place = |place: &Place, used: &mut dyn FnMut(Value)| {
+        if let Root::Slice(value) = place.root {
+            used(value);
+        }
+        for projection in &place.path {
+            if let Projection::Index { index, .. } = projection {
+                used(*index);
+            }
+        }
+    };
+    walk(&function.body, &mut |statement| match statement {
+        Statement::Define { operation, .. } => {
+            operation.operands().into_iter().for_each(&mut used);
+            if let Some(place) = operation.place() {
+                in_place(place, &mut used);
+            }
+        }
+        Statement::Local { initial, .. } => initial.iter().for_each(|value| used(*value)),
+        Statement::Store { place, value, .. } => {
+            in_place(place, &mut used);
+            used(*value);
+        }
+        Statement::If { condition, .. } | Statement::Assert { condition, .. } => used(*condition),
+        Statement::Elements { extent, .. } => extent.iter().for_each(|value| used(*value)),
+        Statement::Return(Some(value)) => used(*value),
+        Statement::Print { values, .. } => values.iter().for_each(|value| used(*value)),
+        _ => {}
+    });
+    uses
+}
+
+/// The memory that a place's root is in.
+pub(super) fn space(function: &Function, place: &Place) -> Space {
+    match place.root {
+        Root::Local(_) => Space::Private,
+        Root::Shared(_) => Space::Shared,
+        Root::Slice(value) => match function.values[value.0 as usize].value_type {
+            crate::Type::Slice { space, .. } => space,
+            _ => Space::Private,
+        },
+    }
+}

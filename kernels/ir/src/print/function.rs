@@ -1,0 +1,904 @@
+//! Statements of a function.
+
+use std::collections::HashMap;
+
+use crate::function::{Function, LocalId, Location, Value};
+use crate::operation::Operation;
+use crate::statement::{Block, LoopId, Place, Root, Statement};
+use crate::types::{Scalar, Type};
+
+use super::expression::{Change, Expression, precedence};
+use super::facts;
+use super::helpers;
+use super::module::ModulePrinter;
+use super::names::Names;
+use super::protocol::FaultKind;
+use super::text::{Text, quoted};
+use super::{ElementOrder, PrintError};
+
+/// Where a slice's elements are, and how many: names or numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Slice {
+    pub(super) pointer: String,
+    pub(super) length: String,
+}
+
+/// An expression that waits to be put where it is used.
+struct Pending {
+    value: Value,
+    expression: Expression,
+}
+
+/// A loop that is being printed.
+struct Loop {
+    id: LoopId,
+    /// How it is continued from inside of another loop, or at all: a label, if one was needed.
+    continue_label: Option<String>,
+    break_label: Option<String>,
+    /// Loops in C that it is; `break` leaves the innermost.
+    depth: usize,
+    /// Its step stands at its body's end, where `continue` would leave it out.
+    step_inside: bool,
+}
+
+/// A function being printed.
+pub(super) struct FunctionPrinter<'p, 'm> {
+    pub(super) module: &'p mut ModulePrinter<'m>,
+    pub(super) function: &'m Function,
+    pub(super) names: Names,
+    pub(super) text: Text,
+    /// For the kernel's own function, whether it is left early.
+    kernel: Option<bool>,
+    uses: Vec<u32>,
+    known: HashMap<Value, Expression>,
+    slices: HashMap<Value, Slice>,
+    pub(super) locals: HashMap<LocalId, String>,
+    pending: Vec<Pending>,
+    loops: Vec<Loop>,
+    temporaries: u32,
+    /// The location seen last: that of statements which have none.
+    pub(super) latest: Option<Location>,
+}
+
+impl<'p, 'm> FunctionPrinter<'p, 'm> {
+    pub(super) fn new(
+        module: &'p mut ModulePrinter<'m>,
+        function: &'m Function,
+        text: Text,
+        kernel: Option<bool>,
+    ) -> Self {
+        Self {
+            names: module.names.clone(),
+            module,
+            function,
+            text,
+            kernel,
+            uses: facts::uses(function),
+            known: HashMap::new(),
+            slices: HashMap::new(),
+            locals: HashMap::new(),
+            pending: Vec::new(),
+            loops: Vec::new(),
+            temporaries: 0,
+            latest: function.location,
+        }
+    }
+
+    // Values.
+
+    pub(super) fn in_kernel(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    pub(super) fn define_name(&mut self, value: Value, name: String) {
+        self.known.insert(value, Expression::primary(name));
+    }
+
+    pub(super) fn define_slice(&mut self, value: Value, slice: Slice) {
+        self.slices.insert(value, slice);
+    }
+
+    pub(super) fn slice(&self, value: Value) -> Slice {
+        // Verified: slices are defined before they are used.
+        self.slices[&value].clone()
+    }
+
+    pub(super) fn type_of(&self, value: Value) -> &'m Type {
+        &self.function.values[value.0 as usize].value_type
+    }
+
+    /// The scalar type of a value, an index as the integer that it is.
+    pub(super) fn scalar_of(&self, value: Value) -> Scalar {
+        // Verified: only scalars are asked for.
+        self.module
+            .concrete(self.type_of(value).scalar().unwrap_or(Scalar::I32))
+    }
+
+    fn location_of(&self, value: Value) -> Option<Location> {
+        self.function.values[value.0 as usize].location
+    }
+
+    /// A value's expression, to be put where it is used.
+    pub(super) fn take(&mut self, value: Value) -> Expression {
+        if let Some(at) = self.pending.iter().position(|p| p.value == value) {
+            return self.pending.remove(at).expression;
+        }
+        // Verified: values are defined before they are used.
+        self.known[&value].clone()
+    }
+
+    /// A value's expression, without putting it anywhere.
+    pub(super) fn peek(&self, value: Value) -> Option<&Expression> {
+        let pending = self.pending.iter().find(|p| p.value == value);
+        pending.map_or_else(
+            || self.known.get(&value),
+            |pending| Some(&pending.expression),
+        )
+    }
+
+    /// A name or number that a value has, which can be written several times.
+    pub(super) fn simple(&mut self, value: Value) -> Expression {
+        if self.pending.iter().any(|p| p.value == value) {
+            let expression = self.take(value);
+            if expression.is_simple() {
+                return expression;
+            }
+            self.name(value, &expression);
+        }
+        self.known[&value].clone()
+    }
+
+    /// Gives the values names whose expressions may fault, as they are going to be evaluated maybe only.
+    pub(super) fn settle(&mut self, values: &[Value]) {
+        if self
+            .pending
+            .iter()
+            .any(|p| values.contains(&p.value) && p.expression.effects.faults)
+        {
+            self.flush(Change::Fault);
+        }
+    }
+
+    /// Gives names to the values whose expressions cannot move over a change.
+    pub(super) fn flush(&mut self, change: Change) {
+        let mut at = 0;
+        while at < self.pending.len() {
+            if self.pending[at].expression.effects.conflicts(change) {
+                let Pending { value, expression } = self.pending.remove(at);
+                self.name(value, &expression);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Gives names to all values that wait.
+    fn flush_all(&mut self) {
+        for Pending { value, expression } in std::mem::take(&mut self.pending) {
+            self.name(value, &expression);
+        }
+    }
+
+    fn new_name(&mut self, value: Value) -> String {
+        match self.function.values[value.0 as usize].name {
+            Some(wanted) => self.names.unique(wanted, &[]),
+            None => self.temporary(),
+        }
+    }
+
+    /// A name that no user's is like.
+    pub(super) fn temporary(&mut self) -> String {
+        self.temporaries += 1;
+        format!("t{}", self.temporaries)
+    }
+
+    /// Writes down the definition of a value.
+    fn name(&mut self, value: Value, expression: &Expression) {
+        let type_name = self.module.type_name(self.type_of(value));
+        let name = self.new_name(value);
+        let line = format!(
+            "const {type_name} {name} = {};",
+            expression.at(precedence::ARGUMENT)
+        );
+        self.text.line_at(self.location_of(value), &line);
+        self.define_name(value, name);
+    }
+
+    /// Defines a value by an expression: puts it aside, if it is used once, or writes it down.
+    fn define(&mut self, value: Value, expression: Expression) {
+        let named = self.function.values[value.0 as usize].name.is_some();
+        let uses = self.uses[value.0 as usize];
+        if expression.effects.faults {
+            self.flush(Change::Fault);
+        }
+        if uses == 0 {
+            if expression.effects.faults {
+                let line = format!("(void){};", expression.at(precedence::UNARY));
+                self.text.line_at(self.location_of(value), &line);
+            }
+        } else if expression.is_simple() && !named {
+            self.known.insert(value, expression);
+        } else if uses == 1 && !named {
+            self.pending.push(Pending { value, expression });
+        } else {
+            self.name(value, &expression);
+        }
+    }
+
+    /// Writes down an expression with effects, and the value that it gives if that is used.
+    fn act(&mut self, value: Value, expression: &Expression) {
+        self.flush(Change::All);
+        if self.uses[value.0 as usize] == 0 || *self.type_of(value) == Type::Unit {
+            let text = if expression.precedence < precedence::PRIMARY {
+                format!("(void)({});", expression.text)
+            } else {
+                format!("{};", expression.text)
+            };
+            self.text.line_at(self.location_of(value), &text);
+        } else {
+            self.name(value, expression);
+        }
+    }
+
+    // Statements.
+
+    /// The statements of a block, at the text's indentation.
+    pub(super) fn block(&mut self, block: &'m Block) -> Result<(), PrintError> {
+        self.statements(block)?;
+        self.flush(Change::Fault);
+        // What is left would be used by what nothing comes to.
+        self.pending.clear();
+        Ok(())
+    }
+
+    fn statements(&mut self, statements: &'m [Statement]) -> Result<(), PrintError> {
+        for (at, statement) in statements.iter().enumerate() {
+            let last = at + 1 == statements.len();
+            if let (Statement::Return(None), true, Some(_), true) = (
+                statement,
+                last,
+                self.kernel,
+                std::ptr::eq(statements, self.function.body.as_slice()),
+            ) {
+                // The kernel's end.
+                continue;
+            }
+            self.statement(statement)?;
+            if matches!(
+                statement,
+                Statement::Break(_) | Statement::Continue(_) | Statement::Return(_)
+            ) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A block in braces, whose opening line is written.
+    fn inner(&mut self, block: &'m Block) -> Result<(), PrintError> {
+        self.text.deeper();
+        self.block(block)?;
+        self.text.back();
+        Ok(())
+    }
+
+    /// What a closure writes, as text apart.
+    fn apart(
+        &mut self,
+        deeper: usize,
+        write: impl FnOnce(&mut Self) -> Result<(), PrintError>,
+    ) -> Result<Text, PrintError> {
+        let inner = self.text.inner(deeper);
+        let outer = std::mem::replace(&mut self.text, inner);
+        let written = write(self);
+        let text = std::mem::replace(&mut self.text, outer);
+        written.map(|()| text)
+    }
+
+    fn statement(&mut self, statement: &'m Statement) -> Result<(), PrintError> {
+        match statement {
+            Statement::Define { value, operation } => {
+                self.latest = self.location_of(*value).or(self.latest);
+                self.definition(*value, operation)?;
+            }
+            Statement::Local { local, initial } => self.local(*local, *initial),
+            Statement::Store {
+                place,
+                value,
+                location,
+            } => {
+                self.latest = location.or(self.latest);
+                self.store(place, *value, self.latest)?;
+            }
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let condition_text = self.condition(*condition);
+                self.flush_all();
+                let location = self.location_of(*condition);
+                self.branches("if", &condition_text, location, then, otherwise)?;
+            }
+            Statement::Loop { id, body, step } => self.endless(*id, body, step)?,
+            Statement::Elements {
+                id,
+                position,
+                extent,
+                body,
+            } => {
+                self.elements(*id, position, extent, body)?;
+            }
+            Statement::Break(id) => {
+                self.flush(Change::Fault);
+                let line = self.jump(*id, true);
+                self.text.line(&line);
+            }
+            Statement::Continue(id) => {
+                self.flush(Change::Fault);
+                let line = self.jump(*id, false);
+                self.text.line(&line);
+            }
+            Statement::Return(value) => self.leave(*value),
+            Statement::Barrier => {
+                self.flush(Change::All);
+                let site =
+                    self.module
+                        .site(FaultKind::Divergence, self.function, self.latest, None);
+                let line = format!("{};", self.module.language.barrier(site));
+                self.text.line(&line);
+            }
+            Statement::Fence(scope) => {
+                self.flush(Change::All);
+                let fence = self.module.language.fence(*scope);
+                let fence = fence.map_err(|what| self.module.unsupported(what, None))?;
+                self.text.line(&format!("{fence};"));
+            }
+            Statement::Assert {
+                condition,
+                message,
+                location,
+            } => {
+                let condition = self.take(*condition);
+                self.flush(Change::Fault);
+                let dimensions = usize::from(self.module.module.kernel.dimensions);
+                let check = helpers::check_assertion(
+                    &mut self.module.helpers,
+                    self.module.language,
+                    dimensions,
+                );
+                let message = Some(message.clone());
+                let site =
+                    self.module
+                        .site(FaultKind::Assertion, self.function, *location, message);
+                let condition = condition.at(precedence::ARGUMENT);
+                self.text
+                    .line_at(*location, &format!("{check}(quipu, {condition}, {site});"));
+            }
+            Statement::Print { format, values } => {
+                let mut arguments = vec![String::new()];
+                let mut printed = String::new();
+                let mut pieces = format.split("{}");
+                printed.push_str(&pieces.next().unwrap_or_default().replace('%', "%%"));
+                for (piece, value) in pieces.zip(values) {
+                    let scalar = self.scalar_of(*value);
+                    let (specification, cast) = self.module.language.format(scalar);
+                    printed.push_str(specification);
+                    printed.push_str(&piece.replace('%', "%%"));
+                    let value = self.take(*value);
+                    arguments.push(format!("({cast}){}", value.at(precedence::UNARY)));
+                }
+                self.flush(Change::All);
+                arguments[0] = quoted(&printed);
+                self.text
+                    .line(&format!("printf({});", arguments.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
+    fn condition(&mut self, condition: Value) -> String {
+        self.take(condition).text
+    }
+
+    /// `if`, and those in its `else`.
+    fn branches(
+        &mut self,
+        head: &str,
+        condition: &str,
+        location: Option<Location>,
+        then: &'m Block,
+        otherwise: &'m Block,
+    ) -> Result<(), PrintError> {
+        // `if (!c) { … }` rather than an empty branch.
+        if then.is_empty() && !otherwise.is_empty() {
+            self.text
+                .line_at(location, &format!("{head} (!({condition})) {{"));
+            self.inner(otherwise)?;
+            self.text.line("}");
+            return Ok(());
+        }
+        // A directive may not stand between `}` and `else`.
+        if head == "if" {
+            self.text
+                .line_at(location, &format!("{head} ({condition}) {{"));
+        } else {
+            self.text.line(&format!("{head} ({condition}) {{"));
+        }
+        self.inner(then)?;
+        if otherwise.is_empty() {
+            self.text.line("}");
+            return Ok(());
+        }
+        if let Some((
+            Statement::If {
+                condition,
+                then,
+                otherwise: rest,
+            },
+            before,
+        )) = otherwise.split_last()
+            && before.iter().all(|s| matches!(s, Statement::Define { .. }))
+        {
+            let mut inner = None;
+            let prefix = self.apart(1, |f| {
+                f.statements(before)?;
+                inner = Some(f.condition(*condition));
+                f.flush_all();
+                Ok(())
+            })?;
+            let inner = inner.unwrap_or_default();
+            let location = self.location_of(*condition);
+            if prefix.is_empty() && !then.is_empty() {
+                return self.branches("} else if", &inner, location, then, rest);
+            }
+            self.text.line("} else {");
+            self.text.append(&prefix);
+            self.text.deeper();
+            self.branches("if", &inner, location, then, rest)?;
+            self.text.back();
+        } else {
+            self.text.line("} else {");
+            self.inner(otherwise)?;
+        }
+        self.text.line("}");
+        Ok(())
+    }
+
+    fn local(&mut self, local: LocalId, initial: Option<Value>) {
+        let variable = &self.function.locals[local.0 as usize];
+        if variable.local_type == Type::Unit {
+            self.locals.insert(local, String::new());
+            return;
+        }
+        let type_name = self.module.type_name(&variable.local_type);
+        let location = initial.and_then(|value| self.location_of(value));
+        if matches!(variable.local_type, Type::Slice { .. }) {
+            let name = self
+                .names
+                .unique(variable.name.unwrap_or("slice"), &["_length"]);
+            let index = self.module.index();
+            let (pointer, length) = match initial.map(|value| self.slice(value)) {
+                Some(Slice { pointer, length }) => {
+                    (format!(" = {pointer}"), format!(" = {length}"))
+                }
+                None => Default::default(),
+            };
+            self.text
+                .line_at(location, &format!("{type_name}{name}{pointer};"));
+            self.text.line(&format!("{index} {name}_length{length};"));
+            self.locals.insert(local, name);
+            return;
+        }
+        let initial = initial.map(|value| self.take(value));
+        let name = match variable.name {
+            Some(wanted) => self.names.unique(wanted, &[]),
+            None => self.temporary(),
+        };
+        let line = match initial {
+            Some(initial) => {
+                format!("{type_name} {name} = {};", initial.at(precedence::ARGUMENT))
+            }
+            None => format!("{type_name} {name};"),
+        };
+        self.text.line_at(location, &line);
+        self.locals.insert(local, name);
+    }
+
+    fn store(
+        &mut self,
+        place: &Place,
+        value: Value,
+        location: Option<Location>,
+    ) -> Result<(), PrintError> {
+        if *self.type_of(value) == Type::Unit {
+            return Ok(());
+        }
+        if let (Root::Local(local), Type::Slice { .. }) = (place.root, self.type_of(value)) {
+            let Slice { pointer, length } = self.slice(value);
+            let name = self.locals[&local].clone();
+            self.flush(Change::Local(local));
+            self.text.line_at(location, &format!("{name} = {pointer};"));
+            self.text
+                .line_at(location, &format!("{name}_length = {length};"));
+            return Ok(());
+        }
+        if self.has_checks(place) {
+            self.settle(&[value]);
+        }
+        let at = self.place(place, FaultKind::Write, location);
+        let value = self.take(value);
+        self.flush(match place.root {
+            Root::Local(local) => Change::Local(local),
+            _ => Change::Memory(facts::space(self.function, place)),
+        });
+        let assignment = format!("{} = {};", at.text, value.at(precedence::ARGUMENT));
+        if at.checks.is_empty() {
+            self.text.line_at(location, &assignment);
+        } else {
+            self.flush(Change::Fault);
+            self.text
+                .line_at(location, &format!("if ({})", at.condition()));
+            self.text.deeper();
+            self.text.line(&assignment);
+            self.text.back();
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, value: Option<Value>) {
+        let value = value.filter(|value| *self.type_of(*value) != Type::Unit);
+        let location = value.and_then(|value| self.location_of(value));
+        let line = match (value, self.kernel) {
+            (Some(value), _) => format!("return {};", self.take(value).text),
+            (None, Some(_)) => self.module.language.leave().to_owned(),
+            (None, None) => "return;".to_owned(),
+        };
+        self.flush(Change::Fault);
+        self.text.line_at(location, &line);
+    }
+
+    // Loops.
+
+    fn enter(&mut self, id: LoopId, depth: usize) {
+        self.loops.push(Loop {
+            id,
+            continue_label: None,
+            break_label: None,
+            depth,
+            step_inside: false,
+        });
+    }
+
+    /// The way out of a loop, or to its next round.
+    fn jump(&mut self, id: LoopId, leave: bool) -> String {
+        // Verified: it is in that loop.
+        let at = self
+            .loops
+            .iter()
+            .position(|l| l.id == id)
+            .unwrap_or_default();
+        let innermost = at + 1 == self.loops.len();
+        let found = &mut self.loops[at];
+        let direct = if leave {
+            found.depth == 1
+        } else {
+            !found.step_inside
+        };
+        if innermost && direct {
+            return if leave { "break;" } else { "continue;" }.to_owned();
+        }
+        let label = if leave {
+            &mut found.break_label
+        } else {
+            &mut found.continue_label
+        };
+        let what = if leave { "break" } else { "continue" };
+        let label = label.get_or_insert_with(|| format!("quipu_{what}_{}", id.0));
+        format!("goto {label};")
+    }
+
+    fn endless(&mut self, id: LoopId, body: &'m Block, step: &'m Block) -> Result<(), PrintError> {
+        self.flush_all();
+        let step_text = {
+            // Its line is part of the loop's head, where no directive can be.
+            let mut inner = Text::new(0, false);
+            std::mem::swap(&mut self.text, &mut inner);
+            let written = self.block(step);
+            std::mem::swap(&mut self.text, &mut inner);
+            written?;
+            inner
+        };
+        let clause = step_text.single().and_then(|line| line.strip_suffix(';'));
+        let clause = clause.filter(|line| !line.starts_with("const ") && !line.starts_with("if "));
+        let whole_step = clause.is_none() && !step_text.is_empty();
+        self.enter(id, 1);
+        if whole_step && let Some(entered) = self.loops.last_mut() {
+            entered.step_inside = true;
+        }
+        let mut head = None;
+        let body_text = self.apart(1, |f| f.loop_body(id, body, &mut head))?;
+        let left = self.loops.pop();
+        let (condition, location) = head.unwrap_or_default();
+        let line = match (&condition, clause) {
+            (None, None) => "for (;;) {".to_owned(),
+            (None, Some(step)) => format!("for (;; {step}) {{"),
+            (Some(condition), None) => format!("while ({condition}) {{"),
+            (Some(condition), Some(step)) => format!("for (; {condition}; {step}) {{"),
+        };
+        self.text.line_at(location, &line);
+        let Some(Loop {
+            continue_label,
+            break_label,
+            ..
+        }) = left
+        else {
+            return Ok(());
+        };
+        self.loop_end(&body_text, continue_label, |f| {
+            for line in step_text.lines.lines().filter(|_| whole_step) {
+                f.text.line(line);
+            }
+        });
+        self.text.line("}");
+        if let Some(label) = break_label {
+            self.text.line(&format!("{label}: ;"));
+        }
+        Ok(())
+    }
+
+    /// The body of a loop, with braces of its own if one jumps to its end: a jump enters no scope of a variable.
+    fn loop_end(
+        &mut self,
+        body: &Text,
+        continue_label: Option<String>,
+        step: impl FnOnce(&mut Self),
+    ) {
+        self.text.deeper();
+        if let Some(label) = continue_label {
+            self.text.line("{");
+            self.text.append(body);
+            self.text.line("}");
+            self.text.line(&format!("{label}: ;"));
+        } else {
+            self.text.append(body);
+        }
+        step(self);
+        self.text.back();
+    }
+
+    /// A loop's body; its condition goes to the head, if the body begins with one whose operands are part of it.
+    fn loop_body(
+        &mut self,
+        id: LoopId,
+        body: &'m Block,
+        head: &mut Option<(Option<String>, Option<Location>)>,
+    ) -> Result<(), PrintError> {
+        let first = body
+            .iter()
+            .position(|statement| !matches!(statement, Statement::Define { .. }));
+        let is_break = |block: &Block| matches!(block[..], [Statement::Break(left)] if left == id);
+        let Some((
+            at,
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+            },
+        )) = first.map(|at| (at, &body[at]))
+        else {
+            return self.block(body);
+        };
+        let (negated, rest) = match (is_break(then), is_break(otherwise)) {
+            (false, true) => (false, then),
+            (true, false) => (true, otherwise),
+            _ => return self.block(body),
+        };
+        self.statements(&body[..at])?;
+        let expression = self.take(*condition);
+        let location = self.location_of(*condition);
+        if self.text.is_empty() && self.pending.is_empty() {
+            let text = if negated {
+                format!("!{}", expression.at(precedence::UNARY))
+            } else {
+                expression.text
+            };
+            *head = Some((Some(text), location));
+        } else {
+            self.flush_all();
+            let text = if negated {
+                expression.text
+            } else {
+                format!("!{}", expression.at(precedence::UNARY))
+            };
+            self.text.line_at(location, &format!("if ({text})"));
+            self.text.deeper();
+            let leave = self.jump(id, true);
+            self.text.line(&leave);
+            self.text.back();
+        }
+        self.statements(rest)?;
+        // Values of the branch are not used after it; variables of it have names of their own.
+        self.statements(&body[at + 1..])?;
+        self.flush(Change::Fault);
+        self.pending.clear();
+        Ok(())
+    }
+
+    fn elements(
+        &mut self,
+        id: LoopId,
+        position: &[Value],
+        extent: &[Value],
+        body: &'m Block,
+    ) -> Result<(), PrintError> {
+        let extents: Vec<_> = extent
+            .iter()
+            .map(|value| self.simple(*value).text)
+            .collect();
+        self.flush_all();
+        let index = self.module.index();
+        let positions: Vec<_> = position.iter().map(|value| self.new_name(*value)).collect();
+        for (value, name) in position.iter().zip(&positions) {
+            self.define_name(*value, name.clone());
+        }
+        self.enter(id, position.len());
+        let body_text = self.apart(position.len(), |f| f.block(body))?;
+        let left = self.loops.pop();
+        for (d, (name, extent)) in positions.iter().zip(&extents).enumerate() {
+            let order = self.module.options.elements;
+            super::operation::element_helpers(self.module, order);
+            let head = match order {
+                ElementOrder::Strided => format!(
+                    "for ({index} {name} = quipu_thread(quipu, {d}); {name} < {extent}; {name} += quipu_threads(quipu, {d})) {{"
+                ),
+                ElementOrder::Contiguous => format!(
+                    "for ({index} {name} = quipu_begin(quipu, {d}, {extent}), {name}_end = quipu_end(quipu, {d}, {extent}); {name} < {name}_end; {name}++) {{"
+                ),
+            };
+            self.text.line(&head);
+            if d + 1 < positions.len() {
+                self.text.deeper();
+            }
+        }
+        let Some(Loop {
+            continue_label,
+            break_label,
+            ..
+        }) = left
+        else {
+            return Ok(());
+        };
+        self.loop_end(&body_text, continue_label, |_| ());
+        for d in 0..positions.len() {
+            if d > 0 {
+                self.text.back();
+            }
+            self.text.line("}");
+        }
+        if let Some(label) = break_label {
+            self.text.line(&format!("{label}: ;"));
+        }
+        Ok(())
+    }
+
+    /// A definition.
+    fn definition(&mut self, value: Value, operation: &'m Operation) -> Result<(), PrintError> {
+        match operation {
+            Operation::Slice { place, range } => self.slice_of(value, place, *range),
+            Operation::Load(place) if matches!(self.type_of(value), Type::Slice { .. }) => {
+                let Root::Local(local) = place.root else {
+                    return Ok(());
+                };
+                let name = self.locals[&local].clone();
+                let length = format!("{name}_length");
+                self.copy_slice(
+                    value,
+                    Slice {
+                        pointer: name,
+                        length,
+                    },
+                );
+            }
+            Operation::Repeat(element, count) => self.repetition(value, *element, *count),
+            Operation::Call(callee, arguments) => {
+                let expression = self.call(*callee, arguments);
+                if self.module.facts(*callee).acts {
+                    self.act(value, &expression);
+                } else if *self.type_of(value) == Type::Unit {
+                    if expression.effects.faults {
+                        self.act(value, &expression);
+                    }
+                } else {
+                    self.define(value, expression);
+                }
+            }
+            Operation::Load(place) if *self.type_of(value) == Type::Unit => {
+                let _ = place;
+            }
+            Operation::Atomic { .. } | Operation::Warp(..) | Operation::BarrierCount(_) => {
+                let expression = self.effectful(value, operation)?;
+                self.act(value, &expression);
+            }
+            _ => {
+                let expression = self.pure(value, operation);
+                self.define(value, expression);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a slice names of its own.
+    pub(super) fn copy_slice(&mut self, value: Value, from: Slice) {
+        let type_name = self.module.type_name(self.type_of(value));
+        let index = self.module.index();
+        let wanted = self.function.values[value.0 as usize]
+            .name
+            .unwrap_or("slice");
+        let name = self.names.unique(wanted, &["_length"]);
+        let location = self.location_of(value);
+        self.text.line_at(
+            location,
+            &format!("{type_name}const {name} = {};", from.pointer),
+        );
+        self.text.line_at(
+            location,
+            &format!("const {index} {name}_length = {};", from.length),
+        );
+        let length = format!("{name}_length");
+        self.define_slice(
+            value,
+            Slice {
+                pointer: name,
+                length,
+            },
+        );
+    }
+
+    /// An array of equal elements: zeros as an initialiser, others by a loop.
+    fn repetition(&mut self, value: Value, element: Value, count: u64) {
+        let expression = self.take(element);
+        let element_type = self.type_of(element).clone();
+        let is_zero = expression.literal.is_some_and(|literal| literal.bits == 0);
+        if is_zero {
+            let zero = self.module.zero(self.type_of(value));
+            self.define(value, Expression::primary(zero));
+            return;
+        }
+        if count <= 8 && (count == 1 || expression.is_simple()) {
+            let field = self.field(&element_type, &expression);
+            let fields = vec![field; count as usize].join(", ");
+            let type_name = self.module.type_name(self.type_of(value));
+            let text = self
+                .module
+                .language
+                .aggregate(&type_name, &format!("{{{fields}}}"));
+            self.define(value, Expression::primary(text).with([&expression]));
+            return;
+        }
+        let type_name = self.module.type_name(self.type_of(value));
+        let element = if expression.is_simple() {
+            expression.text
+        } else {
+            let element_name = self.module.type_name(&element_type);
+            let name = self.temporary();
+            self.flush(Change::Fault);
+            self.text.line(&format!(
+                "const {element_name} {name} = {};",
+                expression.at(precedence::ARGUMENT)
+            ));
+            name
+        };
+        let name = self.new_name(value);
+        let index = self.module.index();
+        self.text
+            .line_at(self.location_of(value), &format!("{type_name} {name};"));
+        self.text.line(&format!(
+            "for ({index} quipu_at = 0; quipu_at < {count}; quipu_at++)"
+        ));
+        self.text.deeper();
+        self.text.line(&format!("{name}.e[quipu_at] = {element};"));
+        self.text.back();
+        self.define_name(value, name);
+    }
+}

@@ -1,0 +1,236 @@
+//! Printers: a module as source in C99, OpenCL C or CUDA C.
+//!
+//! # The way of a kernel
+//!
+//! 1. `#[kernel]` emits a function that, when called, builds a [`Module`]; by hand, a
+//!    [`FunctionBuilder`](crate::FunctionBuilder) does.
+//! 2. [`Module::print`] verifies it and writes it down. What a dialect cannot do is a [`PrintError`] that names it.
+//! 3. A driver hands [`Printed::source`] to its compiler, with [`Printed::compiler_options`], and launches
+//!    [`Printed::entry`].
+//!
+//! The printers share everything that the C dialects share: statements (`function`), operations (`operation`,
+//! `arithmetic`), places, names, the folding of values into expressions. A dialect is a file with the same parts in each
+//! (`c99`, `opencl`, `cuda`): names of types, atomics, warps, barriers, mathematics, and the entry function. The same
+//! module and options give the same text, always.
+//!
+//! # How a printed kernel is launched
+//!
+//! **Parameters.** [`Printed::parameters`] lists what the entry function takes, in order, with sizes:
+//!
+//! | for each | is passed |
+//! |---|---|
+//! | uniform parameter | its bytes |
+//! | buffer | pointer, (OpenCL C: start,) length |
+//! | view | pointer, (OpenCL C: start,) length, extents, strides |
+//! | shared array of a launch's length | (OpenCL C: local memory; CUDA C: offset,) length |
+//! | launch | the work division |
+//! | launch | the fault record |
+//!
+//! A pointer to an empty buffer is passed as any valid pointer (or null, where the interface allows).
+//!
+//! **Index width.** 32 bits are for launches where each number that is passed (lengths, extents, strides times
+//! extents) and the grid's extents in blocks, threads and elements, along each dimension, is below 2^31, so that no
+//! sum of two of them wraps. The same kernel printed with 64 bits takes all others.
+//!
+//! **Grid.** The last dimension, along which neighbours lie side by side in memory, is the hardware's first (`x`);
+//! the last but one is its second (`y`); all that come before are its third (`z`), the first of them the slowest. So
+//! in up to three dimensions nothing is divided. A block has exactly the threads of the work division. As hardware
+//! has limits on the number of blocks, the kernel loops over blocks: a launch of at least one and at most as many
+//! blocks as the division has, along each axis, does all the work. A work division without blocks is not launched.
+//! [`Printed::barriers`] does not restrict that: a block is looped over as a whole.
+//!
+//! * OpenCL C: global size = launched blocks × block's threads along each axis, local size = block's threads.
+//! * CUDA C: grid and block dimensions; dynamic shared memory of [`Printed::dynamic_shared`] bytes.
+//! * C99: the entry is `int32_t entry(void *const *arguments)`, where `arguments[i]` points to the bytes of
+//!   parameter `i` (as for `cuLaunchKernel`). It runs the whole grid, one block after the other, and returns 0, or 1
+//!   if there is not enough memory. Blocks with barriers run their threads as coroutines (`ucontext`): a thread runs
+//!   up to a barrier, then the next. Compiled with anything that takes GNU C99, on a POSIX system.
+//!
+//! **Faults.** The record is [`FAULT_WORDS`] zeros before a launch. The first fault claims its first word with an
+//! atomic compare-exchange and fills in the rest; after the launch [`Printed::fault`] tells what it says. Without
+//! checks ([`Options::checked`]) accesses out of bounds are undefined behaviour, a division by zero still gives zero, and
+//! assertions still record.
+//!
+//! # What is printed
+//!
+//! The user's names are kept, made legal and unique ([`Name`](crate::Name)s that are a target's words get a number). A
+//! value without a name that is used once becomes part of the expression that uses it, where nothing between the two
+//! can change what it gives; then it has the parentheses that it needs and no more. Runtime functions begin with `quipu_`, and only those
+//! that are called are there. `#line` directives lead debuggers and compilers' errors to the user's source.
+//!
+//! Signed arithmetic is done in unsigned types and cast back, as overflow is undefined in C. What C leaves to the
+//! implementation but every target does alike is taken for granted: casts to a narrower integer drop bits, `>>` of a
+//! signed integer copies the sign, floats are IEEE 754's, the implicit promotion of 8 and 16 bit integers is to 32 bits.
+
+mod arithmetic;
+mod c99;
+mod cuda;
+mod dialect;
+mod entry;
+mod expression;
+mod facts;
+mod function;
+mod helpers;
+mod module;
+mod names;
+mod opencl;
+mod operation;
+mod place;
+mod protocol;
+mod text;
+
+use crate::function::Location;
+use crate::module::Module;
+use crate::verify::VerifyError;
+
+pub use protocol::{
+    EntryKind, EntryParameter, FAULT_WORDS, Fault, FaultKind, Printed, SharedMemory, Site,
+};
+
+/// A language that kernels are printed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// C99 with GNU builtins, for any processor: for tests, and for machines without a better compiler.
+    C99,
+    /// OpenCL C 1.2 and up.
+    OpenCl(OpenClFeatures),
+    /// CUDA C for NVRTC (or nvcc), compute capability 7.0 and up.
+    Cuda,
+}
+
+/// What an OpenCL device offers beyond OpenCL C 1.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenClFeatures {
+    /// `cl_khr_fp64`: `f64`.
+    pub doubles: bool,
+    /// `cl_khr_int64_base_atomics` and `cl_khr_int64_extended_atomics`: atomics of 64 bits.
+    pub wide_atomics: bool,
+    /// `cl_khr_subgroups`: size, lane, all, any.
+    pub subgroups: bool,
+    /// `cl_khr_subgroup_ballot`: ballot, active mask.
+    pub subgroup_ballot: bool,
+    /// `cl_khr_subgroup_shuffle` and `cl_khr_subgroup_shuffle_relative`: shuffles.
+    pub subgroup_shuffle: bool,
+}
+
+impl OpenClFeatures {
+    /// OpenCL C 1.2 with `f64` and 64-bit atomics, without sub-groups.
+    pub const USUAL: Self = Self {
+        doubles: true,
+        wide_atomics: true,
+        subgroups: false,
+        subgroup_ballot: false,
+        subgroup_shuffle: false,
+    };
+}
+
+/// How wide `usize` is in a printed kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexWidth {
+    /// For launches all of whose extents are below 2^31.
+    Bits32,
+    /// For all others.
+    Bits64,
+}
+
+impl IndexWidth {
+    /// Bytes of an index.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Bits32 => 4,
+            Self::Bits64 => 8,
+        }
+    }
+}
+
+/// In which order a thread goes through its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElementOrder {
+    /// Neighbours, as CPUs like it.
+    Contiguous,
+    /// As many apart as the grid has threads, as GPUs like it.
+    Strided,
+}
+
+/// How a module is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The width of `usize`.
+    pub index_width: IndexWidth,
+    /// Indices and ranges are checked, and faults recorded. Without, an index out of bounds is undefined behaviour.
+    pub checked: bool,
+    /// Floats may be computed in any way that is the same for real numbers, and NaN and infinity may be taken not to
+    /// occur.
+    pub fast_math: bool,
+    /// Products and sums may be contracted to fused multiply-adds.
+    pub contract: bool,
+    /// Denormal numbers may be taken for zero.
+    pub flush_to_zero: bool,
+    /// `#line` directives lead to the user's source.
+    pub line_directives: bool,
+    /// The order of elements.
+    pub elements: ElementOrder,
+}
+
+impl Options {
+    /// Rust's meaning, checked, with the order of elements that suits the dialect: contiguous in C99, strided in
+    /// others.
+    #[must_use]
+    pub fn new(dialect: Dialect, index_width: IndexWidth) -> Self {
+        Self {
+            index_width,
+            checked: true,
+            fast_math: false,
+            contract: false,
+            flush_to_zero: false,
+            line_directives: true,
+            elements: match dialect {
+                Dialect::C99 => ElementOrder::Contiguous,
+                Dialect::OpenCl(_) | Dialect::Cuda => ElementOrder::Strided,
+            },
+        }
+    }
+}
+
+/// Why a module is not printed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrintError {
+    /// The module is not valid.
+    #[error(transparent)]
+    Invalid(#[from] VerifyError),
+    /// The dialect, or what the device offers of it, cannot do something.
+    #[error(
+        "{dialect} cannot do {what}{}, which the kernel `{kernel}` asks for",
+        at(location)
+    )]
+    Unsupported {
+        /// The dialect.
+        dialect: &'static str,
+        /// What is asked for, and what would make it possible.
+        what: String,
+        /// The kernel.
+        kernel: String,
+        /// Where the user wrote it.
+        location: Option<Location>,
+    },
+}
+
+fn at(location: &Option<Location>) -> String {
+    location.map_or_else(String::new, |Location { file, line }| {
+        format!(" ({file}:{line})")
+    })
+}
+
+impl Module {
+    /// Writes the module down in a dialect.
+    ///
+    /// # Errors
+    /// [`PrintError::Invalid`] if the module is not; [`PrintError::Unsupported`] if the dialect cannot do what it
+    /// asks for.
+    pub fn print(&self, dialect: Dialect, options: &Options) -> Result<Printed, PrintError> {
+        self.verify()?;
+        module::print(self, dialect, options)
+    }
+}

@@ -1,0 +1,387 @@
+//! OpenCL C 1.2, and what extensions and later versions add where a device offers it.
+
+use crate::module::{SharedId, SharedLength};
+use crate::operation::{AtomicOperation, MathFunction, Scope, WarpOperation};
+use crate::types::{Scalar, Space};
+
+use super::c99::{library_name, replacement};
+use super::dialect::{AtomicCall, Language, Possible};
+use super::entry::{self, Axis, EntryParts};
+use super::helpers::{Helpers, short, unsigned, width};
+use super::protocol::EntryKind;
+use super::{OpenClFeatures, Options};
+
+/// OpenCL C.
+pub(super) struct OpenCl {
+    pub(super) features: OpenClFeatures,
+}
+
+const BARRIER: &str = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)";
+
+fn address_space(space: Space) -> &'static str {
+    match space {
+        Space::Global => "__global",
+        Space::Shared => "__local",
+        Space::Private => "__private",
+    }
+}
+
+impl Language for OpenCl {
+    fn name(&self) -> &'static str {
+        "OpenCL C"
+    }
+
+    fn scalar(&self, scalar: Scalar) -> &'static str {
+        match scalar {
+            Scalar::Bool => "bool",
+            Scalar::I8 => "char",
+            Scalar::I16 => "short",
+            Scalar::I32 => "int",
+            Scalar::I64 | Scalar::SignedIndex => "long",
+            Scalar::U8 => "uchar",
+            Scalar::U16 => "ushort",
+            Scalar::U32 => "uint",
+            Scalar::U64 | Scalar::Index => "ulong",
+            Scalar::F32 => "float",
+            Scalar::F64 => "double",
+        }
+    }
+
+    fn suffix(&self, scalar: Scalar) -> &'static str {
+        match scalar {
+            Scalar::U32 => "u",
+            Scalar::I64 => "L",
+            Scalar::U64 => "UL",
+            _ => "",
+        }
+    }
+
+    fn offers(&self, scalar: Scalar) -> Possible<()> {
+        if scalar == Scalar::F64 && !self.features.doubles {
+            return Err("`f64` on a device without `cl_khr_fp64`".into());
+        }
+        Ok(())
+    }
+
+    fn pointer(&self, element: &str, space: Space, mutable: bool) -> String {
+        let constant = if mutable { "" } else { "const " };
+        format!("{} {constant}{element} *", address_space(space))
+    }
+
+    fn context_pointer(&self) -> String {
+        "__private const quipu_context *".into()
+    }
+
+    fn function(&self) -> &'static str {
+        "inline "
+    }
+
+    fn cold(&self) -> &'static str {
+        ""
+    }
+
+    fn aggregate(&self, type_name: &str, fields: &str) -> String {
+        format!("({type_name}){{{fields}}}")
+    }
+
+    fn float_of_bits(&self, _helpers: &mut Helpers, scalar: Scalar, bits: &str) -> String {
+        format!("as_{}({bits})", self.scalar(scalar))
+    }
+
+    fn bits_of_float(&self, _helpers: &mut Helpers, scalar: Scalar, value: &str) -> String {
+        format!("as_{}({value})", self.scalar(unsigned(scalar)))
+    }
+
+    fn math(
+        &self,
+        function: Option<MathFunction>,
+        _scalar: Scalar,
+        _helpers: &mut Helpers,
+    ) -> String {
+        library_name(function).into()
+    }
+
+    fn count_ones(&self, _wide: bool, value: &str) -> String {
+        format!("popcount({value})")
+    }
+
+    fn leading_zeros(&self, _wide: bool, value: &str) -> String {
+        format!("clz({value})")
+    }
+
+    fn claim(&self, record: &str, value: &str) -> String {
+        format!("atomic_cmpxchg({record}, 0u, {value}) == 0")
+    }
+
+    fn barrier(&self, _site: u32) -> String {
+        BARRIER.into()
+    }
+
+    fn barrier_count(&self, helpers: &mut Helpers, predicate: &str, _site: u32) -> String {
+        helpers.add("quipu_barrier_count", |_| {
+            format!(
+                "/* A barrier; for how many threads of the block the predicate holds. */\n\
+                 static inline uint quipu_barrier_count(__private const quipu_context *quipu, bool predicate)\n{{\n    \
+                 {BARRIER};\n    \
+                 if (get_local_id(0) == 0 && get_local_id(1) == 0 && get_local_id(2) == 0)\n        \
+                 *quipu->count = 0;\n    {BARRIER};\n    if (predicate)\n        atomic_inc(quipu->count);\n    \
+                 {BARRIER};\n    return *quipu->count;\n}}"
+            )
+        });
+        format!("quipu_barrier_count(quipu, {predicate})")
+    }
+
+    fn fence(&self, scope: Scope) -> Possible {
+        match scope {
+            Scope::Block | Scope::Device => {
+                Ok("mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)".into())
+            }
+            Scope::System => Err("a fence for the host and other devices".into()),
+        }
+    }
+
+    fn atomic(&self, helpers: &mut Helpers, call: &AtomicCall<'_>) -> Possible {
+        use AtomicOperation as A;
+        let AtomicCall {
+            operation,
+            scalar,
+            space,
+            scope,
+            pointer,
+            operands,
+        } = call;
+        if *scope == Scope::System {
+            return Err("an atomic operation for the host and other devices".into());
+        }
+        let wide = width(*scalar) == 64;
+        if wide && !self.features.wide_atomics {
+            return Err(
+                "an atomic operation of 64 bits on a device without `cl_khr_int64_base_atomics` and \
+                 `cl_khr_int64_extended_atomics`"
+                    .into(),
+            );
+        }
+        let prefix = if wide { "atom" } else { "atomic" };
+        let name = match operation {
+            A::Add => "add",
+            A::Subtract => "sub",
+            A::Minimum => "min",
+            A::Maximum => "max",
+            A::Exchange => "xchg",
+            A::And => "and",
+            A::Or => "or",
+            A::Xor => "xor",
+            A::CompareExchange => "cmpxchg",
+            A::Increment | A::Decrement => "",
+        };
+        if scalar.is_integer() && !name.is_empty() {
+            return Ok(format!(
+                "{prefix}_{name}({pointer}, {})",
+                operands.join(", ")
+            ));
+        }
+        // Floats, and what OpenCL C has not: by the bits.
+        let (t, u) = (self.scalar(*scalar), self.scalar(unsigned(*scalar)));
+        let space_name = address_space(*space);
+        let what = format!("{operation:?}").to_lowercase();
+        let helper =
+            format!("quipu_atomic_{what}_{}{space_name}", short(*scalar)).replace("__", "_");
+        helpers.add(&helper, |_| {
+            let bits = format!("volatile {space_name} {u} *bits = (volatile {space_name} {u} *)place;");
+            let of = |value: &str| format!("as_{u}({value})");
+            match operation {
+                A::CompareExchange => format!(
+                    "static inline {t} {helper}(volatile {space_name} {t} *place, {t} expected, {t} replacement)\n{{\n    \
+                     {bits}\n    return as_{t}({prefix}_cmpxchg(bits, {}, {}));\n}}",
+                    of("expected"), of("replacement"),
+                ),
+                A::Exchange => format!(
+                    "static inline {t} {helper}(volatile {space_name} {t} *place, {t} operand)\n{{\n    \
+                     {bits}\n    return as_{t}({prefix}_xchg(bits, {}));\n}}",
+                    of("operand"),
+                ),
+                _ => format!(
+                    "static inline {t} {helper}(volatile {space_name} {t} *place, {t} operand)\n{{\n    \
+                     {bits}\n    {u} seen = *bits, expected;\n    {t} old, replacement;\n    do {{\n        \
+                     expected = seen;\n        old = as_{t}(seen);\n        replacement = {};\n        \
+                     seen = {prefix}_cmpxchg(bits, expected, {});\n    }} while (seen != expected);\n    return old;\n}}",
+                    replacement(*operation), of("replacement"),
+                ),
+            }
+        });
+        Ok(format!("{helper}({pointer}, {})", operands.join(", ")))
+    }
+
+    fn warp(
+        &self,
+        helpers: &mut Helpers,
+        operation: WarpOperation,
+        scalar: Scalar,
+        operands: &[String],
+    ) -> Possible {
+        use WarpOperation as W;
+        let (offered, extension) = match operation {
+            W::Size | W::Lane | W::All | W::Any => (self.features.subgroups, "cl_khr_subgroups"),
+            W::ActiveMask | W::Ballot => (self.features.subgroup_ballot, "cl_khr_subgroup_ballot"),
+            W::Shuffle | W::ShuffleUp | W::ShuffleDown | W::ShuffleXor => {
+                (self.features.subgroup_shuffle, "cl_khr_subgroup_shuffle")
+            }
+        };
+        if !offered {
+            return Err(format!(
+                "the warp's {operation:?} on a device without `{extension}`"
+            ));
+        }
+        let ballot = |predicate: &str, helpers: &mut Helpers| {
+            helpers.add("quipu_ballot", |_| {
+                "static inline ulong quipu_ballot(bool predicate)\n{\n    \
+                 const uint4 votes = sub_group_ballot(predicate);\n    \
+                 return (ulong)votes.x | (ulong)votes.y << 32;\n}"
+                    .to_owned()
+            });
+            format!("quipu_ballot({predicate})")
+        };
+        Ok(match operation {
+            W::Size => "get_sub_group_size()".into(),
+            W::Lane => "get_sub_group_local_id()".into(),
+            W::All => format!("(sub_group_all({}) != 0)", operands[0]),
+            W::Any => format!("(sub_group_any({}) != 0)", operands[0]),
+            W::ActiveMask => ballot("true", helpers),
+            W::Ballot => ballot(&operands[0], helpers),
+            W::Shuffle | W::ShuffleUp | W::ShuffleDown | W::ShuffleXor => {
+                let what = format!("{operation:?}").to_lowercase();
+                let name = format!("quipu_{what}_{}", short(scalar));
+                helpers.add(&name, |_| {
+                    let t = self.scalar(scalar);
+                    let carried = if scalar == Scalar::Bool { "int" } else { t };
+                    let from = match operation {
+                        W::Shuffle => "lane % get_sub_group_size()",
+                        W::ShuffleUp => "get_sub_group_local_id() - lane",
+                        W::ShuffleDown => "get_sub_group_local_id() + lane",
+                        _ => "get_sub_group_local_id() ^ lane",
+                    };
+                    format!(
+                        "static inline {t} {name}({t} value, uint lane)\n{{\n    const uint from = {from};\n    \
+                         return ({t})sub_group_shuffle(({carried})value, from < get_sub_group_size() ? from : get_sub_group_local_id());\n}}"
+                    )
+                });
+                format!("{name}({})", operands.join(", "))
+            }
+        })
+    }
+
+    fn format(&self, scalar: Scalar) -> (&'static str, &'static str) {
+        match scalar {
+            Scalar::Bool => ("%d", "int"),
+            Scalar::F32 => ("%.9g", "float"),
+            Scalar::F64 => ("%.17g", "double"),
+            _ if scalar.is_signed() => ("%ld", "long"),
+            _ => ("%lu", "ulong"),
+        }
+    }
+
+    fn head(&self, options: &Options, parts: &EntryParts) -> String {
+        let mut head = String::from("/* OpenCL C, printed by Quipu. */\n\n");
+        let mut enable = |wanted: bool, extension: &str| {
+            if wanted {
+                head.push_str(&format!("#pragma OPENCL EXTENSION {extension} : enable\n"));
+            }
+        };
+        enable(parts.doubles, "cl_khr_fp64");
+        enable(parts.wide_atomics, "cl_khr_int64_base_atomics");
+        enable(parts.wide_atomics, "cl_khr_int64_extended_atomics");
+        enable(self.features.subgroups, "cl_khr_subgroups");
+        enable(self.features.subgroup_ballot, "cl_khr_subgroup_ballot");
+        enable(self.features.subgroup_shuffle, "cl_khr_subgroup_shuffle");
+        if !options.contract && !options.fast_math {
+            head.push_str("#pragma OPENCL FP_CONTRACT OFF\n");
+        }
+        head.push('\n');
+        head
+    }
+
+    fn context_fields(&self, parts: &EntryParts) -> String {
+        if parts.counts {
+            "    __local uint *count;\n".into()
+        } else {
+            String::new()
+        }
+    }
+
+    fn entry(&self, parts: &EntryParts) -> String {
+        let parameters: Vec<_> = parts
+            .declarations
+            .iter()
+            .filter_map(|declaration| entry::device_parameter(self, declaration, "restrict "))
+            .map(|parameter| format!("    {parameter}"))
+            .collect();
+        let mut out = format!(
+            "__kernel void {}(\n{})\n{{\n",
+            parts.name,
+            parameters.join(",\n")
+        );
+        for array in &parts.shared {
+            if let SharedLength::Fixed(length) = array.length_kind {
+                let (t, name) = (&array.element, &array.name);
+                out.push_str(&format!("    __local {t} {name}[{length}];\n"));
+            }
+        }
+        if parts.counts {
+            out.push_str("    __local uint quipu_count;\n");
+        }
+        for declaration in &parts.declarations {
+            if let EntryKind::Start { .. } = declaration.parameter.kind {
+                let start = &declaration.parameter.name;
+                let pointer = start.strip_suffix("_start").unwrap_or(start);
+                out.push_str(&format!("    {pointer} += {start};\n"));
+            }
+        }
+        let index = parts.index;
+        out.push_str(&entry::device_body(self, parts, |axis| Axis {
+            thread: format!("({index})get_local_id({axis})"),
+            block: format!("({index})get_group_id({axis})"),
+            blocks: format!("({index})get_num_groups({axis})"),
+        }));
+        out.push_str("}\n");
+        out
+    }
+
+    fn compiler_options(&self, options: &Options) -> Vec<String> {
+        let subgroups = self.features.subgroups
+            || self.features.subgroup_ballot
+            || self.features.subgroup_shuffle;
+        let mut said = vec![if subgroups {
+            "-cl-std=CL2.0"
+        } else {
+            "-cl-std=CL1.2"
+        }];
+        if options.fast_math {
+            said.push("-cl-fast-relaxed-math");
+        } else {
+            said.push("-cl-fp32-correctly-rounded-divide-sqrt");
+        }
+        if options.contract {
+            said.push("-cl-mad-enable");
+        }
+        if options.flush_to_zero {
+            said.push("-cl-denorms-are-zero");
+        }
+        said.into_iter().map(str::to_owned).collect()
+    }
+
+    fn leave(&self) -> &'static str {
+        "goto quipu_next;"
+    }
+
+    fn has_starts(&self) -> bool {
+        true
+    }
+
+    fn has_blocks(&self) -> bool {
+        true
+    }
+
+    fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind> {
+        Some(EntryKind::SharedPointer { shared })
+    }
+}

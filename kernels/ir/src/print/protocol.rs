@@ -1,0 +1,256 @@
+//! What a driver has to know of a printed kernel, in data. How it is used: see [`print`](super).
+
+use std::fmt;
+
+use crate::function::Location;
+use crate::module::{Module, SharedId, SharedLength};
+use crate::types::{Scalar, Type};
+
+use super::{Dialect, IndexWidth};
+
+/// A printed kernel, and how it is launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Printed {
+    /// The language.
+    pub dialect: Dialect,
+    /// The source: one translation unit.
+    pub source: String,
+    /// The name of the entry function.
+    pub entry: String,
+    /// What the compiler has to be told so that the source means what it should.
+    pub compiler_options: Vec<String>,
+    /// The parameters of the entry function, in order.
+    pub parameters: Vec<EntryParameter>,
+    /// The block-shared arrays of the module, by number.
+    pub shared: Vec<SharedMemory>,
+    /// Dimensions of the grid.
+    pub dimensions: usize,
+    /// The width of `usize` in the source.
+    pub index_width: IndexWidth,
+    /// True if the kernel has barriers of its own: its blocks may not be larger than what runs at once.
+    pub barriers: bool,
+    /// The places in the user's source that a fault record may name.
+    pub sites: Vec<Site>,
+}
+
+/// A parameter of an entry function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryParameter {
+    /// Its name in the source.
+    pub name: String,
+    /// What to pass.
+    pub kind: EntryKind,
+    /// How many bytes that has; 0 for [`EntryKind::SharedPointer`].
+    pub size: u64,
+}
+
+/// What is passed for a parameter of an entry function. Numbers of parameters are those in
+/// [`KernelInfo::parameters`](crate::KernelInfo::parameters).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// The bytes of a uniform parameter: a scalar (`bool` is one byte, `usize` of the index width), or a struct or
+    /// array laid out as C does.
+    Uniform {
+        /// Number of the kernel's parameter.
+        parameter: usize,
+    },
+    /// A pointer to a buffer's or view's elements. Where a [`Start`](Self::Start) follows, to the beginning of the
+    /// memory object; else to the first element.
+    Pointer {
+        /// Number of the kernel's parameter.
+        parameter: usize,
+    },
+    /// How many elements after the pointer the first element is: `u64`. OpenCL C only, as its pointers to memory
+    /// objects cannot be moved by the host.
+    Start {
+        /// Number of the kernel's parameter.
+        parameter: usize,
+    },
+    /// How many places there are, gaps included: of the index width.
+    Length {
+        /// Number of the kernel's parameter.
+        parameter: usize,
+    },
+    /// Elements of a view along a dimension: of the index width.
+    Extent {
+        /// Number of the kernel's parameter.
+        parameter: usize,
+        /// The dimension.
+        dimension: usize,
+    },
+    /// Places between a view's neighbours along a dimension: of the index width.
+    Stride {
+        /// Number of the kernel's parameter.
+        parameter: usize,
+        /// The dimension.
+        dimension: usize,
+    },
+    /// OpenCL C: the local memory of an array whose length is given with each launch; as many bytes as its elements
+    /// have, at least one, are asked for with `clSetKernelArg(kernel, i, bytes, NULL)`.
+    SharedPointer {
+        /// The array.
+        shared: SharedId,
+    },
+    /// CUDA C: where the array starts in the block's dynamic shared memory, in bytes: `u32`. From
+    /// [`Printed::dynamic_shared`].
+    SharedOffset {
+        /// The array.
+        shared: SharedId,
+    },
+    /// The number of elements of an array whose length is given with each launch: of the index width.
+    SharedLength {
+        /// The array.
+        shared: SharedId,
+    },
+    /// The work division, `3 * dimensions` numbers of the index width: the grid's blocks, the block's threads, the
+    /// thread's elements, each along dimension 0 first.
+    Launch,
+    /// A pointer to the fault record in device memory: [`FAULT_WORDS`] `u32`s, all zero at first.
+    Fault,
+}
+
+/// A block-shared array of a printed kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedMemory {
+    /// Bytes of an element.
+    pub element_size: u64,
+    /// What an element's address is a multiple of.
+    pub alignment: u64,
+    /// The number of elements, or that a launch gives it.
+    pub length: SharedLength,
+}
+
+/// A place in the user's source where something can go wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// What can go wrong.
+    pub kind: FaultKind,
+    /// The function.
+    pub function: String,
+    /// Where in the source.
+    pub location: Option<Location>,
+    /// What an assertion says.
+    pub message: Option<String>,
+}
+
+/// What went wrong in a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// An index out of bounds; a read gave zero.
+    Read,
+    /// An index out of bounds; the write was dropped.
+    Write,
+    /// A range of a slice out of bounds; the slice was empty.
+    Range,
+    /// A division or remainder by zero, or of the smallest number by -1; it gave zero.
+    Division,
+    /// An assertion that did not hold.
+    Assertion,
+    /// Not all threads of a block came to the barrier. C99 only: elsewhere such a kernel's behaviour is undefined.
+    Divergence,
+}
+
+/// How many `u32`s a fault record has: 0, the site's number and 1, or 0 if nothing went wrong; 1, nothing; 2 and 3,
+/// low half first, the row-major number of the thread in the grid's threads; 4 and 5, the index (of a range its
+/// start, of a division the divisor); 6 and 7, the length (of a range its end).
+pub const FAULT_WORDS: usize = 8;
+
+/// The first fault of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What and where in the source.
+    pub site: Site,
+    /// The row-major number of the thread in the grid's threads.
+    pub thread: u64,
+    /// The index out of bounds; of a range its start.
+    pub index: u64,
+    /// How many elements there were; of a range its end.
+    pub length: u64,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (index, length) = (self.index, self.length);
+        match self.site.kind {
+            FaultKind::Read => write!(f, "read of element {index} of {length}")?,
+            FaultKind::Write => write!(f, "write of element {index} of {length}")?,
+            FaultKind::Range => write!(f, "range {index}..{length} outside of the slice")?,
+            FaultKind::Division if index == 0 => f.write_str("division by zero")?,
+            FaultKind::Division => f.write_str("division of the smallest number by -1")?,
+            FaultKind::Assertion => write!(
+                f,
+                "assertion failed: {}",
+                self.site.message.as_deref().unwrap_or_default()
+            )?,
+            FaultKind::Divergence => {
+                f.write_str("a barrier that not every thread of the block came to")?;
+            }
+        }
+        write!(f, ", in `{}`", self.site.function)?;
+        if let Some(Location { file, line }) = self.site.location {
+            write!(f, " at {file}:{line}")?;
+        }
+        write!(f, ", by thread {}", self.thread)
+    }
+}
+
+impl Printed {
+    /// What a fault record of a launch says; `None` if nothing went wrong.
+    #[must_use]
+    pub fn fault(&self, record: &[u32; FAULT_WORDS]) -> Option<Fault> {
+        let wide = |at: usize| u64::from(record[at]) | u64::from(record[at + 1]) << 32;
+        let site = record[0].checked_sub(1)?;
+        Some(Fault {
+            site: self.sites.get(site as usize)?.clone(),
+            thread: wide(2),
+            index: wide(4),
+            length: wide(6),
+        })
+    }
+
+    /// Where each block-shared array of given length (in order; of [`SharedLength::Fixed`] none) starts in a block's
+    /// dynamic shared memory, and how many bytes that has to have.
+    #[must_use]
+    pub fn dynamic_shared(&self, lengths: &[u64]) -> (Vec<u64>, u64) {
+        let mut end = 0_u64;
+        let launched = self
+            .shared
+            .iter()
+            .filter(|array| array.length == SharedLength::Launch);
+        let starts = launched
+            .zip(lengths)
+            .map(|(array, length)| {
+                let start = end.next_multiple_of(array.alignment);
+                end = start.saturating_add(array.element_size.saturating_mul(*length));
+                start
+            })
+            .collect();
+        (starts, end)
+    }
+}
+
+/// The size and alignment of a type, as C lays it out; of indices as wide as given.
+pub(super) fn layout(module: &Module, of: &Type, index: u64) -> (u64, u64) {
+    match of {
+        Type::Unit => (0, 1),
+        Type::Scalar(Scalar::Index | Scalar::SignedIndex) => (index, index),
+        Type::Scalar(scalar) => {
+            let size = u64::from(scalar.size().unwrap_or(1));
+            (size, size)
+        }
+        Type::Struct(id) => {
+            let (mut size, mut alignment) = (0_u64, 1);
+            for field in &module.structure(*id).fields {
+                let (bytes, align) = layout(module, &field.field_type, index);
+                size = size.next_multiple_of(align) + bytes;
+                alignment = alignment.max(align);
+            }
+            (size.next_multiple_of(alignment), alignment)
+        }
+        Type::Array(element, length) => {
+            let (size, alignment) = layout(module, element, index);
+            (size * length, alignment)
+        }
+        Type::Slice { .. } => (16, 8),
+    }
+}

@@ -1,0 +1,1041 @@
+//! Kernels made by hand, each for something that printers have to get right.
+
+use quipu_kernel_ir::{
+    AtomicOperation, BinaryOperation as B, FunctionBuilder, Location, MathFunction, Module,
+    ModuleBuilder, Origin, Place, Projection, Root, Scalar, Scope, SharedLength, Space, Statement,
+    Type, UnaryOperation, Unit, Value, WarpOperation,
+};
+
+/// All of them with their names.
+#[must_use]
+pub fn all() -> Vec<(&'static str, Module)> {
+    vec![
+        ("saxpy", saxpy()),
+        ("block_sum", block_sum()),
+        ("classify", classify()),
+        ("transpose", transpose()),
+        ("four_dimensions", four_dimensions()),
+        ("points", points()),
+        ("labels", labels()),
+        ("leaves", leaves()),
+        ("histogram", histogram()),
+        ("count", count()),
+        ("divergent", divergent()),
+        ("slices", slices()),
+        ("order", order()),
+        ("checks", checks()),
+        ("primes", primes()),
+        ("texts", texts()),
+        ("warps", warps()),
+        ("words", words()),
+    ]
+}
+
+/// A line of a source that there is not.
+#[must_use]
+pub fn line(line: u32) -> Option<Location> {
+    Some(Location {
+        file: "src/kernels.rs",
+        line,
+    })
+}
+
+fn f32_type() -> Type {
+    Scalar::F32.into()
+}
+
+fn u32_type() -> Type {
+    Scalar::U32.into()
+}
+
+/// `y[i] += a * x[i]`: `a: f32, x: [f32], y: mut [f32]`.
+#[must_use]
+pub fn saxpy() -> Module {
+    let mut f = FunctionBuilder::new("saxpy");
+    f.at(line(3));
+    let a = f.uniform("a", f32_type());
+    let x = f.buffer("x", f32_type(), false);
+    let y = f.buffer("y", f32_type(), true);
+    let length = f.length(y);
+    f.elements(&["i"], &[length], |f, _, position| {
+        let i = position[0];
+        f.at(line(4));
+        let old = f.load(Place::element_unchecked(y, i), f32_type());
+        let element = f.load(Place::element(x, i), f32_type());
+        let product = f.binary(B::Multiply, a, element);
+        let sum = f.binary(B::Add, old, product);
+        f.store(Place::element_unchecked(y, i), sum);
+    });
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
+/// The sum of each block's elements, one per thread, by halves in shared memory: `x: [f32], sums: mut [f32]`, one
+/// shared array of as many elements as a block has threads, a power of two.
+#[must_use]
+pub fn block_sum() -> Module {
+    let mut module = ModuleBuilder::new();
+    let shared = module.shared(Some("partial"), f32_type(), SharedLength::Launch);
+    let mut f = FunctionBuilder::new("block_sum");
+    let x = f.buffer("x", f32_type(), false);
+    let sums = f.buffer("sums", f32_type(), true);
+    let thread = f.index(Origin::Block, Unit::Threads, 0);
+    f.name(thread, "thread");
+    let global = f.index(Origin::Grid, Unit::Threads, 0);
+    f.at(line(10));
+    let element = f.load(Place::element(x, global), f32_type());
+    f.store(Place::shared(shared).at(thread), element);
+    f.barrier();
+    let threads = f.extent(Origin::Block, Unit::Threads, 0);
+    let two = f.index_literal(2);
+    let half = f.binary(B::Divide, threads, two);
+    let distance = f.local(Some("distance"), half);
+    f.while_loop(
+        |f| {
+            let now = f.load_local(distance);
+            let zero = f.index_literal(0);
+            f.binary(B::Greater, now, zero)
+        },
+        |f, _| {
+            f.at(line(13));
+            let now = f.load_local(distance);
+            let below = f.binary(B::Less, thread, now);
+            f.if_then(below, |f| {
+                f.at(line(14));
+                let own = f.load(Place::shared(shared).at(thread), f32_type());
+                let now = f.load_local(distance);
+                let at = f.binary(B::Add, thread, now);
+                let other = f.load(Place::shared(shared).at(at), f32_type());
+                let sum = f.binary(B::Add, own, other);
+                f.store(Place::shared(shared).at(thread), sum);
+            });
+            f.barrier();
+            let now = f.load_local(distance);
+            let two = f.index_literal(2);
+            let half = f.binary(B::Divide, now, two);
+            f.store_local(distance, half);
+        },
+    );
+    let zero = f.index_literal(0);
+    let first = f.binary(B::Equal, thread, zero);
+    f.if_then(first, |f| {
+        f.at(line(20));
+        let block = f.index(Origin::Grid, Unit::Blocks, 0);
+        let zero = f.index_literal(0);
+        let sum = f.load(Place::shared(shared).at(zero), f32_type());
+        f.store(Place::element(sums, block), sum);
+    });
+    module.finish(f.kernel(1))
+}
+
+/// A `match` on an integer: `x: [i32], y: mut [i32]`.
+#[must_use]
+pub fn classify() -> Module {
+    let i32_type = Type::from(Scalar::I32);
+    let mut f = FunctionBuilder::new("classify");
+    let x = f.buffer("x", i32_type.clone(), false);
+    let y = f.buffer("y", i32_type.clone(), true);
+    let length = f.length(y);
+    f.elements(&["i"], &[length], |f, _, position| {
+        let i = position[0];
+        f.at(line(30));
+        let element = f.load(Place::element(x, i), i32_type.clone());
+        f.name(element, "x");
+        let result = f.uninitialised(None, i32_type.clone());
+        let arm = |f: &mut FunctionBuilder, number: i32| {
+            let number = f.i32_literal(number);
+            f.store_local(result, number);
+        };
+        let zero = f.i32_literal(0);
+        let is_zero = f.binary(B::Equal, element, zero);
+        f.if_else(
+            is_zero,
+            |f| arm(f, 10),
+            |f| {
+                let (one, nine) = (f.i32_literal(1), f.i32_literal(9));
+                let from = f.binary(B::GreaterEqual, element, one);
+                let to = f.binary(B::LessEqual, element, nine);
+                let digit = f.binary(B::And, from, to);
+                f.if_else(
+                    digit,
+                    |f| arm(f, 20),
+                    |f| {
+                        let least = f.i32_literal(i32::MIN);
+                        let is_least = f.binary(B::Equal, element, least);
+                        f.if_else(
+                            is_least,
+                            |f| arm(f, 30),
+                            |f| {
+                                let doubled = f.binary(B::Add, element, element);
+                                let three = f.i32_literal(3);
+                                let scaled = f.binary(B::Multiply, doubled, three);
+                                let negative = f.unary(UnaryOperation::Negate, scaled);
+                                f.store_local(result, negative);
+                            },
+                        );
+                    },
+                );
+            },
+        );
+        let result = f.load_local(result);
+        f.store(Place::element_unchecked(y, i), result);
+    });
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
+/// `y[i][j] = x[j][i]` of views in two dimensions: `x, y: mut`.
+#[must_use]
+pub fn transpose() -> Module {
+    let mut f = FunctionBuilder::new("transpose");
+    let (x, _, x_strides) = f.view("x", f32_type(), false, 2);
+    let (y, extents, y_strides) = f.view("y", f32_type(), true, 2);
+    f.elements(&["row", "column"], &extents, |f, _, position| {
+        let place = |f: &mut FunctionBuilder, [i, j]: [Value; 2], strides: &[Value]| {
+            let row = f.binary(B::Multiply, i, strides[0]);
+            let column = f.binary(B::Multiply, j, strides[1]);
+            f.binary(B::Add, row, column)
+        };
+        let from = place(f, [position[1], position[0]], &x_strides);
+        let element = f.load(Place::element(x, from), f32_type());
+        let to = place(f, [position[0], position[1]], &y_strides);
+        f.store(Place::element(y, to), element);
+    });
+    ModuleBuilder::new().finish(f.kernel(2))
+}
+
+/// Each position counts itself, in four dimensions, and each thread its number: `y: mut view of u32, z: mut [u32]`.
+#[must_use]
+pub fn four_dimensions() -> Module {
+    let mut f = FunctionBuilder::new("four_dimensions");
+    let (y, extents, strides) = f.view("y", u32_type(), true, 4);
+    let z = f.buffer("z", u32_type(), true);
+    f.elements(&["a", "b", "c", "d"], &extents, |f, _, position| {
+        let mut place = f.index_literal(0);
+        for (component, stride) in position.iter().zip(&strides) {
+            let step = f.binary(B::Multiply, *component, *stride);
+            place = f.binary(B::Add, place, step);
+        }
+        let old = f.load(Place::element(y, place), u32_type());
+        let number = f.cast(place, Scalar::U32);
+        let sum = f.binary(B::Add, old, number);
+        let one = f.u32_literal(1);
+        let sum = f.binary(B::Add, sum, one);
+        f.store(Place::element(y, place), sum);
+    });
+    let mut number = f.index_literal(0);
+    for d in 0..4 {
+        let index = f.index(Origin::Grid, Unit::Threads, d);
+        let extent = f.extent(Origin::Grid, Unit::Threads, d);
+        let scaled = f.binary(B::Multiply, number, extent);
+        number = f.binary(B::Add, scaled, index);
+    }
+    let value = f.cast(number, Scalar::U32);
+    f.store(Place::element(z, number), value);
+    ModuleBuilder::new().finish(f.kernel(4))
+}
+
+/// Structs in buffers, as values, as arguments, in arrays: `points: mut [Point { position: [f32; 2], flag: bool,
+/// kind: u8, count: u16 }]` of 12 bytes, `offset: (f32, f32)`.
+#[must_use]
+pub fn points() -> Module {
+    let mut module = ModuleBuilder::new();
+    let pair = module.structure("(f32, f32)", [("0", f32_type()), ("1", f32_type())]);
+    let array = Type::Array(Box::new(f32_type()), 2);
+    let point = module.structure(
+        "Point",
+        [
+            ("position", array.clone()),
+            ("flag", Scalar::Bool.into()),
+            ("kind", Scalar::U8.into()),
+            ("count", Scalar::U16.into()),
+        ],
+    );
+    let mut moved = FunctionBuilder::new("moved").returning(Type::Struct(point));
+    let old = moved.parameter("point", Type::Struct(point));
+    let by = moved.parameter("by", Type::Struct(pair));
+    let old = moved.local(Some("point"), old);
+    for (index, field) in [(0, 0), (1, 1)] {
+        let at = moved.index_literal(index);
+        let place = Place::local(old).field(0).at(at);
+        let now = moved.load(place.clone(), f32_type());
+        let step = moved.field(by, field, f32_type());
+        let sum = moved.binary(B::Add, now, step);
+        moved.store(place, sum);
+    }
+    let position = moved.load(Place::local(old).field(0), array);
+    let flag = moved.load(Place::local(old).field(1), Scalar::Bool.into());
+    let flag = moved.unary(UnaryOperation::Not, flag);
+    let kind = moved.load(Place::local(old).field(2), Scalar::U8.into());
+    let one = moved.literal(Scalar::U8, 1);
+    let kind = moved.binary(B::Add, kind, one);
+    let count = moved.load(Place::local(old).field(3), Scalar::U16.into());
+    let count = moved.binary(B::Multiply, count, count);
+    let new = moved.structure(point, &[position, flag, kind, count]);
+    moved.give(new);
+    let moved = module.function(moved.function());
+    let mut f = FunctionBuilder::new("points");
+    let points = f.buffer("points", Type::Struct(point), true);
+    let offset = f.uniform("offset", Type::Struct(pair));
+    let length = f.length(points);
+    f.elements(&["i"], &[length], |f, _, position| {
+        let old = f.load(Place::element(points, position[0]), Type::Struct(point));
+        let new = f.call(moved, &[old, offset], Type::Struct(point));
+        f.store(Place::element(points, position[0]), new);
+    });
+    module.finish(f.kernel(1))
+}
+
+/// Nested loops that are left and continued from inside of each other, with steps: `y: mut [u32]`, by one thread.
+#[must_use]
+pub fn labels() -> Module {
+    let mut f = FunctionBuilder::new("labels");
+    let y = f.buffer("y", u32_type(), true);
+    let length = f.length(y);
+    f.elements(&["i"], &[length], |f, elements, position| {
+        let i = position[0];
+        let zero = f.u32_literal(0);
+        let sum = f.local(Some("sum"), zero);
+        let limit = f.index_literal(40);
+        let far = f.binary(B::Greater, i, limit);
+        f.if_then(far, |f| f.push(Statement::Break(elements)));
+        let five = f.index_literal(5);
+        let skipped = f.binary(B::Equal, i, five);
+        f.if_then(skipped, |f| f.push(Statement::Continue(elements)));
+        let number = f.cast(i, Scalar::U32);
+        let start = f.u32_literal(0);
+        f.for_range("outer", start, number, |f, outer_loop, outer| {
+            let seven = f.u32_literal(7);
+            let over = f.binary(B::Equal, outer, seven);
+            f.if_then(over, |f| f.push(Statement::Break(outer_loop)));
+            let start = f.u32_literal(0);
+            let end = f.u32_literal(10);
+            f.for_range("inner", start, end, |f, inner_loop, inner| {
+                let three = f.u32_literal(3);
+                let product = f.binary(B::Multiply, outer, inner);
+                let rest = f.binary(B::Remainder, product, three);
+                let one = f.u32_literal(1);
+                let skip = f.binary(B::Equal, rest, one);
+                f.if_then(skip, |f| f.push(Statement::Continue(inner_loop)));
+                let limit = f.u32_literal(24);
+                let next = f.binary(B::Greater, product, limit);
+                f.if_then(next, |f| f.push(Statement::Continue(outer_loop)));
+                let limit = f.u32_literal(200);
+                let now = f.load_local(sum);
+                let end = f.binary(B::Greater, now, limit);
+                f.if_then(end, |f| f.push(Statement::Break(outer_loop)));
+                let now = f.load_local(sum);
+                let new = f.binary(B::Add, now, product);
+                let new = f.binary(B::Add, new, one);
+                f.store_local(sum, new);
+            });
+            let now = f.load_local(sum);
+            let hundred = f.u32_literal(100);
+            let new = f.binary(B::Add, now, hundred);
+            f.store_local(sum, new);
+        });
+        // A step of several statements, with a branch.
+        let counter = f.local(Some("counter"), start);
+        f.repeat_with_step(
+            |f, id| {
+                let now = f.load_local(counter);
+                let limit = f.u32_literal(30);
+                let over = f.binary(B::Greater, now, limit);
+                f.if_then(over, |f| f.push(Statement::Break(id)));
+                let two = f.u32_literal(2);
+                let now = f.load_local(counter);
+                let odd = f.binary(B::Remainder, now, two);
+                let zero = f.u32_literal(0);
+                let odd = f.binary(B::NotEqual, odd, zero);
+                f.if_then(odd, |f| f.push(Statement::Continue(id)));
+                let now = f.load_local(sum);
+                let counted = f.load_local(counter);
+                let new = f.binary(B::Xor, now, counted);
+                f.store_local(sum, new);
+            },
+            |f| {
+                let now = f.load_local(counter);
+                let ten = f.u32_literal(10);
+                let large = f.binary(B::Greater, now, ten);
+                f.if_then(large, |f| {
+                    let now = f.load_local(counter);
+                    let one = f.u32_literal(1);
+                    let new = f.binary(B::Add, now, one);
+                    f.store_local(counter, new);
+                });
+                let now = f.load_local(counter);
+                let one = f.u32_literal(1);
+                let new = f.binary(B::Add, now, one);
+                f.store_local(counter, new);
+            },
+        );
+        let result = f.load_local(sum);
+        f.store(Place::element(y, i), result);
+    });
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
+/// Threads that leave early, also a device function's loops: `x: [u32], y: mut [u32]`, one element per thread.
+#[must_use]
+pub fn leaves() -> Module {
+    let mut module = ModuleBuilder::new();
+    let mut root = FunctionBuilder::new("root").returning(u32_type());
+    let x = root.parameter("x", u32_type());
+    let zero = root.u32_literal(0);
+    root.for_range("i", zero, x, |f, _, i| {
+        let square = f.binary(B::Multiply, i, i);
+        let found = f.binary(B::GreaterEqual, square, x);
+        f.if_then(found, |f| f.give(i));
+    });
+    root.give(x);
+    let root = module.function(root.function());
+    let mut f = FunctionBuilder::new("leaves");
+    let x = f.buffer("x", u32_type(), false);
+    let y = f.buffer("y", u32_type(), true);
+    let thread = f.index(Origin::Grid, Unit::Threads, 0);
+    f.name(thread, "thread");
+    let length = f.length(y);
+    let outside = f.binary(B::GreaterEqual, thread, length);
+    f.if_then(outside, |f| f.push(Statement::Return(None)));
+    let element = f.load(Place::element(x, thread), u32_type());
+    let found = f.call(root, &[element], u32_type());
+    f.store(Place::element_unchecked(y, thread), found);
+    f.push(Statement::Return(None));
+    module.finish(f.kernel(1))
+}
+
+/// Atomics of all kinds: `x: [u32], counts: mut [u32], others: mut [i32], wide: mut [u64], floats: mut [f32], doubles:
+/// mut [f64]`.
+#[must_use]
+pub fn histogram() -> Module {
+    use AtomicOperation as A;
+    let mut module = ModuleBuilder::new();
+    let shared = module.shared(Some("count"), u32_type(), SharedLength::Fixed(1));
+    let mut f = FunctionBuilder::new("histogram");
+    let x = f.buffer("x", u32_type(), false);
+    let counts = f.buffer("counts", u32_type(), true);
+    let others = f.buffer("others", Scalar::I32.into(), true);
+    let wide = f.buffer("wide", Scalar::U64.into(), true);
+    let floats = f.buffer("floats", f32_type(), true);
+    let doubles = f.buffer("doubles", Scalar::F64.into(), true);
+    let length = f.length(x);
+    f.elements(&["i"], &[length], |f, _, position| {
+        let element = f.load(Place::element(x, position[0]), u32_type());
+        f.name(element, "element");
+        let (zero, one) = (f.index_literal(0), f.u32_literal(1));
+        f.atomic(
+            A::Add,
+            Place::element(counts, element),
+            &[one],
+            Scope::Device,
+            u32_type(),
+        );
+        f.atomic(
+            A::Add,
+            Place::shared(shared).at(zero),
+            &[one],
+            Scope::Block,
+            u32_type(),
+        );
+        let signed = f.cast(element, Scalar::I32);
+        let four = f.i32_literal(4);
+        let signed = f.binary(B::Subtract, signed, four);
+        f.name(signed, "signed_element");
+        let i32_type = Type::from(Scalar::I32);
+        let operations = [
+            A::Add,
+            A::Subtract,
+            A::Minimum,
+            A::Maximum,
+            A::And,
+            A::Or,
+            A::Xor,
+        ];
+        for (number, operation) in operations.into_iter().enumerate() {
+            let at = f.index_literal(number as u64);
+            let place = Place::element(others, at);
+            f.atomic(operation, place, &[signed], Scope::Device, i32_type.clone());
+        }
+        let long = f.cast(element, Scalar::U64);
+        f.name(long, "long_element");
+        let u64_type = Type::from(Scalar::U64);
+        for (number, operation) in operations.into_iter().enumerate() {
+            let at = f.index_literal(number as u64);
+            let place = Place::element(wide, at);
+            f.atomic(operation, place, &[long], Scope::Device, u64_type.clone());
+        }
+        let float = f.cast(element, Scalar::F32);
+        f.atomic(
+            A::Add,
+            Place::element(floats, zero),
+            &[float],
+            Scope::Device,
+            f32_type(),
+        );
+        let double = f.cast(element, Scalar::F64);
+        let f64_type = Type::from(Scalar::F64);
+        f.atomic(
+            A::Add,
+            Place::element(doubles, zero),
+            &[double],
+            Scope::Device,
+            f64_type,
+        );
+        // Counts through all the numbers to 9, and back again.
+        let nine = f.u32_literal(9);
+        let at = |f: &mut FunctionBuilder, number| {
+            let at = f.index_literal(number);
+            Place::element(counts, at)
+        };
+        let place = at(f, 20);
+        f.atomic(A::Increment, place, &[nine], Scope::Device, u32_type());
+        let place = at(f, 21);
+        f.atomic(A::Decrement, place, &[nine], Scope::Device, u32_type());
+        // The largest element, by compare-exchange; old is what was there before.
+        let at_22 = f.index_literal(22);
+        let place = Place::element(counts, at_22);
+        f.repeat_forever(|f, id| {
+            let seen = f.load(place.clone(), u32_type());
+            f.name(seen, "seen");
+            let larger = f.binary(B::GreaterEqual, seen, element);
+            f.if_then(larger, |f| f.push(Statement::Break(id)));
+            let operation = A::CompareExchange;
+            let old = f.atomic(
+                operation,
+                place.clone(),
+                &[seen, element],
+                Scope::Device,
+                u32_type(),
+            );
+            let done = f.binary(B::Equal, old, seen);
+            f.if_then(done, |f| f.push(Statement::Break(id)));
+        });
+        let place = at(f, 23);
+        f.atomic(A::Exchange, place, &[nine], Scope::Device, u32_type());
+        let one = f.index_literal(1);
+        let float = f.f32_literal(2.5);
+        f.atomic(
+            A::Exchange,
+            Place::element(floats, one),
+            &[float],
+            Scope::Device,
+            f32_type(),
+        );
+        let zero_float = f.f32_literal(0.0);
+        let two = f.index_literal(2);
+        let place = Place::element(floats, two);
+        f.atomic(
+            A::CompareExchange,
+            place,
+            &[zero_float, float],
+            Scope::Device,
+            f32_type(),
+        );
+        // A bad one is dropped and recorded, in those launches that have one.
+    });
+    f.barrier();
+    let thread = f.index(Origin::Block, Unit::Threads, 0);
+    let zero = f.index_literal(0);
+    let first = f.binary(B::Equal, thread, zero);
+    f.if_then(first, |f| {
+        let zero = f.index_literal(0);
+        let count = f.load(Place::shared(shared).at(zero), u32_type());
+        let at = f.index_literal(24);
+        f.atomic(
+            A::Add,
+            Place::element(counts, at),
+            &[count],
+            Scope::Device,
+            u32_type(),
+        );
+    });
+    f.push(Statement::Fence(Scope::Block));
+    f.push(Statement::Fence(Scope::Device));
+    module.finish(f.kernel(1))
+}
+
+/// Barriers that count, in a device function that has the context: `x: [i32], y: mut [u32]`, one element per thread.
+#[must_use]
+pub fn count() -> Module {
+    let mut module = ModuleBuilder::new();
+    let mut counted = FunctionBuilder::new("positive").returning(u32_type());
+    let x = counted.parameter("x", Scalar::I32.into());
+    let zero = counted.i32_literal(0);
+    let positive = counted.binary(B::Greater, x, zero);
+    let number = counted.barrier_count(positive);
+    let number = counted.cast(number, Scalar::U32);
+    counted.give(number);
+    let counted = module.function(counted.function());
+    let mut f = FunctionBuilder::new("count");
+    let x = f.buffer("x", Scalar::I32.into(), false);
+    let y = f.buffer("y", u32_type(), true);
+    let thread = f.index(Origin::Grid, Unit::Threads, 0);
+    f.name(thread, "thread");
+    let element = f.load(Place::element(x, thread), Scalar::I32.into());
+    f.name(element, "element");
+    let positive = f.call(counted, &[element], u32_type());
+    let negative = f.unary(UnaryOperation::Negate, element);
+    let negative = f.call(counted, &[negative], u32_type());
+    let hundred = f.u32_literal(100);
+    let scaled = f.binary(B::Multiply, positive, hundred);
+    let both = f.binary(B::Add, scaled, negative);
+    f.store(Place::element(y, thread), both);
+    module.finish(f.kernel(1))
+}
+
+/// A barrier that only every other thread comes to. Not to be run on a device: `y: mut [u32]`.
+#[must_use]
+pub fn divergent() -> Module {
+    let mut f = FunctionBuilder::new("divergent");
+    f.buffer("y", u32_type(), true);
+    let thread = f.index(Origin::Block, Unit::Threads, 0);
+    f.name(thread, "thread");
+    let two = f.index_literal(2);
+    f.at(line(50));
+    let odd = f.binary(B::Remainder, thread, two);
+    let one = f.index_literal(1);
+    let odd = f.binary(B::Equal, odd, one);
+    f.if_then(odd, FunctionBuilder::barrier);
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
+/// Slices of buffers, of local arrays and of shared memory, handed on, kept in variables: `x: [u32], y: mut [u32], start: usize, end: usize`.
+#[must_use]
+pub fn slices() -> Module {
+    let mut module = ModuleBuilder::new();
+    let shared = module.shared(Some("block"), u32_type(), SharedLength::Fixed(4));
+    let mut sums = Vec::new();
+    for space in [Space::Global, Space::Private, Space::Shared] {
+        let slice = Type::Slice {
+            element: Box::new(u32_type()),
+            space,
+            mutable: false,
+        };
+        let mut sum = FunctionBuilder::new("sum").returning(u32_type());
+        let x = sum.parameter("x", slice);
+        let zero = sum.u32_literal(0);
+        let total = sum.local(Some("total"), zero);
+        let (start, end) = (sum.index_literal(0), sum.length(x));
+        sum.for_range("i", start, end, |f, _, i| {
+            let now = f.load_local(total);
+            let element = f.load(Place::element(x, i), u32_type());
+            let new = f.binary(B::Add, now, element);
+            f.store_local(total, new);
+        });
+        let total = sum.load_local(total);
+        sum.give(total);
+        sums.push(module.function(sum.function()));
+    }
+    let mut fill = FunctionBuilder::new("fill");
+    let private = Type::Slice {
+        element: Box::new(u32_type()),
+        space: Space::Private,
+        mutable: true,
+    };
+    let x = fill.parameter("x", private);
+    let value = fill.parameter("value", u32_type());
+    let (start, end) = (fill.index_literal(0), fill.length(x));
+    fill.for_range("i", start, end, |f, _, i| {
+        f.store(Place::element(x, i), value)
+    });
+    let fill = module.function(fill.function());
+
+    let mut f = FunctionBuilder::new("slices");
+    let x = f.buffer("x", u32_type(), false);
+    let y = f.buffer("y", u32_type(), true);
+    let start = f.uniform("start", Scalar::Index.into());
+    let end = f.uniform("end", Scalar::Index.into());
+    let mut number = 0;
+    let mut put = |f: &mut FunctionBuilder, value| {
+        let at = f.index_literal(number);
+        number += 1;
+        f.store(Place::element(y, at), value);
+    };
+    // Of a buffer.
+    f.at(line(60));
+    let part = f.slice(
+        Place::slice(x),
+        Some((start, end)),
+        u32_type(),
+        Space::Global,
+        false,
+    );
+    f.name(part, "part");
+    let length = f.length(part);
+    let length = f.cast(length, Scalar::U32);
+    put(&mut f, length);
+    let total = f.call(sums[0], &[part], u32_type());
+    put(&mut f, total);
+    // In a variable, which changes.
+    let window = f.local(Some("window"), x);
+    let whole = f.load_local(window);
+    let (one, two) = (f.index_literal(1), f.index_literal(2));
+    let rest = f.slice(
+        Place::slice(whole),
+        Some((one, two)),
+        u32_type(),
+        Space::Global,
+        false,
+    );
+    f.store_local(window, rest);
+    let kept = f.load_local(window);
+    f.store_local(window, part);
+    let total = f.call(sums[0], &[kept], u32_type());
+    put(&mut f, total);
+    let total = f.call(sums[0], &[whole], u32_type());
+    put(&mut f, total);
+    // Of a local array; a load of it moves over no store through its slice.
+    let seven = f.u32_literal(7);
+    let array = f.repeat(seven, 10);
+    let array = f.local(Some("array"), array);
+    let (three, six) = (f.index_literal(3), f.index_literal(6));
+    let before = f.load(Place::local(array).at(three), u32_type());
+    let part = f.slice(
+        Place::local(array),
+        Some((three, six)),
+        u32_type(),
+        Space::Private,
+        true,
+    );
+    let hundred = f.u32_literal(100);
+    f.call(fill, &[part, hundred], Type::Unit);
+    put(&mut f, before);
+    let whole = f.slice(Place::local(array), None, u32_type(), Space::Private, false);
+    let total = f.call(sums[1], &[whole], u32_type());
+    put(&mut f, total);
+    let before = f.load(Place::local(array).at(six), u32_type());
+    let first = f.slice(Place::local(array), None, u32_type(), Space::Private, true);
+    let thousand = f.u32_literal(1000);
+    f.store(Place::element(first, six), thousand);
+    put(&mut f, before);
+    // Of shared memory, which begins with zeros.
+    let whole = f.slice(
+        Place::shared(shared),
+        None,
+        u32_type(),
+        Space::Shared,
+        false,
+    );
+    let total = f.call(sums[2], &[whole], u32_type());
+    put(&mut f, total);
+    let five = f.u32_literal(5);
+    f.store(Place::shared(shared).at(one), five);
+    let total = f.call(sums[2], &[whole], u32_type());
+    put(&mut f, total);
+    let length = f.shared_length(shared);
+    let length = f.cast(length, Scalar::U32);
+    put(&mut f, length);
+    module.finish(f.kernel(1))
+}
+
+/// Values that may not be put where they are used, as something between changes what they depend on: `y: mut [u32]`.
+#[must_use]
+pub fn order() -> Module {
+    let mut module = ModuleBuilder::new();
+    let slice = Type::Slice {
+        element: Box::new(u32_type()),
+        space: Space::Global,
+        mutable: true,
+    };
+    let mut next = FunctionBuilder::new("next").returning(u32_type());
+    let counter = next.parameter("counter", slice);
+    let zero = next.index_literal(0);
+    let old = next.load(Place::element(counter, zero), u32_type());
+    let one = next.u32_literal(1);
+    let new = next.binary(B::Add, old, one);
+    next.store(Place::element(counter, zero), new);
+    next.give(old);
+    let next = module.function(next.function());
+    let mut f = FunctionBuilder::new("order");
+    let y = f.buffer("y", u32_type(), true);
+    let at = |f: &mut FunctionBuilder, number| {
+        let at = f.index_literal(number);
+        Place::element(y, at)
+    };
+    // A call, whose order C does not say: 0 - 10 * 1.
+    let first = f.call(next, &[y], u32_type());
+    let second = f.call(next, &[y], u32_type());
+    let ten = f.u32_literal(10);
+    let scaled = f.binary(B::Multiply, second, ten);
+    let difference = f.binary(B::Subtract, first, scaled);
+    let place = at(&mut f, 1);
+    f.store(place, difference);
+    // A load before a store to the same place.
+    let place = at(&mut f, 1);
+    let before = f.load(place.clone(), u32_type());
+    let seven = f.u32_literal(7);
+    f.store(place.clone(), seven);
+    let after = f.load(place, u32_type());
+    let sum = f.binary(B::Add, before, after);
+    let place = at(&mut f, 2);
+    f.store(place, sum);
+    // A variable that is swapped, and one that changes in a loop.
+    let (one, two) = (f.u32_literal(1), f.u32_literal(2));
+    let a = f.local(Some("a"), one);
+    let b = f.local(Some("b"), two);
+    let old_a = f.load_local(a);
+    let old_b = f.load_local(b);
+    f.store_local(a, old_b);
+    f.store_local(b, old_a);
+    let (new_a, new_b) = (f.load_local(a), f.load_local(b));
+    let scaled = f.binary(B::Multiply, new_a, ten);
+    let both = f.binary(B::Add, scaled, new_b);
+    let place = at(&mut f, 3);
+    f.store(place, both);
+    let before = f.load_local(a);
+    let (start, end) = (f.u32_literal(0), f.u32_literal(5));
+    f.for_range("i", start, end, |f, _, i| {
+        let now = f.load_local(a);
+        let new = f.binary(B::Add, now, i);
+        f.store_local(a, new);
+    });
+    let after = f.load_local(a);
+    let scaled = f.binary(B::Multiply, after, ten);
+    let both = f.binary(B::Add, scaled, before);
+    let place = at(&mut f, 4);
+    f.store(place, both);
+    // The first fault is the first in order, whatever C does first; one that nobody uses is one, too.
+    f.at(line(70));
+    let bad = f.index_literal(1000);
+    f.load(Place::element(y, bad), u32_type());
+    let zero = f.u32_literal(0);
+    f.at(line(71));
+    let quotient = f.binary(B::Divide, seven, zero);
+    f.at(line(72));
+    let also_bad = f.load(Place::element(y, bad), u32_type());
+    let sum = f.binary(B::Add, also_bad, quotient);
+    let place = at(&mut f, 5);
+    f.store(place, sum);
+    // Both of a selection are evaluated.
+    let no = f.bool_literal(false);
+    let selected = f.select(no, seven, ten);
+    let place = at(&mut f, 6);
+    f.store(place, selected);
+    module.finish(f.kernel(1))
+}
+
+/// One fault, as `what` says, from 0: read, write, range, division, overflow, assertion, atomic, none;
+/// `what: u32, x: [i32], y: mut [i32]` of four elements each, by any thread.
+#[must_use]
+pub fn checks() -> Module {
+    let i32_type = Type::from(Scalar::I32);
+    let mut f = FunctionBuilder::new("checks");
+    let what = f.uniform("what", u32_type());
+    let x = f.buffer("x", i32_type.clone(), false);
+    let y = f.buffer("y", i32_type.clone(), true);
+    let zero = f.index_literal(0);
+    let case = |f: &mut FunctionBuilder, number: u32, write: &dyn Fn(&mut FunctionBuilder)| {
+        let number_value = f.u32_literal(number);
+        let this = f.binary(B::Equal, what, number_value);
+        f.if_then(this, |f| {
+            f.at(line(80 + number));
+            write(f);
+        });
+    };
+    case(&mut f, 0, &|f| {
+        let bad = f.literal(Scalar::I64, -1_i64 as u64);
+        let element = f.load(Place::element(x, bad), i32_type.clone());
+        f.store(Place::element(y, zero), element);
+    });
+    case(&mut f, 1, &|f| {
+        let (bad, seven) = (f.index_literal(4), f.i32_literal(7));
+        f.store(Place::element(y, bad), seven);
+    });
+    case(&mut f, 2, &|f| {
+        let (from, to) = (f.index_literal(3), f.index_literal(2));
+        let part = f.slice(
+            Place::slice(x),
+            Some((from, to)),
+            i32_type.clone(),
+            Space::Global,
+            false,
+        );
+        let length = f.length(part);
+        let length = f.cast(length, Scalar::I32);
+        f.store(Place::element(y, zero), length);
+    });
+    case(&mut f, 3, &|f| {
+        let (one, nothing) = (f.index_literal(1), f.index_literal(3));
+        let first = f.load(Place::element(x, one), i32_type.clone());
+        let second = f.load(Place::element(x, nothing), i32_type.clone());
+        let quotient = f.binary(B::Remainder, first, second);
+        f.store(Place::element(y, zero), quotient);
+    });
+    case(&mut f, 4, &|f| {
+        let (least, minus) = (f.i32_literal(i32::MIN), f.i32_literal(-1));
+        let quotient = f.binary(B::Divide, least, minus);
+        f.store(Place::element(y, zero), quotient);
+    });
+    case(&mut f, 5, &|f| {
+        let element = f.load(Place::element(x, zero), i32_type.clone());
+        let condition = f.binary(B::NotEqual, element, element);
+        f.push(Statement::Assert {
+            condition,
+            message: "an element differs from itself".into(),
+            location: line(85),
+        });
+        // The thread goes on.
+        let one = f.i32_literal(1);
+        f.store(Place::element(y, zero), one);
+    });
+    case(&mut f, 6, &|f| {
+        let bad = f.literal(Scalar::U64, 1 << 32);
+        let seven = f.i32_literal(7);
+        let operation = AtomicOperation::Add;
+        let old = f.atomic(
+            operation,
+            Place::element(y, bad),
+            &[seven],
+            Scope::Device,
+            i32_type.clone(),
+        );
+        f.store(Place::element(y, zero), old);
+    });
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
+/// The primes below each number, by a sieve in a local array of flags: `y: mut [u8]`, of up to 64 elements.
+#[must_use]
+pub fn primes() -> Module {
+    let mut f = FunctionBuilder::new("primes");
+    let y = f.buffer("y", Scalar::U8.into(), true);
+    let length = f.length(y);
+    f.elements(&["n"], &[length], |f, _, position| {
+        let n = position[0];
+        let yes = f.bool_literal(true);
+        let flags = f.repeat(yes, 64);
+        let flags = f.local(Some("is_prime"), flags);
+        let zero = f.literal(Scalar::U8, 0);
+        let count = f.local(Some("count"), zero);
+        let two = f.index_literal(2);
+        f.for_range("i", two, n, |f, id, i| {
+            let prime = f.load(Place::local(flags).at(i), Scalar::Bool.into());
+            let composite = f.unary(UnaryOperation::Not, prime);
+            f.if_then(composite, |f| f.push(Statement::Continue(id)));
+            let now = f.load_local(count);
+            let one = f.literal(Scalar::U8, 1);
+            let new = f.binary(B::Add, now, one);
+            f.store_local(count, new);
+            let square = f.binary(B::Multiply, i, i);
+            let multiple = f.local(Some("multiple"), square);
+            f.while_loop(
+                |f| {
+                    let now = f.load_local(multiple);
+                    let end = f.index_literal(64);
+                    f.binary(B::Less, now, end)
+                },
+                |f, _| {
+                    let now = f.load_local(multiple);
+                    let no = f.bool_literal(false);
+                    let place = Place {
+                        root: Root::Local(flags),
+                        path: vec![Projection::Index {
+                            index: now,
+                            checked: false,
+                        }],
+                    };
+                    f.store(place, no);
+                    let now = f.load_local(multiple);
+                    let new = f.binary(B::Add, now, i);
+                    f.store_local(multiple, new);
+                },
+            );
+        });
+        let count = f.load_local(count);
+        f.store(Place::element(y, n), count);
+    });
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
+/// Texts on the host: `a: f32`.
+#[must_use]
+pub fn texts() -> Module {
+    let mut f = FunctionBuilder::new("texts");
+    let a = f.uniform("a", f32_type());
+    let thread = f.index(Origin::Grid, Unit::Threads, 0);
+    let yes = f.bool_literal(true);
+    let small = f.literal(Scalar::I8, -5_i64 as u64);
+    f.push(Statement::Print {
+        format: "100 % \"{}\" of {}: {} {}\n".into(),
+        values: vec![thread, a, yes, small],
+    });
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
+/// What warps do: `y: mut [u32]`, eight results per thread.
+#[must_use]
+pub fn warps() -> Module {
+    use WarpOperation as W;
+    let mut f = FunctionBuilder::new("warps");
+    let y = f.buffer("y", u32_type(), true);
+    let thread = f.index(Origin::Grid, Unit::Threads, 0);
+    f.name(thread, "thread");
+    let number = f.cast(thread, Scalar::U32);
+    f.name(number, "number");
+    let one = f.u32_literal(1);
+    let zero = f.u32_literal(0);
+    let low = f.binary(B::And, number, one);
+    let odd = f.binary(B::Equal, low, one);
+    f.name(odd, "odd");
+    let mut results = vec![f.warp(W::Size, &[]), f.warp(W::Lane, &[])];
+    for operation in [W::All, W::Any] {
+        let vote = f.warp(operation, &[odd]);
+        results.push(f.cast(vote, Scalar::U32));
+    }
+    let votes = f.warp(W::Ballot, &[odd]);
+    let active = f.warp(W::ActiveMask, &[]);
+    let both = f.binary(B::Xor, votes, active);
+    results.push(f.cast(both, Scalar::U32));
+    for (operation, lane) in [
+        (W::Shuffle, zero),
+        (W::ShuffleUp, one),
+        (W::ShuffleDown, one),
+    ] {
+        results.push(f.warp(operation, &[number, lane]));
+    }
+    let float = f.cast(number, Scalar::F64);
+    let float = f.warp(W::ShuffleXor, &[float, one]);
+    let flag = f.warp(W::Shuffle, &[odd, one]);
+    let float = f.cast(float, Scalar::U32);
+    let flag = f.cast(flag, Scalar::U32);
+    results.push(f.binary(B::Add, float, flag));
+    let count = f.index_literal(results.len() as u64);
+    let first = f.binary(B::Multiply, thread, count);
+    f.name(first, "first");
+    for (offset, result) in results.into_iter().enumerate() {
+        let offset = f.index_literal(offset as u64);
+        let at = f.binary(B::Add, first, offset);
+        f.store(Place::element(y, at), result);
+    }
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
+/// Names that are words of some target, or twice there: `y: mut [f32]`.
+#[must_use]
+pub fn words() -> Module {
+    let mut module = ModuleBuilder::new();
+    let union = module.structure("union", [("int", f32_type()), ("template", f32_type())]);
+    let mut float = FunctionBuilder::new("float").returning(f32_type());
+    let kernel = float.parameter("kernel", f32_type());
+    let kernel_root = float.math(MathFunction::Sqrt, &[kernel]);
+    float.name(kernel_root, "kernel");
+    let doubled = float.binary(B::Add, kernel_root, kernel_root);
+    float.give(doubled);
+    let float = module.function(float.function());
+    let mut f = FunctionBuilder::new("main");
+    let y = f.buffer("half", f32_type(), true);
+    let length = f.length(y);
+    f.elements(&["register"], &[length], |f, _, position| {
+        let old = f.load(Place::element(y, position[0]), f32_type());
+        f.name(old, "__local");
+        let new = f.call(float, &[old], f32_type());
+        f.name(new, "half");
+        let pair = f.structure(union, &[old, new]);
+        let pair = f.local(Some("struct"), pair);
+        let first = f.load(Place::local(pair).field(0), f32_type());
+        let second = f.load(Place::local(pair).field(1), f32_type());
+        let negative = f.unary(UnaryOperation::Negate, second);
+        let minus = f.unary(UnaryOperation::Negate, negative);
+        let difference = f.binary(B::Subtract, first, minus);
+        f.store(Place::element(y, position[0]), difference);
+    });
+    module.finish(f.kernel(1))
+}
