@@ -1,0 +1,11 @@
+//! Kernels written with `#[kernel]`: each runs natively, and its source is valid.
+
+#![allow(
+    clippy::style,
+    clippy::complexity,
+    clippy::identity_op,
+    clippy::erasing_op,
+    reason = "what the language accepts is tested in all its forms, not in the best"
+)]
+
+mod corpus;
