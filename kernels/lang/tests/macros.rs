@@ -5,7 +5,8 @@
     clippy::complexity,
     clippy::identity_op,
     clippy::erasing_op,
-    reason = "what the language accepts is tested in all its forms, not in the best"
+    clippy::unwrap_used,
+    reason = "what the language accepts is tested in all its forms; an unwrap is an assertion"
 )]
 
 mod corpus;

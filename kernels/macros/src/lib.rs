@@ -4,7 +4,7 @@
 //! A kernel is written down twice. Once as the user wrote it, which is what runs natively: rustc checks it, and
 //! its messages point at the user's lines. And once as a function that makes its source: every operation is
 //! replaced by a call of a function of `quipu_kernel::build`. What cannot be replaced so is refused
-//! ([`refuse`]), at its line, with what to write instead.
+//! (`refuse.rs`), at its line, with what to write instead.
 //!
 //! | file | what it reads |
 //! |---|---|
