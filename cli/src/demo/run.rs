@@ -269,30 +269,36 @@ impl Pipeline {
         match (&elements[..], write.plane.element()) {
             ([Word], Float) => {
                 let (a, mut to) = (self.words(&reads[0])?, self.floats(&write)?);
-                queue.post_launch(one, word_to_float, (job, &a, to.overwrite()))
+                queue.post_launch(one, native(word_to_float, (job, &a, to.overwrite())))
             }
             ([Float], Float) => {
                 let (a, mut to) = (self.floats(&reads[0])?, self.floats(&write)?);
-                queue.post_launch(one, float_to_float, (job, &a, to.overwrite()))
+                queue.post_launch(one, native(float_to_float, (job, &a, to.overwrite())))
             }
             ([Float], Word) => {
                 let (a, mut to) = (self.floats(&reads[0])?, self.words(&write)?);
-                queue.post_launch(one, float_to_word, (job, &a, to.overwrite()))
+                queue.post_launch(one, native(float_to_word, (job, &a, to.overwrite())))
             }
             ([Float, Float], Float) => {
                 let (a, b) = (self.floats(&reads[0])?, self.floats(&reads[1])?);
                 let mut to = self.floats(&write)?;
-                queue.post_launch(one, floats2_to_float, (job, &a, &b, to.overwrite()))
+                queue.post_launch(one, native(floats2_to_float, (job, &a, &b, to.overwrite())))
             }
             ([Float, Float, Float], Float) => {
                 let (a, b) = (self.floats(&reads[0])?, self.floats(&reads[1])?);
                 let (c, mut to) = (self.floats(&reads[2])?, self.floats(&write)?);
-                queue.post_launch(one, floats3_to_float, (job, &a, &b, &c, to.overwrite()))
+                queue.post_launch(
+                    one,
+                    native(floats3_to_float, (job, &a, &b, &c, to.overwrite())),
+                )
             }
             ([Float, Float, Float], Word) => {
                 let (a, b) = (self.floats(&reads[0])?, self.floats(&reads[1])?);
                 let (c, mut to) = (self.floats(&reads[2])?, self.words(&write)?);
-                queue.post_launch(one, floats3_to_word, (job, &a, &b, &c, to.overwrite()))
+                queue.post_launch(
+                    one,
+                    native(floats3_to_word, (job, &a, &b, &c, to.overwrite())),
+                )
             }
             _ => unreachable!("no stage has these inputs and this output"),
         }

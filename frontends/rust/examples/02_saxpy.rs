@@ -2,23 +2,11 @@
 
 use quipu::prelude::*;
 
-struct Saxpy<'a> {
-    a: f32,
-    x: GlobalRef<'a, f32>,
-}
-
-impl Kernel<1> for Saxpy<'_> {
-    type Output = ByElement<f32>;
-
-    fn run<A: Accelerator<1>>(&self, _acc: &A, mut y: OwnElements<'_, f32>) {
-        for (i, y) in y.each() {
-            *y += self.a * self.x[i];
-        }
+#[kernel]
+fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        *y += a * x[i];
     }
-}
-
-fn saxpy(a: f32, x: GlobalRef<'_, f32>, y: GlobalMut<'_, f32>) -> impl Bound<1> {
-    bind(Saxpy { a, x }, y)
 }
 
 /// Runs it on every device of the platform, on the same buffers.
@@ -31,7 +19,7 @@ pub fn main() -> quipu::Result<()> {
     // Each launch waits for the one before it, because of `y`.
     for device in platform.devices() {
         let queue = context.queue(device)?;
-        queue.launch(x.len(), saxpy, (2.0f32, &x, &mut y))?;
+        queue.launch(x.len(), saxpy(2.0, &x, &mut y))?;
     }
 
     let queue = context.queue(&context.fastest())?;

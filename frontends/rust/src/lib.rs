@@ -76,7 +76,7 @@ pub use device::Device;
 pub use element::Element;
 pub use future::{First, Pending, Waitable, WhenAll, WhenAny, when_all, when_any};
 pub use host::{HostView, Source};
-pub use kernel::{Bound, Value, bind, bind_blocks};
+pub use kernel::{Bound, Value, bind, bind_blocks, native};
 pub use layout::{Layout, View};
 pub use log::init_logging_from_env;
 pub use pinned::Pinned;
@@ -92,6 +92,13 @@ pub use quipu_driver_sim::engine as simulation;
 pub use quipu_kernel::{
     self as kernels, AcceleratorLimits, Extent, GlobalMut, GlobalRef, KernelError, WorkDivision,
 };
+
+/// What the macros' code names.
+#[doc(hidden)]
+pub mod __macro {
+    pub use crate::kernel::{Call, Pass, PassAll};
+    pub use quipu_kernel::__macro::*;
+}
 
 pub mod driver {
     //! What a driver is made with, also one from outside of this project: see
@@ -143,11 +150,12 @@ pub mod prelude {
     pub use crate::{
         Bound, Buffer, Context, Device, Element, Event, Extent, HostView, Layout, Partition,
         Pending, Pinned, Platform, Priority, Queue, QueueOptions, UserEvent, Value, View, Waitable,
-        WorkDivision, bind, bind_blocks, when_all, when_any,
+        WorkDivision, bind, bind_blocks, native, when_all, when_any,
     };
     pub use quipu_kernel::{
-        Accelerator, Atomically, Block, BlockAccelerator, BlockKernel, Blocks, ByBlock, ByElement,
-        Elements, GlobalMut, GlobalRef, Grid, Kernel, OwnElements, SharedArray, SharedWrite,
-        Thread, Threads,
+        Accelerator, Atomically, Atomics, Block, BlockAccelerator, BlockKernel, Blocks, ByBlock,
+        ByElement, Elements, GlobalMut, GlobalRef, Grid, Kernel, KernelData, OwnBlock, OwnElements,
+        RawMut, SharedArray, SharedAtomics, SharedRead, SharedWrite, Thread, Threads, device,
+        kernel,
     };
 }

@@ -69,6 +69,25 @@ impl ModuleBuilder {
         StructId(number(self.structs.len() - 1))
     }
 
+    /// The type of a struct's field; `Unit` if there is no such field.
+    #[must_use]
+    pub fn field_type(&self, structure: StructId, field: usize) -> Type {
+        self.structs
+            .get(structure.0 as usize)
+            .and_then(|structure| structure.fields.get(field))
+            .map_or(Type::Unit, |field| field.field_type.clone())
+    }
+
+    /// The types of a struct's fields; none if there is no such struct.
+    #[must_use]
+    pub fn field_types(&self, structure: StructId) -> Vec<Type> {
+        let known = self.structs.get(structure.0 as usize);
+        known.map_or_else(Vec::new, |structure| {
+            let fields = structure.fields.iter();
+            fields.map(|field| field.field_type.clone()).collect()
+        })
+    }
+
     /// Adds a device function.
     pub fn function(&mut self, function: Function) -> FunctionId {
         self.functions.push(function);
@@ -227,6 +246,15 @@ impl FunctionBuilder {
     /// If the function has no such value.
     pub fn name(&mut self, value: Value, name: &'static str) {
         self.function.values[value.0 as usize].name = Some(name);
+    }
+
+    /// The user's name of a value.
+    ///
+    /// # Panics
+    /// If the function has no such value.
+    #[must_use]
+    pub fn name_of(&self, value: Value) -> Name {
+        self.function.values[value.0 as usize].name
     }
 
     /// The type of a value.
@@ -471,6 +499,12 @@ impl FunctionBuilder {
     /// If none was begun.
     pub fn end_block(&mut self) -> Block {
         self.blocks.pop().expect("a block is being written")
+    }
+
+    /// How many statements the block that is being written has so far.
+    #[must_use]
+    pub fn statements(&self) -> usize {
+        self.blocks.last().map_or(0, Vec::len)
     }
 
     /// What a closure writes.

@@ -1,34 +1,24 @@
-//! Quipu's kernel language, as far as it runs natively: accelerators, work division and launches.
+//! Quipu's kernel language: accelerators, work division, kernels, native launches, and the sources of kernels.
 //!
-//! A *kernel* is a value whose `run` every thread of a launch executes once. Threads form blocks, blocks
-//! form a grid, and each thread has elements of its own to go through ([`WorkDivision`]). Inputs are the
-//! kernel's fields. Outputs are handed to each thread in parts, in a way that the kernel's type says
-//! ([`Partition`]); so a kernel without `unsafe` can neither race nor go out of bounds.
+//! A *kernel* is a function that every thread of a launch executes once. Threads form blocks, blocks form a grid,
+//! and each thread has elements of its own to go through ([`WorkDivision`]). Outputs are handed to each thread in
+//! parts, in a way that the type of the parameter says ([`Partition`]); so a kernel without `unsafe` can neither
+//! race nor go out of bounds.
 //!
 //! ```
 //! use quipu_kernel::*;
 //!
-//! struct Saxpy<'a> {
-//!     a: f32,
-//!     x: GlobalRef<'a, f32>,
-//! }
-//!
-//! impl Kernel<1> for Saxpy<'_> {
-//!     type Output = ByElement<f32>;
-//!
-//!     fn run<A: Accelerator<1>>(&self, _acc: &A, mut y: OwnElements<'_, f32>) {
-//!         for (i, y) in y.each() {
-//!             *y += self.a * self.x[i];
-//!         }
+//! #[kernel(crate = quipu_kernel)] // without `crate` where the kernel language is `quipu`'s
+//! fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+//!     for (i, y) in y.each() {
+//!         *y += a * x[i];
 //!     }
 //! }
 //!
 //! let x = vec![1.0; 10_000];
 //! let mut y = vec![2.0; 10_000];
-//!
 //! let division = WorkDivision::for_elements(y.len(), &AcceleratorLimits::native(4))?;
-//! let kernel = Saxpy { a: 3.0, x: GlobalRef::from(&x) };
-//! erase(kernel, GlobalMut::from(&mut y), division)?.run_all(&mut BlockScratch::new())?;
+//! saxpy(3.0, &x, &mut y).run(division)?;
 //!
 //! assert!(y.iter().all(|&y| y == 5.0));
 //! # Ok::<(), KernelError>(())
@@ -42,43 +32,33 @@
 //! use quipu_kernel::*;
 //!
 //! /// The sum of each block's part of `x`.
-//! struct BlockSum<'a> {
-//!     x: GlobalRef<'a, f32>,
-//! }
-//!
-//! impl BlockKernel<1> for BlockSum<'_> {
-//!     type Output = ByBlock<f32>;
-//!     type Shared = SharedArray<f32>;
-//!
-//!     fn shared(&self, division: &WorkDivision<1>) -> SharedArray<f32> {
-//!         SharedArray::new(division.threads_per_block())
+//! #[kernel(crate = quipu_kernel)]
+//! async fn block_sum(
+//!     acc: &impl BlockAccelerator<1>,
+//!     x: &[f32],
+//!     sum: OwnBlock<f32>,
+//!     #[shared(acc.extent(Block, Threads)[0])] mut sums: SharedWrite<f32>,
+//! ) {
+//!     let thread = acc.index(Block, Threads)[0];
+//!     for i in acc.elements(x.len()) {
+//!         sums.own()[0] += x[i];
 //!     }
-//!
-//!     async fn run<A: BlockAccelerator<1>>(&self, acc: &A, sum: &mut [f32], mut sums: SharedWrite<'_, f32>) {
-//!         let thread = acc.index(Block, Threads)[0];
-//!         sums.own()[0] = acc.elements(self.x.len()).map(|i| self.x[i]).sum();
-//!
-//!         let mut half = acc.extent(Block, Threads)[0] / 2; // of a power of two
-//!         while half > 0 {
-//!             let read = acc.sync(sums).await;
-//!             let other = if thread < half { read[thread + half] } else { 0.0 };
-//!             sums = acc.sync(read).await;
-//!             sums.own()[0] += other;
-//!             half /= 2;
-//!         }
-//!         if let [sum] = sum {
-//!             *sum = sums.own()[0]; // one element per block: the first thread's
-//!         }
+//!     let mut half = acc.extent(Block, Threads)[0] / 2; // of a power of two
+//!     while half > 0 {
+//!         let read = acc.sync(sums).await;
+//!         let other = if thread < half { read[thread + half] } else { 0.0 };
+//!         sums = acc.sync(read).await;
+//!         sums.own()[0] += other;
+//!         half /= 2;
+//!     }
+//!     for sum in sum {
+//!         *sum = sums.own()[0]; // one element per block: the first thread's
 //!     }
 //! }
 //!
 //! let x = vec![1.0; 4096];
 //! let mut sums = vec![0.0; 4];
-//!
-//! let division = WorkDivision::new(4, 256, 4)?;
-//! let kernel = BlockSum { x: GlobalRef::from(&x) };
-//! erase_block(kernel, GlobalMut::from(&mut sums), division)?.run_all(&mut BlockScratch::new())?;
-//!
+//! block_sum(&x, &mut sums).run(WorkDivision::new(4, 256, 4)?)?;
 //! assert_eq!(sums, [1024.0; 4]);
 //! # Ok::<(), KernelError>(())
 //! ```
@@ -92,6 +72,12 @@
 //! | changes in one step, of global and block-shared memory; fences | [`Atomics`], [`SharedAtomics`], [`Accelerator::fence_device`] |
 //! | what the threads of a warp do together | [`BlockAccelerator::warp_shuffle`] and its neighbours |
 //! | random numbers | [`random`] |
+//!
+//! # What `#[kernel]` makes
+//!
+//! Natively a [`Kernel`] or [`BlockKernel`], which may also be written by hand, in any Rust: a value whose `run` every
+//! thread executes. And its source, for devices that run other code: [`Call::module`] gives it as the intermediate
+//! representation, which is printed in their languages ([`build`]). [`macro@kernel`] says what the language has.
 //!
 //! # What runs a launch
 //!
@@ -122,8 +108,10 @@
 mod accelerator;
 mod atomics;
 mod barrier;
+pub mod build;
 mod check;
 mod division;
+mod entry;
 mod error;
 mod extent;
 mod kernel;
@@ -143,7 +131,9 @@ pub use accelerator::{
 };
 pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, SharedAtomics};
 pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
+pub use build::{BuildError, KernelData};
 pub use division::{AcceleratorLimits, PerDimension, Subdivision, WorkDivision};
+pub use entry::{ByValue, Call, Entry, OwnBlock, Parameter, Pass, PassAll, Reading, ReadingView};
 pub use error::{Exceeded, KernelError, Reach};
 pub use extent::{Extent, Vector};
 pub use kernel::{BlockKernel, Kernel};
@@ -157,10 +147,23 @@ pub use partition::{
     EachOwnRow, EachPlaced, EachRow, Own, OwnBlockTile, OwnElements, OwnRows, OwnTile, Partition,
     RawMut, RowParts, Unpartitioned, View,
 };
+pub use quipu_kernel_macros::{KernelData, device, kernel};
 pub use random::{Philox, Uniform, philox4x32};
 pub use region::{Indices, Region, Rows};
 pub use shared::{
     AttachedArray, BlockContext, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedElement,
     SharedPlan, SharedRaw, SharedRead, SharedWrite, Turning,
 };
-pub use view::{GlobalMut, GlobalRef};
+pub use view::{At, GlobalMut, GlobalRef};
+
+/// What the macros' code names.
+#[doc(hidden)]
+pub mod __macro {
+    pub use crate::build;
+    pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll};
+    pub use crate::{Accelerator, BlockAccelerator};
+    pub use crate::{
+        AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError, Own,
+        Partition, Shared, SharedArray, View, WorkDivision, erase, erase_block,
+    };
+}

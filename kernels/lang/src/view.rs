@@ -26,7 +26,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{
+    Deref, Index, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
+};
 
 use crate::error::KernelError;
 use crate::extent::{Extent, Vector};
@@ -107,6 +109,102 @@ impl<'a, T, const D: usize> GlobalRef<'a, T, D> {
             .then(|| self.places.place(position))?;
         self.elements
             .get(start..start + (extent[D - 1] - position[D - 1]))
+    }
+}
+
+impl<T, const D: usize> GlobalRef<'_, T, D> {
+    /// The same view for as long as somebody else promises.
+    ///
+    /// # Safety
+    /// For as long as the result lives, the elements are there and changed by nobody.
+    #[inline(always)]
+    pub(crate) unsafe fn extended<'t>(&self) -> GlobalRef<'t, T, D> {
+        GlobalRef {
+            // SAFETY: as the caller promises.
+            elements: unsafe {
+                std::slice::from_raw_parts(self.elements.as_ptr(), self.elements.len())
+            },
+            places: self.places,
+        }
+    }
+}
+
+/// What an element of a view of `D` dimensions, or a part of it, is reached by: a position, and in one dimension
+/// also a number or a range.
+pub trait At<T, const D: usize> {
+    /// An element or several.
+    type Output: ?Sized;
+
+    /// Reaches it.
+    #[doc(hidden)]
+    fn of<'v>(self, view: &'v GlobalRef<'_, T, D>) -> &'v Self::Output;
+}
+
+impl<T, const D: usize> At<T, D> for [usize; D] {
+    type Output = T;
+
+    #[inline(always)]
+    #[track_caller]
+    fn of<'v>(self, view: &'v GlobalRef<'_, T, D>) -> &'v T {
+        Vector::new(self).of(view)
+    }
+}
+
+impl<T, const D: usize> At<T, D> for Vector<D> {
+    type Output = T;
+
+    #[inline(always)]
+    #[track_caller]
+    fn of<'v>(self, view: &'v GlobalRef<'_, T, D>) -> &'v T {
+        if !view.extent().contains(self) {
+            outside(
+                self.components().as_slice(),
+                view.extent().components().as_slice(),
+            );
+        }
+        &view.elements[view.places.place(self)]
+    }
+}
+
+#[cold]
+#[track_caller]
+fn outside(position: &[usize], extent: &[usize]) -> ! {
+    panic!("the position {position:?} is outside of a view of {extent:?} elements")
+}
+
+macro_rules! in_one_dimension {
+    ($($index:ty => $output:ty),*) => {$(
+        impl<T> At<T, 1> for $index {
+            type Output = $output;
+
+            #[inline(always)]
+            #[track_caller]
+            fn of<'v>(self, view: &'v GlobalRef<'_, T>) -> &'v $output {
+                &view.elements[self]
+            }
+        }
+    )*};
+}
+
+in_one_dimension!(usize => T, Range<usize> => [T], RangeFrom<usize> => [T], RangeTo<usize> => [T], RangeFull => [T],
+    RangeInclusive<usize> => [T], RangeToInclusive<usize> => [T]);
+
+/// The element at a position; panics when it is outside.
+///
+/// ```
+/// # use quipu_kernel::GlobalRef;
+/// let memory = [1, 2, 3, 0, 4, 5, 6];
+/// let image = GlobalRef::from(&memory[..]).in_strides([2, 3], [4, 1])?;
+/// assert_eq!(image[[1, 0]], 4);
+/// # Ok::<(), quipu_kernel::KernelError>(())
+/// ```
+impl<T, I: At<T, D>, const D: usize> Index<I> for GlobalRef<'_, T, D> {
+    type Output = I::Output;
+
+    #[inline(always)]
+    #[track_caller]
+    fn index(&self, index: I) -> &I::Output {
+        index.of(self)
     }
 }
 

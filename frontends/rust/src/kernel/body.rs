@@ -1,7 +1,7 @@
 //! Launches as the core knows them: native code over ranges of work-groups.
 
-use super::argument::{Shared, Stored};
-use super::bind::{Bind, Bound};
+use super::argument::Shared;
+use super::call::Prepared;
 use crate::element::Element;
 use crate::parcel::Contained;
 use quipu_core::operation::NativeKernel;
@@ -13,9 +13,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 /// A launch of a kernel.
-pub(crate) struct LaunchBody<F, S, const D: usize> {
-    pub(crate) function: Contained<F>,
-    pub(crate) stored: S,
+pub(crate) struct LaunchBody<P, const D: usize> {
+    pub(crate) prepared: P,
     pub(crate) division: WorkDivision<D>,
     pub(crate) limits: &'static AcceleratorLimits,
 }
@@ -36,44 +35,37 @@ fn with_scratch<R>(run: impl FnOnce(&mut BlockScratch) -> R) -> R {
 }
 
 /// A type's name without its path.
-fn short_name<T>() -> &'static str {
+pub(super) fn short_name<T>() -> &'static str {
     let name = std::any::type_name::<T>();
     let path = name.split('<').next().unwrap_or(name);
     let last = path.trim_end_matches("::{{closure}}").rsplit("::").next();
     last.unwrap_or(name)
 }
 
-impl<F, S, const D: usize> NativeKernel for LaunchBody<F, S, D>
-where
-    S: Stored,
-    F: for<'a> Bind<'a, S, D> + Send + Sync + 'static,
-{
+impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
     fn name(&self) -> &'static str {
-        short_name::<F>()
+        P::name()
     }
 
     #[inline]
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
-        // SAFETY: the arguments are this command's. Each range of groups gets
-        // views of its own, of which partitions hand out the parts of its groups.
-        let views = unsafe { self.stored.view(&mut arguments.iter()) }?;
-        let bound = self.function.bind(views);
         let groups = u64::from(groups.start)..u64::from(groups.end);
         // SAFETY: no group is run twice, and the memory is there meanwhile.
-        with_scratch(|scratch| unsafe { bound.run(self.division, self.limits, groups, scratch) })
-            .map_err(|error| self.failed(&error))
+        let run = with_scratch(|scratch| unsafe {
+            self.prepared
+                .run(arguments, self.division, self.limits, groups, scratch)
+        });
+        run?.map_err(|error| failed(P::name(), &error))
     }
 }
 
-impl<F, S, const D: usize> LaunchBody<F, S, D> {
-    #[cold]
-    fn failed(&self, error: &KernelError) -> quipu_core::Error {
-        ErrorKind::Kernel {
-            what: format!("kernel '{}'", short_name::<F>()),
-            message: error.to_string(),
-        }
-        .into()
+#[cold]
+fn failed(name: &str, error: &KernelError) -> quipu_core::Error {
+    ErrorKind::Kernel {
+        what: format!("kernel '{name}'"),
+        message: error.to_string(),
     }
+    .into()
 }
 
 /// A closure over the elements of its first argument.

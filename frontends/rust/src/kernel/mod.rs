@@ -15,6 +15,19 @@
 //! refused where one launch is given both and writes one; what is between the rows
 //! of a view that is written stays as it was.
 //!
+//! What `#[kernel]` makes is called with its arguments ([`Call`]); a kernel in any Rust, for processors
+//! alone, is bound to them ([`native`]).
+//!
+//! | in `#[kernel]` | passed |
+//! |---|---|
+//! | `f32`, a struct with `#[derive(KernelData)]`, arrays of them | the value |
+//! | `&[T]` | `&Buffer<T>` |
+//! | `GlobalRef<T, D>` | `&View<T, D>`; `&Buffer<T>` in one dimension |
+//! | `OwnElements<T, D>` | `&mut View<T, D>`; `&mut Buffer<T>` or `.overwrite()` in one dimension |
+//! | `OwnBlock<T>` | `&mut Buffer<T>` or `.overwrite()` |
+//! | `RawMut<T>` | `&mut Buffer<T>` |
+//! | `#[shared(length)] SharedWrite<T>` | nothing |
+//!
 //! An argument comes in three forms: as the user passes it ([`Argument`]), as the
 //! command keeps it ([`Stored`], without borrows), and as the kernel sees it when
 //! the driver has said where the bytes are ([`Stored::View`]).
@@ -22,12 +35,14 @@
 mod argument;
 mod bind;
 mod body;
+mod call;
 
 pub use argument::{
     Accesses, Argument, Arguments, HostArguments, Raw, Read, ReadView, Shared, SharedArguments,
     Stored, Value, Write, WriteView,
 };
 pub use bind::{Bind, Bound, BoundBlocks, BoundKernel, bind, bind_blocks};
+pub use call::{Call, Launch, Native, Pass, PassAll, native};
 
 pub(crate) use argument::{collect, host_views, refuse_gaps, refuse_overlap};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};

@@ -4,8 +4,8 @@ use super::Queue;
 use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::kernel::{
-    Accesses, Arguments, Bind, EachBody, FillBody, LaunchBody, Shared, SharedArguments,
-    refuse_gaps, refuse_overlap,
+    Accesses, EachBody, FillBody, Launch, LaunchBody, Shared, SharedArguments, refuse_gaps,
+    refuse_overlap,
 };
 use crate::parcel::Contained;
 use quipu_core::{AccessMode, ErrorKind, Event, Request, Result};
@@ -66,8 +66,8 @@ fn refused(error: &KernelError) -> quipu_core::Error {
 }
 
 impl Queue {
-    /// Launches a kernel: a function from [views of its arguments](crate::kernel)
-    /// to a kernel that is [bound](crate::bind).
+    /// Launches a kernel: a [call](crate::kernel::Call) of what `#[kernel]` made, or a
+    /// [native](crate::native) one.
     ///
     /// `division` says how the work is divided: by a number of elements, or an
     /// array of numbers for several dimensions, or by a [`WorkDivision`].
@@ -76,52 +76,42 @@ impl Queue {
     ///
     /// ```
     /// # use quipu::prelude::*;
-    /// # struct Copy<'a>(GlobalRef<'a, u32>);
-    /// # impl Kernel<1> for Copy<'_> {
-    /// #     type Output = ByElement<u32>;
-    /// #     fn run<A: Accelerator<1>>(&self, _: &A, mut to: OwnElements<'_, u32>) {
-    /// #         for (i, to) in to.each() { *to = self.0[i]; }
-    /// #     }
-    /// # }
-    /// fn copy(from: GlobalRef<'_, u32>, to: GlobalMut<'_, u32>) -> impl Bound<1> {
-    ///     bind(Copy(from), to)
+    /// #[kernel]
+    /// fn copy(_acc: &impl Accelerator<1>, from: &[u32], mut to: OwnElements<u32>) {
+    ///     for (i, to) in to.each() {
+    ///         *to = from[i];
+    ///     }
     /// }
     /// # fn main() -> quipu::Result<()> {
     /// # let context = Platform::new()?.context()?;
     /// # let queue = context.queue(&context.fastest())?;
     /// let x = context.allocate::<u32>(100)?;
-    /// assert!(queue.launch(100, copy, (&x, &mut x.clone())).is_err());
-    /// assert!(queue.launch(50, copy, (&x.slice(..50)?, &mut x.slice(50..)?)).is_ok());
+    /// assert!(queue.launch(100, copy(&x, &mut x.clone())).is_err());
+    /// assert!(queue.launch(50, copy(&x.slice(..50)?, &mut x.slice(50..)?)).is_ok());
     /// # Ok(()) }
     /// ```
     ///
     /// ```compile_fail,E0502
     /// # use quipu::prelude::*;
-    /// # struct Copy<'a>(GlobalRef<'a, u32>);
-    /// # impl Kernel<1> for Copy<'_> {
-    /// #     type Output = ByElement<u32>;
-    /// #     fn run<A: Accelerator<1>>(&self, _: &A, _: OwnElements<'_, u32>) {}
-    /// # }
-    /// # fn copy(from: GlobalRef<'_, u32>, to: GlobalMut<'_, u32>) -> impl Bound<1> {
-    /// #     bind(Copy(from), to)
+    /// # #[kernel]
+    /// # fn copy(_acc: &impl Accelerator<1>, from: &[u32], mut to: OwnElements<u32>) {
+    /// #     for (i, to) in to.each() { *to = from[i]; }
     /// # }
     /// # fn test(queue: &Queue, mut x: Buffer<u32>) -> quipu::Result<()> {
-    /// queue.launch(100, copy, (&x, &mut x))?;
+    /// queue.launch(100, copy(&x, &mut x))?;
     /// # Ok(()) }
     /// ```
     ///
-    /// The arguments have to be the function's:
+    /// The arguments have to be the kernel's:
     ///
-    /// ```compile_fail,E0271
+    /// ```compile_fail,E0277
     /// # use quipu::prelude::*;
-    /// # struct Nothing;
-    /// # impl Kernel<1> for Nothing {
-    /// #     type Output = ByElement<u32>;
-    /// #     fn run<A: Accelerator<1>>(&self, _: &A, _: OwnElements<'_, u32>) {}
+    /// # #[kernel]
+    /// # fn clear(_acc: &impl Accelerator<1>, mut to: OwnElements<u32>) {
+    /// #     for (_, to) in to.each() { *to = 0; }
     /// # }
-    /// fn kernel(output: GlobalMut<'_, u32>) -> impl Bound<1> { bind(Nothing, output) }
     /// # fn test(queue: &Queue, x: Buffer<u32>) -> quipu::Result<()> {
-    /// queue.launch(100, kernel, (&x,))?; // read only
+    /// queue.launch(100, clear(&x))?; // read only
     /// # Ok(()) }
     /// ```
     ///
@@ -129,22 +119,14 @@ impl Queue {
     /// If the device cannot run the division, what is written overlaps another
     /// argument, a buffer is mapped or of another context, or the device is lost.
     #[inline]
-    pub fn launch<'b, F, A, const D: usize>(
+    pub fn launch<'b, const D: usize>(
         &self,
         division: impl IntoDivision<D>,
-        kernel: F,
-        arguments: A,
-    ) -> Result<Event>
-    where
-        A: Arguments<'b>,
-        F: for<'a> Bind<'a, A::Stored, D> + Send + Sync + 'static,
-    {
-        self.prepare(
-            division,
-            kernel,
-            arguments,
-            |core, body, groups, request| core.launch(body, groups, request),
-        )
+        call: impl Launch<'b, D>,
+    ) -> Result<Event> {
+        self.prepare(division, call, |core, body, groups, request| {
+            core.launch(body, groups, request)
+        })
     }
 
     /// As [`Queue::launch`], one-way: gives no future, and costs least.
@@ -152,53 +134,40 @@ impl Queue {
     /// # Errors
     /// As [`Queue::launch`].
     #[inline]
-    pub fn post_launch<'b, F, A, const D: usize>(
+    pub fn post_launch<'b, const D: usize>(
         &self,
         division: impl IntoDivision<D>,
-        kernel: F,
-        arguments: A,
-    ) -> Result<()>
-    where
-        A: Arguments<'b>,
-        F: for<'a> Bind<'a, A::Stored, D> + Send + Sync + 'static,
-    {
-        self.prepare(
-            division,
-            kernel,
-            arguments,
-            |core, body, groups, request| core.post_launch(body, groups, request),
-        )
+        call: impl Launch<'b, D>,
+    ) -> Result<()> {
+        self.prepare(division, call, |core, body, groups, request| {
+            core.post_launch(body, groups, request)
+        })
     }
 
     /// Makes a launch's body and has it enqueued. Always inlined: what it makes
     /// is then made where the core wants it.
     #[inline(always)]
-    fn prepare<'b, F, A, R, const D: usize>(
+    fn prepare<'b, L: Launch<'b, D>, R, const D: usize>(
         &self,
         division: impl IntoDivision<D>,
-        kernel: F,
-        arguments: A,
+        call: L,
         enqueue: impl FnOnce(
             &quipu_core::Queue,
-            LaunchBody<F, A::Stored, D>,
+            LaunchBody<L::Prepared, D>,
             u64,
             &Request<'_>,
         ) -> Result<R>,
-    ) -> Result<R>
-    where
-        A: Arguments<'b>,
-    {
+    ) -> Result<R> {
         let limits = self.shared.limits;
         let division = match division.into_division(limits) {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),
         };
         let mut accesses = Accesses::new();
-        let stored = arguments.store(&mut accesses)?;
+        let prepared = call.prepare(&mut accesses)?;
         refuse_overlap("launch a kernel", &accesses)?;
         let body = LaunchBody {
-            function: Contained::new(kernel),
-            stored,
+            prepared,
             division,
             limits,
         };

@@ -66,7 +66,7 @@ fn extents_that_overflow() {
     let buffer = context.allocate::<u8>(100).unwrap();
     refused(buffer.shaped([usize::MAX, usize::MAX]), "overflows");
     refused(
-        queue.launch([usize::MAX, 3], never, (&mut buffer.clone(),)),
+        queue.launch([usize::MAX, 3], native(never, (&mut buffer.clone(),))),
         "overflows",
     );
 }

@@ -4,23 +4,11 @@ use super::{each_queue, pool};
 use quipu::ErrorKind;
 use quipu::prelude::*;
 
-struct Saxpy<'a> {
-    a: f32,
-    x: GlobalRef<'a, f32>,
-}
-
-impl Kernel<1> for Saxpy<'_> {
-    type Output = ByElement<f32>;
-
-    fn run<A: Accelerator<1>>(&self, _acc: &A, mut y: OwnElements<'_, f32>) {
-        for (i, y) in y.each() {
-            *y += self.a * self.x[i];
-        }
+#[kernel]
+fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        *y += a * x[i];
     }
-}
-
-fn saxpy(a: f32, x: GlobalRef<'_, f32>, y: GlobalMut<'_, f32>) -> impl Bound<1> {
-    bind(Saxpy { a, x }, y)
 }
 
 #[test]
@@ -30,18 +18,16 @@ fn a_kernel_runs_with_any_division() {
             .buffer(&(0..1000).map(|i| i as f32).collect::<Vec<_>>())
             .unwrap();
         let mut y = context.allocate(1000).unwrap();
-        queue.launch(1000, saxpy, (2.0f32, &x, &mut y)).unwrap();
-        queue.launch([1000], saxpy, (2.0f32, &x, &mut y)).unwrap();
+        queue.launch(1000, saxpy(2.0, &x, &mut y)).unwrap();
+        queue.launch([1000], saxpy(2.0, &x, &mut y)).unwrap();
         queue
-            .launch(Extent::new([1000]), saxpy, (2.0f32, &x, &mut y))
+            .launch(Extent::new([1000]), saxpy(2.0, &x, &mut y))
             .unwrap();
         queue
-            .launch(WorkDivision::new(10, 1, 100), saxpy, (2.0f32, &x, &mut y))
+            .launch(WorkDivision::new(10, 1, 100), saxpy(2.0, &x, &mut y))
             .unwrap();
         let division = WorkDivision::new(7, 1, 13).unwrap(); // fewer than elements
-        queue
-            .post_launch(division, saxpy, (2.0f32, &x, &mut y))
-            .unwrap();
+        queue.post_launch(division, saxpy(2.0, &x, &mut y)).unwrap();
         let read = queue.read(&y).unwrap().wait().unwrap();
         assert!(read.iter().enumerate().all(|(i, y)| *y == 10.0 * i as f32));
     });
@@ -54,7 +40,7 @@ fn a_division_beyond_the_device_is_refused_with_its_limits() {
         let threads = queue.limits().block_thread_count + 1;
         let division = WorkDivision::new(1, threads, 1).unwrap();
         let error = queue
-            .launch(division, saxpy, (2.0f32, &x, &mut x.clone()))
+            .launch(division, saxpy(2.0, &x, &mut x.clone()))
             .unwrap_err();
         let message = error.to_string();
         assert!(
@@ -63,7 +49,7 @@ fn a_division_beyond_the_device_is_refused_with_its_limits() {
         );
         let overflow = WorkDivision::new(usize::MAX, 2, 1);
         let error = queue
-            .launch(overflow, saxpy, (2.0f32, &x, &mut x.clone()))
+            .launch(overflow, saxpy(2.0, &x, &mut x.clone()))
             .unwrap_err();
         assert!(error.to_string().contains("overflows"), "{error}");
     });
@@ -75,13 +61,12 @@ fn a_written_range_that_overlaps_another_argument_is_refused() {
         let buffer = context.allocate::<f32>(10).unwrap();
         let mut same = buffer.clone();
         let refused = [
-            queue.launch(10, saxpy, (1.0f32, &buffer, &mut same)),
-            queue.launch(10, saxpy, (1.0f32, &buffer, same.overwrite())),
+            queue.launch(10, saxpy(1.0, &buffer, &mut same)),
+            queue.launch(10, saxpy(1.0, &buffer, same.overwrite())),
             queue.launch(
                 5,
-                saxpy,
-                (
-                    1.0f32,
+                saxpy(
+                    1.0,
                     &buffer.slice(..5).unwrap(),
                     &mut buffer.slice(4..9).unwrap(),
                 ),
@@ -96,7 +81,7 @@ fn a_written_range_that_overlaps_another_argument_is_refused() {
         assert!(task.is_err());
         // Reading twice is fine, and so are parts that do not overlap.
         let (low, mut high) = buffer.split_at(5).unwrap();
-        queue.launch(5, saxpy, (1.0f32, &low, &mut high)).unwrap();
+        queue.launch(5, saxpy(1.0, &low, &mut high)).unwrap();
         queue
             .host_task_with((&low, &low), |(_, _)| ())
             .unwrap()
@@ -111,7 +96,7 @@ fn an_empty_grid_runs_nothing_and_keeps_its_place() {
         let x = context.buffer(&[1.0f32]).unwrap();
         let mut y = context.buffer(&[1.0f32]).unwrap();
         queue
-            .launch(0, saxpy, (1.0f32, &x, &mut y))
+            .launch(0, saxpy(1.0, &x, &mut y))
             .unwrap()
             .wait()
             .unwrap();
@@ -127,40 +112,26 @@ fn overwriting_ends_an_earlier_failure_and_reading_does_not() {
         queue
             .for_each(&mut y, (), |_, _, ()| panic!("on purpose"))
             .unwrap();
-        let failed = queue.launch(4, saxpy, (1.0f32, &x, &mut y)).unwrap();
+        let failed = queue.launch(4, saxpy(1.0, &x, &mut y)).unwrap();
         assert!(failed.wait().is_err());
-        queue.launch(4, saxpy, (1.0f32, &x, y.overwrite())).unwrap();
+        queue.launch(4, saxpy(1.0, &x, y.overwrite())).unwrap();
         queue.read(&y).unwrap().wait().unwrap();
     });
 }
 
-struct Reverse<'a>(GlobalRef<'a, u32>);
-
-impl BlockKernel<1> for Reverse<'_> {
-    type Output = ByElement<u32>;
-    type Shared = SharedArray<u32>;
-
-    fn shared(&self, division: &WorkDivision<1>) -> SharedArray<u32> {
-        SharedArray::new(division.threads_per_block())
+#[kernel]
+async fn reverse(
+    acc: &impl BlockAccelerator<1>,
+    input: &[u32],
+    mut output: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut shared: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    shared.own()[0] = input[acc.index(Grid, Threads)[0]];
+    let shared = acc.sync(shared).await;
+    for (_, element) in output.each() {
+        *element = shared[acc.extent(Block, Threads)[0] - 1 - thread];
     }
-
-    async fn run<A: BlockAccelerator<1>>(
-        &self,
-        acc: &A,
-        mut output: OwnElements<'_, u32>,
-        mut shared: SharedWrite<'_, u32>,
-    ) {
-        let thread = acc.index(Block, Threads)[0];
-        shared.own()[0] = self.0[acc.index(Grid, Threads)[0]];
-        let shared = acc.sync(shared).await;
-        for (_, element) in output.each() {
-            *element = shared[acc.extent(Block, Threads)[0] - 1 - thread];
-        }
-    }
-}
-
-fn reverse(input: GlobalRef<'_, u32>, output: GlobalMut<'_, u32>) -> impl Bound<1> {
-    bind_blocks(Reverse(input), output)
 }
 
 #[test]
@@ -171,7 +142,7 @@ fn the_threads_of_a_block_share_memory() {
         let x = context.buffer(&input).unwrap();
         let mut y = context.allocate(x.len()).unwrap();
         queue
-            .launch(WorkDivision::new(64, threads, 1), reverse, (&x, &mut y))
+            .launch(WorkDivision::new(64, threads, 1), reverse(&x, &mut y))
             .unwrap();
         let expected: Vec<u32> = input
             .chunks(threads)
@@ -181,37 +152,19 @@ fn the_threads_of_a_block_share_memory() {
     });
 }
 
-struct Greedy;
-
-impl BlockKernel<1> for Greedy {
-    type Output = ByElement<u32>;
-    type Shared = SharedArray<u64>;
-
-    fn shared(&self, _: &WorkDivision<1>) -> SharedArray<u64> {
-        SharedArray::new(1 << 28)
-    }
-
-    async fn run<A: BlockAccelerator<1>>(
-        &self,
-        _: &A,
-        _: OwnElements<'_, u32>,
-        _: SharedWrite<'_, u64>,
-    ) {
-    }
+#[kernel]
+async fn greedy(
+    _acc: &impl BlockAccelerator<1>,
+    _y: OwnElements<u32>,
+    #[shared(1 << 28)] _shared: SharedWrite<u64>,
+) {
 }
 
 #[test]
 fn more_shared_memory_than_there_is_fails_the_launch() {
-    fn greedy(output: GlobalMut<'_, u32>) -> impl Bound<1> {
-        bind_blocks(Greedy, output)
-    }
     each_queue(|context, queue| {
         let mut y = context.allocate(1).unwrap();
-        let error = queue
-            .launch(1, greedy, (&mut y,))
-            .unwrap()
-            .wait()
-            .unwrap_err();
+        let error = queue.launch(1, greedy(&mut y)).unwrap().wait().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Kernel { .. }), "{error}");
         let message = error.to_string();
         assert!(
@@ -237,7 +190,7 @@ fn a_view_that_is_too_short_fails_the_launch() {
         let x = context.allocate(10).unwrap();
         let mut y = context.allocate(10).unwrap();
         let error = queue
-            .launch([10, 2], short, (&x, &mut y))
+            .launch([10, 2], native(short, (&x, &mut y)))
             .unwrap()
             .wait()
             .unwrap_err();
@@ -277,7 +230,7 @@ fn a_panic_of_a_kernel_fails_its_launch_and_names_it() {
     let mut y = context.allocate::<f32>(100_000).unwrap();
     let event = queue
         .named("upscale")
-        .launch(y.len(), saxpy, (1.0f32, &x, &mut y))
+        .launch(y.len(), saxpy(1.0, &x, &mut y))
         .unwrap();
     let error = event.wait().unwrap_err();
     assert!(
@@ -286,7 +239,7 @@ fn a_panic_of_a_kernel_fails_its_launch_and_names_it() {
     );
     assert!(error.to_string().contains("upscale"), "{error}");
     let event = queue
-        .launch(y.len(), saxpy, (1.0f32, &x, y.overwrite()))
+        .launch(y.len(), saxpy(1.0, &x, y.overwrite()))
         .unwrap();
     assert!(event.wait().unwrap_err().to_string().contains("saxpy"));
 }

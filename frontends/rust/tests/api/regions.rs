@@ -204,7 +204,7 @@ fn views_are_arguments_of_kernels_with_gaps_and_without() {
         for (input, mut output) in views().into_iter().zip(views().into_iter().rev()) {
             queue.fill_nd(&input, 5_000_000).unwrap();
             queue
-                .launch(EXTENT, move_to, (&input, &mut output))
+                .launch(EXTENT, native(move_to, (&input, &mut output)))
                 .unwrap();
             let cells = queue.read_nd(&output).unwrap().wait().unwrap();
             for (index, cell) in cells.into_iter().enumerate() {
@@ -236,7 +236,9 @@ fn a_view_of_three_dimensions_keeps_its_strides() {
     each_queue(|context, queue| {
         let whole = context.allocate_padded::<u32, 3>([4, 5, 6]).unwrap();
         let mut part = whole.region([1..3, 1..4, 2..6]).unwrap();
-        queue.launch([2, 3, 4], number, (&mut part,)).unwrap();
+        queue
+            .launch([2, 3, 4], native(number, (&mut part,)))
+            .unwrap();
         let cells = queue.read_nd(&part).unwrap().wait().unwrap();
         assert_eq!(cells, (0..24).collect::<Vec<_>>());
         let all = queue.read_nd(&whole).unwrap().wait().unwrap();

@@ -1,0 +1,411 @@
+//! Calls of kernels: what [`Queue::launch`](crate::Queue::launch) takes.
+//!
+//! Calling a kernel that `#[kernel]` made gives a [`Call`]: the kernel's type, and the arguments as they were
+//! passed. [`native`] makes the same of a function that binds a kernel written by hand. A launch splits either
+//! into what the command keeps and what it accesses.
+
+use super::argument::{
+    Accesses, Argument, Arguments, Raw, Read, ReadView, Stored, Write, WriteView,
+};
+use super::bind::{Bind, Bound};
+use crate::buffer::{Buffer, Overwrite};
+use crate::element::Element;
+use crate::layout::View;
+use crate::parcel::Contained;
+use quipu_core::{Access, RawArgument, Result};
+use quipu_kernel::build::ir::Module;
+use quipu_kernel::{
+    AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByElement,
+    ByValue, Entry, GroupKernel, KernelData, KernelError, Partition, Reading, ReadingView,
+    Unpartitioned, View as ViewOf, WorkDivision,
+};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// What can be launched in `D` dimensions: a [`Call`], or a [`Native`] kernel with its arguments.
+pub trait Launch<'b, const D: usize> {
+    /// What the command keeps.
+    #[doc(hidden)]
+    type Prepared: Prepared<D>;
+
+    /// What the command keeps; what it accesses is added to `accesses`, in order.
+    ///
+    /// # Errors
+    /// If an argument cannot be one.
+    #[doc(hidden)]
+    fn prepare(self, accesses: &mut Accesses<'b>) -> Result<Self::Prepared>;
+}
+
+/// A kernel with what a command keeps of its arguments.
+#[doc(hidden)]
+pub trait Prepared<const D: usize>: Send + Sync + 'static {
+    /// The kernel's name.
+    fn name() -> &'static str;
+
+    /// Runs work-groups of a launch.
+    ///
+    /// # Errors
+    /// If an argument is not what the kernel needs; inside, what stopped a group.
+    ///
+    /// # Safety
+    /// The arguments are the command's, valid in their modes. Otherwise as [`GroupKernel::run_groups`].
+    unsafe fn run(
+        &self,
+        arguments: &[RawArgument],
+        division: WorkDivision<D>,
+        limits: &AcceleratorLimits,
+        groups: Range<u64>,
+        scratch: &mut BlockScratch,
+    ) -> Result<std::result::Result<(), KernelError>>;
+}
+
+/// What a command keeps of an argument that is handed to threads by `P`.
+///
+/// # Safety
+/// As [`Stored`].
+#[doc(hidden)]
+pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
+    /// The view that a launch is given.
+    ///
+    /// # Errors
+    /// If the memory is not what the type needs.
+    ///
+    /// # Safety
+    /// As [`Stored::view`].
+    unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<P::View<'a>>;
+}
+
+/// What can be passed for a parameter of a kernel that is handed to threads by `P`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed for this parameter of the kernel",
+    note = "pass `&Buffer<T>` for `&[T]`, `&View<T, D>` for `GlobalRef<T, D>`, `&mut Buffer<T>`, `&mut View<T, D>` or `.overwrite()` for what is written, and a value of the same type for a value"
+)]
+pub trait Pass<'b, P: Partition<D>, const D: usize> {
+    /// What the command keeps of it.
+    #[doc(hidden)]
+    type Kept: Kept<P, D>;
+
+    /// Both halves of it: what the command keeps, and what it accesses.
+    ///
+    /// # Errors
+    /// If it cannot be an argument.
+    #[doc(hidden)]
+    fn keep(self) -> Result<(Self::Kept, Option<Access<'b>>)>;
+}
+
+macro_rules! kept {
+    ($([$($generics:tt)*] $stored:ty: $partition:ty, $dimensions:tt;)*) => {$(
+        // SAFETY: the views are those of `Stored`.
+        unsafe impl<$($generics)*> Kept<$partition, $dimensions> for $stored {
+            #[inline]
+            unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, $partition, $dimensions>> {
+                // SAFETY: as the caller promises.
+                unsafe { Stored::view(self, raw) }
+            }
+        }
+    )*};
+}
+
+kept! {
+    [T: Element + KernelData, const D: usize] Read<T>: Reading<T>, D;
+    [T: Element + KernelData, const D: usize] Read<T>: ReadingView<T, 1>, D;
+    [T: Element + KernelData, const E: usize, const D: usize] ReadView<T, E>: ReadingView<T, E>, D;
+    [T: Element] Write<T>: ByElement<T>, 1;
+    [T: Element, const D: usize] WriteView<T, D>: ByElement<T>, D;
+    [T: Element, const D: usize] Write<T>: ByBlock<T>, D;
+    [T: Element, const D: usize] Write<T>: Unpartitioned<T>, D;
+    [T: Element + AtomicElement, const D: usize] Write<T>: Atomically<T>, D;
+}
+
+/// A value that is kept.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct KeptValue<T>(T);
+
+// SAFETY: there are no bytes to reach.
+unsafe impl<T: KernelData, const D: usize> Kept<ByValue<T>, D> for KeptValue<T> {
+    #[inline]
+    unsafe fn view<'a>(&self, _raw: &mut Raw<'a>) -> Result<ViewOf<'a, ByValue<T>, D>> {
+        Ok(self.0)
+    }
+}
+
+impl<'b, T: KernelData, const D: usize> Pass<'b, ByValue<T>, D> for T {
+    type Kept = KeptValue<T>;
+
+    #[inline]
+    fn keep(self) -> Result<(KeptValue<T>, Option<Access<'b>>)> {
+        Ok((KeptValue(self), None))
+    }
+}
+
+macro_rules! pass {
+    ($([$($generics:tt)*] $from:ty => $kept:ty: $partition:ty, $dimensions:tt;)*) => {$(
+        impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for $from {
+            type Kept = $kept;
+
+            #[inline]
+            fn keep(self) -> Result<($kept, Option<Access<'b>>)> {
+                Argument::split(self)
+            }
+        }
+    )*};
+}
+
+pass! {
+    [T: Element + KernelData, const D: usize] &'b Buffer<T> => Read<T>: Reading<T>, D;
+    [T: Element + KernelData, const D: usize] &'b Buffer<T> => Read<T>: ReadingView<T, 1>, D;
+    [T: Element + KernelData, const E: usize, const D: usize] &'b View<T, E> => ReadView<T, E>: ReadingView<T, E>, D;
+    [T: Element] &'b mut Buffer<T> => Write<T>: ByElement<T>, 1;
+    [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByElement<T>, D;
+    [T: Element, const D: usize] &'b mut Buffer<T> => Write<T>: ByBlock<T>, D;
+    [T: Element, const D: usize] &'b mut Buffer<T> => Write<T>: Unpartitioned<T>, D;
+    [T: Element + AtomicElement, const D: usize] &'b mut Buffer<T> => Write<T>: Atomically<T>, D;
+    [T: Element] Overwrite<'b, T> => Write<T>: ByElement<T>, 1;
+    [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: ByBlock<T>, D;
+}
+
+/// What can be passed for all parameters of a kernel: a tuple.
+pub trait PassAll<'b, P: Partition<D>, const D: usize> {
+    /// What the command keeps of them.
+    #[doc(hidden)]
+    type Kept: Kept<P, D>;
+
+    /// As [`Pass::keep`], of all.
+    ///
+    /// # Errors
+    /// If one cannot be an argument.
+    #[doc(hidden)]
+    fn keep_all(self, accesses: &mut Accesses<'b>) -> Result<Self::Kept>;
+}
+
+macro_rules! tuples {
+    ($($argument:ident $partition:ident $at:tt),*) => {
+        // SAFETY: each reaches its own bytes.
+        #[allow(unused_variables, clippy::unused_unit)]
+        unsafe impl<$($argument: Kept<$partition, D>, $partition: Partition<D>,)* const D: usize>
+            Kept<($($partition,)*), D> for ($($argument,)*)
+        {
+            #[inline]
+            unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, ($($partition,)*), D>> {
+                // SAFETY: as the caller promises.
+                Ok(($(unsafe { self.$at.view(raw) }?,)*))
+            }
+        }
+
+        #[allow(unused_variables, clippy::unused_unit)]
+        impl<'b, $($argument: Pass<'b, $partition, D>, $partition: Partition<D>,)* const D: usize>
+            PassAll<'b, ($($partition,)*), D> for ($($argument,)*)
+        {
+            type Kept = ($($argument::Kept,)*);
+
+            #[inline]
+            fn keep_all(self, accesses: &mut Accesses<'b>) -> Result<Self::Kept> {
+                Ok(($({
+                    let (kept, access) = self.$at.keep()?;
+                    accesses.extend(access);
+                    kept
+                },)*))
+            }
+        }
+    };
+}
+
+tuples!();
+tuples!(A0 P0 0);
+tuples!(A0 P0 0, A1 P1 1);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, A8 P8 8);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, A8 P8 8, A9 P9 9);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, A8 P8 8, A9 P9 9, A10 P10 10);
+tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, A8 P8 8, A9 P9 9, A10 P10 10, A11 P11 11);
+
+/// A kernel that `#[kernel]` made, and what it is called with: not launched yet.
+///
+/// ```
+/// use quipu::prelude::*;
+///
+/// #[kernel]
+/// fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+///     for (i, y) in y.each() {
+///         *y += a * x[i];
+///     }
+/// }
+///
+/// # fn main() -> quipu::Result<()> {
+/// let context = Platform::new()?.context()?;
+/// let queue = context.queue(&context.fastest())?;
+/// let x = context.buffer(&[1.0, 2.0, 3.0])?;
+/// let mut y = context.buffer(&[10.0, 20.0, 30.0])?;
+/// queue.launch(x.len(), saxpy(2.0, &x, &mut y))?;
+/// assert_eq!(queue.read(&y)?.wait()?, [12.0, 24.0, 36.0]);
+///
+/// let source = saxpy(2.0, &x, &mut y).module().expect("all of it is in the kernel language");
+/// assert_eq!(source.kernel.parameters.len(), 3);
+/// # Ok(()) }
+/// ```
+#[must_use = "a call of a kernel does nothing before it is launched"]
+pub struct Call<K, A, const D: usize> {
+    arguments: A,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
+    /// What `#[kernel]` does.
+    #[doc(hidden)]
+    #[inline]
+    pub fn new(arguments: A) -> Self {
+        Self {
+            arguments,
+            kernel: PhantomData,
+        }
+    }
+
+    /// The kernel's source, for these types of arguments, in the intermediate representation.
+    ///
+    /// # Errors
+    /// Says what of it has no source, and where.
+    pub fn module(&self) -> std::result::Result<Module, BuildError> {
+        K::module()
+    }
+}
+
+impl<K: Entry<D>, A, const D: usize> fmt::Debug for Call<K, A, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Call({})", K::NAME)
+    }
+}
+
+impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'b, D>
+    for Call<K, A, D>
+{
+    type Prepared = Called<K, A::Kept>;
+
+    #[inline]
+    fn prepare(self, accesses: &mut Accesses<'b>) -> Result<Self::Prepared> {
+        Ok(Called {
+            kept: self.arguments.keep_all(accesses)?,
+            kernel: PhantomData,
+        })
+    }
+}
+
+/// A [`Call`] as a command keeps it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Called<K, S> {
+    kept: S,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Called<K, S> {
+    fn name() -> &'static str {
+        K::NAME
+    }
+
+    #[inline]
+    unsafe fn run(
+        &self,
+        arguments: &[RawArgument],
+        division: WorkDivision<D>,
+        limits: &AcceleratorLimits,
+        groups: Range<u64>,
+        scratch: &mut BlockScratch,
+    ) -> Result<std::result::Result<(), KernelError>> {
+        // SAFETY: the arguments are this command's. Each range of groups gets views of its own, of which
+        // partitions hand out the parts of its groups.
+        let views = unsafe { self.kept.view(&mut arguments.iter()) }?;
+        Ok(K::prepare(views, division).and_then(|launch| {
+            limits.check_shared_bytes(launch.shared_bytes())?;
+            // SAFETY: as the caller promises.
+            unsafe { launch.run_groups(groups, scratch) }
+        }))
+    }
+}
+
+/// A kernel written by hand, for processors alone, with its arguments: made by [`native`].
+#[must_use = "a kernel does nothing before it is launched"]
+pub struct Native<F, A> {
+    function: F,
+    arguments: A,
+}
+
+impl<F, A> fmt::Debug for Native<F, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Native({})", super::body::short_name::<F>())
+    }
+}
+
+/// A kernel in any Rust, with its arguments, a tuple: for what the kernel language does not have. It runs on
+/// processors alone.
+///
+/// `function` makes a kernel that is [bound](crate::bind) to its output of [views of the arguments](crate::kernel).
+/// See [`bind`](crate::bind) for an example.
+pub fn native<F, A>(function: F, arguments: A) -> Native<F, A> {
+    Native {
+        function,
+        arguments,
+    }
+}
+
+impl<'b, F, A, const D: usize> Launch<'b, D> for Native<F, A>
+where
+    A: Arguments<'b>,
+    F: for<'a> Bind<'a, A::Stored, D> + Send + Sync + 'static,
+{
+    type Prepared = Binding<F, A::Stored>;
+
+    #[inline]
+    fn prepare(self, accesses: &mut Accesses<'b>) -> Result<Self::Prepared> {
+        Ok(Binding {
+            stored: self.arguments.store(accesses)?,
+            function: Contained::new(self.function),
+        })
+    }
+}
+
+/// A [`Native`] kernel as a command keeps it.
+#[doc(hidden)]
+pub struct Binding<F, S> {
+    function: Contained<F>,
+    stored: S,
+}
+
+impl<F, S> fmt::Debug for Binding<F, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Binding({})", super::body::short_name::<F>())
+    }
+}
+
+impl<F, S, const D: usize> Prepared<D> for Binding<F, S>
+where
+    S: Stored,
+    F: for<'a> Bind<'a, S, D> + Send + Sync + 'static,
+{
+    fn name() -> &'static str {
+        super::body::short_name::<F>()
+    }
+
+    #[inline]
+    unsafe fn run(
+        &self,
+        arguments: &[RawArgument],
+        division: WorkDivision<D>,
+        limits: &AcceleratorLimits,
+        groups: Range<u64>,
+        scratch: &mut BlockScratch,
+    ) -> Result<std::result::Result<(), KernelError>> {
+        // SAFETY: the arguments are this command's. Each range of groups gets views of its own, of which
+        // partitions hand out the parts of its groups.
+        let views = unsafe { self.stored.view(&mut arguments.iter()) }?;
+        let bound = self.function.bind(views);
+        // SAFETY: as the caller promises.
+        Ok(unsafe { bound.run(division, limits, groups, scratch) })
+    }
+}

@@ -1,0 +1,77 @@
+//! Tuples, structs and arrays of their parts.
+
+use std::panic::Location;
+
+use super::data::KernelData;
+use super::expression::Expr;
+use super::place::field_of;
+use super::shared::Tuple;
+use super::state::{self, Raw};
+
+/// A tuple.
+#[track_caller]
+pub fn tuple<T: Tuple>(parts: Vec<Raw>, _witness: Option<T>) -> Expr<T> {
+    let location = Location::caller();
+    Expr::from_raw(state::at(location, |s| {
+        let of = T::tuple_type(s);
+        s.frame().aggregate(parts, of)
+    }))
+}
+
+/// A struct: its fields by name, in the order in which they were written, and what gives the others.
+#[track_caller]
+pub fn structure<T: KernelData>(
+    fields: &[(&str, Raw)],
+    rest: Option<Expr<T>>,
+    _witness: Option<T>,
+) -> Expr<T> {
+    let location = Location::caller();
+    Expr::from_raw(state::at(location, |s| {
+        let of = T::ir_type(s);
+        let parts = T::FIELDS
+            .iter()
+            .enumerate()
+            .map(
+                |(position, name)| match (fields.iter().find(|(field, _)| field == name), rest) {
+                    (Some((_, raw)), _) => *raw,
+                    (None, Some(rest)) => {
+                        let raw = field_of(s, rest.raw(), position, location, T::ir_type);
+                        s.frame().copied(raw)
+                    }
+                    (None, None) => {
+                        s.refuse(
+                            location,
+                            "the derive of this struct knows fields of another name",
+                        );
+                        Raw::Nothing
+                    }
+                },
+            )
+            .collect();
+        s.frame().aggregate(parts, Some(of))
+    }))
+}
+
+/// `[a, b, c]`.
+#[track_caller]
+pub fn array<T: KernelData, const N: usize>(parts: [Expr<T>; N]) -> Expr<[T; N]> {
+    let location = Location::caller();
+    Expr::from_raw(state::at(location, |s| {
+        let of = <[T; N]>::ir_type(s);
+        let parts = parts
+            .iter()
+            .map(|part| s.frame().copied(part.raw()))
+            .collect();
+        s.frame().aggregate(parts, Some(of))
+    }))
+}
+
+/// `[value; N]`.
+#[track_caller]
+pub fn repeat<T: KernelData, const N: usize>(element: Expr<T>) -> Expr<[T; N]> {
+    let location = Location::caller();
+    Expr::from_raw(state::at(location, |s| {
+        let element = s.value(element.raw(), location);
+        Raw::Value(s.frame().function.repeat(element, N as u64))
+    }))
+}

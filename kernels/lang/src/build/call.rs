@@ -1,0 +1,154 @@
+//! Calls of device functions.
+//!
+//! A function whose arguments are values becomes a function of the module, one for each set of type parameters
+//! and types of arguments. One that is given a reference to a place, a part of the accelerator, or the accelerator itself is
+//! written into its caller, as no target could pass these.
+
+use std::panic::Location;
+
+use quipu_kernel_ir::{Operation, Type};
+
+use super::control::inlined;
+use super::expression::{Expr, is_indexed, variable};
+use super::state::{self, Frame, Known, Mode, Raw, State};
+
+/// What a device function is called with, and what identifies it.
+#[derive(Debug)]
+pub struct Callee {
+    /// The user's name.
+    pub name: &'static str,
+    /// The type whose function it is.
+    pub key: &'static str,
+    /// What a generic one is made for.
+    pub types: Vec<String>,
+    /// Where the user wrote it: file, line and column.
+    pub place: (&'static str, u32, u32),
+    /// Whether it is always written into its caller.
+    pub inline: bool,
+}
+
+/// Calls a device function. `write` writes its body for arguments.
+#[track_caller]
+pub fn call<R: ?Sized>(
+    callee: &Callee,
+    arguments: &[(&'static str, Raw)],
+    write: impl FnOnce(&[Raw]) -> Expr<R>,
+) -> Expr<R> {
+    let location = Location::caller();
+    // Evaluated here: what is in a place is copied out of it.
+    let arguments: Vec<_> = state::at(location, |s| {
+        arguments
+            .iter()
+            .map(|(name, raw)| (*name, s.frame().copied(*raw)))
+            .collect()
+    });
+    let raws: Vec<_> = arguments.iter().map(|(_, raw)| *raw).collect();
+    let types = state::at(location, |s| plain(s, &raws));
+    let Some(types) = types.filter(|_| !callee.inline) else {
+        return inlined(|| write(&raws));
+    };
+    let key = format!(
+        "{} {:?} {:?} {types:?}",
+        callee.key, callee.types, callee.place
+    );
+    let known = state::at(location, |s| match s.functions.get(&key) {
+        Some(Known::Done(id, result)) => Some(Some((*id, result.clone()))),
+        Some(Known::InProgress) => {
+            s.refuse(
+                location,
+                "a device function that calls itself has no end on some devices; write a loop",
+            );
+            Some(None)
+        }
+        None => None,
+    });
+    let (id, result) = match known {
+        Some(Some(known)) => known,
+        Some(None) => return Expr::from_raw(Raw::Nothing),
+        None => {
+            let parameters: Vec<_> = state::at(location, |s| {
+                s.functions.insert(key.clone(), Known::InProgress);
+                s.frames.push(Frame::new(callee.name));
+                arguments
+                    .iter()
+                    .zip(&types)
+                    .map(|((name, _), of)| match of {
+                        Some(of) => Raw::Value(s.frame().function.parameter(name, of.clone())),
+                        None => Raw::Nothing,
+                    })
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .zip(&arguments)
+                    .map(|(raw, (name, _))| {
+                        if is_indexed(s, raw) {
+                            variable(s, name, raw, location)
+                        } else {
+                            raw
+                        }
+                    })
+                    .collect()
+            });
+            let raw = write(&parameters).raw();
+            state::at(location, |s| finish(s, callee, key, raw, location))
+        }
+    };
+    Expr::from_raw(state::at(location, |s| {
+        let values = raws
+            .iter()
+            .filter(|raw| **raw != Raw::Nothing)
+            .map(|raw| s.value(*raw, location))
+            .collect();
+        let value = s
+            .frame()
+            .function
+            .define(result.clone(), Operation::Call(id, values));
+        if result == Type::Unit {
+            Raw::Nothing
+        } else {
+            Raw::Value(value)
+        }
+    }))
+}
+
+/// The types of arguments, if all are values.
+fn plain(s: &mut State, arguments: &[Raw]) -> Option<Vec<Option<Type>>> {
+    arguments
+        .iter()
+        .map(|raw| match raw {
+            Raw::Nothing => Some(None),
+            Raw::Value(_) => Some(s.frame().type_of(*raw)),
+            Raw::Aggregate(_) => match s.frame().type_of(*raw) {
+                Some(of @ (Type::Struct(_) | Type::Array(..))) => Some(Some(of)),
+                _ => None,
+            },
+            Raw::Place(_, Mode::Reference | Mode::Itself) | Raw::Shared(_) => None,
+        })
+        .collect()
+}
+
+/// Ends the function that is being written.
+fn finish(
+    s: &mut State,
+    callee: &Callee,
+    key: String,
+    raw: Raw,
+    location: &'static Location<'static>,
+) -> (quipu_kernel_ir::FunctionId, Type) {
+    if s.frame().is_live() && raw != Raw::Nothing {
+        let result = s.value(raw, location);
+        s.frame().function.give(result);
+    }
+    let frame = s.frames.pop().unwrap_or_else(|| Frame::new(callee.name));
+    let result = frame.result(raw);
+    let (file, line, _) = callee.place;
+    let function = frame.finish(result.clone(), quipu_kernel_ir::Location { file, line });
+    let id = s.module.function(function);
+    s.functions.insert(key, Known::Done(id, result.clone()));
+    (id, result)
+}
+
+/// A parameter as what it is in the function: of the type of the argument.
+#[must_use]
+pub fn rebound<T: ?Sized>(_: Expr<T>, raw: Raw) -> Expr<T> {
+    Expr::from_raw(raw)
+}

@@ -1,0 +1,204 @@
+//! Types of values.
+
+use quipu_kernel_ir::{Scalar, Type};
+
+use super::expression;
+use super::state::{Raw, State};
+use crate::accelerator::{Block, Blocks, Elements, Grid, Thread, Threads};
+use crate::extent::{Extent, Vector};
+
+/// A type whose values kernels compute with on every device: numbers, `bool`, arrays and tuples of them, and what
+/// has `#[derive(KernelData)]`.
+///
+/// It is implemented by that derive, not by hand.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no type of the kernel language",
+    label = "kernels on other devices cannot compute with this",
+    note = "kernels compute with numbers, `bool`, arrays and tuples of them, and with structs and field-less enums that have `#[derive(KernelData)]`"
+)]
+pub trait KernelData: Copy + Send + Sync + 'static {
+    /// The names of its fields, of a struct or tuple.
+    #[doc(hidden)]
+    const FIELDS: &'static [&'static str] = &[];
+
+    /// Its type in the representation.
+    #[doc(hidden)]
+    fn ir_type(state: &mut State) -> Type;
+
+    /// Any value.
+    #[doc(hidden)]
+    fn sample_value() -> Self;
+
+    /// This value as a constant.
+    #[doc(hidden)]
+    fn literal(self, state: &mut State) -> Raw;
+}
+
+macro_rules! scalars {
+    ($($number:ty: $scalar:ident, $zero:expr, |$value:ident| $bits:expr;)*) => {$(
+        impl KernelData for $number {
+            fn ir_type(_: &mut State) -> Type {
+                Scalar::$scalar.into()
+            }
+            fn sample_value() -> Self {
+                $zero
+            }
+            fn literal(self, state: &mut State) -> Raw {
+                let $value = self;
+                expression::scalar(state, Scalar::$scalar, $bits)
+            }
+        }
+    )*};
+}
+
+scalars! {
+    bool: Bool, false, |value| value.into();
+    i8: I8, 1, |value| i64::from(value) as u64;
+    i16: I16, 1, |value| i64::from(value) as u64;
+    i32: I32, 1, |value| i64::from(value) as u64;
+    i64: I64, 1, |value| value as u64;
+    isize: SignedIndex, 1, |value| value as i64 as u64;
+    u8: U8, 1, |value| value.into();
+    u16: U16, 1, |value| value.into();
+    u32: U32, 1, |value| value.into();
+    u64: U64, 1, |value| value;
+    usize: Index, 1, |value| value as u64;
+    f32: F32, 1.0, |value| value.to_bits().into();
+    f64: F64, 1.0, |value| value.to_bits();
+}
+
+macro_rules! without_bits {
+    ($($unit:ty: $value:expr),*) => {$(
+        impl KernelData for $unit {
+            fn ir_type(_: &mut State) -> Type {
+                Type::Unit
+            }
+            fn sample_value() -> Self {
+                $value
+            }
+            fn literal(self, _: &mut State) -> Raw {
+                Raw::Nothing
+            }
+        }
+    )*};
+}
+
+without_bits!((): (), Grid: Grid, Block: Block, Thread: Thread, Blocks: Blocks, Threads: Threads, Elements: Elements);
+
+impl<T: KernelData, const N: usize> KernelData for [T; N] {
+    fn ir_type(state: &mut State) -> Type {
+        Type::Array(Box::new(T::ir_type(state)), N as u64)
+    }
+
+    fn sample_value() -> Self {
+        [T::sample_value(); N]
+    }
+
+    fn literal(self, state: &mut State) -> Raw {
+        let of = Self::ir_type(state);
+        let parts: Vec<_> = self.map(|element| element.literal(state)).into();
+        state.frame().aggregate(parts, Some(of))
+    }
+}
+
+macro_rules! vectors {
+    ($($vector:ident),*) => {$(
+        impl<const D: usize> KernelData for $vector<D> {
+            fn ir_type(_: &mut State) -> Type {
+                Type::Array(Box::new(Scalar::Index.into()), D as u64)
+            }
+
+            fn sample_value() -> Self {
+                Self::splat(1)
+            }
+
+            fn literal(self, state: &mut State) -> Raw {
+                self.components().literal(state)
+            }
+        }
+    )*};
+}
+
+vectors!(Vector, Extent);
+
+/// The struct that tuples of these types are.
+pub(super) fn tuple_type(state: &mut State, key: String, types: Vec<Type>) -> Type {
+    const NAMES: [&str; 6] = ["0", "1", "2", "3", "4", "5"];
+    structure(state, key, "Tuple", NAMES.into_iter().zip(types).collect())
+}
+
+fn structure(
+    state: &mut State,
+    key: String,
+    name: &str,
+    fields: Vec<(&'static str, Type)>,
+) -> Type {
+    if let Some(id) = state.structs.get(&key) {
+        return Type::Struct(*id);
+    }
+    let id = state.module.structure(name, fields);
+    state.structs.insert(key, id);
+    Type::Struct(id)
+}
+
+/// The type of a derived struct.
+#[doc(hidden)]
+pub fn derived_type<T: KernelData>(
+    state: &mut State,
+    name: &str,
+    fields: &[fn(&mut State) -> Type],
+) -> Type {
+    let key = std::any::type_name::<T>();
+    if let Some(id) = state.structs.get(key) {
+        return Type::Struct(*id);
+    }
+    let types: Vec<_> = fields.iter().map(|field| field(state)).collect();
+    structure(
+        state,
+        key.to_owned(),
+        name,
+        T::FIELDS.iter().copied().zip(types).collect(),
+    )
+}
+
+/// A constant of a derived struct.
+#[doc(hidden)]
+pub fn derived_literal<T: KernelData>(state: &mut State, parts: Vec<Raw>) -> Raw {
+    let of = T::ir_type(state);
+    state.frame().aggregate(parts, Some(of))
+}
+
+/// The constant that a derived enum is.
+#[doc(hidden)]
+pub fn enum_literal(state: &mut State, scalar: Scalar, bits: u64) -> Raw {
+    expression::scalar(state, scalar, bits)
+}
+
+macro_rules! tuples {
+    ($($name:ident $at:tt $text:literal),+) => {
+        impl<$($name: KernelData),+> KernelData for ($($name,)+) {
+            const FIELDS: &'static [&'static str] = &[$($text),+];
+
+            fn ir_type(state: &mut State) -> Type {
+                let types = vec![$($name::ir_type(state)),+];
+                tuple_type(state, format!("tuple {types:?}"), types)
+            }
+
+            fn sample_value() -> Self {
+                ($($name::sample_value(),)+)
+            }
+
+            fn literal(self, state: &mut State) -> Raw {
+                let parts = vec![$(self.$at.literal(state)),+];
+                derived_literal::<Self>(state, parts)
+            }
+        }
+    };
+}
+
+tuples!(A 0 "0");
+tuples!(A 0 "0", B 1 "1");
+tuples!(A 0 "0", B 1 "1", C 2 "2");
+tuples!(A 0 "0", B 1 "1", C 2 "2", D 3 "3");
+tuples!(A 0 "0", B 1 "1", C 2 "2", D 3 "3", E 4 "4");
+tuples!(A 0 "0", B 1 "1", C 2 "2", D 3 "3", E 4 "4", F 5 "5");

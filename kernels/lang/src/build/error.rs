@@ -1,0 +1,32 @@
+//! Why a kernel has no source.
+
+use std::panic::Location;
+
+/// Why no source can be made of a kernel that runs natively.
+///
+/// What the kernel language does not have is refused by rustc, at its line. This is for what is known only when
+/// the source is made: of generic functions for these types, say.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Something that the kernel language does not have.
+    #[error("{file}:{line}: {problem}")]
+    Refused {
+        /// The user's file.
+        file: &'static str,
+        /// The line in it.
+        line: u32,
+        /// What it is, and what to write instead.
+        problem: String,
+    },
+}
+
+impl BuildError {
+    pub(super) fn refused(location: &Location<'static>, problem: &str) -> Self {
+        Self::Refused {
+            file: location.file(),
+            line: location.line(),
+            problem: problem.to_owned(),
+        }
+    }
+}

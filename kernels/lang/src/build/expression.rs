@@ -1,0 +1,370 @@
+//! Expressions: typed handles of what is being written.
+
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use quipu_kernel_ir::{BinaryOperation, Scalar, UnaryOperation};
+
+use super::data::KernelData;
+use super::state::{self, Mode, Raw};
+
+/// An expression of a kernel that is being written: of type `T` in the user's source, references not counted (what
+/// `&x` refers to is known as a place).
+pub struct Expr<T: ?Sized> {
+    raw: Raw,
+    of: PhantomData<*const T>,
+}
+
+impl<T: ?Sized> Clone for Expr<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Expr<T> {}
+
+impl<T: ?Sized> std::fmt::Debug for Expr<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Expr({:?})", self.raw)
+    }
+}
+
+impl<T: ?Sized> Expr<T> {
+    /// What the expression stands for, as an expression of a type.
+    pub fn from_raw(raw: Raw) -> Self {
+        Self {
+            raw,
+            of: PhantomData,
+        }
+    }
+
+    /// What the expression stands for.
+    pub fn raw(self) -> Raw {
+        self.raw
+    }
+}
+
+/// Never: what stands after it is type-checked and not compiled. That is how an operation of the kernel language
+/// has the type that rustc finds for the same operation on the values themselves.
+pub const DEAD: bool = false;
+
+/// A value of an expression's type, where [`DEAD`] code needs one.
+pub fn w<T>(_: Expr<T>) -> T {
+    unreachable!("only code that is never run asks for the value of an expression")
+}
+
+/// As [`w`], of a type that may be unsized.
+pub fn w_ref<T: ?Sized + 'static>(_: Expr<T>) -> &'static mut T {
+    unreachable!("only code that is never run asks for the value of an expression")
+}
+
+/// Something to call methods on that the type of an expression has: rustc then finds them as it does natively.
+#[must_use]
+pub fn subject<T: ?Sized + Sample>(_: &Expr<T>) -> Box<T> {
+    T::sample()
+}
+
+/// A type of which any value is at hand.
+pub trait Sample {
+    /// One.
+    fn sample() -> Box<Self>;
+}
+
+impl<T: KernelData> Sample for T {
+    fn sample() -> Box<Self> {
+        Box::new(T::sample_value())
+    }
+}
+
+impl<T> Sample for [T] {
+    fn sample() -> Box<Self> {
+        Box::new([])
+    }
+}
+
+/// A constant: whatever does not depend on the kernel's arguments and threads.
+#[track_caller]
+pub fn lit<T: KernelData>(value: T) -> Expr<T> {
+    let location = Location::caller();
+    Expr::from_raw(state::at(location, |s| value.literal(s)))
+}
+
+/// What the expression is now: a copy of what is in a place.
+#[track_caller]
+pub fn value<T: ?Sized>(expression: Expr<T>) -> Expr<T> {
+    Expr::from_raw(value_raw(expression.raw, Location::caller()))
+}
+
+// What follows a public function and does its work has no type parameters: so there is one of it, and not one for
+// each type of an expression, which would be most of what a kernel adds to the time that its crate takes to compile.
+
+fn value_raw(raw: Raw, location: &'static Location<'static>) -> Raw {
+    match raw {
+        Raw::Place(..) | Raw::Aggregate(_) => state::at(location, |s| s.frame().copied(raw)),
+        _ => raw,
+    }
+}
+
+/// `&expression`.
+#[track_caller]
+pub fn reference<T: ?Sized>(expression: Expr<T>) -> Expr<T> {
+    Expr::from_raw(reference_raw(expression.raw, Location::caller()))
+}
+
+fn reference_raw(raw: Raw, location: &'static Location<'static>) -> Raw {
+    match raw {
+        Raw::Place(place, _) => Raw::Place(place, Mode::Reference),
+        // A temporary lives in a variable of its own.
+        Raw::Value(_) | Raw::Aggregate(_) => {
+            state::at(location, |s| spilled(s, raw, Mode::Reference))
+        }
+        raw => raw,
+    }
+}
+
+/// `*expression`.
+pub fn dereference<T: ?Sized>(expression: Expr<T>) -> Expr<T> {
+    Expr::from_raw(match expression.raw {
+        Raw::Place(place, _) => Raw::Place(place, Mode::Itself),
+        raw => raw,
+    })
+}
+
+/// A reference to `[T; N]` where one to `[T]` is expected, or to just what it is.
+pub trait Coerce<To: ?Sized> {}
+impl<T: ?Sized> Coerce<T> for T {}
+impl<T, const N: usize> Coerce<[T]> for [T; N] {}
+
+/// A reference as an argument.
+pub fn coerced<From: ?Sized + Coerce<To>, To: ?Sized>(expression: Expr<From>) -> Expr<To> {
+    Expr::from_raw(expression.raw)
+}
+
+/// In a variable of its own, if it is a value whose elements or fields have to be places. Slices and what has no
+/// bits stay what they are.
+pub(super) fn spilled(s: &mut state::State, raw: Raw, mode: Mode) -> Raw {
+    let frame = s.frame();
+    let Some(of) = frame.type_of(raw) else {
+        return raw;
+    };
+    if matches!(
+        of,
+        quipu_kernel_ir::Type::Slice { .. } | quipu_kernel_ir::Type::Unit
+    ) {
+        return raw;
+    }
+    let Ok(value) = frame.value(raw) else {
+        return raw;
+    };
+    let local = frame.function.local(None, value);
+    frame.place(quipu_kernel_ir::Place::local(local), of, mode)
+}
+
+/// `let name = expression`.
+#[track_caller]
+pub fn bind<T: ?Sized>(name: &'static str, expression: Expr<T>) -> Expr<T> {
+    Expr::from_raw(bind_raw(name, expression.raw, Location::caller()))
+}
+
+fn bind_raw(name: &'static str, raw: Raw, location: &'static Location<'static>) -> Raw {
+    state::at(location, |s| {
+        let raw = s.frame().copied(raw);
+        if is_indexed(s, raw) {
+            return variable(s, name, raw, location);
+        }
+        match raw {
+            Raw::Value(value) => {
+                if s.frame().function.name_of(value).is_none() {
+                    s.frame().function.name(value, name);
+                }
+                raw
+            }
+            _ => raw,
+        }
+    })
+}
+
+/// Whether there are elements in a value, which only a place has: then it is put into a variable once, and not
+/// wherever it is indexed.
+pub(super) fn is_indexed(s: &mut state::State, raw: Raw) -> bool {
+    fn has_elements(s: &state::State, of: &quipu_kernel_ir::Type) -> bool {
+        match of {
+            quipu_kernel_ir::Type::Array(..) => true,
+            quipu_kernel_ir::Type::Struct(id) => s
+                .module
+                .field_types(*id)
+                .iter()
+                .any(|field| has_elements(s, field)),
+            _ => false,
+        }
+    }
+    match raw {
+        Raw::Value(_) | Raw::Aggregate(_) => {
+            let of = s.frame().type_of(raw);
+            of.is_some_and(|of| has_elements(s, &of))
+        }
+        _ => false,
+    }
+}
+
+/// `let mut name = expression`.
+#[track_caller]
+pub fn bind_mut<T: ?Sized>(name: &'static str, expression: Expr<T>) -> Expr<T> {
+    Expr::from_raw(bind_mut_raw(name, expression.raw, Location::caller()))
+}
+
+fn bind_mut_raw(name: &'static str, raw: Raw, location: &'static Location<'static>) -> Raw {
+    state::at(location, |s| {
+        let raw = s.frame().copied(raw);
+        match raw {
+            Raw::Value(_) | Raw::Aggregate(_) if s.frame().type_of(raw).is_some() => {
+                variable(s, name, raw, location)
+            }
+            _ => raw,
+        }
+    })
+}
+
+pub(super) fn variable(
+    s: &mut state::State,
+    name: &'static str,
+    raw: Raw,
+    location: &'static Location<'static>,
+) -> Raw {
+    let value = s.value(raw, location);
+    let of = s.frame().function.type_of(value).clone();
+    let local = s.frame().function.local(Some(name), value);
+    s.frame()
+        .place(quipu_kernel_ir::Place::local(local), of, Mode::Itself)
+}
+
+/// `let name;`, which is assigned to later, once.
+#[track_caller]
+pub fn declare<T: KernelData>(name: &'static str) -> Expr<T> {
+    Expr::from_raw(declare_raw(name, T::ir_type, Location::caller()))
+}
+
+fn declare_raw(
+    name: &'static str,
+    of: fn(&mut state::State) -> quipu_kernel_ir::Type,
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let of = of(s);
+        let local = s.frame().function.uninitialised(Some(name), of.clone());
+        s.frame()
+            .place(quipu_kernel_ir::Place::local(local), of, Mode::Itself)
+    })
+}
+
+/// An operation of two operands. Its type is that of the witness.
+#[track_caller]
+pub fn binary<A, B, R>(
+    operation: BinaryOperation,
+    left: Expr<A>,
+    right: Expr<B>,
+    _witness: Option<R>,
+) -> Expr<R> {
+    Expr::from_raw(binary_raw(
+        operation,
+        left.raw,
+        right.raw,
+        Location::caller(),
+    ))
+}
+
+fn binary_raw(
+    operation: BinaryOperation,
+    left: Raw,
+    right: Raw,
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let (left, right) = (s.value(left, location), s.value(right, location));
+        let frame = s.frame();
+        let scalars = [left, right].map(|value| frame.function.type_of(value).scalar());
+        if scalars.contains(&None) {
+            s.refuse(
+                location,
+                "operators are for numbers; of structs, call a `#[device] fn` that takes both",
+            );
+        }
+        Raw::Value(s.frame().function.binary(operation, left, right))
+    })
+}
+
+/// An operation of one operand.
+#[track_caller]
+pub fn unary<A, R>(operation: UnaryOperation, operand: Expr<A>, _witness: Option<R>) -> Expr<R> {
+    Expr::from_raw(unary_raw(operation, operand.raw, Location::caller()))
+}
+
+fn unary_raw(operation: UnaryOperation, operand: Raw, location: &'static Location<'static>) -> Raw {
+    state::at(location, |s| {
+        let operand = s.value(operand, location);
+        if s.frame().function.type_of(operand).scalar().is_none() {
+            s.refuse(
+                location,
+                "operators are for numbers; of structs, call a `#[device] fn`",
+            );
+        }
+        Raw::Value(s.frame().function.unary(operation, operand))
+    })
+}
+
+/// A comparison of two operands of one type, which patterns are made of.
+#[track_caller]
+pub fn compare<T>(operation: BinaryOperation, left: Expr<T>, right: Expr<T>) -> Expr<bool> {
+    binary(operation, left, right, None::<bool>)
+}
+
+/// `assert!(condition, message)`.
+#[track_caller]
+pub fn assert(condition: Expr<bool>, message: &str) {
+    let location = Location::caller();
+    state::at(location, |s| {
+        let condition = s.value(condition.raw, location);
+        s.frame().function.push(quipu_kernel_ir::Statement::Assert {
+            condition,
+            message: message.to_owned(),
+            location: Some(quipu_kernel_ir::Location {
+                file: location.file(),
+                line: location.line(),
+            }),
+        });
+    });
+}
+
+/// `expression as R`.
+#[track_caller]
+pub fn cast<A, R: KernelData>(operand: Expr<A>, _witness: Option<R>) -> Expr<R> {
+    Expr::from_raw(cast_raw(operand.raw, R::ir_type, Location::caller()))
+}
+
+fn cast_raw(
+    operand: Raw,
+    to: fn(&mut state::State) -> quipu_kernel_ir::Type,
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let operand = s.value(operand, location);
+        let to = to(s).scalar();
+        let from = s.frame().function.type_of(operand).scalar();
+        Raw::Value(match (from, to) {
+            (Some(from), Some(to)) if from == to => operand,
+            (Some(_), Some(to)) => s.frame().function.cast(operand, to),
+            _ => {
+                s.refuse(
+                    location,
+                    "`as` is for numbers, `bool`s and enums without fields",
+                );
+                operand
+            }
+        })
+    })
+}
+
+/// The bits of a constant scalar.
+pub(super) fn scalar(s: &mut state::State, scalar: Scalar, bits: u64) -> Raw {
+    Raw::Value(s.frame().literal(scalar, bits))
+}

@@ -1,0 +1,553 @@
+//! What a kernel is handed that is no value: the accelerator, outputs, views, shared arrays.
+//!
+//! Each has a type here that stands for it, and has the builders of its methods: for `y.each()` the macro writes
+//! `subject(&y).__method_each(y)`, and rustc finds it as it finds `each`.
+
+use std::marker::PhantomData;
+use std::ops::Index;
+use std::panic::Location;
+
+use quipu_kernel_ir::{BinaryOperation, Origin, Place, Scalar, Unit, Value};
+
+use super::control::{self, Loop, nothing};
+use super::data::KernelData;
+use super::expression::{Expr, Sample};
+use super::iterate::{Iterate, numbered};
+use super::place::{self, ViewParts, view_of};
+use super::shared::Turn;
+use super::state::{self, Mode, Raw, State};
+use crate::accelerator::{Block, Blocks, Elements, Grid, Measured, Thread, Threads};
+use crate::extent::{Extent, Vector};
+
+/// The accelerator of a kernel whose source is made.
+#[derive(Debug)]
+pub struct Sketch<const D: usize>;
+
+/// Stands for [`OwnElements`](crate::OwnElements).
+#[derive(Debug)]
+pub struct OwnElementsHandle<T, const D: usize>(PhantomData<fn() -> T>);
+
+/// What a loop over `y.each()` goes over.
+#[derive(Debug)]
+pub struct EachHandle<T, const D: usize>(PhantomData<fn() -> T>);
+
+/// What a loop over `y.rows()` goes over.
+#[derive(Debug)]
+pub struct RowsHandle<T, const D: usize>(PhantomData<fn() -> T>);
+
+/// What a loop over `acc.elements(extent)` goes over.
+#[derive(Debug)]
+pub struct IndicesHandle<const D: usize>;
+
+/// Stands for [`GlobalRef`](crate::GlobalRef).
+#[derive(Debug)]
+pub struct GlobalRefHandle<T, const D: usize>(PhantomData<fn() -> T>);
+
+/// Stands for [`RawMut`](crate::RawMut).
+#[derive(Debug)]
+pub struct RawMutHandle<T>(PhantomData<fn() -> T>);
+
+/// Stands for [`SharedWrite`](crate::SharedWrite).
+#[derive(Debug)]
+pub struct SharedWriteHandle<T>(PhantomData<fn() -> T>);
+
+/// Stands for [`SharedRead`](crate::SharedRead).
+#[derive(Debug)]
+pub struct SharedReadHandle<T>(PhantomData<fn() -> T>);
+
+macro_rules! samples {
+    ($([$($generics:tt)*] $type:ty = $value:expr;)*) => {$(
+        impl<$($generics)*> Sample for $type {
+            fn sample() -> Box<Self> {
+                Box::new($value)
+            }
+        }
+    )*};
+}
+
+samples! {
+    [const D: usize] Sketch<D> = Self;
+    [T, const D: usize] OwnElementsHandle<T, D> = Self(PhantomData);
+    [T, const D: usize] EachHandle<T, D> = Self(PhantomData);
+    [T, const D: usize] RowsHandle<T, D> = Self(PhantomData);
+    [const D: usize] IndicesHandle<D> = Self;
+    [T, const D: usize] GlobalRefHandle<T, D> = Self(PhantomData);
+    [T] RawMutHandle<T> = Self(PhantomData);
+    [T] SharedWriteHandle<T> = Self(PhantomData);
+    [T] SharedReadHandle<T> = Self(PhantomData);
+}
+
+pub(super) fn of_value<T: ?Sized>(value: Value) -> Expr<T> {
+    Expr::from_raw(Raw::Value(value))
+}
+
+/// As many values as there are dimensions.
+fn components<const D: usize, T: ?Sized>(
+    location: &'static Location<'static>,
+    component: impl FnMut(&mut State, u8) -> Value,
+) -> Expr<T> {
+    Expr::from_raw(state::at(location, |s| components_of::<D>(s, component)))
+}
+
+fn components_of<const D: usize>(
+    s: &mut State,
+    mut component: impl FnMut(&mut State, u8) -> Value,
+) -> Raw {
+    let parts = (0..D).map(|d| Raw::Value(component(s, d as u8))).collect();
+    s.frame().aggregate(parts, None)
+}
+
+/// The components of an extent or position, or of one that is a number.
+pub(super) fn values(
+    s: &mut State,
+    raw: Raw,
+    dimensions: usize,
+    location: &'static Location<'static>,
+) -> Vec<Value> {
+    if let Raw::Aggregate(id) = raw {
+        let parts = s.frame().parts(id).to_vec();
+        return parts
+            .into_iter()
+            .map(|part| s.value(part, location))
+            .collect();
+    }
+    if let Some(quipu_kernel_ir::Type::Array(..)) = s.frame().type_of(raw) {
+        return (0..dimensions)
+            .map(|d| {
+                let index = s.frame().literal(Scalar::Index, d as u64);
+                let element = place::indexed(s, raw, index, false, location);
+                s.value(element, location)
+            })
+            .collect();
+    }
+    vec![s.value(raw, location)]
+}
+
+/// The number of a position in an extent, row by row.
+fn linear(s: &mut State, extent: &[Value], position: &[Value]) -> Value {
+    let f = &mut s.frame().function;
+    let mut number = position[0];
+    for (extent, at) in extent.iter().zip(position).skip(1) {
+        number = f.binary(BinaryOperation::Multiply, number, *extent);
+        number = f.binary(BinaryOperation::Add, number, *at);
+    }
+    number
+}
+
+/// Origins and units as the representation names them.
+pub trait Named: Copy {
+    /// What it is there.
+    #[doc(hidden)]
+    type Ir;
+    /// Its name.
+    #[doc(hidden)]
+    const NAME: Self::Ir;
+}
+
+macro_rules! named {
+    ($($type:ty: $ir:ident::$name:ident),*) => {$(
+        impl Named for $type {
+            type Ir = $ir;
+            const NAME: $ir = $ir::$name;
+        }
+    )*};
+}
+
+named!(Grid: Origin::Grid, Block: Origin::Block, Thread: Origin::Thread);
+named!(Blocks: Unit::Blocks, Threads: Unit::Threads, Elements: Unit::Elements);
+
+fn index_value(s: &mut State, origin: Origin, unit: Unit, dimension: u8) -> Value {
+    s.frame().function.index(origin, unit, dimension)
+}
+
+fn extent_value(s: &mut State, origin: Origin, unit: Unit, dimension: u8) -> Value {
+    s.frame().function.extent(origin, unit, dimension)
+}
+
+/// The number of this thread in its block, or of its block in the grid.
+pub(super) fn thread_number(s: &mut State, origin: Origin, unit: Unit) -> Value {
+    let dimensions = 0..s.dimensions;
+    let extent: Vec<_> = dimensions
+        .clone()
+        .map(|d| extent_value(s, origin, unit, d))
+        .collect();
+    let index: Vec<_> = dimensions
+        .map(|d| index_value(s, origin, unit, d))
+        .collect();
+    linear(s, &extent, &index)
+}
+
+/// The product of the extents along all dimensions.
+pub(super) fn count(s: &mut State, origin: Origin, unit: Unit) -> Value {
+    let first = extent_value(s, origin, unit, 0);
+    (1..s.dimensions).fold(first, |count, d| {
+        let extent = extent_value(s, origin, unit, d);
+        s.frame()
+            .function
+            .binary(BinaryOperation::Multiply, count, extent)
+    })
+}
+
+#[doc(hidden)]
+impl<const D: usize> Sketch<D> {
+    #[track_caller]
+    pub fn __method_index<O, U>(&self, _: Expr<Self>, _: Expr<O>, _: Expr<U>) -> Expr<Vector<D>>
+    where
+        O: Measured<U> + Named<Ir = Origin>,
+        U: Named<Ir = Unit>,
+    {
+        components::<D, _>(Location::caller(), |s, d| {
+            index_value(s, O::NAME, U::NAME, d)
+        })
+    }
+
+    #[track_caller]
+    pub fn __method_extent<O, U>(&self, _: Expr<Self>, _: Expr<O>, _: Expr<U>) -> Expr<Extent<D>>
+    where
+        O: Measured<U> + Named<Ir = Origin>,
+        U: Named<Ir = Unit>,
+    {
+        components::<D, _>(Location::caller(), |s, d| {
+            extent_value(s, O::NAME, U::NAME, d)
+        })
+    }
+
+    #[track_caller]
+    pub fn __method_block_index(&self, _: Expr<Self>) -> Expr<Vector<D>> {
+        components::<D, _>(Location::caller(), |s, d| {
+            index_value(s, Origin::Grid, Unit::Blocks, d)
+        })
+    }
+
+    #[track_caller]
+    pub fn __method_thread_index(&self, _: Expr<Self>) -> Expr<Vector<D>> {
+        components::<D, _>(Location::caller(), |s, d| {
+            index_value(s, Origin::Block, Unit::Threads, d)
+        })
+    }
+
+    #[track_caller]
+    pub fn __method_elements<E: Into<Extent<D>> + KernelData>(
+        &self,
+        _: Expr<Self>,
+        extent: Expr<E>,
+    ) -> Expr<IndicesHandle<D>> {
+        let location = Location::caller();
+        Expr::from_raw(state::at(location, |s| {
+            let extent = values(s, extent.raw(), D, location);
+            let parts = extent.into_iter().map(Raw::Value).collect();
+            s.frame().aggregate(parts, None)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_sync_block_threads(&self, _: Expr<Self>) -> Expr<()> {
+        state::at(Location::caller(), |s| s.frame().function.barrier());
+        nothing()
+    }
+
+    #[track_caller]
+    pub fn __method_sync_block_threads_count(
+        &self,
+        _: Expr<Self>,
+        predicate: Expr<bool>,
+    ) -> Expr<usize> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            barrier_count(s, predicate, location)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_sync_block_threads_and(
+        &self,
+        _: Expr<Self>,
+        predicate: Expr<bool>,
+    ) -> Expr<bool> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            let votes = barrier_count(s, predicate, location);
+            let threads = count(s, Origin::Block, Unit::Threads);
+            s.frame()
+                .function
+                .binary(BinaryOperation::Equal, votes, threads)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_sync_block_threads_or(
+        &self,
+        _: Expr<Self>,
+        predicate: Expr<bool>,
+    ) -> Expr<bool> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            let votes = barrier_count(s, predicate, location);
+            let none = s.frame().literal(Scalar::Index, 0);
+            s.frame()
+                .function
+                .binary(BinaryOperation::Greater, votes, none)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_sync<P: Turn>(&self, _: Expr<Self>, arrays: Expr<P>) -> Expr<P::Turned> {
+        state::at(Location::caller(), |s| s.frame().function.barrier());
+        Expr::from_raw(arrays.raw())
+    }
+}
+
+fn barrier_count(
+    s: &mut State,
+    predicate: Expr<bool>,
+    location: &'static Location<'static>,
+) -> Value {
+    let predicate = s.value(predicate.raw(), location);
+    s.frame().function.barrier_count(predicate)
+}
+
+impl<const D: usize> Iterate for IndicesHandle<D> {
+    type Item = usize;
+
+    fn iterate(
+        over: Expr<Self>,
+        location: &'static Location<'static>,
+        body: impl FnOnce(Loop<()>, Expr<usize>) -> Expr<()>,
+    ) {
+        let extent = state::at(location, |s| values(s, over.raw(), D, location));
+        control::elements(location, extent.clone(), |this, position| {
+            let number = state::at(location, |s| linear(s, &extent, &position));
+            body(this, of_value(number))
+        });
+    }
+}
+
+#[doc(hidden)]
+impl<T: KernelData, const D: usize> OwnElementsHandle<T, D> {
+    pub fn __method_each(&self, this: Expr<Self>) -> Expr<EachHandle<T, D>> {
+        Expr::from_raw(this.raw())
+    }
+
+    pub fn __method_rows(&self, this: Expr<Self>) -> Expr<RowsHandle<T, D>> {
+        Expr::from_raw(this.raw())
+    }
+
+    #[track_caller]
+    pub fn __method_extent(&self, this: Expr<Self>) -> Expr<Extent<D>> {
+        extent_of(this, Location::caller())
+    }
+}
+
+/// The extent of a view.
+fn extent_of<H: ?Sized, const D: usize>(
+    this: Expr<H>,
+    location: &'static Location<'static>,
+) -> Expr<Extent<D>> {
+    let view = view_at(this.raw(), location);
+    components::<D, _>(location, |_, d| view.extent[usize::from(d)])
+}
+
+fn view_at(raw: Raw, location: &'static Location<'static>) -> ViewParts {
+    state::at(location, |s| match view_of(s, raw) {
+        Some(view) => view,
+        None => {
+            s.refuse(location, "this is no view");
+            let zero = s.frame().literal(Scalar::Index, 0);
+            ViewParts {
+                elements: zero,
+                extent: vec![zero; 3],
+                strides: vec![zero; 3],
+            }
+        }
+    })
+}
+
+/// The place of the element of a view at a position that is inside.
+fn own_place(s: &mut State, view: &ViewParts, position: &[Value]) -> Value {
+    let f = &mut s.frame().function;
+    let mut place = None;
+    for (dimension, (at, stride)) in position.iter().zip(&view.strides).enumerate() {
+        // Neighbours along the last dimension touch.
+        let way = if dimension + 1 == position.len() {
+            *at
+        } else {
+            f.binary(BinaryOperation::Multiply, *at, *stride)
+        };
+        place = Some(match place {
+            Some(before) => f.binary(BinaryOperation::Add, before, way),
+            None => way,
+        });
+    }
+    place.unwrap_or(view.elements)
+}
+
+impl<T: KernelData, const D: usize> Iterate for EachHandle<T, D> {
+    type Item = (usize, T);
+
+    fn iterate(
+        over: Expr<Self>,
+        location: &'static Location<'static>,
+        body: impl FnOnce(Loop<()>, Expr<(usize, T)>) -> Expr<()>,
+    ) {
+        let view = view_at(over.raw(), location);
+        control::elements(location, view.extent.clone(), |this, position| {
+            let (number, element) = state::at(location, |s| {
+                let number = linear(s, &view.extent, &position);
+                let place = own_place(s, &view, &position);
+                let elements = Raw::Value(view.elements);
+                let element = place::indexed(s, elements, place, false, location);
+                (number, referred(element))
+            });
+            body(this, numbered(location, Raw::Value(number), element))
+        });
+    }
+}
+
+impl<T: KernelData, const D: usize> Iterate for RowsHandle<T, D> {
+    type Item = (Vector<D>, [T]);
+
+    fn iterate(
+        over: Expr<Self>,
+        location: &'static Location<'static>,
+        body: impl FnOnce(Loop<()>, Expr<Self::Item>) -> Expr<()>,
+    ) {
+        let view = view_at(over.raw(), location);
+        control::elements(location, view.extent.clone(), |this, position| {
+            let item = state::at(location, |s| {
+                // A row of one element: which elements neighbour each other is the target's choice.
+                let place = own_place(s, &view, &position);
+                let one = s.frame().literal(Scalar::Index, 1);
+                let end = s.frame().function.binary(BinaryOperation::Add, place, one);
+                let of = T::ir_type(s);
+                let row = s.frame().function.slice(
+                    Place::slice(view.elements),
+                    Some((place, end)),
+                    of,
+                    quipu_kernel_ir::Space::Global,
+                    true,
+                );
+                let position = position.iter().copied().map(Raw::Value).collect();
+                let position = s.frame().aggregate(position, None);
+                s.frame().aggregate(vec![position, Raw::Value(row)], None)
+            });
+            body(this, Expr::from_raw(item))
+        });
+    }
+}
+
+/// A place as a reference to it.
+fn referred(raw: Raw) -> Raw {
+    match raw {
+        Raw::Place(id, _) => Raw::Place(id, Mode::Reference),
+        raw => raw,
+    }
+}
+
+#[doc(hidden)]
+impl<T: KernelData, const D: usize> GlobalRefHandle<T, D> {
+    #[track_caller]
+    pub fn __method_extent(&self, this: Expr<Self>) -> Expr<Extent<D>> {
+        extent_of(this, Location::caller())
+    }
+}
+
+#[doc(hidden)]
+impl<T: KernelData> GlobalRefHandle<T, 1> {
+    #[track_caller]
+    pub fn __method_len(&self, this: Expr<Self>) -> Expr<usize> {
+        of_value(view_at(this.raw(), Location::caller()).extent[0])
+    }
+}
+
+macro_rules! never_indexed {
+    ($([$($generics:tt)*] $handle:ty, $index:ty => $output:ty;)*) => {$(
+        impl<$($generics)*> Index<$index> for $handle {
+            type Output = $output;
+
+            fn index(&self, _: $index) -> &$output {
+                unreachable!("only code that is never run asks for the value of an expression")
+            }
+        }
+    )*};
+}
+
+never_indexed! {
+    [T, const D: usize] GlobalRefHandle<T, D>, [usize; D] => T;
+    [T, const D: usize] GlobalRefHandle<T, D>, Vector<D> => T;
+    [T] GlobalRefHandle<T, 1>, usize => T;
+    [T] GlobalRefHandle<T, 1>, std::ops::Range<usize> => [T];
+    [T] GlobalRefHandle<T, 1>, std::ops::RangeFrom<usize> => [T];
+    [T] GlobalRefHandle<T, 1>, std::ops::RangeTo<usize> => [T];
+    [T] GlobalRefHandle<T, 1>, std::ops::RangeFull => [T];
+    [T] SharedReadHandle<T>, usize => T;
+    [T] SharedReadHandle<T>, std::ops::Range<usize> => [T];
+    [T] SharedReadHandle<T>, std::ops::RangeFrom<usize> => [T];
+    [T] SharedReadHandle<T>, std::ops::RangeTo<usize> => [T];
+    [T] SharedReadHandle<T>, std::ops::RangeFull => [T];
+}
+
+#[doc(hidden)]
+impl<T: KernelData> RawMutHandle<T> {
+    #[track_caller]
+    pub fn __method_len(&self, this: Expr<Self>) -> Expr<usize> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            place::length(s, this.raw(), location)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_is_empty(&self, this: Expr<Self>) -> Expr<bool> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            let length = place::length(s, this.raw(), location);
+            let zero = s.frame().literal(Scalar::Index, 0);
+            s.frame()
+                .function
+                .binary(BinaryOperation::Equal, length, zero)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_read(&self, this: Expr<Self>, index: Expr<usize>) -> Expr<T> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            let index = s.value(index.raw(), location);
+            let element = place::element(s, this.raw(), index, location);
+            s.value(element, location)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_write(&self, this: Expr<Self>, index: Expr<usize>, value: Expr<T>) -> Expr<()> {
+        let location = Location::caller();
+        let element = state::at(location, |s| {
+            let index = s.value(index.raw(), location);
+            place::element(s, this.raw(), index, location)
+        });
+        place::assign(Expr::<T>::from_raw(element), value);
+        nothing()
+    }
+}
+
+/// `dividend / divisor`, rounded up; of indices, the divisor not zero.
+pub(super) fn ceiling_division(s: &mut State, dividend: Value, divisor: Value) -> Value {
+    let f = &mut s.frame().function;
+    let quotient = f.binary(BinaryOperation::Divide, dividend, divisor);
+    let remainder = f.binary(BinaryOperation::Remainder, dividend, divisor);
+    let zero = f.index_literal(0);
+    let one = f.index_literal(1);
+    let is_more = f.binary(BinaryOperation::NotEqual, remainder, zero);
+    let rest = f.select(is_more, one, zero);
+    f.binary(BinaryOperation::Add, quotient, rest)
+}
+
+/// The part with a number of so many elements each, of a length: its start and its end.
+pub(super) fn part_of(s: &mut State, number: Value, share: Value, length: Value) -> (Value, Value) {
+    let f = &mut s.frame().function;
+    let start = f.binary(BinaryOperation::Multiply, number, share);
+    let start = f.binary(BinaryOperation::Minimum, start, length);
+    let end = f.binary(BinaryOperation::Add, start, share);
+    let end = f.binary(BinaryOperation::Minimum, end, length);
+    (start, end)
+}

@@ -1,0 +1,65 @@
+//! Makes the source of a kernel: what the second function that `#[kernel]` writes calls.
+//!
+//! The macro writes a kernel twice. Once as it is, which is what runs natively. And once with every operation
+//! replaced by a call of a function of this module, which writes it down, in the order in which it would happen,
+//! as the [intermediate representation](quipu_kernel_ir). So it is rustc that finds types, instances of generic
+//! functions and values of constants, in both.
+//!
+//! What an expression stands for is an [`Expr<T>`], `T` being its type natively. The type of an operation's result
+//! is found by rustc from the same operation on values of these types, in [code that never runs](DEAD):
+//!
+//! ```ignore
+//! // a * x[i]
+//! let left = a;
+//! let right = index(x, i, if DEAD { Some(&w_ref(x)[w(i)]) } else { None });
+//! binary(Multiply, left, right, if DEAD { Some(w(left) * w(right)) } else { None })
+//! ```
+//!
+//! Methods and device functions have builders of the names `__method_…` and `__call_…`; methods are called on
+//! [something of the same type](subject). References are not counted: `&x` and `x` have the same type here, and
+//! whether a place is meant or what is in it is known when the source is made.
+//!
+//! None of this is for programs to call.
+
+mod aggregate;
+mod call;
+mod control;
+mod data;
+mod error;
+mod expression;
+mod handles;
+mod iterate;
+mod number;
+mod parameter;
+mod place;
+mod shared;
+mod state;
+mod together;
+
+pub use aggregate::{array, repeat, structure, tuple};
+pub use call::{Callee, call, rebound};
+pub use control::{
+    Loop, and, break_loop, break_with, continue_loop, discard, forever, give, if_else, if_then,
+    labelled, never, nothing, or, while_loop,
+};
+pub use data::{KernelData, derived_literal, derived_type, enum_literal};
+pub use error::BuildError;
+pub use expression::{
+    Coerce, DEAD, Expr, Sample, assert, binary, bind, bind_mut, cast, coerced, compare, declare,
+    dereference, lit, reference, subject, unary, value, w, w_ref,
+};
+pub use handles::{
+    EachHandle, GlobalRefHandle, IndicesHandle, Named, OwnElementsHandle, RawMutHandle, RowsHandle,
+    SharedReadHandle, SharedWriteHandle, Sketch,
+};
+pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, for_loop};
+pub use number::{Casts, Conversions, FloatBits, NumberMethods};
+pub use parameter::{Declared, Handled, SharedParameter, shared, uniform};
+pub use place::{
+    assign, compound, field, field_part, index, part, range_from, range_full, range_inclusive,
+    range_of, range_to, swap,
+};
+pub use quipu_kernel_ir as ir;
+pub use shared::{Part, Tuple, Turn};
+pub use state::{Raw, State, build};
+pub use together::{AtomicsHandle, Scope};

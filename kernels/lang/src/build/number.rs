@@ -1,0 +1,390 @@
+//! Methods of numbers.
+//!
+//! rustc has checked the same call natively, so what a type does not have never comes here.
+
+use std::panic::Location;
+
+use quipu_kernel_ir::{
+    BinaryOperation as Binary, MathFunction as Math, Scalar, UnaryOperation as Unary, Value,
+};
+
+use super::data::KernelData;
+use super::expression::Expr;
+use super::state::{self, Raw, State};
+
+fn of_value<T: ?Sized>(value: Value) -> Expr<T> {
+    Expr::from_raw(Raw::Value(value))
+}
+
+/// The operands as values, and the scalar type of the first.
+fn operands<const N: usize>(
+    s: &mut State,
+    raws: [Raw; N],
+    location: &'static Location<'static>,
+) -> ([Value; N], Scalar) {
+    let values = raws.map(|raw| s.value(raw, location));
+    let scalar = s.frame().function.type_of(values[0]).scalar();
+    if scalar.is_none() {
+        s.refuse(location, "this method is one of numbers");
+    }
+    (values, scalar.unwrap_or(Scalar::I32))
+}
+
+macro_rules! methods {
+    (
+        math { $($math:ident / $math_call:ident ($($math_operand:ident),*) = $function:ident;)* }
+        predicates { $($is:ident / $is_call:ident = $is_function:ident;)* }
+        unary { $($unary:ident / $unary_call:ident -> $unary_result:ty = $unary_operation:ident;)* }
+        binary { $($binary:ident / $binary_call:ident ($($second:ident: $second_type:ty)?) = $binary_operation:ident;)* }
+        other { $($other:ident / $other_call:ident ($($operand:ident: $operand_type:ty),*) -> $other_result:ty = $write:expr;)* }
+    ) => {
+        /// The methods of numbers, as what they are called with, and as what they are called on.
+        pub trait NumberMethods: KernelData {
+            $(
+                #[doc(hidden)]
+                #[track_caller]
+                fn $math_call(this: Expr<Self> $(, $math_operand: Expr<Self>)*) -> Expr<Self> {
+                    let location = Location::caller();
+                    of_value(state::at(location, |s| {
+                        let (values, _) = operands(s, [this.raw() $(, $math_operand.raw())*], location);
+                        math(s, Math::$function, &values)
+                    }))
+                }
+                #[doc(hidden)]
+                #[track_caller]
+                fn $math(&self, this: Expr<Self> $(, $math_operand: Expr<Self>)*) -> Expr<Self> {
+                    Self::$math_call(this $(, $math_operand)*)
+                }
+            )*
+            $(
+                #[doc(hidden)]
+                #[track_caller]
+                fn $is_call(this: Expr<Self>) -> Expr<bool> {
+                    let location = Location::caller();
+                    of_value(state::at(location, |s| {
+                        let (values, _) = operands(s, [this.raw()], location);
+                        s.frame().function.math(Math::$is_function, &values)
+                    }))
+                }
+                #[doc(hidden)]
+                #[track_caller]
+                fn $is(&self, this: Expr<Self>) -> Expr<bool> {
+                    Self::$is_call(this)
+                }
+            )*
+            $(
+                #[doc(hidden)]
+                #[track_caller]
+                fn $unary_call(this: Expr<Self>) -> Expr<$unary_result> {
+                    let location = Location::caller();
+                    of_value(state::at(location, |s| {
+                        let ([value], _) = operands(s, [this.raw()], location);
+                        let value = s.frame().function.unary(Unary::$unary_operation, value);
+                        match <$unary_result>::ir_type(s).scalar() {
+                            Some(to) if s.frame().function.type_of(value).scalar() != Some(to) => {
+                                s.frame().function.cast(value, to)
+                            }
+                            _ => value,
+                        }
+                    }))
+                }
+                #[doc(hidden)]
+                #[track_caller]
+                fn $unary(&self, this: Expr<Self>) -> Expr<$unary_result> {
+                    Self::$unary_call(this)
+                }
+            )*
+            $(
+                #[doc(hidden)]
+                #[track_caller]
+                fn $binary_call(this: Expr<Self> $(, $second: Expr<$second_type>)?) -> Expr<Self> {
+                    let location = Location::caller();
+                    of_value(state::at(location, |s| {
+                        let ([first, second], _) = operands(s, [this.raw() $(, $second.raw())?], location);
+                        s.frame().function.binary(Binary::$binary_operation, first, second)
+                    }))
+                }
+                #[doc(hidden)]
+                #[track_caller]
+                fn $binary(&self, this: Expr<Self> $(, $second: Expr<$second_type>)?) -> Expr<Self> {
+                    Self::$binary_call(this $(, $second)?)
+                }
+            )*
+            $(
+                #[doc(hidden)]
+                #[track_caller]
+                fn $other_call(this: Expr<Self> $(, $operand: Expr<$operand_type>)*) -> Expr<$other_result> {
+                    let location = Location::caller();
+                    of_value(state::at(location, |s| {
+                        let (values, scalar) = operands(s, [this.raw() $(, $operand.raw())*], location);
+                        $write(s, values, scalar)
+                    }))
+                }
+                #[doc(hidden)]
+                #[track_caller]
+                fn $other(&self, this: Expr<Self> $(, $operand: Expr<$operand_type>)*) -> Expr<$other_result> {
+                    Self::$other_call(this $(, $operand)*)
+                }
+            )*
+        }
+    };
+}
+
+methods! {
+    math {
+        __method_sqrt / __call_sqrt() = Sqrt;
+        __method_ceil / __call_ceil() = Ceil;
+        __method_floor / __call_floor() = Floor;
+        __method_trunc / __call_trunc() = Trunc;
+        __method_round / __call_round() = Round;
+        __method_round_ties_even / __call_round_ties_even() = RoundTiesEven;
+        __method_copysign / __call_copysign(sign) = Copysign;
+        __method_mul_add / __call_mul_add(a, b) = Fma;
+        __method_acos / __call_acos() = Acos;
+        __method_acosh / __call_acosh() = Acosh;
+        __method_asin / __call_asin() = Asin;
+        __method_asinh / __call_asinh() = Asinh;
+        __method_atan / __call_atan() = Atan;
+        __method_atan2 / __call_atan2(other) = Atan2;
+        __method_atanh / __call_atanh() = Atanh;
+        __method_cbrt / __call_cbrt() = Cbrt;
+        __method_cos / __call_cos() = Cos;
+        __method_cosh / __call_cosh() = Cosh;
+        __method_erf / __call_erf() = Erf;
+        __method_exp / __call_exp() = Exp;
+        __method_exp2 / __call_exp2() = Exp2;
+        __method_exp_m1 / __call_exp_m1() = ExpM1;
+        __method_hypot / __call_hypot(other) = Hypot;
+        __method_ln / __call_ln() = Ln;
+        __method_ln_1p / __call_ln_1p() = Ln1p;
+        __method_log2 / __call_log2() = Log2;
+        __method_log10 / __call_log10() = Log10;
+        __method_powf / __call_powf(exponent) = Powf;
+        __method_rsqrt / __call_rsqrt() = Rsqrt;
+        __method_sin / __call_sin() = Sin;
+        __method_sinh / __call_sinh() = Sinh;
+        __method_tan / __call_tan() = Tan;
+        __method_tanh / __call_tanh() = Tanh;
+    }
+    predicates {
+        __method_is_nan / __call_is_nan = IsNan;
+        __method_is_infinite / __call_is_infinite = IsInfinite;
+        __method_is_finite / __call_is_finite = IsFinite;
+    }
+    unary {
+        __method_count_ones / __call_count_ones -> u32 = CountOnes;
+        __method_leading_zeros / __call_leading_zeros -> u32 = LeadingZeros;
+        __method_trailing_zeros / __call_trailing_zeros -> u32 = TrailingZeros;
+        __method_reverse_bits / __call_reverse_bits -> Self = ReverseBits;
+        __method_wrapping_neg / __call_wrapping_neg -> Self = Negate;
+    }
+    binary {
+        __method_wrapping_add / __call_wrapping_add(other: Self) = Add;
+        __method_wrapping_sub / __call_wrapping_sub(other: Self) = Subtract;
+        __method_wrapping_mul / __call_wrapping_mul(other: Self) = Multiply;
+        __method_wrapping_div / __call_wrapping_div(other: Self) = Divide;
+        __method_wrapping_rem / __call_wrapping_rem(other: Self) = Remainder;
+        __method_wrapping_shl / __call_wrapping_shl(amount: u32) = ShiftLeft;
+        __method_wrapping_shr / __call_wrapping_shr(amount: u32) = ShiftRight;
+        __method_saturating_add / __call_saturating_add(other: Self) = SaturatingAdd;
+        __method_saturating_sub / __call_saturating_sub(other: Self) = SaturatingSubtract;
+        __method_rotate_left / __call_rotate_left(amount: u32) = RotateLeft;
+        __method_rotate_right / __call_rotate_right(amount: u32) = RotateRight;
+        __method_min / __call_min(other: Self) = Minimum;
+        __method_max / __call_max(other: Self) = Maximum;
+        __method_mul_high / __call_mul_high(other: Self) = MultiplyHigh;
+        __method_lesser / __call_lesser(other: Self) = Minimum;
+        __method_greater / __call_greater(other: Self) = Maximum;
+    }
+    other {
+        __method_abs / __call_abs() -> Self = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
+        __method_wrapping_abs / __call_wrapping_abs() -> Self = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
+        __method_signum / __call_signum() -> Self = |s: &mut State, [value]: [Value; 1], scalar| signum(s, value, scalar);
+        __method_clamp / __call_clamp(low: Self, high: Self) -> Self = |s: &mut State, [value, low, high]: [Value; 3], _| {
+            // As std does it: NaN stays NaN.
+            let is_below = binary(s, Binary::Less, value, low);
+            let value = s.frame().function.select(is_below, low, value);
+            let is_above = binary(s, Binary::Greater, value, high);
+            s.frame().function.select(is_above, high, value)
+        };
+        __method_div_ceil / __call_div_ceil(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| {
+            let quotient = binary(s, Binary::Divide, a, b);
+            let remainder = binary(s, Binary::Remainder, a, b);
+            let f = &mut s.frame().function;
+            let (zero, one) = (f.literal(scalar, 0), f.literal(scalar, 1));
+            let is_more = f.binary(Binary::NotEqual, remainder, zero);
+            let rest = f.select(is_more, one, zero);
+            f.binary(Binary::Add, quotient, rest)
+        };
+        __method_is_power_of_two / __call_is_power_of_two() -> bool = |s: &mut State, [value]: [Value; 1], scalar| {
+            let f = &mut s.frame().function;
+            let ones = f.unary(Unary::CountOnes, value);
+            let one = f.literal(scalar, 1);
+            f.binary(Binary::Equal, ones, one)
+        };
+        __method_count_zeros / __call_count_zeros() -> u32 = |s: &mut State, [value]: [Value; 1], scalar| {
+            let f = &mut s.frame().function;
+            let flipped = f.unary(Unary::Not, value);
+            let ones = f.unary(Unary::CountOnes, flipped);
+            if scalar == Scalar::U32 { ones } else { f.cast(ones, Scalar::U32) }
+        };
+        __method_fract / __call_fract() -> Self = |s: &mut State, [value]: [Value; 1], _| {
+            let whole = math(s, Math::Trunc, &[value]);
+            binary(s, Binary::Subtract, value, whole)
+        };
+        __method_distance / __call_distance(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], _| {
+            let greater = binary(s, Binary::Maximum, a, b);
+            let smaller = binary(s, Binary::Minimum, a, b);
+            binary(s, Binary::Subtract, greater, smaller)
+        };
+        __method_recip / __call_recip() -> Self = |s: &mut State, [value]: [Value; 1], scalar| {
+            let one = constant(s, scalar, 1.0);
+            binary(s, Binary::Divide, one, value)
+        };
+        __method_is_sign_negative / __call_is_sign_negative() -> bool = |s: &mut State, [value]: [Value; 1], scalar| is_negative(s, value, scalar);
+    }
+}
+
+impl<T: KernelData> NumberMethods for T {}
+
+fn binary(s: &mut State, operation: Binary, left: Value, right: Value) -> Value {
+    s.frame().function.binary(operation, left, right)
+}
+
+/// `abs`, `min` and the like are of all numbers; the mathematical functions of floats alone.
+fn math(s: &mut State, function: Math, values: &[Value]) -> Value {
+    s.frame().function.math(function, values)
+}
+
+fn absolute(s: &mut State, value: Value, scalar: Scalar) -> Value {
+    let f = &mut s.frame().function;
+    if scalar.is_float() {
+        return f.math(Math::Abs, &[value]);
+    }
+    let zero = f.literal(scalar, 0);
+    let is_negative = f.binary(Binary::Less, value, zero);
+    let negated = f.unary(Unary::Negate, value);
+    f.select(is_negative, negated, value)
+}
+
+/// A small constant of a float type.
+fn constant(s: &mut State, scalar: Scalar, value: f64) -> Value {
+    let bits = match scalar {
+        Scalar::F32 => u64::from((value as f32).to_bits()),
+        Scalar::F64 => value.to_bits(),
+        _ => value as i64 as u64,
+    };
+    s.frame().function.literal(scalar, bits)
+}
+
+fn signum(s: &mut State, value: Value, scalar: Scalar) -> Value {
+    let one = constant(s, scalar, 1.0);
+    if scalar.is_float() {
+        let f = &mut s.frame().function;
+        let signed = f.math(Math::Copysign, &[one, value]);
+        let is_nan = f.math(Math::IsNan, &[value]);
+        return f.select(is_nan, value, signed);
+    }
+    let (zero, minus_one) = (constant(s, scalar, 0.0), constant(s, scalar, -1.0));
+    let f = &mut s.frame().function;
+    let is_negative = f.binary(Binary::Less, value, zero);
+    let is_positive = f.binary(Binary::Greater, value, zero);
+    let rest = f.select(is_negative, minus_one, zero);
+    f.select(is_positive, one, rest)
+}
+
+fn is_negative(s: &mut State, value: Value, scalar: Scalar) -> Value {
+    let f = &mut s.frame().function;
+    let (bits, shift) = match scalar {
+        Scalar::F32 => (Scalar::U32, 31),
+        _ => (Scalar::U64, 63),
+    };
+    let value = f.bitcast(value, bits);
+    let shift = f.literal(bits, shift);
+    let sign = f.binary(Binary::ShiftRight, value, shift);
+    let zero = f.literal(bits, 0);
+    f.binary(Binary::NotEqual, sign, zero)
+}
+
+macro_rules! bits {
+    ($($float:ty: $bits:ty, $scalar:ident, $bits_scalar:ident;)*) => {$(
+        #[doc(hidden)]
+        impl FloatBits for $float {
+            type Bits = $bits;
+
+            #[track_caller]
+            fn __call_from_bits(bits: Expr<$bits>) -> Expr<Self> {
+                bitcast(bits, Scalar::$scalar, Location::caller())
+            }
+
+            #[track_caller]
+            fn __call_to_bits(this: Expr<Self>) -> Expr<$bits> {
+                bitcast(this, Scalar::$bits_scalar, Location::caller())
+            }
+        }
+    )*};
+}
+
+fn bitcast<A, B>(value: Expr<A>, to: Scalar, location: &'static Location<'static>) -> Expr<B> {
+    of_value(state::at(location, |s| {
+        let value = s.value(value.raw(), location);
+        s.frame().function.bitcast(value, to)
+    }))
+}
+
+/// Floats as their bits.
+pub trait FloatBits: KernelData {
+    /// The integer of as many bits.
+    type Bits: KernelData;
+
+    #[doc(hidden)]
+    fn __call_from_bits(bits: Expr<Self::Bits>) -> Expr<Self>;
+
+    #[doc(hidden)]
+    fn __call_to_bits(this: Expr<Self>) -> Expr<Self::Bits>;
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_to_bits(&self, this: Expr<Self>) -> Expr<Self::Bits> {
+        Self::__call_to_bits(this)
+    }
+}
+
+bits! {
+    f32: u32, F32, U32;
+    f64: u64, F64, U64;
+}
+
+/// `T::from(x)`: conversions between numbers without loss.
+pub trait Conversions: KernelData {
+    /// `T::from(x)`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __call_from<U: KernelData>(from: Expr<U>) -> Expr<Self>
+    where
+        Self: From<U>,
+    {
+        super::expression::cast(from, None::<Self>)
+    }
+}
+
+impl<T: KernelData> Conversions for T {}
+
+/// `x.cast::<U>()` and `T::cast_from(x)`, of [`Number`](crate::Number).
+pub trait Casts: KernelData {
+    /// `x.cast::<U>()`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_cast<U: KernelData>(&self, this: Expr<Self>) -> Expr<U> {
+        super::expression::cast(this, None::<U>)
+    }
+
+    /// `T::cast_from(x)`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __call_cast_from<U: KernelData>(from: Expr<U>) -> Expr<Self> {
+        super::expression::cast(from, None::<Self>)
+    }
+}
+
+impl<T: KernelData> Casts for T {}

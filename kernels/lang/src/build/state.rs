@@ -1,0 +1,365 @@
+//! The function under construction, of this thread.
+//!
+//! Functions are written one operation at a time by [`FunctionBuilder`]. What is kept beside it is what the
+//! kernel language needs and the representation has no name for: places and aggregates that expressions stand
+//! for, where `return` leads to, and which blocks have ended, so that what comes after a `return` or `break` is
+//! not written.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::Location;
+
+use quipu_kernel_ir as ir;
+use quipu_kernel_ir::{
+    FunctionBuilder, Literal, LocalId, LoopId, ModuleBuilder, Place, Scalar, SharedId, Statement,
+    StructId, Type, Value,
+};
+
+use super::control::LoopState;
+use super::error::BuildError;
+
+/// What an expression stands for. Places and aggregates are numbers in the tables of the function that is being
+/// written, so that this is `Copy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw {
+    /// Nothing: `()`, what never comes to be, and what has no bits.
+    Nothing,
+    /// A value.
+    Value(Value),
+    /// A place; as a reference (`&place`) or as itself.
+    Place(PlaceId, Mode),
+    /// Several together, not (yet) one value.
+    Aggregate(AggregateId),
+    /// A block-shared array.
+    Shared(SharedId),
+}
+
+/// Whether a place is meant or a reference to it: a variable that is initialised with the first holds a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// What is in the place.
+    Itself,
+    /// Where it is.
+    Reference,
+}
+
+/// A number in the table of places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaceId(usize);
+
+/// A number in the table of aggregates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AggregateId(usize);
+
+/// Where `return` leads to.
+pub(super) enum Target {
+    /// Out of the function.
+    Function,
+    /// To the end of a function that is written into its caller: out of a loop that runs once.
+    Inlined {
+        id: LoopId,
+        /// Whether anything returns early.
+        used: bool,
+        result: Option<(LocalId, Type)>,
+    },
+}
+
+/// A function that is being written.
+pub(super) struct Frame {
+    pub(super) function: FunctionBuilder,
+    places: Vec<(Place, Type)>,
+    aggregates: Vec<(Vec<Raw>, Option<Type>)>,
+    literals: HashMap<Value, Literal>,
+    /// For each block that is being written, how long it was when its end became unreachable.
+    ended: Vec<Option<usize>>,
+    pub(super) returns: Vec<Target>,
+    pub(super) loops: HashMap<LoopId, LoopState>,
+    /// The type of what a `return` gave.
+    pub(super) result: Option<Type>,
+}
+
+impl Frame {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            function: FunctionBuilder::new(name),
+            places: Vec::new(),
+            aggregates: Vec::new(),
+            literals: HashMap::new(),
+            ended: vec![None],
+            returns: vec![Target::Function],
+            loops: HashMap::new(),
+            result: None,
+        }
+    }
+
+    pub(super) fn place(&mut self, place: Place, place_type: Type, mode: Mode) -> Raw {
+        self.places.push((place, place_type));
+        Raw::Place(PlaceId(self.places.len() - 1), mode)
+    }
+
+    pub(super) fn place_of(&self, id: PlaceId) -> &(Place, Type) {
+        &self.places[id.0]
+    }
+
+    /// The type of what is at a place that is in the table.
+    pub(super) fn type_at(&self, place: &Place) -> Option<Type> {
+        let known = self.places.iter().rev().find(|(known, _)| known == place);
+        known.map(|(_, of)| of.clone())
+    }
+
+    pub(super) fn aggregate(&mut self, parts: Vec<Raw>, of: Option<Type>) -> Raw {
+        self.aggregates.push((parts, of));
+        Raw::Aggregate(AggregateId(self.aggregates.len() - 1))
+    }
+
+    pub(super) fn parts(&self, id: AggregateId) -> &[Raw] {
+        &self.aggregates[id.0].0
+    }
+
+    pub(super) fn literal(&mut self, scalar: Scalar, bits: u64) -> Value {
+        let value = self.function.literal(scalar, bits);
+        self.literals.insert(value, Literal { scalar, bits });
+        value
+    }
+
+    /// The bits of a value that is known.
+    pub(super) fn known(&self, raw: Raw) -> Option<u64> {
+        match raw {
+            Raw::Value(value) => self.literals.get(&value).map(|literal| literal.bits),
+            _ => None,
+        }
+    }
+
+    /// The type of what an expression stands for; none for what has no bits.
+    pub(super) fn type_of(&self, raw: Raw) -> Option<Type> {
+        match raw {
+            Raw::Nothing => None,
+            Raw::Value(value) => Some(self.function.type_of(value).clone()),
+            Raw::Place(id, _) => Some(self.places[id.0].1.clone()),
+            Raw::Aggregate(id) => self.aggregates[id.0].1.clone(),
+            Raw::Shared(_) => None,
+        }
+    }
+
+    /// The value of what an expression stands for.
+    pub(super) fn value(&mut self, raw: Raw) -> Result<Value, &'static str> {
+        match raw {
+            Raw::Value(value) => Ok(value),
+            Raw::Place(id, _) => {
+                let (place, place_type) = self.places[id.0].clone();
+                Ok(self.function.load(place, place_type))
+            }
+            Raw::Aggregate(id) => {
+                let (parts, of) = self.aggregates[id.0].clone();
+                let values = parts
+                    .into_iter()
+                    .map(|part| self.value(part))
+                    .collect::<Result<Vec<_>, _>>()?;
+                match of {
+                    Some(Type::Struct(structure)) => {
+                        Ok(self.function.structure(structure, &values))
+                    }
+                    Some(Type::Array(element, _)) => Ok(self.function.array(*element, &values)),
+                    // Positions and extents.
+                    None if !values.is_empty() => {
+                        let element = self.function.type_of(values[0]).clone();
+                        Ok(self.function.array(element, &values))
+                    }
+                    _ => Err("this is no value that a variable can hold"),
+                }
+            }
+            Raw::Nothing => Err("there is no value here"),
+            Raw::Shared(_) => Err("a shared array is no value; take a slice of its elements"),
+        }
+    }
+
+    /// What an expression stands for, with what is in places copied out of them; references stay.
+    pub(super) fn copied(&mut self, raw: Raw) -> Raw {
+        match raw {
+            Raw::Place(id, Mode::Itself) => {
+                let (place, place_type) = self.places[id.0].clone();
+                Raw::Value(self.function.load(place, place_type))
+            }
+            Raw::Aggregate(id) => {
+                let (parts, of) = self.aggregates[id.0].clone();
+                let copied: Vec<_> = parts.iter().map(|part| self.copied(*part)).collect();
+                if copied == parts {
+                    raw
+                } else {
+                    self.aggregate(copied, of)
+                }
+            }
+            _ => raw,
+        }
+    }
+
+    pub(super) fn begin_block(&mut self) {
+        self.function.begin_block();
+        self.ended.push(None);
+    }
+
+    /// Ends a block: its statements, and whether its end is reached.
+    pub(super) fn end_block(&mut self) -> (ir::Block, bool) {
+        let mut block = self.function.end_block();
+        let ended = self.ended.pop().flatten();
+        if let Some(length) = ended {
+            block.truncate(length);
+        }
+        (block, ended.is_none())
+    }
+
+    /// Whether what is written now is reached.
+    pub(super) fn is_live(&self) -> bool {
+        self.ended.iter().all(Option::is_none)
+    }
+
+    /// Adds the last statement of the block: what comes after it is never reached.
+    pub(super) fn end_with(&mut self, statement: Option<Statement>) {
+        if let Some(statement) = statement {
+            self.function.push(statement);
+        }
+        let length = self.function.statements();
+        if let Some(ended @ None) = self.ended.last_mut() {
+            *ended = Some(length);
+        }
+    }
+
+    pub(super) fn push_all(&mut self, block: ir::Block) {
+        for statement in block {
+            self.function.push(statement);
+        }
+    }
+
+    /// What the function gives: what it was seen to return, or what its body ends with.
+    pub(super) fn result(&self, last: Raw) -> Type {
+        self.result
+            .clone()
+            .or_else(|| self.type_of(last))
+            .unwrap_or(Type::Unit)
+    }
+
+    /// The finished device function.
+    pub(super) fn finish(mut self, result: Type, location: ir::Location) -> ir::Function {
+        let (block, _) = self.end_block();
+        self.function.begin_block();
+        self.push_all(block);
+        self.function
+            .returning(result)
+            .written_at(location)
+            .function()
+    }
+}
+
+/// What is known of a device function.
+pub(super) enum Known {
+    /// It is being written: whoever calls it now is called by it.
+    InProgress,
+    /// It is there, and gives this.
+    Done(ir::FunctionId, Type),
+}
+
+/// The module under construction.
+pub struct State {
+    pub(super) module: ModuleBuilder,
+    pub(super) structs: HashMap<String, StructId>,
+    pub(super) shared_types: Vec<Type>,
+    pub(super) functions: HashMap<String, Known>,
+    pub(super) frames: Vec<Frame>,
+    /// Of the kernel's grid.
+    pub(super) dimensions: u8,
+    problem: Option<BuildError>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("State")
+    }
+}
+
+impl State {
+    fn new(kernel: &str, dimensions: u8) -> Self {
+        Self {
+            module: ModuleBuilder::new(),
+            structs: HashMap::new(),
+            shared_types: Vec::new(),
+            functions: HashMap::new(),
+            frames: vec![Frame::new(kernel)],
+            dimensions,
+            problem: None,
+        }
+    }
+
+    /// The function that is being written.
+    pub(super) fn frame(&mut self) -> &mut Frame {
+        self.frames.last_mut().expect("a function is being written")
+    }
+
+    /// Keeps the first problem.
+    pub(super) fn refuse(&mut self, location: &Location<'static>, problem: &str) {
+        self.problem
+            .get_or_insert_with(|| BuildError::refused(location, problem));
+    }
+
+    /// The value of what an expression stands for; a zero after a problem.
+    pub(super) fn value(&mut self, raw: Raw, location: &'static Location<'static>) -> Value {
+        match self.frame().value(raw) {
+            Ok(value) => value,
+            Err(problem) => {
+                self.refuse(location, problem);
+                self.frame().function.i32_literal(0)
+            }
+        }
+    }
+}
+
+thread_local! {
+    static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
+}
+
+/// Does something to the module under construction, as the user wrote it at this place.
+pub(super) fn at<R>(location: &'static Location<'static>, work: impl FnOnce(&mut State) -> R) -> R {
+    STATE.with_borrow_mut(|state| {
+        let state = state
+            .as_mut()
+            .expect("the functions that write a kernel's source are called while one is written");
+        state.frame().function.at(Some(ir::Location {
+            file: location.file(),
+            line: location.line(),
+        }));
+        work(state)
+    })
+}
+
+/// Writes a module: its kernel, and whatever that calls.
+///
+/// # Errors
+/// The first problem.
+pub fn build(
+    name: &str,
+    dimensions: usize,
+    write: impl FnOnce(),
+) -> Result<ir::Module, BuildError> {
+    /// Leaves nothing behind, also when `write` panics.
+    struct Restore(Option<State>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            STATE.set(self.0.take());
+        }
+    }
+
+    let dimensions = u8::try_from(dimensions).unwrap_or(u8::MAX);
+    let outer = Restore(STATE.replace(Some(State::new(name, dimensions))));
+    write();
+    let state = STATE.take();
+    drop(outer);
+    let mut state = state.expect("what was put there is there");
+    if let Some(problem) = state.problem {
+        return Err(problem);
+    }
+    let mut frame = state.frames.pop().expect("a function is being written");
+    let (block, _) = frame.end_block();
+    frame.function.begin_block();
+    frame.push_all(block);
+    let kernel = frame.function.kernel(dimensions);
+    Ok(state.module.finish(kernel))
+}

@@ -1,0 +1,107 @@
+//! Numbers: operators, casts, methods, literals, constants.
+
+use super::{check, division};
+use quipu_kernel::{Accelerator, OwnElements, kernel};
+
+#[kernel(crate = quipu_kernel)]
+fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        *y += a * x[i];
+    }
+}
+
+#[test]
+fn runs_saxpy() {
+    let x: Vec<f32> = (0..100u8).map(f32::from).collect();
+    let mut y = vec![2.0; 100];
+    check!(saxpy => (2.0f32, &x, &mut y), division(4, 5, 5));
+    assert_eq!(y[7], 16.0);
+}
+
+const OFFSET: i32 = 7;
+const TABLE: [i32; 4] = [3, -1, 4, i32::MIN];
+
+#[kernel(crate = quipu_kernel)]
+fn integers(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i32>) {
+    for (i, y) in y.each() {
+        let v = x[i];
+        let shifted = 1 << (i % 8);
+        let mixed = v.wrapping_mul(31).wrapping_add(OFFSET) ^ shifted;
+        let rotated = (mixed as u32).rotate_left(5).count_ones() as i32;
+        let extremes = v.min(3).max(-3).saturating_add(i32::MAX - 1);
+        let bits = !v & 0xff | (v >> 3);
+        let table = TABLE[i % 4];
+        let ordered = (v < 10) as i32 + (v >= 2) as i32 * 2;
+        *y = mixed.wrapping_sub(rotated) % 1000
+            + extremes / 1000
+            + bits
+            + table % 5
+            + ordered
+            + v.abs()
+            + v.signum()
+            + v.clamp(-2, 2);
+        *y -= -v;
+        *y <<= 1;
+        *y |= 1;
+    }
+}
+
+#[test]
+fn runs_integers() {
+    let x: Vec<i32> = (-50..50).collect();
+    let mut y = vec![0; 100];
+    check!(integers => (&x, &mut y), division(3, 4, 9));
+}
+
+#[kernel(crate = quipu_kernel)]
+fn floats(_acc: &impl Accelerator<1>, x: &[f64], mut y: OwnElements<f64>) {
+    for (i, y) in y.each() {
+        let v = x[i];
+        let half: f64 = 0.5;
+        let a = v.mul_add(2.0, half).abs().sqrt();
+        let b = f64::max(v, 1.0).min(100.0) - v.floor() + v.ceil() * v.trunc();
+        let c = if v.is_nan() || v < 0.0 {
+            -1.0
+        } else {
+            v.copysign(-1.0)
+        };
+        let d = (v as f32 as i8) as f64 + (v as u32 as f64) / 3.0;
+        let e = f64::from_bits(v.to_bits() ^ 1);
+        let f: f64 = 3u8.into();
+        let g = f64::from(v as f32);
+        *y = a + b * c - d + e + f + g + std::f64::consts::PI - v.round();
+    }
+}
+
+#[test]
+fn runs_floats() {
+    let x: Vec<f64> = (-50..50).map(|i| f64::from(i) * 1.37).collect();
+    let mut y = vec![0.0; 100];
+    check!(floats => (&x, &mut y), division(3, 4, 9));
+}
+
+#[kernel(crate = quipu_kernel)]
+fn all_widths(_acc: &impl Accelerator<1>, x: &[u64], mut y: OwnElements<u64>) {
+    for (i, y) in y.each() {
+        let v = x[i];
+        let a = (v as u8).wrapping_mul(3) as u64;
+        let b = (v as i8 as i16).wrapping_neg() as u64;
+        let c = (v as u16).leading_zeros() as u64 + u64::from(v.trailing_zeros());
+        let d = (v as i64 >> 60) as u64;
+        let e = (v as u16).saturating_sub(300) as u64;
+        let f = v.reverse_bits().rotate_right(11);
+        let g = (v as u32 as u16 as usize % 7) as u64;
+        let h = (v as i16 as isize / 3) as i64 as u64;
+        let i = u64::from(v.is_power_of_two()) + (v as u32).div_ceil(7) as u64;
+        *y = a ^ b ^ c ^ d ^ e ^ f ^ g ^ h ^ i;
+    }
+}
+
+#[test]
+fn runs_all_widths() {
+    let x: Vec<u64> = (0..100u64)
+        .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .collect();
+    let mut y = vec![0; 100];
+    check!(all_widths => (&x, &mut y), division(3, 4, 9));
+}

@@ -1,0 +1,117 @@
+//! Block kernels: barriers and shared memory.
+
+use super::{check, division};
+use quipu_kernel::{
+    Atomics, Block, BlockAccelerator, OwnBlock, OwnElements, SharedAtomics, SharedWrite, Threads,
+    kernel,
+};
+
+#[kernel(crate = quipu_kernel)]
+async fn block_sum(
+    acc: &impl BlockAccelerator<1>,
+    x: &[f32],
+    sum: OwnBlock<f32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut sums: SharedWrite<f32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    for i in acc.elements(x.len()) {
+        sums.own()[0] += x[i];
+    }
+    let mut half = acc.extent(Block, Threads)[0] / 2;
+    while half > 0 {
+        let read = acc.sync(sums).await;
+        let other = if thread < half {
+            read[thread + half]
+        } else {
+            0.0
+        };
+        sums = acc.sync(read).await;
+        sums.own()[0] += other;
+        half /= 2;
+    }
+    if !sum.is_empty() {
+        sum[0] = sums.own()[0];
+    }
+}
+
+#[test]
+fn runs_block_sum() {
+    let x: Vec<f32> = (0..64u8).map(f32::from).collect();
+    let mut sums = vec![0.0; 4];
+    check!(block_sum => (&x, &mut sums), division(4, 8, 2), 8);
+    assert_eq!(sums.iter().sum::<f32>(), 2016.0);
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn votes<const N: usize>(
+    acc: &impl BlockAccelerator<1>,
+    limit: u32,
+    mut y: OwnElements<u32>,
+    #[shared(N)] mut a: SharedWrite<u32>,
+    #[shared(limit as usize + 1)] mut b: SharedWrite<u32>,
+) {
+    let thread = acc.thread_index()[0];
+    let count = acc.sync_block_threads_count(thread as u32 > limit).await;
+    let any = acc.sync_block_threads_or(thread == 3).await;
+    let all = acc.sync_block_threads_and(thread < 3).await;
+    acc.sync_block_threads().await;
+    for value in a.own() {
+        *value = thread as u32;
+    }
+    for value in b.own() {
+        *value = 10 * thread as u32;
+    }
+    let (a, b) = acc.sync((a, b)).await;
+    let mut sum = count as u32 + any as u32 * 100 + all as u32 * 1000;
+    for value in a.iter() {
+        sum += value;
+    }
+    for (_, y) in y.each() {
+        *y = sum + a[(thread + 1) % a.len()] + b[b.len() - 1];
+    }
+}
+
+#[test]
+fn runs_votes() {
+    let mut y = vec![0; 16];
+    check!(votes::<8> => (2, &mut y), division(2, 4, 2), 3);
+    assert_eq!(y[0], 1 + 100 + 12 + 1 / 2 + 10 * 2);
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn histogram(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    bins: Atomics<u32>,
+    most: Atomics<i32>,
+    #[shared(bins.len())] local: SharedAtomics<u32>,
+) {
+    for i in acc.elements(x.len()) {
+        let bin = x[i] as usize % bins.len();
+        local.add(bin, 1);
+        most.max(0, x[i] as i32);
+        most.block().sub(1, 1);
+    }
+    acc.sync_block_threads().await;
+    acc.fence_device();
+    let threads = acc.extent(Block, Threads)[0];
+    let mut bin = acc.thread_index()[0];
+    while bin < bins.len() {
+        bins.add(bin, local.load(bin));
+        bin += threads;
+    }
+    if acc.index(quipu_kernel::Grid, Threads)[0] == 0 {
+        most.compare_exchange(2, 5, 6);
+        bins.inc(0, 1_000_000);
+    }
+}
+
+#[test]
+fn runs_histogram() {
+    let x: Vec<u32> = (0..64).map(|i| i * i % 31).collect();
+    let mut bins = vec![0; 7];
+    let mut most = vec![0, 100, 5];
+    check!(histogram => (&x, &mut bins, &mut most), division(4, 4, 4), 7);
+    assert_eq!(bins.iter().sum::<u32>(), 65, "{bins:?}");
+    assert_eq!(most, [28, 36, 6]);
+}

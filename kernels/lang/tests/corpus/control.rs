@@ -1,0 +1,170 @@
+//! Control flow.
+
+use super::{check, division};
+use quipu_kernel::{Accelerator, KernelData, OwnElements, kernel};
+
+#[kernel(crate = quipu_kernel)]
+fn collatz(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, steps) in y.each() {
+        let mut n = x[i];
+        if n == 0 {
+            *steps = u32::MAX;
+            continue;
+        }
+        let mut count = 0;
+        while n != 1 {
+            n = if n % 2 == 0 { n / 2 } else { 3 * n + 1 };
+            count += 1;
+            if count > 500 {
+                break;
+            }
+        }
+        *steps = count;
+    }
+}
+
+#[test]
+fn runs_collatz() {
+    let x: Vec<u32> = (0..100).collect();
+    let mut y = vec![0; 100];
+    check!(collatz => (&x, &mut y), division(5, 4, 5));
+    assert_eq!(y[27], 111);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, bytemuck::NoUninit, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(u8)]
+pub(super) enum Mode {
+    Add,
+    Subtract,
+    Scale = 7,
+}
+
+#[kernel(crate = quipu_kernel)]
+fn matches(_acc: &impl Accelerator<1>, mode: Mode, x: &[i32], mut y: OwnElements<i32>) {
+    const LIMIT: i32 = 90;
+    for (i, y) in y.each() {
+        let v = x[i];
+        let first = match mode {
+            Mode::Add => v + 1,
+            Mode::Subtract => v - 1,
+            Mode::Scale => v * 2,
+        };
+        let second = match v {
+            0 => 100,
+            1 | 2 | 3 => 200,
+            LIMIT => 9,
+            10..=19 => 300,
+            n if n % 7 == 0 => n,
+            small @ 20..30 => small + 1,
+            _ => -1,
+        };
+        let third = match (v % 2 == 0, v > 50) {
+            (true, true) => 1,
+            (true, false) => 2,
+            (false, big) => {
+                if big {
+                    3
+                } else {
+                    4
+                }
+            }
+        };
+        let fourth = match (mode, v) {
+            (Mode::Add | Mode::Scale, 5) => 50,
+            (_, other) => other / 2,
+        };
+        *y = first + 10 * second + third + fourth + mode as i32;
+    }
+}
+
+#[test]
+fn runs_matches() {
+    let x: Vec<i32> = (0..100).collect();
+    for mode in [Mode::Add, Mode::Subtract, Mode::Scale] {
+        let mut y = vec![0; 100];
+        check!(matches => (mode, &x, &mut y), division(5, 4, 5));
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn jumps(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let v = x[i];
+        let mut sum = 0;
+        'outer: for a in 0..10 {
+            for b in 0..10 {
+                if a * b > v {
+                    continue 'outer;
+                }
+                if a + b == 15 {
+                    break 'outer;
+                }
+                sum += a ^ b;
+            }
+        }
+        let mut n = 0;
+        let found = loop {
+            n += 1;
+            if n * n > v {
+                break n;
+            }
+        };
+        let block = 'block: {
+            if v < 3 {
+                break 'block 1000;
+            }
+            if v > 90 {
+                break 'block 2000;
+            }
+            v + 1
+        };
+        let late;
+        if v % 3 == 0 {
+            late = 1u32;
+        } else {
+            late = 2;
+        }
+        let chosen = if v == 4 {
+            *y = 12;
+            continue;
+        } else if v > 10 && x[i - 1] < 50 || v == 1 {
+            late
+        } else {
+            late + 4
+        };
+        *y = sum + found + block + chosen;
+    }
+}
+
+#[test]
+fn runs_jumps() {
+    let x: Vec<u32> = (0..100).collect();
+    let mut y = vec![0; 100];
+    check!(jumps => (&x, &mut y), division(5, 4, 5));
+}
+
+#[kernel(crate = quipu_kernel)]
+fn early(acc: &impl Accelerator<1>, n: usize, mut y: OwnElements<u32>) {
+    if acc.index(quipu_kernel::Grid, quipu_kernel::Threads)[0] >= n {
+        return;
+    }
+    let x = 1;
+    let x = x + 1;
+    {
+        let x = x * 100;
+        for (_, y) in y.each() {
+            *y = x;
+        }
+    }
+    for (_, y) in y.each() {
+        *y += x;
+    }
+}
+
+#[test]
+fn runs_early() {
+    let mut y = vec![0; 100];
+    check!(early => (2usize, &mut y), division(5, 4, 5));
+    assert_eq!((y[9], y[10]), (202, 0));
+}

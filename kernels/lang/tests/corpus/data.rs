@@ -1,0 +1,149 @@
+//! Structs, tuples, arrays, slices.
+
+use super::{check, division};
+use quipu_kernel::{Accelerator, KernelData, OwnElements, kernel};
+
+#[derive(
+    Clone, Copy, Debug, PartialEq, bytemuck::NoUninit, bytemuck::AnyBitPattern, KernelData,
+)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Vector3 {
+    x: f32,
+    y: f32,
+    z: f32,
+}
+
+#[derive(
+    Clone, Copy, Debug, PartialEq, bytemuck::NoUninit, bytemuck::AnyBitPattern, KernelData,
+)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Particle {
+    position: Vector3,
+    velocity: Vector3,
+    history: [f32; 2],
+}
+
+#[derive(Clone, Copy, bytemuck::AnyBitPattern, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+pub(super) struct Pair<T>(T, T);
+
+// SAFETY: two floats have no padding.
+unsafe impl bytemuck::NoUninit for Pair<f32> {}
+
+const GRAVITY: Vector3 = Vector3 {
+    x: 0.0,
+    y: -9.81,
+    z: 0.0,
+};
+
+#[kernel(crate = quipu_kernel)]
+fn step(
+    _acc: &impl Accelerator<1>,
+    dt: f32,
+    scale: Pair<f32>,
+    mut particles: OwnElements<Particle>,
+) {
+    for (i, p) in particles.each() {
+        p.velocity.y += GRAVITY.y * dt;
+        let moved = Vector3 {
+            x: p.position.x + p.velocity.x * dt * scale.0,
+            y: p.position.y + p.velocity.y * dt * scale.1,
+            ..p.position
+        };
+        p.history[i % 2] = p.position.x;
+        p.position = moved;
+        let Vector3 { x, y: height, .. } = p.position;
+        if height < 0.0 {
+            *p = Particle {
+                position: Vector3 { x, y: 0.0, z: 1.0 },
+                velocity: GRAVITY,
+                history: [x, height],
+            };
+        }
+    }
+}
+
+#[test]
+fn runs_step() {
+    let zero = Vector3 {
+        x: 0.0,
+        y: 1.0,
+        z: 0.0,
+    };
+    let mut particles = vec![
+        Particle {
+            position: zero,
+            velocity: zero,
+            history: [0.0; 2],
+        };
+        10
+    ];
+    particles[3].position.y = -3.0;
+    check!(step => (0.1f32, Pair(1.0, 2.0), &mut particles), division(2, 5, 1));
+    assert_eq!(particles[3].position.z, 1.0);
+}
+
+#[kernel(crate = quipu_kernel)]
+fn tuples(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i32>) {
+    for (i, y) in y.each() {
+        let (mut a, b) = (x[i], x[i] * 2);
+        let pair = (a, (b, 3u8));
+        let (c, (d, e)) = pair;
+        (a, _) = (c + d, 0);
+        let mut t = (a, 1.5f32);
+        t.0 += e as i32;
+        t.1 *= 2.0;
+        let (mut p, mut q) = (a, b);
+        (p, q) = (q, p);
+        std::mem::swap(&mut p, &mut q);
+        *y = t.0 + t.1 as i32 + pair.1.0 + p - q;
+    }
+}
+
+#[test]
+fn runs_tuples() {
+    let x: Vec<i32> = (0..10).collect();
+    let mut y = vec![0; 10];
+    check!(tuples => (&x, &mut y), division(2, 5, 1));
+}
+
+#[kernel(crate = quipu_kernel)]
+fn arrays<const N: usize>(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i32>) {
+    for (i, y) in y.each() {
+        let mut sorted = [0; N];
+        for k in 0..N {
+            sorted[k] = x[(i * 7 + k * 3) % x.len()];
+        }
+        for k in 1..N {
+            let mut at = k;
+            while at > 0 && sorted[at - 1] > sorted[at] {
+                sorted.swap(at - 1, at);
+                at -= 1;
+            }
+        }
+        let grid = [[1, 2, 3], [4, 5, i as i32]];
+        let middle = &sorted[1..N - 1];
+        let rest = &x[i..];
+        let mut copy = sorted;
+        copy[0] = -1;
+        copy[1..3].fill(9);
+        let [first, second, ..] = [copy[0], copy[1], 3];
+        *y = middle[0] * 100
+            + middle.len() as i32
+            + grid[i % 2][2]
+            + rest[0]
+            + first
+            + second
+            + sorted[0];
+    }
+}
+
+#[test]
+fn runs_arrays() {
+    let x: Vec<i32> = (0..30).map(|i| (i * 17) % 23).collect();
+    let mut y = vec![0; 30];
+    check!(arrays::<5> => (&x, &mut y), division(2, 5, 3));
+}

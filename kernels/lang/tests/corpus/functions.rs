@@ -1,0 +1,155 @@
+//! Device functions, traits, closures, generics.
+
+use super::{check, division};
+use quipu_kernel::{Accelerator, Grid, KernelData, OwnElements, Threads, device, kernel};
+use std::ops::{Add, Mul};
+
+#[device(crate = quipu_kernel)]
+fn square<T: Mul<Output = T> + Copy>(x: T) -> T {
+    x * x
+}
+
+#[device(crate = quipu_kernel)]
+fn gcd(mut a: u32, mut b: u32) -> u32 {
+    if a == 0 {
+        return b;
+    }
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[device(crate = quipu_kernel)]
+fn bump(value: &mut u32, by: u32) {
+    if by == 3 {
+        return;
+    }
+    *value += by;
+}
+
+#[device(crate = quipu_kernel)]
+fn sum_of(values: &[u32]) -> u32 {
+    let mut sum = 0;
+    for value in values {
+        sum += value;
+    }
+    sum
+}
+
+#[device(crate = quipu_kernel)]
+fn thread(acc: &impl Accelerator<1>) -> u32 {
+    acc.index(Grid, Threads)[0] as u32
+}
+
+mod helpers {
+    use quipu_kernel::device;
+
+    #[device(crate = quipu_kernel)]
+    pub(super) fn twice(x: u32) -> u32 {
+        super::square(x) + x
+    }
+}
+
+#[device(crate = quipu_kernel)]
+trait Shape {
+    const SIDES: u32;
+    fn area(&self, scale: u32) -> u32;
+    fn unit() -> Self;
+    fn doubled(&self) -> u32 {
+        self.area(2) * 2
+    }
+}
+
+#[derive(Clone, Copy, bytemuck::NoUninit, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+pub(super) struct Square {
+    side: u32,
+}
+
+#[device(crate = quipu_kernel)]
+impl Shape for Square {
+    const SIDES: u32 = 4;
+    fn area(&self, scale: u32) -> u32 {
+        square(self.side * scale)
+    }
+    fn unit() -> Self {
+        Square { side: 1 }
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Square {
+    fn new(side: u32) -> Self {
+        Self { side }
+    }
+    fn grow(&mut self, by: u32) {
+        self.side += by;
+    }
+    fn side(self) -> u32 {
+        self.side
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn calls<S: Shape>(acc: &impl Accelerator<1>, shape: S, x: &[u32], mut y: OwnElements<u32>) {
+    let of_thread = thread(acc);
+    for (i, y) in y.each() {
+        let scale = |v: u32, by| v * by + i as u32;
+        let mut a = gcd(x[i], 12) + square(x[i]) + helpers::twice(3);
+        bump(&mut a, x[i]);
+        bump(y, 5);
+        let small = [a, 2, 3];
+        let mut s = Square::new(a);
+        s.grow(2);
+        let t = square(1.5f32) as u32;
+        *y += scale(a, 3)
+            + scale(2, 1)
+            + (|q: u32| q + 1)(4)
+            + sum_of(&x[..2])
+            + sum_of(&small)
+            + shape.area(2)
+            + shape.doubled()
+            + S::unit().area(1)
+            + S::SIDES
+            + Square::unit().side()
+            + s.side
+            + of_thread
+            + t;
+    }
+}
+
+#[test]
+fn runs_calls() {
+    let x: Vec<u32> = (0..20).collect();
+    let mut y = vec![0; 20];
+    check!(calls => (Square { side: 3 }, &x, &mut y), division(2, 5, 2));
+}
+
+#[kernel(crate = quipu_kernel)]
+fn generic<T, const N: usize>(_acc: &impl Accelerator<1>, x: &[T], mut y: OwnElements<T>)
+where
+    T: Add<Output = T> + Mul<Output = T> + PartialOrd + From<u8>,
+{
+    for (i, y) in y.each() {
+        let mut sum = x[i];
+        for _ in 0..N {
+            sum = sum + T::from(2) * x[i];
+        }
+        if N > 3 && sum > T::from(10) {
+            sum = square(sum);
+        }
+        *y = sum;
+    }
+}
+
+#[test]
+fn runs_generic() {
+    let x: Vec<f64> = (0..20).map(f64::from).collect();
+    let mut y = vec![0.0; 20];
+    check!(generic::<_, 4> => (&x, &mut y), division(2, 5, 2));
+    let x: Vec<u16> = (0..20).collect();
+    let mut y = vec![0; 20];
+    check!(generic::<_, 2> => (&x, &mut y), division(2, 5, 2));
+}

@@ -1,0 +1,74 @@
+//! `for` loops.
+
+use super::{check, division};
+use quipu_kernel::{Accelerator, OwnElements, kernel};
+
+#[kernel(crate = quipu_kernel)]
+fn ranges(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i64>) {
+    for (i, y) in y.each() {
+        let v = x[i];
+        let mut hash = 17i64;
+        for a in 0..v {
+            hash = hash.wrapping_mul(31).wrapping_add(a as i64);
+        }
+        for a in (v..10).rev() {
+            hash = hash.wrapping_mul(37).wrapping_add(a as i64);
+        }
+        for a in (-3..=v).step_by(2) {
+            hash = hash.wrapping_mul(41).wrapping_add(a as i64);
+        }
+        for a in (0..=v).rev() {
+            if a == 5 {
+                continue;
+            }
+            hash = hash.wrapping_mul(43).wrapping_add(a as i64);
+        }
+        for a in 250..=255u8 {
+            hash = hash.wrapping_mul(47).wrapping_add(a as i64);
+        }
+        for a in (i8::MIN..i8::MAX).step_by(100) {
+            hash = hash.wrapping_mul(53).wrapping_add(a as i64);
+        }
+        *y = hash;
+    }
+}
+
+#[test]
+fn runs_ranges() {
+    let x: Vec<i32> = (-10..15).collect();
+    let mut y = vec![0; 25];
+    check!(ranges => (&x, &mut y), division(5, 5, 1));
+}
+
+#[kernel(crate = quipu_kernel)]
+fn elements(acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
+    let mut sum = 0.0;
+    for i in acc.elements(x.len()) {
+        sum += x[i];
+    }
+    for (_, y) in y.each() {
+        *y = sum;
+    }
+    let mut window = [0.0; 4];
+    for (i, y) in y.each() {
+        for (k, w) in window.iter_mut().enumerate() {
+            *w = x[(i + k) % x.len()];
+        }
+        for w in &window {
+            *y += *w;
+        }
+        for w in window {
+            *y += w;
+        }
+        for w in x[i..].iter() {
+            *y -= w * 0.5;
+        }
+    }
+}
+
+#[test]
+fn runs_elements() {
+    let x: Vec<f32> = (0..20u8).map(f32::from).collect();
+    let mut y = vec![0.0; 20];
+    check!(elements => (&x, &mut y), division(2, 5, 2));
+}

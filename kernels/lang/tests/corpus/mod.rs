@@ -1,0 +1,133 @@
+//! Kernels that between them use everything that the language accepts. Each runs natively and as printed C99
+//! with indices of both widths (and as OpenCL C where there is a platform for it), and has to give the same bits.
+
+mod arithmetic;
+mod blocks;
+mod control;
+mod data;
+mod functions;
+mod loops;
+mod views;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use quipu_kernel::WorkDivision;
+use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options};
+use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
+
+/// A division of so many blocks, threads and elements.
+pub(crate) fn division(blocks: usize, threads: usize, elements: usize) -> WorkDivision<1> {
+    WorkDivision::new(blocks, threads, elements).unwrap()
+}
+
+/// What a test passes, as a launch of printed code is given it, and as it is compared afterwards.
+pub(crate) trait Passed {
+    fn argument(&self) -> Argument;
+    fn compare(&self, _launch: &Launch, _at: usize) {}
+}
+
+macro_rules! values {
+    ($($value:ty),*) => {$(
+        impl Passed for $value {
+            fn argument(&self) -> Argument {
+                Argument::uniform(*self)
+            }
+        }
+    )*};
+}
+
+values!(
+    f32,
+    f64,
+    u32,
+    i32,
+    u8,
+    control::Mode,
+    data::Pair<f32>,
+    functions::Square
+);
+
+impl Passed for usize {
+    fn argument(&self) -> Argument {
+        Argument::index(*self as u64)
+    }
+}
+
+impl<T: NoUninit> Passed for &Vec<T> {
+    fn argument(&self) -> Argument {
+        Argument::buffer(self)
+    }
+}
+
+impl<T: NoUninit + AnyBitPattern> Passed for &mut Vec<T> {
+    fn argument(&self) -> Argument {
+        Argument::buffer(self)
+    }
+
+    fn compare(&self, launch: &Launch, at: usize) {
+        compare(self, &launch.elements::<T>(at));
+    }
+}
+
+/// Compares bits, of which NaN has some, too.
+pub(crate) fn compare<T: NoUninit>(native: &[T], printed: &[T]) {
+    for (at, (native, printed)) in native.iter().zip(printed).enumerate() {
+        let (native, printed) = (bytemuck::bytes_of(native), bytemuck::bytes_of(printed));
+        assert_eq!(native, printed, "element {at}: natively, and printed");
+    }
+    assert_eq!(native.len(), printed.len());
+}
+
+/// Runs the printed source of a module.
+pub(crate) fn run_printed<const D: usize>(
+    module: &Module,
+    division: &WorkDivision<D>,
+    arguments: &[Argument],
+    shared: &[u64],
+    mut check: impl FnMut(&Launch),
+) {
+    if let Err(error) = module.verify() {
+        panic!("{error}\n{module:#?}");
+    }
+    let extent = |extent: [usize; D]| extent.map(|component| component as u64);
+    let division = Division::new(
+        extent(division.grid_blocks().components()),
+        extent(division.block_threads().components()),
+        extent(division.thread_elements().components()),
+    );
+    for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
+        let printed = module
+            .print(Dialect::C99, &Options::new(Dialect::C99, width))
+            .unwrap();
+        if std::env::var_os("QUIPU_PRINT").is_some() {
+            println!("{}", printed.source);
+        }
+        let program = C99Program::compile(&printed).unwrap_or_else(|error| panic!("{error}"));
+        let mut launch =
+            Launch::new(division.clone(), arguments.to_vec()).with_shared(shared.iter().copied());
+        let fault = program.run(&mut launch).unwrap();
+        assert_eq!(fault, None);
+        check(&launch);
+    }
+}
+
+/// Runs a kernel natively and printed, and compares what it has written: `check!(kernel(arguments), division)`,
+/// and the lengths of shared arrays that depend on the launch.
+macro_rules! check {
+    ($kernel:expr => ($($argument:expr),*), $division:expr $(, $shared:expr)*) => {{
+        use $crate::corpus::Passed as _;
+        let arguments = [$(($argument).argument()),*];
+        let call = $kernel($($argument),*);
+        let module = call.module().unwrap();
+        call.run($division).unwrap();
+        $crate::corpus::run_printed(&module, &$division, &arguments, &[$($shared),*], |launch| {
+            let mut at = 0;
+            $(
+                ($argument).compare(launch, at);
+                at += 1;
+            )*
+            assert_eq!(at, arguments.len());
+        });
+    }};
+}
+
+pub(crate) use check;

@@ -1,0 +1,140 @@
+//! Calls: of device functions, closures, methods and constructors.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, Path, PathArguments, Token};
+
+use crate::expression::is_associated;
+use crate::refuse;
+use crate::scope::{Kind, Writer, witness};
+
+impl Writer {
+    pub(crate) fn call(&mut self, call: &ExprCall) -> TokenStream {
+        match &*call.func {
+            Expr::Path(path) => self.call_path(path, call),
+            Expr::Paren(paren) => match &*paren.expr {
+                Expr::Closure(closure) => {
+                    let closure = self.closure(closure);
+                    let arguments = self.arguments(&call.args);
+                    quote_spanned!(call.span()=> (#closure)(#arguments))
+                }
+                _ => self.refuse(call.func.span(), refuse::CLOSURE_VALUE),
+            },
+            _ => self.refuse(call.func.span(), refuse::CLOSURE_VALUE),
+        }
+    }
+
+    fn arguments(&mut self, arguments: &Punctuated<Expr, Token![,]>) -> TokenStream {
+        let written: Vec<_> = arguments
+            .iter()
+            .map(|argument| {
+                let written = self.expression(argument);
+                let span = argument.span();
+                match argument {
+                    Expr::Reference(_) => quote_spanned!(span=> __quipu::coerced(#written)),
+                    _ => quote_spanned!(span=> __quipu::value(#written)),
+                }
+            })
+            .collect();
+        quote!(#(#written),*)
+    }
+
+    fn call_path(&mut self, path: &ExprPath, call: &ExprCall) -> TokenStream {
+        let span = path.path.span();
+        match self.variable(&path.path) {
+            Some(Kind::Closure) => {
+                let arguments = self.arguments(&call.args);
+                return quote_spanned!(span=> #path(#arguments));
+            }
+            Some(Kind::Variable) => return self.refuse(span, refuse::CLOSURE_VALUE),
+            None => {}
+        }
+        let Some(last) = path.path.segments.last() else {
+            return self.refuse(span, refuse::VERBATIM);
+        };
+        let name = last.ident.to_string();
+        if matches!(name.as_str(), "Some" | "Ok" | "Err") {
+            return self.refuse(span, refuse::OPTIONS);
+        }
+        if name.starts_with(|first: char| first.is_uppercase()) {
+            return self.constructor(path, call);
+        }
+        let arguments = self.arguments(&call.args);
+        if is_swap(&path.path) {
+            return quote_spanned!(span=> __quipu::swap(#arguments));
+        }
+        if is_associated(&path.path, path.qself.is_some()) {
+            let mut builder = path.clone();
+            if let Some(last) = builder.path.segments.last_mut() {
+                last.ident = format_ident!("__call_{}", last.ident, span = last.ident.span());
+            }
+            return quote_spanned!(span=> #builder(#arguments));
+        }
+        // A device function: its builder is one of a type of the same name.
+        let mut builder = path.path.clone();
+        let mut generics = PathArguments::None;
+        if let Some(last) = builder.segments.last_mut() {
+            generics = std::mem::replace(&mut last.arguments, PathArguments::None);
+        }
+        quote_spanned!(span=> <#builder>::__call #generics (#arguments))
+    }
+
+    /// A tuple struct of its fields.
+    fn constructor(&mut self, path: &ExprPath, call: &ExprCall) -> TokenStream {
+        let span = path.path.span();
+        let (mut bound, mut names) = (TokenStream::new(), Vec::new());
+        for argument in &call.args {
+            let written = self.expression(argument);
+            let name = self.fresh("field");
+            bound.extend(quote_spanned!(argument.span()=> let #name = __quipu::value(#written);));
+            names.push(name);
+        }
+        let numbers = (0..names.len()).map(|number| number.to_string());
+        let witness = witness(span, &quote!(#path(#(__quipu::w(#names)),*)));
+        quote_spanned!(span=> { #bound __quipu::structure(&[#((#numbers, #names.raw())),*], None, #witness) })
+    }
+
+    pub(crate) fn method_call(&mut self, call: &ExprMethodCall) -> TokenStream {
+        let span = call.method.span();
+        let method = call.method.to_string();
+        if let Some(words) = refuse::method(&method) {
+            return self.refuse(span, words);
+        }
+        if let Some(closure) = call.args.iter().find(|e| matches!(e, Expr::Closure(_))) {
+            return self.refuse(closure.span(), refuse::ADAPTERS);
+        }
+        let receiver = self.expression(&call.receiver);
+        match method.as_str() {
+            "clone" if call.args.is_empty() => {
+                return quote_spanned!(span=> __quipu::value(__quipu::dereference(#receiver)));
+            }
+            "into" if call.args.is_empty() => {
+                let name = self.fresh("receiver");
+                let witness = witness(span, &quote!(__quipu::w(#name).into()));
+                return quote_spanned!(span=> { let #name = __quipu::value(#receiver); __quipu::cast(#name, #witness) });
+            }
+            _ => {}
+        }
+        let arguments = self.arguments(&call.args);
+        let generics = &call.turbofish;
+        let builder = format_ident!("__method_{}", call.method, span = span);
+        let name = self.fresh("receiver");
+        quote_spanned!(span=> {
+            let #name = #receiver;
+            __quipu::subject(&#name).#builder #generics (#name, #arguments)
+        })
+    }
+}
+
+/// Whether a path is `std::mem::swap`, or the end of it.
+fn is_swap(path: &Path) -> bool {
+    let names: Vec<_> = path
+        .segments
+        .iter()
+        .rev()
+        .map(|segment| segment.ident.to_string())
+        .collect();
+    names.len() >= 2 && names[0] == "swap" && names[1] == "mem"
+}

@@ -1,0 +1,295 @@
+//! Branches, loops, and ways out of them.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::visit::Visit;
+use syn::{Arm, Block, Expr, ExprForLoop, ExprIf, ExprLoop, ExprMatch, ExprWhile, Label, Stmt};
+
+use crate::refuse;
+use crate::scope::{LoopScope, Want, Writer};
+use crate::statement::statement_diverges;
+
+impl Writer {
+    /// A branch, loop or block.
+    pub(crate) fn control(&mut self, expression: &Expr, want: Want) -> TokenStream {
+        match expression {
+            Expr::If(branch) => self.branch(branch, want),
+            Expr::Match(cases) => self.cases(cases, want),
+            Expr::Unsafe(block) => self.block(&block.block, want),
+            Expr::Block(block) => match &block.label {
+                None => self.block(&block.block, want),
+                Some(label) => self.labelled(label, &block.block, want),
+            },
+            Expr::Loop(forever) => self.forever(forever, want),
+            Expr::While(condition) => self.while_loop(condition),
+            Expr::ForLoop(each) => self.for_loop(each),
+            _ => self.expression(expression),
+        }
+    }
+
+    fn condition(&mut self, condition: &Expr) -> TokenStream {
+        if let Some(span) = first_let(condition) {
+            return self.refuse(span, refuse::IF_LET);
+        }
+        let condition_written = self.expression(condition);
+        quote_spanned!(condition.span()=> __quipu::value(#condition_written))
+    }
+
+    fn branch(&mut self, branch: &ExprIf, want: Want) -> TokenStream {
+        let span = branch.if_token.span;
+        let condition = self.condition(&branch.cond);
+        let Some((_, otherwise)) = &branch.else_branch else {
+            let then = self.block(&branch.then_branch, Want::Nothing);
+            return quote_spanned!(span=> __quipu::if_then(#condition, || #then));
+        };
+        let then = self.block(&branch.then_branch, want);
+        let otherwise = match &**otherwise {
+            Expr::Block(block) if block.label.is_none() => self.block(&block.block, want),
+            otherwise => self.control(otherwise, want),
+        };
+        quote_spanned!(span=> __quipu::if_else(#condition, || #then, || #otherwise))
+    }
+
+    fn cases(&mut self, cases: &ExprMatch, want: Want) -> TokenStream {
+        let span = cases.match_token.span;
+        let value = self.expression(&cases.expr);
+        let source = self.fresh("scrutinee");
+        let Some((last, before)) = cases.arms.split_last() else {
+            return self.refuse(span, refuse::VERBATIM);
+        };
+        // What rustc has seen to match always needs no condition.
+        let (_, mut chain) = self.arm(last, &source, want, true);
+        for arm in before.iter().rev() {
+            let (condition, body) = self.arm(arm, &source, want, false);
+            chain = match condition {
+                Some(condition) => {
+                    quote_spanned!(arm.span()=> __quipu::if_else(#condition, || #body, || #chain))
+                }
+                None => body,
+            };
+        }
+        quote_spanned!(span=> { let #source = __quipu::value(#value); #chain })
+    }
+
+    fn arm(
+        &mut self,
+        arm: &Arm,
+        source: &syn::Ident,
+        want: Want,
+        is_last: bool,
+    ) -> (Option<TokenStream>, TokenStream) {
+        let mut condition = self.matches(&arm.pat, source);
+        if is_last {
+            condition = None;
+        }
+        if let Some((_, guard)) = &arm.guard {
+            let guard = self.scoped(|this| {
+                let bound = this.bind_pattern(&arm.pat, source);
+                let guard = this.condition(guard);
+                quote!({ #bound #guard })
+            });
+            condition = Some(match condition {
+                Some(condition) => quote_spanned!(arm.span()=> __quipu::and(#condition, || #guard)),
+                None => guard,
+            });
+        }
+        let body = self.scoped(|this| {
+            let bound = this.bind_pattern(&arm.pat, source);
+            let body = match want {
+                Want::Nothing => {
+                    let effect = this.effect(&arm.body);
+                    quote!(#effect __quipu::nothing())
+                }
+                Want::Value => {
+                    let value = this.expression(&arm.body);
+                    if diverges(&arm.body) {
+                        value
+                    } else {
+                        quote_spanned!(arm.body.span()=> __quipu::value(#value))
+                    }
+                }
+            };
+            quote!({ #bound #body })
+        });
+        (condition, body)
+    }
+
+    /// The body of a loop, with the token that `break` and `continue` in it name.
+    fn body(
+        &mut self,
+        label: Option<&Label>,
+        is_block: bool,
+        write: impl FnOnce(&mut Self) -> TokenStream,
+    ) -> (syn::Ident, TokenStream) {
+        let token = self.fresh("this_loop");
+        self.loops.push(LoopScope {
+            label: label.map(|label| label.name.ident.to_string()),
+            token: token.clone(),
+            is_block,
+        });
+        let body = write(self);
+        self.loops.pop();
+        (token, body)
+    }
+
+    fn forever(&mut self, forever: &ExprLoop, want: Want) -> TokenStream {
+        let span = forever.loop_token.span;
+        let (token, body) = self.body(forever.label.as_ref(), false, |this| {
+            this.block(&forever.body, Want::Nothing)
+        });
+        if want == Want::Nothing {
+            // Of `break` without a value, or of none at all.
+            return quote_spanned!(span=> __quipu::forever(|#token: __quipu::Loop<()>| #body));
+        }
+        quote_spanned!(span=> __quipu::forever(|#token| #body))
+    }
+
+    fn labelled(&mut self, label: &Label, block: &Block, want: Want) -> TokenStream {
+        let (token, body) = self.body(Some(label), true, |this| this.block(block, want));
+        let span = label.name.span();
+        quote_spanned!(span=> __quipu::labelled(|#token| #body))
+    }
+
+    pub(crate) fn while_loop(&mut self, while_loop: &ExprWhile) -> TokenStream {
+        let span = while_loop.while_token.span;
+        let condition = self.condition(&while_loop.cond);
+        let (token, body) = self.body(while_loop.label.as_ref(), false, |this| {
+            this.block(&while_loop.body, Want::Nothing)
+        });
+        quote_spanned!(span=> __quipu::while_loop(|| #condition, |#token| #body))
+    }
+
+    pub(crate) fn for_loop(&mut self, each: &ExprForLoop) -> TokenStream {
+        let span = each.for_token.span;
+        let over = self.expression(&each.expr);
+        let item = self.fresh("item");
+        let (token, body) = self.body(each.label.as_ref(), false, |this| {
+            this.scoped(|this| {
+                let bound = this.bind_pattern(&each.pat, &item);
+                let body = this.block(&each.body, Want::Nothing);
+                quote!({ #bound #body })
+            })
+        });
+        quote_spanned!(span=> __quipu::for_loop(#over, |#token, #item| #body))
+    }
+
+    /// `break`, `continue` or `return`, as a call that gives `()`.
+    pub(crate) fn jump(&mut self, expression: &Expr) -> TokenStream {
+        let span = expression.span();
+        match expression {
+            Expr::Break(jump) => {
+                let Some(token) = self
+                    .target(jump.label.as_ref())
+                    .map(|scope| scope.token.clone())
+                else {
+                    return self.refuse(span, refuse::UNKNOWN_LABEL);
+                };
+                match &jump.expr {
+                    None => quote_spanned!(span=> __quipu::break_loop(#token)),
+                    Some(value) => {
+                        let value = self.expression(value);
+                        quote_spanned!(span=> __quipu::break_with(#token, #value))
+                    }
+                }
+            }
+            Expr::Continue(jump) => {
+                match self
+                    .target(jump.label.as_ref())
+                    .map(|scope| scope.token.clone())
+                {
+                    Some(token) => quote_spanned!(span=> __quipu::continue_loop(#token)),
+                    None => self.refuse(span, refuse::UNKNOWN_LABEL),
+                }
+            }
+            Expr::Return(jump) => {
+                if self.closures > 0 {
+                    return self.refuse(span, refuse::CLOSURE_RETURN);
+                }
+                let result = self.result.clone();
+                let value = match &jump.expr {
+                    None => quote!(__quipu::nothing()),
+                    Some(value) => self.expression(value),
+                };
+                quote_spanned!(span=> __quipu::give::<#result>(#value))
+            }
+            _ => self.expression(expression),
+        }
+    }
+}
+
+/// Where a condition has a `let`.
+fn first_let(condition: &Expr) -> Option<Span> {
+    match condition {
+        Expr::Let(pattern) => Some(pattern.let_token.span),
+        Expr::Binary(binary) => first_let(&binary.left).or_else(|| first_let(&binary.right)),
+        Expr::Paren(paren) => first_let(&paren.expr),
+        _ => None,
+    }
+}
+
+/// Whether an expression never comes to an end, as rustc sees it: then it fits every type.
+pub(crate) fn diverges(expression: &Expr) -> bool {
+    match expression {
+        Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => true,
+        Expr::Paren(paren) => diverges(&paren.expr),
+        Expr::Block(block) => block.label.is_none() && block_diverges(&block.block),
+        Expr::Unsafe(block) => block_diverges(&block.block),
+        Expr::If(branch) => {
+            diverges(&branch.cond)
+                || (block_diverges(&branch.then_branch)
+                    && branch
+                        .else_branch
+                        .as_ref()
+                        .is_some_and(|(_, otherwise)| diverges(otherwise)))
+        }
+        Expr::Match(cases) => {
+            !cases.arms.is_empty() && cases.arms.iter().all(|arm| diverges(&arm.body))
+        }
+        Expr::Loop(forever) => !has_break(forever),
+        _ => false,
+    }
+}
+
+pub(crate) fn block_diverges(block: &Block) -> bool {
+    block
+        .stmts
+        .iter()
+        .any(|statement: &Stmt| statement_diverges(statement))
+}
+
+/// Whether a `break` in a loop is the loop's own.
+fn has_break(forever: &ExprLoop) -> bool {
+    struct Find<'l> {
+        label: Option<&'l syn::Ident>,
+        depth: usize,
+        found: bool,
+    }
+    impl<'ast> Visit<'ast> for Find<'_> {
+        fn visit_expr(&mut self, expression: &'ast Expr) {
+            match expression {
+                Expr::Break(jump) => {
+                    self.found |= match &jump.label {
+                        None => self.depth == 0,
+                        Some(label) => Some(&label.ident) == self.label,
+                    };
+                    syn::visit::visit_expr(self, expression);
+                }
+                Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) => {
+                    self.depth += 1;
+                    syn::visit::visit_expr(self, expression);
+                    self.depth -= 1;
+                }
+                Expr::Closure(_) | Expr::Async(_) => {}
+                _ => syn::visit::visit_expr(self, expression),
+            }
+        }
+    }
+    let mut find = Find {
+        label: forever.label.as_ref().map(|label| &label.name.ident),
+        depth: 0,
+        found: false,
+    };
+    find.visit_block(&forever.body);
+    find.found
+}

@@ -1,0 +1,161 @@
+//! `#[derive(KernelData)]`.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+use syn::spanned::Spanned;
+use syn::{Attribute, Data, DataEnum, DataStruct, DeriveInput, Error, Path, Result, parse_quote};
+
+use crate::refuse;
+use crate::signature::with_data_bounds;
+
+/// Makes a struct or enum a type of the kernel language.
+pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream> {
+    let krate = krate(&item.attrs)?;
+    match &item.data {
+        Data::Struct(data) => structure(item, data, &krate),
+        Data::Enum(data) => enumeration(item, data, &krate),
+        Data::Union(data) => Err(Error::new(
+            data.union_token.span,
+            "unions are not in the kernel language; use `to_bits` and `from_bits`, or two fields",
+        )),
+    }
+}
+
+/// `#[kernel_data(crate = path)]`.
+fn krate(attributes: &[Attribute]) -> Result<Path> {
+    let mut krate = parse_quote!(::quipu);
+    for attribute in attributes {
+        if attribute.path().is_ident("kernel_data") {
+            let options: crate::options::Options = attribute.parse_args()?;
+            krate = options.krate;
+        }
+    }
+    Ok(krate)
+}
+
+/// What `#[repr(…)]` says.
+fn representations(attributes: &[Attribute]) -> Result<Vec<Ident>> {
+    let mut names = Vec::new();
+    for attribute in attributes {
+        if attribute.path().is_ident("repr") {
+            attribute.parse_nested_meta(|meta| {
+                names.extend(meta.path.get_ident().cloned());
+                if meta.input.peek(syn::token::Paren) {
+                    let content;
+                    syn::parenthesized!(content in meta.input);
+                    content.parse::<syn::LitInt>()?;
+                }
+                Ok(())
+            })?;
+        }
+    }
+    Ok(names)
+}
+
+fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<TokenStream> {
+    let name = &item.ident;
+    let known = representations(&item.attrs)?;
+    if !known
+        .iter()
+        .any(|repr| repr == "C" || repr == "transparent")
+    {
+        return Err(Error::new(
+            name.span(),
+            "devices lay out structs as C does: write `#[repr(C)]` above this one",
+        ));
+    }
+    if data.fields.is_empty() {
+        return Err(Error::new(
+            name.span(),
+            "a struct in kernels has at least one field",
+        ));
+    }
+    let build = quote!(#krate::__macro::build);
+    let generics = with_data_bounds(&item.generics, &quote!(#build::KernelData));
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    let text = name.to_string();
+    let types: Vec<_> = data.fields.iter().map(|field| &field.ty).collect();
+    let members: Vec<_> = data.fields.members().collect();
+    let names = members.iter().map(crate::pattern::member_text);
+    Ok(quote! {
+        #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
+        const _: () = {
+            impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
+                const FIELDS: &'static [&'static str] = &[#(#names),*];
+
+                fn ir_type(state: &mut #build::State) -> #build::ir::Type {
+                    #build::derived_type::<Self>(
+                        state,
+                        #text,
+                        &[#(<#types as #build::KernelData>::ir_type),*],
+                    )
+                }
+
+                fn sample_value() -> Self {
+                    Self { #(#members: <#types as #build::KernelData>::sample_value()),* }
+                }
+
+                fn literal(self, state: &mut #build::State) -> #build::Raw {
+                    let parts = ::std::vec![#(#build::KernelData::literal(self.#members, state)),*];
+                    #build::derived_literal::<Self>(state, parts)
+                }
+            }
+        };
+    })
+}
+
+fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<TokenStream> {
+    let name = &item.ident;
+    for variant in &data.variants {
+        if !variant.fields.is_empty() {
+            return Err(Error::new(variant.fields.span(), refuse::PAYLOAD));
+        }
+    }
+    let Some(first) = data.variants.first() else {
+        return Err(Error::new(
+            name.span(),
+            "an enum in kernels has at least one variant",
+        ));
+    };
+    let scalars = [
+        ("u8", "U8"),
+        ("u16", "U16"),
+        ("u32", "U32"),
+        ("u64", "U64"),
+        ("i8", "I8"),
+        ("i16", "I16"),
+        ("i32", "I32"),
+        ("i64", "I64"),
+    ];
+    let known = representations(&item.attrs)?;
+    let Some((number, scalar)) = scalars
+        .iter()
+        .find(|(number, _)| known.iter().any(|repr| repr == number))
+    else {
+        return Err(Error::new(
+            name.span(),
+            "devices need to know how wide an enum is: write `#[repr(u32)]`, or another integer, above this one",
+        ));
+    };
+    let (number, scalar) = (format_ident!("{number}"), format_ident!("{scalar}"));
+    let first = &first.ident;
+    let build = quote!(#krate::__macro::build);
+    Ok(quote! {
+        #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
+        const _: () = {
+            impl #build::KernelData for #name {
+                fn ir_type(_: &mut #build::State) -> #build::ir::Type {
+                    #build::ir::Scalar::#scalar.into()
+                }
+
+                fn sample_value() -> Self {
+                    Self::#first
+                }
+
+                fn literal(self, state: &mut #build::State) -> #build::Raw {
+                    #build::enum_literal(state, #build::ir::Scalar::#scalar, self as #number as i64 as u64)
+                }
+            }
+        };
+    })
+}

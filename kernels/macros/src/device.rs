@@ -1,0 +1,384 @@
+//! `#[device]`: functions that kernels call, by themselves, in traits and in `impl` blocks.
+//!
+//! A function `f` gets a type of the same name with the function `__call`, which writes a call of `f` where a
+//! source is made. A method `m` gets `__call_m` (for `T::m(x)`) and `__method_m` (for `x.m()`) beside it.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{
+    Block, Error, FnArg, GenericParam, Generics, ImplItem, Item, ItemFn, ItemImpl, ItemTrait, Path,
+    Receiver, Result, ReturnType, Signature, TraitItem,
+};
+
+use crate::expression::this_name;
+use crate::kernel::allowances;
+use crate::options::Options;
+use crate::scope::{Kind, Want, Writer};
+use crate::signature::{check_generics, handle, make_native, parameters, with_data_bounds};
+
+/// Lets kernels call what an item has.
+pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
+    match item {
+        Item::Fn(item) => function(&options.krate, &item),
+        Item::Trait(item) => trait_item(&options.krate, item),
+        Item::Impl(item) => impl_block(&options.krate, item),
+        other => Err(Error::new(
+            other.span(),
+            "`#[device]` is for functions, traits and `impl` blocks; structs and enums have `#[derive(KernelData)]`",
+        )),
+    }
+}
+
+fn data(krate: &Path) -> TokenStream {
+    quote!(#krate::__macro::build::KernelData)
+}
+
+fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
+    let (name, visibility) = (&item.sig.ident, &item.vis);
+    let mut written = Written::of(krate, &item.sig, Some(&item.block), false)?;
+    written.visibility = quote!(#visibility);
+    let call = written.builder(&format_ident!("__call", span = name.span()), false);
+    let refusals = written.refusals.map(Error::into_compile_error);
+    let mut native = item.clone();
+    make_native(&mut native.sig);
+    Ok(quote! {
+        #native
+
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
+        #visibility struct #name {}
+
+        const _: () = {
+            impl #name {
+                #call
+            }
+        };
+        #refusals
+    })
+}
+
+fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
+    let mut added = Vec::new();
+    let mut refusals = TokenStream::new();
+    for member in &item.items {
+        let TraitItem::Fn(function) = member else {
+            continue;
+        };
+        let body = function.default.as_ref();
+        let written = Written::of(krate, &function.sig, body, true)?;
+        let call = format_ident!(
+            "__call_{}",
+            function.sig.ident,
+            span = function.sig.ident.span()
+        );
+        added.push(written.builder(&call, true));
+        if let Some(method) = written.method(&function.sig, &call) {
+            added.push(method);
+        }
+        refusals.extend(written.refusals.map(Error::into_compile_error));
+    }
+    for tokens in added {
+        item.items.push(TraitItem::Verbatim(tokens));
+    }
+    Ok(quote!(#item #refusals))
+}
+
+fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
+    let mut added = Vec::new();
+    let mut refusals = TokenStream::new();
+    let is_trait = item.trait_.is_some();
+    for member in &item.items {
+        let ImplItem::Fn(function) = member else {
+            continue;
+        };
+        let mut written = Written::of(krate, &function.sig, Some(&function.block), true)?;
+        let call = format_ident!(
+            "__call_{}",
+            function.sig.ident,
+            span = function.sig.ident.span()
+        );
+        if !is_trait {
+            let visibility = &function.vis;
+            written.visibility = quote!(#visibility);
+        }
+        added.push(written.builder(&call, false));
+        // A trait has it already.
+        if !is_trait && let Some(method) = written.method(&function.sig, &call) {
+            added.push(method);
+        }
+        refusals.extend(written.refusals.map(Error::into_compile_error));
+    }
+    if is_trait {
+        for tokens in added {
+            item.items.push(ImplItem::Verbatim(tokens));
+        }
+        return Ok(quote!(#item #refusals));
+    }
+    let generics = with_data_bounds(&item.generics, &data(krate));
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let of = &item.self_ty;
+    Ok(quote! {
+        #item
+
+        const _: () = {
+            impl #impl_generics #of #where_clause {
+                #(#added)*
+            }
+        };
+        #refusals
+    })
+}
+
+/// A device function, written.
+struct Written<'a> {
+    krate: &'a Path,
+    name: String,
+    span: Span,
+    /// Its own generics.
+    generics: Generics,
+    /// `name: Expr<type>`, the receiver as `this`.
+    inputs: Vec<TokenStream>,
+    /// The names of the inputs.
+    names: Vec<syn::Ident>,
+    result: TokenStream,
+    /// What writes the body; none of a function of a trait without one.
+    body: Option<TokenStream>,
+    inline: bool,
+    /// Whether it is one of a type, which its key has to name.
+    is_associated: bool,
+    refusals: Option<Error>,
+    /// Of the function by itself, or in an `impl` without a trait.
+    visibility: TokenStream,
+}
+
+impl<'a> Written<'a> {
+    fn of(
+        krate: &'a Path,
+        signature: &Signature,
+        block: Option<&Block>,
+        is_associated: bool,
+    ) -> Result<Self> {
+        check_generics(&signature.generics)?;
+        let (acc, parameters) = parameters(signature)?;
+        let result = match &signature.output {
+            ReturnType::Default => quote!(()),
+            ReturnType::Type(_, result) => handle(result),
+        };
+        let mut writer = Writer::new(krate, result.clone());
+        let (mut inputs, mut names, mut bound) = (Vec::new(), Vec::new(), TokenStream::new());
+        let mut texts = Vec::new();
+        if let Some(receiver) = signature.receiver() {
+            let this = this_name(receiver.self_token.span);
+            inputs.push(quote!(#this: __Expr<Self>));
+            if receiver.mutability.is_some() && receiver.reference.is_none() {
+                bound.extend(
+                    quote_spanned!(this.span()=> let #this = __quipu::bind_mut("this", #this);),
+                );
+            }
+            names.push(this);
+            texts.push("this".to_owned());
+        }
+        let mut ordered = Vec::new();
+        let mut rest = parameters.iter();
+        for input in &signature.inputs {
+            let FnArg::Typed(typed) = input else { continue };
+            let is_acc = acc.as_ref().is_some_and(|acc| {
+                matches!(&*typed.pat, syn::Pat::Ident(name) if name.ident == acc.name)
+                    || matches!(&*typed.pat, syn::Pat::Wild(_))
+            });
+            if is_acc && let Some(acc) = &acc {
+                let dimensions = &acc.dimensions;
+                ordered.push((
+                    acc.name.clone(),
+                    quote!(#krate::__macro::build::Sketch<#dimensions>),
+                    false,
+                ));
+            } else if let Some(parameter) = rest.next() {
+                let by_value = matches!(parameter.passing, crate::signature::Passing::Value);
+                let of = handle(&parameter.user_type);
+                ordered.push((parameter.name.clone(), of, parameter.is_mutable && by_value));
+            }
+        }
+        for (name, of, is_mutable) in ordered {
+            let text = name.to_string();
+            inputs.push(quote!(#name: __Expr<#of>));
+            if is_mutable {
+                bound.extend(
+                    quote_spanned!(name.span()=> let #name = __quipu::bind_mut(#text, #name);),
+                );
+            }
+            writer.define(&name, Kind::Variable);
+            names.push(name);
+            texts.push(text);
+        }
+        let body = block.map(|block| {
+            let body = writer.block(block, Want::Value);
+            let raws = 0..names.len();
+            quote! {
+                &[#((#texts, #names.raw())),*],
+                |__arguments| {
+                    #(let #names = __quipu::rebound(#names, __arguments[#raws]);)*
+                    #bound
+                    #body
+                }
+            }
+        });
+        let inline = acc.is_some() || signature.asyncness.is_some();
+        Ok(Self {
+            krate,
+            name: signature.ident.to_string(),
+            span: signature.ident.span(),
+            generics: with_data_bounds(&signature.generics, &data(krate)),
+            inputs,
+            names,
+            result,
+            body,
+            inline,
+            is_associated,
+            refusals: writer.refusals(),
+            visibility: TokenStream::new(),
+        })
+    }
+
+    /// What calls need of the type whose function it is.
+    fn where_clause(&self, in_trait: bool) -> TokenStream {
+        let data = data(self.krate);
+        let own = self
+            .generics
+            .where_clause
+            .as_ref()
+            .map(|clause| &clause.predicates);
+        let of_self = in_trait.then(|| quote!(Self: #data,));
+        quote!(where #of_self #own)
+    }
+
+    /// The function that writes a call.
+    fn builder(&self, name: &syn::Ident, in_trait: bool) -> TokenStream {
+        let Self {
+            krate,
+            inputs,
+            result,
+            name: text,
+            span,
+            inline,
+            visibility,
+            ..
+        } = self;
+        let generics = &self.generics.params;
+        let where_clause = self.where_clause(in_trait);
+        let writer = Writer::new(krate, quote!());
+        let prelude = writer.prelude();
+        let allow = allowances();
+        let head = quote_spanned! {*span=>
+            #[doc(hidden)]
+            #[track_caller]
+            #allow
+            #visibility fn #name<#generics>(#(#inputs),*) -> #krate::__macro::build::Expr<#result> #where_clause
+        };
+        let head = substitute(head, krate);
+        let Some(body) = self.body.as_ref().filter(|_| self.refusals.is_none()) else {
+            return if self.refusals.is_some() {
+                quote!(#head { unreachable!() })
+            } else {
+                quote!(#head;)
+            };
+        };
+        let key = if self.is_associated {
+            quote!(::core::any::type_name::<Self>())
+        } else {
+            quote!("")
+        };
+        let types = generics.iter().map(|parameter| match parameter {
+            GenericParam::Type(parameter) => {
+                let name = &parameter.ident;
+                quote!(::core::any::type_name::<#name>().to_owned())
+            }
+            GenericParam::Const(parameter) => {
+                let name = &parameter.ident;
+                quote!(::std::format!("{:?}", #name))
+            }
+            GenericParam::Lifetime(_) => quote!(::std::string::String::new()),
+        });
+        // The attribute is no name: what is public is decided by the item.
+        quote_spanned! {*span=>
+            #head {
+                #prelude
+                let __callee = __quipu::Callee {
+                    name: #text,
+                    key: #key,
+                    types: ::std::vec![#(#types),*],
+                    place: (::core::file!(), ::core::line!(), ::core::column!()),
+                    inline: #inline,
+                };
+                __quipu::call::<#result>(&__callee, #body)
+            }
+        }
+    }
+
+    /// The function that writes a method call.
+    fn method(&self, signature: &Signature, call: &syn::Ident) -> Option<TokenStream> {
+        let Self {
+            krate,
+            inputs,
+            names,
+            result,
+            span,
+            visibility,
+            ..
+        } = self;
+        let receiver: &Receiver = signature.receiver()?;
+        let name = format_ident!("__method_{}", signature.ident, span = *span);
+        let generics = &self.generics.params;
+        let where_clause = self.where_clause(true);
+        let allow = allowances();
+        let arguments = self
+            .generics
+            .params
+            .iter()
+            .filter_map(|parameter| match parameter {
+                GenericParam::Type(parameter) => Some(&parameter.ident),
+                GenericParam::Const(parameter) => Some(&parameter.ident),
+                GenericParam::Lifetime(_) => None,
+            });
+        let this = &names[0];
+        let rest = &names[1..];
+        let receiver = if receiver.reference.is_some() && receiver.mutability.is_some() {
+            quote!(#krate::__macro::build::reference(#this))
+        } else {
+            quote!(#krate::__macro::build::value(#krate::__macro::build::dereference(#this)))
+        };
+        let head = quote_spanned! {*span=>
+            #[doc(hidden)]
+            #[track_caller]
+            #allow
+            #visibility fn #name<#generics>(&self, #(#inputs),*) -> #krate::__macro::build::Expr<#result> #where_clause
+        };
+        let head = substitute(head, krate);
+        Some(quote_spanned! {*span=>
+            #head { Self::#call::<#(#arguments),*>(#receiver #(, #rest)*) }
+        })
+    }
+}
+
+/// `__Expr` and `__quipu` in a signature, where nothing is imported.
+fn substitute(tokens: TokenStream, krate: &Path) -> TokenStream {
+    tokens
+        .into_iter()
+        .flat_map(|token| match token {
+            proc_macro2::TokenTree::Ident(name) if name == "__Expr" => {
+                quote!(#krate::__macro::build::Expr)
+            }
+            proc_macro2::TokenTree::Ident(name) if name == "__quipu" => {
+                quote!(#krate::__macro::build)
+            }
+            proc_macro2::TokenTree::Group(group) => {
+                let mut inner =
+                    proc_macro2::Group::new(group.delimiter(), substitute(group.stream(), krate));
+                inner.set_span(group.span());
+                proc_macro2::TokenTree::Group(inner).into()
+            }
+            other => other.into(),
+        })
+        .collect()
+}

@@ -1,0 +1,472 @@
+//! Expressions that are no control flow and no calls.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{
+    BinOp, Expr, ExprAssign, ExprBinary, ExprClosure, ExprRange, ExprStruct, ExprUnary, Lit, Macro,
+    Pat, RangeLimits, ReturnType, UnOp,
+};
+
+use crate::pattern::member_text;
+use crate::refuse;
+use crate::scope::{Kind, Want, Writer, witness};
+
+impl Writer {
+    /// An expression.
+    pub(crate) fn expression(&mut self, expression: &Expr) -> TokenStream {
+        let span = expression.span();
+        if self.is_constant(expression) {
+            return quote_spanned!(span=> __quipu::lit(#expression));
+        }
+        match expression {
+            Expr::Lit(literal) => self.refuse_literal(&literal.lit),
+            Expr::Path(path) => match path.path.get_ident() {
+                Some(name) if name == "self" => {
+                    let this = this_name(name.span());
+                    quote!(#this)
+                }
+                Some(name) => match self.lookup(name) {
+                    Some(Kind::Closure) => self.refuse(span, refuse::CLOSURE_VALUE),
+                    _ => quote!(#name),
+                },
+                None => quote_spanned!(span=> __quipu::lit(#path)),
+            },
+            Expr::Paren(paren) => self.expression(&paren.expr),
+            Expr::Group(group) => self.expression(&group.expr),
+            Expr::Unary(unary) => self.unary(unary),
+            Expr::Reference(reference) => {
+                let to = self.expression(&reference.expr);
+                quote_spanned!(span=> __quipu::reference(#to))
+            }
+            Expr::Binary(binary) => self.binary(binary),
+            Expr::Assign(assign) => self.assign(assign),
+            Expr::Cast(cast) => {
+                let value = self.expression(&cast.expr);
+                let name = self.fresh("value");
+                let to = &cast.ty;
+                let witness = witness(span, &quote!(__quipu::w(#name) as #to));
+                quote_spanned!(span=> { let #name = __quipu::value(#value); __quipu::cast(#name, #witness) })
+            }
+            Expr::Field(field) => {
+                let base = self.expression(&field.base);
+                let name = self.fresh("base");
+                let member = &field.member;
+                let text = member_text(member);
+                let witness = witness(member.span(), &quote!(__quipu::w(#name).#member));
+                quote_spanned!(member.span()=> { let #name = #base; __quipu::field(#name, #text, #witness) })
+            }
+            Expr::Index(index) => {
+                let base = self.expression(&index.expr);
+                let at = self.expression(&index.index);
+                let (name, number) = (self.fresh("base"), self.fresh("index"));
+                let witness = witness(span, &quote!(&__quipu::w_ref(#name)[__quipu::w(#number)]));
+                quote_spanned!(span=> {
+                    let #name = #base;
+                    let #number = __quipu::value(#at);
+                    __quipu::index(#name, #number, #witness)
+                })
+            }
+            Expr::Range(range) => self.range(range),
+            Expr::Tuple(tuple) => self.tuple(tuple.elems.iter(), span, true),
+            Expr::Array(array) => {
+                let elements: Vec<_> = array.elems.iter().map(|e| self.expression(e)).collect();
+                quote_spanned!(span=> __quipu::array([#(__quipu::value(#elements)),*]))
+            }
+            Expr::Repeat(repeat) => {
+                let element = self.expression(&repeat.expr);
+                let length = &repeat.len;
+                quote_spanned!(span=> __quipu::repeat::<_, { #length }>(__quipu::value(#element)))
+            }
+            Expr::Struct(structure) => self.structure(structure),
+            Expr::Call(call) => self.call(call),
+            Expr::MethodCall(call) => self.method_call(call),
+            Expr::Await(wait) => match &*wait.base {
+                Expr::Call(_) | Expr::MethodCall(_) => self.expression(&wait.base),
+                _ => self.refuse(wait.await_token.span, refuse::AWAIT),
+            },
+            Expr::Break(_) | Expr::Continue(_) | Expr::Return(_) => {
+                let jump = self.jump(expression);
+                quote!({ #jump; __quipu::never() })
+            }
+            Expr::If(_)
+            | Expr::Match(_)
+            | Expr::Block(_)
+            | Expr::Unsafe(_)
+            | Expr::Loop(_)
+            | Expr::While(_)
+            | Expr::ForLoop(_) => self.control(expression, Want::Value),
+            Expr::Closure(_) => self.refuse(span, refuse::CLOSURE_VALUE),
+            Expr::Macro(mac) => self.macro_expression(&mac.mac),
+            Expr::Let(pattern) => self.refuse(pattern.let_token.span, refuse::IF_LET),
+            Expr::Try(question) => self.refuse(question.question_token.span, refuse::TRY),
+            Expr::Async(block) => self.refuse(block.async_token.span, refuse::ASYNC_BLOCK),
+            Expr::Const(block) => self.refuse(block.const_token.span, refuse::CONST_BLOCK),
+            Expr::Infer(infer) => self.refuse(infer.underscore_token.span, refuse::INFERRED),
+            Expr::RawAddr(address) => self.refuse(address.raw.span, refuse::RAW_ADDRESS),
+            _ => self.refuse(span, refuse::VERBATIM),
+        }
+    }
+
+    /// Whether an expression depends on nothing but what rustc knows: then it is computed as it stands.
+    pub(crate) fn is_constant(&self, expression: &Expr) -> bool {
+        match expression {
+            Expr::Lit(literal) => {
+                matches!(
+                    literal.lit,
+                    Lit::Int(_) | Lit::Float(_) | Lit::Bool(_) | Lit::Byte(_)
+                )
+            }
+            Expr::Path(path) => !path.path.is_ident("self") && self.variable(&path.path).is_none(),
+            Expr::Paren(paren) => self.is_constant(&paren.expr),
+            Expr::Group(group) => self.is_constant(&group.expr),
+            Expr::Unary(unary) => {
+                matches!(unary.op, UnOp::Neg(_) | UnOp::Not(_)) && self.is_constant(&unary.expr)
+            }
+            Expr::Binary(binary) => {
+                !is_assignment(&binary.op)
+                    && self.is_constant(&binary.left)
+                    && self.is_constant(&binary.right)
+            }
+            Expr::Cast(cast) => self.is_constant(&cast.expr),
+            Expr::Field(field) => self.is_constant(&field.base),
+            Expr::Index(index) => self.is_constant(&index.expr) && self.is_constant(&index.index),
+            Expr::Call(call) => {
+                matches!(&*call.func, Expr::Path(path)
+                    if self.variable(&path.path).is_none() && is_associated(&path.path, path.qself.is_some()))
+                    && call.args.iter().all(|argument| self.is_constant(argument))
+            }
+            Expr::MethodCall(call) => {
+                self.is_constant(&call.receiver)
+                    && call.args.iter().all(|argument| self.is_constant(argument))
+                    && refuse::method(&call.method.to_string()).is_none()
+                    && !matches!(call.method.to_string().as_str(), "rev" | "step_by" | "iter")
+            }
+            _ => false,
+        }
+    }
+
+    fn refuse_literal(&mut self, literal: &Lit) -> TokenStream {
+        self.refuse(literal.span(), refuse::STRINGS)
+    }
+
+    fn unary(&mut self, unary: &ExprUnary) -> TokenStream {
+        let span = unary.op.span();
+        let operand = self.expression(&unary.expr);
+        let name = self.fresh("operand");
+        let (operation, value) = match unary.op {
+            UnOp::Deref(_) => return quote_spanned!(span=> __quipu::dereference(#operand)),
+            UnOp::Neg(_) => (quote!(Negate), quote!(-__quipu::w(#name))),
+            UnOp::Not(_) => (quote!(Not), quote!(!__quipu::w(#name))),
+            _ => return self.refuse(span, refuse::VERBATIM),
+        };
+        let witness = witness(span, &value);
+        quote_spanned!(span=> {
+            let #name = __quipu::value(#operand);
+            __quipu::unary(__quipu::ir::UnaryOperation::#operation, #name, #witness)
+        })
+    }
+
+    fn binary(&mut self, binary: &ExprBinary) -> TokenStream {
+        let span = binary.op.span();
+        let (left, right) = (
+            self.expression(&binary.left),
+            self.expression(&binary.right),
+        );
+        match &binary.op {
+            BinOp::And(_) => {
+                return quote_spanned!(span=> __quipu::and(__quipu::value(#left), || __quipu::value(#right)));
+            }
+            BinOp::Or(_) => {
+                return quote_spanned!(span=> __quipu::or(__quipu::value(#left), || __quipu::value(#right)));
+            }
+            _ => {}
+        }
+        let Some(operation) = operation(&binary.op) else {
+            return self.refuse(span, refuse::VERBATIM);
+        };
+        let operation = Ident::new(operation, span);
+        let (first, second) = (self.fresh("left"), self.fresh("right"));
+        let op = &binary.op;
+        if is_assignment(op) {
+            // Of numbers the right side comes first.
+            let check = witness(
+                span,
+                &quote!({ let mut left = __quipu::w(#first); left #op __quipu::w(#second); }),
+            );
+            return quote_spanned!(span=> {
+                let #second = __quipu::value(#right);
+                let #first = #left;
+                let _ = #check;
+                __quipu::compound(__quipu::ir::BinaryOperation::#operation, #first, #second);
+                __quipu::nothing()
+            });
+        }
+        let witness = witness(span, &quote!(__quipu::w(#first) #op __quipu::w(#second)));
+        quote_spanned!(span=> {
+            let #first = __quipu::value(#left);
+            let #second = __quipu::value(#right);
+            __quipu::binary(__quipu::ir::BinaryOperation::#operation, #first, #second, #witness)
+        })
+    }
+
+    fn assign(&mut self, assign: &ExprAssign) -> TokenStream {
+        let span = assign.eq_token.span;
+        let value = self.expression(&assign.right);
+        if let Expr::Infer(_) = &*assign.left {
+            return quote_spanned!(span=> __quipu::discard(__quipu::value(#value)));
+        }
+        let to = match &*assign.left {
+            Expr::Tuple(tuple) => self.tuple(tuple.elems.iter(), span, false),
+            place => self.expression(place),
+        };
+        let name = self.fresh("value");
+        quote_spanned!(span=> {
+            let #name = __quipu::value(#value);
+            __quipu::assign(#to, #name);
+            __quipu::nothing()
+        })
+    }
+
+    /// A tuple, of values or of places that are assigned to.
+    fn tuple<'e>(
+        &mut self,
+        elements: impl Iterator<Item = &'e Expr>,
+        span: Span,
+        of_values: bool,
+    ) -> TokenStream {
+        let (mut names, mut bound) = (Vec::new(), TokenStream::new());
+        for element in elements {
+            let written = match element {
+                Expr::Infer(_) if !of_values => quote!(__quipu::never()),
+                element => self.expression(element),
+            };
+            let name = self.fresh("element");
+            bound.extend(if of_values {
+                quote_spanned!(element.span()=> let #name = __quipu::value(#written);)
+            } else {
+                quote_spanned!(element.span()=> let #name = #written;)
+            });
+            names.push(name);
+        }
+        if names.is_empty() {
+            return quote_spanned!(span=> __quipu::nothing());
+        }
+        let witness = witness(span, &quote!((#(__quipu::w(#names),)*)));
+        quote_spanned!(span=> {
+            #bound
+            __quipu::tuple(vec![#(#names.raw()),*], #witness)
+        })
+    }
+
+    fn range(&mut self, range: &ExprRange) -> TokenStream {
+        let span = range.limits.span();
+        let mut end = |end: &Option<Box<Expr>>| {
+            end.as_deref().map(|end| {
+                let written = self.expression(end);
+                quote_spanned!(end.span()=> __quipu::value(#written))
+            })
+        };
+        let (start, end) = (end(&range.start), end(&range.end));
+        match (start, end, &range.limits) {
+            (Some(start), Some(end), RangeLimits::HalfOpen(_)) => {
+                quote_spanned!(span=> __quipu::range_of(#start, #end))
+            }
+            (Some(start), Some(end), RangeLimits::Closed(_)) => {
+                quote_spanned!(span=> __quipu::range_inclusive(#start, #end))
+            }
+            (Some(start), None, _) => quote_spanned!(span=> __quipu::range_from(#start)),
+            (None, Some(end), RangeLimits::HalfOpen(_)) => {
+                quote_spanned!(span=> __quipu::range_to(#end))
+            }
+            (None, Some(_), RangeLimits::Closed(_)) => self.refuse(
+                span,
+                "`..=end` is not in the kernel language; write `..end + 1`",
+            ),
+            (None, None, _) => quote_spanned!(span=> __quipu::range_full()),
+        }
+    }
+
+    fn structure(&mut self, structure: &ExprStruct) -> TokenStream {
+        let span = structure.path.span();
+        let (mut bound, mut fields, mut witnesses) = (TokenStream::new(), Vec::new(), Vec::new());
+        for field in &structure.fields {
+            let written = self.expression(&field.expr);
+            let name = self.fresh("field");
+            let member = &field.member;
+            let text = member_text(member);
+            bound.extend(quote_spanned!(member.span()=> let #name = __quipu::value(#written);));
+            fields.push(quote!((#text, #name.raw())));
+            witnesses.push(quote!(#member: __quipu::w(#name)));
+        }
+        let path = &structure.path;
+        let (rest, rest_witness) = match &structure.rest {
+            None => (quote!(None), TokenStream::new()),
+            Some(rest) => {
+                let written = self.expression(rest);
+                let name = self.fresh("rest");
+                bound.extend(quote_spanned!(rest.span()=> let #name = #written;));
+                (quote!(Some(#name)), quote!(..__quipu::w(#name)))
+            }
+        };
+        let witness = witness(span, &quote!(#path { #(#witnesses,)* #rest_witness }));
+        quote_spanned!(span=> { #bound __quipu::structure(&[#(#fields),*], #rest, #witness) })
+    }
+
+    /// A closure that is called in place.
+    pub(crate) fn closure(&mut self, closure: &ExprClosure) -> TokenStream {
+        if let Some(token) = &closure.asyncness {
+            return self.refuse(token.span, refuse::ASYNC_BLOCK);
+        }
+        self.closures += 1;
+        let loops = std::mem::take(&mut self.loops);
+        let written = self.scoped(|this| {
+            let (mut parameters, mut bound) = (Vec::new(), TokenStream::new());
+            for input in &closure.inputs {
+                let (pattern, annotation) = match input {
+                    Pat::Type(typed) => (&*typed.pat, Some(&*typed.ty)),
+                    pattern => (pattern, None),
+                };
+                let annotation = match annotation {
+                    Some(annotation) => this.expression_type(annotation),
+                    None => quote!(__quipu::Expr<_>),
+                };
+                let name = this.fresh("argument");
+                bound.extend(this.bind_pattern(pattern, &name));
+                parameters.push(quote!(#name: #annotation));
+            }
+            let result = match &closure.output {
+                ReturnType::Default => quote!(__quipu::Expr<_>),
+                ReturnType::Type(_, result) => this.expression_type(result),
+            };
+            let body = this.expression(&closure.body);
+            quote_spanned!(closure.span()=> |#(#parameters),*| -> #result { #bound __quipu::value(#body) })
+        });
+        self.loops = loops;
+        self.closures -= 1;
+        written
+    }
+
+    /// A macro call as an expression.
+    fn macro_expression(&mut self, mac: &Macro) -> TokenStream {
+        let statement = self.macro_statement(mac);
+        quote!({ #statement __quipu::nothing() })
+    }
+
+    /// A macro call as a statement.
+    pub(crate) fn macro_statement(&mut self, mac: &Macro) -> TokenStream {
+        let span = mac.path.span();
+        let name = mac
+            .path
+            .segments
+            .last()
+            .map(|segment| segment.ident.to_string())
+            .unwrap_or_default();
+        match name.as_str() {
+            // Of a release build, as all that devices run.
+            "debug_assert" | "debug_assert_eq" | "debug_assert_ne" => TokenStream::new(),
+            "assert" => {
+                let parser = syn::punctuated::Punctuated::<Expr, syn::Token![,]>::parse_terminated;
+                let Ok(arguments) = mac.parse_body_with(parser) else {
+                    let refused = self.refuse(span, refuse::VERBATIM);
+                    return quote!(let _: __quipu::Expr<()> = #refused;);
+                };
+                let Some(condition) = arguments.first() else {
+                    return TokenStream::new();
+                };
+                let message = match arguments.get(1) {
+                    None => quote!(#condition).to_string(),
+                    Some(Expr::Lit(syn::ExprLit {
+                        lit: Lit::Str(text),
+                        ..
+                    })) if arguments.len() == 2 => text.value(),
+                    Some(other) => {
+                        let refused = self.refuse(
+                            other.span(),
+                            "the message of an `assert!` in a kernel is a text without values",
+                        );
+                        return quote!(let _: __quipu::Expr<()> = #refused;);
+                    }
+                };
+                let condition = self.expression(condition);
+                quote_spanned!(span=> __quipu::assert(#condition, #message);)
+            }
+            _ => {
+                let refused = self.refuse(span, refuse::macro_call(&name));
+                quote!(let _: __quipu::Expr<()> = #refused;)
+            }
+        }
+    }
+}
+
+/// The name of the variable that stands for `self`.
+pub(crate) fn this_name(span: Span) -> Ident {
+    Ident::new("__quipu_self", span)
+}
+
+/// Whether a path is one to a function of a type, rather than of a module: `f32::sqrt`, `T::new`, `Self::one`.
+pub(crate) fn is_associated(path: &syn::Path, has_self_type: bool) -> bool {
+    if has_self_type {
+        return true;
+    }
+    let count = path.segments.len();
+    count >= 2 && is_type_name(&path.segments[count - 2].ident.to_string())
+}
+
+fn is_type_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_uppercase())
+        || matches!(
+            name,
+            "i8" | "i16"
+                | "i32"
+                | "i64"
+                | "isize"
+                | "u8"
+                | "u16"
+                | "u32"
+                | "u64"
+                | "usize"
+                | "f32"
+                | "f64"
+                | "bool"
+        )
+}
+
+pub(crate) fn is_assignment(operation: &BinOp) -> bool {
+    matches!(
+        operation,
+        BinOp::AddAssign(_)
+            | BinOp::SubAssign(_)
+            | BinOp::MulAssign(_)
+            | BinOp::DivAssign(_)
+            | BinOp::RemAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_)
+    )
+}
+
+/// The name of an operation in the representation.
+fn operation(operation: &BinOp) -> Option<&'static str> {
+    Some(match operation {
+        BinOp::Add(_) | BinOp::AddAssign(_) => "Add",
+        BinOp::Sub(_) | BinOp::SubAssign(_) => "Subtract",
+        BinOp::Mul(_) | BinOp::MulAssign(_) => "Multiply",
+        BinOp::Div(_) | BinOp::DivAssign(_) => "Divide",
+        BinOp::Rem(_) | BinOp::RemAssign(_) => "Remainder",
+        BinOp::BitXor(_) | BinOp::BitXorAssign(_) => "Xor",
+        BinOp::BitAnd(_) | BinOp::BitAndAssign(_) => "And",
+        BinOp::BitOr(_) | BinOp::BitOrAssign(_) => "Or",
+        BinOp::Shl(_) | BinOp::ShlAssign(_) => "ShiftLeft",
+        BinOp::Shr(_) | BinOp::ShrAssign(_) => "ShiftRight",
+        BinOp::Eq(_) => "Equal",
+        BinOp::Ne(_) => "NotEqual",
+        BinOp::Lt(_) => "Less",
+        BinOp::Le(_) => "LessEqual",
+        BinOp::Gt(_) => "Greater",
+        BinOp::Ge(_) => "GreaterEqual",
+        _ => return None,
+    })
+}

@@ -1,0 +1,428 @@
+//! `#[kernel]` functions.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Error, GenericParam, Generics, ItemFn, Lifetime, Result, ReturnType};
+
+use crate::options::Options;
+use crate::refuse;
+use crate::scope::{Kind, Want, Writer};
+use crate::signature::{
+    AcceleratorParameter, Parameter, Passing, check_generics, handle, make_native, parameters,
+    with_data_bounds, with_lifetimes,
+};
+
+/// What is allowed in the code that is written: rustc and clippy have looked at the user's own.
+pub(crate) fn allowances() -> TokenStream {
+    quote! {
+        #[allow(
+            unused,
+            unreachable_code,
+            dead_code,
+            non_snake_case,
+            clippy::all,
+            clippy::pedantic,
+            clippy::nursery,
+            clippy::restriction
+        )]
+    }
+}
+
+struct Kernel<'a> {
+    krate: &'a syn::Path,
+    item: &'a ItemFn,
+    acc: AcceleratorParameter,
+    parameters: Vec<Parameter>,
+    /// The user's, whose types kernels compute with.
+    generics: Generics,
+}
+
+/// Makes a kernel of a function.
+pub(crate) fn expand(options: &Options, item: ItemFn) -> Result<TokenStream> {
+    let signature = &item.sig;
+    if let Some(receiver) = signature.receiver() {
+        return Err(Error::new(receiver.span(), refuse::SELF));
+    }
+    if let ReturnType::Type(_, result) = &signature.output {
+        return Err(Error::new(result.span(), refuse::RESULT));
+    }
+    check_generics(&signature.generics)?;
+    let (acc, parameters) = parameters(signature)?;
+    let Some(acc) = acc else {
+        return Err(Error::new(
+            signature.paren_token.span.span(),
+            refuse::ACCELERATOR,
+        ));
+    };
+    let is_block = signature.asyncness.is_some();
+    if acc.has_barriers != is_block {
+        return Err(Error::new(signature.fn_token.span, refuse::ACCELERATOR));
+    }
+    for parameter in &parameters {
+        let is_shared = parameter_is_shared(parameter);
+        match &parameter.passing {
+            Passing::View if is_shared => {
+                return Err(Error::new(
+                    parameter.user_type.span(),
+                    refuse::SHARED_LENGTH,
+                ));
+            }
+            Passing::Shared(length) if !is_block => {
+                return Err(Error::new(length.span(), refuse::SHARED_ASYNC));
+            }
+            _ => {}
+        }
+    }
+    let krate = &options.krate;
+    let generics = with_data_bounds(
+        &signature.generics,
+        &quote!(#krate::__macro::build::KernelData),
+    );
+    Ok(Kernel {
+        krate,
+        item: &item,
+        acc,
+        parameters,
+        generics,
+    }
+    .written())
+}
+
+fn parameter_is_shared(parameter: &Parameter) -> bool {
+    matches!(&parameter.user_type, syn::Type::Path(path)
+        if path.path.segments.last().is_some_and(|last| ["SharedWrite", "SharedRead", "SharedAtomics"].iter().any(|name| last.ident == name)))
+}
+
+impl Kernel<'_> {
+    fn written(&self) -> TokenStream {
+        let Self { krate, item, .. } = self;
+        let (name, visibility) = (&item.sig.ident, &item.vis);
+        let mut writer = Writer::new(krate, quote!(()));
+        let module = self.module(&mut writer);
+        let refusals = writer.refusals().map(Error::into_compile_error);
+        // With refusals the messages of what was written around them would be noise.
+        let module = match refusals {
+            Some(_) => quote!(unreachable!()),
+            None => module,
+        };
+        let constructor = self.constructor();
+        let entry = self.entry(&module);
+        let native = self.native();
+        let (generics, where_clause) = (&item.sig.generics, &item.sig.generics.where_clause);
+        let marker = self.marker_type();
+        let count = self.shared().count();
+        let allow = allowances();
+        quote! {
+            #constructor
+
+            #[doc(hidden)]
+            #[allow(non_camel_case_types, dead_code, missing_debug_implementations)]
+            #visibility struct #name #generics #where_clause {
+                lengths: [usize; #count],
+                of: ::core::marker::PhantomData<fn() -> #marker>,
+            }
+
+            #allow
+            const _: () = {
+                #entry
+            };
+
+            #native
+            #refusals
+        }
+    }
+
+    /// A type that has all type parameters.
+    fn marker_type(&self) -> TokenStream {
+        let types = self
+            .item
+            .sig
+            .generics
+            .type_params()
+            .map(|parameter| &parameter.ident);
+        quote!((#(#types,)*))
+    }
+
+    /// What threads are handed, as a tuple of partitions; shared arrays left out.
+    fn partitions(&self) -> TokenStream {
+        let (krate, dimensions) = (self.krate, &self.acc.dimensions);
+        let partitions = self.passed().map(|parameter| {
+            let of = with_lifetimes(&parameter.user_type);
+            quote_spanned!(of.span()=> <#of as #krate::__macro::Parameter<#dimensions>>::Partition)
+        });
+        quote!((#(#partitions,)*))
+    }
+
+    /// The parameters that a call is given.
+    fn passed(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters
+            .iter()
+            .filter(|parameter| !matches!(parameter.passing, Passing::Shared(_)))
+    }
+
+    fn shared(&self) -> impl Iterator<Item = (&Parameter, &syn::Expr)> {
+        self.parameters
+            .iter()
+            .filter_map(|parameter| match &parameter.passing {
+                Passing::Shared(length) => Some((parameter, &**length)),
+                _ => None,
+            })
+    }
+
+    /// The function that users call: it gives the kernel with its arguments.
+    fn constructor(&self) -> TokenStream {
+        let Self {
+            krate, item, acc, ..
+        } = self;
+        let (name, visibility, attributes) = (&item.sig.ident, &item.vis, &item.attrs);
+        let dimensions = &acc.dimensions;
+        let (_, type_generics, where_clause) = self.generics.split_for_impl();
+        let lifetime = Lifetime::new("'__quipu", Span::mixed_site());
+        let mut generics = self.generics.clone();
+        generics.params.insert(
+            0,
+            GenericParam::Lifetime(syn::LifetimeParam::new(lifetime.clone())),
+        );
+        let generics = &generics.params;
+        let names: Vec<_> = self.passed().map(|parameter| &parameter.name).collect();
+        let types = self.passed().map(|parameter| {
+            let of = with_lifetimes(&parameter.user_type);
+            match parameter.passing {
+                Passing::Value => quote!(#of),
+                _ => quote_spanned!(of.span()=>
+                    impl #krate::__macro::Pass<#lifetime, <#of as #krate::__macro::Parameter<#dimensions>>::Partition, #dimensions>
+                ),
+            }
+        });
+        let partitions = self.partitions();
+        quote_spanned! {name.span()=>
+            #(#attributes)*
+            #[allow(clippy::too_many_arguments, clippy::type_complexity)]
+            #[inline]
+            #visibility fn #name<#generics>(#(#names: #types),*) -> #krate::__macro::Call<
+                #name #type_generics,
+                impl #krate::__macro::PassAll<#lifetime, #partitions, #dimensions>,
+                #dimensions,
+            > #where_clause {
+                #krate::__macro::Call::new((#(#names,)*))
+            }
+        }
+    }
+
+    /// The user's function, as it is, and the kernel that runs it.
+    fn native(&self) -> TokenStream {
+        let Self {
+            krate, item, acc, ..
+        } = self;
+        let name = &item.sig.ident;
+        let dimensions = &acc.dimensions;
+        let mut signature = item.sig.clone();
+        make_native(&mut signature);
+        for parameter in &mut signature.generics.params {
+            if let GenericParam::Type(parameter) = parameter {
+                parameter
+                    .bounds
+                    .push(syn::parse_quote!(#krate::__macro::build::KernelData));
+            }
+        }
+        let block = &item.block;
+        let allowed = item.attrs.iter().filter(|attribute| {
+            ["allow", "expect", "warn"]
+                .iter()
+                .any(|name| attribute.path().is_ident(name))
+        });
+        let (impl_generics, type_generics, where_clause) = self.generics.split_for_impl();
+        let turbofish = type_generics.as_turbofish();
+        let partitions = self.partitions();
+        let handed: Vec<_> = self.passed().map(|parameter| &parameter.name).collect();
+        let arguments = self.parameters.iter().map(|parameter| &parameter.name);
+        let arguments = quote!(acc #(, #arguments)*);
+        // `acc` may be a name of the user's own.
+        let function = if item.sig.asyncness.is_some() {
+            let (arrays, names): (Vec<_>, Vec<_>) = self
+                .shared()
+                .map(|(parameter, _)| {
+                    let of = with_lifetimes(&parameter.user_type);
+                    (
+                        quote!(<#of as #krate::__macro::build::SharedParameter>::Array),
+                        &parameter.name,
+                    )
+                })
+                .unzip();
+            let numbers = 0..arrays.len();
+            let types = self
+                .shared()
+                .map(|(parameter, _)| with_lifetimes(&parameter.user_type));
+            let (shared_type, shared_pattern, shared_value) = if arrays.is_empty() {
+                (quote!(()), quote!(()), quote!())
+            } else {
+                (
+                    quote!((#(#arrays,)*)),
+                    quote!((#(#names,)*)),
+                    quote!((#(<#types as #krate::__macro::build::SharedParameter>::array(self.lengths[#numbers]),)*)),
+                )
+            };
+            quote! {
+                impl #impl_generics #krate::__macro::BlockKernel<#dimensions> for #name #type_generics #where_clause {
+                    type Output = #partitions;
+                    type Shared = #shared_type;
+
+                    fn shared(&self, _: &#krate::__macro::WorkDivision<#dimensions>) -> Self::Shared {
+                        #shared_value
+                    }
+
+                    #[inline(always)]
+                    fn run<'t, __Acc: #krate::__macro::BlockAccelerator<#dimensions>>(
+                        &self,
+                        acc: &'t __Acc,
+                        (#(#handed,)*): #krate::__macro::Own<'t, Self::Output, #dimensions>,
+                        #shared_pattern: <Self::Shared as #krate::__macro::Shared>::Write<'t>,
+                    ) -> impl ::core::future::Future<Output = ()> {
+                        #name #turbofish (#arguments)
+                    }
+                }
+            }
+        } else {
+            quote! {
+                impl #impl_generics #krate::__macro::Kernel<#dimensions> for #name #type_generics #where_clause {
+                    type Output = #partitions;
+
+                    #[inline(always)]
+                    fn run<'t, __Acc: #krate::__macro::Accelerator<#dimensions>>(
+                        &self,
+                        acc: &'t __Acc,
+                        (#(#handed,)*): #krate::__macro::Own<'t, Self::Output, #dimensions>,
+                    ) {
+                        #name #turbofish (#arguments)
+                    }
+                }
+            }
+        };
+        quote! {
+            const _: () = {
+                #(#allowed)*
+                #[inline(always)]
+                #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::needless_pass_by_value, clippy::multiple_bound_locations)]
+                #signature #block
+
+                #[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
+                #function
+            };
+        }
+    }
+
+    /// How the kernel is found by who launches it.
+    fn entry(&self, module: &TokenStream) -> TokenStream {
+        let Self {
+            krate, item, acc, ..
+        } = self;
+        let name = &item.sig.ident;
+        let text = name.to_string();
+        let dimensions = &acc.dimensions;
+        let (impl_generics, type_generics, where_clause) = self.generics.split_for_impl();
+        let partitions = self.partitions();
+        let erase = if item.sig.asyncness.is_some() {
+            format_ident!("erase_block")
+        } else {
+            format_ident!("erase")
+        };
+        let lengths = self.lengths();
+        quote! {
+            impl #impl_generics #krate::__macro::Entry<#dimensions> for #name #type_generics #where_clause {
+                type Parameters = #partitions;
+
+                const NAME: &'static str = #text;
+
+                #[inline]
+                fn prepare<'a>(
+                    __views: #krate::__macro::View<'a, Self::Parameters, #dimensions>,
+                    __division: #krate::__macro::WorkDivision<#dimensions>,
+                ) -> ::core::result::Result<impl #krate::__macro::GroupKernel, #krate::__macro::KernelError> {
+                    let __lengths = #lengths;
+                    let __kernel = Self { lengths: __lengths, of: ::core::marker::PhantomData };
+                    #krate::__macro::#erase(__kernel, __views, __division)
+                }
+
+                fn module() -> ::core::result::Result<
+                    #krate::__macro::build::ir::Module,
+                    #krate::__macro::build::BuildError,
+                > {
+                    #module
+                }
+            }
+        }
+    }
+
+    /// How long the shared arrays of a launch are.
+    fn lengths(&self) -> TokenStream {
+        let lengths: Vec<_> = self.shared().map(|(_, length)| length).collect();
+        if lengths.is_empty() {
+            return quote!([]);
+        }
+        let krate = self.krate;
+        let acc = &self.acc.name;
+        let bound = self.passed().enumerate().map(|(at, parameter)| {
+            let (name, at) = (&parameter.name, syn::Index::from(at));
+            match parameter.passing {
+                Passing::Value => quote!(let #name = __views.#at;),
+                _ => quote!(let #name = &__views.#at;),
+            }
+        });
+        quote!({
+            use #krate::__macro::Accelerator as _;
+            let #acc = &#krate::__macro::LaunchShape(__division);
+            #(#bound)*
+            [#(#lengths),*]
+        })
+    }
+
+    /// The body of the function that makes the source.
+    fn module(&self, writer: &mut Writer) -> TokenStream {
+        let Self { item, acc, .. } = self;
+        let text = item.sig.ident.to_string();
+        let prelude = writer.prelude();
+        let dimensions = &acc.dimensions;
+        let acc_name = &acc.name;
+        writer.define(acc_name, Kind::Variable);
+        let mut declared = quote! {
+            let #acc_name = __quipu::Expr::<__quipu::Sketch<#dimensions>>::from_raw(__quipu::Raw::Nothing);
+        };
+        for parameter in &self.parameters {
+            let name = &parameter.name;
+            let text = name.to_string();
+            let of = with_lifetimes(&parameter.user_type);
+            let handle = handle(&parameter.user_type);
+            let value = match &parameter.passing {
+                Passing::Value => quote_spanned!(name.span()=> __quipu::uniform::<#of>(#text)),
+                Passing::View => {
+                    quote_spanned!(name.span()=> <#of as __quipu::Declared>::declare(#text))
+                }
+                Passing::Shared(length) => {
+                    let length = if writer.is_constant(length) {
+                        quote!(__quipu::ir::SharedLength::Fixed((#length) as u64))
+                    } else {
+                        quote!(__quipu::ir::SharedLength::Launch)
+                    };
+                    quote_spanned!(name.span()=> __quipu::shared::<#of>(#text, #length))
+                }
+            };
+            let value = if parameter.is_mutable && matches!(parameter.passing, Passing::Value) {
+                quote_spanned!(name.span()=> __quipu::bind_mut(#text, #value))
+            } else {
+                value
+            };
+            declared
+                .extend(quote_spanned!(name.span()=> let #name: __quipu::Expr<#handle> = #value;));
+            writer.define(name, Kind::Variable);
+        }
+        let body = writer.block(&item.block, Want::Nothing);
+        quote! {
+            #prelude
+            __quipu::build(#text, #dimensions, || {
+                #declared
+                let _: __quipu::Expr<()> = #body;
+            })
+        }
+    }
+}

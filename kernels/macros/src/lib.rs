@@ -1,0 +1,129 @@
+//! The attribute macros of Quipu's kernel language. Their documentation is that of `quipu_kernel`, which
+//! re-exports them.
+//!
+//! A kernel is written down twice. Once as the user wrote it, which is what runs natively: rustc checks it, and
+//! its messages point at the user's lines. And once as a function that makes its source: every operation is
+//! replaced by a call of a function of `quipu_kernel::build`. What cannot be replaced so is refused
+//! (`refuse.rs`), at its line, with what to write instead.
+//!
+//! | file | what it reads |
+//! |---|---|
+//! | `kernel.rs` | `#[kernel]` functions |
+//! | `device.rs` | `#[device]` functions, traits and `impl` blocks |
+//! | `data.rs` | structs and enums with `#[derive(KernelData)]` |
+//! | `signature.rs` | parameters, their types, generics |
+//! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
+//! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs` | bodies |
+//! | `refuse.rs` | the words of refusals |
+//!
+//! Names of generated variables have the hygiene of the macro (`Span::mixed_site`), so they are not the user's,
+//! whatever these are called. Generated calls have the span of what they stand for: where the user wrote it is
+//! `std::panic::Location::caller()` in what they call.
+
+mod call;
+mod control;
+mod data;
+mod device;
+mod expression;
+mod kernel;
+mod options;
+mod pattern;
+mod refuse;
+mod scope;
+mod signature;
+mod statement;
+
+use proc_macro::TokenStream;
+
+/// Makes a kernel of a function: something that can be called with buffers, launched, and asked for its source.
+///
+/// ```ignore
+/// #[kernel]
+/// fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+///     for (i, y) in y.each() {
+///         *y += a * x[i];
+///     }
+/// }
+/// queue.launch(y.len(), saxpy(2.0, &x, &mut y))?;
+/// ```
+///
+/// The first parameter is the accelerator. The types of the others say how they are passed:
+///
+/// | type | what threads have |
+/// |---|---|
+/// | numbers, `bool`, arrays of them, what has `#[derive(KernelData)]`, generic types | the value |
+/// | `&[T]`, `GlobalRef<T, D>` | all elements, to read |
+/// | `OwnElements<T, D>` | their own elements, to write |
+/// | `OwnBlock<T>` | their part of their block's part |
+/// | `Atomics<T>` | all elements, to change in single steps |
+/// | `RawMut<T>` | all elements, through `unsafe` methods |
+/// | `#[shared(length)] SharedWrite<T>`, `SharedAtomics<T>` | memory of their block; in an `async fn` |
+///
+/// A kernel with barriers is an `async fn` of a `&impl BlockAccelerator<D>`, and awaits each barrier.
+///
+/// # The language
+///
+/// Rust without what devices do not have: no allocation, `Option`, `Result`, strings, trait objects, closures as
+/// values, recursion. There are
+///
+/// * `let` with patterns, shadowing, assignment, also to several at once, `const`s;
+/// * `if`, `match` on numbers, ranges, `bool`s, field-less enums and tuples of them, with guards; `while`, `loop` with
+///   a value, labels, early `return`;
+/// * `for` over ranges, `.rev()` and `.step_by(n)` of them, arrays, `slice.iter()`, `.iter_mut()` and `.enumerate()`,
+///   `acc.elements(n)`, `y.each()`, `y.rows()`;
+/// * operators and methods of numbers, `as`, `from`, `into`; structs, tuples, arrays, slices and parts of them;
+/// * calls of [`macro@device`] functions and methods, and of closures in the function where they are;
+/// * generics over types and constants, traits with `#[device]`, `unsafe` blocks, `assert!`.
+///
+/// A condition that is known when the source is made (of a constant, a const parameter) leaves out the other branch.
+/// Everything else is refused at its line, in words that say what to write instead.
+///
+/// # Options
+///
+/// `#[kernel(crate = path)]` names the crate that the kernel language is in, if that is not `::quipu`.
+#[proc_macro_attribute]
+pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
+    options::parsed(options)
+        .and_then(|options| kernel::expand(&options, syn::parse(item)?))
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Lets kernels call a function, or the functions of a trait or `impl` block. It stays what it is for everybody else.
+///
+/// ```ignore
+/// #[device]
+/// fn square<T: Float>(x: T) -> T {
+///     x * x
+/// }
+///
+/// #[device]
+/// trait Shape {
+///     fn area(&self) -> f32;
+/// }
+/// ```
+///
+/// It is written in the language of [`macro@kernel`]s, and may take `acc: &impl Accelerator<D>` too; one that waits
+/// at barriers is an `async fn`. What it takes by `&mut` it may change.
+#[proc_macro_attribute]
+pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
+    options::parsed(options)
+        .and_then(|options| device::expand(&options, syn::parse(item)?))
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Lets kernels compute with a struct, which has to be `#[repr(C)]`, or an enum whose variants have no fields, which
+/// has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`.
+///
+/// `#[kernel_data(crate = path)]` names the crate that the kernel language is in, if that is not `::quipu`.
+#[proc_macro_derive(KernelData, attributes(kernel_data))]
+pub fn derive_kernel_data(item: TokenStream) -> TokenStream {
+    syn::parse(item)
+        .and_then(|item| data::expand(&item))
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! Patterns: what they bind, and what they match.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprRange, FieldPat, Member, Pat, PatIdent, RangeLimits};
+
+use crate::refuse;
+use crate::scope::{Kind, Writer, witness};
+
+/// Whether a name in a pattern is that of a constant: as rustc's lint has it, constants are in capitals.
+fn is_constant_name(name: &PatIdent) -> bool {
+    let text = name.ident.to_string();
+    name.subpat.is_none() && text.starts_with(|first: char| first.is_uppercase())
+}
+
+impl Writer {
+    /// The variables of a pattern, bound to the parts of what the variable `source` has.
+    pub(crate) fn bind_pattern(&mut self, pattern: &Pat, source: &Ident) -> TokenStream {
+        match pattern {
+            Pat::Ident(name) if is_constant_name(name) => TokenStream::new(),
+            Pat::Ident(name) => {
+                let ident = &name.ident;
+                let text = ident.to_string();
+                let bind = if name.mutability.is_some() {
+                    quote!(bind_mut)
+                } else {
+                    quote!(bind)
+                };
+                self.define(ident, Kind::Variable);
+                let mut bound =
+                    quote_spanned!(ident.span()=> let #ident = __quipu::#bind(#text, #source););
+                if let Some((_, inner)) = &name.subpat {
+                    bound.extend(self.bind_pattern(inner, source));
+                }
+                bound
+            }
+            Pat::Paren(paren) => self.bind_pattern(&paren.pat, source),
+            Pat::Type(typed) => {
+                let annotation = self.expression_type(&typed.ty);
+                let same = self.fresh("typed");
+                let inner = self.bind_pattern(&typed.pat, &same);
+                quote!(let #same: #annotation = #source; #inner)
+            }
+            Pat::Reference(reference) => {
+                let to = self.fresh("referred");
+                let inner = self.bind_pattern(&reference.pat, &to);
+                quote!(let #to = __quipu::dereference(#source); #inner)
+            }
+            Pat::Wild(_)
+            | Pat::Lit(_)
+            | Pat::Path(_)
+            | Pat::Range(_)
+            | Pat::Const(_)
+            | Pat::Or(_) => TokenStream::new(),
+            Pat::Tuple(_) | Pat::Slice(_) | Pat::Struct(_) => {
+                let Some(parts) = self.parts(pattern, source) else {
+                    return TokenStream::new();
+                };
+                let mut bound = TokenStream::new();
+                for (inner, part) in parts {
+                    if needs_part(inner) {
+                        let name = self.fresh("part");
+                        let bind = self.bind_pattern(inner, &name);
+                        bound.extend(quote!(let #name = #part; #bind));
+                    }
+                }
+                bound
+            }
+            _ => {
+                self.refuse_pattern(pattern);
+                TokenStream::new()
+            }
+        }
+    }
+
+    fn refuse_pattern(&mut self, pattern: &Pat) {
+        let words = match pattern {
+            Pat::TupleStruct(_) => refuse::PAYLOAD,
+            _ => refuse::PATTERN,
+        };
+        self.refuse(pattern.span(), words);
+    }
+
+    /// The parts of a tuple, array or struct pattern, with the expressions that give them.
+    fn parts<'p>(
+        &mut self,
+        pattern: &'p Pat,
+        source: &Ident,
+    ) -> Option<Vec<(&'p Pat, TokenStream)>> {
+        match pattern {
+            Pat::Tuple(tuple) => self.positions(pattern.span(), tuple.elems.iter(), |at| {
+                let member = syn::Index::from(at);
+                quote!(&__quipu::w_ref(#source).#member)
+            }, source),
+            Pat::Slice(slice) => self.positions(pattern.span(), slice.elems.iter(), |at| {
+                quote!(&__quipu::w_ref(#source)[#at])
+            }, source),
+            Pat::Struct(structure) => Some(
+                structure
+                    .fields
+                    .iter()
+                    .map(|FieldPat { member, pat, .. }| {
+                        let text = member_text(member);
+                        let witness = witness(member.span(), &quote!(__quipu::w(#source).#member));
+                        (&**pat, quote_spanned!(member.span()=> __quipu::field_part(#source, #text, #witness)))
+                    })
+                    .collect(),
+            ),
+            _ => None,
+        }
+    }
+
+    fn positions<'p>(
+        &mut self,
+        span: Span,
+        elements: impl ExactSizeIterator<Item = &'p Pat>,
+        reference: impl Fn(usize) -> TokenStream,
+        source: &Ident,
+    ) -> Option<Vec<(&'p Pat, TokenStream)>> {
+        let count = elements.len();
+        let mut parts = Vec::new();
+        for (at, element) in elements.enumerate() {
+            if let Pat::Rest(_) = element {
+                if at + 1 != count {
+                    self.refuse(span, refuse::REST_IN_THE_MIDDLE);
+                    return None;
+                }
+                break;
+            }
+            let witness = witness(element.span(), &reference(at));
+            parts.push((
+                element,
+                quote_spanned!(element.span()=> __quipu::part(#source, #at, #witness)),
+            ));
+        }
+        Some(parts)
+    }
+
+    /// The condition under which a pattern matches; none if it always does.
+    pub(crate) fn matches(&mut self, pattern: &Pat, source: &Ident) -> Option<TokenStream> {
+        match pattern {
+            Pat::Wild(_) | Pat::Rest(_) => None,
+            Pat::Ident(name) if is_constant_name(name) => {
+                let ident = &name.ident;
+                Some(equal(ident.span(), source, &quote!(#ident)))
+            }
+            Pat::Ident(name) => {
+                let (_, inner) = name.subpat.as_ref()?;
+                self.matches(inner, source)
+            }
+            Pat::Paren(paren) => self.matches(&paren.pat, source),
+            Pat::Reference(reference) => self.matches(&reference.pat, source),
+            Pat::Type(typed) => self.matches(&typed.pat, source),
+            Pat::Lit(literal) => {
+                if matches!(
+                    literal.lit,
+                    syn::Lit::Str(_) | syn::Lit::Char(_) | syn::Lit::ByteStr(_)
+                ) {
+                    return Some(self.refuse(literal.span(), refuse::STRINGS));
+                }
+                Some(equal(literal.span(), source, &quote!(#literal)))
+            }
+            Pat::Path(path) => Some(equal(path.span(), source, &quote!(#path))),
+            Pat::Range(range) => Some(self.in_range(range, source)),
+            Pat::Or(alternatives) => {
+                if alternatives.cases.iter().any(binds) {
+                    self.refuse(pattern.span(), refuse::ALTERNATIVES);
+                }
+                let mut condition: Option<TokenStream> = None;
+                for case in &alternatives.cases {
+                    // One that always matches: so does the whole.
+                    let next = self.matches(case, source)?;
+                    condition = Some(match condition {
+                        None => next,
+                        Some(before) => {
+                            quote_spanned!(case.span()=> __quipu::or(#before, || #next))
+                        }
+                    });
+                }
+                condition
+            }
+            Pat::Tuple(_) | Pat::Slice(_) | Pat::Struct(_) => {
+                let parts = self.parts(pattern, source)?;
+                let mut condition: Option<TokenStream> = None;
+                for (inner, part) in parts {
+                    let name = self.fresh("part");
+                    let Some(next) = self.matches(inner, &name) else {
+                        continue;
+                    };
+                    let next = quote!({ let #name = #part; #next });
+                    condition = Some(match condition {
+                        None => next,
+                        Some(before) => {
+                            quote_spanned!(inner.span()=> __quipu::and(#before, || #next))
+                        }
+                    });
+                }
+                condition
+            }
+            _ => {
+                self.refuse_pattern(pattern);
+                None
+            }
+        }
+    }
+
+    fn in_range(&mut self, range: &ExprRange, source: &Ident) -> TokenStream {
+        let span = range.span();
+        let comparison = |operation: &str, end: &Expr| {
+            let operation = Ident::new(operation, span);
+            quote_spanned!(span=> __quipu::compare(__quipu::ir::BinaryOperation::#operation, #source, __quipu::lit(#end)))
+        };
+        let low = range
+            .start
+            .as_deref()
+            .map(|start| comparison("GreaterEqual", start));
+        let high = range.end.as_deref().map(|end| match range.limits {
+            RangeLimits::HalfOpen(_) => comparison("Less", end),
+            RangeLimits::Closed(_) => comparison("LessEqual", end),
+        });
+        match (low, high) {
+            (Some(low), Some(high)) => quote_spanned!(span=> __quipu::and(#low, || #high)),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => self.refuse(span, refuse::PATTERN),
+        }
+    }
+}
+
+/// Whether a pattern gives names to anything.
+fn binds(pattern: &Pat) -> bool {
+    match pattern {
+        Pat::Ident(name) => !is_constant_name(name),
+        Pat::Tuple(tuple) => tuple.elems.iter().any(binds),
+        Pat::Slice(slice) => slice.elems.iter().any(binds),
+        Pat::Struct(structure) => structure.fields.iter().any(|field| binds(&field.pat)),
+        Pat::Paren(paren) => binds(&paren.pat),
+        Pat::Reference(reference) => binds(&reference.pat),
+        Pat::Or(or) => or.cases.iter().any(binds),
+        _ => false,
+    }
+}
+
+/// Whether there is anything to bind in a part, or to refuse.
+fn needs_part(pattern: &Pat) -> bool {
+    !matches!(
+        pattern,
+        Pat::Wild(_) | Pat::Lit(_) | Pat::Path(_) | Pat::Range(_)
+    )
+}
+
+fn equal(span: Span, source: &Ident, value: &TokenStream) -> TokenStream {
+    quote_spanned!(span=> __quipu::compare(__quipu::ir::BinaryOperation::Equal, #source, __quipu::lit(#value)))
+}
+
+/// The name of a field, or its number.
+pub(crate) fn member_text(member: &Member) -> String {
+    match member {
+        Member::Named(name) => name.to_string(),
+        Member::Unnamed(index) => index.index.to_string(),
+    }
+}

@@ -1,0 +1,98 @@
+//! The words of refusals: what the kernel language does not have, and what to write instead.
+
+pub(crate) const STRINGS: &str =
+    "there are no strings and characters in kernels; use numbers, such as `b'a'`";
+pub(crate) const IF_LET: &str = "`let` in a condition is not in the kernel language; write `match` on numbers and enums without fields, or compare";
+pub(crate) const LET_ELSE: &str = "`let … else` is not in the kernel language; write `if` with a `return` or `continue` before the `let`";
+pub(crate) const TRY: &str = "`?` is not in the kernel language, which has no `Result` and `Option`; test the condition with `if` and `return`";
+pub(crate) const OPTIONS: &str =
+    "`Option` and `Result` are not in the kernel language; keep a `bool` beside the value";
+pub(crate) const CLOSURE_VALUE: &str = "closures in kernels are called in place: `let f = |x| …;` and then `f(x)`; write a `#[device] fn` to pass something on";
+pub(crate) const CLOSURE_RETURN: &str = "`return` in a closure is not in the kernel language; write a `#[device] fn`, or give the value with `if` and `else`";
+pub(crate) const ADAPTERS: &str =
+    "iterator adapters with closures are not in the kernel language; write a `for` loop";
+pub(crate) const ASYNC_BLOCK: &str = "`async` blocks and closures are not in the kernel language; write `async fn`, and await each barrier where it is";
+pub(crate) const CONST_BLOCK: &str =
+    "`const` blocks are not in the kernel language; name the value with a `const` item";
+pub(crate) const ITEMS: &str = "items inside of a kernel are not in the kernel language, but for `const` and `use`; write this one outside";
+pub(crate) const VERBATIM: &str = "this is not in the kernel language";
+pub(crate) const INFERRED: &str = "`_` has no value here; name it";
+pub(crate) const RAW_ADDRESS: &str = "raw pointers are not in the kernel language; take `RawMut<T>` as a parameter, and use its `unsafe` methods";
+pub(crate) const REST_IN_THE_MIDDLE: &str =
+    "patterns with `..` in the middle are not in the kernel language; use indices";
+pub(crate) const PAYLOAD: &str = "enums with fields are not in the kernel language; keep the field beside a field-less enum, in a struct";
+pub(crate) const ALTERNATIVES: &str =
+    "alternatives that bind names are not in the kernel language; write an arm for each";
+pub(crate) const PATTERN: &str = "this pattern is not in the kernel language; use names, `_`, numbers, ranges, field-less enums, tuples and structs of these";
+pub(crate) const ACCELERATOR: &str = "a kernel's first parameter is the accelerator: write `acc: &impl Accelerator<1>`, or of an `async fn` `acc: &impl BlockAccelerator<1>`";
+pub(crate) const LIFETIMES: &str =
+    "lifetimes are not needed in kernels and device functions; leave them out";
+pub(crate) const RESULT: &str =
+    "a kernel gives nothing back; write to a parameter of type `OwnElements<T>` or `OwnBlock<T>`";
+pub(crate) const SELF: &str = "a kernel is a function by itself; write it outside of the `impl`, with a parameter for what `self` was";
+pub(crate) const IMPL_TRAIT: &str = "`impl Trait` parameters other than the accelerator are not in the kernel language; name the type: `fn f<T: Trait>(x: T)`";
+pub(crate) const TRAIT_OBJECT: &str = "trait objects and pointers are not in the kernel language; use generics: `fn f<T: Trait>(x: T)`";
+pub(crate) const GENERIC_ACCELERATOR: &str =
+    "write the accelerator as `acc: &impl Accelerator<1>`, without a type parameter of its own";
+pub(crate) const PARAMETER_PATTERN: &str =
+    "a parameter is a name here; take it apart with `let` in the body";
+pub(crate) const SHARED_LENGTH: &str = "say how long the shared array is: `#[shared(acc.extent(Block, Threads)[0])] sums: SharedWrite<f32>`";
+pub(crate) const SHARED_ONLY: &str =
+    "`#[shared(length)]` is for parameters of type `SharedWrite<T>`";
+pub(crate) const SHARED_ASYNC: &str = "the threads of a block share memory in an `async fn`, which can wait at barriers: write `async fn` and `&impl BlockAccelerator<1>`";
+pub(crate) const AWAIT: &str = "`.await` is for barriers, in an `async fn`";
+pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
+
+/// What to write instead of a method that the kernel language does not have.
+pub(crate) fn method(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "unwrap" | "expect" | "unwrap_or" | "is_some" | "is_none" | "ok" | "err" => OPTIONS,
+        "get" => {
+            "`get` gives an `Option`, which is not in the kernel language; compare the index with `len()`"
+        }
+        "get_mut" => {
+            "`get_mut` gives an `Option`, which is not in the kernel language; use `read(index)` and `write(index, value)` of a `RawMut`"
+        }
+        "at" | "row" => {
+            "this gives an `Option`, which is not in the kernel language; write `view[[i, j]]`"
+        }
+        "first" | "last" => {
+            "this gives an `Option`, which is not in the kernel language; use an index"
+        }
+        "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "checked_rem" => {
+            "this gives an `Option`, which is not in the kernel language; use the wrapping or saturating method, and compare"
+        }
+        "overflowing_add" | "overflowing_sub" | "overflowing_mul" => {
+            "use the wrapping method, and compare"
+        }
+        "map" | "filter" | "fold" | "for_each" | "sum" | "product" | "collect" | "zip" | "take"
+        | "skip" | "any" | "all" | "chain" | "flat_map" | "filter_map" | "take_while"
+        | "max_by" | "min_by" | "position" | "find" | "windows" | "chunks" | "chunks_exact"
+        | "copied" | "cloned" => ADAPTERS,
+        "to_string" | "to_owned" | "as_str" => STRINGS,
+        "push" | "pop" | "to_vec" | "insert" | "remove" | "extend" => {
+            "memory is not allocated in kernels; use an array `[T; N]`, or a buffer as a parameter"
+        }
+        "as_ptr" | "as_mut_ptr" => RAW_ADDRESS,
+        "powi" => "`powi` gives other bits on other devices; multiply, or use `powf`",
+        _ => return None,
+    })
+}
+
+/// What to write instead of a macro.
+pub(crate) fn macro_call(name: &str) -> String {
+    match name {
+        "panic" | "unreachable" | "todo" | "unimplemented" => {
+            format!(
+                "`{name}!` is not in the kernel language: kernels do not panic; use `assert!(condition, \"message\")`"
+            )
+        }
+        "vec" => "memory is not allocated in kernels; use an array `[T; N]`".to_owned(),
+        "format" => STRINGS.to_owned(),
+        "assert_eq" | "assert_ne" => {
+            format!("`{name}!` is not in the kernel language; use `assert!(a == b)`")
+        }
+        "matches" => "`matches!` is not in the kernel language; use `match`, or compare".to_owned(),
+        _ => format!("the macro `{name}!` is not in the kernel language; write what it stands for"),
+    }
+}

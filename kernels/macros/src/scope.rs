@@ -1,0 +1,150 @@
+//! What is being written: the variables and loops that are in scope, and what was refused.
+
+use std::collections::{HashMap, HashSet};
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::{Lifetime, Path, Type};
+
+/// What a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A variable: an expression in the function that makes the source.
+    Variable,
+    /// A closure there.
+    Closure,
+}
+
+/// A loop, or a block with a label.
+pub(crate) struct LoopScope {
+    pub(crate) label: Option<String>,
+    pub(crate) token: Ident,
+    pub(crate) is_block: bool,
+}
+
+/// Whether what is written gives a value to what is around it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    Value,
+    Nothing,
+}
+
+/// A function body being written.
+pub(crate) struct Writer {
+    /// Where `build` is.
+    pub(crate) krate: Path,
+    scopes: Vec<HashMap<String, Kind>>,
+    pub(crate) loops: Vec<LoopScope>,
+    /// How many closures are around what is being written.
+    pub(crate) closures: usize,
+    /// What the function gives, as an expression's type.
+    pub(crate) result: TokenStream,
+    names: usize,
+    refusals: Option<syn::Error>,
+    /// Where, and in which words.
+    refused: HashSet<String>,
+}
+
+impl Writer {
+    pub(crate) fn new(krate: &Path, result: TokenStream) -> Self {
+        Self {
+            krate: krate.clone(),
+            scopes: vec![HashMap::new()],
+            loops: Vec::new(),
+            closures: 0,
+            result,
+            names: 0,
+            refusals: None,
+            refused: HashSet::new(),
+        }
+    }
+
+    /// What every function that makes a source begins with.
+    pub(crate) fn prelude(&self) -> TokenStream {
+        let krate = &self.krate;
+        quote! {
+            use #krate::__macro::build as __quipu;
+            #[allow(unused_imports)]
+            use __quipu::{
+                Casts as _, Conversions as _, FloatBits as _, IterMethods as _, NumberMethods as _, RangeMethods as _,
+                SliceMethods as _,
+            };
+        }
+    }
+
+    /// A name that is not the user's.
+    pub(crate) fn fresh(&mut self, what: &str) -> Ident {
+        self.names += 1;
+        format_ident!("{what}{}", self.names, span = Span::mixed_site())
+    }
+
+    /// Writes something in a scope of its own.
+    pub(crate) fn scoped<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> R {
+        self.scopes.push(HashMap::new());
+        let result = write(self);
+        self.scopes.pop();
+        result
+    }
+
+    pub(crate) fn define(&mut self, name: &Ident, kind: Kind) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name.to_string(), kind);
+        }
+    }
+
+    pub(crate) fn lookup(&self, name: &Ident) -> Option<Kind> {
+        let name = name.to_string();
+        let mut scopes = self.scopes.iter().rev();
+        scopes.find_map(|scope| scope.get(&name).copied())
+    }
+
+    /// The variable that a path is.
+    pub(crate) fn variable(&self, path: &Path) -> Option<Kind> {
+        self.lookup(path.get_ident()?)
+    }
+
+    /// Refuses something; what stands for it fits everywhere.
+    pub(crate) fn refuse(&mut self, span: Span, words: impl std::fmt::Display) -> TokenStream {
+        let error = syn::Error::new(span, words);
+        // A pattern is looked at for what it matches, and again for what it binds.
+        if self.refused.insert(format!("{span:?} {error}")) {
+            self.keep(error);
+        }
+        quote_spanned!(span=> __quipu::never())
+    }
+
+    fn keep(&mut self, error: syn::Error) {
+        match &mut self.refusals {
+            Some(refusals) => refusals.combine(error),
+            none => *none = Some(error),
+        }
+    }
+
+    /// What was refused.
+    pub(crate) fn refusals(&mut self) -> Option<syn::Error> {
+        self.refusals.take()
+    }
+
+    /// The loop that `break` or `continue` means.
+    pub(crate) fn target(&self, label: Option<&Lifetime>) -> Option<&LoopScope> {
+        let mut loops = self.loops.iter().rev();
+        match label {
+            Some(label) => {
+                let label = label.ident.to_string();
+                loops.find(|scope| scope.label.as_ref() == Some(&label))
+            }
+            None => loops.find(|scope| !scope.is_block),
+        }
+    }
+
+    /// The type of an expression of what the user wrote as `user_type`.
+    pub(crate) fn expression_type(&mut self, user_type: &Type) -> TokenStream {
+        let handle = crate::signature::handle(user_type);
+        quote!(__quipu::Expr<#handle>)
+    }
+}
+
+/// Something of a type, for rustc to see and never to run.
+pub(crate) fn witness(span: Span, value: &TokenStream) -> TokenStream {
+    quote_spanned!(span=> if __quipu::DEAD { Some(#value) } else { None })
+}

@@ -1,0 +1,272 @@
+//! Parameters, their types, and generics.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, Expr, FnArg, GenericArgument, GenericParam, Generics, Ident, Lifetime, Pat,
+    PatType, PathArguments, Result, Signature, Type, TypeParamBound, TypePath, parse_quote,
+};
+
+use crate::refuse;
+
+/// How a parameter of a kernel is passed.
+pub(crate) enum Passing {
+    /// By value.
+    Value,
+    /// As a view or slice.
+    View,
+    /// Not at all: it is a block-shared array of a length.
+    Shared(Box<Expr>),
+}
+
+/// A parameter, the accelerator left out.
+pub(crate) struct Parameter {
+    pub(crate) name: Ident,
+    pub(crate) is_mutable: bool,
+    pub(crate) user_type: Type,
+    pub(crate) passing: Passing,
+}
+
+/// The accelerator.
+pub(crate) struct AcceleratorParameter {
+    pub(crate) name: Ident,
+    /// Of its grid.
+    pub(crate) dimensions: TokenStream,
+    pub(crate) has_barriers: bool,
+}
+
+/// What a parameter's type is, if it is a reference to an accelerator.
+fn accelerator(user_type: &Type) -> Option<(TokenStream, bool)> {
+    let Type::Reference(reference) = user_type else {
+        return None;
+    };
+    let Type::ImplTrait(bounds) = &*reference.elem else {
+        return None;
+    };
+    bounds.bounds.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else {
+            return None;
+        };
+        let last = bound.path.segments.last()?;
+        let has_barriers = match last.ident.to_string().as_str() {
+            "Accelerator" => false,
+            "BlockAccelerator" => true,
+            _ => return None,
+        };
+        let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+            return None;
+        };
+        let dimensions = arguments.args.first()?;
+        Some((quote!(#dimensions), has_barriers))
+    })
+}
+
+/// Reads the parameters of a function: the accelerator, if there is one, and the others.
+pub(crate) fn parameters(
+    signature: &Signature,
+) -> Result<(Option<AcceleratorParameter>, Vec<Parameter>)> {
+    let mut found = None;
+    let mut parameters = Vec::new();
+    for (at, input) in signature.inputs.iter().enumerate() {
+        let FnArg::Typed(PatType { attrs, pat, ty, .. }) = input else {
+            continue;
+        };
+        let Pat::Ident(name) = &**pat else {
+            if let (Pat::Wild(wild), Some((dimensions, has_barriers))) = (&**pat, accelerator(ty)) {
+                found = Some(AcceleratorParameter {
+                    name: Ident::new("_acc", wild.span()),
+                    dimensions,
+                    has_barriers,
+                });
+                continue;
+            }
+            return Err(Error::new(pat.span(), refuse::PARAMETER_PATTERN));
+        };
+        if let Some((dimensions, has_barriers)) = accelerator(ty) {
+            if at > 0 && found.is_some() {
+                return Err(Error::new(ty.span(), refuse::ACCELERATOR));
+            }
+            found = Some(AcceleratorParameter {
+                name: name.ident.clone(),
+                dimensions,
+                has_barriers,
+            });
+            continue;
+        }
+        check_type(ty)?;
+        parameters.push(Parameter {
+            name: name.ident.clone(),
+            is_mutable: name.mutability.is_some(),
+            user_type: (**ty).clone(),
+            passing: passing(attrs, ty)?,
+        });
+    }
+    Ok((found, parameters))
+}
+
+/// The expression of `#[shared(length)]`.
+fn shared_length(attributes: &[Attribute]) -> Result<Option<Expr>> {
+    attributes
+        .iter()
+        .find(|attribute| attribute.path().is_ident("shared"))
+        .map(Attribute::parse_args)
+        .transpose()
+}
+
+fn passing(attributes: &[Attribute], user_type: &Type) -> Result<Passing> {
+    let length = shared_length(attributes)?;
+    let is_shared =
+        view_name(user_type).is_some_and(|name| name == "SharedWrite" || name == "SharedAtomics");
+    match (length, is_shared) {
+        (Some(length), true) => Ok(Passing::Shared(Box::new(length))),
+        (Some(length), false) => Err(Error::new(length.span(), refuse::SHARED_ONLY)),
+        // A device function takes it as it is; a kernel says how long it is.
+        (None, true) => Ok(Passing::View),
+        (None, false) if is_view(user_type) => Ok(Passing::View),
+        (None, false) => Ok(Passing::Value),
+    }
+}
+
+/// The signature as rustc takes it: without `#[shared(…)]`, and of an `async fn` with the lifetimes that it wants to see.
+pub(crate) fn make_native(signature: &mut Signature) {
+    let is_async = signature.asyncness.is_some();
+    for input in &mut signature.inputs {
+        if let FnArg::Typed(typed) = input {
+            if is_async && view_name(&typed.ty).is_some() {
+                *typed.ty = with_lifetime(&typed.ty, &parse_quote!('_));
+            }
+            typed
+                .attrs
+                .retain(|attribute| !attribute.path().is_ident("shared"));
+        }
+    }
+}
+
+/// Refuses types that nothing stands for.
+fn check_type(user_type: &Type) -> Result<()> {
+    let (span, words) = match user_type {
+        Type::ImplTrait(of) => (of.span(), refuse::IMPL_TRAIT),
+        Type::TraitObject(of) => (of.span(), refuse::TRAIT_OBJECT),
+        Type::Ptr(of) => (of.span(), refuse::RAW_ADDRESS),
+        Type::BareFn(of) => (of.span(), refuse::CLOSURE_VALUE),
+        Type::Reference(reference) => return check_type(&reference.elem),
+        _ => return Ok(()),
+    };
+    Err(Error::new(span, words))
+}
+
+/// The names of types that kernels are handed and that have a lifetime which is left out.
+const VIEWS: [&str; 9] = [
+    "GlobalRef",
+    "OwnElements",
+    "OwnBlock",
+    "Atomics",
+    "RawMut",
+    "SharedWrite",
+    "SharedRead",
+    "SharedAtomics",
+    "GlobalMut",
+];
+
+fn view_name(user_type: &Type) -> Option<&Ident> {
+    let Type::Path(TypePath { qself: None, path }) = user_type else {
+        return None;
+    };
+    let last = path.segments.last()?;
+    VIEWS
+        .iter()
+        .any(|name| last.ident == name)
+        .then_some(&last.ident)
+}
+
+fn is_view(user_type: &Type) -> bool {
+    matches!(user_type, Type::Reference(_)) || view_name(user_type).is_some()
+}
+
+/// A type with its missing lifetimes as `'static`.
+pub(crate) fn with_lifetimes(user_type: &Type) -> Type {
+    with_lifetime(user_type, &parse_quote!('static))
+}
+
+fn with_lifetime(user_type: &Type, lifetime: &Lifetime) -> Type {
+    match user_type {
+        Type::Reference(reference) => {
+            let mut reference = reference.clone();
+            reference.lifetime = Some(lifetime.clone());
+            *reference.elem = with_lifetime(&reference.elem, lifetime);
+            Type::Reference(reference)
+        }
+        Type::Paren(paren) => with_lifetime(&paren.elem, lifetime),
+        Type::Group(group) => with_lifetime(&group.elem, lifetime),
+        Type::Path(path) if view_name(user_type).is_some() => {
+            let mut path = path.clone();
+            if let Some(last) = path.path.segments.last_mut()
+                && let PathArguments::AngleBracketed(arguments) = &mut last.arguments
+            {
+                match arguments.args.first_mut() {
+                    Some(GenericArgument::Lifetime(own)) => *own = lifetime.clone(),
+                    _ => arguments
+                        .args
+                        .insert(0, GenericArgument::Lifetime(lifetime.clone())),
+                }
+            }
+            Type::Path(path)
+        }
+        other => other.clone(),
+    }
+}
+
+/// What an expression is of, for what the user wrote as a type: references are not counted, and views are what
+/// stands for them.
+pub(crate) fn handle(user_type: &Type) -> TokenStream {
+    match user_type {
+        Type::Reference(reference) => handle(&reference.elem),
+        Type::Paren(paren) => handle(&paren.elem),
+        Type::Group(group) => handle(&group.elem),
+        Type::Path(_) if view_name(user_type).is_some() => {
+            let view = with_lifetimes(user_type);
+            quote!(<#view as __quipu::Handled>::Handle)
+        }
+        Type::Tuple(tuple) if !tuple.elems.is_empty() => {
+            let elements = tuple.elems.iter().map(handle);
+            quote!((#(#elements,)*))
+        }
+        other => quote!(#other),
+    }
+}
+
+/// Refuses generics that nothing stands for.
+pub(crate) fn check_generics(generics: &Generics) -> Result<()> {
+    for parameter in &generics.params {
+        match parameter {
+            GenericParam::Lifetime(lifetime) => {
+                return Err(Error::new(lifetime.span(), refuse::LIFETIMES));
+            }
+            GenericParam::Type(parameter) => {
+                for bound in &parameter.bounds {
+                    if let TypeParamBound::Trait(bound) = bound
+                        && bound.path.segments.last().is_some_and(|last| {
+                            last.ident == "Accelerator" || last.ident == "BlockAccelerator"
+                        })
+                    {
+                        return Err(Error::new(parameter.span(), refuse::GENERIC_ACCELERATOR));
+                    }
+                }
+            }
+            GenericParam::Const(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Generics whose types are ones that kernels compute with.
+pub(crate) fn with_data_bounds(generics: &Generics, data: &TokenStream) -> Generics {
+    let mut generics = generics.clone();
+    for parameter in &mut generics.params {
+        if let GenericParam::Type(parameter) = parameter {
+            parameter.bounds.push(parse_quote!(#data));
+        }
+    }
+    generics
+}

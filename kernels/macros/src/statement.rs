@@ -1,0 +1,152 @@
+//! Blocks and statements.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Block, Expr, Item, Local, Pat, Stmt, Type};
+
+use crate::control::diverges;
+use crate::refuse;
+use crate::scope::{Kind, Want, Writer};
+
+impl Writer {
+    /// A block, as an expression: of its last expression, or of nothing.
+    pub(crate) fn block(&mut self, block: &Block, want: Want) -> TokenStream {
+        let body = self.scoped(|this| this.statements(&block.stmts, want));
+        quote!({ #body })
+    }
+
+    pub(crate) fn statements(&mut self, statements: &[Stmt], want: Want) -> TokenStream {
+        let mut written = TokenStream::new();
+        let mut last = None;
+        for (at, statement) in statements.iter().enumerate() {
+            let is_last = at + 1 == statements.len();
+            match statement {
+                Stmt::Expr(expression, None) if is_last && want == Want::Value => {
+                    last = Some(self.tail(expression));
+                }
+                Stmt::Expr(expression, _) => written.extend(self.effect(expression)),
+                Stmt::Local(local) => written.extend(self.local(local)),
+                Stmt::Item(item) => written.extend(self.item(item)),
+                Stmt::Macro(mac) => written.extend(self.macro_statement(&mac.mac)),
+            }
+        }
+        let last = last.unwrap_or_else(|| {
+            if want == Want::Value && statements.iter().any(statement_diverges) {
+                quote!(__quipu::never())
+            } else {
+                quote!(__quipu::nothing())
+            }
+        });
+        quote!(#written #last)
+    }
+
+    /// The last expression of a block, whose value the block gives.
+    fn tail(&mut self, expression: &Expr) -> TokenStream {
+        let value = self.expression(expression);
+        if diverges(expression) {
+            return value;
+        }
+        quote_spanned!(expression.span()=> __quipu::value(#value))
+    }
+
+    /// An expression whose value nobody wants, as a statement.
+    pub(crate) fn effect(&mut self, expression: &Expr) -> TokenStream {
+        let written = match expression {
+            Expr::If(_) | Expr::Match(_) | Expr::Block(_) | Expr::Unsafe(_) | Expr::Loop(_) => {
+                self.control(expression, Want::Nothing)
+            }
+            Expr::Break(_) | Expr::Continue(_) | Expr::Return(_) => {
+                let jump = self.jump(expression);
+                return quote!(#jump;);
+            }
+            Expr::Paren(paren) => return self.effect(&paren.expr),
+            _ => self.expression(expression),
+        };
+        quote!(let _ = #written;)
+    }
+
+    fn local(&mut self, local: &Local) -> TokenStream {
+        let (pattern, annotation) = match &local.pat {
+            Pat::Type(typed) => (&*typed.pat, Some(&*typed.ty)),
+            pattern => (pattern, None),
+        };
+        let Some(init) = &local.init else {
+            return self.declaration(pattern, annotation);
+        };
+        if let Some((otherwise, _)) = &init.diverge {
+            let refused = self.refuse(otherwise.span, refuse::LET_ELSE);
+            return quote!(let _: __quipu::Expr<()> = #refused;);
+        }
+        if let (Pat::Ident(name), Expr::Closure(closure)) = (pattern, &*init.expr) {
+            let written = self.closure(closure);
+            let name = &name.ident;
+            self.define(name, Kind::Closure);
+            return quote!(let #name = #written;);
+        }
+        let mut value = self.expression(&init.expr);
+        if let (Some(Type::Reference(_)), Expr::Reference(_)) = (annotation, &*init.expr) {
+            value = quote_spanned!(init.expr.span()=> __quipu::coerced(#value));
+        }
+        let annotation = match annotation {
+            Some(annotation) => self.expression_type(annotation),
+            None => quote!(__quipu::Expr<_>),
+        };
+        if let Pat::Ident(name) = pattern
+            && name.subpat.is_none()
+        {
+            let ident = &name.ident;
+            let text = ident.to_string();
+            let bind = if name.mutability.is_some() {
+                quote!(bind_mut)
+            } else {
+                quote!(bind)
+            };
+            // What is bound is evaluated before the name means it.
+            self.define(ident, Kind::Variable);
+            return quote_spanned!(ident.span()=> let #ident: #annotation = __quipu::#bind(#text, #value););
+        }
+        let source = self.fresh("source");
+        let parts = self.bind_pattern(pattern, &source);
+        quote_spanned!(init.expr.span()=>
+            let #source: #annotation = __quipu::value(#value);
+            #parts
+        )
+    }
+
+    /// `let x;`
+    fn declaration(&mut self, pattern: &Pat, annotation: Option<&Type>) -> TokenStream {
+        let Pat::Ident(name) = pattern else {
+            let refused = self.refuse(pattern.span(), refuse::PATTERN);
+            return quote!(let _: __quipu::Expr<()> = #refused;);
+        };
+        let annotation = match annotation {
+            Some(annotation) => self.expression_type(annotation),
+            None => quote!(__quipu::Expr<_>),
+        };
+        let name = &name.ident;
+        let text = name.to_string();
+        self.define(name, Kind::Variable);
+        quote_spanned!(name.span()=> let #name: #annotation = __quipu::declare(#text);)
+    }
+
+    fn item(&mut self, item: &Item) -> TokenStream {
+        match item {
+            // As they are, and so again in the function that makes the source.
+            Item::Const(_) | Item::Use(_) => quote!(#item),
+            _ => {
+                let refused = self.refuse(item.span(), refuse::ITEMS);
+                quote!(let _: __quipu::Expr<()> = #refused;)
+            }
+        }
+    }
+}
+
+/// Whether what comes after a statement is never reached.
+pub(crate) fn statement_diverges(statement: &Stmt) -> bool {
+    match statement {
+        Stmt::Expr(expression, _) => diverges(expression),
+        Stmt::Local(local) => local.init.as_ref().is_some_and(|init| diverges(&init.expr)),
+        Stmt::Item(_) | Stmt::Macro(_) => false,
+    }
+}

@@ -1,0 +1,180 @@
+//! Every refusal: that it comes, at what of the user's source, and in which words.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+
+use crate::options::Options;
+
+/// What is refused, in the order in which it is: what the message points at, and what it says.
+fn refusals(written: TokenStream) -> Vec<(String, String)> {
+    let tokens: Vec<_> = written.into_iter().collect();
+    let mut found = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => found.extend(refusals(group.stream())),
+            TokenTree::Ident(name) if name == "compile_error" => {
+                if let Some(TokenTree::Group(group)) = tokens.get(at + 2) {
+                    let message: syn::LitStr = syn::parse2(group.stream()).unwrap();
+                    let source = name.span().source_text().unwrap_or_default();
+                    found.push((source, message.value()));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn expanded(result: syn::Result<TokenStream>) -> Vec<(String, String)> {
+    refusals(result.unwrap_or_else(syn::Error::into_compile_error))
+}
+
+fn kernel(source: &str) -> Vec<(String, String)> {
+    let item = syn::parse_str(source).unwrap();
+    expanded(crate::kernel::expand(&Options::default(), item))
+}
+
+fn device(source: &str) -> Vec<(String, String)> {
+    let item = syn::parse_str(source).unwrap();
+    expanded(crate::device::expand(&Options::default(), item))
+}
+
+fn derive(source: &str) -> Vec<(String, String)> {
+    let item = syn::parse_str(source).unwrap();
+    expanded(crate::data::expand(&item))
+}
+
+/// A kernel with this in its body.
+fn body(statements: &str) -> Vec<(String, String)> {
+    kernel(&format!(
+        "fn k(acc: &impl Accelerator<1>, x: &[f32], n: u32, mut y: OwnElements<f32>) {{ {statements} }}"
+    ))
+}
+
+/// Checks that exactly one thing is refused, that the message points at what begins with `source`, and that it says
+/// `words`. (On stable compilers a message points at the first token of what it is about.)
+#[track_caller]
+fn assert_refused(refusals: &[(String, String)], source: &str, words: &str) {
+    let [(found, message)] = refusals else {
+        panic!("one refusal was expected: {refusals:#?}");
+    };
+    assert!(found.starts_with(source), "at {found}: {message}");
+    assert!(message.contains(words), "{message}");
+}
+
+macro_rules! refused {
+    ($($name:ident: $how:ident($text:expr) at $source:literal says $words:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            assert_refused(&$how($text), $source, $words);
+        }
+    )*};
+}
+
+refused! {
+    // Expressions.
+    strings: body("let a = \"text\";") at "\"text\"" says "use numbers";
+    characters: body("let a = 'a';") at "'a'" says "b'a'";
+    if_let: body("if let 3 = n {}") at "let" says "write `match`";
+    if_let_chain: body("if n > 2 && let 3 = n {}") at "let" says "write `match`";
+    while_let: body("while let 3 = n {}") at "let" says "write `match`";
+    let_else: body("let 3 = n else { return };") at "else" says "before the `let`";
+    question: body("let a = n?;") at "?" says "test the condition";
+    some: body("let a = Some(n);") at "Some" says "keep a `bool`";
+    unwrap: body("let a = x.first().unwrap();") at "unwrap" says "keep a `bool`";
+    get: body("let a = x.get(3);") at "get" says "compare the index";
+    checked: body("let a = n.checked_add(3);") at "checked_add" says "wrapping or saturating";
+    map: body("let a = acc.elements(3).map(|i| i);") at "map" says "write a `for` loop";
+    sum: body("let a = x.iter().sum();") at "sum" says "write a `for` loop";
+    any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "|" says "write a `for` loop";
+    allocation: body("let a = x.to_vec();") at "to_vec" says "use an array";
+    powi: body("let a = x[0].powi(3);") at "powi" says "powf";
+    pointers: body("let a = x.as_ptr();") at "as_ptr" says "RawMut";
+    raw_address: body("let a = &raw const n;") at "raw" says "RawMut";
+    closure_as_value: body("let f = |a: u32| a; let g = f;") at "f" says "called in place";
+    closure_as_argument: body("apply(|a: u32| a);") at "|" says "called in place";
+    return_in_closure: body("let f = |a: u32| { return a; };") at "return" says "`#[device] fn`";
+    async_block: body("let a = async { 3 };") at "async" says "`async fn`";
+    const_block: body("let a = n + const { 3 };") at "const" says "`const` item";
+    item: body("fn inner() {}") at "fn" says "write this one outside";
+    underscore: body("let a = _ + n;") at "_" says "name it";
+    panics: body("panic!(\"no\");") at "panic" says "kernels do not panic";
+    assertion_of_equality: body("assert_eq!(n, 3);") at "assert_eq" says "assert!(a == b)";
+    assertion_with_values: body("assert!(n > 3, \"{}\", n);") at "\"{}\"" says "text without values";
+    vectors: body("let a = vec![1, 2];") at "vec" says "use an array";
+    other_macros: body("let a = matches!(n, 3);") at "matches" says "use `match`";
+    unknown_macro: body("frobnicate!(n);") at "frobnicate" says "write what it stands for";
+    payload_pattern: body("match n { Some(a) => {} _ => {} }") at "Some" says "enums with fields";
+    binding_alternatives: body("match n { (1, a) | (2, a) => {} _ => {} }") at "(1, a)" says "write an arm for each";
+    rest_in_the_middle: body("let [a, .., b] = [n, n];") at "[" says "use indices";
+    inclusive_to: body("let a = &x[..=3];") at "..=" says "`..end + 1`";
+    waiting_for_a_variable: body("n.await;") at "await" says "barriers";
+
+    // Kernels.
+    no_accelerator: kernel("fn k(n: u32) {}") at "(" says "`acc: &impl Accelerator<1>`";
+    generic_accelerator: kernel("fn k<A: Accelerator<1>>(acc: &A) {}") at "A" says "without a type parameter";
+    barriers_without_async: kernel("fn k(acc: &impl BlockAccelerator<1>) {}") at "fn" says "of an `async fn`";
+    result: kernel("fn k(acc: &impl Accelerator<1>) -> u32 { 3 }") at "u32" says "gives nothing back";
+    receiver: kernel("fn k(&self, acc: &impl Accelerator<1>) {}") at "&" says "outside of the `impl`";
+    lifetimes: kernel("fn k<'a>(acc: &impl Accelerator<1>, x: &'a [f32]) {}") at "'a" says "leave them out";
+    impl_trait: kernel("fn k(acc: &impl Accelerator<1>, f: impl Fn(u32) -> u32) {}") at "impl" says "name the type";
+    trait_object: kernel("fn k(acc: &impl Accelerator<1>, f: &dyn Shape) {}") at "dyn" says "use generics";
+    parameter_pattern: kernel("fn k(acc: &impl Accelerator<1>, (a, b): (u32, u32)) {}") at "(" says "with `let`";
+    shared_without_length: kernel("async fn k(acc: &impl BlockAccelerator<1>, s: SharedWrite<u32>) {}")
+        at "SharedWrite" says "how long";
+    length_of_something_else: kernel("fn k(acc: &impl Accelerator<1>, #[shared(3)] s: u32) {}")
+        at "3" says "SharedWrite<T>";
+    shared_without_async: kernel("fn k(acc: &impl Accelerator<1>, #[shared(3)] s: SharedWrite<u32>) {}")
+        at "3" says "write `async fn`";
+
+    // Device functions, and data.
+    device_body: device("fn f(n: u32) -> u32 { n? }") at "?" says "test the condition";
+    device_method: device("impl Square { fn f(self) -> u32 { vec![1] } }") at "vec" says "use an array";
+    device_struct: device("struct Square { side: u32 }") at "struct" says "derive(KernelData)";
+    layout: derive("struct Square { side: u32 }") at "Square" says "`#[repr(C)]`";
+    empty_struct: derive("#[repr(C)] struct Square {}") at "Square" says "at least one field";
+    union: derive("#[repr(C)] union Square { side: u32 }") at "union" says "two fields";
+    width: derive("enum Mode { Add }") at "Mode" says "`#[repr(u32)]`";
+    payload: derive("#[repr(u32)] enum Mode { Add(u32) }") at "(" says "field-less enum";
+    empty_enum: derive("#[repr(u32)] enum Mode {}") at "Mode" says "at least one variant";
+}
+
+#[test]
+fn all_refusals_of_a_body_come_at_once() {
+    assert_eq!(body("let a = \"text\"; let b = n?;").len(), 2);
+}
+
+#[test]
+fn what_is_accepted_has_no_refusals() {
+    let accepted = [
+        "for (i, y) in y.each() { *y += x[i]; }",
+        "let f = |a: u32, b| a + b; let c = f(1, n);",
+        "'outer: loop { loop { break 'outer; } }",
+        "let a = match n { 0 => 1, 1..=5 | 7 => 2, b if b > 3 => 3, _ => 4 };",
+        "let (a, mut b) = (n, n as f32); b += std::f32::consts::PI; (b, _) = (1.0, 2);",
+        "assert!(n > 3, \"too few\"); debug_assert!(n > 3);",
+        "const LIMIT: u32 = 3; let a = n.min(LIMIT).rotate_left(3);",
+    ];
+    for statements in accepted {
+        assert_eq!(body(statements), [], "{statements}");
+    }
+}
+
+#[test]
+fn the_native_function_is_the_users() {
+    let source = "fn k(acc: &impl Accelerator<1>, n: u32) { let a = n; }";
+    let item = syn::parse_str(source).unwrap();
+    let written = crate::kernel::expand(&Options::default(), item).unwrap();
+    let native: syn::ItemFn = syn::parse_str(source).unwrap();
+    let block = native.block.to_token_stream().to_string();
+    assert!(written.to_string().contains(&block), "{written}");
+}
+
+#[test]
+fn another_path_is_taken() {
+    let options: Options = syn::parse_str("crate = some::path").unwrap();
+    let item = syn::parse_str("fn f(n: u32) -> u32 { n }").unwrap();
+    let written = crate::device::expand(&options, item).unwrap().to_string();
+    assert!(written.contains("some :: path :: __macro") && !written.contains(":: quipu ::"));
+    assert!(syn::parse_str::<Options>("other").is_err());
+}
