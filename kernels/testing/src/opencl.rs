@@ -15,6 +15,7 @@ use crate::{TestingError, numbered};
 type Object = *mut c_void;
 
 const DEVICE_TYPE_ALL: u64 = 0xffff_ffff;
+const PLATFORM_NAME: u32 = 0x0902;
 const DEVICE_NAME: u32 = 0x102b;
 const DEVICE_EXTENSIONS: u32 = 0x1030;
 const MEM_READ_WRITE: u64 = 1;
@@ -42,6 +43,7 @@ macro_rules! functions {
 }
 
 functions! {
+    get_platform_info = "clGetPlatformInfo": fn(Object, u32, usize, *mut c_void, *mut usize) -> i32;
     get_platforms = "clGetPlatformIDs": fn(u32, *mut Object, *mut u32) -> i32;
     get_devices = "clGetDeviceIDs": fn(Object, u64, u32, *mut Object, *mut u32) -> i32;
     get_device_info = "clGetDeviceInfo": fn(Object, u32, usize, *mut c_void, *mut usize) -> i32;
@@ -67,7 +69,7 @@ functions! {
     finish = "clFinish": fn(Object) -> i32;
 }
 
-/// The first device of the first platform.
+/// The first device of the first platform, or of the first whose name has what `QUIPU_TEST_OPENCL_PLATFORM` says in it.
 struct Machine {
     functions: Functions,
     device: Object,
@@ -108,13 +110,10 @@ impl Machine {
             unsafe { Library::new("libOpenCL.so.1").or_else(|_| Library::new("libOpenCL.so")) }?;
         // SAFETY: that library is one, and is kept.
         let functions = unsafe { Functions::load(&library) }?;
-        let (mut platform, mut device) = (null_mut(), null_mut());
+        let platform = platform(&functions)?;
+        let mut device = null_mut();
         // SAFETY: each pointer is to one of what it says, and the numbers of objects are 1.
         unsafe {
-            check(
-                "clGetPlatformIDs",
-                (functions.get_platforms)(1, &mut platform, null_mut()),
-            )?;
             check(
                 "clGetDeviceIDs",
                 (functions.get_devices)(platform, DEVICE_TYPE_ALL, 1, &mut device, null_mut()),
@@ -146,6 +145,35 @@ impl Machine {
             })
         }
     }
+}
+
+/// The platform that tests run on.
+fn platform(functions: &Functions) -> Result<Object, TestingError> {
+    const MOST: usize = 16;
+    let wanted = std::env::var("QUIPU_TEST_OPENCL_PLATFORM").unwrap_or_default();
+    let (mut platforms, mut count) = ([null_mut(); MOST], 0);
+    // SAFETY: there is room for so many platforms.
+    let code =
+        unsafe { (functions.get_platforms)(MOST as u32, platforms.as_mut_ptr(), &mut count) };
+    check("clGetPlatformIDs", code)?;
+    let platforms = &platforms[..MOST.min(count as usize)];
+    let name = |platform: &Object| {
+        let mut bytes = [0_u8; 256];
+        // SAFETY: there is room for so many bytes.
+        let code = unsafe {
+            let start = bytes.as_mut_ptr().cast();
+            (functions.get_platform_info)(*platform, PLATFORM_NAME, bytes.len(), start, null_mut())
+        };
+        let name = String::from_utf8_lossy(&bytes);
+        (code == 0).then(|| name.trim_end_matches('\0').to_owned())
+    };
+    let named = |platform: &&Object| name(platform).is_some_and(|name| name.contains(&wanted));
+    platforms.iter().find(named).copied().ok_or_else(|| {
+        let names: Vec<String> = platforms.iter().filter_map(name).collect();
+        TestingError::NoOpenCl(format!(
+            "no platform is called '{wanted}'; there are {names:?}"
+        ))
+    })
 }
 
 /// The name and the extensions of the device that tests run on.
