@@ -103,7 +103,7 @@ pub mod __macro {
 pub mod driver {
     //! What a driver is made with, also one from outside of this project: see
     //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the
-    //! example `08_driver`. The contract is [`Driver`]'s.
+    //! example `12_driver`. The contract is [`Driver`]'s.
     //!
     //! | what a driver does | with |
     //! |---|---|

@@ -20,8 +20,12 @@ examples! {
     tokio: "../examples/04_tokio.rs",
     parts_and_views: "../examples/05_parts_and_views.rs",
     host_memory: "../examples/06_host_memory.rs",
-    blocks: "../examples/07_blocks.rs",
-    driver: "../examples/08_driver.rs",
+    stencil: "../examples/07_stencil.rs",
+    generic: "../examples/08_generic.rs",
+    histogram: "../examples/09_histogram.rs",
+    blocks: "../examples/10_blocks.rs",
+    matrix_product: "../examples/11_matrix_product.rs",
+    driver: "../examples/12_driver.rs",
 }
 
 #[test]
