@@ -56,6 +56,11 @@
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
+/// So are those in the guide to kernels.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/kernels.md")]
+pub struct KernelGuide;
+
 mod buffer;
 mod context;
 mod device;

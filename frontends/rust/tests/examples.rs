@@ -28,6 +28,23 @@ examples! {
     driver: "../examples/12_driver.rs",
 }
 
+/// Those with kernels of threads that share or wait for something, in the modes that the guide to kernels lists.
+#[test]
+fn they_run_in_every_mode() {
+    let modes = ["native", "lockstep:32", "threads"];
+    for (mode, check) in modes.iter().flat_map(|mode| [(mode, "0"), (mode, "1")]) {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "histogram", "blocks", "matrix_product"])
+            .env("QUIPU_EXECUTION", mode)
+            .env("QUIPU_CHECK", check)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{mode}, {check}: {text}");
+        assert!(text.contains("3 passed"), "{text}");
+    }
+}
+
 #[test]
 fn all_of_them_are_listed() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
