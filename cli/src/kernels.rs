@@ -193,6 +193,7 @@ async fn matrix_product(
 mod tests {
     use super::*;
     use quipu::kernel::print::{Dialect, IndexWidth, OpenClFeatures, Options};
+    use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
 
     #[test]
     fn they_are_those_of_the_guide() {
@@ -205,6 +206,43 @@ mod tests {
         assert!(items.len() > REGISTERED.len());
         for item in items {
             assert!(guide.contains(&words(item)), "{item}");
+        }
+    }
+
+    /// Native runs of it are the guide's.
+    #[test]
+    fn the_matrix_product_is_right_as_printed() {
+        let (rows, inner, columns) = (20, 35, 18);
+        let left: Vec<f32> = (0..rows * inner).map(|i| (i % 7) as f32).collect();
+        let right: Vec<f32> = (0..inner * columns).map(|i| (i % 5) as f32).collect();
+        let module = (find("matrix_product").unwrap().module)().unwrap();
+        let view = |elements: &[f32], rows: usize, columns: usize| {
+            let extent = [rows as u64, columns as u64];
+            Argument::view(elements, &extent, &[columns as u64, 1])
+        };
+        let arguments = vec![
+            view(&left, rows, inner),
+            view(&right, inner, columns),
+            view(&vec![-1.0; rows * columns], rows, columns),
+        ];
+        let tile = TILE as u64;
+        for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
+            let printed = module.print(Dialect::C99, &Options::new(Dialect::C99, width));
+            let program = C99Program::compile(&printed.unwrap()).unwrap();
+            let mut launch = Launch::new(
+                Division::new([2, 2], [tile, tile], [1, 1]),
+                arguments.clone(),
+            );
+            assert_eq!(program.run(&mut launch).unwrap(), None);
+            let product = launch.elements::<f32>(2);
+            for (at, &element) in product.iter().enumerate() {
+                let (row, column) = (at / columns, at % columns);
+                let expected: f32 = (0..inner)
+                    .map(|k| left[row * inner + k] * right[k * columns + column])
+                    .sum();
+                assert_eq!(element, expected, "row {row}, column {column}");
+            }
+            assert_eq!(product.len(), rows * columns);
         }
     }
 
