@@ -1,5 +1,6 @@
 //! Why a command failed, said in one line to the person at the terminal.
 
+use quipu::kernel::print::{BuildError, PrintError};
 use quipu_bench::BenchError;
 use quipu_cli::timeline::TimelineError;
 use std::error::Error;
@@ -21,6 +22,20 @@ pub(crate) enum CommandError {
     /// The demo did not come to its end.
     #[error(transparent)]
     Demo(#[from] crate::demo::run::DemoError),
+    /// There is no such kernel.
+    #[error("there is no kernel named \"{asked}\"; the names are: {known}")]
+    UnknownKernel {
+        /// The name that was asked for.
+        asked: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// Something of a kernel has no source.
+    #[error(transparent)]
+    BuildKernel(#[from] BuildError),
+    /// A dialect cannot do what a kernel asks for.
+    #[error(transparent)]
+    PrintKernel(#[from] PrintError),
     /// The trace cannot be opened.
     #[error("cannot open the trace {}: {source}; a program run with QUIPU_TRACE={} in its environment writes one", path.display(), path.display())]
     OpenTrace {

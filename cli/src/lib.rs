@@ -1,3 +1,4 @@
 //! What the `quipu` command is made of.
 
+pub mod kernels;
 pub mod timeline;

@@ -55,6 +55,7 @@ fn the_version_and_the_help_name_the_command() {
     for word in [
         "demo",
         "devices",
+        "kernel",
         "bench",
         "trace",
         "QUIPU_LOG",
@@ -74,6 +75,10 @@ fn a_command_line_that_makes_no_sense_is_a_usage_error() {
         &["bench", "no-op", "--runs", "many"],
         &["devices", "--json", "--verbose"],
         &["trace"],
+        &["kernel"],
+        &["kernel", "print"],
+        &["kernel", "print", "saxpy", "--dialect", "basic"],
+        &["kernel", "print", "saxpy", "--index-width", "16"],
     ] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -125,6 +130,51 @@ fn the_environment_sets_the_workers_and_a_wrong_value_is_explained() {
     let list = with("\x1b[2J", &["devices", "--verbose"]);
     assert!(list.contains("QUIPU_CPU_WORKERS="), "{list}");
     assert!(!list.contains('\x1b'), "{list}");
+}
+
+#[test]
+fn kernels_are_listed_and_printed_as_asked() {
+    let list = stdout(&run(&["kernel", "list"]));
+    assert!(list.starts_with("saxpy "), "{list}");
+    for line in list.lines() {
+        let name = line.split(' ').next().unwrap();
+        for dialect in ["c99", "opencl", "cuda"] {
+            let source = stdout(&run(&["kernel", "print", name, "--dialect", dialect]));
+            assert!(source.contains(name), "{source}");
+        }
+    }
+
+    let print = |options: &[&str]| {
+        let arguments = [&["kernel", "print", "matrix_product"], options].concat();
+        stdout(&run(&arguments))
+    };
+    let (c99, opencl, cuda) = (
+        print(&[]),
+        print(&["--dialect", "opencl"]),
+        print(&["--dialect", "cuda"]),
+    );
+    // The user's names, whatever the language.
+    for source in [&c99, &opencl, &cuda] {
+        assert!(
+            source.contains("a_tile") && source.contains("sum"),
+            "{source}"
+        );
+    }
+    assert!(c99.contains("int32_t matrix_product("), "{c99}");
+    assert!(opencl.contains("barrier("), "{opencl}");
+    assert!(cuda.contains("__syncthreads()"), "{cuda}");
+    assert_eq!(c99, print(&["--dialect", "c99", "--index-width", "32"]));
+    assert_ne!(c99, print(&["--index-width", "64"]));
+    assert!(!c99.contains("#line"), "{c99}");
+    let with_lines = print(&["--lines"]);
+    assert!(with_lines.contains("kernels.rs\""), "{with_lines}");
+}
+
+#[test]
+fn an_unknown_kernel_is_answered_with_the_names() {
+    let error = failure(&run(&["kernel", "print", "axpy"]));
+    assert!(error.contains("\"axpy\""), "{error}");
+    assert!(error.contains("saxpy, spread"), "{error}");
 }
 
 #[test]

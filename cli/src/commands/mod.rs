@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod devices;
+mod kernel;
 mod trace;
 
 use crate::error::CommandError;
@@ -14,6 +15,8 @@ pub(crate) enum Command {
     Demo(crate::demo::Options),
     /// List the devices there are.
     Devices(devices::Options),
+    /// Show kernels as devices are given them.
+    Kernel(kernel::Options),
     /// Run benchmarks, each beside a reference in the same run.
     Bench(bench::Options),
     /// Show a recorded trace: a table, and a page with its timeline.
@@ -26,6 +29,7 @@ impl Command {
         match self {
             Self::Demo(options) => demo::run(&options),
             Self::Devices(options) => devices::run(&options),
+            Self::Kernel(options) => kernel::run(&options),
             Self::Bench(options) => bench::run(options),
             Self::Trace(options) => trace::run(&options),
         }

@@ -56,6 +56,11 @@
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
+/// So are those in the guide to kernels.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/kernels.md")]
+pub struct KernelGuide;
+
 mod buffer;
 mod context;
 mod device;
@@ -103,7 +108,7 @@ pub mod __macro {
 pub mod driver {
     //! What a driver is made with, also one from outside of this project: see
     //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the
-    //! example `08_driver`. The contract is [`Driver`]'s.
+    //! example `12_driver`. The contract is [`Driver`]'s.
     //!
     //! | what a driver does | with |
     //! |---|---|

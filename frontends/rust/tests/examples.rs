@@ -20,8 +20,29 @@ examples! {
     tokio: "../examples/04_tokio.rs",
     parts_and_views: "../examples/05_parts_and_views.rs",
     host_memory: "../examples/06_host_memory.rs",
-    blocks: "../examples/07_blocks.rs",
-    driver: "../examples/08_driver.rs",
+    stencil: "../examples/07_stencil.rs",
+    generic: "../examples/08_generic.rs",
+    histogram: "../examples/09_histogram.rs",
+    blocks: "../examples/10_blocks.rs",
+    matrix_product: "../examples/11_matrix_product.rs",
+    driver: "../examples/12_driver.rs",
+}
+
+/// Those with kernels of threads that share or wait for something, in the modes that the guide to kernels lists.
+#[test]
+fn they_run_in_every_mode() {
+    let modes = ["native", "lockstep:32", "threads"];
+    for (mode, check) in modes.iter().flat_map(|mode| [(mode, "0"), (mode, "1")]) {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "histogram", "blocks", "matrix_product"])
+            .env("QUIPU_EXECUTION", mode)
+            .env("QUIPU_CHECK", check)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{mode}, {check}: {text}");
+        assert!(text.contains("3 passed"), "{text}");
+    }
 }
 
 #[test]

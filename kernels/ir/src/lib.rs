@@ -15,7 +15,8 @@
 //! * Integers wrap. A shift takes its amount modulo the width.
 //! * Integer division and remainder by zero, and of the smallest number by -1, are *faults*.
 //! * `as` from float to integer saturates, NaN becomes 0. Floats round to nearest, ties to even; nothing is
-//!   contracted to a fused multiply-add, reassociated, or computed in more precision.
+//!   contracted to a fused multiply-add, reassociated, or computed in more precision. Which NaN a result is, is not
+//!   defined, also of `-x` and `abs`: NVIDIA's GPUs make it theirs.
 //! * An index out of bounds is a *fault*.
 //! * A *fault* never traps: a bad read, a division and a remainder give zero, a bad write is dropped, and the first
 //!   fault of a launch is recorded with thread and [`Location`]; the launch then fails.

@@ -515,7 +515,7 @@ macro_rules! floats {
                         B::Maximum => (a.max(b), Same::NumberOrZero($scalar)),
                         _ => unreachable!(),
                     },
-                    Case::Unary(_) => (-a, Same::Bits),
+                    Case::Unary(_) => (-a, number),
                     Case::Cast(to) => return match to {
                         S::I8 => (a as i8 as u64, Same::Bits),
                         S::I16 => (a as i16 as u64, Same::Bits),
@@ -531,7 +531,7 @@ macro_rules! floats {
                     Case::Bitcast(_) => return (a.to_bits() as $signed as u64, Same::Bits),
                     Case::Select => (if a < b { b } else { a }, Same::Bits),
                     Case::Math(function) => match function {
-                        M::Abs => (a.abs(), Same::Bits),
+                        M::Abs => (a.abs(), number),
                         M::Ceil => (a.ceil(), number),
                         M::Floor => (a.floor(), number),
                         M::Trunc => (a.trunc(), number),

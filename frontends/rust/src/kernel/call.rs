@@ -267,7 +267,8 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
         }
     }
 
-    /// The kernel's source, for these types of arguments, in the intermediate representation.
+    /// The kernel's source, for these types of arguments, in the intermediate representation;
+    /// [`print`](super::print) shows how it is written down.
     ///
     /// # Errors
     /// Says what of it has no source, and where.

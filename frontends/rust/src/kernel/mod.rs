@@ -25,8 +25,10 @@
 //! | `GlobalRef<T, D>` | `&View<T, D>`; `&Buffer<T>` in one dimension |
 //! | `OwnElements<T, D>` | `&mut View<T, D>`; `&mut Buffer<T>` or `.overwrite()` in one dimension |
 //! | `OwnBlock<T>` | `&mut Buffer<T>` or `.overwrite()` |
-//! | `RawMut<T>` | `&mut Buffer<T>` |
-//! | `#[shared(length)] SharedWrite<T>` | nothing |
+//! | `Atomics<T>`, `RawMut<T>` | `&mut Buffer<T>` |
+//! | `#[shared(length)] SharedWrite<T>`, `SharedAtomics<T>` | nothing |
+//!
+//! What a kernel is in the languages of devices is shown by [`print`](mod@print).
 //!
 //! An argument comes in three forms: as the user passes it ([`Argument`]), as the
 //! command keeps it ([`Stored`], without borrows), and as the kernel sees it when
@@ -36,6 +38,7 @@ mod argument;
 mod bind;
 mod body;
 mod call;
+pub mod print;
 
 pub use argument::{
     Accesses, Argument, Arguments, HostArguments, Raw, Read, ReadView, Shared, SharedArguments,

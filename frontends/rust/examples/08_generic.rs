@@ -1,0 +1,88 @@
+//! A generic kernel, with device functions and structs as arguments: how much of a square a shape covers.
+
+use quipu::prelude::*;
+use std::ops::Mul;
+
+#[device]
+fn square<T: Mul<Output = T> + Copy>(x: T) -> T {
+    x * x
+}
+
+#[device]
+trait Shape {
+    fn covers(&self, x: f32, y: f32) -> bool;
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[repr(C)]
+struct Disc {
+    centre: [f32; 2],
+    radius: f32,
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[repr(C)]
+struct Ring {
+    outer: Disc,
+    width: f32,
+}
+
+#[device]
+impl Shape for Disc {
+    fn covers(&self, x: f32, y: f32) -> bool {
+        square(x - self.centre[0]) + square(y - self.centre[1]) < square(self.radius)
+    }
+}
+
+#[device]
+impl Shape for Ring {
+    fn covers(&self, x: f32, y: f32) -> bool {
+        let inner = Disc {
+            radius: self.outer.radius - self.width,
+            ..self.outer
+        };
+        self.outer.covers(x, y) && !inner.covers(x, y)
+    }
+}
+
+#[kernel]
+fn draw<S: Shape>(_acc: &impl Accelerator<2>, shape: S, mut picture: OwnElements<u8, 2>) {
+    let rows = picture.extent()[0] as f32;
+    let columns = picture.extent()[1] as f32;
+    for (position, part) in picture.rows() {
+        for (k, pixel) in part.iter_mut().enumerate() {
+            let x = ((position[1] + k) as f32 + 0.5) / columns;
+            let y = (position[0] as f32 + 0.5) / rows;
+            *pixel = if shape.covers(x, y) { 1 } else { 0 };
+        }
+    }
+}
+
+/// Draws two shapes, each by an instance of the kernel of its own.
+pub fn main() -> quipu::Result<()> {
+    let context = Platform::new()?.context()?;
+    let queue = context.queue(&context.fastest())?;
+    let mut picture = context.allocate_nd::<u8, 2>([400, 400])?;
+    let disc = Disc {
+        centre: [0.5, 0.5],
+        radius: 0.5,
+    };
+
+    queue.launch(picture.extent(), draw(disc, &mut picture))?;
+    let of_disc = queue.read_nd(&picture)?.wait()?;
+    let ring = Ring {
+        outer: disc,
+        width: 0.25,
+    };
+    queue.launch(picture.extent(), draw(ring, &mut picture))?;
+    let of_ring = queue.read_nd(&picture)?.wait()?;
+
+    let share = |pixels: &[u8]| {
+        pixels.iter().map(|&pixel| f64::from(pixel)).sum::<f64>() / pixels.len() as f64
+    };
+    println!("{:.4} and {:.4}", share(&of_disc), share(&of_ring));
+    let quarter = std::f64::consts::FRAC_PI_4;
+    assert!((share(&of_disc) - quarter).abs() < 1e-3);
+    assert!((share(&of_ring) - quarter * 0.75).abs() < 1e-3);
+    Ok(())
+}
