@@ -27,6 +27,9 @@
 //! | [`histogram`] | one read | yes |
 //! | [`compact`] | two reads, one write | yes |
 //! | [`transpose`] | one | yes |
+//! | [`stencil`] | three reads from near memory, one write | yes |
+//! | [`random`] | one write | yes |
+//! | [`attract`], gravity between all bodies | one read for each block | yes |
 //! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 96 rows | yes |
 //!
 //! What is combined with an [`Operator`] is combined in an order that depends on the device's number of cores, so
@@ -40,33 +43,42 @@
     reason = "the kernel language has no `div_ceil`, `copy_from_slice` and iterators of several arrays"
 )]
 
+mod bodies;
 mod compact;
 mod division;
 mod elementwise;
 mod function;
 mod histogram;
 mod matmul;
+mod random;
 mod reduce;
 mod scan;
+mod stencil;
 mod transpose;
 
+pub use bodies::attract;
 pub use compact::compact;
 pub use elementwise::{fill, iota, transform, zip};
 pub use function::{Function, Function2, Item, Maximum, Minimum, Operator, Product, Sum};
 pub use histogram::histogram;
 pub use matmul::matrix_product;
+pub use random::random;
 pub use reduce::reduce;
 pub use scan::{exclusive_scan, inclusive_scan};
+pub use stencil::stencil;
 pub use transpose::transpose;
 
 pub mod kernels {
     //! The kernels by themselves.
 
+    pub use crate::bodies::attract_tiles;
     pub use crate::compact::{count_kept, write_kept};
     pub use crate::elementwise::{fill_each, iota_each, transform_each, zip_each};
     pub use crate::histogram::count_bins;
     pub use crate::matmul::{COLUMNS, DEPTH, ROWS, multiply_tiles};
+    pub use crate::random::{philox_block, random_blocks};
     pub use crate::reduce::reduce_blocks;
     pub use crate::scan::{scan_parts, total_parts};
+    pub use crate::stencil::stencil_tiles;
     pub use crate::transpose::transpose_tiles;
 }

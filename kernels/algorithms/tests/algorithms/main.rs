@@ -10,6 +10,7 @@ mod compact;
 mod elementwise;
 mod histogram;
 mod matrices;
+mod physics;
 mod printed;
 mod reduce;
 mod scan;
