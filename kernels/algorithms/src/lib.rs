@@ -1,0 +1,84 @@
+//! Algorithms written in Quipu's kernel language, generic over element type and operator.
+//!
+//! Each is a function that is called with a queue and buffers, divides the work as suits the queue's device, and
+//! enqueues one launch or a few. None waits: the [`Event`](quipu::Event) or the next command on the buffers does.
+//! The kernels are public in [`kernels`], to be launched in another division or printed.
+//!
+//! ```
+//! use quipu::prelude::*;
+//! use quipu_algorithms::{Sum, iota, reduce};
+//!
+//! # fn main() -> quipu::Result<()> {
+//! let context = Platform::new()?.context()?;
+//! let queue = context.queue(&context.fastest())?;
+//! let mut x = context.allocate::<u64>(1000)?;
+//! let mut sum = context.allocate(1)?;
+//! iota(&queue, 1, 1, &mut x)?;
+//! reduce::<Sum, _>(&queue, &x, &mut sum)?;
+//! assert_eq!(queue.read(&sum)?.wait()?, [500_500]);
+//! # Ok(()) }
+//! ```
+//!
+//! | algorithm | passes over the data | the same bits every time, on a given device |
+//! |---|---|---|
+//! | [`fill`], [`iota`], [`transform`], [`zip`] | one | yes |
+//! | [`reduce`] | one read | yes |
+//! | [`inclusive_scan`], [`exclusive_scan`] | two reads, one write | yes |
+//! | [`histogram`] | one read | yes |
+//! | [`compact`] | two reads, one write | yes |
+//! | [`transpose`] | one | yes |
+//! | [`stencil`] | three reads from near memory, one write | yes |
+//! | [`random`] | one write | yes |
+//! | [`attract`], gravity between all bodies | one read for each block | yes |
+//! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 96 rows | yes |
+//!
+//! What is combined with an [`Operator`] is combined in an order that depends on the device's number of cores, so
+//! sums of floats may differ from device to device in their last bits; those of integers do not.
+
+#![deny(missing_docs)]
+#![allow(
+    clippy::manual_div_ceil,
+    clippy::manual_memcpy,
+    clippy::needless_range_loop,
+    reason = "the kernel language has no `div_ceil`, `copy_from_slice` and iterators of several arrays"
+)]
+
+mod bodies;
+mod compact;
+mod division;
+mod elementwise;
+mod function;
+mod histogram;
+mod matmul;
+mod random;
+mod reduce;
+mod scan;
+mod stencil;
+mod transpose;
+
+pub use bodies::attract;
+pub use compact::compact;
+pub use elementwise::{fill, iota, transform, zip};
+pub use function::{Function, Function2, Item, Maximum, Minimum, Operator, Product, Sum};
+pub use histogram::histogram;
+pub use matmul::matrix_product;
+pub use random::random;
+pub use reduce::reduce;
+pub use scan::{exclusive_scan, inclusive_scan};
+pub use stencil::stencil;
+pub use transpose::transpose;
+
+pub mod kernels {
+    //! The kernels by themselves.
+
+    pub use crate::bodies::attract_tiles;
+    pub use crate::compact::{count_kept, write_kept};
+    pub use crate::elementwise::{fill_each, iota_each, transform_each, zip_each};
+    pub use crate::histogram::count_bins;
+    pub use crate::matmul::{COLUMNS, DEPTH, ROWS, multiply_tiles};
+    pub use crate::random::{philox_block, random_blocks};
+    pub use crate::reduce::reduce_blocks;
+    pub use crate::scan::{scan_parts, total_parts};
+    pub use crate::stencil::stencil_tiles;
+    pub use crate::transpose::transpose_tiles;
+}

@@ -1,0 +1,106 @@
+//! Stencils: weighted sums of neighbours.
+
+use crate::division::{refuse, threads};
+use crate::function::Item;
+use quipu::kernels::{Accelerator, Number, OwnElements, kernel};
+use quipu::{Buffer, Event, Queue, Result, WorkDivision};
+
+/// Columns of a thread, and rows of a block.
+const TILE: [usize; 2] = [32, 1024];
+
+/// Sets each element of `y` to the sum of its 3 x 3 neighbours in `x`, itself among them, times their weights. Behind an
+/// edge is what is at the edge.
+#[kernel]
+pub fn stencil_tiles<T: Number>(
+    _acc: &impl Accelerator<2>,
+    weights: [[T; 3]; 3],
+    x: &[T],
+    mut y: OwnElements<T, 2>,
+) {
+    let rows = y.extent()[0];
+    let columns = y.extent()[1];
+    for (position, row) in y.rows() {
+        let i = position[0];
+        let above = if i > 0 { i - 1 } else { i };
+        let below = if i + 1 < rows { i + 1 } else { i };
+        let above = &x[above * columns..(above + 1) * columns];
+        let here = &x[i * columns..(i + 1) * columns];
+        let below = &x[below * columns..(below + 1) * columns];
+
+        let first = position[1];
+        let end = first + row.len();
+        // The columns whose neighbours are inside, and the others.
+        let inner = first.max(1);
+        let inner_end = end.min(columns - 1);
+        if inner < inner_end {
+            let length = inner_end - inner;
+            let above = &above[inner - 1..inner_end + 1];
+            let here = &here[inner - 1..inner_end + 1];
+            let below = &below[inner - 1..inner_end + 1];
+            let y = &mut row[inner - first..inner_end - first];
+            for k in 0..length {
+                y[k] = weights[0][0] * above[k]
+                    + weights[0][1] * above[k + 1]
+                    + weights[0][2] * above[k + 2]
+                    + weights[1][0] * here[k]
+                    + weights[1][1] * here[k + 1]
+                    + weights[1][2] * here[k + 2]
+                    + weights[2][0] * below[k]
+                    + weights[2][1] * below[k + 1]
+                    + weights[2][2] * below[k + 2];
+            }
+        }
+        for (k, y) in row.iter_mut().enumerate() {
+            let j = first + k;
+            if j == 0 || j + 1 == columns {
+                let left = if j > 0 { j - 1 } else { j };
+                let right = if j + 1 < columns { j + 1 } else { j };
+                *y = weights[0][0] * above[left]
+                    + weights[0][1] * above[j]
+                    + weights[0][2] * above[right]
+                    + weights[1][0] * here[left]
+                    + weights[1][1] * here[j]
+                    + weights[1][2] * here[right]
+                    + weights[2][0] * below[left]
+                    + weights[2][1] * below[j]
+                    + weights[2][2] * below[right];
+            }
+        }
+    }
+}
+
+/// Sets each element of `y` to the sum of its 3 x 3 neighbours in `x`, itself among them, times their weights. Both are
+/// matrices of `columns` columns, row after row. Behind an edge is what is at the edge (a halo of one element).
+///
+/// Sums are made row after row, from left to right: the same bits on every device. 9 multiplications and 8 additions
+/// for each element.
+///
+/// # Errors
+/// If the elements are no such rows, or not as many in both; as [`Queue::launch`].
+pub fn stencil<T: Item + Number>(
+    queue: &Queue,
+    weights: [[T; 3]; 3],
+    columns: usize,
+    x: &Buffer<T>,
+    y: &mut Buffer<T>,
+) -> Result<Event>
+where
+    [[T; 3]; 3]: quipu::kernels::KernelData,
+{
+    if columns == 0 || !x.len().is_multiple_of(columns) || x.len() != y.len() {
+        return refuse(
+            "apply a stencil",
+            format!(
+                "the input has {} elements, the output {}, and {columns} columns are asked for; make them rows times columns",
+                x.len(),
+                y.len()
+            ),
+        );
+    }
+    let rows = x.len() / columns;
+    let threads = threads(queue.limits()).min(TILE[1]);
+    let blocks = [rows.div_ceil(TILE[0]), columns.div_ceil(TILE[1])];
+    let division = WorkDivision::new(blocks, [1, threads], [TILE[0], TILE[1] / threads]);
+    let mut y = y.shaped([rows, columns])?;
+    queue.launch(division, stencil_tiles(weights, x, &mut y))
+}
