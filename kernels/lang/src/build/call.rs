@@ -47,9 +47,15 @@ pub fn call<R: ?Sized>(
     let Some(types) = types.filter(|_| !callee.inline) else {
         return inlined(|| write(&raws));
     };
+    // The type of the body tells functions of one trait apart that differ in what
+    // the trait is for: `Operator<u32>` and `Operator<f32>` of one operator.
     let key = format!(
-        "{} {:?} {:?} {types:?}",
-        callee.key, callee.types, callee.place
+        "{} {:?} {:?} {types:?} {} {}",
+        callee.key,
+        callee.types,
+        callee.place,
+        std::any::type_name::<R>(),
+        std::any::type_name_of_val(&write),
     );
     let known = state::at(location, |s| match s.functions.get(&key) {
         Some(Known::Done(id, result)) => Some(Some((*id, result.clone()))),

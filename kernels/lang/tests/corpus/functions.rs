@@ -153,3 +153,46 @@ fn runs_generic() {
     let mut y = vec![0; 20];
     check!(generic::<_, 2> => (&x, &mut y), division(2, 5, 2));
 }
+
+#[device(crate = quipu_kernel)]
+trait Wide {
+    const WIDTH: u32;
+}
+
+#[device(crate = quipu_kernel)]
+impl Wide for u32 {
+    const WIDTH: u32 = 100;
+}
+
+#[device(crate = quipu_kernel)]
+impl Wide for f32 {
+    const WIDTH: u32 = 7;
+}
+
+#[device(crate = quipu_kernel)]
+trait Widen<T> {
+    fn widen(of: u32) -> u32;
+}
+
+#[device(crate = quipu_kernel)]
+impl<T: Wide + KernelData> Widen<T> for Square {
+    fn widen(of: u32) -> u32 {
+        of + T::WIDTH
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn widens(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let much = <Square as Widen<u32>>::widen(i as u32);
+        let little = <Square as Widen<f32>>::widen(i as u32);
+        *y = 1000 * much + little;
+    }
+}
+
+#[test]
+fn runs_functions_that_differ_only_in_what_their_trait_is_for() {
+    let mut y = vec![0; 10];
+    check!(widens => (&mut y), division(5, 1, 2));
+    assert_eq!(y[3], 103_010);
+}
