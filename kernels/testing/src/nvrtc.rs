@@ -23,12 +23,10 @@ pub fn compile_cuda_or_skip(printed: &Printed) -> Result<bool, TestingError> {
         "libnvrtc.so.12",
         "libnvrtc.so.11.2",
     ];
-    // SAFETY: loading the compiler runs its initialisers, which ask nothing of us.
-    let found = named
-        .as_deref()
-        .into_iter()
-        .chain(usual)
-        .find_map(|name| unsafe { Library::new(name) }.ok());
+    let found = named.as_deref().into_iter().chain(usual).find_map(|name| {
+        // SAFETY: loading the compiler runs its initialisers, which ask nothing of us.
+        unsafe { Library::new(name) }.ok()
+    });
     let Some(library) = found else {
         eprintln!(
             "\n*** NOT TESTED: CUDA C, as there is no NVRTC (set QUIPU_NVRTC to its library).\n"
