@@ -30,7 +30,7 @@
 //! | [`stencil`] | three reads from near memory, one write | yes |
 //! | [`random`] | one write | yes |
 //! | [`attract`], gravity between all bodies | one read for each block | yes |
-//! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 96 rows | yes |
+//! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 384 rows | yes |
 //!
 //! What is combined with an [`Operator`] is combined in an order that depends on the device's number of cores, so
 //! sums of floats may differ from device to device in their last bits; those of integers do not.
@@ -75,7 +75,7 @@ pub mod kernels {
     pub use crate::compact::{count_kept, write_kept};
     pub use crate::elementwise::{fill_each, iota_each, transform_each, zip_each};
     pub use crate::histogram::count_bins;
-    pub use crate::matmul::{COLUMNS, DEPTH, ROWS, multiply_tiles};
+    pub use crate::matmul::{DEPTH, multiply_tiles};
     pub use crate::random::{philox_block, random_blocks};
     pub use crate::reduce::reduce_blocks;
     pub use crate::scan::{scan_parts, total_parts};

@@ -11,29 +11,56 @@
 use crate::division::refuse;
 use crate::function::Item;
 use quipu::kernels::{
-    Block, BlockAccelerator, Elements, Float, Grid, OwnElements, SharedElement, SharedWrite, kernel,
+    Block, BlockAccelerator, Elements, FeatureLevel, Float, Grid, OwnElements, RunOptions,
+    SharedElement, SharedWrite, device, kernel,
 };
-use quipu::{Buffer, Event, Queue, Result, WorkDivision};
+use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 
-/// Rows of what is summed in registers: with `COLUMNS`, twelve of the 16 registers of AVX2 for `f32`.
-pub const ROWS: usize = 6;
-/// Columns of what is summed in registers.
-pub const COLUMNS: usize = 16;
 /// How much of the inner dimension a panel holds.
 pub const DEPTH: usize = 256;
-/// Elements of a block: `a`'s panel fits into the second cache.
-const TILE: [usize; 2] = [96, 256];
+/// How many rows of `a` are packed at once: they fit into the second cache.
+const HEIGHT: usize = 96;
+/// Rows of `b` that are packed together. The panels that one row goes to lie a power of two apart, in one set of a
+/// cache.
+const LINES: usize = 4;
+
+/// Copies a line.
+#[device]
+fn copy_line<T: Float>(from: &[T], to: &mut [T]) {
+    for q in 0..to.len() {
+        to[q] = from[q];
+    }
+}
+
+/// The sums of the products of a panel of `a`, `ROWS` wide, and one of `b`, `COLUMNS` wide.
+#[device]
+fn sum_products<T: Float, const ROWS: usize, const COLUMNS: usize>(
+    panel_a: &[T],
+    panel_b: &[T],
+) -> [[T; COLUMNS]; ROWS] {
+    let mut sums = [[T::ZERO; COLUMNS]; ROWS];
+    for p in 0..panel_a.len() / ROWS {
+        let x = &panel_a[p * ROWS..(p + 1) * ROWS];
+        let y = &panel_b[p * COLUMNS..(p + 1) * COLUMNS];
+        for r in 0..ROWS {
+            for q in 0..COLUMNS {
+                sums[r][q] = x[r].mul_add(y[q], sums[r][q]);
+            }
+        }
+    }
+    sums
+}
 
 /// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have one thread, of a multiple of
-/// [`ROWS`] times a multiple of [`COLUMNS`] elements.
+/// `ROWS` times a multiple of `COLUMNS` elements. That many are summed at once: as fit into a device's registers.
 #[kernel]
-pub async fn multiply_tiles<T: Float + SharedElement>(
+pub async fn multiply_tiles<T: Float + SharedElement, const ROWS: usize, const COLUMNS: usize>(
     acc: &impl BlockAccelerator<2>,
     inner: usize,
     a: &[T],
     b: &[T],
     mut c: OwnElements<T, 2>,
-    #[shared(acc.extent(Block, Elements)[0] * DEPTH)] mut panels_a: SharedWrite<T>,
+    #[shared(HEIGHT * DEPTH)] mut panels_a: SharedWrite<T>,
     #[shared(acc.extent(Block, Elements)[1] * DEPTH)] mut panels_b: SharedWrite<T>,
     #[shared(acc.extent(Block, Elements)[0] * acc.extent(Block, Elements)[1])]
     mut tile: SharedWrite<T>,
@@ -50,59 +77,53 @@ pub async fn multiply_tiles<T: Float + SharedElement>(
     let mut from = 0;
     while from < inner {
         let depth = DEPTH.min(inner - from);
-        for j in (0..width).step_by(COLUMNS) {
-            let taken = COLUMNS.min(width - j);
-            for p in 0..depth {
-                let at = (from + p) * columns + start[1] + j;
-                let line = &b[at..at + taken];
-                let to = j * depth + p * COLUMNS;
-                let panel = &mut panels_b[to..to + COLUMNS];
-                if taken == COLUMNS {
-                    for q in 0..COLUMNS {
-                        panel[q] = line[q];
-                    }
-                } else {
-                    for q in 0..COLUMNS {
-                        panel[q] = if q < taken { line[q] } else { T::ZERO };
-                    }
-                }
-            }
-        }
-        for i in (0..height).step_by(ROWS) {
-            let panel = &mut panels_a[i * depth..(i + ROWS) * depth];
-            for r in 0..ROWS {
-                if i + r < height {
-                    let at = (start[0] + i + r) * inner + from;
-                    let line = &a[at..at + depth];
-                    for p in 0..depth {
-                        panel[p * ROWS + r] = line[p];
-                    }
-                } else {
-                    for p in 0..depth {
-                        panel[p * ROWS + r] = T::ZERO;
-                    }
-                }
-            }
-        }
-        for j in (0..width).step_by(COLUMNS) {
-            let panel_b = &panels_b[j * depth..(j + COLUMNS) * depth];
-            for i in (0..height).step_by(ROWS) {
-                let panel_a = &panels_a[i * depth..(i + ROWS) * depth];
-                let mut sums = [[T::ZERO; COLUMNS]; ROWS];
-                for p in 0..depth {
-                    let x = &panel_a[p * ROWS..(p + 1) * ROWS];
-                    let y = &panel_b[p * COLUMNS..(p + 1) * COLUMNS];
-                    for r in 0..ROWS {
-                        for q in 0..COLUMNS {
-                            sums[r][q] = x[r].mul_add(y[q], sums[r][q]);
+        for above in (0..depth).step_by(LINES) {
+            for j in (0..width).step_by(COLUMNS) {
+                let taken = COLUMNS.min(width - j);
+                for p in above..(above + LINES).min(depth) {
+                    let at = (from + p) * columns + start[1] + j;
+                    let to = j * depth + p * COLUMNS;
+                    if taken == COLUMNS {
+                        copy_line(&b[at..at + COLUMNS], &mut panels_b[to..to + COLUMNS]);
+                    } else {
+                        copy_line(&b[at..at + taken], &mut panels_b[to..to + taken]);
+                        for q in taken..COLUMNS {
+                            panels_b[to + q] = T::ZERO;
                         }
                     }
                 }
+            }
+        }
+        for top in (0..height).step_by(HEIGHT) {
+            let bottom = (top + HEIGHT).min(height);
+            for i in (top..bottom).step_by(ROWS) {
+                let to = (i - top) * depth;
+                let panel = &mut panels_a[to..to + ROWS * depth];
                 for r in 0..ROWS {
-                    let at = (i + r) * pitch + j;
-                    let line = &mut tile[at..at + COLUMNS];
-                    for q in 0..COLUMNS {
-                        line[q] += sums[r][q];
+                    if i + r < height {
+                        let at = (start[0] + i + r) * inner + from;
+                        let line = &a[at..at + depth];
+                        for p in 0..depth {
+                            panel[p * ROWS + r] = line[p];
+                        }
+                    } else {
+                        for p in 0..depth {
+                            panel[p * ROWS + r] = T::ZERO;
+                        }
+                    }
+                }
+            }
+            for j in (0..width).step_by(COLUMNS) {
+                let panel_b = &panels_b[j * depth..(j + COLUMNS) * depth];
+                for i in (top..bottom).step_by(ROWS) {
+                    let panel_a = &panels_a[(i - top) * depth..(i - top + ROWS) * depth];
+                    let sums = sum_products::<T, ROWS, COLUMNS>(panel_a, panel_b);
+                    for r in 0..ROWS {
+                        let at = (i + r) * pitch + j;
+                        let line = &mut tile[at..at + COLUMNS];
+                        for q in 0..COLUMNS {
+                            line[q] += sums[r][q];
+                        }
                     }
                 }
             }
@@ -116,6 +137,26 @@ pub async fn multiply_tiles<T: Float + SharedElement>(
             *c = line[q];
         }
     }
+}
+
+/// Elements of a block, multiples of what is summed in registers: as many as its shared memory has room for, and no
+/// more than leave each core two blocks.
+fn tile<T>([rows, columns]: [usize; 2], limits: &AcceleratorLimits) -> [usize; 2] {
+    const TILES: [[usize; 2]; 6] = [
+        [384, 256],
+        [192, 256],
+        [192, 128],
+        [96, 128],
+        [96, 64],
+        [48, 64],
+    ];
+    let fits = |[height, width]: [usize; 2]| {
+        let elements = (HEIGHT + width) * DEPTH + height * width;
+        let blocks = rows.div_ceil(height) * columns.div_ceil(width);
+        elements * size_of::<T>() <= limits.shared_bytes && blocks >= 2 * limits.multiprocessors
+    };
+    let last = TILES[TILES.len() - 1];
+    TILES.into_iter().find(|tile| fits(*tile)).unwrap_or(last)
 }
 
 /// Sets `c`, of `rows` x `columns` elements, to the product of `a`, of `rows` x `inner`, and `b`, of `inner` x
@@ -146,10 +187,22 @@ pub fn matrix_product<T: Item + Float>(
             );
         }
     }
-    let blocks = [rows.div_ceil(TILE[0]), columns.div_ceil(TILE[1])];
+    let tile = tile::<T>([rows, columns], queue.limits());
+    let blocks = [rows.div_ceil(tile[0]), columns.div_ceil(tile[1])];
+    let division = WorkDivision::new(blocks, [1, 1], tile);
     let mut c = c.shaped([rows, columns])?;
-    queue.launch(
-        WorkDivision::new(blocks, [1, 1], TILE),
-        multiply_tiles(inner, a, b, &mut c),
-    )
+    // With two vectors of a row: twelve of the 16 registers of AVX2, 24 of the 32 of AVX-512.
+    let level = RunOptions::from_environment()
+        .map_or(FeatureLevel::Baseline, |options| options.level)
+        .min(FeatureLevel::detected());
+    match (level, size_of::<T>()) {
+        (FeatureLevel::V4, 0..=4) => {
+            queue.launch(division, multiply_tiles::<T, 12, 32>(inner, a, b, &mut c))
+        }
+        (FeatureLevel::V4, _) => {
+            queue.launch(division, multiply_tiles::<T, 12, 16>(inner, a, b, &mut c))
+        }
+        (_, 0..=4) => queue.launch(division, multiply_tiles::<T, 6, 16>(inner, a, b, &mut c)),
+        _ => queue.launch(division, multiply_tiles::<T, 6, 8>(inner, a, b, &mut c)),
+    }
 }

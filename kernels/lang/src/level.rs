@@ -5,7 +5,7 @@
 //! over a launch's threads exists in a function of its own for each level, marked with the level's
 //! `target_feature`s, and the kernel is inlined into each. (Each has an accelerator type of its own, so that a
 //! kernel's `run` has a single caller.) What a kernel calls is compiled for the level where it is inlined, too; so
-//! helpers should be generic, or `#[inline(always)]`.
+//! `#[device]` makes functions `#[inline(always)]` that do not say otherwise.
 //!
 //! | level | processors from | adds |
 //! |---|---|---|

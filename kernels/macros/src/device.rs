@@ -15,7 +15,9 @@ use crate::expression::this_name;
 use crate::kernel::allowances;
 use crate::options::Options;
 use crate::scope::{Kind, Want, Writer};
-use crate::signature::{check_generics, handle, make_native, parameters, with_data_bounds};
+use crate::signature::{
+    check_generics, handle, make_inline, make_native, parameters, with_data_bounds,
+};
 
 /// Lets kernels call what an item has.
 pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
@@ -42,6 +44,7 @@ fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
     let refusals = written.refusals.map(Error::into_compile_error);
     let mut native = item.clone();
     make_native(&mut native.sig);
+    make_inline(&mut native.attrs);
     Ok(quote! {
         #native
 
@@ -61,7 +64,7 @@ fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
 fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
     let mut added = Vec::new();
     let mut refusals = TokenStream::new();
-    for member in &item.items {
+    for member in &mut item.items {
         let TraitItem::Fn(function) = member else {
             continue;
         };
@@ -77,6 +80,9 @@ fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
             added.push(method);
         }
         refusals.extend(written.refusals.map(Error::into_compile_error));
+        if function.default.is_some() {
+            make_inline(&mut function.attrs);
+        }
     }
     for tokens in added {
         item.items.push(TraitItem::Verbatim(tokens));
@@ -88,7 +94,7 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
     let mut added = Vec::new();
     let mut refusals = TokenStream::new();
     let is_trait = item.trait_.is_some();
-    for member in &item.items {
+    for member in &mut item.items {
         let ImplItem::Fn(function) = member else {
             continue;
         };

@@ -143,6 +143,17 @@ pub(crate) fn make_native(signature: &mut Signature) {
     }
 }
 
+/// Has a device function inlined into the kernels that call it, where it is compiled for their feature levels, unless
+/// its author has said otherwise.
+pub(crate) fn make_inline(attributes: &mut Vec<syn::Attribute>) {
+    if !attributes
+        .iter()
+        .any(|attribute| attribute.path().is_ident("inline"))
+    {
+        attributes.push(parse_quote!(#[inline(always)]));
+    }
+}
+
 /// Refuses types that nothing stands for.
 fn check_type(user_type: &Type) -> Result<()> {
     let (span, words) = match user_type {

@@ -2,9 +2,9 @@
 
 use crate::printed::{compare, run_printed};
 use crate::{allocate, buffer, numbers, on_each_device};
-use quipu::kernels::Float;
+use quipu::kernels::{Float, SharedElement};
 use quipu::prelude::*;
-use quipu_algorithms::kernels::{COLUMNS, DEPTH, ROWS, multiply_tiles, transpose_tiles};
+use quipu_algorithms::kernels::{DEPTH, multiply_tiles, transpose_tiles};
 use quipu_algorithms::{Item, matrix_product, transpose};
 use quipu_kernel_testing::Argument;
 
@@ -57,14 +57,16 @@ fn product<T: Float>([rows, inner, columns]: [usize; 3], a: &[T], b: &[T]) -> Ve
     c
 }
 
+/// Matrices of such sides.
+fn factors<T: Item + Float>([rows, inner, columns]: [usize; 3]) -> [Vec<T>; 2] {
+    let a = numbers(rows * inner).map(|x| T::cast_from(x) * T::cast_from(1e-7));
+    let b = numbers(inner * columns).map(|x| T::cast_from(x % 1000) - T::cast_from(499.5));
+    [a.collect(), b.collect()]
+}
+
 fn multiplies<T: Item + Float>(sides: [usize; 3]) {
-    let [rows, inner, columns] = sides;
-    let a: Vec<T> = numbers(rows * inner)
-        .map(|x| T::cast_from(x) * T::cast_from(1e-7))
-        .collect();
-    let b: Vec<T> = numbers(inner * columns)
-        .map(|x| T::cast_from(x % 1000) - T::cast_from(499.5))
-        .collect();
+    let [rows, _, columns] = sides;
+    let [a, b] = factors::<T>(sides);
     let model = product(sides, &a, &b);
     on_each_device(|context, queue| {
         let (a, b) = (buffer(context, &a), buffer(context, &b));
@@ -82,10 +84,40 @@ fn multiplies_in_the_promised_order() {
         [7, 3, 17],
         [97, 513, 257],
         [200, 40, 30],
+        [399, 20, 270],
     ] {
         multiplies::<f32>(sides);
         multiplies::<f64>(sides);
     }
+}
+
+/// What is summed at once, and how the work is divided, makes no difference.
+#[test]
+fn multiplies_with_any_registers() {
+    fn with<T: Item + Float + SharedElement, const ROWS: usize, const COLUMNS: usize>() {
+        let sides = [115, 300, 97];
+        let [a, b] = factors::<T>(sides);
+        let model = product(sides, &a, &b);
+        on_each_device(|context, queue| {
+            let (a, b) = (buffer(context, &a), buffer(context, &b));
+            let tile = [2 * ROWS, COLUMNS];
+            let blocks = [sides[0].div_ceil(tile[0]), sides[2].div_ceil(tile[1])];
+            let mut c = allocate::<T>(context, sides[0] * sides[2])
+                .shaped([sides[0], sides[2]])
+                .unwrap();
+            queue
+                .launch(
+                    WorkDivision::new(blocks, [1, 1], tile),
+                    multiply_tiles::<T, ROWS, COLUMNS>(sides[1], &a, &b, &mut c),
+                )
+                .unwrap();
+            compare(&queue.read(c.buffer()).unwrap().wait().unwrap(), &model);
+        });
+    }
+    with::<f32, 6, 16>();
+    with::<f32, 12, 32>();
+    with::<f64, 6, 8>();
+    with::<f64, 12, 16>();
 }
 
 #[test]
@@ -113,11 +145,11 @@ fn prints() {
     let sides = [13, 300, 35];
     let a: Vec<f32> = numbers(13 * 300).map(|x| x as f32 * 0.1).collect();
     let b: Vec<f32> = numbers(300 * 35).map(|x| x as f32 * 0.3).collect();
-    let tile = [2 * ROWS, 2 * COLUMNS];
+    let tile = [12, 32];
     let division = WorkDivision::new([2, 2], [1, 1], tile).unwrap();
     let (from_a, from_b) = (buffer(&context, &a), buffer(&context, &b));
     let mut c = allocate::<f32>(&context, 13 * 35).shaped([13, 35]).unwrap();
-    let module = multiply_tiles(300, &from_a, &from_b, &mut c)
+    let module = multiply_tiles::<f32, 6, 16>(300, &from_a, &from_b, &mut c)
         .module()
         .unwrap();
     let arguments = [
@@ -126,9 +158,12 @@ fn prints() {
         Argument::buffer(&b),
         Argument::view(&[0.0_f32; 13 * 35], &[13, 35], &[35, 1]),
     ];
-    let shared = [tile[0] * DEPTH, tile[1] * DEPTH, tile[0] * tile[1]].map(|length| length as u64);
+    let shared = [tile[1] * DEPTH, tile[0] * tile[1]].map(|length| length as u64);
     queue
-        .launch(division, multiply_tiles(300, &from_a, &from_b, &mut c))
+        .launch(
+            division,
+            multiply_tiles::<f32, 6, 16>(300, &from_a, &from_b, &mut c),
+        )
         .unwrap();
     let native = queue.read(c.buffer()).unwrap().wait().unwrap();
     compare(&native, &product(sides, &a, &b));
