@@ -372,13 +372,14 @@ impl<K: NativeKernel> Body for LaunchBody<K> {
     };
 }
 
-/// A boxed kernel launch, for kernels that do not fit.
-pub(crate) struct BoxedLaunch<K>(pub(crate) Box<K>);
+/// A boxed kernel launch, for kernels that do not fit. One body for all of them, which spares everybody who launches
+/// kernels a second copy of what enqueues them.
+pub(crate) struct BoxedLaunch(pub(crate) Box<dyn NativeKernel>);
 
-impl<K: NativeKernel> Body for BoxedLaunch<K> {
+impl Body for BoxedLaunch {
     const VTABLE: &'static Vtable = &Vtable {
         kind: Kind::Launch,
-        // SAFETY: the state is a `BoxedLaunch<K>`.
+        // SAFETY: the state is a `BoxedLaunch`.
         name: |state| unsafe { (*state.cast::<Self>()).0.name() },
         // SAFETY: as above; the rest as the caller promises.
         run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },
