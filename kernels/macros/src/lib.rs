@@ -54,6 +54,8 @@ use proc_macro::TokenStream;
 /// | numbers, `bool`, arrays of them, what has `#[derive(KernelData)]`, generic types | the value |
 /// | `&[T]`, `GlobalRef<T, D>` | all elements, to read |
 /// | `OwnElements<T, D>` | their own elements, to write |
+/// | `OwnTile<T, D>`, `OwnRows<T>` | a box of neighbouring elements, whole rows |
+/// | `OwnBlockTile<T, D>` | their share of their block's box |
 /// | `OwnBlock<T>` | their part of their block's part |
 /// | `Atomics<T>` | all elements, to change in single steps |
 /// | `RawMut<T>` | all elements, through `unsafe` methods |

@@ -157,9 +157,12 @@ fn check_type(user_type: &Type) -> Result<()> {
 }
 
 /// The names of types that kernels are handed and that have a lifetime which is left out.
-const VIEWS: [&str; 9] = [
+const VIEWS: [&str; 12] = [
     "GlobalRef",
     "OwnElements",
+    "OwnTile",
+    "OwnBlockTile",
+    "OwnRows",
     "OwnBlock",
     "Atomics",
     "RawMut",

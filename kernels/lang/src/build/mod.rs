@@ -30,6 +30,7 @@ mod expression;
 mod handles;
 mod iterate;
 mod number;
+mod own;
 mod parameter;
 mod place;
 mod shared;
@@ -54,6 +55,10 @@ pub use handles::{
 };
 pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, for_loop};
 pub use number::{Casts, Conversions, FloatBits, NumberMethods};
+pub use own::{
+    EachOwnRowHandle, EachPlacedHandle, EachSharedHandle, OwnBlockTileHandle, OwnRowsHandle,
+    OwnTileHandle,
+};
 pub use parameter::{Declared, Handled, SharedParameter, shared, uniform};
 pub use place::{
     assign, compound, field, field_part, index, part, range_from, range_full, range_inclusive,

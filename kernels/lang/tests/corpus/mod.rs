@@ -7,11 +7,12 @@ mod control;
 mod data;
 mod functions;
 mod loops;
+mod own;
 mod views;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use quipu_kernel::WorkDivision;
-use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options};
+use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
 use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
 
 /// A division of so many blocks, threads and elements.
@@ -95,6 +96,11 @@ pub(crate) fn run_printed<const D: usize>(
         extent(division.thread_elements().components()),
     );
     for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
+        for dialect in [Dialect::OpenCl(OpenClFeatures::USUAL), Dialect::Cuda] {
+            module
+                .print(dialect, &Options::new(dialect, width))
+                .unwrap();
+        }
         let printed = module
             .print(Dialect::C99, &Options::new(Dialect::C99, width))
             .unwrap();
