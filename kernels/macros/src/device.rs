@@ -8,14 +8,18 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Block, Error, FnArg, GenericParam, Generics, ImplItem, Item, ItemFn, ItemImpl, ItemTrait, Path,
-    Receiver, Result, ReturnType, Signature, TraitItem,
+    Receiver, Result, ReturnType, Signature, TraitItem, Type,
 };
 
 use crate::expression::this_name;
 use crate::kernel::allowances;
 use crate::options::Options;
+use crate::refuse;
 use crate::scope::{Kind, Want, Writer};
-use crate::signature::{check_generics, handle, make_native, parameters, with_data_bounds};
+use crate::signature::{
+    check_generics, handle, is_prefix, make_native, operator_bounds, operator_impl_of, parameters,
+    with_data_bounds,
+};
 
 /// Lets kernels call what an item has.
 pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
@@ -81,13 +85,91 @@ fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
     for tokens in added {
         item.items.push(TraitItem::Verbatim(tokens));
     }
+    let operators = operator_bounds(&item.supertraits, krate);
+    item.supertraits.extend(operators);
     Ok(quote!(#item #refusals))
+}
+
+/// `impl Add for …` and the like: what kernels do with the operator is in a trait of our own, as the operator's has no
+/// room for it.
+fn operator_impl(
+    krate: &Path,
+    item: &ItemImpl,
+    operator: &syn::Ident,
+    other: Option<&Type>,
+) -> Result<TokenStream> {
+    for of in [Some(&*item.self_ty), other] {
+        if let Some(Type::Reference(of)) = of {
+            return Err(Error::new(of.span(), refuse::OPERATOR_OF_REFERENCES));
+        }
+    }
+    let function = item.items.iter().find_map(|member| match member {
+        ImplItem::Fn(function) => Some(function),
+        _ => None,
+    });
+    let Some(function) = function else {
+        return Ok(quote!(#item));
+    };
+    let output = item.items.iter().find_map(|member| match member {
+        ImplItem::Type(output) => Some(&output.ty),
+        _ => None,
+    });
+    let output = output.map_or_else(|| quote!(()), |output| quote!(#output));
+    let written = Written::of(krate, &function.sig, Some(&function.block), true)?;
+    let operate = written.builder(&format_ident!("operate"), false);
+    let refusals = written.refusals.map(Error::into_compile_error);
+    let generics = with_data_bounds(&item.generics, krate);
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let of = &item.self_ty;
+    let build = quote!(#krate::__macro::build);
+    let other = other.map_or_else(|| quote!(Self), |other| quote!(#other));
+    let (kind, output) = if is_prefix(operator) {
+        let kind = quote!(#build::OperatesAlone<#build::operator::#operator>);
+        (kind, output)
+    } else if operator == "PartialEq" {
+        let kind = quote!(#build::Operates<#build::operator::Equal, #other>);
+        (kind, quote!(bool))
+    } else {
+        let kind = quote!(#build::Operates<#build::operator::#operator, #other>);
+        (kind, output)
+    };
+    let unequal = (operator == "PartialEq").then(|| {
+        quote! {
+            impl #impl_generics #build::Operates<#build::operator::NotEqual, #other> for #of #where_clause {
+                type Output = bool;
+
+                #[track_caller]
+                fn operate(this: #build::Expr<Self>, other: #build::Expr<#other>) -> #build::Expr<bool> {
+                    let equal = <Self as #build::Operates<#build::operator::Equal, #other>>::operate(this, other);
+                    #build::unary(#build::ir::UnaryOperation::Not, equal, ::core::option::Option::None)
+                }
+            }
+        }
+    });
+    Ok(quote! {
+        #item
+
+        const _: () = {
+            #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
+            impl #impl_generics #kind for #of #where_clause {
+                type Output = #output;
+                #operate
+            }
+            #unequal
+        };
+        #refusals
+    })
 }
 
 fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
     let mut added = Vec::new();
     let mut refusals = TokenStream::new();
     let is_trait = item.trait_.is_some();
+    if let Some((_, path, _)) = &item.trait_
+        && let Some((operator, other)) = operator_impl_of(path)
+    {
+        return operator_impl(krate, &item, operator, other);
+    }
     for member in &item.items {
         let ImplItem::Fn(function) = member else {
             continue;
@@ -113,9 +195,11 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
         for tokens in added {
             item.items.push(ImplItem::Verbatim(tokens));
         }
+        // What is added can ask for no more than the trait does, so it is the whole that is for such types alone.
+        item.generics = with_data_bounds(&item.generics, krate);
         return Ok(quote!(#item #refusals));
     }
-    let generics = with_data_bounds(&item.generics, &data(krate));
+    let generics = with_data_bounds(&item.generics, krate);
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let of = &item.self_ty;
     Ok(quote! {
@@ -229,7 +313,7 @@ impl<'a> Written<'a> {
             krate,
             name: signature.ident.to_string(),
             span: signature.ident.span(),
-            generics: with_data_bounds(&signature.generics, &data(krate)),
+            generics: with_data_bounds(&signature.generics, krate),
             inputs,
             names,
             result,

@@ -75,10 +75,7 @@ pub(crate) fn expand(options: &Options, item: ItemFn) -> Result<TokenStream> {
         }
     }
     let krate = &options.krate;
-    let generics = with_data_bounds(
-        &signature.generics,
-        &quote!(#krate::__macro::build::KernelData),
-    );
+    let generics = with_data_bounds(&signature.generics, krate);
     Ok(Kernel {
         krate,
         item: &item,
@@ -198,7 +195,7 @@ impl Kernel<'_> {
         let partitions = self.partitions();
         quote_spanned! {name.span()=>
             #(#attributes)*
-            #[allow(clippy::too_many_arguments, clippy::type_complexity)]
+            #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::multiple_bound_locations)]
             #[inline]
             #visibility fn #name<#generics>(#(#names: #types),*) -> #krate::__macro::Call<
                 #name #type_generics,

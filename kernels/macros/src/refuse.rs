@@ -43,6 +43,8 @@ pub(crate) const SHARED_ASYNC: &str = "the threads of a block share memory in an
 pub(crate) const AWAIT: &str = "`.await` is for barriers, in an `async fn`";
 pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
+pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of references is that of what they refer to; leave `#[device]` off this `impl`, and write it above the one for values";
+
 /// What to write instead of a method that the kernel language does not have.
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     Some(match name {

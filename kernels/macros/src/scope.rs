@@ -66,7 +66,8 @@ impl Writer {
             use #krate::__macro::build as __quipu;
             #[allow(unused_imports)]
             use __quipu::{
-                Casts as _, Conversions as _, FloatBits as _, IterMethods as _, NumberMethods as _, RangeMethods as _,
+                Casts as _, Conversions as _, FloatBits as _, IterMethods as _, NumberMethods as _, Operated as _,
+                OperatedAlone as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeMethods as _,
                 SliceMethods as _,
             };
         }

@@ -131,6 +131,12 @@ refused! {
     device_body: device("fn f(n: u32) -> u32 { n? }") at "?" says "test the condition";
     device_method: device("impl Square { fn f(self) -> u32 { vec![1] } }") at "vec" says "use an array";
     device_struct: device("struct Square { side: u32 }") at "struct" says "derive(KernelData)";
+    operator_of_references: device("impl Add for &Square { type Output = Square; fn add(self, other: Self) -> Square { *self } }")
+        at "&" says "the one for values";
+    operator_with_a_reference: device("impl Add<&Square> for Square { type Output = Square; fn add(self, other: &Square) -> Square { self } }")
+        at "&" says "the one for values";
+    operator_body: device("impl Add for Square { type Output = Square; fn add(self, other: Self) -> Square { other? } }")
+        at "?" says "test the condition";
     layout: derive("struct Square { side: u32 }") at "Square" says "`#[repr(C)]`";
     empty_struct: derive("#[repr(C)] struct Square {}") at "Square" says "at least one field";
     union: derive("#[repr(C)] union Square { side: u32 }") at "union" says "two fields";

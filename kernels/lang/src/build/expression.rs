@@ -257,6 +257,10 @@ fn declare_raw(
     })
 }
 
+/// Where an operator is met with a type that is no number, and of which nothing else is known.
+pub(super) const OPERATORS: &str = "this operator is not known of this type: write `#[device]` above the `impl` of \
+    the operator's trait, and, in a generic function, that trait itself among the bounds of the type";
+
 /// An operation of two operands. Its type is that of the witness.
 #[track_caller]
 pub fn binary<A, B, R>(
@@ -273,7 +277,7 @@ pub fn binary<A, B, R>(
     ))
 }
 
-fn binary_raw(
+pub(super) fn binary_raw(
     operation: BinaryOperation,
     left: Raw,
     right: Raw,
@@ -284,10 +288,7 @@ fn binary_raw(
         let frame = s.frame();
         let scalars = [left, right].map(|value| frame.function.type_of(value).scalar());
         if scalars.contains(&None) {
-            s.refuse(
-                location,
-                "operators are for numbers; of structs, call a `#[device] fn` that takes both",
-            );
+            s.refuse(location, OPERATORS);
         }
         Raw::Value(s.frame().function.binary(operation, left, right))
     })
@@ -299,14 +300,15 @@ pub fn unary<A, R>(operation: UnaryOperation, operand: Expr<A>, _witness: Option
     Expr::from_raw(unary_raw(operation, operand.raw, Location::caller()))
 }
 
-fn unary_raw(operation: UnaryOperation, operand: Raw, location: &'static Location<'static>) -> Raw {
+pub(super) fn unary_raw(
+    operation: UnaryOperation,
+    operand: Raw,
+    location: &'static Location<'static>,
+) -> Raw {
     state::at(location, |s| {
         let operand = s.value(operand, location);
         if s.frame().function.type_of(operand).scalar().is_none() {
-            s.refuse(
-                location,
-                "operators are for numbers; of structs, call a `#[device] fn`",
-            );
+            s.refuse(location, OPERATORS);
         }
         Raw::Value(s.frame().function.unary(operation, operand))
     })

@@ -30,6 +30,7 @@ mod expression;
 mod handles;
 mod iterate;
 mod number;
+pub mod operator;
 mod own;
 mod parameter;
 mod place;
@@ -55,14 +56,18 @@ pub use handles::{
 };
 pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, for_loop};
 pub use number::{Casts, Conversions, FloatBits, NumberMethods};
+pub use operator::{
+    Operand, Operands, Operated, OperatedAlone, OperatedAloneAsNumber, OperatedAsNumbers, Operates,
+    OperatesAlone,
+};
 pub use own::{
     EachOwnRowHandle, EachPlacedHandle, EachSharedHandle, OwnBlockTileHandle, OwnRowsHandle,
     OwnTileHandle,
 };
 pub use parameter::{Declared, Handled, SharedParameter, shared, uniform};
 pub use place::{
-    assign, compound, field, field_part, index, part, range_from, range_full, range_inclusive,
-    range_of, range_to, swap,
+    assign, field, field_part, index, part, range_from, range_full, range_inclusive, range_of,
+    range_to, swap,
 };
 pub use quipu_kernel_ir as ir;
 pub use shared::{Part, Tuple, Turn};

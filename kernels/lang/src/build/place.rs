@@ -581,12 +581,7 @@ fn store(s: &mut State, to: Raw, value: Value, location: &'static Location<'stat
 }
 
 /// `place op= value`.
-#[track_caller]
-pub fn compound<A, B>(operation: BinaryOperation, to: Expr<A>, from: Expr<B>) {
-    compound_at(operation, to.raw(), from.raw(), Location::caller());
-}
-
-fn compound_at(
+pub(super) fn compound_at(
     operation: BinaryOperation,
     to: Raw,
     from: Raw,
@@ -596,10 +591,7 @@ fn compound_at(
         let old = s.value(to, location);
         let from = s.value(from, location);
         if s.frame().function.type_of(old).scalar().is_none() {
-            s.refuse(
-                location,
-                "operators are for numbers; of structs, call a `#[device] fn`",
-            );
+            s.refuse(location, super::expression::OPERATORS);
         }
         let new = s.frame().function.binary(operation, old, from);
         store(s, to, new, location);

@@ -175,7 +175,7 @@ trait Widen<T> {
 }
 
 #[device(crate = quipu_kernel)]
-impl<T: Wide + KernelData> Widen<T> for Square {
+impl<T: Wide> Widen<T> for Square {
     fn widen(of: u32) -> u32 {
         of + T::WIDTH
     }

@@ -7,6 +7,7 @@ mod control;
 mod data;
 mod functions;
 mod loops;
+mod operators;
 mod own;
 mod views;
 
