@@ -74,6 +74,7 @@ use proc_macro::TokenStream;
 /// * `for` over ranges, `.rev()` and `.step_by(n)` of them, arrays, `slice.iter()`, `.iter_mut()` and `.enumerate()`,
 ///   `acc.elements(n)`, `y.each()`, `y.rows()`;
 /// * operators and methods of numbers, `as`, `from`, `into`; structs, tuples, arrays, slices and parts of them;
+/// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;
 /// * calls of [`macro@device`] functions and methods, and of closures in the function where they are;
 /// * generics over types and constants, traits with `#[device]`, `unsafe` blocks, `assert!`.
 ///
@@ -102,6 +103,18 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 /// #[device]
 /// trait Shape {
 ///     fn area(&self) -> f32;
+/// }
+/// ```
+///
+/// Of an `impl` of `Add`, `AddAssign`, `Neg`, `PartialEq` and the like it makes the operator one of kernels:
+///
+/// ```ignore
+/// #[device]
+/// impl Add for Vector {
+///     type Output = Self;
+///     fn add(self, other: Self) -> Self {
+///         Self { x: self.x + other.x, y: self.y + other.y }
+///     }
 /// }
 /// ```
 ///

@@ -45,36 +45,18 @@ pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
 pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of references is that of what they refer to; leave `#[device]` off this `impl`, and write it above the one for values";
 
-/// What to write instead of a method that the kernel language does not have.
+/// What to write instead of a method that the kernel language does not have, whatever has it. Those that users' types may
+/// have, too, are refused by the types which they are natively of, in `build/refused.rs`.
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     Some(match name {
         "unwrap" | "expect" | "unwrap_or" | "is_some" | "is_none" | "ok" | "err" => OPTIONS,
-        "get" => {
-            "`get` gives an `Option`, which is not in the kernel language; compare the index with `len()`"
-        }
-        "get_mut" => {
-            "`get_mut` gives an `Option`, which is not in the kernel language; use `read(index)` and `write(index, value)` of a `RawMut`"
-        }
-        "at" | "row" => {
-            "this gives an `Option`, which is not in the kernel language; write `view[[i, j]]`"
-        }
-        "first" | "last" => {
-            "this gives an `Option`, which is not in the kernel language; use an index"
-        }
         "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "checked_rem" => {
             "this gives an `Option`, which is not in the kernel language; use the wrapping or saturating method, and compare"
         }
         "overflowing_add" | "overflowing_sub" | "overflowing_mul" => {
             "use the wrapping method, and compare"
         }
-        "map" | "filter" | "fold" | "for_each" | "sum" | "product" | "collect" | "zip" | "take"
-        | "skip" | "any" | "all" | "chain" | "flat_map" | "filter_map" | "take_while"
-        | "max_by" | "min_by" | "position" | "find" | "windows" | "chunks" | "chunks_exact"
-        | "copied" | "cloned" => ADAPTERS,
         "to_string" | "to_owned" | "as_str" => STRINGS,
-        "push" | "pop" | "to_vec" | "insert" | "remove" | "extend" => {
-            "memory is not allocated in kernels; use an array `[T; N]`, or a buffer as a parameter"
-        }
         "as_ptr" | "as_mut_ptr" => RAW_ADDRESS,
         "powi" => "`powi` gives other bits on other devices; multiply, or use `powf`",
         _ => return None,

@@ -82,12 +82,9 @@ refused! {
     question: body("let a = n?;") at "?" says "test the condition";
     some: body("let a = Some(n);") at "Some" says "keep a `bool`";
     unwrap: body("let a = x.first().unwrap();") at "unwrap" says "keep a `bool`";
-    get: body("let a = x.get(3);") at "get" says "compare the index";
     checked: body("let a = n.checked_add(3);") at "checked_add" says "wrapping or saturating";
     map: body("let a = acc.elements(3).map(|i| i);") at "map" says "write a `for` loop";
-    sum: body("let a = x.iter().sum();") at "sum" says "write a `for` loop";
     any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "|" says "write a `for` loop";
-    allocation: body("let a = x.to_vec();") at "to_vec" says "use an array";
     powi: body("let a = x[0].powi(3);") at "powi" says "powf";
     pointers: body("let a = x.as_ptr();") at "as_ptr" says "RawMut";
     raw_address: body("let a = &raw const n;") at "raw" says "RawMut";

@@ -34,6 +34,7 @@ pub mod operator;
 mod own;
 mod parameter;
 mod place;
+mod refused;
 mod shared;
 mod state;
 mod together;
@@ -55,7 +56,7 @@ pub use handles::{
     SharedReadHandle, SharedWriteHandle, Sketch,
 };
 pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, for_loop};
-pub use number::{Casts, Conversions, FloatBits, NumberMethods};
+pub use number::{Casts, Conversions, FloatBits, MoreMethods, NumberMethods};
 pub use operator::{
     Operand, Operands, Operated, OperatedAlone, OperatedAloneAsNumber, OperatedAsNumbers, Operates,
     OperatesAlone,
@@ -70,6 +71,7 @@ pub use place::{
     range_to, swap,
 };
 pub use quipu_kernel_ir as ir;
+pub use refused::RefusedMethods;
 pub use shared::{Part, Tuple, Turn};
 pub use state::{Raw, State, build};
 pub use together::{AtomicsHandle, Scope};

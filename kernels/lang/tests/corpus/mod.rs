@@ -6,6 +6,7 @@ mod blocks;
 mod control;
 mod data;
 mod functions;
+mod library;
 mod loops;
 mod operators;
 mod own;
