@@ -12,6 +12,7 @@ use syn::{
 };
 
 use crate::expression::this_name;
+use crate::function_type::{without_closures, writer_type};
 use crate::kernel::allowances;
 use crate::options::Options;
 use crate::refuse;
@@ -263,6 +264,8 @@ impl<'a> Written<'a> {
             names.push(this);
             texts.push("this".to_owned());
         }
+        let (data_generics, closures) = without_closures(&signature.generics);
+        let mut takes_closures = false;
         let mut ordered = Vec::new();
         let mut rest = parameters.iter();
         for input in &signature.inputs {
@@ -275,17 +278,32 @@ impl<'a> Written<'a> {
                 let dimensions = &acc.dimensions;
                 ordered.push((
                     acc.name.clone(),
-                    quote!(#krate::__macro::build::Sketch<#dimensions>),
+                    Some(quote!(#krate::__macro::build::Sketch<#dimensions>)),
+                    TokenStream::new(),
                     false,
                 ));
             } else if let Some(parameter) = rest.next() {
+                let name = parameter.name.clone();
+                if let Some(closure) = writer_type(&signature.generics, &parameter.user_type) {
+                    ordered.push((name, None, closure, false));
+                    continue;
+                }
                 let by_value = matches!(parameter.passing, crate::signature::Passing::Value);
-                let of = handle(&parameter.user_type);
-                ordered.push((parameter.name.clone(), of, parameter.is_mutable && by_value));
+                let of = Some(handle(&parameter.user_type));
+                let is_mutable = parameter.is_mutable && by_value;
+                ordered.push((name, of, TokenStream::new(), is_mutable));
             }
         }
-        for (name, of, is_mutable) in ordered {
+        let mut passed = names.clone();
+        for (name, of, closure, is_mutable) in ordered {
             let text = name.to_string();
+            passed.push(name.clone());
+            let Some(of) = of else {
+                takes_closures = true;
+                inputs.push(quote!(#name: #closure));
+                writer.define(&name, Kind::Closure);
+                continue;
+            };
             inputs.push(quote!(#name: __Expr<#of>));
             if is_mutable {
                 bound.extend(
@@ -308,14 +326,16 @@ impl<'a> Written<'a> {
                 }
             }
         });
-        let inline = acc.is_some() || signature.asyncness.is_some();
+        let inline = acc.is_some() || signature.asyncness.is_some() || takes_closures;
+        let mut generics = with_data_bounds(&data_generics, krate);
+        generics.params.extend(closures);
         Ok(Self {
             krate,
             name: signature.ident.to_string(),
             span: signature.ident.span(),
-            generics: with_data_bounds(&signature.generics, krate),
+            generics,
             inputs,
-            names,
+            names: passed,
             result,
             body,
             inline,

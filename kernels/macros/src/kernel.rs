@@ -5,6 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, GenericParam, Generics, ItemFn, Lifetime, Result, ReturnType};
 
+use crate::function_type::writer_type;
 use crate::options::Options;
 use crate::refuse;
 use crate::scope::{Kind, Want, Writer};
@@ -60,6 +61,12 @@ pub(crate) fn expand(options: &Options, item: ItemFn) -> Result<TokenStream> {
         return Err(Error::new(signature.fn_token.span, refuse::ACCELERATOR));
     }
     for parameter in &parameters {
+        if writer_type(&signature.generics, &parameter.user_type).is_some() {
+            return Err(Error::new(
+                parameter.user_type.span(),
+                refuse::CLOSURE_OF_KERNEL,
+            ));
+        }
         let is_shared = parameter_is_shared(parameter);
         match &parameter.passing {
             Passing::View if is_shared => {

@@ -11,6 +11,7 @@
 //! | `kernel.rs` | `#[kernel]` functions |
 //! | `device.rs` | `#[device]` functions, traits and `impl` blocks |
 //! | `data.rs` | structs and enums with `#[derive(KernelData)]` |
+//! | `function_type.rs` | parameters that are closures |
 //! | `signature.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
 //! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs` | bodies |
@@ -25,6 +26,7 @@ mod control;
 mod data;
 mod device;
 mod expression;
+mod function_type;
 mod kernel;
 mod options;
 mod pattern;
@@ -75,7 +77,8 @@ use proc_macro::TokenStream;
 ///   `acc.elements(n)`, `y.each()`, `y.rows()`;
 /// * operators and methods of numbers, `as`, `from`, `into`; structs, tuples, arrays, slices and parts of them;
 /// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;
-/// * calls of [`macro@device`] functions and methods, and of closures in the function where they are;
+/// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of closures in the function
+///   where they are;
 /// * generics over types and constants, traits with `#[device]`, `unsafe` blocks, `assert!`.
 ///
 /// A condition that is known when the source is made (of a constant, a const parameter) leaves out the other branch.
@@ -117,6 +120,8 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 ///     }
 /// }
 /// ```
+///
+/// What it takes as `f: impl Fn(u32) -> u32`, or as a type with such a bound, is called with a closure.
 ///
 /// It is written in the language of [`macro@kernel`]s, and may take `acc: &impl Accelerator<D>` too; one that waits
 /// at barriers is an `async fn`. What it takes by `&mut` it may change.

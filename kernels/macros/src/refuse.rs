@@ -7,7 +7,8 @@ pub(crate) const LET_ELSE: &str = "`let … else` is not in the kernel language;
 pub(crate) const TRY: &str = "`?` is not in the kernel language, which has no `Result` and `Option`; test the condition with `if` and `return`";
 pub(crate) const OPTIONS: &str =
     "`Option` and `Result` are not in the kernel language; keep a `bool` beside the value";
-pub(crate) const CLOSURE_VALUE: &str = "closures in kernels are called in place: `let f = |x| …;` and then `f(x)`; write a `#[device] fn` to pass something on";
+pub(crate) const CLOSURE_VALUE: &str = "closures in kernels are called, or passed to a `#[device] fn` that takes `f: impl Fn(…) -> …`: `let f = |x| …;` and then `f(x)`";
+pub(crate) const CLOSURE_OF_KERNEL: &str = "what a kernel is called with is data, and a closure is none; write a trait with `#[device]`, a struct with `#[derive(KernelData)]` for each function, and take `f: F` with `F: Trait`";
 pub(crate) const CLOSURE_RETURN: &str = "`return` in a closure is not in the kernel language; write a `#[device] fn`, or give the value with `if` and `else`";
 pub(crate) const ADAPTERS: &str =
     "iterator adapters with closures are not in the kernel language; write a `for` loop";
@@ -61,6 +62,38 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
         "powi" => "`powi` gives other bits on other devices; multiply, or use `powf`",
         _ => return None,
     })
+}
+
+/// Whether a method of std's of this name takes a closure and goes over elements.
+pub(crate) fn is_adapter(name: &str) -> bool {
+    let names = [
+        "map",
+        "filter",
+        "fold",
+        "for_each",
+        "any",
+        "all",
+        "flat_map",
+        "filter_map",
+        "take_while",
+        "skip_while",
+        "map_while",
+        "max_by",
+        "max_by_key",
+        "min_by",
+        "min_by_key",
+        "position",
+        "find",
+        "scan",
+        "inspect",
+        "sort_by",
+        "sort_by_key",
+        "sort_unstable_by",
+        "sort_unstable_by_key",
+        "binary_search_by",
+        "partition_point",
+    ];
+    names.contains(&name)
 }
 
 /// What to write instead of a macro.

@@ -10,6 +10,7 @@ use syn::{
     WherePredicate, parse_quote,
 };
 
+use crate::function_type::writer_type;
 use crate::refuse;
 
 /// How a parameter of a kernel is passed.
@@ -148,6 +149,9 @@ pub(crate) fn make_native(signature: &mut Signature) {
 /// Refuses types that nothing stands for.
 fn check_type(user_type: &Type) -> Result<()> {
     let (span, words) = match user_type {
+        Type::ImplTrait(_) if writer_type(&Generics::default(), user_type).is_some() => {
+            return Ok(());
+        }
         Type::ImplTrait(of) => (of.span(), refuse::IMPL_TRAIT),
         Type::TraitObject(of) => (of.span(), refuse::TRAIT_OBJECT),
         Type::Ptr(of) => (of.span(), refuse::RAW_ADDRESS),

@@ -84,12 +84,11 @@ refused! {
     unwrap: body("let a = x.first().unwrap();") at "unwrap" says "keep a `bool`";
     checked: body("let a = n.checked_add(3);") at "checked_add" says "wrapping or saturating";
     map: body("let a = acc.elements(3).map(|i| i);") at "map" says "write a `for` loop";
-    any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "|" says "write a `for` loop";
+    any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "sort_by" says "write a `for` loop";
     powi: body("let a = x[0].powi(3);") at "powi" says "powf";
     pointers: body("let a = x.as_ptr();") at "as_ptr" says "RawMut";
     raw_address: body("let a = &raw const n;") at "raw" says "RawMut";
-    closure_as_value: body("let f = |a: u32| a; let g = f;") at "f" says "called in place";
-    closure_as_argument: body("apply(|a: u32| a);") at "|" says "called in place";
+    closure_as_value: body("let f = |a: u32| a; let g = f;") at "f" says "passed to a `#[device] fn`";
     return_in_closure: body("let f = |a: u32| { return a; };") at "return" says "`#[device] fn`";
     async_block: body("let a = async { 3 };") at "async" says "`async fn`";
     const_block: body("let a = n + const { 3 };") at "const" says "`const` item";
@@ -114,7 +113,9 @@ refused! {
     result: kernel("fn k(acc: &impl Accelerator<1>) -> u32 { 3 }") at "u32" says "gives nothing back";
     receiver: kernel("fn k(&self, acc: &impl Accelerator<1>) {}") at "&" says "outside of the `impl`";
     lifetimes: kernel("fn k<'a>(acc: &impl Accelerator<1>, x: &'a [f32]) {}") at "'a" says "leave them out";
-    impl_trait: kernel("fn k(acc: &impl Accelerator<1>, f: impl Fn(u32) -> u32) {}") at "impl" says "name the type";
+    closure_parameter: kernel("fn k(acc: &impl Accelerator<1>, f: impl Fn(u32) -> u32) {}") at "impl" says "a closure is none";
+    closure_type: kernel("fn k<F>(acc: &impl Accelerator<1>, f: F) where F: Fn(u32) -> u32 {}") at "F" says "a closure is none";
+    impl_trait: kernel("fn k(acc: &impl Accelerator<1>, f: impl Shape) {}") at "impl" says "name the type";
     trait_object: kernel("fn k(acc: &impl Accelerator<1>, f: &dyn Shape) {}") at "dyn" says "use generics";
     parameter_pattern: kernel("fn k(acc: &impl Accelerator<1>, (a, b): (u32, u32)) {}") at "(" says "with `let`";
     shared_without_length: kernel("async fn k(acc: &impl BlockAccelerator<1>, s: SharedWrite<u32>) {}")

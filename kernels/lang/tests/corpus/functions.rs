@@ -196,3 +196,62 @@ fn runs_functions_that_differ_only_in_what_their_trait_is_for() {
     check!(widens => (&mut y), division(5, 1, 2));
     assert_eq!(y[3], 103_010);
 }
+
+#[device(crate = quipu_kernel)]
+fn twice(x: u32, f: impl Fn(u32) -> u32) -> u32 {
+    f(f(x))
+}
+
+#[device(crate = quipu_kernel)]
+fn folded<T: Add<Output = T> + PartialOrd + Copy, F>(values: &[T], first: T, combine: F) -> T
+where
+    F: Fn(T, T) -> T,
+{
+    let mut folded = first;
+    for value in values {
+        folded = combine(folded, *value);
+        if folded > first + first + first + first {
+            return folded;
+        }
+    }
+    folded
+}
+
+#[device(crate = quipu_kernel)]
+fn thrice<F: FnMut(u32)>(x: u32, mut f: F) {
+    f(x);
+    f(x + 1);
+    f(x + 2);
+}
+
+#[device(crate = quipu_kernel)]
+fn passed_on(x: u32, f: &impl Fn(u32) -> u32) -> u32 {
+    twice(x, f) + twice(x, |value| f(value) / 2)
+}
+
+#[device(crate = quipu_kernel)]
+impl Square {
+    fn mapped(self, f: impl Fn(u32) -> u32) -> Self {
+        Self { side: f(self.side) }
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn closures(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let offset = x[i];
+        let add = |value| value + offset;
+        let mut sum =
+            twice(3, add) + passed_on(offset, &add) + twice(2, |value| value * offset % 7);
+        thrice(offset, |value| sum += value * 2);
+        let folded = folded(x, 1.5f32 as u32, |a: u32, b: u32| a + b * i as u32);
+        *y = sum + folded + Square::new(offset).mapped(|side| side + 1).side();
+    }
+}
+
+#[test]
+fn runs_closures() {
+    let x: Vec<u32> = (0..20).collect();
+    let mut y = vec![0; 20];
+    check!(closures => (&x, &mut y), division(2, 5, 2));
+}
