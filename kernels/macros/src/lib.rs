@@ -9,6 +9,7 @@
 //! | file | what it reads |
 //! |---|---|
 //! | `kernel.rs` | `#[kernel]` functions |
+//! | `method.rs` | `#[kernel]` methods, as functions |
 //! | `device.rs` | `#[device]` functions, traits and `impl` blocks |
 //! | `data.rs` | structs and enums with `#[derive(KernelData)]` |
 //! | `function_type.rs` | parameters that are closures |
@@ -28,6 +29,7 @@ mod device;
 mod expression;
 mod function_type;
 mod kernel;
+mod method;
 mod options;
 mod pattern;
 mod refuse;
@@ -64,6 +66,22 @@ use proc_macro::TokenStream;
 /// | `#[shared(length)] SharedWrite<T>`, `SharedAtomics<T>` | memory of their block; in an `async fn` |
 ///
 /// A kernel with barriers is an `async fn` of a `&impl BlockAccelerator<D>`, and awaits each barrier.
+///
+/// # Methods
+///
+/// A struct with `#[derive(KernelData)]` may have methods that are kernels, and so carry the values that a launch needs:
+///
+/// ```ignore
+/// #[kernel]
+/// impl Scale {
+///     fn apply(self, _acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
+///         for (i, y) in y.each() {
+///             *y = self.factor * x[i];
+///         }
+///     }
+/// }
+/// queue.launch(y.len(), Scale { factor: 2.0 }.apply(&x, &mut y))?;
+/// ```
 ///
 /// # The language
 ///

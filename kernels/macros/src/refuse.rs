@@ -30,7 +30,13 @@ pub(crate) const LIFETIMES: &str =
     "lifetimes are not needed in kernels and device functions; leave them out";
 pub(crate) const RESULT: &str =
     "a kernel gives nothing back; write to a parameter of type `OwnElements<T>` or `OwnBlock<T>`";
-pub(crate) const SELF: &str = "a kernel is a function by itself; write it outside of the `impl`, with a parameter for what `self` was";
+pub(crate) const SELF: &str = "a kernel that is a method has `#[kernel]` above its `impl`: `#[kernel] impl Scale { fn run(self, acc: &impl Accelerator<1>, …) { … } }`";
+pub(crate) const KERNEL_ITEM: &str =
+    "`#[kernel]` is for functions, and for `impl` blocks all of whose functions are kernels";
+pub(crate) const KERNEL_IMPL: &str = "kernels are methods of a type by itself; leave the trait out";
+pub(crate) const KERNEL_METHOD: &str = "all functions of an `impl` with `#[kernel]` are kernels that take `self`; write others in an `impl` of their own, with `#[device]` if kernels call them";
+pub(crate) const KERNEL_SELF: &str = "a kernel has a copy of `self`, and nobody sees what it does to that; take `self` or `&self`, and write to a parameter of type `OwnElements<T>`";
+pub(crate) const KERNEL_TYPE: &str = "name the type whose methods are kernels: `impl Scale { … }`";
 pub(crate) const IMPL_TRAIT: &str = "`impl Trait` parameters other than the accelerator are not in the kernel language; name the type: `fn f<T: Trait>(x: T)`";
 pub(crate) const TRAIT_OBJECT: &str = "trait objects and pointers are not in the kernel language; use generics: `fn f<T: Trait>(x: T)`";
 pub(crate) const GENERIC_ACCELERATOR: &str =

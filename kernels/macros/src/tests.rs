@@ -111,7 +111,12 @@ refused! {
     generic_accelerator: kernel("fn k<A: Accelerator<1>>(acc: &A) {}") at "A" says "without a type parameter";
     barriers_without_async: kernel("fn k(acc: &impl BlockAccelerator<1>) {}") at "fn" says "of an `async fn`";
     result: kernel("fn k(acc: &impl Accelerator<1>) -> u32 { 3 }") at "u32" says "gives nothing back";
-    receiver: kernel("fn k(&self, acc: &impl Accelerator<1>) {}") at "&" says "outside of the `impl`";
+    receiver: kernel("fn k(&self, acc: &impl Accelerator<1>) {}") at "&" says "above its `impl`";
+    kernel_struct: kernel("struct Scale;") at "struct" says "for functions";
+    kernel_trait: kernel("impl Run for Scale { fn run(self, acc: &impl Accelerator<1>) {} }") at "Run" says "leave the trait out";
+    kernel_helper: kernel("impl Scale { fn run(factor: f32) {} }") at "fn" says "an `impl` of their own";
+    kernel_self: kernel("impl Scale { fn run(&mut self, acc: &impl Accelerator<1>) {} }") at "&" says "nobody sees";
+    kernel_method_body: kernel("impl Scale { fn run(self, acc: &impl Accelerator<1>) { self.x?; } }") at "?" says "test the condition";
     lifetimes: kernel("fn k<'a>(acc: &impl Accelerator<1>, x: &'a [f32]) {}") at "'a" says "leave them out";
     closure_parameter: kernel("fn k(acc: &impl Accelerator<1>, f: impl Fn(u32) -> u32) {}") at "impl" says "a closure is none";
     closure_type: kernel("fn k<F>(acc: &impl Accelerator<1>, f: F) where F: Fn(u32) -> u32 {}") at "F" says "a closure is none";

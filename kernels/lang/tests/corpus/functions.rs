@@ -255,3 +255,96 @@ fn runs_closures() {
     let mut y = vec![0; 20];
     check!(closures => (&x, &mut y), division(2, 5, 2));
 }
+
+#[derive(Clone, Copy, bytemuck::NoUninit, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Line {
+    slope: u32,
+    offset: u32,
+}
+
+impl Line {
+    const STEP: u32 = 3;
+}
+
+#[kernel(crate = quipu_kernel)]
+impl Line {
+    /// Its heights.
+    fn heights(self, _acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+        for (i, y) in y.each() {
+            let next = Self {
+                slope: self.slope + Self::STEP,
+                ..self
+            };
+            *y = self.slope * x[i] + next.slope + next.offset;
+        }
+    }
+
+    fn each<T: From<u8> + Mul<Output = T>, const N: usize>(
+        &self,
+        _acc: &impl Accelerator<1>,
+        by: T,
+        mut y: OwnElements<T>,
+        mut lines: OwnElements<Self>,
+    ) {
+        for (_, y) in y.each() {
+            for _ in 0..self.slope as usize + N {
+                *y = *y * by * T::from(2);
+            }
+        }
+        for (i, line) in lines.each() {
+            line.offset = self.offset + i as u32;
+        }
+    }
+
+    async fn shared(
+        mut self,
+        acc: &impl quipu_kernel::BlockAccelerator<1>,
+        mut y: OwnElements<u32>,
+        #[shared(self.slope as usize + Self::STEP as usize)] mut sums: quipu_kernel::SharedWrite<
+            u32,
+        >,
+    ) {
+        for sum in sums.own() {
+            *sum = self.offset;
+        }
+        let sums = acc.sync(sums).await;
+        self.slope += sums[1];
+        for (_, y) in y.each() {
+            *y = self.slope + sums.len() as u32;
+        }
+    }
+}
+
+// SAFETY: any two numbers are a line.
+unsafe impl bytemuck::Zeroable for Line {}
+// SAFETY: as above.
+unsafe impl bytemuck::AnyBitPattern for Line {}
+
+impl super::Passed for Line {
+    fn argument(&self) -> quipu_kernel_testing::Argument {
+        quipu_kernel_testing::Argument::uniform(*self)
+    }
+}
+
+#[test]
+fn runs_methods() {
+    let line = Line {
+        slope: 2,
+        offset: 7,
+    };
+    let x: Vec<u32> = (0..20).collect();
+    let mut y = vec![0; 20];
+    check!(line.heights => (&x, &mut y), division(2, 5, 2));
+    assert_eq!(y[4], 8 + 5 + 7);
+
+    let mut y = vec![1.5f64; 20];
+    let mut lines = vec![line; 20];
+    check!(@ line.each::<f64, 1>(0.75f64, &mut y, &mut lines), [line], [0.75f64, &mut y, &mut lines], division(2, 5, 2));
+    assert_eq!((y[3], lines[3].offset), (1.5 * 1.5 * 1.5 * 1.5, 10));
+
+    let mut y = vec![0; 20];
+    check!(line.shared => (&mut y), division(2, 5, 2), 5);
+    assert_eq!(y[3], 2 + 7 + 5);
+}
