@@ -378,6 +378,7 @@ impl Writer {
         match name.as_str() {
             // Of a release build, as all that devices run.
             "debug_assert" | "debug_assert_eq" | "debug_assert_ne" => TokenStream::new(),
+            "print" | "println" => self.print(span, mac.tokens.clone(), name == "println"),
             "assert" => {
                 let parser = syn::punctuated::Punctuated::<Expr, syn::Token![,]>::parse_terminated;
                 let Ok(arguments) = mac.parse_body_with(parser) else {

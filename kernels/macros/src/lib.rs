@@ -15,7 +15,7 @@
 //! | `function_type.rs` | parameters that are closures |
 //! | `signature.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
-//! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs` | bodies |
+//! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs`, `print.rs` | bodies |
 //! | `refuse.rs` | the words of refusals |
 //!
 //! Names of generated variables have the hygiene of the macro (`Span::mixed_site`), so they are not the user's,
@@ -32,6 +32,7 @@ mod kernel;
 mod method;
 mod options;
 mod pattern;
+mod print;
 mod refuse;
 mod scope;
 mod signature;
@@ -97,7 +98,8 @@ use proc_macro::TokenStream;
 /// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;
 /// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of closures in the function
 ///   where they are;
-/// * generics over types and constants, traits with `#[device]`, `unsafe` blocks, `assert!`.
+/// * generics over types and constants, traits with `#[device]`, `unsafe` blocks;
+/// * `assert!(condition, "message")`, which fails the launch, and `print!` and `println!`, of numbers as `{}` and `{name}`.
 ///
 /// A condition that is known when the source is made (of a constant, a const parameter) leaves out the other branch.
 /// Everything else is refused at its line, in words that say what to write instead.

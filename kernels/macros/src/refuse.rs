@@ -52,6 +52,11 @@ pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
 pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of references is that of what they refer to; leave `#[device]` off this `impl`, and write it above the one for values";
 
+pub(crate) const PRINT_FORMAT: &str =
+    "what a kernel prints is a text with `{}` or `{name}` for numbers, which have no other format";
+pub(crate) const PRINT_BRACES: &str =
+    "a kernel cannot print `{}`; write a space between the braces";
+
 /// What to write instead of a method that the kernel language does not have, whatever has it. Those that users' types may
 /// have, too, are refused by the types which they are natively of, in `build/refused.rs`.
 pub(crate) fn method(name: &str) -> Option<&'static str> {

@@ -97,6 +97,12 @@ refused! {
     panics: body("panic!(\"no\");") at "panic" says "kernels do not panic";
     assertion_of_equality: body("assert_eq!(n, 3);") at "assert_eq" says "assert!(a == b)";
     assertion_with_values: body("assert!(n > 3, \"{}\", n);") at "\"{}\"" says "text without values";
+    print_format: body("print!(\"{:?}\", n);") at "\"{:?}\"" says "no other format";
+    print_expression: body("println!(\"{n + 1}\");") at "\"{n" says "no other format";
+    print_open: body("println!(\"{n\");") at "\"{n" says "no other format";
+    print_braces: body("println!(\"{{}}\");") at "\"{{}}\"" says "a space between";
+    print_value: body("println!(\"{}\", n?);") at "?" says "test the condition";
+    print_to_errors: body("eprintln!(\"no\");") at "eprintln" says "write what it stands for";
     vectors: body("let a = vec![1, 2];") at "vec" says "use an array";
     other_macros: body("let a = matches!(n, 3);") at "matches" says "use `match`";
     unknown_macro: body("frobnicate!(n);") at "frobnicate" says "write what it stands for";
@@ -162,6 +168,7 @@ fn what_is_accepted_has_no_refusals() {
         "let a = match n { 0 => 1, 1..=5 | 7 => 2, b if b > 3 => 3, _ => 4 };",
         "let (a, mut b) = (n, n as f32); b += std::f32::consts::PI; (b, _) = (1.0, 2);",
         "assert!(n > 3, \"too few\"); debug_assert!(n > 3);",
+        "print!(\"{} of {n} {{\", 3u32); println!();",
         "const LIMIT: u32 = 3; let a = n.min(LIMIT).rotate_left(3);",
     ];
     for statements in accepted {

@@ -337,6 +337,30 @@ pub fn assert(condition: Expr<bool>, message: &str) {
     });
 }
 
+/// `print!(format, values…)`.
+#[track_caller]
+pub fn print(format: &str, values: &[Raw]) {
+    let location = Location::caller();
+    state::at(location, |s| {
+        let values: Vec<_> = values.iter().map(|raw| s.value(*raw, location)).collect();
+        let f = &mut s.frame().function;
+        if values
+            .iter()
+            .any(|value| f.type_of(*value).scalar().is_none())
+        {
+            s.refuse(
+                location,
+                "kernels print numbers and `bool`s; print each field or element",
+            );
+            return;
+        }
+        s.frame().function.push(quipu_kernel_ir::Statement::Print {
+            format: format.to_owned(),
+            values,
+        });
+    });
+}
+
 /// `expression as R`.
 #[track_caller]
 pub fn cast<A, R: KernelData>(operand: Expr<A>, _witness: Option<R>) -> Expr<R> {
