@@ -17,7 +17,11 @@ impl Writer {
     pub(crate) fn expression(&mut self, expression: &Expr) -> TokenStream {
         let span = expression.span();
         if self.is_constant(expression) {
-            return quote_spanned!(span=> __quipu::lit(#expression));
+            return match expression {
+                Expr::Lit(_) | Expr::Path(_) => quote_spanned!(span=> __quipu::lit(#expression)),
+                // What is computed may overflow.
+                _ => quote_spanned!(span=> __quipu::computed(|| #expression)),
+            };
         }
         match expression {
             Expr::Lit(literal) => self.refuse_literal(&literal.lit),

@@ -26,7 +26,9 @@ pub(crate) fn allowances() -> TokenStream {
             clippy::all,
             clippy::pedantic,
             clippy::nursery,
-            clippy::restriction
+            clippy::restriction,
+            arithmetic_overflow,
+            unconditional_panic
         )]
     }
 }
@@ -274,6 +276,9 @@ impl Kernel<'_> {
             None => item.sig.clone(),
         };
         make_native(&mut signature);
+        // Not the kernel's, which may be that of a parameter, too.
+        let native_name = format_ident!("__native_{}", signature.ident);
+        signature.ident = native_name.clone();
         for parameter in &mut signature.generics.params {
             if let GenericParam::Type(parameter) = parameter {
                 parameter
@@ -298,8 +303,8 @@ impl Kernel<'_> {
             .filter(|name| !is_this(name));
         let arguments = quote!(acc #(, #arguments)*);
         let call = match &self.method {
-            Some(method) => method.native_call(&arguments),
-            None => quote!(#name #turbofish (#arguments)),
+            Some(method) => method.native_call(&native_name, &arguments),
+            None => quote!(#native_name #turbofish (#arguments)),
         };
         // `acc` may be a name of the user's own.
         let function = if item.sig.asyncness.is_some() {
@@ -362,13 +367,10 @@ impl Kernel<'_> {
                 }
             }
         };
-        if let Some(method) = &self.method {
-            signature.ident = method.native_name();
-        }
         let native = quote! {
             #(#allowed)*
             #[inline(always)]
-            #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::needless_pass_by_value, clippy::multiple_bound_locations)]
+            #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::needless_pass_by_value, clippy::multiple_bound_locations, non_snake_case)]
             #signature #block
         };
         let native = match &self.method {

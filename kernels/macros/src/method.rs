@@ -146,11 +146,6 @@ impl Method<'_> {
         with_data_bounds(&self.function.sig.generics, krate)
     }
 
-    /// The name of the native function.
-    pub(crate) fn native_name(&self) -> Ident {
-        format_ident!("__native_{}", self.function.sig.ident)
-    }
-
     fn arguments(&self) -> TokenStream {
         let names =
             self.function
@@ -167,8 +162,8 @@ impl Method<'_> {
     }
 
     /// Calls the native function.
-    pub(crate) fn native_call(&self, arguments: &TokenStream) -> TokenStream {
-        let (of, name, generics) = (&self.item.self_ty, self.native_name(), self.arguments());
+    pub(crate) fn native_call(&self, name: &Ident, arguments: &TokenStream) -> TokenStream {
+        let (of, generics) = (&self.item.self_ty, self.arguments());
         let is_reference = self
             .function
             .sig

@@ -89,6 +89,24 @@ pub fn lit<T: KernelData>(value: T) -> Expr<T> {
     Expr::from_raw(state::at(location, |s| value.literal(s)))
 }
 
+/// A constant that is computed. Where that panics (as what overflows does, in a build with debug assertions) there is
+/// no constant, and a problem.
+#[track_caller]
+pub fn computed<T: KernelData>(value: impl FnOnce() -> T) -> Expr<T> {
+    let location = Location::caller();
+    let value = std::panic::catch_unwind(std::panic::AssertUnwindSafe(value)).unwrap_or_else(|_| {
+        state::at(location, |s| {
+            s.refuse(
+                location,
+                "this constant cannot be computed: it overflows, divides by zero, or is out of bounds; \
+                write `wrapping_add` and its like where that is meant",
+            );
+        });
+        T::sample_value()
+    });
+    lit(value)
+}
+
 /// What the expression is now: a copy of what is in a place.
 #[track_caller]
 pub fn value<T: ?Sized>(expression: Expr<T>) -> Expr<T> {

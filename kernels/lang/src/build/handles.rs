@@ -486,6 +486,28 @@ never_indexed! {
     [T] SharedReadHandle<T>, std::ops::RangeFull => [T];
 }
 
+/// What cannot be indexed natively: rustc has said so of the user's own source, and need not say it again.
+macro_rules! indexed_nowhere {
+    ($([$($generics:tt)*] $handle:ty;)*) => {$(
+        impl<At, $($generics)*> Index<At> for $handle {
+            type Output = T;
+
+            fn index(&self, _: At) -> &T {
+                unreachable!("only code that is never run asks for the value of an expression")
+            }
+        }
+    )*};
+}
+
+indexed_nowhere! {
+    [T, const D: usize] OwnElementsHandle<T, D>;
+    [T, const D: usize] super::own::OwnBlockTileHandle<T, D>;
+    [T] super::own::OwnRowsHandle<T>;
+    [T] RawMutHandle<T>;
+    [T] SharedWriteHandle<T>;
+    [T, const SCOPE: u8] super::together::AtomicsHandle<T, SCOPE>;
+}
+
 #[doc(hidden)]
 impl<T: KernelData> RawMutHandle<T> {
     #[track_caller]

@@ -48,8 +48,8 @@ pub use control::{
 pub use data::{KernelData, derived_literal, derived_type, enum_literal};
 pub use error::BuildError;
 pub use expression::{
-    Coerce, DEAD, Expr, Sample, assert, binary, bind, bind_mut, cast, coerced, compare, declare,
-    dereference, lit, print, reference, subject, unary, value, w, w_ref,
+    Coerce, DEAD, Expr, Sample, assert, binary, bind, bind_mut, cast, coerced, compare, computed,
+    declare, dereference, lit, print, reference, subject, unary, value, w, w_ref,
 };
 pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, Named, OwnElementsHandle, RawMutHandle, RowsHandle,

@@ -348,3 +348,62 @@ fn runs_methods() {
     check!(line.shared => (&mut y), division(2, 5, 2), 5);
     assert_eq!(y[3], 2 + 7 + 5);
 }
+
+/// A parameter may have the kernel's name.
+#[kernel(crate = quipu_kernel)]
+fn named(_acc: &impl Accelerator<1>, named: u32, mut run: OwnElements<u32>) {
+    for (_, y) in run.each() {
+        *y += named;
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Square {
+    fn at(self, index: u32) -> u32 {
+        self.side * index
+    }
+    fn first(self) -> u32 {
+        self.at(1)
+    }
+    fn sum(self, other: Self) -> u32 {
+        self.first() + other.get(1)
+    }
+    fn get(&self, by: u32) -> u32 {
+        self.side + by
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn methods_of_other_names(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let square = Square::new(i as u32);
+        *y += square.sum(square) + square.at(2);
+    }
+}
+
+#[test]
+fn runs_names() {
+    let mut y = vec![0; 20];
+    check!(named => (3u32, &mut y), division(2, 5, 2));
+    check!(methods_of_other_names => (&mut y), division(2, 5, 2));
+    assert_eq!(y[4], 3 + 4 + 5 + 8);
+}
+
+#[kernel(crate = quipu_kernel)]
+fn overflows<const N: u32>(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (_, y) in y.each() {
+        *y = (N << 7) / (N - 3);
+    }
+}
+
+#[test]
+fn constants_that_cannot_be_computed_are_an_error() {
+    let mut y = vec![0; 20];
+    check!(overflows::<4> => (&mut y), division(2, 5, 2));
+    let error = overflows::<3>(&mut y).module().unwrap_err().to_string();
+    assert!(
+        error.contains("this constant cannot be computed"),
+        "{error}"
+    );
+    assert!(error.contains("functions.rs"), "{error}");
+}
