@@ -488,11 +488,11 @@ never_indexed! {
 
 /// What cannot be indexed natively: rustc has said so of the user's own source, and need not say it again.
 macro_rules! indexed_nowhere {
-    ($([$($generics:tt)*] $handle:ty;)*) => {$(
+    ($([$($generics:tt)*] $handle:ty => $output:ty;)*) => {$(
         impl<At, $($generics)*> Index<At> for $handle {
-            type Output = T;
+            type Output = $output;
 
-            fn index(&self, _: At) -> &T {
+            fn index(&self, _: At) -> &$output {
                 unreachable!("only code that is never run asks for the value of an expression")
             }
         }
@@ -500,12 +500,12 @@ macro_rules! indexed_nowhere {
 }
 
 indexed_nowhere! {
-    [T, const D: usize] OwnElementsHandle<T, D>;
-    [T, const D: usize] super::own::OwnBlockTileHandle<T, D>;
-    [T] super::own::OwnRowsHandle<T>;
-    [T] RawMutHandle<T>;
-    [T] SharedWriteHandle<T>;
-    [T, const SCOPE: u8] super::together::AtomicsHandle<T, SCOPE>;
+    [T, const D: usize] OwnElementsHandle<T, D> => T;
+    [T, const D: usize] super::own::OwnBlockTileHandle<T, D> => T;
+    [T] super::own::OwnRowsHandle<T> => [T];
+    [T] RawMutHandle<T> => T;
+    [T] SharedWriteHandle<T> => T;
+    [T, const SCOPE: u8] super::together::AtomicsHandle<T, SCOPE> => T;
 }
 
 #[doc(hidden)]
