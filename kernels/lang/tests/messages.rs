@@ -3,6 +3,8 @@
 //! Each file in `tests/messages` is compiled. A line that ends with `//~ words` has an error with these words; no other
 //! line has one. (That refusals come at all, and all of them, is tested where they are made.)
 
+#![expect(clippy::unwrap_used, reason = "an unwrap is an assertion")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
