@@ -375,6 +375,10 @@ pub fn print(format: &str, values: &[Raw]) {
         s.frame().function.push(quipu_kernel_ir::Statement::Print {
             format: format.to_owned(),
             values,
+            location: Some(quipu_kernel_ir::Location {
+                file: location.file(),
+                line: location.line(),
+            }),
         });
     });
 }
