@@ -668,7 +668,7 @@ impl FunctionBuilder {
 
     /// Waits for the threads of the block.
     pub fn barrier(&mut self) {
-        self.push(Statement::Barrier);
+        self.push(Statement::Barrier(self.location));
     }
 
     // The end.

@@ -109,8 +109,9 @@ pub enum Statement {
     Continue(LoopId),
     /// Leaves the function, with its result if it has one.
     Return(Option<Value>),
-    /// Waits until every thread of the block is here. Memory accesses before it happen before those after it.
-    Barrier,
+    /// Waits until every thread of the block is here. Memory accesses before it happen before those after it. With where
+    /// the user wrote it.
+    Barrier(Option<Location>),
     /// Memory accesses of this thread before it happen before those after it, for the threads of the scope.
     Fence(Scope),
     /// Fails the launch, with a message, if the condition is false; the thread goes on.
@@ -128,5 +129,7 @@ pub enum Statement {
         format: String,
         /// Scalars.
         values: Vec<Value>,
+        /// Where the user wrote it.
+        location: Option<Location>,
     },
 }

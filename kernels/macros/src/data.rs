@@ -71,7 +71,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
         ));
     }
     let build = quote!(#krate::__macro::build);
-    let generics = with_data_bounds(&item.generics, &quote!(#build::KernelData));
+    let generics = with_data_bounds(&item.generics, krate);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let text = name.to_string();
     let types: Vec<_> = data.fields.iter().map(|field| &field.ty).collect();

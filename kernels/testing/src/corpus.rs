@@ -956,6 +956,7 @@ pub fn texts() -> Module {
     f.push(Statement::Print {
         format: "100 % \"{}\" of {}: {} {}\n".into(),
         values: vec![thread, a, yes, small],
+        location: None,
     });
     ModuleBuilder::new().finish(f.kernel(1))
 }

@@ -35,6 +35,7 @@ pub(super) fn library_name(function: Option<MathFunction>) -> &'static str {
         Some(M::Copysign) => "copysign",
         Some(M::Sqrt) => "sqrt",
         Some(M::Fma) => "fma",
+        Some(M::Remainder) => "remainder",
         Some(M::Acos) => "acos",
         Some(M::Acosh) => "acosh",
         Some(M::Asin) => "asin",

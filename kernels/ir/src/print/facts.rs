@@ -109,7 +109,7 @@ fn of_function(
             facts.acts |= !matches!(place.root, Root::Local(_));
         }
         Statement::Elements { .. } => facts.context = true,
-        Statement::Barrier => {
+        Statement::Barrier(_) => {
             facts.acts = true;
             facts.context = true;
             facts.barriers = true;

@@ -338,7 +338,7 @@ impl<'m> Walk<'m> {
                 inside.at_continue = both(inside.at_continue.take(), assigned);
             }
             Statement::Return(result) => self.leave(*result)?,
-            Statement::Barrier | Statement::Fence(_) => {}
+            Statement::Barrier(_) | Statement::Fence(_) => {}
             Statement::Assert {
                 condition,
                 location,
@@ -347,7 +347,12 @@ impl<'m> Walk<'m> {
                 self.location = location.or(self.location);
                 self.used_as(*condition, Scalar::Bool, "a condition")?;
             }
-            Statement::Print { format, values } => {
+            Statement::Print {
+                format,
+                values,
+                location,
+            } => {
+                self.location = location.or(self.location);
                 let wanted = format.matches("{}").count();
                 demand!(
                     wanted == values.len(),

@@ -50,7 +50,11 @@ fn buffer<T: KernelData, H: ?Sized>(name: &'static str, mutable: bool) -> Expr<H
 }
 
 #[track_caller]
-fn view<T: KernelData, H: ?Sized>(name: &'static str, mutable: bool, dimensions: usize) -> Expr<H> {
+pub(super) fn view<T: KernelData, H: ?Sized>(
+    name: &'static str,
+    mutable: bool,
+    dimensions: usize,
+) -> Expr<H> {
     Expr::from_raw(state::at(Location::caller(), |s| {
         let of = T::ir_type(s);
         let f = &mut s.frame().function;

@@ -76,6 +76,10 @@ pub(super) struct Frame {
     pub(super) loops: HashMap<LoopId, LoopState>,
     /// The type of what a `return` gave.
     pub(super) result: Option<Type>,
+    /// What comes before all else.
+    prologue: ir::Block,
+    /// A thread's own part of each shared array that was asked for: its start and end.
+    pub(super) own_parts: HashMap<SharedId, (Value, Value)>,
 }
 
 impl Frame {
@@ -89,7 +93,15 @@ impl Frame {
             returns: vec![Target::Function],
             loops: HashMap::new(),
             result: None,
+            prologue: ir::Block::new(),
+            own_parts: HashMap::new(),
         }
+    }
+
+    /// Ends a block whose statements come before all else.
+    pub(super) fn end_prologue(&mut self) {
+        let (block, _) = self.end_block();
+        self.prologue.extend(block);
     }
 
     pub(super) fn place(&mut self, place: Place, place_type: Type, mode: Mode) -> Raw {
@@ -359,6 +371,8 @@ pub fn build(
     let mut frame = state.frames.pop().expect("a function is being written");
     let (block, _) = frame.end_block();
     frame.function.begin_block();
+    let prologue = std::mem::take(&mut frame.prologue);
+    frame.push_all(prologue);
     frame.push_all(block);
     let kernel = frame.function.kernel(dimensions);
     Ok(state.module.finish(kernel))

@@ -5,6 +5,9 @@ use quipu_kernel::{
     Atomics, Block, BlockAccelerator, OwnBlock, OwnElements, SharedAtomics, SharedWrite, Threads,
     kernel,
 };
+use quipu_kernel_ir::print::FaultKind;
+use quipu_kernel_ir::{Dialect, IndexWidth, Options};
+use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
 
 #[kernel(crate = quipu_kernel)]
 async fn block_sum(
@@ -114,4 +117,40 @@ fn runs_histogram() {
     check!(histogram => (&x, &mut bins, &mut most), division(4, 4, 4), 7);
     assert_eq!(bins.iter().sum::<u32>(), 65, "{bins:?}");
     assert_eq!(most, [28, 36, 6]);
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn early(acc: &impl BlockAccelerator<1>, mut y: OwnElements<u32>) {
+    if acc.index(Block, Threads)[0] == 0 {
+        return;
+    }
+
+    acc.sync_block_threads().await;
+    for (i, y) in y.each() {
+        *y = i as u32;
+    }
+}
+
+/// A fault says at which barrier the others wait.
+#[test]
+fn a_barrier_has_a_line() {
+    let mut y = vec![0u32; 8];
+    let arguments = vec![Argument::buffer(&y)];
+    let module = early(&mut y).module().unwrap();
+    let options = Options::new(Dialect::C99, IndexWidth::Bits32);
+    let printed = module.print(Dialect::C99, &options).unwrap();
+    let program = C99Program::compile(&printed).unwrap();
+    let mut launch = Launch::new(Division::new([1], [4], [2]), arguments);
+    let fault = program.run(&mut launch).unwrap().unwrap();
+    assert_eq!(fault.site.kind, FaultKind::Divergence);
+    let source = include_str!("blocks.rs").lines();
+    let barrier = "    acc.sync_block_threads().await;";
+    let mut lines = source
+        .zip(1..)
+        .skip_while(|(line, _)| !line.starts_with("async fn early"));
+    let (_, line) = lines.find(|(line, _)| *line == barrier).unwrap();
+    assert_eq!(
+        fault.site.location.map(|location| location.line),
+        Some(line)
+    );
 }

@@ -168,3 +168,34 @@ fn runs_early() {
     check!(early => (2usize, &mut y), division(5, 4, 5));
     assert_eq!((y[9], y[10]), (202, 0));
 }
+
+#[kernel(crate = quipu_kernel)]
+fn talks(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        if i == 3 {
+            let half = x[i] / 2.0;
+            println!("element {i} is {}, and 100 % {{", x[i]);
+            print!("half of it {half}, {}; ", half > 0.5);
+            println!();
+        }
+        *y += 1;
+    }
+}
+
+#[test]
+fn runs_talks() {
+    let x = vec![1.5; 10];
+    let mut y = vec![0; 10];
+    check!(talks => (&x, &mut y), division(2, 5, 1));
+    let module = talks(&x, &mut y).module().unwrap();
+    let options = quipu_kernel_ir::Options::new(
+        quipu_kernel_ir::Dialect::Cuda,
+        quipu_kernel_ir::IndexWidth::Bits32,
+    );
+    let printed = module
+        .print(quipu_kernel_ir::Dialect::Cuda, &options)
+        .unwrap();
+    let expected =
+        r#"printf("element %llu is %.9g, and 100 %% {\n", (unsigned long long)i, (double)"#;
+    assert!(printed.source.contains(expected), "{}", printed.source);
+}

@@ -6,12 +6,15 @@ mod blocks;
 mod control;
 mod data;
 mod functions;
+mod library;
 mod loops;
+mod operators;
+mod own;
 mod views;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use quipu_kernel::WorkDivision;
-use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options};
+use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
 use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
 
 /// A division of so many blocks, threads and elements.
@@ -95,6 +98,11 @@ pub(crate) fn run_printed<const D: usize>(
         extent(division.thread_elements().components()),
     );
     for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
+        for dialect in [Dialect::OpenCl(OpenClFeatures::USUAL), Dialect::Cuda] {
+            module
+                .print(dialect, &Options::new(dialect, width))
+                .unwrap();
+        }
         let printed = module
             .print(Dialect::C99, &Options::new(Dialect::C99, width))
             .unwrap();
@@ -112,15 +120,27 @@ pub(crate) fn run_printed<const D: usize>(
 
 /// Runs a kernel natively and printed, and compares what it has written: `check!(kernel(arguments), division)`,
 /// and the lengths of shared arrays that depend on the launch.
+///
+/// And of a method: `check!(value.kernel => (arguments), division)`.
 macro_rules! check {
-    ($kernel:expr => ($($argument:expr),*), $division:expr $(, $shared:expr)*) => {{
+    ($this:ident.$method:ident => ($($argument:expr),*), $division:expr $(, $shared:expr)*) => {
+        check!(@ $this.$method($($argument),*), [$this], [$($argument),*], $division $(, $shared)*)
+    };
+    ($kernel:expr => ($($argument:expr),*), $division:expr $(, $shared:expr)*) => {
+        check!(@ $kernel($($argument),*), [], [$($argument),*], $division $(, $shared)*)
+    };
+    (@ $call:expr, [$($this:ident)?], [$($argument:expr),*], $division:expr $(, $shared:expr)*) => {{
         use $crate::corpus::Passed as _;
-        let arguments = [$(($argument).argument()),*];
-        let call = $kernel($($argument),*);
+        let arguments = [$($this.argument(),)? $(($argument).argument()),*];
+        let call = $call;
         let module = call.module().unwrap();
         call.run($division).unwrap();
         $crate::corpus::run_printed(&module, &$division, &arguments, &[$($shared),*], |launch| {
             let mut at = 0;
+            $(
+                let _ = $this;
+                at += 1;
+            )?
             $(
                 ($argument).compare(launch, at);
                 at += 1;
