@@ -164,6 +164,7 @@ pass! {
     [T: Element + AtomicElement, const D: usize] &'b mut Buffer<T> => Write<T>: Atomically<T>, D;
     [T: Element] Overwrite<'b, T> => Write<T>: ByElement<T>, 1;
     [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: ByBlock<T>, D;
+    [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: Unpartitioned<T>, D;
 }
 
 /// What can be passed for all parameters of a kernel: a tuple.
