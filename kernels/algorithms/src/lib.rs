@@ -49,7 +49,11 @@ mod division;
 mod elementwise;
 mod function;
 mod histogram;
+mod key;
+mod look_back;
 mod matmul;
+mod merge;
+mod radix;
 mod random;
 mod reduce;
 mod scan;
@@ -61,7 +65,10 @@ pub use compact::compact;
 pub use elementwise::{fill, iota, transform, zip};
 pub use function::{Function, Function2, Item, Maximum, Minimum, Operator, Product, Sum};
 pub use histogram::histogram;
+pub use key::{Ascending, Descending, Order, RadixKey};
 pub use matmul::matrix_product;
+pub use merge::{merge_sort, merge_sort_by_key};
+pub use radix::{radix_sort, radix_sort_by_key};
 pub use random::random;
 pub use reduce::reduce;
 pub use scan::{exclusive_scan, inclusive_scan};
@@ -72,13 +79,15 @@ pub mod kernels {
     //! The kernels by themselves.
 
     pub use crate::bodies::attract_tiles;
-    pub use crate::compact::{count_kept, write_kept};
+    pub use crate::compact::compact_tiles;
     pub use crate::elementwise::{fill_each, iota_each, transform_each, zip_each};
     pub use crate::histogram::count_bins;
     pub use crate::matmul::{DEPTH, multiply_tiles};
+    pub use crate::merge::{merge_runs, sort_tiles};
+    pub use crate::radix::{choose_sides, count_digits, move_digits, settle};
     pub use crate::random::{philox_block, random_blocks};
     pub use crate::reduce::reduce_blocks;
-    pub use crate::scan::{scan_parts, total_parts};
+    pub use crate::scan::scan_tiles;
     pub use crate::stencil::stencil_tiles;
     pub use crate::transpose::transpose_tiles;
 }

@@ -438,7 +438,7 @@ impl FunctionBuilder {
         )
     }
 
-    /// An atomic operation on a place of this type.
+    /// An atomic operation on a place of this type: what was there before, of a store nothing.
     pub fn atomic(
         &mut self,
         operation: AtomicOperation,
@@ -447,8 +447,12 @@ impl FunctionBuilder {
         scope: Scope,
         value_type: Type,
     ) -> Value {
+        let given = match operation {
+            AtomicOperation::Store => Type::Unit,
+            _ => value_type,
+        };
         self.define(
-            value_type,
+            given,
             Operation::Atomic {
                 operation,
                 place,

@@ -355,6 +355,11 @@ pub enum AtomicOperation {
     Increment,
     /// Subtracts one; from zero, or from above the operand, to the operand. `u32` only.
     Decrement,
+    /// Leaves it, and has no operand. Unlike a plain load it is done each time it is come to: in a loop that waits for
+    /// another thread, too.
+    Load,
+    /// Replaces, and gives nothing.
+    Store,
 }
 
 /// For which threads something holds.

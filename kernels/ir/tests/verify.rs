@@ -541,6 +541,16 @@ broken! {
         let (zero, one) = (f.index_literal(0), f.u32_literal(1));
         f.atomic(AtomicOperation::CompareExchange, Place::element(x, zero), &[one], Scope::Device, Scalar::U32.into());
     }), "takes 2 operands, not 1";
+    atomic_load_with_an_operand: kernel(|f| {
+        let x = f.buffer("x", Scalar::U32.into(), true);
+        let (zero, one) = (f.index_literal(0), f.u32_literal(1));
+        f.atomic(AtomicOperation::Load, Place::element(x, zero), &[one], Scope::Device, Scalar::U32.into());
+    }), "takes 0 operands, not 1";
+    atomic_load_of_two_bytes: kernel(|f| {
+        let x = f.buffer("x", Scalar::U16.into(), true);
+        let zero = f.index_literal(0);
+        f.atomic(AtomicOperation::Load, Place::element(x, zero), &[], Scope::Device, Scalar::U16.into());
+    }), "atomic Load of `u16`";
     atomic_with_another_type: kernel(|f| {
         let x = f.buffer("x", Scalar::U32.into(), true);
         let (zero, one) = (f.index_literal(0), f.i32_literal(1));

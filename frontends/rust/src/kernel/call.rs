@@ -176,6 +176,7 @@ pass! {
     [T: Element] Overwrite<'b, T> => Write<T>: ByTile<T>, 1;
     [T: Element] Overwrite<'b, T> => Write<T>: ByBlockTile<T>, 1;
     [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: ByBlock<T>, D;
+    [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: Unpartitioned<T>, D;
 }
 
 /// What can be passed for all parameters of a kernel: a tuple.

@@ -1,12 +1,11 @@
 //! Transposition and products.
 
-use crate::printed::{compare, run_printed};
+use crate::modes::{Index, Input, OutputView, compare, everywhere};
 use crate::{allocate, buffer, numbers, on_each_device};
 use quipu::kernels::{Float, SharedElement};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{DEPTH, multiply_tiles, transpose_tiles};
 use quipu_algorithms::{Item, matrix_product, transpose};
-use quipu_kernel_testing::Argument;
 
 #[test]
 fn transposes() {
@@ -121,53 +120,25 @@ fn multiplies_with_any_registers() {
 }
 
 #[test]
-fn prints() {
-    let context = Platform::new().unwrap().context().unwrap();
-    let queue = context.queue(&context.fastest()).unwrap();
-
+fn transposes_the_same_in_every_mode() {
     let x: Vec<u32> = numbers(20 * 9).collect();
-    let from = buffer(&context, &x);
-    let mut y = allocate::<u32>(&context, 20 * 9).shaped([9, 20]).unwrap();
-    let division = WorkDivision::new([2, 3], [2, 1], [3, 8]).unwrap();
-    let module = transpose_tiles(&from, &mut y).module().unwrap();
-    queue
-        .launch(division, transpose_tiles(&from, &mut y))
-        .unwrap();
-    let arguments = [
-        Argument::buffer(&x),
-        Argument::view(&[0_u32; 20 * 9], &[9, 20], &[20, 1]),
-    ];
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        let native = queue.read(y.buffer()).unwrap().wait().unwrap();
-        compare(&native, &launch.elements(1));
-    });
+    everywhere!(
+        transpose_tiles<u32>, WorkDivision::new([2, 3], [2, 1], [3, 8]), [];
+        x = Input(x), y = OutputView(vec![0_u32; 20 * 9], [9, 20]),
+    );
+}
 
+#[test]
+fn multiplies_the_same_in_every_mode() {
     let sides = [13, 300, 35];
     let a: Vec<f32> = numbers(13 * 300).map(|x| x as f32 * 0.1).collect();
     let b: Vec<f32> = numbers(300 * 35).map(|x| x as f32 * 0.3).collect();
+    let model = product(sides, &a, &b);
     let tile = [12, 32];
-    let division = WorkDivision::new([2, 2], [1, 1], tile).unwrap();
-    let (from_a, from_b) = (buffer(&context, &a), buffer(&context, &b));
-    let mut c = allocate::<f32>(&context, 13 * 35).shaped([13, 35]).unwrap();
-    let module = multiply_tiles::<f32, 6, 16>(300, &from_a, &from_b, &mut c)
-        .module()
-        .unwrap();
-    let arguments = [
-        Argument::index(300),
-        Argument::buffer(&a),
-        Argument::buffer(&b),
-        Argument::view(&[0.0_f32; 13 * 35], &[13, 35], &[35, 1]),
-    ];
     let shared = [tile[1] * DEPTH, tile[0] * tile[1]].map(|length| length as u64);
-    queue
-        .launch(
-            division,
-            multiply_tiles::<f32, 6, 16>(300, &from_a, &from_b, &mut c),
-        )
-        .unwrap();
-    let native = queue.read(c.buffer()).unwrap().wait().unwrap();
-    compare(&native, &product(sides, &a, &b));
-    run_printed(&module, &division, &arguments, &shared, |launch| {
-        compare(&native, &launch.elements(3));
-    });
+    let (.., c) = everywhere!(
+        contiguous multiply_tiles<f32, 6, 16>, WorkDivision::new([2, 2], [1, 1], tile), [shared[0], shared[1]];
+        inner = Index(300), a = Input(a), b = Input(b), c = OutputView(vec![0.0_f32; 13 * 35], [13, 35]),
+    );
+    compare(&c.0, &model);
 }

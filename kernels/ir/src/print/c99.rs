@@ -12,7 +12,7 @@ use crate::types::{Scalar, Space};
 use super::Options;
 use super::dialect::{AtomicCall, Language, Possible};
 use super::entry::EntryParts;
-use super::helpers::{Helpers, short, unsigned};
+use super::helpers::{Helpers, call_on, short, unsigned};
 use super::protocol::EntryKind;
 
 /// C99.
@@ -217,6 +217,18 @@ impl Language for C99 {
         let name = format!("quipu_atomic_{what}_{}", short(*scalar));
         helpers.add(&name, |_| {
             let t = self.scalar(*scalar);
+            if *operation == A::Load {
+                return format!(
+                    "static inline {t} {name}({t} *place)\n{{\n    {t} held;\n    \
+                     __atomic_load(place, &held, __ATOMIC_SEQ_CST);\n    return held;\n}}"
+                );
+            }
+            if *operation == A::Store {
+                return format!(
+                    "static inline void {name}({t} *place, {t} operand)\n{{\n    \
+                     __atomic_store(place, &operand, __ATOMIC_SEQ_CST);\n}}"
+                );
+            }
             if *operation == A::CompareExchange {
                 return format!(
                     "static inline {t} {name}({t} *place, {t} expected, {t} replacement)\n{{\n    \
@@ -232,7 +244,7 @@ impl Language for C99 {
                  return old;\n}}"
             )
         });
-        Ok(format!("{name}({pointer}, {})", operands.join(", ")))
+        Ok(call_on(&name, pointer, operands))
     }
 
     fn warp(
@@ -344,7 +356,8 @@ pub(super) fn replacement(operation: AtomicOperation) -> &'static str {
         A::Subtract => "old - operand",
         A::Minimum => "operand < old ? operand : old",
         A::Maximum => "operand > old ? operand : old",
-        A::Exchange | A::CompareExchange => "operand",
+        A::Exchange | A::CompareExchange | A::Store => "operand",
+        A::Load => "old",
         A::And => "old & operand",
         A::Or => "old | operand",
         A::Xor => "old ^ operand",
