@@ -76,7 +76,8 @@ impl Kind {
         match self {
             Self::Bool => random.word() & 1,
             Self::F32 => {
-                let number = float(random, f64::from(f32::MAX), f64::from(f32::MIN_POSITIVE)) as f32;
+                let number =
+                    float(random, f64::from(f32::MAX), f64::from(f32::MIN_POSITIVE)) as f32;
                 u64::from(number.to_bits())
             }
             Self::F64 => float(random, f64::MAX, f64::MIN_POSITIVE).to_bits(),
@@ -231,7 +232,11 @@ impl Data {
                 shape: None,
             },
         };
-        case.given.iter().zip(&self.arguments).map(argument).collect()
+        case.given
+            .iter()
+            .zip(&self.arguments)
+            .map(argument)
+            .collect()
     }
 
     /// The first element of an argument that is not the same here and there, as text.

@@ -99,7 +99,9 @@ fn run_printed(case: &Case, program: &C99Program) -> Result<Outcome, String> {
         data.printed(case),
     )
     .with_shared(case.shared.iter().copied());
-    let fault = program.run(&mut launch).map_err(|error| error.to_string())?;
+    let fault = program
+        .run(&mut launch)
+        .map_err(|error| error.to_string())?;
     for (at, argument) in launch.arguments.iter().enumerate() {
         data.keep_printed(at, argument);
     }
@@ -128,14 +130,19 @@ fn difference(case: &Case, reference: &Outcome, other: &Outcome) -> Option<Strin
             let threads = ours.thread.zip(theirs.thread);
             let is_same = threads.is_none_or(|(ours, theirs)| ours == theirs);
             (!is_same).then(|| {
-                format!("{ways} fail in different threads: {} and {}", ours.message, theirs.message)
+                format!(
+                    "{ways} fail in different threads: {} and {}",
+                    ours.message, theirs.message
+                )
             })
         }
-        (Ok(()), Err(failure)) => {
-            Some(format!("only {} fails (of {ways}): {}", other.way, failure.message))
-        }
-        (Err(failure), Ok(())) => {
-            Some(format!("only {} fails (of {ways}): {}", reference.way, failure.message))
-        }
+        (Ok(()), Err(failure)) => Some(format!(
+            "only {} fails (of {ways}): {}",
+            other.way, failure.message
+        )),
+        (Err(failure), Ok(())) => Some(format!(
+            "only {} fails (of {ways}): {}",
+            reference.way, failure.message
+        )),
     }
 }

@@ -78,7 +78,11 @@ impl Way {
     ///
     /// # Errors
     /// How it failed.
-    pub fn run<'b, K, A>(&self, arguments: A, [blocks, threads, elements]: [usize; 3]) -> Result<(), Failure>
+    pub fn run<'b, K, A>(
+        &self,
+        arguments: A,
+        [blocks, threads, elements]: [usize; 3],
+    ) -> Result<(), Failure>
     where
         K: Entry<1>,
         A: PassAll<'b, K::Parameters, 1>,
@@ -135,7 +139,9 @@ impl Way {
 
 fn failure(error: KernelError, threads: usize) -> Failure {
     let thread = match &error {
-        KernelError::Panicked { group, thread, .. } => Some(group * threads as u64 + *thread as u64),
+        KernelError::Panicked { group, thread, .. } => {
+            Some(group * threads as u64 + *thread as u64)
+        }
         _ => None,
     };
     Failure {

@@ -21,7 +21,9 @@ pub fn batch(kernels: &[Kernel]) -> Batch {
     for kernel in kernels {
         lines.push(line);
         let (name, text, case) = (&kernel.name, kernel.source(), kernel.case());
-        let module = format!("mod of_{name} {{\nuse super::*;\n{text}pub(super) const CASE: Case = {case};\n}}\n");
+        let module = format!(
+            "mod of_{name} {{\nuse super::*;\n{text}pub(super) const CASE: Case = {case};\n}}\n"
+        );
         line += module.lines().count();
         source.push_str(&module);
         cases.push_str(&format!("of_{name}::CASE, "));

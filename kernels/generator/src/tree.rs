@@ -154,5 +154,9 @@ pub fn size(block: &Block) -> usize {
         .iter()
         .map(|statement| 1 + of(&statement.pieces))
         .sum::<usize>()
-        + block.value.iter().map(|value| 1 + of(&value.pieces)).sum::<usize>()
+        + block
+            .value
+            .iter()
+            .map(|value| 1 + of(&value.pieces))
+            .sum::<usize>()
 }

@@ -109,7 +109,10 @@ impl Scalar {
                 let mask = u64::MAX >> (65 - bits);
                 format!("{:#x}{name}", random.word() & mask)
             }
-            7 => format!("{}{name}", (u64::MAX >> (65 - bits)) - random.below(3) as u64),
+            7 => format!(
+                "{}{name}",
+                (u64::MAX >> (65 - bits)) - random.below(3) as u64
+            ),
             _ => format!("{}{name}", random.below(20)),
         }
     }

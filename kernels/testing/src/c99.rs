@@ -106,10 +106,7 @@ impl C99Program {
     ///
     /// If the compiler refuses one of them, each is tried alone, and so each error is that of its own source.
     #[must_use]
-    pub fn compile_together(
-        all: &[&Printed],
-        options: &[&str],
-    ) -> Vec<Result<Self, TestingError>> {
+    pub fn compile_together(all: &[&Printed], options: &[&str]) -> Vec<Result<Self, TestingError>> {
         match build(all, options) {
             Ok(library) => {
                 let library = Arc::new(library);

@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use quipu_kernel_generator::{Kernel, batch, kernel, shrink};
 
-const USAGE: &str = "kernels [--count N] [--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED]
+const USAGE: &str =
+    "kernels [--count N] [--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED]
   --count N     how many kernels (10000)
   --seed N      the first of as many seeds (1)
   --batch N     how many kernels are compiled at a time (200)
@@ -216,7 +217,9 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     }
     let mut runner = Runner::new()?;
     let start = Instant::now();
-    let seeds: Vec<u64> = (0..options.count).map(|at| options.seed.wrapping_add(at)).collect();
+    let seeds: Vec<u64> = (0..options.count)
+        .map(|at| options.seed.wrapping_add(at))
+        .collect();
     let (mut done, mut different) = (0, 0);
     let mut to_shrink = options.shrink;
     let mut classes = Vec::new();
@@ -231,7 +234,10 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
         );
         for (at, what) in found {
             let seed = kernels[at].seed;
-            println!("seed {seed:#x}: {}", what.lines().next().unwrap_or_default());
+            println!(
+                "seed {seed:#x}: {}",
+                what.lines().next().unwrap_or_default()
+            );
             if to_shrink > 0 && !classes.contains(&class(&what)) {
                 to_shrink -= 1;
                 classes.push(class(&what));

@@ -107,13 +107,15 @@ impl Maker {
     pub(super) fn leaf(&mut self, of: Scalar) -> Expression {
         for _ in 0..3 {
             let found = match self.random.below(8) {
-                0..3 => self.variable(|variable| variable.of == Type::Scalar(of)).map(|found| {
-                    if found.name.starts_with('*') {
-                        text(of, format!("({})", found.name))
-                    } else {
-                        text(of, found.name)
-                    }
-                }),
+                0..3 => self
+                    .variable(|variable| variable.of == Type::Scalar(of))
+                    .map(|found| {
+                        if found.name.starts_with('*') {
+                            text(of, format!("({})", found.name))
+                        } else {
+                            text(of, found.name)
+                        }
+                    }),
                 3..5 => self.read_input(of),
                 5 => self.read_part(of),
                 6 => self.read_element(of),
@@ -197,7 +199,8 @@ impl Maker {
             Type::Struct(number) => structures[*number].fields.clone(),
             _ => Vec::new(),
         };
-        let found = self.variable(|variable| parts(variable).iter().any(|(_, part)| *part == of))?;
+        let found =
+            self.variable(|variable| parts(variable).iter().any(|(_, part)| *part == of))?;
         let fitting: Vec<String> = parts(&found)
             .into_iter()
             .filter(|(_, part)| *part == of)
@@ -254,9 +257,17 @@ impl Maker {
             let (a, b) = (self.scalar(Scalar::Bool, 1), self.scalar(Scalar::Bool, 1));
             pieces.extend(pieces!["(", a, ", ", b, ") { "]);
             for pattern in ["(true, false)", "(false, _)"] {
-                pieces.extend(pieces![format!("{pattern} => "), self.scalar(of, depth.min(2)), ", "]);
+                pieces.extend(pieces![
+                    format!("{pattern} => "),
+                    self.scalar(of, depth.min(2)),
+                    ", "
+                ]);
             }
-            pieces.extend(pieces!["(true, true) => ", self.scalar(of, depth.min(2)), " })"]);
+            pieces.extend(pieces![
+                "(true, true) => ",
+                self.scalar(of, depth.min(2)),
+                " })"
+            ]);
             return Expression::new(Type::Scalar(of), pieces);
         }
         let on = self.any_integer();
@@ -317,9 +328,9 @@ impl Maker {
             label: Some(label.clone()),
             is_plain: false,
         });
+        self.statements(&mut block, 1, depth.min(2));
         let condition = self.scalar(Scalar::Bool, 1);
         let early = self.scalar(of, depth.min(1));
-        self.statements(&mut block, 1, depth.min(2));
         block.statements.push(Statement::new(pieces![
             "if ",
             condition,
@@ -348,7 +359,8 @@ impl Maker {
         });
         self.define(&counter, Type::Scalar(Scalar::U32), false);
         let mut body = Block::default();
-        body.statements.push(Statement::fixed(pieces![format!("{counter} += 1;")]));
+        body.statements
+            .push(Statement::fixed(pieces![format!("{counter} += 1;")]));
         let condition = self.scalar(Scalar::Bool, 1);
         let value = self.scalar(of, depth.min(2));
         body.statements.push(Statement::fixed(pieces![
@@ -404,7 +416,10 @@ impl Maker {
                 pieces!["&mut {", value, "}"]
             }
             Argument::Slice(scalar) => {
-                let input = self.slices().into_iter().find(|(_, element)| element == scalar);
+                let input = self
+                    .slices()
+                    .into_iter()
+                    .find(|(_, element)| element == scalar);
                 let (name, length) = match input {
                     Some((name, _)) if self.random.chance(60) => {
                         let length = format!("{name}.len()");
@@ -419,7 +434,11 @@ impl Maker {
                     0 => pieces![name],
                     1 => pieces![format!("&{name}["), self.index(&length), "..]"],
                     2 => pieces![format!("&{name}[.."), self.index(&length), "]"],
-                    _ => pieces![format!("&{name}["), self.index(&length), format!("..{length}]")],
+                    _ => pieces![
+                        format!("&{name}["),
+                        self.index(&length),
+                        format!("..{length}]")
+                    ],
                 }
             }
         }
@@ -438,7 +457,13 @@ impl Maker {
         self.leave(&scope);
         Expression::new(
             Type::Scalar(of),
-            pieces![format!("(|{name}: {}| ", given.name()), body, ")(", value, ")"],
+            pieces![
+                format!("(|{name}: {}| ", given.name()),
+                body,
+                ")(",
+                value,
+                ")"
+            ],
         )
     }
 

@@ -63,7 +63,10 @@ impl Maker {
                 list.push(format!("{argument}: &mut {}", of.name()));
                 self.define(&format!("*{argument}"), Type::Scalar(of), true);
                 parameters.push(Argument::Mutable(of));
-            } else if at > 0 && self.random.chance(20) && matches!(parameters[0], Argument::Value(_)) {
+            } else if at > 0
+                && self.random.chance(20)
+                && matches!(parameters[0], Argument::Value(_))
+            {
                 list.push(format!("{argument}: &[{}]", of.name()));
                 // Of slices that may be empty nothing is read by index.
                 parameters.push(Argument::Slice(of));
@@ -117,8 +120,9 @@ impl Maker {
         )]));
         self.define(&name, Type::Scalar(of), true);
         let length = self.fresh("v");
-        body.statements
-            .push(Statement::new(pieces![format!("let {length} = {slice}.len() as u32;")]));
+        body.statements.push(Statement::new(pieces![format!(
+            "let {length} = {slice}.len() as u32;"
+        )]));
         self.define(&length, Type::Scalar(Scalar::U32), false);
     }
 }

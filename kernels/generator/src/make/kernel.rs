@@ -119,7 +119,11 @@ pub fn kernel(seed: u64) -> Kernel {
 }
 
 impl Maker {
-    fn parameters(&mut self, is_block: bool, [blocks, threads, elements]: [usize; 3]) -> Vec<Parameter> {
+    fn parameters(
+        &mut self,
+        is_block: bool,
+        [blocks, threads, elements]: [usize; 3],
+    ) -> Vec<Parameter> {
         let mut all = Vec::new();
         let mut add = |name: String, of, passing| all.push(Parameter { name, of, passing });
         for at in 0..self.random.below(3) {
@@ -136,13 +140,23 @@ impl Maker {
         for at in 0..1 + self.random.below(2) {
             let (name, of) = (format!("y{at}"), *self.random.pick(&Scalar::FIXED));
             // More or fewer than there are places.
-            let length = (blocks * threads * elements + self.random.below(8)).saturating_sub(2).max(1);
+            let length = (blocks * threads * elements + self.random.below(8))
+                .saturating_sub(2)
+                .max(1);
             add(name, of, Passing::Own(length));
         }
         if self.random.chance(20) {
-            let of = *self.random.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
-            let method = *self.random.pick(&["add", "sub", "min", "max", "and", "or", "xor"]);
-            add("c0".into(), of, Passing::Atomic(1 + self.random.below(6), method));
+            let of = *self
+                .random
+                .pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
+            let method = *self
+                .random
+                .pick(&["add", "sub", "min", "max", "and", "or", "xor"]);
+            add(
+                "c0".into(),
+                of,
+                Passing::Atomic(1 + self.random.below(6), method),
+            );
         }
         if is_block {
             for at in 0..1 + self.random.below(2) {
@@ -330,7 +344,9 @@ impl Maker {
                 self.counters.push(at.clone());
                 let value = self.scalar(parameter.of, 3);
                 pieces![
-                    format!("for ({at}, {item}) in {name}.own().iter_mut().enumerate() {{ *{item} = "),
+                    format!(
+                        "for ({at}, {item}) in {name}.own().iter_mut().enumerate() {{ *{item} = "
+                    ),
                     value,
                     "; }"
                 ]
@@ -346,12 +362,20 @@ impl Maker {
             .iter()
             .map(|parameter| format!("q{}", parameter.name))
             .collect();
-        let names: Vec<&str> = shared.iter().map(|parameter| parameter.name.as_str()).collect();
+        let names: Vec<&str> = shared
+            .iter()
+            .map(|parameter| parameter.name.as_str())
+            .collect();
         let together = |names: &[String]| match names {
             [one] => one.clone(),
             all => format!("({})", all.join(", ")),
         };
-        let written = together(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let written = together(
+            &names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>(),
+        );
         let reading = together(&read);
         body.statements.push(Statement::fixed(pieces![format!(
             "let {reading} = acc.sync({written}).await;"
@@ -365,8 +389,11 @@ impl Maker {
         for parameter in shared {
             let value: Expression = self.scalar(parameter.of, 3);
             let name = self.fresh("v");
-            body.statements
-                .push(Statement::new(pieces![format!("let {name} = "), value, ";"]));
+            body.statements.push(Statement::new(pieces![
+                format!("let {name} = "),
+                value,
+                ";"
+            ]));
             self.define(&name, Type::Scalar(parameter.of), false);
             results.push(name);
         }

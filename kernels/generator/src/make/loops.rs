@@ -39,7 +39,10 @@ impl Maker {
         self.depth -= 1;
         self.loops.pop();
         self.leave(&scope);
-        (label.map_or_else(String::new, |label| format!("{label}: ")), block)
+        (
+            label.map_or_else(String::new, |label| format!("{label}: ")),
+            block,
+        )
     }
 
     fn while_loop(&mut self, depth: usize) -> Statement {
@@ -126,7 +129,10 @@ impl Maker {
             7 if of.bits() == 8 => {
                 is_stepped = true;
                 let step = 90 + self.random.below(100);
-                (pieces![format!("({name}::MIN..={name}::MAX).step_by({step})")], false)
+                (
+                    pieces![format!("({name}::MIN..={name}::MAX).step_by({step})")],
+                    false,
+                )
             }
             _ => (pieces![format!("{few}..{more}{name}")], true),
         };
@@ -185,7 +191,10 @@ impl Maker {
             self.variables = all;
             return Statement::new(match over {
                 0 => pieces![format!("{label}for {item} in &mut {name} "), body],
-                1 => pieces![format!("{label}for {item} in {name}[{from}..].iter_mut() "), body],
+                1 => pieces![
+                    format!("{label}for {item} in {name}[{from}..].iter_mut() "),
+                    body
+                ],
                 _ => pieces![
                     format!("{label}for ({number}, {item}) in {name}.iter_mut().enumerate() "),
                     body
@@ -238,7 +247,9 @@ impl Maker {
         let end = format!("({first} + {count}).min({length})");
         all.push(
             if is_numbered {
-                format!("; {label}for ({number}, {item}) in {name}[{first}..{end}].iter().enumerate() ")
+                format!(
+                    "; {label}for ({number}, {item}) in {name}[{first}..{end}].iter().enumerate() "
+                )
             } else {
                 format!("; {label}for {item} in &{name}[{first}..{end}] ")
             }

@@ -136,7 +136,10 @@ impl Maker {
             return None;
         }
         // Recent ones are of more interest.
-        let at = self.random.below(found.len()).max(self.random.below(found.len()));
+        let at = self
+            .random
+            .below(found.len())
+            .max(self.random.below(found.len()));
         Some(self.variables[found[at]].clone())
     }
 

@@ -57,11 +57,15 @@ impl Maker {
                 pieces![self.settled(of, depth), ".is_sign_negative()"]
             }
             3 => {
-                let of = *self.random.pick(&[Scalar::U8, Scalar::U16, Scalar::U32, Scalar::U64]);
+                let of = *self
+                    .random
+                    .pick(&[Scalar::U8, Scalar::U16, Scalar::U32, Scalar::U64]);
                 pieces!["(", self.scalar(of, depth), ").is_power_of_two()"]
             }
             4..7 => {
-                let sign = *self.random.pick(&["&&", "||", "&&", "||", "&", "|", "^", "==", "!="]);
+                let sign = *self
+                    .random
+                    .pick(&["&&", "||", "&&", "||", "&", "|", "^", "==", "!="]);
                 self.infix(Scalar::Bool, sign, depth)
             }
             _ => {
@@ -89,7 +93,9 @@ impl Maker {
     fn float(&mut self, of: Scalar, depth: usize) -> Vec<Piece> {
         match self.random.below(20) {
             0..6 => {
-                let sign = *self.random.pick(&["+", "-", "*", "/", "+", "-", "*", "/", "%"]);
+                let sign = *self
+                    .random
+                    .pick(&["+", "-", "*", "/", "+", "-", "*", "/", "%"]);
                 self.infix(of, sign, depth)
             }
             6 => pieces!["(-", self.scalar(of, depth), ")"],
@@ -139,7 +145,11 @@ impl Maker {
                     Scalar::U64
                 };
                 let value = self.scalar(bits, depth);
-                pieces![format!("settled_{0}({0}::from_bits(", of.name()), value, "))"]
+                pieces![
+                    format!("settled_{0}({0}::from_bits(", of.name()),
+                    value,
+                    "))"
+                ]
             }
             _ => self.cast(of, depth),
         }
@@ -183,12 +193,16 @@ impl Maker {
                     "rotate_left",
                     "rotate_right",
                 ]);
-                let (a, b) = (self.scalar(of, depth), self.scalar(Scalar::U32, depth.min(2)));
+                let (a, b) = (
+                    self.scalar(of, depth),
+                    self.scalar(Scalar::U32, depth.min(2)),
+                );
                 pieces!["(", a, format!(").{method}("), b, ")"]
             }
             19 if of.is_signed() => {
-                let method =
-                    *self.random.pick(&["abs", "signum", "wrapping_abs", "wrapping_neg"]);
+                let method = *self
+                    .random
+                    .pick(&["abs", "signum", "wrapping_abs", "wrapping_neg"]);
                 pieces!["(", self.scalar(of, depth), format!(").{method}()")]
             }
             19 => pieces!["(", self.scalar(of, depth), ").wrapping_neg()"],
@@ -201,7 +215,11 @@ impl Maker {
                 } else {
                     low.to_string()
                 };
-                pieces!["(", self.scalar(of, depth), format!(").clamp({low}, {high})")]
+                pieces![
+                    "(",
+                    self.scalar(of, depth),
+                    format!(").clamp({low}, {high})")
+                ]
             }
             22 => {
                 let (a, b) = (self.scalar(of, depth), self.scalar(of, depth));
@@ -226,7 +244,11 @@ impl Maker {
                 } else {
                     *self.random.pick(&[Scalar::I8, Scalar::U16, Scalar::I32])
                 };
-                pieces![format!("{}::from(", of.name()), self.scalar(from, depth), ")"]
+                pieces![
+                    format!("{}::from(", of.name()),
+                    self.scalar(from, depth),
+                    ")"
+                ]
             }
             _ => self.cast(of, depth),
         }
@@ -284,7 +306,11 @@ impl Maker {
             ];
         }
         if self.random.chance(10) && from != Scalar::Bool {
-            return pieces!["(", self.scalar(from, depth), format!(").cast::<{}>()", to.name())];
+            return pieces![
+                "(",
+                self.scalar(from, depth),
+                format!(").cast::<{}>()", to.name())
+            ];
         }
         pieces!["(", self.scalar(from, depth), format!(" as {})", to.name())]
     }

@@ -66,7 +66,11 @@ impl Maker {
         };
         self.define(&name, of, is_mutable);
         let mutable = if is_mutable { "mut " } else { "" };
-        Statement::new(pieces![format!("let {mutable}{name}{annotation} = "), value, ";"])
+        Statement::new(pieces![
+            format!("let {mutable}{name}{annotation} = "),
+            value,
+            ";"
+        ])
     }
 
     pub(super) fn type_name(&self, of: &Type) -> String {
@@ -89,17 +93,26 @@ impl Maker {
         Some(match &found.of {
             Type::Array(element, length) => {
                 let index = self.index(&length.to_string());
-                (pieces![format!("{}[", found.name), index, "]"], Type::Scalar(*element))
+                (
+                    pieces![format!("{}[", found.name), index, "]"],
+                    Type::Scalar(*element),
+                )
             }
             Type::Pair(first, second) => {
                 let is_first = self.random.chance(50);
                 let (number, of) = if is_first { (0, first) } else { (1, second) };
-                (pieces![format!("{}.{number}", found.name)], Type::Scalar(*of))
+                (
+                    pieces![format!("{}.{number}", found.name)],
+                    Type::Scalar(*of),
+                )
             }
             Type::Struct(number) => {
                 let fields = self.structures[*number].fields.clone();
                 let (field, of) = self.random.pick(&fields);
-                (pieces![format!("{}.{field}", found.name)], Type::Scalar(*of))
+                (
+                    pieces![format!("{}.{field}", found.name)],
+                    Type::Scalar(*of),
+                )
             }
             _ => (whole, found.of),
         })
@@ -152,7 +165,12 @@ impl Maker {
         let mut all = pieces!["if ", condition, " ", self.inner_block(depth)];
         if self.random.chance(20) {
             let condition = self.scalar(Scalar::Bool, 1);
-            all.extend(pieces![" else if ", condition, " ", self.inner_block(depth)]);
+            all.extend(pieces![
+                " else if ",
+                condition,
+                " ",
+                self.inner_block(depth)
+            ]);
         }
         if self.random.chance(50) {
             all.extend(pieces![" else ", self.inner_block(depth)]);
@@ -178,7 +196,11 @@ impl Maker {
         {
             let value = self.expression(&returned, 1);
             return Some(Statement::new(pieces![
-                "if ", condition, " { return ", value, "; }"
+                "if ",
+                condition,
+                " { return ",
+                value,
+                "; }"
             ]));
         }
         let inner = self.loops.last()?.clone();
@@ -236,7 +258,9 @@ impl Maker {
     /// Two variables of a type change places.
     fn exchange(&mut self) -> Option<Statement> {
         let is_own = |variable: &super::Variable| {
-            variable.is_mutable && variable.name.starts_with('v') && matches!(variable.of, Type::Scalar(_))
+            variable.is_mutable
+                && variable.name.starts_with('v')
+                && matches!(variable.of, Type::Scalar(_))
         };
         let first = self.variable(is_own)?;
         let second = self.variable(|variable| {
@@ -338,8 +362,8 @@ impl Maker {
     }
 
     fn array_method(&mut self) -> Option<Statement> {
-        let array =
-            self.variable(|variable| variable.is_mutable && matches!(variable.of, Type::Array(..)))?;
+        let array = self
+            .variable(|variable| variable.is_mutable && matches!(variable.of, Type::Array(..)))?;
         let Type::Array(element, length) = array.of else {
             return None;
         };

@@ -168,3 +168,31 @@ fn runs_early() {
     check!(early => (2usize, &mut y), division(5, 4, 5));
     assert_eq!((y[9], y[10]), (202, 0));
 }
+
+#[kernel(crate = quipu_kernel)]
+fn unreached<const STOP: bool>(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        *y = 3.0;
+        if STOP {
+            break;
+        }
+        let mut n = x[i];
+        // Where this is not reached, neither are the `break`s that would say what the loop gives.
+        let found = loop {
+            n += 1;
+            if n % 5 == 0 {
+                break n as f32;
+            }
+        };
+        *y = found.sqrt() + if n > 10 { found } else { 0.5 };
+    }
+}
+
+#[test]
+fn runs_unreached() {
+    let x: Vec<u32> = (0..10).collect();
+    let mut y = vec![0.0; 10];
+    check!(unreached::<false> => (&x, &mut y), division(5, 2, 1));
+    check!(unreached::<true> => (&x, &mut y), division(5, 2, 1));
+    assert_eq!(y, [3.0; 10]);
+}
