@@ -419,7 +419,7 @@ impl Kernel {
         }
         for function in &self.functions {
             out.push_str(&function.head);
-            tree::write(&pieces![function.body.clone()], 0, &mut out);
+            tree::write(&[function.body.clone().into()], 0, &mut out);
             out.push('\n');
         }
         let (keyword, accelerator) = if self.is_block {
@@ -446,7 +446,7 @@ impl Kernel {
             };
         }
         out.push_str(") ");
-        tree::write(&pieces![self.body.clone()], 0, &mut out);
+        tree::write(&[self.body.clone().into()], 0, &mut out);
         out.push('\n');
         out
     }

@@ -265,13 +265,25 @@ impl Maker {
         let first = self.variable(is_own)?;
         let second = self.variable(|variable| {
             is_own(variable) && variable.of == first.of && variable.name != first.name
-        })?;
-        let (a, b) = (&first.name, &second.name);
-        Some(Statement::new(if self.random.chance(50) {
-            pieces![format!("({a}, {b}) = ({b}, {a});")]
+        });
+        let mut all = Vec::new();
+        let a = first.name;
+        let b = match second {
+            Some(second) => second.name,
+            None => {
+                let value = self.expression(&first.of, 2);
+                let name = self.fresh("v");
+                self.define(&name, first.of, true);
+                all.extend(pieces![format!("let mut {name} = "), value, "; "]);
+                name
+            }
+        };
+        all.push(if self.random.chance(50) {
+            format!("({a}, {b}) = ({b}, {a});").into()
         } else {
-            pieces![format!("std::mem::swap(&mut {a}, &mut {b});")]
-        }))
+            format!("std::mem::swap(&mut {a}, &mut {b});").into()
+        });
+        Some(Statement::new(all))
     }
 
     /// A device function that changes a variable.
