@@ -127,3 +127,23 @@ fn runs_narrow() {
     let mut y = vec![0; x.len()];
     check!(narrow => (&x, &mut y), division(3, 4, 9));
 }
+
+#[kernel(crate = quipu_kernel)]
+fn wrapping_divisions(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i64>) {
+    for (i, y) in y.each() {
+        let (a, b) = (x[i], x[(i * 3 + 1) % x.len()]);
+        let narrow = (a as i8).wrapping_div(b as i8 | 1) as i64 * 1000
+            + (a as i8).wrapping_rem(b as i8 | 1) as i64;
+        let wide = (a as i64 * i64::MIN).wrapping_div(b as i64 | 1)
+            ^ (a as i64 * i64::MIN).wrapping_rem(b as i64 | 1);
+        let unsigned = (a as u32).wrapping_div(b as u32 | 1) as i64;
+        *y = narrow ^ wide ^ unsigned ^ a.wrapping_div(b | 1) as i64;
+    }
+}
+
+#[test]
+fn runs_wrapping_divisions() {
+    let x = [i32::MIN, -1, 1, i32::MAX, 0, -128, 127, 5, -7, -2].repeat(3);
+    let mut y = vec![0; x.len()];
+    check!(wrapping_divisions => (&x, &mut y), division(3, 4, 3));
+}
