@@ -184,8 +184,6 @@ methods! {
         __method_wrapping_add / __call_wrapping_add(other: Self) = Add;
         __method_wrapping_sub / __call_wrapping_sub(other: Self) = Subtract;
         __method_wrapping_mul / __call_wrapping_mul(other: Self) = Multiply;
-        __method_wrapping_div / __call_wrapping_div(other: Self) = Divide;
-        __method_wrapping_rem / __call_wrapping_rem(other: Self) = Remainder;
         __method_wrapping_shl / __call_wrapping_shl(amount: u32) = ShiftLeft;
         __method_wrapping_shr / __call_wrapping_shr(amount: u32) = ShiftRight;
         __method_saturating_add / __call_saturating_add(other: Self) = SaturatingAdd;
@@ -194,13 +192,23 @@ methods! {
         __method_rotate_right / __call_rotate_right(amount: u32) = RotateRight;
         __method_min / __call_min(other: Self) = Minimum;
         __method_max / __call_max(other: Self) = Maximum;
-        __method_mul_high / __call_mul_high(other: Self) = MultiplyHigh;
         __method_lesser / __call_lesser(other: Self) = Minimum;
         __method_greater / __call_greater(other: Self) = Maximum;
     }
     other {
         __method_abs / __call_abs() -> Self = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
         __method_wrapping_abs / __call_wrapping_abs() -> Self = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
+        __method_wrapping_neg / __call_wrapping_neg() -> Self = |s: &mut State, [value]: [Value; 1], scalar: Scalar| {
+            let f = &mut s.frame().function;
+            if scalar.is_signed() {
+                return f.unary(Unary::Negate, value);
+            }
+            let zero = f.literal(scalar, 0);
+            f.binary(Binary::Subtract, zero, value)
+        };
+        __method_wrapping_div / __call_wrapping_div(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Divide, a, b, scalar);
+        __method_wrapping_rem / __call_wrapping_rem(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Remainder, a, b, scalar);
+        __method_mul_high / __call_mul_high(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| mul_high(s, a, b, scalar);
         __method_signum / __call_signum() -> Self = |s: &mut State, [value]: [Value; 1], scalar| signum(s, value, scalar);
         __method_clamp / __call_clamp(low: Self, high: Self) -> Self = |s: &mut State, [value, low, high]: [Value; 3], _| {
             // As std does it: NaN stays NaN.
@@ -397,6 +405,48 @@ fn constant(s: &mut State, scalar: Scalar, value: f64) -> Value {
         _ => value as i64 as u64,
     };
     s.frame().function.literal(scalar, bits)
+}
+
+/// A division or remainder of which that of the smallest number by -1 is no mistake.
+fn wrapping_division(
+    s: &mut State,
+    operation: Binary,
+    a: Value,
+    b: Value,
+    scalar: Scalar,
+) -> Value {
+    let f = &mut s.frame().function;
+    if !scalar.is_signed() {
+        return f.binary(operation, a, b);
+    }
+    let (one, minus_one) = (f.literal(scalar, 1), f.literal(scalar, u64::MAX));
+    let negates = f.binary(Binary::Equal, b, minus_one);
+    let divisor = f.select(negates, one, b);
+    let result = f.binary(operation, a, divisor);
+    if operation == Binary::Remainder {
+        return result;
+    }
+    let negated = f.unary(Unary::Negate, result);
+    f.select(negates, negated, result)
+}
+
+/// The high half of a product; of narrow types as part of a product that is wide enough.
+fn mul_high(s: &mut State, a: Value, b: Value, scalar: Scalar) -> Value {
+    let f = &mut s.frame().function;
+    let bits = match scalar.size() {
+        Some(size @ 1..=2) => u64::from(8 * size),
+        _ => return f.binary(Binary::MultiplyHigh, a, b),
+    };
+    let wide = if scalar.is_signed() {
+        Scalar::I32
+    } else {
+        Scalar::U32
+    };
+    let (a, b) = (f.cast(a, wide), f.cast(b, wide));
+    let product = f.binary(Binary::Multiply, a, b);
+    let amount = f.literal(Scalar::U32, bits);
+    let high = f.binary(Binary::ShiftRight, product, amount);
+    f.cast(high, scalar)
 }
 
 fn signum(s: &mut State, value: Value, scalar: Scalar) -> Value {

@@ -306,8 +306,12 @@ impl State {
         self.frames.last_mut().expect("a function is being written")
     }
 
-    /// Keeps the first problem.
+    /// Keeps the first problem. What is never reached is thrown away, and has none: what is left there for the result
+    /// of a loop that nothing leaves, say, is no value.
     pub(super) fn refuse(&mut self, location: &Location<'static>, problem: &str) {
+        if self.frames.last().is_some_and(|frame| !frame.is_live()) {
+            return;
+        }
         self.problem
             .get_or_insert_with(|| BuildError::refused(location, problem));
     }

@@ -199,3 +199,31 @@ fn runs_talks() {
         r#"printf("element %llu is %.9g, and 100 %% {\n", (unsigned long long)i, (double)"#;
     assert!(printed.source.contains(expected), "{}", printed.source);
 }
+
+#[kernel(crate = quipu_kernel)]
+fn unreached<const STOP: bool>(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        *y = 3.0;
+        if STOP {
+            break;
+        }
+        let mut n = x[i];
+        // Where this is not reached, neither are the `break`s that would say what the loop gives.
+        let found = loop {
+            n += 1;
+            if n % 5 == 0 {
+                break n as f32;
+            }
+        };
+        *y = found.sqrt() + if n > 10 { found } else { 0.5 };
+    }
+}
+
+#[test]
+fn runs_unreached() {
+    let x: Vec<u32> = (0..10).collect();
+    let mut y = vec![0.0; 10];
+    check!(unreached::<false> => (&x, &mut y), division(5, 2, 1));
+    check!(unreached::<true> => (&x, &mut y), division(5, 2, 1));
+    assert_eq!(y, [3.0; 10]);
+}
