@@ -157,6 +157,13 @@ pub trait Driver: Send + Sync + 'static {
         None
     }
 
+    /// True if the driver runs native code: then a launch is run by
+    /// [`Command::run_native`]. A driver that does not takes launches that bring
+    /// their code along ([`Command::portable`]), and fails others.
+    fn runs_native_code(&self) -> bool {
+        true
+    }
+
     /// True if what is waited for is brought about by the threads that wait, in
     /// [`join`](Driver::join): then every wait has to go through there.
     fn runs_on_waiting_threads(&self) -> bool {

@@ -39,4 +39,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Clock, Event, Profile, SystemClock, UserEvent};
 pub use memory::{MemoryRef, SpaceId};
 pub use queue::enqueue::Request;
-pub use queue::{Priority, Queue, QueueOptions};
+pub use queue::{Completion, Priority, Queue, QueueOptions};

@@ -78,6 +78,12 @@ impl HostMemory {
         }
     }
 
+    /// The first byte. What may be done there is said by [`HostMemory::new`].
+    #[must_use]
+    pub fn pointer(&self) -> *mut u8 {
+        self.pointer
+    }
+
     /// Bytes.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -336,6 +336,15 @@ impl Command {
         Ok(())
     }
 
+    /// Says when the device started the command, in nanoseconds on the process's
+    /// clock: for a device that starts commands without the host, where
+    /// [`Command::start`] only said that it may.
+    pub fn started_at(&self, time: u64) {
+        if let Some(times) = self.slot().times() {
+            times.started.store(time, Ordering::Relaxed);
+        }
+    }
+
     /// What profiling, traces and logs want to know of the start.
     #[cold]
     fn note_start(&self, extension: &Extension, time: Option<u64>) {
