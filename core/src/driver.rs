@@ -35,7 +35,7 @@ use crate::error::{ErrorKind, Result};
 use crate::event::Waiter;
 use crate::memory::SpaceId;
 use crate::queue::QueueShared;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -162,6 +162,13 @@ pub trait Driver: Send + Sync + 'static {
     /// their code along ([`Command::portable`]), and fails others.
     fn runs_native_code(&self) -> bool {
         true
+    }
+
+    /// True if the driver compiles and runs code of this type: see
+    /// [`PortableKernel::code_type`](crate::PortableKernel::code_type).
+    fn takes_code(&self, of: TypeId) -> bool {
+        let _ = of;
+        false
     }
 
     /// True if what is waited for is brought about by the threads that wait, in

@@ -40,6 +40,7 @@ pub(crate) use finish::{end_user_event, fail, notify_each, poison};
 
 use crate::access::Argument;
 use crate::error::{Error, ErrorKind, Result};
+use crate::portable::PortableKernel;
 use crate::queue::QueueShared;
 use crate::sync::prefetch_for_writing;
 use notify::{Closed, Tag};
@@ -284,6 +285,15 @@ impl Command {
     ) -> Result<()> {
         // SAFETY: the state is the vtable's own; the rest as the caller promises.
         unsafe { (self.vtable().run)(self.state_pointer(), arguments, groups) }
+    }
+
+    /// The kernel as code that drivers compile, if it is a launch of one that has
+    /// any.
+    #[must_use]
+    pub fn portable(&self) -> Option<&dyn PortableKernel> {
+        // SAFETY: the state is the vtable's own, and is there for as long as the
+        // command is.
+        unsafe { (self.vtable().portable)(self.state_pointer()).map(|portable| &*portable) }
     }
 
     /// Fetches what is likely to be run soon after this command: the slots that

@@ -5,7 +5,7 @@
 //! them.
 
 use crate::error::{no_devices, of_call, text};
-use crate::native::{CallError, Called, Context, Queue, named};
+use crate::native::{CallError, Called, Context, Memory, Queue, named};
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
 use quipu_core::error::Result;
@@ -74,7 +74,11 @@ pub(crate) enum Lane {
 impl Queues {
     fn of(context: &Context, device: &Device, profiling: bool) -> Called<Self> {
         let queue = |out_of_order| Queue::of(context, device.handle.0, out_of_order, profiling);
-        let compute = if device.out_of_order { 1 } else { IN_ORDER_QUEUES };
+        let compute = if device.out_of_order {
+            1
+        } else {
+            IN_ORDER_QUEUES
+        };
         Ok(Self {
             compute: (0..compute)
                 .map(|_| queue(device.out_of_order))
@@ -121,6 +125,10 @@ pub(crate) struct Device {
     out_of_order: bool,
     queues: OnceLock<Result<Queues, CallError>>,
     profiled: OnceLock<Result<Queues, CallError>>,
+    /// Empty fault records.
+    pub(crate) records: Mutex<Vec<Memory>>,
+    /// What the first byte of a part of a memory object is a multiple of.
+    pub(crate) alignment: u64,
     /// The process's clock less the device's, as far as it is known.
     pub(crate) offset: Mutex<Option<i64>>,
 }
@@ -173,7 +181,10 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn get(&mut self, what: u32) -> Option<cl3::info_type::InfoType> {
-        match named("clGetDeviceInfo", info::get_device_info(self.device.0, what)) {
+        match named(
+            "clGetDeviceInfo",
+            info::get_device_info(self.device.0, what),
+        ) {
             Ok(value) => Some(value),
             Err(error) => {
                 self.problem.get_or_insert(error);
@@ -184,7 +195,9 @@ impl Asked<'_> {
 
     fn text(&mut self, what: u32) -> String {
         let text = self.get(what).map(|value| value.to_string());
-        text.unwrap_or_default().trim_matches(['\0', ' ']).to_owned()
+        text.unwrap_or_default()
+            .trim_matches(['\0', ' '])
+            .to_owned()
     }
 
     fn number(&mut self, what: u32) -> u64 {
@@ -205,6 +218,10 @@ impl Asked<'_> {
 /// # Errors
 /// If there is no loader, no platform, or no device, says which.
 pub(crate) fn all() -> Result<Vec<Device>> {
+    // Vendors' libraries are initialised by the first call, and not all of them stand two threads that make it (PoCL 3.1
+    // has no devices for one of them, or ends the process).
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Err(error) = cl3::load_library() {
         return Err(no_devices(format!(
             "the system has no OpenCL loader ({error}); install one (Debian: ocl-icd-libopencl1) and a vendor's OpenCL"
@@ -229,7 +246,10 @@ pub(crate) fn all() -> Result<Vec<Device>> {
         }
     }
     if devices.is_empty() {
-        problems.insert(0, "no platform of the OpenCL loader has a device".to_owned());
+        problems.insert(
+            0,
+            "no platform of the OpenCL loader has a device".to_owned(),
+        );
         return Err(no_devices(problems.join("; ")));
     }
     Ok(devices)
@@ -298,8 +318,7 @@ fn describe(
         wide_atomics: has("cl_khr_int64_base_atomics") && has("cl_khr_int64_extended_atomics"),
         subgroups: has("cl_khr_subgroups"),
         subgroup_ballot: has("cl_khr_subgroup_ballot"),
-        subgroup_shuffle: has("cl_khr_subgroup_shuffle")
-            && has("cl_khr_subgroup_shuffle_relative"),
+        subgroup_shuffle: has("cl_khr_subgroup_shuffle") && has("cl_khr_subgroup_shuffle_relative"),
     };
     let out_of_order = ask.long(info::CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)
         & cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
@@ -315,7 +334,11 @@ fn describe(
     let key = u32::try_from(index).unwrap_or(u32::MAX);
     let properties = DeviceProperties {
         kind,
-        vendor: if vendor.is_empty() { "unknown".to_owned() } else { vendor },
+        vendor: if vendor.is_empty() {
+            "unknown".to_owned()
+        } else {
+            vendor
+        },
         multiprocessors: u32::try_from(ask.number(info::CL_DEVICE_MAX_COMPUTE_UNITS))
             .unwrap_or(u32::MAX)
             .max(1),
@@ -341,6 +364,7 @@ fn describe(
         caller_runs: false,
         name,
     };
+    let alignment = ask.number(info::CL_DEVICE_MEM_BASE_ADDR_ALIGN);
     let build = format!(
         "{}\n{}\n{}\n{}\n{}",
         platform.version,
@@ -361,6 +385,9 @@ fn describe(
             out_of_order,
             queues: OnceLock::new(),
             profiled: OnceLock::new(),
+            records: Mutex::default(),
+            // In bits.
+            alignment: (alignment / 8).max(1),
             offset: Mutex::new(None),
         }),
     }

@@ -133,6 +133,9 @@ mod tests {
             code: -2,
         };
         let error = of_call("a GPU", "run commands", &call);
-        assert!(matches!(error.kind(), ErrorKind::DeviceLost { .. }), "{error}");
+        assert!(
+            matches!(error.kind(), ErrorKind::DeviceLost { .. }),
+            "{error}"
+        );
     }
 }

@@ -5,6 +5,7 @@
 //! | `device` | the devices: what they are, their contexts and queues |
 //! | `queue` | the driver contract: submit, flush, join, notify; how commands become calls |
 //! | `region` | transfers' regions as OpenCL's calls take them |
+//! | `program` | code that launches bring along: compiled, kept, launched |
 //! | `memory` | allocations of the devices' memory |
 //! | `workers` | threads for what the host does: host tasks, compilers |
 //! | `native` | OpenCL's objects |
@@ -33,6 +34,7 @@ mod device;
 mod error;
 mod memory;
 mod native;
+mod program;
 mod queue;
 mod region;
 mod workers;
@@ -40,6 +42,7 @@ mod workers;
 pub use queue::OpenClQueue;
 
 use device::Device;
+use program::Programs;
 use queue::{Completions, Ledger};
 use quipu_core::SpaceId;
 use quipu_core::error::{ErrorKind, Result};
@@ -57,7 +60,8 @@ pub(crate) struct Shared {
     ledger: Mutex<Ledger>,
     completions: Arc<Completions>,
     workers: Arc<Workers>,
-    /// The space of each device, once it has been used. (The core numbers them.)
+    programs: Programs,
+    /// The core knows whose a memory space is.
     this: Weak<OpenClDriver>,
 }
 
@@ -75,6 +79,7 @@ impl OpenClDriver {
                 devices,
                 completions: Arc::default(),
                 workers: Workers::new(),
+                programs: Programs::default(),
                 this: this.clone(),
             }),
         });
@@ -86,7 +91,10 @@ impl OpenClDriver {
                 what: "start the OpenCL driver",
                 problem: format!("the system gives no thread: {error}"),
             })?;
-        tracing::debug!(devices = driver.shared.devices.len(), "OpenCL devices found");
+        tracing::debug!(
+            devices = driver.shared.devices.len(),
+            "OpenCL devices found"
+        );
         Ok(driver)
     }
 }

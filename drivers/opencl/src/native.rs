@@ -38,6 +38,7 @@ macro_rules! objects {
 
         impl $name {
             /// Takes over a reference.
+            #[allow(dead_code, reason = "some are only made by the calls here")]
             pub(crate) fn new(raw: $raw) -> Self {
                 Self(raw)
             }
@@ -109,9 +110,8 @@ impl Queue {
         // The call of OpenCL 1: drivers of 1.2 have no other, and those of 2 and 3 have kept it.
         #[allow(deprecated)]
         // SAFETY: the device is one of the context's.
-        let made = unsafe {
-            cl3::command_queue::create_command_queue(context.0, device, properties)
-        };
+        let made =
+            unsafe { cl3::command_queue::create_command_queue(context.0, device, properties) };
         named("clCreateCommandQueue", made).map(Self)
     }
 
@@ -140,11 +140,6 @@ impl Event {
         let info =
             cl3::event::get_event_info(self.0, cl3::event::CL_EVENT_COMMAND_EXECUTION_STATUS);
         named("clGetEventInfo", info).map(|info| info.to_int())
-    }
-
-    /// Waits for it.
-    pub(crate) fn wait(&self) -> Called<()> {
-        named("clWaitForEvents", cl3::event::wait_for_events(&[self.0]))
     }
 
     /// A time of the device, in nanoseconds of its own clock.

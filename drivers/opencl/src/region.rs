@@ -72,7 +72,11 @@ impl Shape {
             inner.push(rows);
             if let Some(layers) = outer.last().copied()
                 && can_be_layers(layers.source_stride, rows.source_stride, rows.count)
-                && can_be_layers(layers.destination_stride, rows.destination_stride, rows.count)
+                && can_be_layers(
+                    layers.destination_stride,
+                    rows.destination_stride,
+                    rows.count,
+                )
             {
                 outer.pop();
                 inner.insert(0, layers);
@@ -209,7 +213,12 @@ mod tests {
         ] {
             let transfer = transfer(row, steps);
             let shape = Shape::of(&transfer);
-            assert_eq!(moved_by_parts(&shape), moved(&transfer), "{transfer:?}", transfer = steps);
+            assert_eq!(
+                moved_by_parts(&shape),
+                moved(&transfer),
+                "{transfer:?}",
+                transfer = steps
+            );
             assert_eq!(shape.parts().len(), parts, "{steps:?}");
             assert!(shape.is_for_a_device());
         }

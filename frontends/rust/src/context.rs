@@ -64,10 +64,13 @@ impl Context {
 
     /// The device that is likely to do most per second: not a simulated one or
     /// the caller's thread unless there is nothing else, rather a GPU than an
-    /// accelerator than a CPU, and of these the one with most multiprocessors.
+    /// accelerator than a CPU, and of these the one with most multiprocessors. Of
+    /// CPUs rather one that works in the host's memory: that of an OpenCL driver is
+    /// the same silicon, behind copies.
     #[must_use]
     pub fn fastest(&self) -> Device {
         use quipu_core::DeviceKind::{Accelerator, Cpu, Gpu};
+        use quipu_core::MemorySpace;
         let rank = |device: &&Device| {
             let properties = device.properties();
             let kind = match properties.kind {
@@ -80,6 +83,7 @@ impl Context {
                 device.lost().is_none(),
                 !properties.caller_runs,
                 kind,
+                properties.kind == Cpu && properties.memory == MemorySpace::Host,
                 properties.multiprocessors,
             )
         };

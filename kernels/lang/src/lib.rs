@@ -133,7 +133,9 @@ pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, Shar
 pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
 pub use build::{BuildError, KernelData};
 pub use division::{AcceleratorLimits, PerDimension, Subdivision, WorkDivision};
-pub use entry::{ByValue, Call, Entry, OwnBlock, Parameter, Pass, PassAll, Reading, ReadingView};
+pub use entry::{
+    ByValue, Call, Entry, OwnBlock, Parameter, Pass, PassAll, Reading, ReadingView, Shape,
+};
 pub use error::{Exceeded, KernelError, Reach};
 pub use extent::{Extent, Vector};
 pub use kernel::{BlockKernel, Kernel};
@@ -160,7 +162,7 @@ pub use view::{At, GlobalMut, GlobalRef};
 #[doc(hidden)]
 pub mod __macro {
     pub use crate::build;
-    pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll};
+    pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
     pub use crate::{Accelerator, BlockAccelerator};
     pub use crate::{
         AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError, Own,

@@ -5,7 +5,7 @@ use super::plan::{BufferPlan, End, Fate, Id, Plan, QueuePlan, Region, Shape, Ste
 use super::random::Random;
 use crate::fixture::share_one_space;
 use quipu_core::operation::Step as Stride;
-use quipu_core::{AccessMode, Device, Completion, Priority, QueueOptions};
+use quipu_core::{AccessMode, Completion, Device, Priority, QueueOptions};
 use std::ops::Range;
 
 struct Maker {

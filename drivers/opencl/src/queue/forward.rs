@@ -5,12 +5,14 @@ use super::ledger::Doer;
 use crate::Shared;
 use crate::device::{Device, Lane, Queues};
 use crate::memory::Allocation;
-use crate::native::{CallError, Called, Event, Queue, list, named};
+use crate::native::{CallError, Called, Event, Memory, Queue, list, named};
+use crate::program::{Compiled, FaultRead, Launch, Refusal};
 use crate::region::{Part, Shape};
 use cl3::types::{CL_FALSE, cl_event};
 use quipu_core::access::Argument;
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
-use quipu_core::{Command, Error, SpaceId, clock};
+use quipu_core::{Command, Error, Passed, SpaceId, clock};
+use std::sync::Arc;
 
 /// A command on its device.
 pub(super) struct Flight {
@@ -22,8 +24,19 @@ pub(super) struct Flight {
     pub(super) put: Option<(u64, u64)>,
     /// Which of the device's queues it is in, for traces.
     pub(super) lane: Lane,
-    /// What the device reads until it is over.
-    pub(super) keep: Vec<Vec<u8>>,
+    /// The fault record of a kernel, on its way here.
+    pub(super) fault: Option<FaultRead>,
+    /// What the device uses until it is over.
+    _keep: Kept,
+}
+
+/// What a device uses until a command is over.
+#[derive(Default)]
+struct Kept {
+    /// Bytes that it reads.
+    _bytes: Vec<Vec<u8>>,
+    /// Parts of memory objects.
+    _parts: Vec<Memory>,
 }
 
 /// Why a command is not on its device.
@@ -128,8 +141,7 @@ impl<'a> Chain<'a> {
             (Some(last), true) => last,
             (last, _) => {
                 // Nothing was called.
-                let waits: Vec<cl_event> =
-                    self.waits.iter().chain(&last).map(Event::raw).collect();
+                let waits: Vec<cl_event> = self.waits.iter().chain(&last).map(Event::raw).collect();
                 self.queue.marker(&waits)?
             }
         };
@@ -138,7 +150,11 @@ impl<'a> Chain<'a> {
             done: last,
             put: None,
             lane: self.lane,
-            keep: self.keep,
+            fault: None,
+            _keep: Kept {
+                _bytes: self.keep,
+                _parts: Vec::new(),
+            },
         })
     }
 
@@ -178,7 +194,14 @@ impl<'a> Chain<'a> {
         })
     }
 
-    fn copy(&mut self, from: &Bytes<'_>, at: u64, to: &Bytes<'_>, to_at: u64, length: u64) -> Called<()> {
+    fn copy(
+        &mut self,
+        from: &Bytes<'_>,
+        at: u64,
+        to: &Bytes<'_>,
+        to_at: u64,
+        length: u64,
+    ) -> Called<()> {
         self.call("clEnqueueCopyBuffer", |queue, count, waits| {
             // SAFETY: both ranges are the command's, and do not overlap: the core has checked.
             unsafe {
@@ -238,6 +261,7 @@ impl Shared {
         &self,
         device: &Device,
         command: &Command,
+        code: Option<&Code>,
         waits: Vec<Event>,
     ) -> Result<Flight, Obstacle> {
         let profiled = command.queue().options().profiling || quipu_core::trace::enabled();
@@ -246,10 +270,13 @@ impl Shared {
         let mut flight = match command.operation() {
             Operation::Transfer(transfer) => put_transfer(queues, command, transfer, waits)?,
             Operation::Fill(fill) => put_fill(queues, command, fill, waits)?,
-            Operation::Migrate(migration) => self.put_migration(queues, command, migration, waits)?,
-            Operation::Launch { groups } if groups > 0 => {
-                return Err(Obstacle::Error(crate::error::native_code(command.label())));
+            Operation::Migrate(migration) => {
+                self.put_migration(queues, command, migration, waits)?
             }
+            Operation::Launch { groups } if groups > 0 => match code {
+                Some(code) => put_launch(device, queues, command, code, waits)?,
+                None => return Err(Obstacle::Error(crate::error::native_code(command.label()))),
+            },
             _ => Chain::new(queues, Lane::Compute, waits).end()?,
         };
         if profiled {
@@ -289,6 +316,51 @@ impl Shared {
         chain.copy(&from, 0, &to, 0, length)?;
         Ok(chain.end()?)
     }
+}
+
+/// A launch's code, and what is passed to it.
+pub(super) struct Code {
+    pub(super) compiled: Arc<Compiled>,
+    pub(super) passed: Passed,
+}
+
+fn put_launch(
+    device: &Device,
+    queues: &Queues,
+    command: &Command,
+    code: &Code,
+    waits: Vec<Event>,
+) -> Result<Flight, Obstacle> {
+    let space = space_of(command);
+    let mut chain = Chain::new(queues, Lane::Compute, waits);
+    let mut memories = Vec::with_capacity(command.arguments().len());
+    for argument in command.arguments() {
+        let bytes = bytes_in(argument, space)?;
+        chain.uses(&bytes);
+        memories.push((argument, bytes.allocation));
+    }
+    let launch = Launch {
+        device,
+        queue: chain.queue,
+        compiled: &code.compiled,
+        passed: &code.passed,
+        memories,
+    };
+    let launched = launch.put(chain.waits).map_err(|refusal| match refusal {
+        Refusal::Call(error) => Obstacle::Call(error),
+        Refusal::Error(error) => Obstacle::Error(error),
+    })?;
+    Ok(Flight {
+        signal: launched.signal,
+        done: launched.done,
+        put: None,
+        lane: Lane::Compute,
+        fault: launched.fault,
+        _keep: Kept {
+            _bytes: Vec::new(),
+            _parts: launched.parts,
+        },
+    })
 }
 
 fn put_fill(

@@ -9,48 +9,51 @@ use crate::Shared;
 use crate::device::Device;
 use crate::native::CallError;
 use crate::workers::Running;
+use quipu_core::access::Argument;
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
+use quipu_core::memory::Memory;
 use quipu_core::operation::{Migration, Operation, drop_panic};
 use quipu_core::{Command, RawArgument, SpaceId};
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 
 /// Bytes as aligned as a buffer's on the host.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+struct Line([u8; LINE]);
 
-/// A copy of an argument's bytes.
+const LINE: usize = 64;
+
+/// A copy of a range of a memory object, as aligned as the range is in the object.
 struct Copied {
     lines: Vec<Line>,
-    length: usize,
+    range: Range<u64>,
 }
 
 impl Copied {
-    fn new(length: usize) -> Self {
+    fn new(range: Range<u64>) -> Self {
+        let length = (range.end - range.start) as usize + Self::skipped(&range);
         Self {
-            lines: vec![Line([0; 64]); length.div_ceil(64)],
-            length,
+            lines: vec![Line([0; LINE]); length.div_ceil(LINE)],
+            range,
         }
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        let all = self.lines.as_flattened_bytes();
-        &mut all[..self.length]
+    fn skipped(range: &Range<u64>) -> usize {
+        (range.start % LINE as u64) as usize
     }
-}
 
-/// Lines as bytes.
-trait Flattened {
-    fn as_flattened_bytes(&mut self) -> &mut [u8];
-}
-
-impl Flattened for Vec<Line> {
-    fn as_flattened_bytes(&mut self) -> &mut [u8] {
-        let length = self.len() * 64;
-        // SAFETY: a line is 64 bytes, all of them initialised.
-        unsafe { std::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), length) }
+    /// A part of the range; `of` lies within it.
+    fn bytes(&mut self, of: &Range<u64>) -> &mut [u8] {
+        let start = (of.start - self.range.start) as usize + Self::skipped(&self.range);
+        let length = self.lines.len() * LINE;
+        // SAFETY: a line is so many bytes, all of them initialised.
+        let all =
+            unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast::<u8>(), length) };
+        &mut all[start..start + (of.end - of.start) as usize]
     }
 }
 
@@ -97,18 +100,19 @@ impl Shared {
         let used = Migration::used(argument, used);
         let length = argument.length() as usize;
         // A device's bytes come by way of the host, which has a copy of its own of the whole.
-        let mut copy = Copied::new(length);
-        let bytes = copy.bytes();
+        let mut copy = Copied::new(argument.range());
+        let bytes = copy.bytes(&argument.range());
         if migration.from == SpaceId::HOST {
             let host = argument.on_host()?;
             // SAFETY: the host's copy has these bytes, and while this migration reads them nobody writes them.
-            bytes[..used].copy_from_slice(unsafe {
-                std::slice::from_raw_parts(host.pointer, used)
-            });
+            bytes[..used]
+                .copy_from_slice(unsafe { std::slice::from_raw_parts(host.pointer, used) });
         } else {
             let holder = self.device_of_space(migration.from).unwrap_or(device);
             let from = bytes_in(argument, migration.from)?;
-            let read = from.allocation.read(holder, from.offset, &mut bytes[..used]);
+            let read = from
+                .allocation
+                .read(holder, from.offset, &mut bytes[..used]);
             read.map_err(failed)?;
         }
         if migration.to == SpaceId::HOST {
@@ -125,27 +129,67 @@ impl Shared {
     }
 }
 
+/// What a command's arguments are copied to: one copy for those that overlap.
+struct Copies(Vec<(NonNull<Memory>, Copied)>);
+
+impl Copies {
+    fn of(arguments: &[Argument]) -> Self {
+        let mut ranges: Vec<(NonNull<Memory>, Range<u64>)> = arguments
+            .iter()
+            .map(|argument| (NonNull::from(argument.memory()), argument.range()))
+            .collect();
+        ranges.sort_unstable_by_key(|(memory, range)| (memory.addr(), range.start));
+        let mut joined: Vec<(NonNull<Memory>, Range<u64>)> = Vec::new();
+        for (memory, range) in ranges {
+            match joined.last_mut() {
+                Some((last, before)) if *last == memory && range.start < before.end => {
+                    before.end = before.end.max(range.end);
+                }
+                _ => joined.push((memory, range)),
+            }
+        }
+        let copies = joined.into_iter();
+        Self(
+            copies
+                .map(|(memory, range)| (memory, Copied::new(range)))
+                .collect(),
+        )
+    }
+
+    /// An argument's bytes.
+    fn bytes(&mut self, argument: &Argument) -> &mut [u8] {
+        let memory = NonNull::from(argument.memory());
+        let range = argument.range();
+        let has = |(of, copy): &&mut (NonNull<Memory>, Copied)| {
+            *of == memory && copy.range.start <= range.start && range.end <= copy.range.end
+        };
+        let copy = self.0.iter_mut().find(has);
+        copy.map_or(&mut [], |(_, copy)| copy.bytes(&range))
+    }
+}
+
 /// A host task or a transfer.
 fn run_here(device: &Device, command: &Command) -> Result<()> {
     let space = space_of(command);
     let failed = |error: CallError| device.failed("copy what a host task uses", &error);
-    let mut copies = Vec::with_capacity(command.arguments().len());
+    let mut copies = Copies::of(command.arguments());
     for argument in command.arguments() {
-        let mut copy = Copied::new(argument.length() as usize);
         if argument.mode().reads() {
             let from = bytes_in(argument, space)?;
-            let read = from.allocation.read(device, from.offset, copy.bytes());
+            let read = from
+                .allocation
+                .read(device, from.offset, copies.bytes(argument));
             read.map_err(failed)?;
         }
-        copies.push(copy);
     }
-    let arguments: Vec<RawArgument> = copies
-        .iter_mut()
-        .map(|copy| RawArgument {
-            pointer: copy.bytes().as_mut_ptr(),
-            length: copy.length,
-        })
-        .collect();
+    let mut resolve = |argument: &Argument| {
+        let bytes = copies.bytes(argument);
+        RawArgument {
+            pointer: bytes.as_mut_ptr(),
+            length: bytes.len(),
+        }
+    };
+    let arguments: Vec<RawArgument> = command.arguments().iter().map(&mut resolve).collect();
     match command.operation() {
         // SAFETY: the arguments are copies of the command's, in order; the host's side is the transfer's to use.
         Operation::Transfer(transfer) => unsafe { transfer.copy(&arguments) },
@@ -155,10 +199,12 @@ fn run_here(device: &Device, command: &Command) -> Result<()> {
             catch_unwind(run).unwrap_or_else(|panic| Err(panicked(command, panic)))?;
         }
     }
-    for (argument, copy) in command.arguments().iter().zip(&mut copies) {
+    for argument in command.arguments() {
         if argument.mode().writes() {
             let to = bytes_in(argument, space)?;
-            let written = to.allocation.write(device, to.offset, copy.bytes());
+            let written = to
+                .allocation
+                .write(device, to.offset, copies.bytes(argument));
             written.map_err(failed)?;
         }
     }
@@ -170,7 +216,7 @@ fn panicked(command: &Command, panic: Box<dyn Any + Send>) -> quipu_core::Error 
         .downcast_ref::<&str>()
         .map(|message| (*message).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_default();
+        .unwrap_or_else(|| "a panic without a message".to_owned());
     drop_panic(panic);
     ErrorKind::Panicked {
         what: format!("'{}'", command.label()),

@@ -114,6 +114,7 @@ struct Lane {
 /// Something to do, with no lock held.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Job {
+    Prepare(u64),
     Finish(u64),
     Forward(u64),
 }
@@ -144,6 +145,8 @@ pub(crate) struct Ledger {
     sequences: HashMap<EventId, u64>,
     lanes: Vec<Lane>,
     over: VecDeque<u64>,
+    /// Launches whose code is to be compiled.
+    unprepared: VecDeque<u64>,
     /// Whether a thread does the jobs.
     pub(super) pumping: bool,
 }
@@ -161,14 +164,14 @@ impl Ledger {
         self.entries.is_empty()
     }
 
-    /// Takes note of a command; its number.
+    /// Takes note of a command. If it is `building`, its code is not compiled yet.
     pub(super) fn submit(
         &mut self,
         submission: &Submission<'_>,
         doer: Doer,
         fallible: bool,
         building: bool,
-    ) -> u64 {
+    ) {
         let sequence = self.next;
         self.next += 1;
         let mut waits = Vec::with_capacity(submission.domain_waits.len());
@@ -197,8 +200,10 @@ impl Ledger {
             command: None,
         };
         self.entries.insert(sequence, entry);
+        if building {
+            self.unprepared.push_back(sequence);
+        }
         self.consider(sequence);
-        sequence
     }
 
     fn note_wait(&mut self, sequence: u64, wait: &DomainWait, doer: Doer) -> Awaited {
@@ -259,7 +264,8 @@ impl Ledger {
         }
         match entry.place {
             Place::Over => self.over.push_back(sequence),
-            Place::Held if refused => self.end(sequence, None),
+            // While its code is compiled, somebody looks at it.
+            Place::Held if refused && !entry.building => self.end(sequence, None),
             _ => self.consider(sequence),
         }
         Ok(())
@@ -281,18 +287,54 @@ impl Ledger {
         }
     }
 
-    /// A command's code is compiled, or cannot be.
+    /// The device and body of a launch whose code is to be compiled.
+    pub(super) fn of_launch(&self, sequence: u64) -> Option<(usize, Held)> {
+        let entry = self.entries.get(&sequence)?;
+        Some((entry.device, entry.held))
+    }
+
+    /// A launch is about to ask for its code.
+    pub(super) fn expect_code(&mut self, sequence: u64) {
+        if let Some(entry) = self.entries.get_mut(&sequence) {
+            entry.building = true;
+        }
+    }
+
+    /// A launch is held until its code is compiled, which it may be by now.
+    pub(super) fn hold_for_code(&mut self, sequence: u64) {
+        if let Some(entry) = self.entries.get_mut(&sequence) {
+            entry.place = Place::Held;
+        }
+        self.consider_built(sequence);
+    }
+
+    /// A launch's code is compiled, or cannot be.
     pub(super) fn built(&mut self, sequence: u64) {
         if let Some(entry) = self.entries.get_mut(&sequence) {
             entry.building = false;
         }
-        self.consider(sequence);
+        self.consider_built(sequence);
+    }
+
+    fn consider_built(&mut self, sequence: u64) {
+        let Some(entry) = self.entries.get(&sequence) else {
+            return;
+        };
+        let refused = entry.command.as_ref().is_some_and(Command::is_refused);
+        if refused && entry.place == Place::Held && !entry.building {
+            self.end(sequence, None);
+        } else {
+            self.consider(sequence);
+        }
     }
 
     /// The next thing to do.
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(sequence) = self.over.pop_front() {
             return Some(Job::Finish(sequence));
+        }
+        if let Some(sequence) = self.unprepared.pop_front() {
+            return Some(Job::Prepare(sequence));
         }
         for lane in &mut self.lanes {
             if lane.starved || lane.away >= CREDIT {
@@ -308,9 +350,8 @@ impl Ledger {
     /// The devices whose queues have to be flushed; they are taken to be, then.
     pub(super) fn take_dirty(&mut self) -> Vec<usize> {
         let lanes = self.lanes.iter_mut().enumerate();
-        let dirty = lanes.filter_map(|(device, lane)| {
-            std::mem::take(&mut lane.dirty).then_some(device)
-        });
+        let dirty =
+            lanes.filter_map(|(device, lane)| std::mem::take(&mut lane.dirty).then_some(device));
         dirty.collect()
     }
 
@@ -385,10 +426,7 @@ impl Ledger {
             return;
         };
         for wait in &mut entry.waits {
-            if wait.event == event
-                && !wait.met
-                && is_met_by(entry.doer, wait.propagates, sure)
-            {
+            if wait.event == event && !wait.met && is_met_by(entry.doer, wait.propagates, sure) {
                 wait.met = true;
                 entry.missing -= 1;
             }

@@ -25,14 +25,16 @@ use crate::{OpenClDriver, Shared};
 use cl3::types::{cl_command_queue, cl_context, cl_device_id};
 pub(crate) use completion::Completions;
 pub(crate) use ledger::Ledger;
-pub(crate) use pump::drain;
 use pump::Caller;
+pub(crate) use pump::drain;
 use quipu_core::driver::{Notification, Submission};
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
+use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
 use quipu_core::{Command, DeviceProperties, Driver, SpaceId};
-use std::any::Any;
+use quipu_kernel_ir::{KernelText, Module};
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -77,17 +79,15 @@ impl Driver for OpenClDriver {
     fn submit(&self, submission: Submission<'_>) {
         let look = |command: &Command| {
             (!command.needs_no_device()).then(|| {
-                let fallible = matches!(
-                    command.operation(),
-                    quipu_core::operation::Operation::Launch { .. }
-                );
-                (forward::doer_of(command), fallible)
+                let fallible = matches!(command.operation(), Operation::Launch { .. });
+                let building = command.portable().is_some() && command.groups() > 0;
+                (forward::doer_of(command), fallible, building)
             })
         };
         // SAFETY: it is still being enqueued.
-        if let Some((doer, fallible)) = unsafe { submission.command.with(look) } {
+        if let Some((doer, fallible, building)) = unsafe { submission.command.with(look) } {
             let mut ledger = self.shared.ledger();
-            ledger.submit(&submission, doer, fallible, false);
+            ledger.submit(&submission, doer, fallible, building);
         }
     }
 
@@ -157,6 +157,10 @@ impl Driver for OpenClDriver {
 
     fn runs_native_code(&self) -> bool {
         false
+    }
+
+    fn takes_code(&self, of: TypeId) -> bool {
+        of == TypeId::of::<Module>() || of == TypeId::of::<KernelText>()
     }
 
     fn needs_flush(&self) -> bool {

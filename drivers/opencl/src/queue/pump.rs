@@ -7,19 +7,23 @@
 
 use super::Inside;
 use super::completion::Due;
-use super::forward::{Flight, Obstacle};
+use super::forward::{Code, Flight, Obstacle};
 use super::ledger::{Arrival, Departure, Doer, Ended, Job};
 use crate::Shared;
 use crate::device::{Device, Lane};
-use crate::error::{is_loss, is_out_of_memory, lost, of_device, text};
+use crate::error::{is_loss, is_out_of_memory, lost, native_code, of_device, text};
 use crate::native::CallError;
+use crate::program::{Found, ProgramId, compile, width_of};
 use cl3::event::{
     CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_START,
 };
 use quipu_core::command::{ToDrivers, slab};
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
+use quipu_core::operation::drop_panic;
 use quipu_core::{Command, Context, Error, clock};
+use quipu_kernel_ir::IndexWidth;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 /// How many jobs a host thread does.
@@ -32,6 +36,12 @@ pub(super) enum Caller {
     Host,
     /// The drain thread.
     Drain,
+}
+
+/// Why a launch's code is not there.
+enum Delay {
+    Building,
+    Never(Error),
 }
 
 /// Gives up pumping if a job unwinds, or when there are enough of them.
@@ -135,6 +145,7 @@ impl Shared {
                 self.flush_device(device);
             }
             match job {
+                Some(Job::Prepare(sequence)) => self.prepare(sequence),
                 Some(Job::Finish(sequence)) => self.finish(sequence),
                 Some(Job::Forward(sequence)) => self.forward(sequence),
                 None => {}
@@ -149,7 +160,11 @@ impl Shared {
     /// Has a device begin.
     fn flush_device(&self, device: usize) {
         if let Err(error) = self.devices[device].flush() {
-            tracing::error!(device = self.devices[device].name(), error = text(&error), "flush");
+            tracing::error!(
+                device = self.devices[device].name(),
+                error = text(&error),
+                "flush"
+            );
         }
     }
 
@@ -169,6 +184,13 @@ impl Shared {
             let error = lost(device.name(), "an earlier command lost it");
             return self.end_here(sequence, Err(error));
         }
+        // SAFETY: only the pump finishes commands, and it does not now.
+        let code =
+            match unsafe { held.with(|command| self.code_of(sequence, number, held, command)) } {
+                Ok(code) => code,
+                Err(Delay::Building) => return self.ledger().hold_for_code(sequence),
+                Err(Delay::Never(error)) => return self.end_here(sequence, Err(error)),
+            };
         let start = |command: &Command| {
             command.submitted();
             command.start()
@@ -183,7 +205,7 @@ impl Shared {
             return self.have_done_here(sequence, number, held);
         }
         // SAFETY: as above.
-        let put = unsafe { held.with(|command| self.put(device, command, waits)) };
+        let put = unsafe { held.with(|command| self.put(device, command, code.as_ref(), waits)) };
         let polls = |command: &Command| {
             command.queue().options().completion == quipu_core::Completion::Polling
         };
@@ -200,6 +222,107 @@ impl Shared {
                 }
             }
             Err(obstacle) => self.obstructed(sequence, device, held, obstacle),
+        }
+    }
+
+    /// Begins to compile a launch's code before the launch can go, with indices of the width that it likely needs.
+    fn prepare(self: &Arc<Self>, sequence: u64) {
+        let Some((device, held)) = self.ledger().of_launch(sequence) else {
+            return;
+        };
+        let look = |command: &Command| {
+            let key = command.portable()?.key();
+            let mut arguments = command.arguments().iter();
+            let width = if arguments.all(|argument| argument.length() < 1 << 31) {
+                IndexWidth::Bits32
+            } else {
+                IndexWidth::Bits64
+            };
+            Some(ProgramId { device, key, width })
+        };
+        // SAFETY: a launch whose code is not there is not finished.
+        let found = match unsafe { held.with(look) } {
+            Some(id) => self.find(id, sequence, held),
+            None => return,
+        };
+        if let Found::Built(_) = found {
+            self.ledger().built(sequence);
+        }
+    }
+
+    /// A program for a launch, which is compiled from now on if it was not.
+    fn find(self: &Arc<Self>, id: ProgramId, sequence: u64, held: Held) -> Found {
+        let found = self.programs.find(id, sequence);
+        if let Found::Missing = found {
+            let shared = self.clone();
+            self.workers.run(Box::new(move || shared.compile(id, held)));
+        }
+        found
+    }
+
+    /// Compiles a launch's code. Called on a thread of the host.
+    fn compile(self: &Arc<Self>, id: ProgramId, held: Held) {
+        let device = &self.devices[id.device];
+        let begun = clock::now_ns();
+        let compile = |command: &Command| -> Result<_> {
+            let portable = command
+                .portable()
+                .ok_or_else(|| native_code(command.label()))?;
+            compile(device, &portable.code()?, id.width).map(Arc::new)
+        };
+        let guarded = AssertUnwindSafe(|| {
+            // SAFETY: the launch is held until this has told of its code.
+            unsafe { held.with(compile) }
+        });
+        let outcome = catch_unwind(guarded).unwrap_or_else(|panic| {
+            drop_panic(panic);
+            let what = "compile a kernel for it";
+            Err(of_device(
+                device.name(),
+                what,
+                "the compiler panicked".to_owned(),
+            ))
+        });
+        let took = clock::now_ns() - begun;
+        tracing::debug!(
+            device = device.name(),
+            nanoseconds = took,
+            ok = outcome.is_ok(),
+            "compiled"
+        );
+        let waiting = self.programs.built(id, outcome);
+        {
+            let mut ledger = self.ledger();
+            for launch in waiting {
+                ledger.built(launch);
+            }
+        }
+        self.pump(Caller::Host);
+    }
+
+    /// The code of a launch, if the command is one that has any.
+    fn code_of(
+        self: &Arc<Self>,
+        sequence: u64,
+        device: usize,
+        held: Held,
+        command: &Command,
+    ) -> std::result::Result<Option<Code>, Delay> {
+        let Some(portable) = command.portable().filter(|_| command.groups() > 0) else {
+            return Ok(None);
+        };
+        let passed = portable.pass(command.arguments()).map_err(Delay::Never)?;
+        let width = width_of(command.arguments(), &passed);
+        let key = portable.key();
+        // First, so that whoever compiles it is not too early to say so.
+        self.ledger().expect_code(sequence);
+        match self.find(ProgramId { device, key, width }, sequence, held) {
+            Found::Built(outcome) => {
+                self.ledger().built(sequence);
+                let compiled = outcome.map_err(Delay::Never)?;
+                Ok(Some(Code { compiled, passed }))
+            }
+            Found::Building | Found::Missing => Err(Delay::Building),
         }
     }
 
@@ -267,9 +390,12 @@ impl Shared {
         let time = flight
             .as_ref()
             .and_then(|flight| note_times(device, &command, flight, seen));
-        let result = self.result_of(device, &command, ended);
+        let fault = flight.and_then(|flight| flight.fault);
+        let mut result = self.result_of(device, &command, ended);
+        if let (Ok(()), Some(fault)) = (&result, fault) {
+            result = fault.outcome(device, command.label());
+        }
         command.finish_at(result, time, &mut ToDrivers);
-        drop(flight);
         self.ledger().forget(sequence);
     }
 
@@ -338,7 +464,10 @@ fn note_times(device: &Device, command: &Command, flight: &Flight, seen: u64) ->
     let ended = flight.done.time(CL_PROFILING_COMMAND_END)?;
     let offset = device.offset(queued, before, after);
     // Not before it was handed over, and not after its end was seen here: whatever a device says.
-    let here = |time: u64| time.saturating_add_signed(offset).clamp(before, seen.max(before));
+    let here = |time: u64| {
+        time.saturating_add_signed(offset)
+            .clamp(before, seen.max(before))
+    };
     command.started_at(here(started));
     Some(here(ended).max(here(started)))
 }

@@ -194,6 +194,9 @@ fn unresolved(problem: &str) -> quipu_core::Error {
     .into()
 }
 
+/// The extents and strides of a view; none of a buffer.
+pub(crate) type ExtentsAndStrides<'a> = Option<(&'a [usize], &'a [usize])>;
+
 /// A buffer that is read.
 #[derive(Debug)]
 pub struct Read<T>(PhantomData<fn() -> T>);
@@ -209,6 +212,30 @@ pub struct ReadView<T, const D: usize>(Layout<D>, PhantomData<fn() -> T>);
 /// A view of `D` dimensions that is written.
 #[derive(Debug)]
 pub struct WriteView<T, const D: usize>(Layout<D>, PhantomData<fn() -> T>);
+
+impl<T> Read<T> {
+    pub(crate) fn extents(&self) -> ExtentsAndStrides<'_> {
+        None
+    }
+}
+
+impl<T> Write<T> {
+    pub(crate) fn extents(&self) -> ExtentsAndStrides<'_> {
+        None
+    }
+}
+
+impl<T, const D: usize> ReadView<T, D> {
+    pub(crate) fn extents(&self) -> ExtentsAndStrides<'_> {
+        Some(self.0.extents_and_strides())
+    }
+}
+
+impl<T, const D: usize> WriteView<T, D> {
+    pub(crate) fn extents(&self) -> ExtentsAndStrides<'_> {
+        Some(self.0.extents_and_strides())
+    }
+}
 
 impl<T: Element> Write<T> {
     /// The elements of the next argument, to be written in parts.

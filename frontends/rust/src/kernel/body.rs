@@ -4,13 +4,17 @@ use super::argument::Shared;
 use super::call::Prepared;
 use crate::element::Element;
 use crate::parcel::Contained;
+use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
-use quipu_core::{ErrorKind, RawArgument, Result};
+use quipu_core::{CodeKey, ErrorKind, Passed, PortableKernel, RawArgument, Result};
+use quipu_kernel::build::ir::Module;
 use quipu_kernel::level::{Level, Work, run_at};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, RunOptions, WorkDivision};
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A launch of a kernel.
 pub(crate) struct LaunchBody<P, const D: usize> {
@@ -56,6 +60,28 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
                 .run(arguments, self.division, self.limits, groups, scratch)
         });
         run?.map_err(|error| failed(P::name(), &error))
+    }
+
+    fn portable(&self) -> Option<&dyn PortableKernel> {
+        P::is_portable().then_some(self as &dyn PortableKernel)
+    }
+}
+
+impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
+    fn key(&self) -> CodeKey {
+        CodeKey::of::<P>(D as u64)
+    }
+
+    fn code_type(&self) -> TypeId {
+        TypeId::of::<Module>()
+    }
+
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        Ok(Arc::new(P::module()?))
+    }
+
+    fn pass(&self, arguments: &[Argument]) -> Result<Passed> {
+        self.prepared.pass(arguments, self.division)
     }
 }
 

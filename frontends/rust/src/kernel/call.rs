@@ -8,11 +8,14 @@ use super::argument::{
     Accesses, Argument, Arguments, Raw, Read, ReadView, Stored, Write, WriteView,
 };
 use super::bind::{Bind, Bound};
+use super::passing::Passing;
 use crate::buffer::{Buffer, Overwrite};
+use crate::device::Device;
 use crate::element::Element;
 use crate::layout::View;
 use crate::parcel::Contained;
-use quipu_core::{Access, RawArgument, Result};
+use quipu_core::access::Argument as PackedArgument;
+use quipu_core::{Access, ErrorKind, Passed, RawArgument, Result};
 use quipu_kernel::build::ir::Module;
 use quipu_kernel::{
     AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByElement,
@@ -58,6 +61,46 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         groups: Range<u64>,
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>>;
+
+    /// True if there is code for devices that do not run native code.
+    fn is_portable() -> bool {
+        false
+    }
+
+    /// That code.
+    ///
+    /// # Errors
+    /// Says what of the kernel has no source, and where.
+    fn module() -> Result<Module> {
+        Err(ErrorKind::Kernel {
+            what: format!("the source of kernel '{}'", Self::name()),
+            message: "it is native code".to_owned(),
+        }
+        .into())
+    }
+
+    /// What is passed to that code.
+    ///
+    /// # Errors
+    /// If it cannot be passed.
+    fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
+        let _ = (arguments, division);
+        Ok(Passed::default())
+    }
+}
+
+/// A device runs no native code.
+#[cold]
+pub(crate) fn native_code(device: &Device, kernel: &str) -> quipu_core::Error {
+    ErrorKind::Unsupported {
+        driver: device.driver_name(),
+        what: format!(
+            "run '{kernel}' on '{}', because it is native code",
+            device.name()
+        ),
+        instead: "write it with `#[kernel]`, or launch it on a device that runs native code",
+    }
+    .into()
 }
 
 /// What a command keeps of an argument that is handed to threads by `P`.
@@ -74,6 +117,9 @@ pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
     /// # Safety
     /// As [`Stored::view`].
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<P::View<'a>>;
+
+    /// What is passed for it to code that a driver compiles.
+    fn pass(&self, to: &mut Passing<'_>);
 }
 
 /// What can be passed for a parameter of a kernel that is handed to threads by `P`.
@@ -103,6 +149,10 @@ macro_rules! kept {
                 // SAFETY: as the caller promises.
                 unsafe { Stored::view(self, raw) }
             }
+
+            fn pass(&self, to: &mut Passing<'_>) {
+                to.memory(size_of::<T>(), self.extents());
+            }
         }
     )*};
 }
@@ -128,6 +178,10 @@ unsafe impl<T: KernelData, const D: usize> Kept<ByValue<T>, D> for KeptValue<T> 
     #[inline]
     unsafe fn view<'a>(&self, _raw: &mut Raw<'a>) -> Result<ViewOf<'a, ByValue<T>, D>> {
         Ok(self.0)
+    }
+
+    fn pass(&self, to: &mut Passing<'_>) {
+        to.value(self.0);
     }
 }
 
@@ -191,6 +245,10 @@ macro_rules! tuples {
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, ($($partition,)*), D>> {
                 // SAFETY: as the caller promises.
                 Ok(($(unsafe { self.$at.view(raw) }?,)*))
+            }
+
+            fn pass(&self, to: &mut Passing<'_>) {
+                $(self.$at.pass(to);)*
             }
         }
 
@@ -327,6 +385,28 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
             // SAFETY: as the caller promises.
             unsafe { launch.run_groups(groups, scratch) }
         }))
+    }
+
+    fn is_portable() -> bool {
+        true
+    }
+
+    fn module() -> Result<Module> {
+        K::module().map_err(|error| {
+            ErrorKind::Kernel {
+                what: format!("the source of kernel '{}'", K::NAME),
+                message: error.to_string(),
+            }
+            .into()
+        })
+    }
+
+    fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
+        let mut passing = Passing::new(arguments, K::SHARED > 0);
+        self.kept.pass(&mut passing);
+        passing.finish(division, |parameters| {
+            K::shared_lengths(parameters, division)
+        })
     }
 }
 

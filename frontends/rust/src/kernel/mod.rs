@@ -38,6 +38,7 @@ mod argument;
 mod bind;
 mod body;
 mod call;
+mod passing;
 pub mod print;
 
 pub use argument::{
@@ -49,3 +50,4 @@ pub use call::{Call, Launch, Native, Pass, PassAll, native};
 
 pub(crate) use argument::{collect, host_views, refuse_gaps, refuse_overlap};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
+pub(crate) use call::{Prepared, native_code};

@@ -4,11 +4,12 @@ use super::Queue;
 use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::kernel::{
-    Accesses, EachBody, FillBody, Launch, LaunchBody, Shared, SharedArguments, refuse_gaps,
-    refuse_overlap,
+    Accesses, EachBody, FillBody, Launch, LaunchBody, Prepared, Shared, SharedArguments,
+    native_code, refuse_gaps, refuse_overlap,
 };
 use crate::parcel::Contained;
-use quipu_core::{AccessMode, ErrorKind, Event, Request, Result};
+use quipu_core::operation::NativeKernel;
+use quipu_core::{AccessMode, ErrorKind, Event, RawArgument, Request, Result};
 use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
 use std::marker::PhantomData;
 
@@ -116,8 +117,8 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// If the device cannot run the division, what is written overlaps another
-    /// argument, a buffer is mapped or of another context, or the device is lost.
+    /// If the device cannot run the kernel or the division, what is written overlaps
+    /// another argument, a buffer is mapped or of another context, or the device is lost.
     #[inline]
     pub fn launch<'b, const D: usize>(
         &self,
@@ -163,6 +164,9 @@ impl Queue {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),
         };
+        if !L::Prepared::is_portable() {
+            self.needs_native_code(L::Prepared::name())?;
+        }
         let mut accesses = Accesses::new();
         let prepared = call.prepare(&mut accesses)?;
         refuse_overlap("launch a kernel", &accesses)?;
@@ -235,6 +239,7 @@ impl Queue {
         T: Element,
         A: SharedArguments<'b>,
     {
+        self.needs_native_code("a closure")?;
         let division = match output.len().into_division(self.shared.limits) {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),
@@ -254,8 +259,27 @@ impl Queue {
         enqueue(self.core(), body, groups, &self.request(&accesses))
     }
 
+    /// Refuses what the queue's device cannot run, because it runs no native code.
+    #[inline]
+    fn needs_native_code(&self, kernel: &str) -> Result<()> {
+        if self.shared.runs_native_code {
+            return Ok(());
+        }
+        Err(native_code(self.device(), kernel))
+    }
+
     /// A fill with a pattern that only native code can repeat.
     pub(super) fn launch_fill<T: Element>(&self, buffer: &Buffer<T>, value: T) -> Result<Event> {
+        if !self.shared.runs_native_code {
+            let accesses = [buffer.access(AccessMode::Overwrite)];
+            let body = FillBody {
+                value,
+                share: buffer.len(),
+            };
+            // SAFETY: the argument is the access, in one group, run once.
+            let fill = move |arguments: &[RawArgument]| unsafe { body.run(arguments, 0..1) };
+            return self.core().host_task(fill, &self.request(&accesses));
+        }
         let division = match buffer.len().into_division(self.shared.limits) {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),
