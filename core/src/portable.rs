@@ -26,7 +26,7 @@ pub struct CodeKey {
 impl CodeKey {
     /// The name that is `number` among those of a type.
     #[must_use]
-    pub fn of<T: 'static>(number: u64) -> Self {
+    pub fn of<T: ?Sized + 'static>(number: u64) -> Self {
         Self {
             of: TypeId::of::<T>(),
             number,

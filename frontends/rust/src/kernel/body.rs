@@ -7,7 +7,6 @@ use crate::parcel::Contained;
 use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{CodeKey, ErrorKind, Passed, PortableKernel, RawArgument, Result};
-use quipu_kernel::build::ir::Module;
 use quipu_kernel::level::{Level, Work, run_at};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, RunOptions, WorkDivision};
 use std::any::{Any, TypeId};
@@ -48,7 +47,7 @@ pub(super) fn short_name<T>() -> &'static str {
 
 impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
     fn name(&self) -> &'static str {
-        P::name()
+        self.prepared.name()
     }
 
     #[inline]
@@ -59,25 +58,28 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
             self.prepared
                 .run(arguments, self.division, self.limits, groups, scratch)
         });
-        run?.map_err(|error| failed(P::name(), &error))
+        run?.map_err(|error| failed(self.prepared.name(), &error))
     }
 
     fn portable(&self) -> Option<&dyn PortableKernel> {
-        P::is_portable().then_some(self as &dyn PortableKernel)
+        self.prepared
+            .code_type()
+            .map(|_| self as &dyn PortableKernel)
     }
 }
 
 impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
     fn key(&self) -> CodeKey {
-        CodeKey::of::<P>(D as u64)
+        self.prepared.key()
     }
 
     fn code_type(&self) -> TypeId {
-        TypeId::of::<Module>()
+        // Only asked of a kernel that has code.
+        self.prepared.code_type().unwrap_or_else(TypeId::of::<()>)
     }
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
-        Ok(Arc::new(P::module()?))
+        self.prepared.code()
     }
 
     fn pass(&self, arguments: &[Argument]) -> Result<Passed> {

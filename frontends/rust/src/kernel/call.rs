@@ -15,16 +15,19 @@ use crate::element::Element;
 use crate::layout::View;
 use crate::parcel::Contained;
 use quipu_core::access::Argument as PackedArgument;
-use quipu_core::{Access, ErrorKind, Passed, RawArgument, Result};
+use quipu_core::{Access, CodeKey, ErrorKind, Passed, RawArgument, Result};
 use quipu_kernel::build::ir::Module;
 use quipu_kernel::{
     AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByElement,
     ByValue, Entry, GroupKernel, KernelData, KernelError, Partition, Reading, ReadingView,
     Unpartitioned, View as ViewOf, WorkDivision,
 };
+use std::any::{Any, TypeId};
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What can be launched in `D` dimensions: a [`Call`], or a [`Native`] kernel with its arguments.
 pub trait Launch<'b, const D: usize> {
@@ -38,13 +41,20 @@ pub trait Launch<'b, const D: usize> {
     /// If an argument cannot be one.
     #[doc(hidden)]
     fn prepare(self, accesses: &mut Accesses<'b>) -> Result<Self::Prepared>;
+
+    /// What a division of it is made for, on a device of these limits.
+    #[doc(hidden)]
+    #[inline]
+    fn limits<'l>(&self, of_device: &'l AcceleratorLimits) -> Cow<'l, AcceleratorLimits> {
+        Cow::Borrowed(of_device)
+    }
 }
 
 /// A kernel with what a command keeps of its arguments.
 #[doc(hidden)]
 pub trait Prepared<const D: usize>: Send + Sync + 'static {
     /// The kernel's name.
-    fn name() -> &'static str;
+    fn name(&self) -> &'static str;
 
     /// Runs work-groups of a launch.
     ///
@@ -62,18 +72,30 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>>;
 
-    /// True if there is code for devices that do not run native code.
-    fn is_portable() -> bool {
-        false
+    /// True if it has native code.
+    #[inline]
+    fn is_native(&self) -> bool {
+        true
+    }
+
+    /// The type of its code for other devices, if it has any.
+    #[inline]
+    fn code_type(&self) -> Option<TypeId> {
+        None
+    }
+
+    /// That code's name.
+    fn key(&self) -> CodeKey {
+        CodeKey::of::<Self>(D as u64)
     }
 
     /// That code.
     ///
     /// # Errors
     /// Says what of the kernel has no source, and where.
-    fn module() -> Result<Module> {
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
         Err(ErrorKind::Kernel {
-            what: format!("the source of kernel '{}'", Self::name()),
+            what: format!("the source of kernel '{}'", self.name()),
             message: "it is native code".to_owned(),
         }
         .into())
@@ -89,16 +111,27 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
     }
 }
 
-/// A device runs no native code.
+/// A device runs a kernel in none of the forms that it has.
 #[cold]
-pub(crate) fn native_code(device: &Device, kernel: &str) -> quipu_core::Error {
+pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quipu_core::Error {
+    let (form, instead) = if is_native {
+        (
+            "native code",
+            "write it with `#[kernel]`, or launch it on a device that runs native code",
+        )
+    } else {
+        (
+            "in a language that it has no compiler for",
+            "launch it on a device that has one, or write it with `#[kernel]`",
+        )
+    };
     ErrorKind::Unsupported {
         driver: device.driver_name(),
         what: format!(
-            "run '{kernel}' on '{}', because it is native code",
+            "run '{kernel}' on '{}', because it is {form}",
             device.name()
         ),
-        instead: "write it with `#[kernel]`, or launch it on a device that runs native code",
+        instead,
     }
     .into()
 }
@@ -151,7 +184,7 @@ macro_rules! kept {
             }
 
             fn pass(&self, to: &mut Passing<'_>) {
-                to.memory(size_of::<T>(), self.extents());
+                Stored::pass(self, to);
             }
         }
     )*};
@@ -364,7 +397,7 @@ pub struct Called<K, S> {
 }
 
 impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Called<K, S> {
-    fn name() -> &'static str {
+    fn name(&self) -> &'static str {
         K::NAME
     }
 
@@ -387,18 +420,17 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
         }))
     }
 
-    fn is_portable() -> bool {
-        true
+    #[inline]
+    fn code_type(&self) -> Option<TypeId> {
+        Some(TypeId::of::<Module>())
     }
 
-    fn module() -> Result<Module> {
-        K::module().map_err(|error| {
-            ErrorKind::Kernel {
-                what: format!("the source of kernel '{}'", K::NAME),
-                message: error.to_string(),
-            }
-            .into()
-        })
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        let module = K::module().map_err(|error| ErrorKind::Kernel {
+            what: format!("the source of kernel '{}'", K::NAME),
+            message: error.to_string(),
+        })?;
+        Ok(Arc::new(module))
     }
 
     fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
@@ -469,7 +501,7 @@ where
     S: Stored,
     F: for<'a> Bind<'a, S, D> + Send + Sync + 'static,
 {
-    fn name() -> &'static str {
+    fn name(&self) -> &'static str {
         super::body::short_name::<F>()
     }
 

@@ -40,6 +40,7 @@ mod body;
 mod call;
 mod passing;
 pub mod print;
+mod text;
 
 pub use argument::{
     Accesses, Argument, Arguments, HostArguments, Raw, Read, ReadView, Shared, SharedArguments,
@@ -50,4 +51,5 @@ pub use call::{Call, Launch, Native, Pass, PassAll, native};
 
 pub(crate) use argument::{collect, host_views, refuse_gaps, refuse_overlap};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
-pub(crate) use call::{Prepared, native_code};
+pub(crate) use call::{Prepared, cannot_run};
+pub use text::{Program, TextCall, TextKernel};

@@ -4,7 +4,7 @@ use super::argument::ExtentsAndStrides;
 use quipu_core::access::Argument;
 use quipu_core::portable::Extents;
 use quipu_core::{ErrorKind, Passed, PassedParameter, Result};
-use quipu_kernel::{KernelData, Shape, WorkDivision};
+use quipu_kernel::{Shape, WorkDivision};
 use std::any::Any;
 
 /// What has been gathered so far.
@@ -27,7 +27,7 @@ impl<'a> Passing<'a> {
     }
 
     /// A value.
-    pub(crate) fn value<T: KernelData>(&mut self, value: T) {
+    pub(crate) fn value<T: Copy + 'static>(&mut self, value: T) {
         self.passed.parameters.push(PassedParameter::value(&value));
         if let Some(known) = &mut self.known {
             known.push(Box::new(value));

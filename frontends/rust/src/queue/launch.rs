@@ -5,12 +5,13 @@ use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::kernel::{
     Accesses, EachBody, FillBody, Launch, LaunchBody, Prepared, Shared, SharedArguments,
-    native_code, refuse_gaps, refuse_overlap,
+    cannot_run, refuse_gaps, refuse_overlap,
 };
 use crate::parcel::Contained;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{AccessMode, ErrorKind, Event, RawArgument, Request, Result};
 use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
+use std::any::TypeId;
 use std::marker::PhantomData;
 
 /// What a launch can be divided by: a [`WorkDivision`] (or what its constructors
@@ -160,15 +161,15 @@ impl Queue {
         ) -> Result<R>,
     ) -> Result<R> {
         let limits = self.shared.limits;
-        let division = match division.into_division(limits) {
+        let division = match division.into_division(&call.limits(limits)) {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),
         };
-        if !L::Prepared::is_portable() {
-            self.needs_native_code(L::Prepared::name())?;
-        }
         let mut accesses = Accesses::new();
         let prepared = call.prepare(&mut accesses)?;
+        if !(prepared.is_native() && self.shared.runs_native_code) {
+            self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
+        }
         refuse_overlap("launch a kernel", &accesses)?;
         let body = LaunchBody {
             prepared,
@@ -265,7 +266,17 @@ impl Queue {
         if self.shared.runs_native_code {
             return Ok(());
         }
-        Err(native_code(self.device(), kernel))
+        Err(cannot_run(self.device(), kernel, true))
+    }
+
+    /// Refuses a kernel whose code the queue's device has no compiler for.
+    #[cold]
+    fn check_code(&self, kernel: &str, is_native: bool, code: Option<TypeId>) -> Result<()> {
+        let driver = self.device().core().driver();
+        if code.is_some_and(|code| driver.takes_code(code)) {
+            return Ok(());
+        }
+        Err(cannot_run(self.device(), kernel, is_native))
     }
 
     /// A fill with a pattern that only native code can repeat.

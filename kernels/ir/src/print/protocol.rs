@@ -232,8 +232,8 @@ impl Printed {
 
 impl Module {
     /// The bytes to pass for a uniform parameter ([`EntryKind::Uniform`]), from those of the value as Rust lays it out
-    /// in a struct that is `repr(C)`, on a machine whose `usize` has 64 bits. What is between fields is not
-    /// initialised, in either. `None` if the parameter is none of these, or the value is of another size.
+    /// (`repr(C)`, with a `usize` of 64 bits). What is between the fields of a struct is not initialised, in either.
+    /// `None` if the parameter is none of these, or the value is of another size.
     #[must_use]
     pub fn uniform(
         &self,
@@ -250,60 +250,14 @@ impl Module {
             .values
             .get(number.0 as usize)?
             .value_type;
-        let (size, _) = layout(self, of, RUST_INDEX);
+        let (size, _) = layout(self, of, IndexWidth::Bits64.bytes());
         if value.len() as u64 != size {
             return None;
         }
-        if width.bytes() == RUST_INDEX {
-            return Some(value.to_vec());
-        }
+        // Indices are parameters by themselves, not parts of what is in memory; little-endian, as on every device that
+        // there is a driver for.
         let (size, _) = layout(self, of, width.bytes());
-        let mut bytes = vec![MaybeUninit::zeroed(); usize::try_from(size).ok()?];
-        narrow(self, of, width.bytes(), value, &mut bytes);
-        Some(bytes)
-    }
-}
-
-/// Bytes of `usize` where kernels are launched from.
-const RUST_INDEX: u64 = 8;
-
-/// Copies a value, with the low bytes of its indices.
-fn narrow(
-    module: &Module,
-    of: &Type,
-    index: u64,
-    from: &[MaybeUninit<u8>],
-    to: &mut [MaybeUninit<u8>],
-) {
-    match of {
-        Type::Struct(id) => {
-            let (mut source, mut destination) = (0_usize, 0_usize);
-            for field in &module.structure(*id).fields {
-                let (from_size, from_align) = layout(module, &field.field_type, RUST_INDEX);
-                let (to_size, to_align) = layout(module, &field.field_type, index);
-                source = source.next_multiple_of(from_align as usize);
-                destination = destination.next_multiple_of(to_align as usize);
-                let (from_end, to_end) =
-                    (source + from_size as usize, destination + to_size as usize);
-                let (part, place) = (&from[source..from_end], &mut to[destination..to_end]);
-                narrow(module, &field.field_type, index, part, place);
-                (source, destination) = (from_end, to_end);
-            }
-        }
-        Type::Array(element, length) => {
-            let from_size = layout(module, element, RUST_INDEX).0 as usize;
-            let to_size = layout(module, element, index).0 as usize;
-            for at in 0..*length as usize {
-                let part = &from[at * from_size..(at + 1) * from_size];
-                let place = &mut to[at * to_size..(at + 1) * to_size];
-                narrow(module, element, index, part, place);
-            }
-        }
-        // Little-endian, as every device that there is a driver for.
-        _ => {
-            let length = to.len();
-            to.copy_from_slice(&from[..length]);
-        }
+        value.get(..size as usize).map(<[_]>::to_vec)
     }
 }
 
