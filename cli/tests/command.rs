@@ -21,6 +21,8 @@ fn quipu(arguments: &[&str]) -> Command {
     ] {
         command.env_remove(variable);
     }
+    // What there is of OpenCL differs from machine to machine.
+    command.env("QUIPU_OPENCL", "off");
     command
 }
 
@@ -111,6 +113,17 @@ fn devices_are_listed_in_three_ways() {
         assert!(device["multiprocessors"].as_u64().unwrap() >= 1);
         assert_eq!(device["max_grid_blocks"].as_array().unwrap().len(), 3);
     }
+}
+
+#[test]
+fn a_machine_without_opencl_is_told_why() {
+    let mut command = quipu(&["devices", "--verbose"]);
+    // The loader of Debian looks here for vendors; without one, there is no loader either.
+    command.env_remove("QUIPU_OPENCL");
+    command.env("OCL_ICD_VENDORS", "/nowhere");
+    let list = stdout(&command.output().unwrap());
+    let line = list.lines().find(|line| line.trim().starts_with("opencl"));
+    assert!(line.is_some_and(|line| line.contains("OpenCL")), "{list}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ use crate::error::{ErrorKind, Result};
 use crate::event::Waiter;
 use crate::memory::SpaceId;
 use crate::queue::QueueShared;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -155,6 +155,20 @@ pub trait Driver: Send + Sync + 'static {
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
         let _ = queue;
         None
+    }
+
+    /// True if the driver runs native code: then a launch is run by
+    /// [`Command::run_native`]. A driver that does not takes launches that bring
+    /// their code along ([`Command::portable`]), and fails others.
+    fn runs_native_code(&self) -> bool {
+        true
+    }
+
+    /// True if the driver compiles and runs code of this type: see
+    /// [`PortableKernel::code_type`](crate::PortableKernel::code_type).
+    fn takes_code(&self, of: TypeId) -> bool {
+        let _ = of;
+        false
     }
 
     /// True if what is waited for is brought about by the threads that wait, in

@@ -11,6 +11,7 @@
 //! | [`queue`] | queues: order, barriers, progress, the enqueue |
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
+//! | [`portable`] | launches that bring their code along |
 //! | [`driver`] | the contract with drivers |
 //! | [`trace`] | what happened when |
 
@@ -25,6 +26,7 @@ pub mod event;
 pub mod front;
 pub mod memory;
 pub mod operation;
+pub mod portable;
 pub mod queue;
 pub mod sync;
 pub mod trace;
@@ -38,5 +40,6 @@ pub use driver::Driver;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Clock, Event, Profile, SystemClock, UserEvent};
 pub use memory::{MemoryRef, SpaceId};
+pub use portable::{CodeKey, Passed, PassedParameter, PortableKernel};
 pub use queue::enqueue::Request;
-pub use queue::{Priority, Queue, QueueOptions};
+pub use queue::{Completion, Priority, Queue, QueueOptions};

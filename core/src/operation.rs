@@ -13,6 +13,7 @@ use crate::command::Command;
 use crate::command::slot::{INLINE_ARGUMENTS, Kind, PAYLOAD_BYTES, Vtable};
 use crate::error::{Error, Result};
 use crate::memory::SpaceId;
+use crate::portable::PortableKernel;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +33,11 @@ pub trait NativeKernel: Send + Sync + 'static {
     /// `arguments` are the launch's, in order, valid for their modes; no group
     /// is run twice in a launch.
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<(), Error>;
+
+    /// The kernel as code that drivers of other devices compile, if it has any.
+    fn portable(&self) -> Option<&dyn PortableKernel> {
+        None
+    }
 }
 
 /// One side of a transfer.
@@ -76,6 +82,12 @@ impl HostMemory {
             length,
             _keep: keep,
         }
+    }
+
+    /// The first byte. What may be done there is said by [`HostMemory::new`].
+    #[must_use]
+    pub fn pointer(&self) -> *mut u8 {
+        self.pointer
     }
 
     /// Bytes.
@@ -368,6 +380,8 @@ impl<K: NativeKernel> Body for LaunchBody<K> {
         name: |state| unsafe { (*state.cast::<Self>()).0.name() },
         // SAFETY: as above; the rest as the caller promises.
         run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },
+        // SAFETY: as above.
+        portable: |state| unsafe { (*state.cast::<Self>()).0.portable().map(std::ptr::from_ref) },
         drop: drop_state::<Self>(),
     };
 }
@@ -383,6 +397,8 @@ impl Body for BoxedLaunch {
         name: |state| unsafe { (*state.cast::<Self>()).0.name() },
         // SAFETY: as above; the rest as the caller promises.
         run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },
+        // SAFETY: as above.
+        portable: |state| unsafe { (*state.cast::<Self>()).0.portable().map(std::ptr::from_ref) },
         drop: drop_state::<Self>(),
     };
 }
@@ -406,6 +422,7 @@ where
             Some(task) => task(arguments),
             None => Ok(()),
         },
+        portable: |_| None,
         drop: drop_state::<Self>(),
     };
 }
@@ -417,6 +434,7 @@ macro_rules! data_body {
                 kind: $kind,
                 name: |_| $name,
                 run: no_run,
+                portable: |_| None,
                 drop: drop_state::<Self>(),
             };
         }
@@ -442,6 +460,7 @@ impl<T: Send> Body for MarkerBody<T> {
         kind: Kind::Marker,
         name: |_| "marker",
         run: no_run,
+        portable: |_| None,
         drop: drop_state::<Self>(),
     };
 }

@@ -56,6 +56,7 @@ pub(crate) const OUT_OF_ORDER: QueueOptions = QueueOptions {
     blocking: false,
     profiling: false,
     priority: quipu_core::Priority::Normal,
+    completion: quipu_core::Completion::Callback,
 };
 
 /// A closure as a kernel: called with its arguments and a range of groups.
@@ -105,13 +106,42 @@ where
         waits,
         ..Request::default()
     };
-    queue
-        .launch(
-            Kernel(move |a: &[RawArgument], _: Range<u32>| run(a)),
-            1,
-            &request,
-        )
-        .expect("a valid launch")
+    let kernel = Kernel(move |a: &[RawArgument], _: Range<u32>| run(a));
+    launch_native(queue, kernel, 1, &request).expect("a valid launch")
+}
+
+/// Launches native code; on a device that runs none, as a host task that touches
+/// the same.
+pub(crate) fn launch_native<K: NativeKernel>(
+    queue: &Queue,
+    kernel: K,
+    groups: u64,
+    request: &Request<'_>,
+) -> Result<Event> {
+    let groups = match u32::try_from(groups) {
+        Ok(groups) if !queue.shared().driver().runs_native_code() => groups,
+        _ => return queue.launch(kernel, groups, request),
+    };
+    let task = move |arguments: &[RawArgument]| match groups {
+        0 => Ok(()),
+        // SAFETY: the arguments are the request's; each group is run once.
+        groups => unsafe { kernel.run(arguments, 0..groups) },
+    };
+    queue.host_task(task, request)
+}
+
+/// As [`launch_native`], one-way.
+pub(crate) fn post_native<K: NativeKernel>(
+    queue: &Queue,
+    kernel: K,
+    groups: u64,
+    request: &Request<'_>,
+) -> Result<()> {
+    if queue.shared().driver().runs_native_code() {
+        queue.post_launch(kernel, groups, request)
+    } else {
+        launch_native(queue, kernel, groups, request).map(drop)
+    }
 }
 
 /// Launches a kernel that does nothing.

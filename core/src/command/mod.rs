@@ -40,6 +40,7 @@ pub(crate) use finish::{end_user_event, fail, notify_each, poison};
 
 use crate::access::Argument;
 use crate::error::{Error, ErrorKind, Result};
+use crate::portable::PortableKernel;
 use crate::queue::QueueShared;
 use crate::sync::prefetch_for_writing;
 use notify::{Closed, Tag};
@@ -286,6 +287,15 @@ impl Command {
         unsafe { (self.vtable().run)(self.state_pointer(), arguments, groups) }
     }
 
+    /// The kernel as code that drivers compile, if it is a launch of one that has
+    /// any.
+    #[must_use]
+    pub fn portable(&self) -> Option<&dyn PortableKernel> {
+        // SAFETY: the state is the vtable's own, and is there for as long as the
+        // command is.
+        unsafe { (self.vtable().portable)(self.state_pointer()).map(|portable| &*portable) }
+    }
+
     /// Fetches what is likely to be run soon after this command: the slots that
     /// were enqueued next.
     #[inline]
@@ -334,6 +344,15 @@ impl Command {
             self.note_start(extension, time);
         }
         Ok(())
+    }
+
+    /// Says when the device started the command, in nanoseconds on the process's
+    /// clock: for a device that starts commands without the host, where
+    /// [`Command::start`] only said that it may.
+    pub fn started_at(&self, time: u64) {
+        if let Some(times) = self.slot().times() {
+            times.started.store(time, Ordering::Relaxed);
+        }
     }
 
     /// What profiling, traces and logs want to know of the start.

@@ -23,6 +23,7 @@ use super::observers::ObserverList;
 use super::state::State;
 use crate::access::Argument;
 use crate::error::Error;
+use crate::portable::PortableKernel;
 use crate::queue::QueueShared;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
@@ -133,6 +134,9 @@ pub(crate) struct Vtable {
     pub(crate) name: unsafe fn(*const u8) -> &'static str,
     /// Runs a range of work-groups, or the whole command.
     pub(crate) run: Run,
+    /// The kernel as code for other devices, if it has any: alive for as long as
+    /// the state is.
+    pub(crate) portable: unsafe fn(*const u8) -> Option<*const dyn PortableKernel>,
     /// Drops the state, if that does anything.
     pub(crate) drop: Option<unsafe fn(*mut u8)>,
 }

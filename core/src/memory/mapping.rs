@@ -292,6 +292,7 @@ impl Body for Holder {
         kind: Kind::HostTask,
         name: |_| "map",
         run: |_, _, _| Ok(()),
+        portable: |_| None,
         // SAFETY: the state is a `Holder`, dropped once.
         drop: crate::operation::drop_state::<Self>(),
     };

@@ -24,6 +24,13 @@ impl SpaceId {
     pub fn number(self) -> u16 {
         self.0
     }
+
+    /// The driver's own number of the space, if it is one of this driver's.
+    #[must_use]
+    pub fn key_in(self, driver: &dyn Driver) -> Option<u32> {
+        let (owner, key) = owner(self)?;
+        std::ptr::addr_eq(Arc::as_ptr(&owner), driver).then_some(key)
+    }
 }
 
 impl std::fmt::Debug for SpaceId {

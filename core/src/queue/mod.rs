@@ -44,6 +44,19 @@ pub enum Priority {
     High,
 }
 
+/// How a driver finds out that a command is over, where its device does not
+/// tell it anyway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Completion {
+    /// The device's vendor calls back. Costs nothing while nothing ends.
+    #[default]
+    Callback,
+    /// A thread looks again and again while commands are in flight: least time
+    /// from a command's end to what comes after it, for a core that is busy
+    /// meanwhile.
+    Polling,
+}
+
 /// What kind of queue to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
@@ -55,6 +68,9 @@ pub struct QueueOptions {
     pub profiling: bool,
     /// How urgent.
     pub priority: Priority,
+    /// How ends of commands are found out. Drivers that know them anyway take no
+    /// notice.
+    pub completion: Completion,
 }
 
 impl Default for QueueOptions {
@@ -65,6 +81,7 @@ impl Default for QueueOptions {
             blocking: false,
             profiling: false,
             priority: Priority::Normal,
+            completion: Completion::Callback,
         }
     }
 }

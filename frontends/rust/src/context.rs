@@ -4,6 +4,7 @@ use crate::buffer::{Buffer, bytes_of};
 use crate::device::Device;
 use crate::element::Element;
 use crate::host::HostView;
+use crate::kernel::Program;
 use crate::layout::{Layout, View};
 use crate::queue::Queue;
 use quipu_core::memory::mapping::HostQueue;
@@ -64,10 +65,13 @@ impl Context {
 
     /// The device that is likely to do most per second: not a simulated one or
     /// the caller's thread unless there is nothing else, rather a GPU than an
-    /// accelerator than a CPU, and of these the one with most multiprocessors.
+    /// accelerator than a CPU, and of these the one with most multiprocessors. Of
+    /// CPUs rather one that works in the host's memory: that of an OpenCL driver is
+    /// the same silicon, behind copies.
     #[must_use]
     pub fn fastest(&self) -> Device {
         use quipu_core::DeviceKind::{Accelerator, Cpu, Gpu};
+        use quipu_core::MemorySpace;
         let rank = |device: &&Device| {
             let properties = device.properties();
             let kind = match properties.kind {
@@ -80,6 +84,7 @@ impl Context {
                 device.lost().is_none(),
                 !properties.caller_runs,
                 kind,
+                properties.kind == Cpu && properties.memory == MemorySpace::Host,
                 properties.multiprocessors,
             )
         };
@@ -225,6 +230,36 @@ impl Context {
         // length, and reached by nobody until `owner` frees it.
         let memory = unsafe { self.0.core.memory_over(pointer, bytes, Box::new(owner)) }?;
         Ok(Buffer::whole(memory, length))
+    }
+
+    /// A program in OpenCL C, for devices that have a compiler for it.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// let platform = Platform::new()?;
+    /// let Ok(device) = platform.device("opencl") else {
+    ///     return Ok(()); // a machine without OpenCL
+    /// };
+    /// let context = platform.context()?;
+    /// let queue = context.queue(&device)?;
+    /// let program = context.program(
+    ///     "kernel void saxpy(float a, global const float *x, global float *y, uint n) {
+    ///         uint i = get_global_id(0);
+    ///         if (i < n) y[i] += a * x[i];
+    ///     }",
+    /// );
+    /// let saxpy = program.kernel("saxpy");
+    /// let x = context.buffer(&[1.0f32, 2.0, 3.0])?;
+    /// let mut y = context.buffer(&[10.0f32, 20.0, 30.0])?;
+    /// // SAFETY: these are its parameters, and it minds `n`.
+    /// queue.launch(3, unsafe { saxpy.call((2.0f32, &x, &mut y, 3u32)) })?;
+    /// assert_eq!(queue.read(&y)?.wait()?, [12.0, 24.0, 36.0]);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn program(&self, source: &str) -> Program {
+        Program::new(source)
     }
 
     /// Marks the context as lost: from now on its queues refuse commands; what

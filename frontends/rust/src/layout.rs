@@ -132,6 +132,10 @@ impl<const D: usize> Layout<D> {
         self.strides
     }
 
+    pub(crate) fn extents_and_strides(&self) -> (&[usize], &[usize]) {
+        (&self.extent, &self.strides)
+    }
+
     /// How many bytes of `T` neighbours along each dimension are apart.
     #[must_use]
     pub fn pitch<T>(&self) -> [usize; D] {

@@ -90,7 +90,7 @@ pub use queue::{Guard, IntoDivision, MapRead, MapWrite, Mapping, Queue, Scope};
 
 pub use quipu_core::event::Profile;
 pub use quipu_core::{
-    DeviceKind, DeviceProperties, Error, ErrorKind, Event, Partition, Phase, Priority,
+    Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, Partition, Phase, Priority,
     QueueOptions, Result, UserEvent,
 };
 pub use quipu_driver_sim::engine as simulation;
@@ -132,11 +132,13 @@ pub mod driver {
     pub use quipu_core::operation::{
         Endpoint, Fill, HostMemory, Migration, Operation, Step, Transfer,
     };
+    pub use quipu_core::portable::{CodeKey, Extents, Passed, PassedParameter, PortableKernel};
     pub use quipu_core::queue::{QueueShared, route_to};
     pub use quipu_core::{
         AccessMode, Command, Context, Device, EventId, Kind, MemorySpace, RawArgument, SpaceId,
     };
     pub use quipu_driver_cpu::CpuQueue;
+    pub use quipu_driver_opencl::OpenClQueue;
     pub use quipu_driver_sim::SimQueue;
 }
 
@@ -146,6 +148,7 @@ pub mod drivers {
     //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver).
 
     pub use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
+    pub use quipu_driver_opencl::OpenClDriver;
     pub use quipu_driver_sim::SimDriver;
 }
 

@@ -7,12 +7,20 @@
 //! platform that has it, with the options of the environment
 //! (`QUIPU_CPU_WORKERS`, `QUIPU_CPU_PIN`), and sleeps when it has nothing to do.
 //! A platform that asks for [a pool of its own](PlatformBuilder::cpu) gets one.
+//!
+//! The OpenCL driver is one per process as well, with every device of the
+//! system's loader, as the first platform found them. Finding them loads the
+//! vendors' libraries, which is most of what a process's first platform costs:
+//! about 45 ms with PoCL 3.1 on two cores, under 1 ms without a loader. A
+//! program that has no use for them says so ([`PlatformBuilder::opencl`]), or its
+//! user does: `QUIPU_OPENCL=off`.
 
 use crate::context::Context;
 use crate::device::Device;
 use quipu_core::driver::Driver;
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
+use quipu_driver_opencl::OpenClDriver;
 use quipu_driver_sim::{SimDriver, engine};
 use std::sync::{Arc, OnceLock};
 
@@ -34,7 +42,8 @@ pub struct Unavailable {
 }
 
 impl Platform {
-    /// The platform of the embedded drivers: the CPU pool and the serial device.
+    /// The platform of the embedded drivers: the CPU pool, the serial device, and
+    /// what there is of OpenCL.
     ///
     /// # Errors
     /// If the pool cannot be started: an option in the environment makes no
@@ -47,6 +56,7 @@ impl Platform {
     pub fn builder() -> PlatformBuilder {
         PlatformBuilder {
             embedded: true,
+            opencl: None,
             cpu: None,
             drivers: Vec::new(),
             machines: Vec::new(),
@@ -54,7 +64,7 @@ impl Platform {
     }
 
     /// Its devices, in the order in which their drivers were registered; the
-    /// CPU pool first, then the serial device.
+    /// CPU pool first, then the serial device, last those of OpenCL.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
@@ -103,16 +113,35 @@ impl Platform {
 #[must_use = "a platform is made by `build`"]
 pub struct PlatformBuilder {
     embedded: bool,
+    opencl: Option<bool>,
     cpu: Option<Options>,
     drivers: Vec<Arc<dyn Driver>>,
     machines: Vec<engine::Configuration>,
 }
 
 impl PlatformBuilder {
-    /// Leaves the embedded drivers out: the process's CPU pool and the serial
-    /// device.
+    /// Leaves the embedded drivers out: the process's CPU pool, the serial device,
+    /// and OpenCL, unless [asked for](PlatformBuilder::opencl).
     pub fn without_embedded(mut self) -> Self {
         self.embedded = false;
+        self
+    }
+
+    /// Whether the devices of the system's OpenCL loader are listed. Without a
+    /// word of it they are, unless `QUIPU_OPENCL` is `off` or the embedded drivers
+    /// are left out. A machine without a loader has none, which is no error;
+    /// [`Platform::unavailable`] says why, of a platform that was
+    /// [built](PlatformBuilder::build_available) with it.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// let platform = Platform::builder().opencl(false).build()?;
+    /// assert!(platform.devices().iter().all(|device| device.driver_name() != "opencl"));
+    /// # Ok(()) }
+    /// ```
+    pub fn opencl(mut self, listed: bool) -> Self {
+        self.opencl = Some(listed);
         self
     }
 
@@ -170,8 +199,12 @@ impl PlatformBuilder {
             devices: Vec::new(),
             unavailable: Vec::new(),
         };
-        for (_, devices) in self.start() {
-            platform.devices.extend(devices?);
+        for (driver, devices) in self.start() {
+            match devices {
+                // A machine without OpenCL is as good as one with.
+                Err(_) if driver == OPENCL => {}
+                devices => platform.devices.extend(devices?),
+            }
         }
         Ok(platform)
     }
@@ -210,6 +243,9 @@ impl PlatformBuilder {
     /// Starts the drivers as they are asked for: their names, and their devices.
     fn start(self) -> impl Iterator<Item = (&'static str, Result<Vec<Device>>)> {
         let devices = |driver: Arc<dyn Driver>| (driver.name(), Device::all_of(&driver));
+        let asked = || std::env::var_os("QUIPU_OPENCL").is_none_or(|value| value != "off");
+        let opencl = self.opencl.unwrap_or_else(|| self.embedded && asked());
+        let opencl = opencl.then(|| std::iter::once_with(|| (OPENCL, opencl_devices())));
         let pool = match self.cpu {
             Some(options) => Some(Pool::Own(options)),
             None => self.embedded.then_some(Pool::Shared),
@@ -228,6 +264,7 @@ impl PlatformBuilder {
             .chain(serial.into_iter().flatten())
             .chain(machines)
             .chain(registered)
+            .chain(opencl.into_iter().flatten())
     }
 }
 
@@ -237,6 +274,19 @@ fn no_device() -> Error {
         problem: "it found no device".to_owned(),
     }
     .into()
+}
+
+/// The OpenCL driver's name.
+const OPENCL: &str = "opencl";
+
+/// The process's OpenCL devices.
+fn opencl_devices() -> Result<Vec<Device>> {
+    static SHARED: OnceLock<Result<Vec<Device>>> = OnceLock::new();
+    let start = || {
+        let driver: Arc<dyn Driver> = OpenClDriver::start()?;
+        Device::all_of(&driver)
+    };
+    SHARED.get_or_init(start).clone()
 }
 
 /// The CPU pool of a platform.

@@ -44,6 +44,7 @@ mod module;
 mod operation;
 pub mod print;
 mod statement;
+mod text;
 mod types;
 mod verify;
 
@@ -58,5 +59,6 @@ pub use operation::{
 };
 pub use print::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, PrintError, Printed};
 pub use statement::{Block, LoopId, Place, Projection, Root, Statement};
+pub use text::{KernelText, TextLanguage};
 pub use types::{Field, Scalar, Space, Struct, StructId, Type};
 pub use verify::VerifyError;

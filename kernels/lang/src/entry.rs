@@ -3,6 +3,7 @@
 //! All parameters of such a kernel are handed to each thread by a [`Partition`]: what is read as it is, what is
 //! written in parts. So a kernel is a type without fields, and its launch is a [`View`] of all its parameters.
 
+use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -37,11 +38,49 @@ pub trait Entry<const D: usize>: Send + Sync + 'static {
         division: WorkDivision<D>,
     ) -> Result<impl GroupKernel + 'a, KernelError>;
 
+    /// How many arrays the threads of its blocks share.
+    const SHARED: usize;
+
+    /// How many elements each of these arrays has in a launch of this division. For each parameter, in order, there is
+    /// what the lengths may depend on: a value, or, of memory, its [`Shape`]. `None` if something else is there.
+    fn shared_lengths(parameters: &[&dyn Any], division: WorkDivision<D>) -> Option<Vec<usize>>;
+
     /// Makes its source.
     ///
     /// # Errors
     /// Says what of it has no source, and where.
     fn module() -> Result<Module, BuildError>;
+}
+
+/// What the lengths of shared arrays may depend on of a parameter that is memory: how much it is, not what is in it, for
+/// that may be on another device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape(Vec<usize>);
+
+impl Shape {
+    /// Memory of so many elements along each dimension.
+    #[must_use]
+    pub fn new(extent: impl Into<Vec<usize>>) -> Self {
+        Self(extent.into())
+    }
+
+    /// Elements, in all.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.iter().product()
+    }
+
+    /// True if there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Elements along each dimension.
+    #[must_use]
+    pub fn extent(&self) -> &[usize] {
+        &self.0
+    }
 }
 
 /// Partition: every thread is handed a copy.

@@ -136,7 +136,9 @@ pub use division::{
     AcceleratorLimits, KernelResources, Multiprocessor, Occupancy, PerDimension, Subdivision,
     WorkDivision,
 };
-pub use entry::{ByValue, Call, Entry, OwnBlock, Parameter, Pass, PassAll, Reading, ReadingView};
+pub use entry::{
+    ByValue, Call, Entry, OwnBlock, Parameter, Pass, PassAll, Reading, ReadingView, Shape,
+};
 pub use error::{Exceeded, KernelError, Reach};
 pub use extent::{Extent, Vector};
 pub use kernel::{BlockKernel, Kernel};
@@ -163,7 +165,7 @@ pub use view::{At, GlobalMut, GlobalRef};
 #[doc(hidden)]
 pub mod __macro {
     pub use crate::build;
-    pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll};
+    pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
     pub use crate::{Accelerator, BlockAccelerator};
     pub use crate::{
         AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError, Own,

@@ -403,11 +403,23 @@ impl Kernel<'_> {
             format_ident!("erase")
         };
         let lengths = self.lengths();
+        let shared_lengths = self.shared_lengths();
+        let shared = self.shared().count();
         quote! {
             impl #impl_generics #krate::__macro::Entry<#dimensions> for #name #type_generics #where_clause {
                 type Parameters = #partitions;
 
                 const NAME: &'static str = #text;
+
+                const SHARED: usize = #shared;
+
+                #[allow(unused_variables, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
+                fn shared_lengths(
+                    __parameters: &[&dyn ::core::any::Any],
+                    __division: #krate::__macro::WorkDivision<#dimensions>,
+                ) -> ::core::option::Option<::std::vec::Vec<usize>> {
+                    #shared_lengths
+                }
 
                 #[inline]
                 fn prepare<'a>(
@@ -449,6 +461,33 @@ impl Kernel<'_> {
             let #acc = &#krate::__macro::LaunchShape(__division);
             #(#bound)*
             [#(#lengths),*]
+        })
+    }
+
+    /// The same, where what is in memory is not known.
+    fn shared_lengths(&self) -> TokenStream {
+        let lengths: Vec<_> = self.shared().map(|(_, length)| length).collect();
+        if lengths.is_empty() {
+            return quote!(::core::option::Option::Some(::std::vec::Vec::new()));
+        }
+        let krate = self.krate;
+        let acc = &self.acc.name;
+        let bound = self.passed().enumerate().map(|(at, parameter)| {
+            let name = &parameter.name;
+            let given = quote!(__parameters.get(#at)?.downcast_ref);
+            match parameter.passing {
+                Passing::Value => {
+                    let of = with_lifetimes(&parameter.user_type);
+                    quote!(let #name = *#given::<#of>()?;)
+                }
+                _ => quote!(let #name = #given::<#krate::__macro::Shape>()?;),
+            }
+        });
+        quote!({
+            use #krate::__macro::Accelerator as _;
+            let #acc = &#krate::__macro::LaunchShape(__division);
+            #(#bound)*
+            ::core::option::Option::Some(::std::vec![#(#lengths),*])
         })
     }
 

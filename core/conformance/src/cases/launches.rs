@@ -38,7 +38,7 @@ where
         accesses,
         ..Request::default()
     };
-    queue.launch(Kernel(run), groups, &request).unwrap()
+    launch_native(queue, Kernel(run), groups, &request).unwrap()
 }
 
 fn no_groups_run_nothing_and_keep_their_place(fixture: &dyn Fixture) {
@@ -278,7 +278,7 @@ fn posted_commands_run(fixture: &dyn Fixture) {
             store(&a[0], load(&a[0]).wrapping_mul(31).wrapping_add(n));
             Ok(())
         });
-        queue.post_launch(kernel, 1, &request).unwrap();
+        post_native(&queue, kernel, 1, &request).unwrap();
     }
     queue.wait().unwrap();
     assert!(queue.is_empty());
@@ -305,7 +305,7 @@ fn blocking_queues_return_when_the_command_is_over(fixture: &dyn Fixture) {
         counted.fetch_add(1, Ordering::SeqCst);
         Ok(())
     });
-    queue.post_launch(kernel, 1, &Request::default()).unwrap();
+    post_native(&queue, kernel, 1, &Request::default()).unwrap();
     assert_eq!(
         count.load(Ordering::SeqCst),
         1,

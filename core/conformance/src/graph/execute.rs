@@ -5,7 +5,7 @@ use super::model::{Predicted, UNREAD};
 use super::order::{Order, Waits};
 use super::plan::{End, Fate, Id, Plan, Region, Step, Work};
 use crate::patience::RunningClock;
-use crate::support::HostBytes;
+use crate::support::{HostBytes, launch_native, post_native};
 use quipu_core::error::ErrorKind;
 use quipu_core::{
     Access, AccessMode, Context, Device, Error, Event, MemoryRef, Queue, Request, UserEvent,
@@ -214,12 +214,11 @@ impl Host<'_> {
             } => {
                 let kernel = mix(*groups, *fate, *spin);
                 if *posted {
-                    queue
-                        .post_launch(kernel, u64::from(*groups), &request)
+                    post_native(queue, kernel, u64::from(*groups), &request)
                         .map_err(|error| error.to_string())?;
                     return Ok(());
                 }
-                queue.launch(kernel, u64::from(*groups), &request)
+                launch_native(queue, kernel, u64::from(*groups), &request)
             }
             Work::Task { fate, .. } => {
                 let task = mix(1, *fate, 0);

@@ -5,7 +5,7 @@ use super::plan::{BufferPlan, End, Fate, Id, Plan, QueuePlan, Region, Shape, Ste
 use super::random::Random;
 use crate::fixture::share_one_space;
 use quipu_core::operation::Step as Stride;
-use quipu_core::{AccessMode, Device, Priority, QueueOptions};
+use quipu_core::{AccessMode, Completion, Device, Priority, QueueOptions};
 use std::ops::Range;
 
 struct Maker {
@@ -38,6 +38,11 @@ pub(super) fn generate(seed: u64, devices: &[Device]) -> Plan {
                     0 => Priority::Low,
                     1 => Priority::High,
                     _ => Priority::Normal,
+                },
+                completion: if random.percent(25) {
+                    Completion::Polling
+                } else {
+                    Completion::Callback
                 },
             },
         })

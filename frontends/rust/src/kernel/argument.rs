@@ -1,5 +1,6 @@
 //! Arguments: as they are passed, kept and seen.
 
+use super::passing::Passing;
 use crate::buffer::{Buffer, Overwrite};
 use crate::element::Element;
 use crate::layout::{Layout, View};
@@ -39,6 +40,10 @@ pub unsafe trait Stored: Send + Sync + 'static {
     /// # Safety
     /// As for [`Stored::view`]; called once for a command.
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Host<'a>>;
+
+    /// What is passed for it to code that a driver compiles.
+    #[doc(hidden)]
+    fn pass(&self, to: &mut Passing<'_>);
 
     /// True if there are gaps between the elements of one of them: then they
     /// cannot be given as slices, which is what host tasks and closures get.
@@ -194,6 +199,9 @@ fn unresolved(problem: &str) -> quipu_core::Error {
     .into()
 }
 
+/// The extents and strides of a view; none of a buffer.
+pub(crate) type ExtentsAndStrides<'a> = Option<(&'a [usize], &'a [usize])>;
+
 /// A buffer that is read.
 #[derive(Debug)]
 pub struct Read<T>(PhantomData<fn() -> T>);
@@ -227,6 +235,10 @@ unsafe impl<T: Element> Stored for Read<T> {
     type View<'a> = GlobalRef<'a, T>;
     type Host<'a> = &'a [T];
 
+    fn pass(&self, to: &mut Passing<'_>) {
+        to.memory(size_of::<T>(), None);
+    }
+
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalRef<'a, T>> {
         // SAFETY: as the caller promises.
@@ -257,6 +269,10 @@ unsafe impl<T: Element> Stored for Write<T> {
     type View<'a> = GlobalMut<'a, T>;
     type Host<'a> = &'a mut [T];
 
+    fn pass(&self, to: &mut Passing<'_>) {
+        to.memory(size_of::<T>(), None);
+    }
+
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T>> {
         // SAFETY: as the caller promises.
@@ -276,6 +292,10 @@ unsafe impl<T: Element> Stored for Write<T> {
 unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
     type View<'a> = GlobalMut<'a, T, D>;
     type Host<'a> = &'a mut [T];
+
+    fn pass(&self, to: &mut Passing<'_>) {
+        to.memory(size_of::<T>(), Some(self.0.extents_and_strides()));
+    }
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T, D>> {
@@ -301,6 +321,10 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
 unsafe impl<T: Element, const D: usize> Stored for ReadView<T, D> {
     type View<'a> = GlobalRef<'a, T, D>;
     type Host<'a> = &'a [T];
+
+    fn pass(&self, to: &mut Passing<'_>) {
+        to.memory(size_of::<T>(), Some(self.0.extents_and_strides()));
+    }
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalRef<'a, T, D>> {
@@ -390,6 +414,11 @@ macro_rules! values {
             type View<'a> = $type;
             type Host<'a> = $type;
 
+            fn pass(&self, to: &mut Passing<'_>) {
+                let $value = *self;
+                to.value($give);
+            }
+
             #[inline]
             unsafe fn view<'a>(&self, _raw: &mut Raw<'a>) -> Result<$type> {
                 let $value = *self;
@@ -446,6 +475,10 @@ macro_rules! tuples {
         unsafe impl<$($name: Stored),*> Stored for ($($name,)*) {
             type View<'a> = ($($name::View<'a>,)*);
             type Host<'a> = ($($name::Host<'a>,)*);
+
+            fn pass(&self, to: &mut Passing<'_>) {
+                $(self.$at.pass(to);)*
+            }
 
             #[inline]
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::View<'a>> {

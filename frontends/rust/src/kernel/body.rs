@@ -4,13 +4,16 @@ use super::argument::Shared;
 use super::call::Prepared;
 use crate::element::Element;
 use crate::parcel::Contained;
+use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
-use quipu_core::{ErrorKind, RawArgument, Result};
+use quipu_core::{CodeKey, ErrorKind, Passed, PortableKernel, RawArgument, Result};
 use quipu_kernel::level::{Level, Work, run_at};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, RunOptions, WorkDivision};
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A launch of a kernel.
 pub(crate) struct LaunchBody<P, const D: usize> {
@@ -44,7 +47,7 @@ pub(super) fn short_name<T>() -> &'static str {
 
 impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
     fn name(&self) -> &'static str {
-        P::name()
+        self.prepared.name()
     }
 
     #[inline]
@@ -55,7 +58,32 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
             self.prepared
                 .run(arguments, self.division, self.limits, groups, scratch)
         });
-        run?.map_err(|error| failed(P::name(), &error))
+        run?.map_err(|error| failed(self.prepared.name(), &error))
+    }
+
+    fn portable(&self) -> Option<&dyn PortableKernel> {
+        self.prepared
+            .code_type()
+            .map(|_| self as &dyn PortableKernel)
+    }
+}
+
+impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
+    fn key(&self) -> CodeKey {
+        self.prepared.key()
+    }
+
+    fn code_type(&self) -> TypeId {
+        // Only asked of a kernel that has code.
+        self.prepared.code_type().unwrap_or_else(TypeId::of::<()>)
+    }
+
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        self.prepared.code()
+    }
+
+    fn pass(&self, arguments: &[Argument]) -> Result<Passed> {
+        self.prepared.pass(arguments, self.division)
     }
 }
 

@@ -8,20 +8,26 @@ use super::argument::{
     Accesses, Argument, Arguments, Raw, Read, ReadView, Stored, Write, WriteView,
 };
 use super::bind::{Bind, Bound};
+use super::passing::Passing;
 use crate::buffer::{Buffer, Overwrite};
+use crate::device::Device;
 use crate::element::Element;
 use crate::layout::View;
 use crate::parcel::Contained;
-use quipu_core::{Access, RawArgument, Result};
+use quipu_core::access::Argument as PackedArgument;
+use quipu_core::{Access, CodeKey, ErrorKind, Passed, RawArgument, Result};
 use quipu_kernel::build::ir::Module;
 use quipu_kernel::{
     AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByBlockTile,
     ByElement, ByRow, ByTile, ByValue, Entry, GroupKernel, KernelData, KernelError, Partition,
     Reading, ReadingView, Unpartitioned, View as ViewOf, WorkDivision,
 };
+use std::any::{Any, TypeId};
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What can be launched in `D` dimensions: a [`Call`], or a [`Native`] kernel with its arguments.
 pub trait Launch<'b, const D: usize> {
@@ -35,13 +41,20 @@ pub trait Launch<'b, const D: usize> {
     /// If an argument cannot be one.
     #[doc(hidden)]
     fn prepare(self, accesses: &mut Accesses<'b>) -> Result<Self::Prepared>;
+
+    /// What a division of it is made for, on a device of these limits.
+    #[doc(hidden)]
+    #[inline]
+    fn limits<'l>(&self, of_device: &'l AcceleratorLimits) -> Cow<'l, AcceleratorLimits> {
+        Cow::Borrowed(of_device)
+    }
 }
 
 /// A kernel with what a command keeps of its arguments.
 #[doc(hidden)]
 pub trait Prepared<const D: usize>: Send + Sync + 'static {
     /// The kernel's name.
-    fn name() -> &'static str;
+    fn name(&self) -> &'static str;
 
     /// Runs work-groups of a launch.
     ///
@@ -58,6 +71,69 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         groups: Range<u64>,
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>>;
+
+    /// True if it has native code.
+    #[inline]
+    fn is_native(&self) -> bool {
+        true
+    }
+
+    /// The type of its code for other devices, if it has any.
+    #[inline]
+    fn code_type(&self) -> Option<TypeId> {
+        None
+    }
+
+    /// That code's name.
+    fn key(&self) -> CodeKey {
+        CodeKey::of::<Self>(D as u64)
+    }
+
+    /// That code.
+    ///
+    /// # Errors
+    /// Says what of the kernel has no source, and where.
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        Err(ErrorKind::Kernel {
+            what: format!("the source of kernel '{}'", self.name()),
+            message: "it is native code".to_owned(),
+        }
+        .into())
+    }
+
+    /// What is passed to that code.
+    ///
+    /// # Errors
+    /// If it cannot be passed.
+    fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
+        let _ = (arguments, division);
+        Ok(Passed::default())
+    }
+}
+
+/// A device runs a kernel in none of the forms that it has.
+#[cold]
+pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quipu_core::Error {
+    let (form, instead) = if is_native {
+        (
+            "native code",
+            "write it with `#[kernel]`, or launch it on a device that runs native code",
+        )
+    } else {
+        (
+            "in a language that it has no compiler for",
+            "launch it on a device that has one, or write it with `#[kernel]`",
+        )
+    };
+    ErrorKind::Unsupported {
+        driver: device.driver_name(),
+        what: format!(
+            "run '{kernel}' on '{}', because it is {form}",
+            device.name()
+        ),
+        instead,
+    }
+    .into()
 }
 
 /// What a command keeps of an argument that is handed to threads by `P`.
@@ -74,6 +150,9 @@ pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
     /// # Safety
     /// As [`Stored::view`].
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<P::View<'a>>;
+
+    /// What is passed for it to code that a driver compiles.
+    fn pass(&self, to: &mut Passing<'_>);
 }
 
 /// What can be passed for a parameter of a kernel that is handed to threads by `P`.
@@ -102,6 +181,10 @@ macro_rules! kept {
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, $partition, $dimensions>> {
                 // SAFETY: as the caller promises.
                 unsafe { Stored::view(self, raw) }
+            }
+
+            fn pass(&self, to: &mut Passing<'_>) {
+                Stored::pass(self, to);
             }
         }
     )*};
@@ -133,6 +216,10 @@ unsafe impl<T: KernelData, const D: usize> Kept<ByValue<T>, D> for KeptValue<T> 
     #[inline]
     unsafe fn view<'a>(&self, _raw: &mut Raw<'a>) -> Result<ViewOf<'a, ByValue<T>, D>> {
         Ok(self.0)
+    }
+
+    fn pass(&self, to: &mut Passing<'_>) {
+        to.value(self.0);
     }
 }
 
@@ -204,6 +291,10 @@ macro_rules! tuples {
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, ($($partition,)*), D>> {
                 // SAFETY: as the caller promises.
                 Ok(($(unsafe { self.$at.view(raw) }?,)*))
+            }
+
+            fn pass(&self, to: &mut Passing<'_>) {
+                $(self.$at.pass(to);)*
             }
         }
 
@@ -319,7 +410,7 @@ pub struct Called<K, S> {
 }
 
 impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Called<K, S> {
-    fn name() -> &'static str {
+    fn name(&self) -> &'static str {
         K::NAME
     }
 
@@ -340,6 +431,27 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
             // SAFETY: as the caller promises.
             unsafe { launch.run_groups(groups, scratch) }
         }))
+    }
+
+    #[inline]
+    fn code_type(&self) -> Option<TypeId> {
+        Some(TypeId::of::<Module>())
+    }
+
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        let module = K::module().map_err(|error| ErrorKind::Kernel {
+            what: format!("the source of kernel '{}'", K::NAME),
+            message: error.to_string(),
+        })?;
+        Ok(Arc::new(module))
+    }
+
+    fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
+        let mut passing = Passing::new(arguments, K::SHARED > 0);
+        self.kept.pass(&mut passing);
+        passing.finish(division, |parameters| {
+            K::shared_lengths(parameters, division)
+        })
     }
 }
 
@@ -402,7 +514,7 @@ where
     S: Stored,
     F: for<'a> Bind<'a, S, D> + Send + Sync + 'static,
 {
-    fn name() -> &'static str {
+    fn name(&self) -> &'static str {
         super::body::short_name::<F>()
     }
 

@@ -40,7 +40,9 @@ mod argument;
 mod bind;
 mod body;
 mod call;
+mod passing;
 pub mod print;
+mod text;
 
 pub use argument::{
     Accesses, Argument, Arguments, HostArguments, Raw, Read, ReadView, Shared, SharedArguments,
@@ -51,3 +53,5 @@ pub use call::{Call, Launch, Native, Pass, PassAll, native};
 
 pub(crate) use argument::{collect, host_views, refuse_gaps, refuse_overlap};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
+pub(crate) use call::{Prepared, cannot_run};
+pub use text::{Program, TextCall, TextKernel};

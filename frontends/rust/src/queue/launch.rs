@@ -4,12 +4,14 @@ use super::Queue;
 use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::kernel::{
-    Accesses, EachBody, FillBody, Launch, LaunchBody, Shared, SharedArguments, refuse_gaps,
-    refuse_overlap,
+    Accesses, EachBody, FillBody, Launch, LaunchBody, Prepared, Shared, SharedArguments,
+    cannot_run, refuse_gaps, refuse_overlap,
 };
 use crate::parcel::Contained;
-use quipu_core::{AccessMode, ErrorKind, Event, Request, Result};
+use quipu_core::operation::NativeKernel;
+use quipu_core::{AccessMode, ErrorKind, Event, RawArgument, Request, Result};
 use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
+use std::any::TypeId;
 use std::marker::PhantomData;
 
 /// What a launch can be divided by: a [`WorkDivision`] (or what its constructors
@@ -116,8 +118,8 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// If the device cannot run the division, what is written overlaps another
-    /// argument, a buffer is mapped or of another context, or the device is lost.
+    /// If the device cannot run the kernel or the division, what is written overlaps
+    /// another argument, a buffer is mapped or of another context, or the device is lost.
     #[inline]
     pub fn launch<'b, const D: usize>(
         &self,
@@ -159,12 +161,15 @@ impl Queue {
         ) -> Result<R>,
     ) -> Result<R> {
         let limits = self.shared.limits;
-        let division = match division.into_division(limits) {
+        let division = match division.into_division(&call.limits(limits)) {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),
         };
         let mut accesses = Accesses::new();
         let prepared = call.prepare(&mut accesses)?;
+        if !(prepared.is_native() && self.shared.runs_native_code) {
+            self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
+        }
         refuse_overlap("launch a kernel", &accesses)?;
         let body = LaunchBody {
             prepared,
@@ -235,6 +240,7 @@ impl Queue {
         T: Element,
         A: SharedArguments<'b>,
     {
+        self.needs_native_code("a closure")?;
         let division = match output.len().into_division(self.shared.limits) {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),
@@ -254,8 +260,37 @@ impl Queue {
         enqueue(self.core(), body, groups, &self.request(&accesses))
     }
 
+    /// Refuses what the queue's device cannot run, because it runs no native code.
+    #[inline]
+    fn needs_native_code(&self, kernel: &str) -> Result<()> {
+        if self.shared.runs_native_code {
+            return Ok(());
+        }
+        Err(cannot_run(self.device(), kernel, true))
+    }
+
+    /// Refuses a kernel whose code the queue's device has no compiler for.
+    #[cold]
+    fn check_code(&self, kernel: &str, is_native: bool, code: Option<TypeId>) -> Result<()> {
+        let driver = self.device().core().driver();
+        if code.is_some_and(|code| driver.takes_code(code)) {
+            return Ok(());
+        }
+        Err(cannot_run(self.device(), kernel, is_native))
+    }
+
     /// A fill with a pattern that only native code can repeat.
     pub(super) fn launch_fill<T: Element>(&self, buffer: &Buffer<T>, value: T) -> Result<Event> {
+        if !self.shared.runs_native_code {
+            let accesses = [buffer.access(AccessMode::Overwrite)];
+            let body = FillBody {
+                value,
+                share: buffer.len(),
+            };
+            // SAFETY: the argument is the access, in one group, run once.
+            let fill = move |arguments: &[RawArgument]| unsafe { body.run(arguments, 0..1) };
+            return self.core().host_task(fill, &self.request(&accesses));
+        }
         let division = match buffer.len().into_division(self.shared.limits) {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),

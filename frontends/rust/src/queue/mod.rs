@@ -52,6 +52,8 @@ pub(crate) struct QueueShared {
     context: Context,
     device: Device,
     limits: &'static AcceleratorLimits,
+    /// Whether the device's driver does.
+    runs_native_code: bool,
 }
 
 impl Drop for QueueShared {
@@ -67,6 +69,7 @@ impl Queue {
                 core,
                 context,
                 limits: device.shared_limits(),
+                runs_native_code: device.core().driver().runs_native_code(),
                 device,
             }),
             waits: Vec::new(),

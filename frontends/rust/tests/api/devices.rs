@@ -37,7 +37,10 @@ impl Driver for Missing {
 
 #[test]
 fn what_is_available_is_taken_and_what_is_not_is_explained() {
-    let builder = || Platform::builder().driver(Arc::new(Missing));
+    let builder = || {
+        let builder = Platform::builder().opencl(false);
+        builder.driver(Arc::new(Missing))
+    };
     let none = Configuration::shared_memory(0, 1 << 20);
     let platform = builder().simulated(none.clone()).build_available();
     let names: Vec<_> = platform.devices().iter().map(Device::driver_name).collect();
@@ -72,7 +75,10 @@ fn the_pool_is_one_per_process() {
 #[test]
 fn a_platform_may_have_a_pool_of_its_own() {
     let three = std::num::NonZero::new(3).unwrap();
-    let own = || Platform::builder().cpu(Options::new().workers(three));
+    let own = || {
+        let builder = Platform::builder().opencl(false);
+        builder.cpu(Options::new().workers(three))
+    };
     let platform = own().build().unwrap();
     let names: Vec<_> = platform.devices().iter().map(Device::driver_name).collect();
     assert_eq!(names, ["cpu", "serial"]);

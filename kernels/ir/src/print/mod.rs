@@ -128,7 +128,7 @@ impl OpenClFeatures {
 }
 
 /// How wide `usize` is in a printed kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexWidth {
     /// For launches all of whose extents are below 2^31.
     Bits32,

@@ -1,9 +1,10 @@
 //! What a driver has to know of a printed kernel, in data. How it is used: see [`print`](super).
 
 use std::fmt;
+use std::mem::MaybeUninit;
 
 use crate::function::Location;
-use crate::module::{Module, SharedId, SharedLength};
+use crate::module::{Module, ParameterKind, SharedId, SharedLength};
 use crate::types::{Scalar, Type};
 
 use super::{Dialect, IndexWidth};
@@ -226,6 +227,37 @@ impl Printed {
             })
             .collect();
         (starts, end)
+    }
+}
+
+impl Module {
+    /// The bytes to pass for a uniform parameter ([`EntryKind::Uniform`]), from those of the value as Rust lays it out
+    /// (`repr(C)`, with a `usize` of 64 bits). What is between the fields of a struct is not initialised, in either.
+    /// `None` if the parameter is none of these, or the value is of another size.
+    #[must_use]
+    pub fn uniform(
+        &self,
+        parameter: usize,
+        value: &[MaybeUninit<u8>],
+        width: IndexWidth,
+    ) -> Option<Vec<MaybeUninit<u8>>> {
+        let ParameterKind::Uniform(number) = self.kernel.parameters.get(parameter)?.kind else {
+            return None;
+        };
+        let of = &self
+            .kernel
+            .function
+            .values
+            .get(number.0 as usize)?
+            .value_type;
+        let (size, _) = layout(self, of, IndexWidth::Bits64.bytes());
+        if value.len() as u64 != size {
+            return None;
+        }
+        // Indices are parameters by themselves, not parts of what is in memory; little-endian, as on every device that
+        // there is a driver for.
+        let (size, _) = layout(self, of, width.bytes());
+        value.get(..size as usize).map(<[_]>::to_vec)
     }
 }
 

@@ -238,11 +238,6 @@ methods! {
             let ones = f.unary(Unary::CountOnes, flipped);
             if scalar == Scalar::U32 { ones } else { f.cast(ones, Scalar::U32) }
         };
-        __method_wrapping_neg / __call_wrapping_neg() -> Self = |s: &mut State, [value]: [Value; 1], scalar| {
-            let f = &mut s.frame().function;
-            let zero = f.literal(scalar, 0);
-            f.binary(Binary::Subtract, zero, value)
-        };
         __method_find_first_set / __call_find_first_set() -> u32 = |s: &mut State, [value]: [Value; 1], scalar| {
             let f = &mut s.frame().function;
             let zeros = f.unary(Unary::TrailingZeros, value);

@@ -1,0 +1,101 @@
+//! Launches that bring their code along, for devices that do not run native code.
+//!
+//! A launch does not care in which form a kernel is: it has native code, or code
+//! that a driver compiles for its device, or both. The core knows no languages:
+//! the code is a value of a type that whoever makes it and a driver have agreed
+//! on ([`PortableKernel::code_type`], [`Driver::takes_code`]), and what is passed
+//! to it is data ([`Passed`]).
+//!
+//! [`Driver::takes_code`]: crate::Driver::takes_code
+
+use crate::access::Argument;
+use crate::error::Result;
+use smallvec::SmallVec;
+use std::any::{Any, TypeId};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// Names a kernel's code within the process: two launches of the same name have
+/// the same code, which a driver so compiles once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CodeKey {
+    of: TypeId,
+    number: u64,
+}
+
+impl CodeKey {
+    /// The name that is `number` among those of a type.
+    #[must_use]
+    pub fn of<T: ?Sized + 'static>(number: u64) -> Self {
+        Self {
+            of: TypeId::of::<T>(),
+            number,
+        }
+    }
+}
+
+/// A launch's kernel as code for a driver to compile, and what is passed to it.
+pub trait PortableKernel: Send + Sync {
+    /// The code's name.
+    fn key(&self) -> CodeKey;
+
+    /// The type of what [`code`](Self::code) gives.
+    fn code_type(&self) -> TypeId;
+
+    /// The code.
+    ///
+    /// # Errors
+    /// Says what of the kernel cannot be written down.
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>>;
+
+    /// What the launch passes; `arguments` are the command's accesses, in order.
+    ///
+    /// # Errors
+    /// If it cannot be passed.
+    fn pass(&self, arguments: &[Argument]) -> Result<Passed>;
+}
+
+/// Extents along each dimension.
+pub type Extents = SmallVec<[u64; 3]>;
+
+/// What a launch passes to a kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Passed {
+    /// Blocks of the grid.
+    pub blocks: Extents,
+    /// Threads of a block.
+    pub threads: Extents,
+    /// Elements of a thread.
+    pub elements: Extents,
+    /// For each parameter, in order.
+    pub parameters: SmallVec<[PassedParameter; 6]>,
+    /// How many elements each array has that the threads of a block share.
+    pub shared: SmallVec<[u64; 2]>,
+}
+
+/// What is passed for a parameter.
+#[derive(Clone, Debug)]
+pub enum PassedParameter {
+    /// The bytes of a value, as Rust lays it out: what is between the fields of a
+    /// struct is not initialised.
+    Value(SmallVec<[MaybeUninit<u8>; 16]>),
+    /// The next of the command's accesses.
+    Memory {
+        /// Bytes of an element.
+        element: u64,
+        /// Elements, and how many neighbours are apart, along each dimension; in
+        /// one without gaps, empty.
+        shape: Option<Box<(Extents, Extents)>>,
+    },
+}
+
+impl PassedParameter {
+    /// A value.
+    #[must_use]
+    pub fn value<T: Copy>(value: &T) -> Self {
+        let bytes = std::ptr::from_ref(value).cast::<MaybeUninit<u8>>();
+        // SAFETY: the value's own bytes, which need not be initialised.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes, size_of::<T>()) };
+        Self::Value(SmallVec::from_slice(bytes))
+    }
+}

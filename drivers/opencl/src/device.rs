@@ -1,0 +1,401 @@
+//! The devices of every platform that the loader knows: what they are, and their queues.
+//!
+//! A platform's devices share one OpenCL context, so that bytes go from one to another without passing through the
+//! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
+//! them.
+
+use crate::error::{no_devices, of_call, text};
+use crate::native::{CallError, Called, Context, Memory, Queue, named};
+use cl3::device as info;
+use cl3::types::{cl_device_id, cl_platform_id};
+use quipu_core::error::Result;
+use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace};
+use quipu_kernel_ir::OpenClFeatures;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The name of the platform that our own front end offers to the loader: its devices are listed by other drivers.
+const OURSELVES: &str = "Quipu";
+/// Queues of a device whose queues keep their order: so many commands run at once.
+const IN_ORDER_QUEUES: usize = 4;
+
+/// A device's handle. They live as long as the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceHandle(pub(crate) cl_device_id);
+// SAFETY: OpenCL's objects may be used by any thread.
+unsafe impl Send for DeviceHandle {}
+// SAFETY: as above, by several at a time.
+unsafe impl Sync for DeviceHandle {}
+
+/// A platform: a vendor's implementation.
+#[derive(Debug)]
+pub(crate) struct Platform {
+    /// Its number among the platforms that have devices; that of its devices' sync domain.
+    pub(crate) number: u32,
+    /// Name and version, which compiled programs depend on.
+    pub(crate) version: String,
+    handles: Vec<DeviceHandle>,
+    context: OnceLock<Result<Context, CallError>>,
+}
+
+impl Platform {
+    /// The context of all its devices.
+    pub(crate) fn context(&self) -> Called<&Context> {
+        let made = self.context.get_or_init(|| {
+            let handles: Vec<_> = self.handles.iter().map(|handle| handle.0).collect();
+            Context::of(&handles)
+        });
+        made.as_ref().map_err(CallError::clone)
+    }
+}
+
+/// What a device's commands are put into.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    /// Kernels, fills, copies within the device's memory.
+    compute: Vec<Queue>,
+    /// What comes from the host.
+    upload: Queue,
+    /// What goes to the host.
+    download: Queue,
+    /// What is waited for at once by the thread that asks for it.
+    pub(crate) service: Queue,
+    next: AtomicUsize,
+}
+
+/// What moves which way: each has a queue of its own, so that copies run beside kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Compute,
+    Upload,
+    Download,
+}
+
+impl Queues {
+    fn of(context: &Context, device: &Device, profiling: bool) -> Called<Self> {
+        let queue = |out_of_order| Queue::of(context, device.handle.0, out_of_order, profiling);
+        let compute = if device.out_of_order {
+            1
+        } else {
+            IN_ORDER_QUEUES
+        };
+        Ok(Self {
+            compute: (0..compute)
+                .map(|_| queue(device.out_of_order))
+                .collect::<Called<_>>()?,
+            upload: queue(device.out_of_order)?,
+            download: queue(device.out_of_order)?,
+            service: queue(false)?,
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// The queue for a command.
+    pub(crate) fn of_lane(&self, lane: Lane) -> &Queue {
+        match lane {
+            Lane::Upload => &self.upload,
+            Lane::Download => &self.download,
+            Lane::Compute => {
+                let turn = self.next.fetch_add(1, Ordering::Relaxed);
+                &self.compute[turn % self.compute.len()]
+            }
+        }
+    }
+
+    /// Has the device begin with all of it.
+    pub(crate) fn flush(&self) -> Called<()> {
+        self.compute.iter().try_for_each(Queue::flush)?;
+        self.upload.flush()?;
+        self.download.flush()
+    }
+}
+
+/// A device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) handle: DeviceHandle,
+    pub(crate) platform: Arc<Platform>,
+    pub(crate) properties: DeviceProperties,
+    /// What its compiler takes.
+    pub(crate) features: OpenClFeatures,
+    /// Everything that compiled programs depend on.
+    pub(crate) build: String,
+    /// Bytes of its memory that the driver has allocated.
+    pub(crate) allocated: AtomicU64,
+    out_of_order: bool,
+    queues: OnceLock<Result<Queues, CallError>>,
+    profiled: OnceLock<Result<Queues, CallError>>,
+    /// Empty fault records.
+    pub(crate) records: Mutex<Vec<Memory>>,
+    /// What the first byte of a part of a memory object is a multiple of.
+    pub(crate) alignment: u64,
+    /// The process's clock less the device's, as far as it is known.
+    pub(crate) offset: Mutex<Option<i64>>,
+}
+
+impl Device {
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.properties.name
+    }
+
+    /// Its queues; those with timestamps are others, for they cost more.
+    pub(crate) fn queues(&self, profiling: bool) -> Called<&Queues> {
+        let queues = if profiling {
+            &self.profiled
+        } else {
+            &self.queues
+        };
+        let made = queues.get_or_init(|| Queues::of(self.platform.context()?, self, profiling));
+        made.as_ref().map_err(CallError::clone)
+    }
+
+    /// Has the device begin with everything.
+    pub(crate) fn flush(&self) -> Called<()> {
+        for queues in [&self.queues, &self.profiled] {
+            if let Some(Ok(queues)) = queues.get() {
+                queues.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A time of the device on the process's clock. `queued` is when, by the device's clock, the command was put into
+    /// its queue, which the host did between `before` and `after`: so much is known of how the clocks differ, and it is
+    /// kept for as long as no command contradicts it.
+    pub(crate) fn offset(&self, queued: u64, before: u64, after: u64) -> i64 {
+        let difference = |host: u64| host.cast_signed().wrapping_sub(queued.cast_signed());
+        let (least, most) = (difference(before), difference(after));
+        let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = offset.unwrap_or(least).clamp(least, most.max(least));
+        *offset = Some(kept);
+        kept
+    }
+}
+
+/// What a property is asked for with, and how it comes.
+struct Asked<'a> {
+    device: DeviceHandle,
+    problem: &'a mut Option<CallError>,
+}
+
+impl Asked<'_> {
+    fn get(&mut self, what: u32) -> Option<cl3::info_type::InfoType> {
+        match named(
+            "clGetDeviceInfo",
+            info::get_device_info(self.device.0, what),
+        ) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.problem.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    fn text(&mut self, what: u32) -> String {
+        let text = self.get(what).map(|value| value.to_string());
+        text.unwrap_or_default()
+            .trim_matches(['\0', ' '])
+            .to_owned()
+    }
+
+    fn number(&mut self, what: u32) -> u64 {
+        self.get(what).map_or(0, |value| value.to_uint().into())
+    }
+
+    fn long(&mut self, what: u32) -> u64 {
+        self.get(what).map_or(0, |value| value.to_ulong())
+    }
+
+    fn size(&mut self, what: u32) -> u64 {
+        self.get(what).map_or(0, |value| value.to_size() as u64)
+    }
+}
+
+/// Every device of every platform of the system's loader.
+///
+/// # Errors
+/// If there is no loader, no platform, or no device, says which.
+pub(crate) fn all() -> Result<Vec<Device>> {
+    // Vendors' libraries are initialised by the first call, and not all of them stand two threads that make it (PoCL 3.1
+    // has no devices for one of them, or ends the process).
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Err(error) = cl3::load_library() {
+        return Err(no_devices(format!(
+            "the system has no OpenCL loader ({error}); install one (Debian: ocl-icd-libopencl1) and a vendor's OpenCL"
+        )));
+    }
+    let platforms = named("clGetPlatformIDs", cl3::platform::get_platform_ids())
+        .map_err(|error| no_devices(text(&error)))?;
+    let mut devices = Vec::new();
+    let mut problems = Vec::new();
+    let mut number = 0;
+    for platform in platforms {
+        match devices_of(platform, number, devices.len()) {
+            Ok(found) if found.is_empty() => {}
+            Ok(found) => {
+                number += 1;
+                devices.extend(found);
+            }
+            Err(problem) => {
+                tracing::warn!(problem, "an OpenCL platform is left out");
+                problems.push(problem);
+            }
+        }
+    }
+    if devices.is_empty() {
+        problems.insert(
+            0,
+            "no platform of the OpenCL loader has a device".to_owned(),
+        );
+        return Err(no_devices(problems.join("; ")));
+    }
+    Ok(devices)
+}
+
+fn devices_of(
+    platform: cl_platform_id,
+    number: u32,
+    first: usize,
+) -> std::result::Result<Vec<Device>, String> {
+    let about = |what| {
+        let info = cl3::platform::get_platform_info(platform, what);
+        let text = info.map(|value| value.to_string()).unwrap_or_default();
+        text.trim_matches(['\0', ' ']).to_owned()
+    };
+    let name = about(cl3::platform::CL_PLATFORM_NAME);
+    if name == OURSELVES {
+        return Ok(Vec::new());
+    }
+    let handles = match cl3::device::get_device_ids(platform, info::CL_DEVICE_TYPE_ALL) {
+        Ok(handles) => handles,
+        // That there is none is no problem.
+        Err(-1) => return Ok(Vec::new()),
+        Err(code) => {
+            let call = "clGetDeviceIDs";
+            return Err(format!("{name}: {}", text(&CallError { call, code })));
+        }
+    };
+    let handles: Vec<_> = handles.into_iter().map(DeviceHandle).collect();
+    let version = format!("{name} {}", about(cl3::platform::CL_PLATFORM_VERSION));
+    let platform = Arc::new(Platform {
+        number,
+        version,
+        handles: handles.clone(),
+        context: OnceLock::new(),
+    });
+    let devices = handles.into_iter().enumerate();
+    let devices = devices.map(|(at, handle)| describe(handle, &platform, first + at));
+    devices
+        .collect::<Result<_, CallError>>()
+        .map_err(|error| format!("{name}: {}", text(&error)))
+}
+
+/// Asks a device for all that is to be known. `index` is its number in the driver.
+fn describe(
+    handle: DeviceHandle,
+    platform: &Arc<Platform>,
+    index: usize,
+) -> Result<Device, CallError> {
+    let mut problem = None;
+    let mut ask = Asked {
+        device: handle,
+        problem: &mut problem,
+    };
+    let name = ask.text(info::CL_DEVICE_NAME);
+    let vendor = ask.text(info::CL_DEVICE_VENDOR);
+    let kind = match ask.long(info::CL_DEVICE_TYPE) {
+        kind if kind & info::CL_DEVICE_TYPE_GPU != 0 => DeviceKind::Gpu,
+        kind if kind & info::CL_DEVICE_TYPE_CPU != 0 => DeviceKind::Cpu,
+        _ => DeviceKind::Accelerator,
+    };
+    let extensions = ask.text(info::CL_DEVICE_EXTENSIONS);
+    let has = |name: &str| extensions.split_whitespace().any(|known| known == name);
+    let features = OpenClFeatures {
+        doubles: has("cl_khr_fp64"),
+        wide_atomics: has("cl_khr_int64_base_atomics") && has("cl_khr_int64_extended_atomics"),
+        subgroups: has("cl_khr_subgroups"),
+        subgroup_ballot: has("cl_khr_subgroup_ballot"),
+        subgroup_shuffle: has("cl_khr_subgroup_shuffle") && has("cl_khr_subgroup_shuffle_relative"),
+    };
+    let out_of_order = ask.long(info::CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)
+        & cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
+        != 0;
+    let threads = ask.size(info::CL_DEVICE_MAX_WORK_GROUP_SIZE).max(1);
+    let along = ask
+        .get(info::CL_DEVICE_MAX_WORK_ITEM_SIZES)
+        .map(|sizes| sizes.to_vec_size())
+        .unwrap_or_default();
+    let axis = |number: usize| along.get(number).map_or(1, |size| *size as u64).max(1);
+    let global_memory = ask.long(info::CL_DEVICE_GLOBAL_MEM_SIZE);
+    let clock = ask.number(info::CL_DEVICE_MAX_CLOCK_FREQUENCY);
+    let key = u32::try_from(index).unwrap_or(u32::MAX);
+    let properties = DeviceProperties {
+        kind,
+        vendor: if vendor.is_empty() {
+            "unknown".to_owned()
+        } else {
+            vendor
+        },
+        multiprocessors: u32::try_from(ask.number(info::CL_DEVICE_MAX_COMPUTE_UNITS))
+            .unwrap_or(u32::MAX)
+            .max(1),
+        // Larger grids than a device takes are launched in pieces.
+        max_grid_blocks: [quipu_core::front::MAX_GROUPS; 3],
+        max_grid_block_count: quipu_core::front::MAX_GROUPS,
+        // The last dimension is the hardware's first.
+        max_block_threads: [axis(2), axis(1), axis(0)].map(|size| size.min(threads)),
+        max_block_thread_count: threads,
+        max_thread_elements: [u64::MAX; 3],
+        max_thread_element_count: u64::MAX,
+        shared_memory_per_block: ask.long(info::CL_DEVICE_LOCAL_MEM_SIZE),
+        global_memory,
+        max_buffer: ask
+            .long(info::CL_DEVICE_MAX_MEM_ALLOC_SIZE)
+            .min(quipu_core::access::MAX_MEMORY_BYTES),
+        // What is printed without sub-groups has warps of one thread.
+        warp_sizes: vec![1],
+        clock_mhz: u32::try_from(clock).ok().filter(|clock| *clock > 0),
+        memory: MemorySpace::Own(key),
+        domain: Some(platform.number),
+        concurrent_commands: IN_ORDER_QUEUES as u32,
+        caller_runs: false,
+        name,
+    };
+    let alignment = ask.number(info::CL_DEVICE_MEM_BASE_ADDR_ALIGN);
+    let build = format!(
+        "{}\n{}\n{}\n{}\n{}",
+        platform.version,
+        properties.vendor,
+        properties.name,
+        ask.text(info::CL_DEVICE_VERSION),
+        ask.text(info::CL_DRIVER_VERSION),
+    );
+    match problem {
+        Some(problem) => Err(problem),
+        None => Ok(Device {
+            handle,
+            platform: platform.clone(),
+            properties,
+            features,
+            build,
+            allocated: AtomicU64::new(0),
+            out_of_order,
+            queues: OnceLock::new(),
+            profiled: OnceLock::new(),
+            records: Mutex::default(),
+            // In bits.
+            alignment: (alignment / 8).max(1),
+            offset: Mutex::new(None),
+        }),
+    }
+}
+
+impl Device {
+    /// A call failed that was to do something here.
+    pub(crate) fn failed(&self, what: &str, error: &CallError) -> Error {
+        of_call(self.name(), what, error)
+    }
+}

@@ -1,0 +1,141 @@
+//! OpenCL's refusals as the core's errors: which device, which call, which code, in words.
+
+use crate::native::CallError;
+use cl3::error_codes::error_text;
+use quipu_core::Error;
+use quipu_core::error::ErrorKind;
+
+/// What a code means, for people.
+fn meaning(code: i32) -> &'static str {
+    match code {
+        -1001 => "there is no platform: no vendor's OpenCL is installed",
+        -1 => "there is no such device",
+        -2 => "the device is not available",
+        -3 => "there is no compiler",
+        -4 => "there is no memory for the buffer on the device",
+        -5 => "the device's resources are used up",
+        -6 => "the host's memory is used up",
+        -7 => "the queue takes no timestamps",
+        -11 => "the program cannot be built",
+        -14 => "a command that it waits for failed",
+        -30 => "an argument has a value that is not allowed",
+        -34 => "the context is not valid",
+        -36 => "the queue is not valid",
+        -38 => "the memory object is not valid",
+        -43 => "the compiler does not know an option",
+        -45 => "the program is not built for the device",
+        -46 => "the program has no kernel of that name",
+        -49 => "the kernel has no argument of that number",
+        -50 => "an argument has a value that is not allowed",
+        -51 => "an argument has the wrong size",
+        -52 => "an argument of the kernel is not set",
+        -54 => "the block has more threads than the device takes, or a size that it does not take",
+        -55 => "the block has too many threads along an axis",
+        -56 => "the grid's offset is not allowed",
+        -57 => "a wait is not valid",
+        -61 => "the buffer is larger than the device allows",
+        -63 => "the grid is not of a size that the device takes",
+        -9999 => "the kernel touched memory that is not its own",
+        _ => "the call failed",
+    }
+}
+
+/// A call's failure, in words.
+pub(crate) fn text(error: &CallError) -> String {
+    let CallError { call, code } = error;
+    format!("{call}: {} ({}, {code})", meaning(*code), error_text(*code))
+}
+
+/// True if a code says that the device is of no use any more.
+pub(crate) fn is_loss(code: i32) -> bool {
+    // Not available, an illegal access on NVIDIA's devices, and what their queues say after one.
+    matches!(code, -2 | -9999 | -36)
+}
+
+/// True if a code says that there is no memory.
+pub(crate) fn is_out_of_memory(code: i32) -> bool {
+    matches!(code, -6..=-4)
+}
+
+/// A call failed that was to do `what` on a device.
+pub(crate) fn of_call(device: &str, what: &str, error: &CallError) -> Error {
+    if is_loss(error.code) {
+        return lost(device, &text(error));
+    }
+    of_device(device, what, text(error))
+}
+
+/// A device did not do what it should.
+pub(crate) fn of_device(device: &str, what: &str, message: String) -> Error {
+    ErrorKind::Device {
+        device: device.to_owned(),
+        what: what.to_owned(),
+        message,
+    }
+    .into()
+}
+
+/// A device is lost.
+pub(crate) fn lost(device: &str, reason: &str) -> Error {
+    ErrorKind::DeviceLost {
+        device: device.to_owned(),
+        reason: reason.to_owned(),
+    }
+    .into()
+}
+
+/// A launch has no form that a device can run.
+pub(crate) fn native_code(kernel: &str) -> Error {
+    ErrorKind::Unsupported {
+        driver: "opencl",
+        what: format!("run '{kernel}', which is native code"),
+        instead: "write it with `#[kernel]` or in OpenCL C, or launch it on a device that runs native code",
+    }
+    .into()
+}
+
+/// There are no devices.
+pub(crate) fn no_devices(problem: String) -> Error {
+    ErrorKind::InvalidArgument {
+        what: "look for OpenCL devices",
+        problem,
+    }
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_device_call_and_code_in_words() {
+        let call = CallError {
+            call: "clEnqueueNDRangeKernel",
+            code: -54,
+        };
+        let error = of_call("a GPU", "run 'saxpy'", &call).to_string();
+        for part in [
+            "'a GPU'",
+            "run 'saxpy'",
+            "clEnqueueNDRangeKernel",
+            "more threads than the device takes",
+            "CL_INVALID_WORK_GROUP_SIZE",
+            "-54",
+        ] {
+            assert!(error.contains(part), "'{part}' in {error}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_not_available_is_lost() {
+        let call = CallError {
+            call: "clFlush",
+            code: -2,
+        };
+        let error = of_call("a GPU", "run commands", &call);
+        assert!(
+            matches!(error.kind(), ErrorKind::DeviceLost { .. }),
+            "{error}"
+        );
+    }
+}

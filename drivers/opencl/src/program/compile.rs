@@ -1,0 +1,224 @@
+//! From code to a kernel of OpenCL.
+
+use super::disk::{self, Key};
+use crate::device::Device;
+use crate::error::{of_device, text};
+use crate::native::{CallError, Called, Kernel, Program, c_string, named};
+use cl3::types::cl_program;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::{DeviceKind, Error};
+use quipu_kernel_ir::{
+    Dialect, ElementOrder, IndexWidth, KernelText, Module, Options, Printed, TextLanguage,
+};
+use std::any::Any;
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex};
+
+/// A kernel that is compiled for a device.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    /// The kernel, whose arguments are set and put into a queue by one thread at a time.
+    pub(crate) kernel: Mutex<Kernel>,
+    /// How many arguments it has.
+    pub(crate) arguments: u32,
+    /// What it was printed from and as; nothing of a user's text.
+    pub(crate) printed: Option<(Arc<dyn Any + Send + Sync>, Printed)>,
+}
+
+impl Compiled {
+    /// The module that was printed.
+    pub(crate) fn module(&self) -> Option<(&Module, &Printed)> {
+        let (module, printed) = self.printed.as_ref()?;
+        Some((module.downcast_ref()?, printed))
+    }
+}
+
+/// A text for OpenCL's compiler.
+struct Source<'a> {
+    text: &'a str,
+    entry: &'a str,
+    options: String,
+}
+
+/// Compiles code for a device.
+///
+/// # Errors
+/// What cannot be printed; what the compiler says of it, with the user's lines.
+pub(crate) fn compile(
+    device: &Device,
+    code: &Arc<dyn Any + Send + Sync>,
+    width: IndexWidth,
+) -> Result<Compiled> {
+    if let Some(module) = code.downcast_ref::<Module>() {
+        let dialect = Dialect::OpenCl(device.features);
+        let mut options = Options::new(dialect, width);
+        if device.properties.kind == DeviceKind::Cpu {
+            options.elements = ElementOrder::Contiguous;
+        }
+        let printed = module.print(dialect, &options).map_err(|error| {
+            let what = format!("print kernel '{}' for it", module.kernel.function.name);
+            of_device(device.name(), &what, error.to_string())
+        })?;
+        let source = Source {
+            text: &printed.source,
+            entry: &printed.entry,
+            options: printed.compiler_options.join(" "),
+        };
+        let kernel = build(device, &source)?;
+        return finish(device, kernel, Some((code.clone(), printed)));
+    }
+    if let Some(given) = code.downcast_ref::<KernelText>()
+        && given.language == TextLanguage::OpenClC
+    {
+        let source = Source {
+            text: &given.source,
+            entry: &given.entry,
+            options: given.options.clone(),
+        };
+        let kernel = build(device, &source)?;
+        return finish(device, kernel, None);
+    }
+    Err(ErrorKind::Unsupported {
+        driver: "opencl",
+        what: "compile code in this language".to_owned(),
+        instead: "write the kernel with `#[kernel]` or in OpenCL C",
+    }
+    .into())
+}
+
+fn finish(
+    device: &Device,
+    kernel: Kernel,
+    printed: Option<(Arc<dyn Any + Send + Sync>, Printed)>,
+) -> Result<Compiled> {
+    let info = cl3::kernel::get_kernel_info(kernel.raw(), cl3::kernel::CL_KERNEL_NUM_ARGS);
+    let arguments = named("clGetKernelInfo", info)
+        .map_err(|error| device.failed("look at a kernel", &error))?
+        .to_uint();
+    Ok(Compiled {
+        kernel: Mutex::new(kernel),
+        arguments,
+        printed,
+    })
+}
+
+/// Builds a text, or finds it built on disk; its kernel.
+fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
+    let failed = |error: CallError| {
+        let what = format!("compile kernel '{}' for it", source.entry);
+        device.failed(&what, &error)
+    };
+    let context = device.platform.context().map_err(failed)?;
+    let key = Key::new(&device.build, &source.options, source.text);
+    let folder = disk::folder();
+    let kept = folder
+        .as_deref()
+        .and_then(|folder| disk::load(folder, &key));
+    if let Some(binary) = kept {
+        match from_binary(device, context, &binary, source) {
+            Ok(kernel) => return Ok(kernel),
+            Err(error) => {
+                tracing::debug!(error = text(&error), "a program on disk is of no use");
+            }
+        }
+    }
+    let made = cl3::program::create_program_with_source(context.raw(), &[source.text]);
+    let program = named("clCreateProgramWithSource", made)
+        .map(Program::new)
+        .map_err(failed)?;
+    if let Err(error) = build_program(device, &program, &source.options) {
+        let log = build_log(device, program.raw());
+        return Err(if log.trim().is_empty() {
+            failed(error)
+        } else {
+            refused(device, source.entry, &log)
+        });
+    }
+    let kernel = kernel_of(&program, source.entry).map_err(|error| {
+        if error.code == cl3::error_codes::CL_INVALID_KERNEL_NAME {
+            no_kernel(source.entry, program.raw())
+        } else {
+            failed(error)
+        }
+    })?;
+    if let Some(folder) = folder
+        && let Some(binary) = binary_of(program.raw())
+        && let Err(error) = disk::store(&folder, &key, &binary)
+    {
+        tracing::debug!(%error, folder = %folder.display(), "a compiled program is not kept");
+    }
+    Ok(kernel)
+}
+
+fn from_binary(
+    device: &Device,
+    context: &crate::native::Context,
+    binary: &[u8],
+    source: &Source<'_>,
+) -> Called<Kernel> {
+    // SAFETY: the device is one of the context's; the binary was given by the same version of the same driver, which
+    // checks it.
+    let made = unsafe {
+        cl3::program::create_program_with_binary(context.raw(), &[device.handle.0], &[binary])
+    };
+    let program = Program::new(named("clCreateProgramWithBinary", made)?);
+    build_program(device, &program, &source.options)?;
+    kernel_of(&program, source.entry)
+}
+
+fn build_program(device: &Device, program: &Program, options: &str) -> Called<()> {
+    let built = cl3::program::build_program(
+        program.raw(),
+        &[device.handle.0],
+        &c_string(options),
+        None,
+        null_mut(),
+    );
+    named("clBuildProgram", built)
+}
+
+fn kernel_of(program: &Program, entry: &str) -> Called<Kernel> {
+    let made = cl3::kernel::create_kernel(program.raw(), &c_string(entry));
+    named("clCreateKernel", made).map(Kernel::new)
+}
+
+fn build_log(device: &Device, program: cl_program) -> String {
+    let log = cl3::program::get_program_build_data(
+        program,
+        device.handle.0,
+        cl3::program::CL_PROGRAM_BUILD_LOG,
+    );
+    let log = log.unwrap_or_default();
+    String::from_utf8_lossy(&log)
+        .trim_end_matches('\0')
+        .trim_end()
+        .to_owned()
+}
+
+/// The binary of the one device that the program was built for.
+fn binary_of(program: cl_program) -> Option<Vec<u8>> {
+    let info = cl3::program::get_program_info(program, cl3::program::CL_PROGRAM_BINARIES).ok()?;
+    let binaries = info.to_vec_vec_uchar();
+    binaries.into_iter().find(|binary| !binary.is_empty())
+}
+
+/// The compiler refuses a text.
+fn refused(device: &Device, kernel: &str, log: &str) -> Error {
+    ErrorKind::Kernel {
+        what: format!("compiling kernel '{kernel}' for device '{}'", device.name()),
+        message: log.to_owned(),
+    }
+    .into()
+}
+
+/// A text has no such kernel.
+fn no_kernel(kernel: &str, program: cl_program) -> Error {
+    let names = cl3::program::get_program_info(program, cl3::program::CL_PROGRAM_KERNEL_NAMES);
+    let names = names.map(|names| names.to_string()).unwrap_or_default();
+    let names = names.trim_end_matches('\0').replace(';', ", ");
+    ErrorKind::InvalidArgument {
+        what: "launch a kernel",
+        problem: format!("the program has no kernel '{kernel}'; it has: {names}"),
+    }
+    .into()
+}

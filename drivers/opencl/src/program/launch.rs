@@ -1,0 +1,543 @@
+//! From what a launch passes to a kernel's arguments and calls; and what its fault record says.
+
+use super::Compiled;
+use crate::device::Device;
+use crate::memory::Allocation;
+use crate::native::{Called, Event, Memory, Queue, list, named};
+use cl3::types::{CL_FALSE, cl_event, cl_mem};
+use quipu_core::access::Argument;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::{AccessMode, Error, Passed, PassedParameter};
+use quipu_kernel_ir::print::{EntryKind, FAULT_WORDS};
+use quipu_kernel_ir::{IndexWidth, Module, Printed, SharedLength};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::sync::{Arc, PoisonError};
+
+/// A fault record on its way to the host.
+#[derive(Debug)]
+pub(crate) struct FaultRead {
+    compiled: Arc<Compiled>,
+    /// Where it is on the device.
+    memory: Memory,
+    /// Where the device writes it.
+    record: Box<[u32; FAULT_WORDS]>,
+}
+
+impl FaultRead {
+    /// What the record says, once it is here. The device's part is used again.
+    pub(crate) fn outcome(self, device: &Device, kernel: &str) -> Result<()> {
+        let fault = self
+            .compiled
+            .module()
+            .and_then(|(_, printed)| printed.fault(&self.record));
+        let Some(fault) = fault else {
+            let mut records = device
+                .records
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            records.push(self.memory);
+            return Ok(());
+        };
+        Err(ErrorKind::Kernel {
+            what: format!("kernel '{kernel}'"),
+            message: fault.to_string(),
+        }
+        .into())
+    }
+}
+
+/// A launch in its device's queue.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    /// The kernel's end.
+    pub(crate) signal: Event,
+    /// The end of all of it.
+    pub(crate) done: Event,
+    pub(crate) fault: Option<FaultRead>,
+    /// Parts of memory objects, for the kernel.
+    pub(crate) parts: Vec<Memory>,
+}
+
+/// What goes wrong with a launch.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Call(crate::native::CallError),
+    Error(Error),
+}
+
+impl From<crate::native::CallError> for Refusal {
+    fn from(error: crate::native::CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Numbers from here on need wide indices.
+const NARROW: u64 = 1 << 31;
+
+/// The width of indices that a launch needs.
+pub(crate) fn width_of(arguments: &[Argument], passed: &Passed) -> IndexWidth {
+    let mut memories = arguments.iter();
+    let narrow = |number: Option<u64>| number.is_some_and(|number| number < NARROW);
+    let parameters = passed.parameters.iter().all(|parameter| match parameter {
+        PassedParameter::Value(_) => true,
+        PassedParameter::Memory { element, shape } => {
+            let bytes = memories.next().map_or(0, |argument| argument.length());
+            narrow(Some(bytes / (*element).max(1)))
+                && shape.as_deref().is_none_or(|(extents, strides)| {
+                    let both = extents.iter().zip(strides);
+                    both.into_iter()
+                        .all(|(extent, stride)| narrow(extent.checked_mul(*stride)))
+                })
+        }
+    });
+    let grid = (0..passed.blocks.len()).all(|dimension| {
+        let all = passed.blocks[dimension]
+            .checked_mul(passed.threads[dimension])
+            .and_then(|threads| threads.checked_mul(passed.elements[dimension]));
+        narrow(all)
+    });
+    if parameters && grid && passed.shared.iter().all(|length| *length < NARROW) {
+        IndexWidth::Bits32
+    } else {
+        IndexWidth::Bits64
+    }
+}
+
+/// An extent along the hardware's axes: the last dimension, the last but one, all others.
+fn axes(extent: &[u64]) -> [u64; 3] {
+    let from_last = |d: usize| extent.len().checked_sub(d + 1).map_or(1, |at| extent[at]);
+    let others = extent.len().saturating_sub(2);
+    [
+        from_last(0),
+        from_last(1),
+        extent[..others].iter().product(),
+    ]
+}
+
+/// The most blocks along an axis that a call launches: what every device takes.
+const MOST_BLOCKS: [u64; 3] = [1 << 20, 1 << 15, 1 << 15];
+
+/// First blocks and numbers of blocks along an axis.
+fn pieces(blocks: u64, most: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
+    (0..blocks.div_ceil(most)).map(move |piece| {
+        let first = piece * most;
+        (first, most.min(blocks - first))
+    })
+}
+
+/// An argument of a kernel.
+enum Value {
+    Bytes(Vec<MaybeUninit<u8>>),
+    Object(cl_mem),
+    Local(usize),
+}
+
+/// What a launch is made with.
+pub(crate) struct Launch<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) queue: &'a Queue,
+    pub(crate) compiled: &'a Arc<Compiled>,
+    pub(crate) passed: &'a Passed,
+    /// The command's accesses, with their memory on the device, in order.
+    pub(crate) memories: Vec<(&'a Argument, &'a Allocation)>,
+}
+
+impl Launch<'_> {
+    /// Puts it into the queue.
+    pub(crate) fn put(self, waits: Vec<Event>) -> std::result::Result<Launched, Refusal> {
+        let Some((module, printed)) = self.compiled.module() else {
+            return self.put_text(waits);
+        };
+        self.check_shared(printed)?;
+        let fault = if printed.sites.is_empty() {
+            None
+        } else {
+            Some(self.record()?)
+        };
+        // A kernel without sites never writes its record.
+        let unused = match &fault {
+            Some(_) => None,
+            None => Some(self.record()?),
+        };
+        let record = fault.iter().chain(&unused).next().map(Memory::raw);
+        let values = self.values(module, printed, record)?;
+        let kernel = self.call(&values, waits)?;
+        if let Some(unused) = unused {
+            let mut records = self
+                .device
+                .records
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            records.push(unused);
+        }
+        let Some(memory) = fault else {
+            return Ok(Launched {
+                signal: kernel.clone(),
+                done: kernel,
+                fault: None,
+                parts: Vec::new(),
+            });
+        };
+        let mut record = Box::new([0_u32; FAULT_WORDS]);
+        let waits = [kernel.raw()];
+        // SAFETY: the record is kept until the command is over; the memory has so many bytes.
+        let read = unsafe {
+            cl3::command_queue::enqueue_read_buffer(
+                self.queue.raw(),
+                memory.raw(),
+                CL_FALSE,
+                0,
+                size_of_val(&*record),
+                record.as_mut_ptr().cast(),
+                1,
+                waits.as_ptr(),
+            )
+        };
+        Ok(Launched {
+            signal: kernel,
+            done: Event::new(named("clEnqueueReadBuffer", read)?),
+            fault: Some(FaultRead {
+                compiled: self.compiled.clone(),
+                memory,
+                record,
+            }),
+            parts: Vec::new(),
+        })
+    }
+
+    /// An empty fault record.
+    fn record(&self) -> Called<Memory> {
+        let known = self
+            .device
+            .records
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut empty = [0_u32; FAULT_WORDS];
+        let context = self.device.platform.context()?;
+        // SAFETY: the words are copied by the call.
+        let made = unsafe {
+            cl3::memory::create_buffer(
+                context.raw(),
+                cl3::memory::CL_MEM_READ_WRITE | cl3::memory::CL_MEM_COPY_HOST_PTR,
+                size_of_val(&empty),
+                empty.as_mut_ptr().cast::<c_void>(),
+            )
+        };
+        named("clCreateBuffer", made).map(Memory::new)
+    }
+
+    fn check_shared(&self, printed: &Printed) -> Result<()> {
+        let lengths = self.passed.shared.iter().copied().map(Some);
+        let lengths = lengths.chain(std::iter::repeat(None));
+        let bytes = printed.shared.iter().zip(lengths).map(|(array, given)| {
+            let length = match (array.length, given) {
+                (SharedLength::Fixed(length), _) => length,
+                (SharedLength::Launch, given) => given.unwrap_or(0),
+            };
+            length.saturating_mul(array.element_size)
+        });
+        let asked = bytes.fold(0_u64, u64::saturating_add);
+        let there = self.device.properties.shared_memory_per_block;
+        if asked <= there {
+            return Ok(());
+        }
+        Err(ErrorKind::InvalidArgument {
+            what: "launch a kernel",
+            problem: format!(
+                "its blocks share {asked} bytes, and device '{}' has {there} for each; use smaller blocks",
+                self.device.name()
+            ),
+        }
+        .into())
+    }
+
+    /// What is passed for each parameter of a printed kernel.
+    fn values(
+        &self,
+        module: &Module,
+        printed: &Printed,
+        record: Option<cl_mem>,
+    ) -> Result<Vec<Value>> {
+        let width = printed.index_width;
+        let index = |number: u64| -> Vec<MaybeUninit<u8>> {
+            let bytes = number.to_le_bytes();
+            bytes[..width.bytes() as usize]
+                .iter()
+                .map(|byte| MaybeUninit::new(*byte))
+                .collect()
+        };
+        let shared = |number: u32| self.passed.shared.get(number as usize).copied();
+        let mut values = Vec::with_capacity(printed.parameters.len());
+        for entry in &printed.parameters {
+            let value = match entry.kind {
+                EntryKind::Uniform { parameter } => {
+                    let bytes = match self.passed.parameters.get(parameter) {
+                        Some(PassedParameter::Value(bytes)) => {
+                            module.uniform(parameter, bytes, width)
+                        }
+                        _ => None,
+                    };
+                    bytes.map(Value::Bytes)
+                }
+                EntryKind::Pointer { parameter } => self
+                    .memory(parameter)
+                    .map(|memory| Value::Object(memory.allocation.memory.raw())),
+                EntryKind::Start { parameter } => self.memory(parameter).map(|memory| {
+                    let start = memory.argument.offset() / memory.element;
+                    let bytes = start.to_le_bytes();
+                    Value::Bytes(bytes.iter().map(|byte| MaybeUninit::new(*byte)).collect())
+                }),
+                EntryKind::Length { parameter } => self
+                    .memory(parameter)
+                    .map(|memory| Value::Bytes(index(memory.length()))),
+                EntryKind::Extent {
+                    parameter,
+                    dimension,
+                } => self
+                    .memory(parameter)
+                    .and_then(|memory| memory.extent(dimension))
+                    .map(|extent| Value::Bytes(index(extent))),
+                EntryKind::Stride {
+                    parameter,
+                    dimension,
+                } => self
+                    .memory(parameter)
+                    .and_then(|memory| memory.stride(dimension))
+                    .map(|stride| Value::Bytes(index(stride))),
+                EntryKind::SharedPointer { shared: array } => shared(array.0).map(|length| {
+                    let size = printed.shared[array.0 as usize].element_size;
+                    Value::Local(length.saturating_mul(size).max(1) as usize)
+                }),
+                EntryKind::SharedLength { shared: array } => {
+                    shared(array.0).map(|length| Value::Bytes(index(length)))
+                }
+                EntryKind::SharedOffset { .. } => None,
+                EntryKind::Launch => {
+                    let division = [
+                        &self.passed.blocks,
+                        &self.passed.threads,
+                        &self.passed.elements,
+                    ];
+                    let numbers = division.into_iter().flatten();
+                    Some(Value::Bytes(
+                        numbers.flat_map(|number| index(*number)).collect(),
+                    ))
+                }
+                EntryKind::Fault => record.map(Value::Object),
+            };
+            let fits = |value: &Value| match value {
+                Value::Bytes(bytes) => bytes.len() as u64 == entry.size,
+                _ => true,
+            };
+            values.push(value.filter(fits).ok_or_else(|| mismatch(&entry.name))?);
+        }
+        Ok(values)
+    }
+
+    /// What is passed for a parameter that is memory.
+    fn memory(&self, parameter: usize) -> Option<Passing<'_>> {
+        let before = self.passed.parameters.get(..parameter)?;
+        let is_memory =
+            |passed: &&PassedParameter| matches!(passed, PassedParameter::Memory { .. });
+        let number = before.iter().filter(is_memory).count();
+        let PassedParameter::Memory { element, shape } = &self.passed.parameters[parameter] else {
+            return None;
+        };
+        let (argument, allocation) = self.memories.get(number)?;
+        Some(Passing {
+            argument,
+            allocation,
+            element: (*element).max(1),
+            shape: shape.as_deref(),
+        })
+    }
+
+    /// Sets the arguments and puts the kernel into the queue, in as many pieces as it takes.
+    fn call(&self, values: &[Value], waits: Vec<Event>) -> std::result::Result<Event, Refusal> {
+        let kernel = self
+            .compiled
+            .kernel
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (number, value) in values.iter().enumerate() {
+            let (size, pointer): (usize, *const c_void) = match value {
+                Value::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
+                Value::Object(object) => (size_of::<cl_mem>(), (&raw const *object).cast()),
+                Value::Local(bytes) => (*bytes, std::ptr::null()),
+            };
+            // SAFETY: as many bytes as said, or none for local memory; OpenCL copies them. Nobody else sets this
+            // kernel's arguments meanwhile.
+            let set =
+                unsafe { cl3::kernel::set_kernel_arg(kernel.raw(), number as u32, size, pointer) };
+            named("clSetKernelArg", set)?;
+        }
+        let blocks = axes(&self.passed.blocks);
+        let threads = axes(&self.passed.threads);
+        let local = threads.map(|threads| threads as usize);
+        let mut waits = waits;
+        for z in pieces(blocks[2], MOST_BLOCKS[2]) {
+            for y in pieces(blocks[1], MOST_BLOCKS[1]) {
+                for x in pieces(blocks[0], MOST_BLOCKS[0]) {
+                    let piece = [x, y, z];
+                    let offset: [usize; 3] =
+                        std::array::from_fn(|axis| (piece[axis].0 * threads[axis]) as usize);
+                    let global: [usize; 3] =
+                        std::array::from_fn(|axis| (piece[axis].1 * threads[axis]) as usize);
+                    let events: Vec<cl_event> = waits.iter().map(Event::raw).collect();
+                    // SAFETY: three sizes each. The arguments are set; their memory is the command's until it is over.
+                    let put = unsafe {
+                        cl3::command_queue::enqueue_nd_range_kernel(
+                            self.queue.raw(),
+                            kernel.raw(),
+                            3,
+                            offset.as_ptr(),
+                            global.as_ptr(),
+                            local.as_ptr(),
+                            events.len() as u32,
+                            list(&events),
+                        )
+                    };
+                    waits = vec![Event::new(named("clEnqueueNDRangeKernel", put)?)];
+                }
+            }
+        }
+        let last = waits.pop();
+        last.ok_or_else(|| Refusal::Error(mismatch("the grid")))
+    }
+
+    /// A user's text: its parameters are what is passed.
+    fn put_text(&self, waits: Vec<Event>) -> std::result::Result<Launched, Refusal> {
+        let given = self.passed.parameters.len();
+        if given != self.compiled.arguments as usize {
+            return Err(Refusal::Error(
+                ErrorKind::InvalidArgument {
+                    what: "launch a kernel",
+                    problem: format!(
+                        "it has {} parameters, and {given} arguments are passed",
+                        self.compiled.arguments
+                    ),
+                }
+                .into(),
+            ));
+        }
+        let mut parts = Vec::new();
+        let mut memories = self.memories.iter();
+        let mut values = Vec::with_capacity(given);
+        for parameter in &self.passed.parameters {
+            values.push(match parameter {
+                PassedParameter::Value(bytes) => Value::Bytes(bytes.to_vec()),
+                PassedParameter::Memory { .. } => {
+                    let (argument, allocation) = memories
+                        .next()
+                        .ok_or_else(|| mismatch("what is passed for it"))?;
+                    if argument.offset() == 0 {
+                        Value::Object(allocation.memory.raw())
+                    } else {
+                        let part = self.part(argument, allocation)?;
+                        let object = part.raw();
+                        parts.push(part);
+                        Value::Object(object)
+                    }
+                }
+            });
+        }
+        let kernel = self.call(&values, waits)?;
+        Ok(Launched {
+            signal: kernel.clone(),
+            done: kernel,
+            fault: None,
+            parts,
+        })
+    }
+
+    /// A part of a memory object, as an object.
+    fn part(
+        &self,
+        argument: &Argument,
+        allocation: &Allocation,
+    ) -> std::result::Result<Memory, Refusal> {
+        let alignment = self.device.alignment;
+        if !argument.offset().is_multiple_of(alignment) {
+            return Err(Refusal::Error(
+                ErrorKind::InvalidArgument {
+                    what: "launch a kernel",
+                    problem: format!(
+                        "an argument starts {} bytes into its buffer, and device '{}' wants a multiple of {alignment} \
+                         for a kernel in OpenCL C; pass the whole buffer and where to start",
+                        argument.offset(),
+                        self.device.name()
+                    ),
+                }
+                .into(),
+            ));
+        }
+        let flags = match argument.mode() {
+            AccessMode::Read => cl3::memory::CL_MEM_READ_ONLY,
+            _ => cl3::memory::CL_MEM_READ_WRITE,
+        };
+        let region = cl3::types::cl_buffer_region {
+            origin: argument.offset() as usize,
+            size: argument.length() as usize,
+        };
+        // SAFETY: the region is one, and lies within the buffer.
+        let made = unsafe {
+            cl3::memory::create_sub_buffer(
+                allocation.memory.raw(),
+                flags,
+                cl3::memory::CL_BUFFER_CREATE_TYPE_REGION,
+                (&raw const region).cast(),
+            )
+        };
+        Ok(Memory::new(named("clCreateSubBuffer", made)?))
+    }
+}
+
+/// What is passed for a parameter that is memory.
+struct Passing<'a> {
+    argument: &'a Argument,
+    allocation: &'a Allocation,
+    element: u64,
+    shape: Option<&'a (quipu_core::portable::Extents, quipu_core::portable::Extents)>,
+}
+
+impl Passing<'_> {
+    fn length(&self) -> u64 {
+        self.argument.length() / self.element
+    }
+
+    fn extent(&self, dimension: usize) -> Option<u64> {
+        match self.shape {
+            Some((extents, _)) => extents.get(dimension).copied(),
+            None => (dimension == 0).then(|| self.length()),
+        }
+    }
+
+    fn stride(&self, dimension: usize) -> Option<u64> {
+        match self.shape {
+            Some((_, strides)) => strides.get(dimension).copied(),
+            None => (dimension == 0).then_some(1),
+        }
+    }
+}
+
+/// What is passed is not what the kernel takes.
+fn mismatch(parameter: &str) -> Error {
+    ErrorKind::InvalidArgument {
+        what: "launch a kernel",
+        problem: format!(
+            "what is passed for '{parameter}' is not what the kernel was printed for; this is an error of the front end"
+        ),
+    }
+    .into()
+}

@@ -1,0 +1,86 @@
+//! What a launch passes to code that a driver compiles, gathered parameter by parameter.
+
+use super::argument::ExtentsAndStrides;
+use quipu_core::access::Argument;
+use quipu_core::portable::Extents;
+use quipu_core::{ErrorKind, Passed, PassedParameter, Result};
+use quipu_kernel::{Shape, WorkDivision};
+use std::any::Any;
+
+/// What has been gathered so far.
+#[doc(hidden)]
+pub struct Passing<'a> {
+    arguments: std::slice::Iter<'a, Argument>,
+    passed: Passed,
+    /// What the lengths of shared arrays may depend on, if there are any.
+    known: Option<Vec<Box<dyn Any>>>,
+}
+
+impl<'a> Passing<'a> {
+    /// Nothing yet, of a launch with these arguments.
+    pub(crate) fn new(arguments: &'a [Argument], has_shared: bool) -> Self {
+        Self {
+            arguments: arguments.iter(),
+            passed: Passed::default(),
+            known: has_shared.then(Vec::new),
+        }
+    }
+
+    /// A value.
+    pub(crate) fn value<T: Copy + 'static>(&mut self, value: T) {
+        self.passed.parameters.push(PassedParameter::value(&value));
+        if let Some(known) = &mut self.known {
+            known.push(Box::new(value));
+        }
+    }
+
+    /// The next argument, with elements of so many bytes.
+    pub(crate) fn memory(&mut self, element: usize, shape: ExtentsAndStrides<'_>) {
+        let bytes = self
+            .arguments
+            .next()
+            .map_or(0, |argument| argument.length());
+        if let Some(known) = &mut self.known {
+            known.push(Box::new(match shape {
+                Some((extents, _)) => Shape::new(extents),
+                None => Shape::new([bytes as usize / element.max(1)]),
+            }));
+        }
+        let wide = |numbers: &[usize]| -> Extents {
+            numbers.iter().map(|number| *number as u64).collect()
+        };
+        self.passed.parameters.push(PassedParameter::Memory {
+            element: element as u64,
+            shape: shape.map(|(extents, strides)| Box::new((wide(extents), wide(strides)))),
+        });
+    }
+
+    /// All of it.
+    pub(crate) fn finish<const D: usize>(
+        self,
+        division: WorkDivision<D>,
+        lengths: impl FnOnce(&[&dyn Any]) -> Option<Vec<usize>>,
+    ) -> Result<Passed> {
+        let mut passed = self.passed;
+        let wide = |extent: quipu_kernel::Extent<D>| -> Extents {
+            extent
+                .components()
+                .iter()
+                .map(|number| *number as u64)
+                .collect()
+        };
+        passed.blocks = wide(division.grid_blocks());
+        passed.threads = wide(division.block_threads());
+        passed.elements = wide(division.thread_elements());
+        if let Some(known) = self.known {
+            let known: Vec<&dyn Any> = known.iter().map(|known| &**known).collect();
+            let lengths = lengths(&known).ok_or_else(|| ErrorKind::InvalidArgument {
+                what: "launch a kernel",
+                problem: "the lengths of its shared arrays cannot be computed from its arguments"
+                    .to_owned(),
+            })?;
+            passed.shared = lengths.into_iter().map(|length| length as u64).collect();
+        }
+        Ok(passed)
+    }
+}
