@@ -21,7 +21,8 @@ fn quipu(arguments: &[&str]) -> Command {
     ] {
         command.env_remove(variable);
     }
-    // What there is of OpenCL differs from machine to machine.
+    // What there is of CUDA and OpenCL differs from machine to machine.
+    command.env("QUIPU_CUDA", "off");
     command.env("QUIPU_OPENCL", "off");
     command
 }

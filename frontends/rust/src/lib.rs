@@ -138,6 +138,7 @@ pub mod driver {
         AccessMode, Command, Context, Device, EventId, Kind, MemorySpace, RawArgument, SpaceId,
     };
     pub use quipu_driver_cpu::CpuQueue;
+    pub use quipu_driver_cuda::CudaQueue;
     pub use quipu_driver_opencl::OpenClQueue;
     pub use quipu_driver_sim::SimQueue;
 }
@@ -148,6 +149,7 @@ pub mod drivers {
     //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver).
 
     pub use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
+    pub use quipu_driver_cuda::CudaDriver;
     pub use quipu_driver_opencl::OpenClDriver;
     pub use quipu_driver_sim::SimDriver;
 }

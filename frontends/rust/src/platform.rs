@@ -14,12 +14,17 @@
 //! about 45 ms with PoCL 3.1 on two cores, under 1 ms without a loader. A
 //! program that has no use for them says so ([`PlatformBuilder::opencl`]), or its
 //! user does: `QUIPU_OPENCL=off`.
+//!
+//! So is the CUDA driver ([`PlatformBuilder::cuda`], `QUIPU_CUDA=off`). A GPU of
+//! NVIDIA's is then a device of two drivers, which [`Device::driver_name`] tells
+//! apart; those of CUDA come first, and are preferred.
 
 use crate::context::Context;
 use crate::device::Device;
 use quipu_core::driver::Driver;
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
+use quipu_driver_cuda::CudaDriver;
 use quipu_driver_opencl::OpenClDriver;
 use quipu_driver_sim::{SimDriver, engine};
 use std::sync::{Arc, OnceLock};
@@ -43,7 +48,7 @@ pub struct Unavailable {
 
 impl Platform {
     /// The platform of the embedded drivers: the CPU pool, the serial device, and
-    /// what there is of OpenCL.
+    /// what there is of CUDA and OpenCL.
     ///
     /// # Errors
     /// If the pool cannot be started: an option in the environment makes no
@@ -56,6 +61,7 @@ impl Platform {
     pub fn builder() -> PlatformBuilder {
         PlatformBuilder {
             embedded: true,
+            cuda: None,
             opencl: None,
             cpu: None,
             drivers: Vec::new(),
@@ -64,7 +70,7 @@ impl Platform {
     }
 
     /// Its devices, in the order in which their drivers were registered; the
-    /// CPU pool first, then the serial device, last those of OpenCL.
+    /// CPU pool first, then the serial device, last those of CUDA and of OpenCL.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
@@ -113,6 +119,7 @@ impl Platform {
 #[must_use = "a platform is made by `build`"]
 pub struct PlatformBuilder {
     embedded: bool,
+    cuda: Option<bool>,
     opencl: Option<bool>,
     cpu: Option<Options>,
     drivers: Vec<Arc<dyn Driver>>,
@@ -121,7 +128,8 @@ pub struct PlatformBuilder {
 
 impl PlatformBuilder {
     /// Leaves the embedded drivers out: the process's CPU pool, the serial device,
-    /// and OpenCL, unless [asked for](PlatformBuilder::opencl).
+    /// and CUDA and OpenCL, unless asked for ([`cuda`](PlatformBuilder::cuda),
+    /// [`opencl`](PlatformBuilder::opencl)).
     pub fn without_embedded(mut self) -> Self {
         self.embedded = false;
         self
@@ -142,6 +150,24 @@ impl PlatformBuilder {
     /// ```
     pub fn opencl(mut self, listed: bool) -> Self {
         self.opencl = Some(listed);
+        self
+    }
+
+    /// Whether the devices of the system's CUDA driver are listed. Without a word
+    /// of it they are, unless `QUIPU_CUDA` is `off` or the embedded drivers are left
+    /// out. A machine without such a driver has none, which is no error;
+    /// [`Platform::unavailable`] says why, of a platform that was
+    /// [built](PlatformBuilder::build_available) with it.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// let platform = Platform::builder().cuda(false).build()?;
+    /// assert!(platform.devices().iter().all(|device| device.driver_name() != "cuda"));
+    /// # Ok(()) }
+    /// ```
+    pub fn cuda(mut self, listed: bool) -> Self {
+        self.cuda = Some(listed);
         self
     }
 
@@ -201,8 +227,8 @@ impl PlatformBuilder {
         };
         for (driver, devices) in self.start() {
             match devices {
-                // A machine without OpenCL is as good as one with.
-                Err(_) if driver == OPENCL => {}
+                // A machine without CUDA or OpenCL is as good as one with.
+                Err(_) if driver == CUDA || driver == OPENCL => {}
                 devices => platform.devices.extend(devices?),
             }
         }
@@ -243,8 +269,11 @@ impl PlatformBuilder {
     /// Starts the drivers as they are asked for: their names, and their devices.
     fn start(self) -> impl Iterator<Item = (&'static str, Result<Vec<Device>>)> {
         let devices = |driver: Arc<dyn Driver>| (driver.name(), Device::all_of(&driver));
-        let asked = || std::env::var_os("QUIPU_OPENCL").is_none_or(|value| value != "off");
-        let opencl = self.opencl.unwrap_or_else(|| self.embedded && asked());
+        let is_on = |name| std::env::var_os(name).is_none_or(|value| value != "off");
+        let asked = |said: Option<bool>, name| said.unwrap_or_else(|| self.embedded && is_on(name));
+        let cuda = asked(self.cuda, "QUIPU_CUDA");
+        let cuda = cuda.then(|| std::iter::once_with(|| (CUDA, cuda_devices())));
+        let opencl = asked(self.opencl, "QUIPU_OPENCL");
         let opencl = opencl.then(|| std::iter::once_with(|| (OPENCL, opencl_devices())));
         let pool = match self.cpu {
             Some(options) => Some(Pool::Own(options)),
@@ -264,6 +293,7 @@ impl PlatformBuilder {
             .chain(serial.into_iter().flatten())
             .chain(machines)
             .chain(registered)
+            .chain(cuda.into_iter().flatten())
             .chain(opencl.into_iter().flatten())
     }
 }
@@ -274,6 +304,19 @@ fn no_device() -> Error {
         problem: "it found no device".to_owned(),
     }
     .into()
+}
+
+/// The CUDA driver's name.
+const CUDA: &str = "cuda";
+
+/// The process's CUDA devices.
+fn cuda_devices() -> Result<Vec<Device>> {
+    static SHARED: OnceLock<Result<Vec<Device>>> = OnceLock::new();
+    let start = || {
+        let driver: Arc<dyn Driver> = CudaDriver::start()?;
+        Device::all_of(&driver)
+    };
+    SHARED.get_or_init(start).clone()
 }
 
 /// The OpenCL driver's name.

@@ -38,7 +38,7 @@ impl Driver for Missing {
 #[test]
 fn what_is_available_is_taken_and_what_is_not_is_explained() {
     let builder = || {
-        let builder = Platform::builder().opencl(false);
+        let builder = Platform::builder().cuda(false).opencl(false);
         builder.driver(Arc::new(Missing))
     };
     let none = Configuration::shared_memory(0, 1 << 20);
@@ -76,7 +76,7 @@ fn the_pool_is_one_per_process() {
 fn a_platform_may_have_a_pool_of_its_own() {
     let three = std::num::NonZero::new(3).unwrap();
     let own = || {
-        let builder = Platform::builder().opencl(false);
+        let builder = Platform::builder().cuda(false).opencl(false);
         builder.cpu(Options::new().workers(three))
     };
     let platform = own().build().unwrap();

@@ -25,8 +25,8 @@ use quipu::simulation::Configuration;
 /// own.
 fn platform() -> Platform {
     let machine = Configuration::shared_memory(2, 1 << 24);
-    // Without OpenCL: what there is of it differs from machine to machine.
-    let builder = Platform::builder().opencl(false);
+    // Without CUDA and OpenCL: what there is of them differs from machine to machine.
+    let builder = Platform::builder().cuda(false).opencl(false);
     builder.simulated(machine).build().unwrap()
 }
 

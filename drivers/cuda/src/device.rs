@@ -1,0 +1,331 @@
+//! The devices: what they are, and what is made when one is first used: its context and its streams. A program that only
+//! lists devices does not pay for them.
+
+use crate::error::{no_devices, of_call, text};
+use crate::native::{CallError, Called, Context, Event, Stream, named};
+use crate::staging::Staging;
+use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUmemoryPool};
+use quipu_core::error::Result;
+use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace, clock};
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Streams for kernels, fills, and copies within a device: as many commands run at once.
+const COMPUTE: usize = 8;
+/// The number of the stream for what comes from the host.
+const UPLOAD: usize = COMPUTE;
+/// The number of the stream for what goes to the host.
+const DOWNLOAD: usize = COMPUTE + 1;
+/// How long a point of the device's time is used: elapsed times have 24 bits, so for so long they are exact to 0.1 µs.
+const POINT_NS: u64 = 1_000_000_000;
+
+/// What moves which way: each has streams of its own, so that copies run beside kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Compute,
+    Upload,
+    Download,
+}
+
+/// What a command that is in a stream gives to those that wait for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Signal {
+    pub(crate) device: usize,
+    /// The number of the stream.
+    pub(crate) track: usize,
+    /// The how-manyeth of the stream it is.
+    pub(crate) ticket: u64,
+    pub(crate) event: Event,
+}
+
+/// A stream for commands.
+#[derive(Debug)]
+pub(crate) struct Track {
+    pub(crate) stream: Stream,
+    /// Where the drain thread asks to be woken, beside the stream and so in nobody's way.
+    pub(crate) echo: Stream,
+    /// How many commands were put into it. Written by the one that pumps.
+    last: AtomicU64,
+}
+
+impl Track {
+    /// The next command's number.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// A device in use.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) context: Arc<Context>,
+    pub(crate) tracks: Vec<Track>,
+    /// Where memory is allocated and zeroed, and what is waited for at once by the thread that asks for it.
+    pub(crate) service: Stream,
+    pub(crate) staging: Arc<Staging>,
+    /// Streams of large copies.
+    copying: Mutex<Vec<Stream>>,
+    /// Where memory comes from, if the device has pools.
+    pub(crate) pool: Option<Pool>,
+    turn: AtomicUsize,
+    /// A point of the device's time, and the process's clock then.
+    point: Mutex<Option<(Event, u64)>>,
+}
+
+/// A device's default pool of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pool(pub(crate) CUmemoryPool);
+// SAFETY: CUDA's objects may be used by any thread, by several at a time; this one is never gone.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Live {
+    fn of(device: CUdevice) -> Called<Self> {
+        let context = Context::of(device)?;
+        let track = |_| {
+            Ok(Track {
+                stream: Stream::of(&context)?,
+                echo: Stream::of(&context)?,
+                last: AtomicU64::new(0),
+            })
+        };
+        Ok(Self {
+            tracks: (0..=DOWNLOAD).map(track).collect::<Called<_>>()?,
+            service: Stream::of(&context)?,
+            staging: Staging::of(&context),
+            copying: Mutex::default(),
+            pool: pool_of(device)?,
+            turn: AtomicUsize::new(0),
+            point: Mutex::new(None),
+            context,
+        })
+    }
+
+    /// The number of the stream for a command that waits for these: that of one that is the last in its stream, so that
+    /// a chain stays where it is; else the next.
+    pub(crate) fn choose(&self, device: usize, lane: Lane, waits: &[Signal]) -> usize {
+        match lane {
+            Lane::Upload => UPLOAD,
+            Lane::Download => DOWNLOAD,
+            Lane::Compute => {
+                let is_last = |wait: &&Signal| {
+                    wait.device == device
+                        && wait.track < COMPUTE
+                        && self.tracks[wait.track].last.load(Ordering::Relaxed) == wait.ticket
+                };
+                let last = waits.iter().find(is_last).map(|wait| wait.track);
+                last.unwrap_or_else(|| self.turn.fetch_add(1, Ordering::Relaxed) % COMPUTE)
+            }
+        }
+    }
+
+    /// The lane of a stream, for traces.
+    pub(crate) fn lane_number(track: usize) -> u32 {
+        match track {
+            UPLOAD => 1,
+            DOWNLOAD => 2,
+            _ => 0,
+        }
+    }
+
+    /// Lends a stream for a copy that a thread of the host looks after.
+    pub(crate) fn with_stream<R>(
+        &self,
+        copy: impl FnOnce(&Stream) -> Called<R>,
+    ) -> Called<R> {
+        let copying = || self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = copying().pop();
+        let stream = match known {
+            Some(known) => known,
+            None => Stream::of(&self.context)?,
+        };
+        let copied = copy(&stream);
+        copying().push(stream);
+        copied
+    }
+
+    /// A time of the device on the process's clock.
+    pub(crate) fn time_of(&self, event: &Event) -> Option<u64> {
+        let mut point = self.point.lock().unwrap_or_else(PoisonError::into_inner);
+        if point
+            .as_ref()
+            .is_none_or(|(_, at)| at + POINT_NS < clock::now_ns())
+        {
+            let _entered = self.context.enter().ok()?;
+            let now = Event::record(&self.service, true).ok()?;
+            now.synchronize().ok()?;
+            *point = Some((now, clock::now_ns()));
+        }
+        let (now, at) = point.as_ref()?;
+        Some(at.saturating_add_signed(now.nanoseconds_to(event)?))
+    }
+}
+
+fn pool_of(device: CUdevice) -> Called<Option<Pool>> {
+    if attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? == 0 {
+        return Ok(None);
+    }
+    let mut pool = null_mut();
+    // SAFETY: the device is one that CUDA has named.
+    let code = unsafe { sys::cuDeviceGetDefaultMemPool(&raw mut pool, device) };
+    named("cuDeviceGetDefaultMemPool", code)?;
+    // What is freed is kept for what is allocated next.
+    let mut all = u64::MAX;
+    let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    // SAFETY: this attribute is a number of 64 bits.
+    let code = unsafe { sys::cuMemPoolSetAttribute(pool, threshold, (&raw mut all).cast()) };
+    named("cuMemPoolSetAttribute", code)?;
+    Ok(Some(Pool(pool)))
+}
+
+/// A device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) number: usize,
+    pub(crate) handle: CUdevice,
+    pub(crate) properties: DeviceProperties,
+    /// Compute capability, as `90` for 9.0.
+    pub(crate) capability: u32,
+    /// What compiled code depends on.
+    pub(crate) build: String,
+    /// Bytes of its memory that the driver has allocated.
+    pub(crate) allocated: AtomicU64,
+    live: OnceLock<Called<Live>>,
+}
+
+impl Device {
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.properties.name
+    }
+
+    /// Its context and streams.
+    pub(crate) fn live(&self) -> Called<&Live> {
+        let made = self.live.get_or_init(|| Live::of(self.handle));
+        made.as_ref().map_err(|error| *error)
+    }
+
+    /// The same, if it was used before.
+    pub(crate) fn live_if_any(&self) -> Option<&Live> {
+        self.live.get()?.as_ref().ok()
+    }
+
+    /// A call failed that was to do something here.
+    pub(crate) fn failed(&self, what: &str, error: &CallError) -> Error {
+        of_call(self.name(), what, error)
+    }
+}
+
+fn attribute(device: CUdevice, which: Attribute) -> Called<u64> {
+    let mut value: c_int = 0;
+    // SAFETY: the device is one that CUDA has named.
+    let code = unsafe { sys::cuDeviceGetAttribute(&raw mut value, which, device) };
+    named("cuDeviceGetAttribute", code)?;
+    Ok(u64::try_from(value).unwrap_or(0))
+}
+
+/// Every device that the system's CUDA driver knows.
+///
+/// # Errors
+/// If there is no CUDA driver, or it has no device: says which.
+pub(crate) fn all() -> Result<Vec<Device>> {
+    // SAFETY: loading the library runs its initialisers, which ask nothing of us.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(no_devices(
+            "the system has no CUDA driver (libcuda.so.1); install NVIDIA's driver if there is a GPU of NVIDIA's"
+                .to_owned(),
+        ));
+    }
+    found().map_err(|error| no_devices(text(&error)))
+}
+
+fn found() -> Called<Vec<Device>> {
+    // SAFETY: may be called by any thread, any number of times.
+    named("cuInit", unsafe { sys::cuInit(0) })?;
+    let (mut version, mut count): (c_int, c_int) = (0, 0);
+    // SAFETY: asks only.
+    named("cuDriverGetVersion", unsafe {
+        sys::cuDriverGetVersion(&raw mut version)
+    })?;
+    // SAFETY: asks only.
+    named("cuDeviceGetCount", unsafe {
+        sys::cuDeviceGetCount(&raw mut count)
+    })?;
+    if count == 0 {
+        return Err(CallError {
+            call: "cuDeviceGetCount",
+            code: sys::CUresult::CUDA_ERROR_NO_DEVICE,
+        });
+    }
+    (0..count).map(|number| device(number, version)).collect()
+}
+
+fn device(number: c_int, version: c_int) -> Called<Device> {
+    use Attribute as A;
+    let mut handle: CUdevice = 0;
+    // SAFETY: asks only.
+    named("cuDeviceGet", unsafe {
+        sys::cuDeviceGet(&raw mut handle, number)
+    })?;
+    let mut name: [c_char; 256] = [0; 256];
+    // SAFETY: as many bytes as said; one less, so that it ends with a zero whatever happens.
+    named("cuDeviceGetName", unsafe {
+        sys::cuDeviceGetName(name.as_mut_ptr(), 255, handle)
+    })?;
+    // SAFETY: it ends with a zero.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    let mut memory = 0;
+    // SAFETY: asks only.
+    named("cuDeviceTotalMem", unsafe {
+        sys::cuDeviceTotalMem_v2(&raw mut memory, handle)
+    })?;
+    let ask = |which| attribute(handle, which);
+    let (major, minor) = (
+        ask(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        ask(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    let shared = ask(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+    let usual = ask(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
+    // Not all drivers tell it any more.
+    let clock = ask(A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0) / 1000;
+    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let properties = DeviceProperties {
+        name: name.to_string_lossy().trim().to_owned(),
+        kind: DeviceKind::Gpu,
+        vendor: "NVIDIA".to_owned(),
+        multiprocessors: narrow(ask(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?).max(1),
+        // Kernels loop over blocks: what the hardware takes at once is no limit.
+        max_grid_blocks: [quipu_core::front::MAX_GROUPS; 3],
+        max_grid_block_count: quipu_core::front::MAX_GROUPS,
+        // The last dimension is the hardware's first.
+        max_block_threads: [
+            ask(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+            ask(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+            ask(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+        ],
+        max_block_thread_count: ask(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?.max(1),
+        max_thread_elements: [u64::MAX; 3],
+        max_thread_element_count: u64::MAX,
+        shared_memory_per_block: shared.max(usual),
+        global_memory: memory as u64,
+        max_buffer: (memory as u64).min(quipu_core::access::MAX_MEMORY_BYTES),
+        warp_sizes: vec![narrow(ask(A::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?).max(1)],
+        clock_mhz: u32::try_from(clock).ok().filter(|clock| *clock > 0),
+        memory: MemorySpace::Own(number as u32),
+        domain: Some(0),
+        concurrent_commands: COMPUTE as u32,
+        caller_runs: false,
+    };
+    Ok(Device {
+        number: number as usize,
+        handle,
+        capability: narrow(major * 10 + minor),
+        build: format!("CUDA {version}\n{}\nsm_{major}{minor}", properties.name),
+        properties,
+        allocated: AtomicU64::new(0),
+        live: OnceLock::new(),
+    })
+}

@@ -1,0 +1,226 @@
+//! From code to a function on a device.
+//!
+//! `QUIPU_DUMP` names a folder in which every kernel's source, PTX and log are kept, compiled with lines for profilers
+//! and debuggers, and afresh.
+
+use super::disk::{self, Key};
+use super::nvrtc::{Nvrtc, Output, Problem};
+use crate::device::Device;
+use crate::error::{of_device, text};
+use crate::native::{CallError, Called, Context, named};
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
+use quipu_core::Error;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options, Printed};
+use std::any::Any;
+use std::ffi::{CString, c_int};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// A kernel that is compiled for a device.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    function: CUfunction,
+    module: CUmodule,
+    context: Arc<Context>,
+    /// The most threads that a block of it can have.
+    pub(crate) most_threads: u64,
+    /// Bytes that its blocks share, without those that a launch asks for.
+    pub(crate) shared: u64,
+    /// What it was printed from and as.
+    code: Arc<dyn Any + Send + Sync>,
+    pub(crate) printed: Printed,
+}
+
+// SAFETY: CUDA's objects may be used by any thread.
+unsafe impl Send for Compiled {}
+// SAFETY: and by several at a time.
+unsafe impl Sync for Compiled {}
+
+impl Compiled {
+    /// The function, for calls.
+    pub(crate) fn function(&self) -> CUfunction {
+        self.function
+    }
+
+    /// The module that was printed.
+    pub(crate) fn module(&self) -> Option<&Module> {
+        self.code.downcast_ref()
+    }
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        let _entered = self.context.enter();
+        // SAFETY: nobody launches its function any more: whoever does has a reference to this.
+        let code = unsafe { sys::cuModuleUnload(self.module) };
+        if let Err(error) = named("cuModuleUnload", code) {
+            tracing::debug!(reason = text(&error), "a module was not unloaded");
+        }
+    }
+}
+
+/// Compiles code for a device.
+///
+/// # Errors
+/// What cannot be printed; what the compiler says of it, with the user's lines.
+pub(crate) fn compile(
+    device: &Device,
+    code: &Arc<dyn Any + Send + Sync>,
+    width: IndexWidth,
+) -> Result<Compiled> {
+    let Some(module) = code.downcast_ref::<Module>() else {
+        return Err(ErrorKind::Unsupported {
+            driver: "cuda",
+            what: "compile code in this language".to_owned(),
+            instead: "write the kernel with `#[kernel]`",
+        }
+        .into());
+    };
+    let options = Options::new(Dialect::Cuda, width);
+    let printed = module.print(Dialect::Cuda, &options).map_err(|error| {
+        let what = format!("print kernel '{}' for it", module.kernel.function.name);
+        of_device(device.name(), &what, error.to_string())
+    })?;
+    let image = build(device, &printed)?;
+    load(device, code, printed, &image)
+}
+
+/// Compiles a text, or finds it compiled on disk.
+fn build(device: &Device, printed: &Printed) -> Result<Vec<u8>> {
+    let failed = |message: String| {
+        let what = format!("compile kernel '{}' for it", printed.entry);
+        of_device(device.name(), &what, message)
+    };
+    let nvrtc = Nvrtc::get().map_err(failed)?;
+    let (target, is_machine_code) = nvrtc.target(device.capability);
+    let mut options = vec![target];
+    options.extend(printed.compiler_options.iter().cloned());
+    let dump = std::env::var_os("QUIPU_DUMP").filter(|folder| !folder.is_empty());
+    if dump.is_some() {
+        options.push("--generate-line-info".to_owned());
+    }
+    let build = format!("{}\nNVRTC {}", device.build, nvrtc.version);
+    let key = Key::new(&build, &options.join(" "), &printed.source);
+    let folder = disk::folder();
+    if dump.is_none()
+        && let Some(folder) = &folder
+        && let Some(image) = disk::load(folder, &key)
+    {
+        return Ok(image);
+    }
+    let name = format!("{}.cu", printed.entry);
+    let compiled = nvrtc.compile(&printed.source, &name, &options, is_machine_code);
+    if let Some(dump) = dump.map(PathBuf::from)
+        && let Err(error) = keep(&dump, &key, printed, &options, &compiled)
+    {
+        tracing::warn!(%error, folder = %dump.display(), "a kernel is not kept as QUIPU_DUMP asks");
+    }
+    let output = compiled.map_err(|problem| match problem {
+        Problem::Refused(log) => refused(device, &printed.entry, &log),
+        Problem::Failed(message) => failed(message),
+    })?;
+    if let Some(folder) = folder
+        && let Err(error) = disk::store(&folder, &key, &output.image)
+    {
+        tracing::debug!(%error, folder = %folder.display(), "compiled code is not kept");
+    }
+    Ok(output.image)
+}
+
+/// Keeps what a kernel was compiled from and to, for people.
+fn keep(
+    folder: &Path,
+    key: &Key,
+    printed: &Printed,
+    options: &[String],
+    compiled: &std::result::Result<Output, Problem>,
+) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let stem = format!("{}-{}", printed.entry, key.short());
+    let file = |ending: &str| folder.join(format!("{stem}.{ending}"));
+    fs::write(file("cu"), &printed.source)?;
+    let log = match compiled {
+        Ok(output) => {
+            if !output.ptx.is_empty() {
+                let end = output.ptx.iter().rposition(|byte| *byte != 0);
+                fs::write(file("ptx"), &output.ptx[..end.map_or(0, |end| end + 1)])?;
+            }
+            &output.log
+        }
+        Err(Problem::Refused(log) | Problem::Failed(log)) => log,
+    };
+    fs::write(file("log"), format!("nvrtc {}\n{log}\n", options.join(" ")))
+}
+
+fn load(
+    device: &Device,
+    code: &Arc<dyn Any + Send + Sync>,
+    printed: Printed,
+    image: &[u8],
+) -> Result<Compiled> {
+    let failed = |error: CallError| {
+        let what = format!("load kernel '{}'", printed.entry);
+        device.failed(&what, &error)
+    };
+    let live = device.live().map_err(failed)?;
+    let _entered = live.context.enter().map_err(failed)?;
+    let mut module = null_mut();
+    // SAFETY: machine code or PTX, as the compiler gave it, which says itself where it ends.
+    let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
+    named("cuModuleLoadData", loaded).map_err(failed)?;
+    let mut compiled = Compiled {
+        function: null_mut(),
+        module,
+        context: live.context.clone(),
+        most_threads: 0,
+        shared: 0,
+        code: code.clone(),
+        printed,
+    };
+    look_up(device, &mut compiled).map_err(|error| {
+        let what = format!("load kernel '{}'", compiled.printed.entry);
+        device.failed(&what, &error)
+    })?;
+    Ok(compiled)
+}
+
+fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
+    let name = CString::new(compiled.printed.entry.as_str()).unwrap_or_default();
+    // SAFETY: the name ends with a zero.
+    let found = unsafe {
+        sys::cuModuleGetFunction(&raw mut compiled.function, compiled.module, name.as_ptr())
+    };
+    named("cuModuleGetFunction", found)?;
+    let function = compiled.function;
+    let ask = |which| {
+        let mut value: c_int = 0;
+        // SAFETY: asks only.
+        let code = unsafe { sys::cuFuncGetAttribute(&raw mut value, which, function) };
+        named("cuFuncGetAttribute", code).map(|()| u64::try_from(value).unwrap_or(0))
+    };
+    compiled.most_threads = ask(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
+    compiled.shared = ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+    let rest = device.properties.shared_memory_per_block;
+    let rest = rest.saturating_sub(compiled.shared);
+    // SAFETY: the function is loaded.
+    let code = unsafe {
+        sys::cuFuncSetAttribute(
+            function,
+            Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+            c_int::try_from(rest).unwrap_or(c_int::MAX),
+        )
+    };
+    named("cuFuncSetAttribute", code)
+}
+
+/// The compiler refuses a text.
+fn refused(device: &Device, kernel: &str, log: &str) -> Error {
+    ErrorKind::Kernel {
+        what: format!("compiling kernel '{kernel}' for device '{}'", device.name()),
+        message: log.to_owned(),
+    }
+    .into()
+}

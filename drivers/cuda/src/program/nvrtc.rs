@@ -1,0 +1,277 @@
+//! NVRTC, the compiler, from where the system or the user has it.
+//!
+//! It is looked for as `QUIPU_NVRTC` says (a path, or a name), by its usual names, and in the usual folders of CUDA's
+//! toolkit. It is loaded here and not by `cudarc`, which knows only names, and ends the process if none is there.
+
+use libloading::Library;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
+
+type Object = *mut c_void;
+
+/// The functions that are used.
+struct Functions {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int,
+    explain: unsafe extern "C" fn(c_int) -> *const c_char,
+    architectures: unsafe extern "C" fn(*mut c_int) -> c_int,
+    architecture_list: unsafe extern "C" fn(*mut c_int) -> c_int,
+    create: unsafe extern "C" fn(
+        *mut Object,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> c_int,
+    destroy: unsafe extern "C" fn(*mut Object) -> c_int,
+    compile: unsafe extern "C" fn(Object, c_int, *const *const c_char) -> c_int,
+    log: Get,
+    ptx: Get,
+    cubin: Get,
+}
+
+/// How a text is asked for: its size, then it.
+struct Get {
+    size: unsafe extern "C" fn(Object, *mut usize) -> c_int,
+    bytes: unsafe extern "C" fn(Object, *mut c_char) -> c_int,
+}
+
+/// See the module.
+pub(super) struct Nvrtc {
+    functions: Functions,
+    /// Of the compiler, as `13.0`.
+    pub(super) version: String,
+    /// What it compiles for, as `90`.
+    architectures: Vec<u32>,
+    _library: Library,
+}
+
+/// What came of a text.
+pub(super) struct Output {
+    /// Code for `cuModuleLoadData`: machine code, or PTX that ends with a zero.
+    pub(super) image: Vec<u8>,
+    /// PTX, if the compiler has made any.
+    pub(super) ptx: Vec<u8>,
+    pub(super) log: String,
+}
+
+/// Why there is no code.
+pub(super) enum Problem {
+    /// The text is wrong.
+    Refused(String),
+    /// Something else is.
+    Failed(String),
+}
+
+impl Nvrtc {
+    /// The process's.
+    ///
+    /// # Errors
+    /// Where it was looked for.
+    pub(super) fn get() -> Result<&'static Self, String> {
+        static LOADED: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+        LOADED.get_or_init(load).as_ref().map_err(String::clone)
+    }
+
+    /// The option that says what to compile for, and whether that is machine code.
+    pub(super) fn target(&self, capability: u32) -> (String, bool) {
+        let known = |architecture: &&u32| **architecture <= capability;
+        match self.architectures.iter().filter(known).max() {
+            Some(best) if *best < capability => {
+                (format!("--gpu-architecture=compute_{best}"), false)
+            }
+            _ => (format!("--gpu-architecture=sm_{capability}"), true),
+        }
+    }
+
+    /// Compiles a text.
+    pub(super) fn compile(
+        &self,
+        source: &str,
+        name: &str,
+        options: &[String],
+        is_machine_code: bool,
+    ) -> Result<Output, Problem> {
+        let text = |text: &str| {
+            CString::new(text).map_err(|_| Problem::Refused("a zero in the source".to_owned()))
+        };
+        let (source, name) = (text(source)?, text(name)?);
+        let options = options.iter().map(|option| text(option));
+        let options: Vec<CString> = options.collect::<Result<_, _>>()?;
+        let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        let functions = &self.functions;
+        let mut program = null_mut();
+        // SAFETY: both texts end with a zero; there are no headers.
+        let code = unsafe {
+            (functions.create)(
+                &raw mut program,
+                source.as_ptr(),
+                name.as_ptr(),
+                0,
+                null(),
+                null(),
+            )
+        };
+        self.check("nvrtcCreateProgram", code)?;
+        let program = Program {
+            object: program,
+            functions,
+        };
+        // SAFETY: as many options as said, which are fewer than 2^31, and end with a zero each.
+        let code = unsafe {
+            (functions.compile)(program.object, pointers.len() as c_int, pointers.as_ptr())
+        };
+        let log = program.get(&functions.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log)
+            .trim_end_matches('\0')
+            .trim_end()
+            .to_owned();
+        // NVRTC_ERROR_COMPILATION.
+        if code == 6 {
+            return Err(Problem::Refused(log));
+        }
+        self.check("nvrtcCompileProgram", code)?;
+        let ptx = program.get(&functions.ptx).unwrap_or_default();
+        let image = match is_machine_code {
+            true => program.get(&functions.cubin).unwrap_or_default(),
+            false => ptx.clone(),
+        };
+        if image.is_empty() {
+            return Err(Problem::Failed("NVRTC gave no code".to_owned()));
+        }
+        Ok(Output { image, ptx, log })
+    }
+
+    fn check(&self, call: &str, code: c_int) -> Result<(), Problem> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: gives a text that is always there.
+        let why = unsafe { CStr::from_ptr((self.functions.explain)(code)) };
+        let why = why.to_string_lossy();
+        Err(Problem::Failed(format!("{call}: {why} ({code})")))
+    }
+}
+
+/// A text in the compiler.
+struct Program<'a> {
+    object: Object,
+    functions: &'a Functions,
+}
+
+impl Program<'_> {
+    fn get(&self, what: &Get) -> Option<Vec<u8>> {
+        let mut size = 0;
+        // SAFETY: asks only.
+        if unsafe { (what.size)(self.object, &raw mut size) } != 0 || size == 0 {
+            return None;
+        }
+        let mut bytes = vec![0_u8; size];
+        // SAFETY: as many bytes as it said.
+        let code = unsafe { (what.bytes)(self.object, bytes.as_mut_ptr().cast()) };
+        (code == 0).then_some(bytes)
+    }
+}
+
+impl Drop for Program<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made once, destroyed once.
+        unsafe { (self.functions.destroy)(&raw mut self.object) };
+    }
+}
+
+/// Where the library may be.
+fn places() -> Vec<PathBuf> {
+    let names = [
+        "libnvrtc.so",
+        "libnvrtc.so.13",
+        "libnvrtc.so.12",
+        "libnvrtc.so.11.2",
+    ];
+    if let Some(said) = std::env::var_os("QUIPU_NVRTC").filter(|said| !said.is_empty()) {
+        return vec![PathBuf::from(said)];
+    }
+    let mut places: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+    let toolkits = ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(std::env::var_os);
+    for toolkit in toolkits.chain(["/usr/local/cuda".into()]) {
+        for folder in ["lib64", "targets/x86_64-linux/lib"] {
+            let folder = PathBuf::from(&toolkit).join(folder);
+            places.extend(names.iter().map(|name| folder.join(name)));
+        }
+    }
+    places
+}
+
+fn load() -> Result<Nvrtc, String> {
+    let places = places();
+    for place in &places {
+        // SAFETY: loading the compiler runs its initialisers, which ask nothing of us.
+        let Ok(library) = (unsafe { Library::new(place) }) else {
+            continue;
+        };
+        return begin(library)
+            .map_err(|error| format!("{} is not NVRTC: {error}", place.display()));
+    }
+    let first: Vec<_> = places
+        .iter()
+        .take(4)
+        .map(|place| place.display().to_string())
+        .collect();
+    Err(format!(
+        "there is no NVRTC, which compiles kernels (looked for {}, and in CUDA's folders); install CUDA's toolkit, or \
+         set QUIPU_NVRTC to the library",
+        first.join(", ")
+    ))
+}
+
+fn begin(library: Library) -> Result<Nvrtc, libloading::Error> {
+    macro_rules! function {
+        ($name:literal) => {
+            // SAFETY: these are NVRTC's types of these functions, and the library stays loaded.
+            unsafe { *library.get(concat!($name, "\0").as_bytes())? }
+        };
+    }
+    let functions = Functions {
+        version: function!("nvrtcVersion"),
+        explain: function!("nvrtcGetErrorString"),
+        architectures: function!("nvrtcGetNumSupportedArchs"),
+        architecture_list: function!("nvrtcGetSupportedArchs"),
+        create: function!("nvrtcCreateProgram"),
+        destroy: function!("nvrtcDestroyProgram"),
+        compile: function!("nvrtcCompileProgram"),
+        log: Get {
+            size: function!("nvrtcGetProgramLogSize"),
+            bytes: function!("nvrtcGetProgramLog"),
+        },
+        ptx: Get {
+            size: function!("nvrtcGetPTXSize"),
+            bytes: function!("nvrtcGetPTX"),
+        },
+        cubin: Get {
+            size: function!("nvrtcGetCUBINSize"),
+            bytes: function!("nvrtcGetCUBIN"),
+        },
+    };
+    let (mut major, mut minor, mut count) = (0, 0, 0);
+    // SAFETY: asks only.
+    unsafe {
+        (functions.version)(&raw mut major, &raw mut minor);
+        (functions.architectures)(&raw mut count);
+    }
+    let mut list = vec![0; usize::try_from(count).unwrap_or(0)];
+    if !list.is_empty() {
+        // SAFETY: as many numbers as it said.
+        unsafe { (functions.architecture_list)(list.as_mut_ptr()) };
+    }
+    let architectures = list.into_iter().filter_map(|one| u32::try_from(one).ok());
+    Ok(Nvrtc {
+        version: format!("{major}.{minor}"),
+        architectures: architectures.collect(),
+        functions,
+        _library: library,
+    })
+}

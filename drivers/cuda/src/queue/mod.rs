@@ -1,0 +1,231 @@
+//! The driver contract over CUDA: submit, flush, join, notify.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `ledger` | what each command waits for, where it is, what is to be done next |
+//! | `pump` | doing it: one thread at a time |
+//! | `forward` | what a command becomes on its device |
+//! | `host` | what a thread of the host does for a command |
+//! | `completion` | how ends are heard of |
+//!
+//! * `submit` takes note of the command, with its waits split: those within the domain, which is all CUDA devices, become
+//!   events that streams wait for; the others are counted. It does nothing else: trackers are locked around it.
+//! * `flush` [pumps](pump).
+//! * `notify` marks, and pumps.
+//! * `join` looks for what has ended for a while, or, while commands of polling queues are in flight, all the time; then
+//!   sleeps.
+
+mod completion;
+mod forward;
+mod host;
+mod ledger;
+mod pump;
+
+use crate::{CudaDriver, Shared};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
+pub(crate) use completion::Completions;
+use completion::PATIENCE_NS;
+pub(crate) use ledger::Ledger;
+use pump::Caller;
+pub(crate) use pump::drain;
+use quipu_core::driver::{Notification, Submission};
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::event::Waiter;
+use quipu_core::queue::QueueShared;
+use quipu_core::{Command, DeviceProperties, Driver, SpaceId, clock};
+use quipu_kernel_ir::Module;
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What a native call on a CUDA device's queue is handed: CUDA's own objects, alive for as long as the driver is, which
+/// is at least until the call returns.
+#[derive(Clone, Copy, Debug)]
+pub struct CudaQueue {
+    context: CUcontext,
+    stream: CUstream,
+    device: CUdevice,
+}
+
+// SAFETY: CUDA's objects may be used by any thread.
+unsafe impl Send for CudaQueue {}
+// SAFETY: and by several at a time.
+unsafe impl Sync for CudaQueue {}
+
+impl CudaQueue {
+    /// The device's primary context, which the call's thread has to make its own (`cuCtxSetCurrent`).
+    #[must_use]
+    pub fn context(&self) -> CUcontext {
+        self.context
+    }
+
+    /// A stream of the device. What is put there must be over when the native call returns.
+    #[must_use]
+    pub fn stream(&self) -> CUstream {
+        self.stream
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> CUdevice {
+        self.device
+    }
+}
+
+impl Driver for CudaDriver {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        let devices = self.shared.devices.iter();
+        devices.map(|device| device.properties.clone()).collect()
+    }
+
+    fn submit(&self, submission: Submission<'_>) {
+        let look = |command: &Command| {
+            (!command.needs_no_device()).then(|| {
+                let building = command.portable().is_some() && command.groups() > 0;
+                (forward::doer_of(command), building)
+            })
+        };
+        // SAFETY: it is still being enqueued.
+        if let Some((doer, building)) = unsafe { submission.command.with(look) } {
+            let mut ledger = self.shared.ledger();
+            ledger.submit(&submission, doer, building);
+        }
+    }
+
+    fn flush(&self, _queue: &QueueShared) {
+        // A queue's commands may wait for those of others, its migrations above all: flush them all.
+        self.shared.pump(Caller::Host);
+    }
+
+    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
+        // The queue, and with it the driver, may go as soon as what is waited for is over.
+        let shared = Arc::clone(&self.shared);
+        if waiter.is_done() {
+            return Ok(());
+        }
+        if Inside::is_in(&shared) {
+            return Err(ErrorKind::WouldDeadlock {
+                why: "this thread is inside a callback of a command of the CUDA driver, which goes on only when that \
+                      returns; wait on another thread, or enqueue what comes after",
+            }
+            .into());
+        }
+        let until = clock::now_ns() + PATIENCE_NS;
+        while shared.completions.is_in_flight() && !waiter.is_done() && !waiter.is_late() {
+            if shared.completions.poll() {
+                shared.pump(Caller::Host);
+            } else if shared.completions.is_polling() {
+                // Whoever runs the command may need the core.
+                std::thread::yield_now();
+            } else if clock::now_ns() > until {
+                break;
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        waiter.sleep();
+        Ok(())
+    }
+
+    fn notify(&self, notification: Notification) {
+        let shared = Arc::clone(&self.shared);
+        match notification {
+            Notification::Resolved { command, event } => {
+                shared.ledger().resolved(command, event);
+            }
+            Notification::Ready(command) => {
+                let stray = shared.ledger().ready(command).err();
+                // Never submitted: its drop fails it and says so.
+                drop(stray);
+            }
+        }
+        shared.pump(Caller::Host);
+    }
+
+    fn notify_ready(&self, commands: &mut Vec<Command>) {
+        let shared = Arc::clone(&self.shared);
+        // All are marked before the first is forwarded: the oldest goes first, whatever the order in which they come.
+        for command in commands.drain(..) {
+            let stray = shared.ledger().ready(command).err();
+            drop(stray);
+        }
+        shared.pump(Caller::Host);
+    }
+
+    fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
+        let device = self.shared.devices.get(queue.device_index())?;
+        let live = device.live().ok()?;
+        Some(Box::new(CudaQueue {
+            context: live.context.raw(),
+            stream: live.service.raw(),
+            device: device.handle,
+        }))
+    }
+
+    fn runs_native_code(&self) -> bool {
+        false
+    }
+
+    fn takes_code(&self, of: TypeId) -> bool {
+        of == TypeId::of::<Module>()
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn is_idle(&self) -> bool {
+        self.shared.ledger().is_empty() && self.shared.workers.is_idle()
+    }
+
+    fn allocate(&self, key: u32, size: u64) -> Result<u64> {
+        self.shared.allocate(key, size)
+    }
+
+    fn free(&self, key: u32, address: u64, size: u64) {
+        self.shared.free(key, address, size);
+    }
+
+    fn read_allocation(&self, key: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.shared.read_allocation(key, address, offset, bytes)
+    }
+
+    /// Between all devices.
+    fn has_route(&self, from: SpaceId, to: SpaceId) -> bool {
+        let is_ours = |space: SpaceId| space.key_in(self).is_some();
+        is_ours(from) && is_ours(to)
+    }
+
+    fn free_memory(&self, device: usize) -> Option<u64> {
+        self.shared.free_memory(device)
+    }
+}
+
+thread_local! {
+    /// The drivers that this thread is pumping for.
+    static INSIDE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Says, while it lives, that this thread pumps.
+pub(crate) struct Inside(());
+
+impl Inside {
+    fn enter(shared: &Shared) -> Self {
+        INSIDE.with_borrow_mut(|inside| inside.push(std::ptr::from_ref(shared).addr()));
+        Self(())
+    }
+
+    fn is_in(shared: &Shared) -> bool {
+        INSIDE.with_borrow(|inside| inside.contains(&std::ptr::from_ref(shared).addr()))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(Vec::pop);
+    }
+}

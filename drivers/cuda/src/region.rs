@@ -1,0 +1,244 @@
+//! Regions of transfers as CUDA's calls take them: rows, and rectangles of up to three dimensions. What has more
+//! dimensions, or rows that lie on top of each other, is so many of these.
+
+use quipu_core::operation::{Step, Transfer};
+
+/// The most calls that one transfer is made of. One that would need more is done by the host, with a copy of its bytes.
+const MOST_PARTS: u64 = 64;
+
+/// Rows are less than so many bytes apart, on every device.
+const MOST_PITCH: u64 = (1 << 31) - 1;
+
+/// A region, as simple as it can be said: steps that lead on where the one inside of them ends are one.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    row: u64,
+    /// Outermost first; each is taken by calls of its own.
+    outer: Vec<Step>,
+    /// Outermost first, at most two: those of a rectangle.
+    inner: Vec<Step>,
+}
+
+/// What one call moves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Bytes from the region's first to this one's, in the source.
+    pub(crate) source: u64,
+    /// The same in the destination.
+    pub(crate) destination: u64,
+    /// Bytes of a row.
+    pub(crate) row: u64,
+    /// Rows, and layers of rows.
+    counts: [u64; 2],
+    /// Bytes from row to row and from layer to layer.
+    pub(crate) source_pitch: [usize; 2],
+    /// The same in the destination.
+    pub(crate) destination_pitch: [usize; 2],
+}
+
+impl Part {
+    /// True if it is one row.
+    pub(crate) fn is_linear(&self) -> bool {
+        self.counts == [1, 1]
+    }
+
+    /// Bytes, rows, layers.
+    pub(crate) fn region(&self) -> [usize; 3] {
+        [
+            self.row as usize,
+            self.counts[0] as usize,
+            self.counts[1] as usize,
+        ]
+    }
+}
+
+impl Shape {
+    pub(crate) fn of(transfer: &Transfer) -> Self {
+        let mut row = transfer.row;
+        let mut outer: Vec<Step> = Vec::new();
+        for step in transfer.steps.iter().filter(|step| step.count != 1) {
+            outer.push(*step);
+        }
+        while let Some(last) = outer.last() {
+            if last.source_stride != row || last.destination_stride != row {
+                break;
+            }
+            row *= last.count;
+            outer.pop();
+        }
+        let mut inner = Vec::new();
+        if let Some(rows) = outer.last().copied()
+            && rows.source_stride >= row
+            && rows.destination_stride >= row
+        {
+            outer.pop();
+            inner.push(rows);
+            if let Some(layers) = outer.last().copied()
+                && can_be_layers(layers.source_stride, rows.source_stride, rows.count)
+                && can_be_layers(
+                    layers.destination_stride,
+                    rows.destination_stride,
+                    rows.count,
+                )
+            {
+                outer.pop();
+                inner.insert(0, layers);
+            }
+        }
+        Self { row, outer, inner }
+    }
+
+    /// Its bytes, if they are one row.
+    pub(crate) fn row_alone(&self) -> Option<u64> {
+        (self.outer.is_empty() && self.inner.is_empty()).then_some(self.row)
+    }
+
+    /// True if it takes few calls, and rows are not farther apart than CUDA takes.
+    pub(crate) fn is_for_a_device(&self) -> bool {
+        let is_near = |step: &Step| step.source_stride.max(step.destination_stride) < MOST_PITCH;
+        if !self.inner.last().is_none_or(is_near) {
+            return false;
+        }
+        let mut parts = self.outer.iter();
+        let parts = parts.try_fold(1_u64, |parts, step| parts.checked_mul(step.count));
+        parts.is_some_and(|parts| parts <= MOST_PARTS)
+    }
+
+    /// What each call moves, in order.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let rows = self.inner.last();
+        let layers = if self.inner.len() > 1 {
+            self.inner.first()
+        } else {
+            None
+        };
+        let pitch = |stride: fn(&Step) -> u64| {
+            [rows, layers].map(|step| step.map_or(0, |step| stride(step) as usize))
+        };
+        let first = Part {
+            source: 0,
+            destination: 0,
+            row: self.row,
+            counts: [rows, layers].map(|step| step.map_or(1, |step| step.count)),
+            source_pitch: pitch(|step| step.source_stride),
+            destination_pitch: pitch(|step| step.destination_stride),
+        };
+        let mut parts = vec![first];
+        for step in &self.outer {
+            let outer = std::mem::take(&mut parts);
+            for part in outer {
+                for index in 0..step.count {
+                    parts.push(Part {
+                        source: part.source + index * step.source_stride,
+                        destination: part.destination + index * step.destination_stride,
+                        ..part.clone()
+                    });
+                }
+            }
+        }
+        parts
+    }
+}
+
+/// Whether CUDA takes layers so many bytes apart, of rows so many bytes apart.
+fn can_be_layers(layer: u64, row: u64, rows: u64) -> bool {
+    rows.checked_mul(row).is_some_and(|all| layer >= all) && layer.is_multiple_of(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_core::operation::Endpoint;
+
+    fn transfer(row: u64, steps: &[(u64, u64, u64)]) -> Transfer {
+        Transfer {
+            source: Endpoint::Argument(0),
+            destination: Endpoint::Argument(1),
+            row,
+            steps: steps
+                .iter()
+                .map(|&(count, source_stride, destination_stride)| Step {
+                    count,
+                    source_stride,
+                    destination_stride,
+                })
+                .collect(),
+        }
+    }
+
+    /// Every byte that is moved, in order.
+    fn moved(transfer: &Transfer) -> Vec<(u64, u64)> {
+        fn steps(row: u64, steps_left: &[Step], from: u64, to: u64, moved: &mut Vec<(u64, u64)>) {
+            match steps_left {
+                [] => moved.extend((0..row).map(|byte| (from + byte, to + byte))),
+                [step, inner @ ..] => {
+                    for index in 0..step.count {
+                        steps(
+                            row,
+                            inner,
+                            from + index * step.source_stride,
+                            to + index * step.destination_stride,
+                            moved,
+                        );
+                    }
+                }
+            }
+        }
+        let mut all = Vec::new();
+        steps(transfer.row, &transfer.steps, 0, 0, &mut all);
+        all
+    }
+
+    /// As the calls do it.
+    fn moved_by_parts(shape: &Shape) -> Vec<(u64, u64)> {
+        let mut all = Vec::new();
+        for part in shape.parts() {
+            let [row, rows, layers] = part.region();
+            for layer in 0..layers {
+                for line in 0..rows {
+                    let at = |start: u64, pitch: [usize; 2]| {
+                        start + (layer * pitch[1] + line * pitch[0]) as u64
+                    };
+                    let from = at(part.source, part.source_pitch);
+                    let to = at(part.destination, part.destination_pitch);
+                    all.extend((0..row as u64).map(|byte| (from + byte, to + byte)));
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn parts_are_the_region() {
+        for (row, steps, parts) in [
+            (8, &[][..], 1),
+            (4, &[(3, 4, 4)], 1),
+            (4, &[(3, 8, 4)], 1),
+            (2, &[(2, 40, 24), (3, 8, 4)], 1),
+            (2, &[(2, 100, 60), (2, 40, 24), (3, 8, 4)], 2),
+            // Layers that are no multiple of rows.
+            (2, &[(3, 25, 13), (3, 8, 4)], 3),
+            // Rows on top of each other in the source.
+            (4, &[(5, 0, 4)], 5),
+            (4, &[(5, 2, 8)], 5),
+            (1, &[(7, 1, 1), (1, 99, 99)], 1),
+        ] {
+            let transfer = transfer(row, steps);
+            let shape = Shape::of(&transfer);
+            assert_eq!(
+                moved_by_parts(&shape),
+                moved(&transfer),
+                "{transfer:?}",
+                transfer = steps
+            );
+            assert_eq!(shape.parts().len(), parts, "{steps:?}");
+            assert!(shape.is_for_a_device());
+        }
+    }
+
+    #[test]
+    fn what_takes_many_calls_is_for_the_host() {
+        assert!(!Shape::of(&transfer(1, &[(1000, 0, 1)])).is_for_a_device());
+        assert!(!Shape::of(&transfer(1, &[(u64::MAX, 0, 0), (3, 0, 0)])).is_for_a_device());
+    }
+}

@@ -1,0 +1,161 @@
+//! Threads for what a device's commands need of the host and what takes its time: host tasks, compilers, copies of odd
+//! shapes.
+//!
+//! A thread is started when there is a task and none is idle, up to a limit; one that waits does not count. Threads
+//! without a task end after a while.
+
+use quipu_core::EventId;
+use quipu_core::command::slab;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::event::{Waiter, replace_joiner};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a thread without a task stays.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The fewest threads that may be at work.
+const LEAST: usize = 4;
+
+pub(crate) type Task = Box<dyn FnOnce() + Send>;
+
+/// See the module.
+pub(crate) struct Workers {
+    state: Mutex<State>,
+    wake: Condvar,
+    most: usize,
+}
+
+#[derive(Default)]
+struct State {
+    tasks: VecDeque<Task>,
+    idle: usize,
+    /// Threads, without those that wait inside of a task.
+    counted: usize,
+}
+
+thread_local! {
+    static MINE: RefCell<Option<Arc<Workers>>> = const { RefCell::new(None) };
+    static RUNNING: Cell<EventId> = const { Cell::new(EventId::NONE) };
+}
+
+/// How a worker waits, whatever for: somebody else may take its place meanwhile.
+fn join(waiter: &Waiter<'_>) -> Result<()> {
+    if waiter.is_done() {
+        return Ok(());
+    }
+    if waiter.needs(RUNNING.get()) {
+        return Err(ErrorKind::WouldDeadlock {
+            why: "this is the command that is waited for, or one that comes before it in its in-order queue; return \
+                  first, and enqueue what comes after",
+        }
+        .into());
+    }
+    let workers = MINE.with_borrow(Clone::clone);
+    if let Some(workers) = &workers {
+        let mut state = workers.state();
+        state.counted -= 1;
+        workers.start_if_due(&mut state);
+    }
+    waiter.sleep();
+    if let Some(workers) = &workers {
+        workers.state().counted += 1;
+    }
+    Ok(())
+}
+
+/// Says, while it lives, which command this thread runs.
+pub(crate) struct Running(EventId);
+
+impl Running {
+    pub(crate) fn enter(command: EventId) -> Self {
+        Self(RUNNING.replace(command))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
+    }
+}
+
+impl Workers {
+    pub(crate) fn new() -> Arc<Self> {
+        let cores = std::thread::available_parallelism().map_or(LEAST, usize::from);
+        Arc::new(Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            most: cores.max(LEAST),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a thread run a task soon.
+    pub(crate) fn run(self: &Arc<Self>, task: Task) {
+        let mut state = self.state();
+        state.tasks.push_back(task);
+        self.start_if_due(&mut state);
+        let stranded = if state.counted == 0 {
+            state.tasks.pop_back()
+        } else {
+            None
+        };
+        drop(state);
+        self.wake.notify_one();
+        // The system gives no thread at all: then this one.
+        if let Some(task) = stranded {
+            task();
+        }
+    }
+
+    /// True if there is nothing to run and nothing is run.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.tasks.is_empty() && state.counted == state.idle
+    }
+
+    fn start_if_due(self: &Arc<Self>, state: &mut State) {
+        if state.tasks.len() <= state.idle || state.counted >= self.most {
+            return;
+        }
+        let workers = self.clone();
+        let thread = std::thread::Builder::new()
+            .name("quipu-cuda-task".to_owned())
+            .spawn(move || workers.work());
+        match thread {
+            Ok(_) => state.counted += 1,
+            Err(error) => tracing::warn!(%error, "no thread for host tasks"),
+        }
+    }
+
+    fn work(self: Arc<Self>) {
+        MINE.set(Some(self.clone()));
+        replace_joiner(Some(join));
+        let mut state = self.state();
+        loop {
+            if let Some(task) = state.tasks.pop_front() {
+                drop(state);
+                task();
+                state = self.state();
+                continue;
+            }
+            state.idle += 1;
+            drop(state);
+            slab::flush();
+            let (guard, waited) = self
+                .wake
+                .wait_timeout_while(self.state(), PATIENCE, |state| state.tasks.is_empty())
+                .unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            state.idle -= 1;
+            if waited.timed_out() && state.tasks.is_empty() {
+                state.counted -= 1;
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Where tests get their devices from.
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+use quipu_core::{Device, Driver, Result};
+use quipu_driver_cuda::CudaDriver;
+use std::sync::Arc;
+
+/// True if there is a CUDA device; false if there is none, which is then said loudly.
+///
+/// # Panics
+/// If there is none and `QUIPU_TEST_CUDA=1` says that there is to be one.
+pub(crate) fn cuda_or_skip() -> bool {
+    let Err(error) = CudaDriver::start() else {
+        return true;
+    };
+    assert!(
+        std::env::var("QUIPU_TEST_CUDA").is_err(),
+        "QUIPU_TEST_CUDA is set, and there is no CUDA device: {error}"
+    );
+    eprintln!("\n*** NOT TESTED: the CUDA driver. {error}\n");
+    false
+}
+
+/// The devices of a fresh driver.
+pub(crate) fn devices() -> Result<Vec<Device>> {
+    let driver: Arc<dyn Driver> = CudaDriver::start()?;
+    Device::all_of(&driver)
+}
