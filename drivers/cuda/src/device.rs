@@ -132,10 +132,7 @@ impl Live {
     }
 
     /// Lends a stream for a copy that a thread of the host looks after.
-    pub(crate) fn with_stream<R>(
-        &self,
-        copy: impl FnOnce(&Stream) -> Called<R>,
-    ) -> Called<R> {
+    pub(crate) fn with_stream<R>(&self, copy: impl FnOnce(&Stream) -> Called<R>) -> Called<R> {
         let copying = || self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         let known = copying().pop();
         let stream = match known {
@@ -165,7 +162,11 @@ impl Live {
 }
 
 fn pool_of(device: CUdevice) -> Called<Option<Pool>> {
-    if attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? == 0 {
+    if attribute(
+        device,
+        Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+    )? == 0
+    {
         return Ok(None);
     }
     let mut pool = null_mut();

@@ -13,8 +13,12 @@ fn meaning(code: CUresult) -> &'static str {
         C::CUDA_ERROR_OUT_OF_MEMORY => "there is no memory",
         C::CUDA_ERROR_NOT_INITIALIZED => "the CUDA driver is not initialised",
         C::CUDA_ERROR_DEINITIALIZED => "the process ends, and CUDA's driver with it",
-        C::CUDA_ERROR_STUB_LIBRARY => "the library is a stub, for linking only; install NVIDIA's driver",
-        C::CUDA_ERROR_DEVICE_UNAVAILABLE => "the device is not available: another process has it for itself",
+        C::CUDA_ERROR_STUB_LIBRARY => {
+            "the library is a stub, for linking only; install NVIDIA's driver"
+        }
+        C::CUDA_ERROR_DEVICE_UNAVAILABLE => {
+            "the device is not available: another process has it for itself"
+        }
         C::CUDA_ERROR_NO_DEVICE => "there is no device",
         C::CUDA_ERROR_INVALID_IMAGE | C::CUDA_ERROR_NO_BINARY_FOR_GPU => {
             "the compiled code is not for this device"
@@ -32,10 +36,16 @@ fn meaning(code: CUresult) -> &'static str {
         C::CUDA_ERROR_LAUNCH_TIMEOUT => "a kernel took longer than the system allows",
         C::CUDA_ERROR_ASSERT => "an assertion in a kernel did not hold",
         C::CUDA_ERROR_HARDWARE_STACK_ERROR => "a kernel's stack is too small",
-        C::CUDA_ERROR_ILLEGAL_INSTRUCTION => "a kernel has an instruction that the device does not know",
-        C::CUDA_ERROR_MISALIGNED_ADDRESS => "a kernel touched memory at an address that is not aligned",
+        C::CUDA_ERROR_ILLEGAL_INSTRUCTION => {
+            "a kernel has an instruction that the device does not know"
+        }
+        C::CUDA_ERROR_MISALIGNED_ADDRESS => {
+            "a kernel touched memory at an address that is not aligned"
+        }
         C::CUDA_ERROR_LAUNCH_FAILED => "a kernel failed on the device",
-        C::CUDA_ERROR_ECC_UNCORRECTABLE => "the device's memory has an error that cannot be corrected",
+        C::CUDA_ERROR_ECC_UNCORRECTABLE => {
+            "the device's memory has an error that cannot be corrected"
+        }
         C::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => {
             "NVIDIA's library and kernel module are of different versions; restart the machine"
         }

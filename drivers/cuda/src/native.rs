@@ -96,9 +96,7 @@ impl Context {
             return Ok(Entered(None));
         }
         // SAFETY: alive, for this holds it.
-        named("cuCtxSetCurrent", unsafe {
-            sys::cuCtxSetCurrent(self.raw)
-        })?;
+        named("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw) })?;
         Ok(Entered(Some(before)))
     }
 

@@ -9,7 +9,7 @@ use quipu_driver_cpu::{CpuDriver, Options};
 use quipu_driver_sim::{SimDriver, engine::Configuration};
 use std::num::NonZero;
 use std::sync::Arc;
-use support::{devices, cuda_or_skip};
+use support::{cuda_or_skip, devices};
 
 fn cuda() -> impl Fixture {
     fixture::of("CUDA", devices)

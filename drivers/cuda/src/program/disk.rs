@@ -93,7 +93,8 @@ mod tests {
     use super::*;
 
     fn fresh(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("quipu-cuda-disk-{}-{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("quipu-cuda-disk-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         folder
     }
@@ -144,10 +145,7 @@ mod tests {
         assert_eq!(with(&[]), None);
         for (pairs, path) in [
             (&[("QUIPU_CACHE", "/c"), ("HOME", "/h")][..], "/c/cuda"),
-            (
-                &[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")],
-                "/x/quipu/cuda",
-            ),
+            (&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")], "/x/quipu/cuda"),
             (&[("HOME", "/h")], "/h/.cache/quipu/cuda"),
         ] {
             assert_eq!(with(pairs), Some(PathBuf::from(path)));

@@ -159,8 +159,7 @@ impl Launch<'_> {
         self.check_threads(threads)?;
         let mut values = self.values(module, &starts, record.address())?;
         let blocks = axes(&self.passed.blocks);
-        let grid: [u32; 3] =
-            std::array::from_fn(|axis| blocks[axis].min(MOST_BLOCKS[axis]) as u32);
+        let grid: [u32; 3] = std::array::from_fn(|axis| blocks[axis].min(MOST_BLOCKS[axis]) as u32);
         let threads = threads.map(|threads| threads as u32);
         let mut pointers = values.pointers();
         let function: CUfunction = self.compiled.function();
@@ -205,7 +204,9 @@ impl Launch<'_> {
     }
 
     fn check_threads(&self, threads: [u64; 3]) -> Result<()> {
-        let asked = threads.iter().fold(1, |all: u64, one| all.saturating_mul(*one));
+        let asked = threads
+            .iter()
+            .fold(1, |all: u64, one| all.saturating_mul(*one));
         let most = self.compiled.most_threads;
         if asked <= most {
             return Ok(());
@@ -230,20 +231,20 @@ impl Launch<'_> {
         let launched = |number: u32| {
             let before = printed.shared.get(..number as usize)?;
             let is_launched = |length: SharedLength| length == SharedLength::Launch;
-            is_launched(printed.shared.get(number as usize)?.length)
-                .then(|| before.iter().filter(|array| is_launched(array.length)).count())
+            is_launched(printed.shared.get(number as usize)?.length).then(|| {
+                before
+                    .iter()
+                    .filter(|array| is_launched(array.length))
+                    .count()
+            })
         };
         let mut values = Values::default();
         for entry in &printed.parameters {
             let value = match entry.kind {
-                EntryKind::Uniform { parameter } => {
-                    match self.passed.parameters.get(parameter) {
-                        Some(PassedParameter::Value(bytes)) => {
-                            module.uniform(parameter, bytes, width)
-                        }
-                        _ => None,
-                    }
-                }
+                EntryKind::Uniform { parameter } => match self.passed.parameters.get(parameter) {
+                    Some(PassedParameter::Value(bytes)) => module.uniform(parameter, bytes, width),
+                    _ => None,
+                },
                 EntryKind::Pointer { parameter } => self.memory(parameter).map(|memory| {
                     let address = memory.allocation.address + memory.argument.offset();
                     bytes_of(&address.to_le_bytes())

@@ -299,8 +299,7 @@ impl<'a> Chain<'a> {
         match *pattern {
             [byte] => {
                 // SAFETY: as said.
-                let code =
-                    unsafe { sys::cuMemsetD8Async(address, byte, length as usize, stream) };
+                let code = unsafe { sys::cuMemsetD8Async(address, byte, length as usize, stream) };
                 return named("cuMemsetD8Async", code);
             }
             [a, b] if is_regular => {
@@ -321,7 +320,13 @@ impl<'a> Chain<'a> {
         let block = self.live.staging.block(length.min(4 << 10))?;
         let room = block.len() / pattern.len() * pattern.len();
         let mut done = (room as u64).min(length);
-        for (at, byte) in pattern.iter().copied().cycle().take(done as usize).enumerate() {
+        for (at, byte) in pattern
+            .iter()
+            .copied()
+            .cycle()
+            .take(done as usize)
+            .enumerate()
+        {
             // SAFETY: within the block, which is ours.
             unsafe { block.pointer().add(at).write(byte) };
         }
@@ -399,7 +404,8 @@ impl Shared {
             return Ok(chain.end()?);
         }
         self.link(holders.0, holders.1);
-        let context = |device: usize| Ok::<_, CallError>(self.devices[device].live()?.context.raw());
+        let context =
+            |device: usize| Ok::<_, CallError>(self.devices[device].live()?.context.raw());
         // SAFETY: both ranges are the command's.
         let code = unsafe {
             sys::cuMemcpyPeerAsync(
@@ -473,11 +479,7 @@ pub(super) struct Code {
     pub(super) passed: Passed,
 }
 
-fn put_launch(
-    mut chain: Chain<'_>,
-    command: &Command,
-    code: &Code,
-) -> Result<Flight, Obstacle> {
+fn put_launch(mut chain: Chain<'_>, command: &Command, code: &Code) -> Result<Flight, Obstacle> {
     let space = space_of(command);
     let mut memories = Vec::with_capacity(command.arguments().len());
     for argument in command.arguments() {

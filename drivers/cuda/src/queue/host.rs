@@ -82,12 +82,21 @@ impl Shared {
     }
 
     /// A migration between a device and the host, of many bytes.
-    fn migrate_large(&self, device: &Device, command: &Command, migration: &Migration) -> Result<()> {
+    fn migrate_large(
+        &self,
+        device: &Device,
+        command: &Command,
+        migration: &Migration,
+    ) -> Result<()> {
         let failed = |error: CallError| device.failed("move a buffer", &error);
         let argument = &command.arguments()[0];
         let host = argument.on_host()?;
         let is_upload = migration.from == SpaceId::HOST;
-        let space = if is_upload { migration.to } else { migration.from };
+        let space = if is_upload {
+            migration.to
+        } else {
+            migration.from
+        };
         let holder = self.device_of_space(space).unwrap_or(device);
         let bytes = bytes_in(argument, space)?;
         move_large(holder, &bytes, host.pointer, argument.length(), is_upload).map_err(failed)
@@ -237,7 +246,11 @@ fn move_large(
     }
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads)
-            .map(|number| std::thread::Builder::new().spawn_scoped(scope, part(number)).map_err(|_| number))
+            .map(|number| {
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, part(number))
+                    .map_err(|_| number)
+            })
             .collect();
         let mut outcome = part(0)();
         for other in others {

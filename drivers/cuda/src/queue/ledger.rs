@@ -157,12 +157,7 @@ impl Ledger {
     }
 
     /// Takes note of a command. If it is `building`, its code is not compiled yet.
-    pub(super) fn submit(
-        &mut self,
-        submission: &Submission<'_>,
-        doer: Doer,
-        building: bool,
-    ) {
+    pub(super) fn submit(&mut self, submission: &Submission<'_>, doer: Doer, building: bool) {
         let sequence = self.next;
         self.next += 1;
         let mut waits = Vec::with_capacity(submission.domain_waits.len());

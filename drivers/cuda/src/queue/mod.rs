@@ -22,9 +22,9 @@ mod ledger;
 mod pump;
 
 use crate::{CudaDriver, Shared};
-use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
 pub(crate) use completion::Completions;
 use completion::PATIENCE_NS;
+use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
 pub(crate) use ledger::Ledger;
 use pump::Caller;
 pub(crate) use pump::drain;
