@@ -7,8 +7,8 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Block, Error, FnArg, GenericParam, Generics, ImplItem, Item, ItemFn, ItemImpl, ItemTrait, Path,
-    Receiver, Result, ReturnType, Signature, TraitItem,
+    Attribute, Block, Error, FnArg, GenericParam, Generics, ImplItem, Item, ItemFn, ItemImpl,
+    ItemTrait, Path, Receiver, Result, ReturnType, Signature, TraitItem, parse_quote,
 };
 
 use crate::expression::this_name;
@@ -30,6 +30,16 @@ pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
     }
 }
 
+/// Device functions are inlined natively: so they are compiled for the feature level of the kernel that calls them.
+fn inlined(attributes: &mut Vec<Attribute>) {
+    let is_said = |attribute: &Attribute| {
+        attribute.path().is_ident("inline") || attribute.path().is_ident("cold")
+    };
+    if !attributes.iter().any(is_said) {
+        attributes.push(parse_quote!(#[inline(always)]));
+    }
+}
+
 fn data(krate: &Path) -> TokenStream {
     quote!(#krate::__macro::build::KernelData)
 }
@@ -42,6 +52,7 @@ fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
     let refusals = written.refusals.map(Error::into_compile_error);
     let mut native = item.clone();
     make_native(&mut native.sig);
+    inlined(&mut native.attrs);
     Ok(quote! {
         #native
 
@@ -78,6 +89,13 @@ fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
         }
         refusals.extend(written.refusals.map(Error::into_compile_error));
     }
+    for member in &mut item.items {
+        if let TraitItem::Fn(function) = member
+            && function.default.is_some()
+        {
+            inlined(&mut function.attrs);
+        }
+    }
     for tokens in added {
         item.items.push(TraitItem::Verbatim(tokens));
     }
@@ -108,6 +126,11 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
             added.push(method);
         }
         refusals.extend(written.refusals.map(Error::into_compile_error));
+    }
+    for member in &mut item.items {
+        if let ImplItem::Fn(function) = member {
+            inlined(&mut function.attrs);
+        }
     }
     if is_trait {
         for tokens in added {

@@ -103,6 +103,9 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
+/// Natively it is inlined, so that it is compiled for the feature level of the kernel that calls it; unless it has an
+/// `#[inline]` of its own, or is `#[cold]`.
+///
 /// It is written in the language of [`macro@kernel`]s, and may take `acc: &impl Accelerator<D>` too; one that waits
 /// at barriers is an `async fn`. What it takes by `&mut` it may change.
 #[proc_macro_attribute]
