@@ -23,9 +23,11 @@
 //! |---|---|---|
 //! | [`fill`], [`iota`], [`transform`], [`zip`] | one | yes |
 //! | [`reduce`] | one read | yes |
-//! | [`inclusive_scan`], [`exclusive_scan`] | two reads, one write | yes |
+//! | [`inclusive_scan`], [`exclusive_scan`] | one read, one write | yes |
 //! | [`histogram`] | one read | yes |
-//! | [`compact`] | two reads, one write | yes |
+//! | [`compact`] | one read, one write | yes |
+//! | [`radix_sort`], [`radix_sort_by_key`] | for each byte of the key two reads, one write | yes |
+//! | [`merge_sort`], [`merge_sort_by_key`] | log(n / 4096) reads and writes, and those of the tiles | yes |
 //! | [`transpose`] | one | yes |
 //! | [`stencil`] | three reads from near memory, one write | yes |
 //! | [`random`] | one write | yes |
@@ -34,8 +36,22 @@
 //!
 //! What is combined with an [`Operator`] is combined in an order that depends on the device's number of cores, so
 //! sums of floats may differ from device to device in their last bits; those of integers do not.
+//!
+//! Of a matrix product, the kernel is one of neighbouring elements: it is right where a thread's elements are that, as
+//! on processors.
+//!
+//! # Blocks that wait for others
+//!
+//! In scans and compaction a block waits for what the blocks before it find, a bounded time. A device need not promise
+//! that blocks make progress side by side: what a block has waited for in vain, it computes itself. So there is one
+//! algorithm for all devices, and no choice to make at a launch.
 
 #![deny(missing_docs)]
+#![allow(
+    clippy::too_many_arguments,
+    clippy::manual_is_multiple_of,
+    reason = "slices cannot be in structs of the kernel language, and it has no `is_multiple_of`"
+)]
 #![allow(
     clippy::manual_div_ceil,
     clippy::manual_memcpy,

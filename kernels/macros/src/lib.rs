@@ -145,7 +145,8 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// It is written in the language of [`macro@kernel`]s, and may take `acc: &impl Accelerator<D>` too; one that waits
 /// at barriers is an `async fn`. What it takes by `&mut` it may change. On a processor it is inlined into its callers,
-/// where it is compiled for their vectors, unless it has an `#[inline]` attribute of its own.
+/// where it is compiled for their vectors, unless it has an `#[inline]` attribute of its own or is
+/// `#[cold]`.
 #[proc_macro_attribute]
 pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
     options::parsed(options)

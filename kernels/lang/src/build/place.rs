@@ -398,7 +398,7 @@ fn array_place(s: &mut State, raw: Raw) -> Option<(Place, Type, Space, bool)> {
 }
 
 /// Part of an array or slice, from a start to an end; a missing one is the array's own.
-fn slice(
+pub(super) fn slice(
     s: &mut State,
     raw: Raw,
     (start, end): (Raw, Raw),
