@@ -268,6 +268,10 @@ impl Maker {
         let divisor = self.scalar(of, depth.min(2));
         match self.random.below(4) {
             // With -1 among the divisors.
+            0 if of.is_signed() && self.random.chance(40) => {
+                let method = *self.random.pick(&["wrapping_div", "wrapping_rem"]);
+                pieces!["(", dividend, format!(").{method}(-1)")]
+            }
             0 => {
                 let method = *self.random.pick(&["wrapping_div", "wrapping_rem"]);
                 pieces!["(", dividend, format!(").{method}("), divisor, " | 1)"]

@@ -181,8 +181,6 @@ methods! {
         __method_wrapping_add / __call_wrapping_add(other: Self) = Add;
         __method_wrapping_sub / __call_wrapping_sub(other: Self) = Subtract;
         __method_wrapping_mul / __call_wrapping_mul(other: Self) = Multiply;
-        __method_wrapping_div / __call_wrapping_div(other: Self) = Divide;
-        __method_wrapping_rem / __call_wrapping_rem(other: Self) = Remainder;
         __method_wrapping_shl / __call_wrapping_shl(amount: u32) = ShiftLeft;
         __method_wrapping_shr / __call_wrapping_shr(amount: u32) = ShiftRight;
         __method_saturating_add / __call_saturating_add(other: Self) = SaturatingAdd;
@@ -205,6 +203,8 @@ methods! {
             let zero = f.literal(scalar, 0);
             f.binary(Binary::Subtract, zero, value)
         };
+        __method_wrapping_div / __call_wrapping_div(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Divide, a, b, scalar);
+        __method_wrapping_rem / __call_wrapping_rem(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Remainder, a, b, scalar);
         __method_mul_high / __call_mul_high(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| mul_high(s, a, b, scalar);
         __method_signum / __call_signum() -> Self = |s: &mut State, [value]: [Value; 1], scalar| signum(s, value, scalar);
         __method_clamp / __call_clamp(low: Self, high: Self) -> Self = |s: &mut State, [value, low, high]: [Value; 3], _| {
@@ -282,6 +282,29 @@ fn constant(s: &mut State, scalar: Scalar, value: f64) -> Value {
         _ => value as i64 as u64,
     };
     s.frame().function.literal(scalar, bits)
+}
+
+/// A division or remainder of which that of the smallest number by -1 is no mistake.
+fn wrapping_division(
+    s: &mut State,
+    operation: Binary,
+    a: Value,
+    b: Value,
+    scalar: Scalar,
+) -> Value {
+    let f = &mut s.frame().function;
+    if !scalar.is_signed() {
+        return f.binary(operation, a, b);
+    }
+    let (one, minus_one) = (f.literal(scalar, 1), f.literal(scalar, u64::MAX));
+    let negates = f.binary(Binary::Equal, b, minus_one);
+    let divisor = f.select(negates, one, b);
+    let result = f.binary(operation, a, divisor);
+    if operation == Binary::Remainder {
+        return result;
+    }
+    let negated = f.unary(Unary::Negate, result);
+    f.select(negates, negated, result)
 }
 
 /// The high half of a product; of narrow types as part of a product that is wide enough.
