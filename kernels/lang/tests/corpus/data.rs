@@ -221,3 +221,59 @@ fn runs_tables() {
         printed.source
     );
 }
+
+#[device(crate = quipu_kernel)]
+trait Operator {
+    fn apply(self, a: u32, b: u32) -> u32;
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+struct Sum;
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+struct Product {}
+
+#[device(crate = quipu_kernel)]
+impl Operator for Sum {
+    fn apply(self, a: u32, b: u32) -> u32 {
+        a + b
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Operator for Product {
+    fn apply(self, a: u32, b: u32) -> u32 {
+        a * b
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn both<A: Operator, B: Operator>(a: A, b: B, x: u32) -> u32 {
+    b.apply(a.apply(x, 3), x)
+}
+
+#[kernel(crate = quipu_kernel)]
+fn operators(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let product = Product {};
+        *y += both(Sum, product, i as u32) + product.apply(Sum.apply(*y, 2), 2);
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn passed<O: Operator>(_acc: &impl Accelerator<1>, operator: O, mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        *y = operator.apply(i as u32, 1);
+    }
+}
+
+#[test]
+fn runs_operators() {
+    let mut y = vec![1; 20];
+    check!(operators => (&mut y), division(2, 5, 2));
+    assert_eq!(y[4], 1 + 7 * 4 + 6);
+    let error = passed(Sum, &mut y).module().unwrap_err().to_string();
+    assert!(error.contains("without bits"), "{error}");
+}
