@@ -155,7 +155,7 @@ pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Lets kernels compute with a struct, which has to be `#[repr(C)]`, or an enum whose variants have no fields, which
+/// Lets kernels compute with a struct, which has to be `#[repr(C)]` unless it has no fields, or an enum whose variants have no fields, which
 /// has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`.
 ///
 /// `#[kernel_data(crate = path)]` names the crate that the kernel language is in, if that is not `::quipu`.
