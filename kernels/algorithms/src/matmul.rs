@@ -9,9 +9,9 @@
 //! 3. That again for the next `DEPTH`, until there is nothing left; then the tile is written.
 
 use crate::division::refuse;
-use crate::function::Item;
+use crate::function::{Item, MultiplyAdd};
 use quipu::kernels::{
-    Block, BlockAccelerator, Elements, Float, Grid, OwnElements, SharedElement, SharedWrite, kernel,
+    Block, BlockAccelerator, Elements, Grid, OwnElements, SharedElement, SharedWrite, kernel,
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
@@ -27,7 +27,7 @@ const TILE: [usize; 2] = [96, 256];
 /// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have one thread, of a multiple of
 /// [`ROWS`] times a multiple of [`COLUMNS`] elements.
 #[kernel]
-pub async fn multiply_tiles<T: Float + SharedElement>(
+pub async fn multiply_tiles<T: MultiplyAdd + SharedElement>(
     acc: &impl BlockAccelerator<2>,
     inner: usize,
     a: &[T],
@@ -94,7 +94,7 @@ pub async fn multiply_tiles<T: Float + SharedElement>(
                     let y = &panel_b[p * COLUMNS..(p + 1) * COLUMNS];
                     for r in 0..ROWS {
                         for q in 0..COLUMNS {
-                            sums[r][q] = x[r].mul_add(y[q], sums[r][q]);
+                            sums[r][q] = x[r].multiply_add(y[q], sums[r][q]);
                         }
                     }
                 }
@@ -102,7 +102,7 @@ pub async fn multiply_tiles<T: Float + SharedElement>(
                     let at = (i + r) * pitch + j;
                     let line = &mut tile[at..at + COLUMNS];
                     for q in 0..COLUMNS {
-                        line[q] += sums[r][q];
+                        line[q] = sums[r][q].multiply_add(T::ONE, line[q]);
                     }
                 }
             }
@@ -121,13 +121,13 @@ pub async fn multiply_tiles<T: Float + SharedElement>(
 /// Sets `c`, of `rows` x `columns` elements, to the product of `a`, of `rows` x `inner`, and `b`, of `inner` x
 /// `columns`: `[rows, inner, columns]` in this order. All are dense, row after row.
 ///
-/// `rows * inner * columns` multiplications, each rounded once with its addition. An element is summed in order within
+/// `rows * inner * columns` multiplications, of floats each rounded once with its addition; integers wrap. An element is summed in order within
 /// each [`DEPTH`](crate::kernels::DEPTH) of the inner dimension, and these sums in order: the same bits on every
 /// device.
 ///
 /// # Errors
 /// If the buffers have other lengths; as [`Queue::launch`].
-pub fn matrix_product<T: Item + Float>(
+pub fn matrix_product<T: Item + MultiplyAdd>(
     queue: &Queue,
     [rows, inner, columns]: [usize; 3],
     a: &Buffer<T>,

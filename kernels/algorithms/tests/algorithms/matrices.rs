@@ -2,10 +2,9 @@
 
 use crate::modes::{Index, Input, OutputView, compare, everywhere};
 use crate::{allocate, buffer, numbers, on_each_device};
-use quipu::kernels::Float;
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{COLUMNS, DEPTH, ROWS, multiply_tiles, transpose_tiles};
-use quipu_algorithms::{Item, matrix_product, transpose};
+use quipu_algorithms::{Item, MultiplyAdd, matrix_product, transpose};
 
 #[test]
 fn transposes() {
@@ -40,30 +39,31 @@ fn refuses_what_is_no_matrix() {
 }
 
 /// The product in the order that is promised.
-fn product<T: Float>([rows, inner, columns]: [usize; 3], a: &[T], b: &[T]) -> Vec<T> {
+fn product<T: MultiplyAdd>([rows, inner, columns]: [usize; 3], a: &[T], b: &[T]) -> Vec<T> {
     let mut c = vec![T::ZERO; rows * columns];
     for i in 0..rows {
         for j in 0..columns {
             for from in (0..inner).step_by(DEPTH) {
                 let mut sum = T::ZERO;
                 for k in from..inner.min(from + DEPTH) {
-                    sum = a[i * inner + k].mul_add(b[k * columns + j], sum);
+                    sum = a[i * inner + k].multiply_add(b[k * columns + j], sum);
                 }
-                c[i * columns + j] += sum;
+                let c = &mut c[i * columns + j];
+                *c = sum.multiply_add(T::ONE, *c);
             }
         }
     }
     c
 }
 
-fn multiplies<T: Item + Float>(sides: [usize; 3]) {
+fn multiplies<T: Item + MultiplyAdd>(
+    sides: [usize; 3],
+    of_a: impl Fn(u32) -> T,
+    of_b: impl Fn(u32) -> T,
+) {
     let [rows, inner, columns] = sides;
-    let a: Vec<T> = numbers(rows * inner)
-        .map(|x| T::cast_from(x) * T::cast_from(1e-7))
-        .collect();
-    let b: Vec<T> = numbers(inner * columns)
-        .map(|x| T::cast_from(x % 1000) - T::cast_from(499.5))
-        .collect();
+    let a: Vec<T> = numbers(rows * inner).map(of_a).collect();
+    let b: Vec<T> = numbers(inner * columns).map(of_b).collect();
     let model = product(sides, &a, &b);
     on_each_device(|context, queue| {
         let (a, b) = (buffer(context, &a), buffer(context, &b));
@@ -82,8 +82,15 @@ fn multiplies_in_the_promised_order() {
         [97, 513, 257],
         [200, 40, 30],
     ] {
-        multiplies::<f32>(sides);
-        multiplies::<f64>(sides);
+        multiplies(sides, |x| x as f32 * 1e-7, |x| (x % 1000) as f32 - 499.5);
+        multiplies(
+            sides,
+            |x| f64::from(x) * 1e-7,
+            |x| f64::from(x % 1000) - 499.5,
+        );
+        // Which wrap.
+        multiplies(sides, |x| x as i8, |x| (x >> 3) as i8);
+        multiplies(sides, |x| u64::from(x) << 40, |x| u64::from(x) << 20 | 7);
     }
 }
 
