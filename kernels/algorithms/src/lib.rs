@@ -48,15 +48,14 @@
 
 #![deny(missing_docs)]
 #![allow(
-    clippy::too_many_arguments,
-    clippy::manual_is_multiple_of,
-    reason = "slices cannot be in structs of the kernel language, and it has no `is_multiple_of`"
-)]
-#![allow(
     clippy::manual_div_ceil,
     clippy::manual_memcpy,
     clippy::needless_range_loop,
     reason = "the kernel language has no `div_ceil`, `copy_from_slice` and iterators of several arrays"
+)]
+#![allow(
+    clippy::too_many_arguments,
+    reason = "views are parameters of their own: the kernel language has no structs of them"
 )]
 
 mod bodies;
@@ -79,7 +78,9 @@ mod transpose;
 pub use bodies::attract;
 pub use compact::compact;
 pub use elementwise::{fill, iota, transform, zip};
-pub use function::{Function, Function2, Item, Maximum, Minimum, Operator, Product, Sum};
+pub use function::{
+    Function, Function2, Item, Maximum, Minimum, MultiplyAdd, Operator, Product, Sum,
+};
 pub use histogram::histogram;
 pub use key::{Ascending, Descending, Order, RadixKey};
 pub use matmul::matrix_product;

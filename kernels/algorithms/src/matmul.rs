@@ -9,10 +9,10 @@
 //! 3. That again for the next `DEPTH`, until there is nothing left; then the tile is written.
 
 use crate::division::refuse;
-use crate::function::Item;
+use crate::function::{Item, MultiplyAdd};
 use quipu::kernels::{
-    Block, BlockAccelerator, Elements, FeatureLevel, Float, Grid, OwnElements, RunOptions,
-    SharedElement, SharedWrite, device, kernel,
+    Block, BlockAccelerator, Elements, FeatureLevel, Grid, OwnElements, RunOptions, SharedElement,
+    SharedWrite, device, kernel,
 };
 use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 
@@ -26,7 +26,7 @@ const LINES: usize = 4;
 
 /// Copies a line.
 #[device]
-fn copy_line<T: Float>(from: &[T], to: &mut [T]) {
+fn copy_line<T: Copy>(from: &[T], to: &mut [T]) {
     for q in 0..to.len() {
         to[q] = from[q];
     }
@@ -34,7 +34,7 @@ fn copy_line<T: Float>(from: &[T], to: &mut [T]) {
 
 /// The sums of the products of a panel of `a`, `ROWS` wide, and one of `b`, `COLUMNS` wide.
 #[device]
-fn sum_products<T: Float, const ROWS: usize, const COLUMNS: usize>(
+fn sum_products<T: MultiplyAdd, const ROWS: usize, const COLUMNS: usize>(
     panel_a: &[T],
     panel_b: &[T],
 ) -> [[T; COLUMNS]; ROWS] {
@@ -44,7 +44,7 @@ fn sum_products<T: Float, const ROWS: usize, const COLUMNS: usize>(
         let y = &panel_b[p * COLUMNS..(p + 1) * COLUMNS];
         for r in 0..ROWS {
             for q in 0..COLUMNS {
-                sums[r][q] = x[r].mul_add(y[q], sums[r][q]);
+                sums[r][q] = x[r].multiply_add(y[q], sums[r][q]);
             }
         }
     }
@@ -54,7 +54,11 @@ fn sum_products<T: Float, const ROWS: usize, const COLUMNS: usize>(
 /// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have one thread, of a multiple of
 /// `ROWS` times a multiple of `COLUMNS` elements. That many are summed at once: as fit into a device's registers.
 #[kernel]
-pub async fn multiply_tiles<T: Float + SharedElement, const ROWS: usize, const COLUMNS: usize>(
+pub async fn multiply_tiles<
+    T: MultiplyAdd + SharedElement,
+    const ROWS: usize,
+    const COLUMNS: usize,
+>(
     acc: &impl BlockAccelerator<2>,
     inner: usize,
     a: &[T],
@@ -122,7 +126,7 @@ pub async fn multiply_tiles<T: Float + SharedElement, const ROWS: usize, const C
                         let at = (i + r) * pitch + j;
                         let line = &mut tile[at..at + COLUMNS];
                         for q in 0..COLUMNS {
-                            line[q] += sums[r][q];
+                            line[q] = sums[r][q].multiply_add(T::ONE, line[q]);
                         }
                     }
                 }
@@ -162,13 +166,13 @@ fn tile<T>([rows, columns]: [usize; 2], limits: &AcceleratorLimits) -> [usize; 2
 /// Sets `c`, of `rows` x `columns` elements, to the product of `a`, of `rows` x `inner`, and `b`, of `inner` x
 /// `columns`: `[rows, inner, columns]` in this order. All are dense, row after row.
 ///
-/// `rows * inner * columns` multiplications, each rounded once with its addition. An element is summed in order within
-/// each [`DEPTH`](crate::kernels::DEPTH) of the inner dimension, and these sums in order: the same bits on every
+/// `rows * inner * columns` multiplications: of floats each is rounded once with its addition; integers wrap. An
+/// element is summed in order within each [`DEPTH`](crate::kernels::DEPTH) of the inner dimension, and these sums in order: the same bits on every
 /// device.
 ///
 /// # Errors
 /// If the buffers have other lengths; as [`Queue::launch`].
-pub fn matrix_product<T: Item + Float>(
+pub fn matrix_product<T: Item + MultiplyAdd>(
     queue: &Queue,
     [rows, inner, columns]: [usize; 3],
     a: &Buffer<T>,
