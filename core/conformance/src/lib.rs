@@ -21,6 +21,9 @@
 //!   queues, which flush, or flushes itself before it looks at a flag.
 //! * A device may have memory of its own: a case looks at bytes through read
 //!   commands and kernels, never through a host pointer.
+//! * A device may run no native code. What `support` launches by name, and the
+//!   graphs' kernels, are printed there; closures become host tasks that touch the
+//!   same.
 //! * What a device cannot do at all is named by [`Needs`]; what it must refuse,
 //!   it must refuse with the right error, which is a case too.
 
@@ -29,6 +32,7 @@ pub mod fixture;
 pub mod graph;
 pub mod island;
 mod patience;
+mod printed;
 pub mod slots;
 mod support;
 mod watchdog;

@@ -2,6 +2,7 @@
 
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::operation::{HostMemory, NativeKernel};
+use quipu_core::portable::{Passed, PortableKernel};
 use quipu_core::{
     Access, AccessMode, Context, Device, Error, Event, MemoryRef, Queue, QueueOptions, RawArgument,
     Request,
@@ -12,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::Fixture;
+use crate::printed::{self, Printed, passed};
+use quipu_kernel_ir::Module;
 
 pub(crate) use std::slice::from_ref;
 
@@ -119,7 +122,7 @@ pub(crate) fn launch_native<K: NativeKernel>(
     request: &Request<'_>,
 ) -> Result<Event> {
     let groups = match u32::try_from(groups) {
-        Ok(groups) if !queue.shared().driver().runs_native_code() => groups,
+        Ok(groups) if !runs(queue, &kernel) => groups,
         _ => return queue.launch(kernel, groups, request),
     };
     let task = move |arguments: &[RawArgument]| match groups {
@@ -130,6 +133,40 @@ pub(crate) fn launch_native<K: NativeKernel>(
     queue.host_task(task, request)
 }
 
+/// True if the queue's device runs the kernel in a form that it has.
+fn runs(queue: &Queue, kernel: &impl NativeKernel) -> bool {
+    let driver = queue.shared().driver();
+    let code = kernel.portable().map(PortableKernel::code_type);
+    driver.runs_native_code() || code.is_some_and(|code| driver.takes_code(code))
+}
+
+/// Launches a closure as one group, or, on a device that runs none, the same as
+/// code.
+fn launch_printed<F>(
+    queue: &Queue,
+    accesses: &[Access<'_>],
+    waits: &[Event],
+    code: (fn() -> Module, Passed),
+    run: F,
+) -> Event
+where
+    F: Fn(&[RawArgument]) -> Result<()> + Send + Sync + 'static,
+{
+    let request = Request {
+        accesses,
+        waits,
+        ..Request::default()
+    };
+    let (module, passed) = code;
+    let kernel = Printed {
+        native: Kernel(move |a: &[RawArgument], _: Range<u32>| run(a)),
+        number: module as usize as u64,
+        module,
+        passed,
+    };
+    launch_native(queue, kernel, 1, &request).expect("a valid launch")
+}
+
 /// As [`launch_native`], one-way.
 pub(crate) fn post_native<K: NativeKernel>(
     queue: &Queue,
@@ -137,7 +174,7 @@ pub(crate) fn post_native<K: NativeKernel>(
     groups: u64,
     request: &Request<'_>,
 ) -> Result<()> {
-    if queue.shared().driver().runs_native_code() {
+    if runs(queue, &kernel) {
         queue.post_launch(kernel, groups, request)
     } else {
         launch_native(queue, kernel, groups, request).map(drop)
@@ -146,7 +183,8 @@ pub(crate) fn post_native<K: NativeKernel>(
 
 /// Launches a kernel that does nothing.
 pub(crate) fn nothing(queue: &Queue, accesses: &[Access<'_>], waits: &[Event]) -> Event {
-    launch(queue, accesses, waits, |_| Ok(()))
+    let code = (printed::nothing as fn() -> Module, passed(1, &[], 0, 1));
+    launch_printed(queue, accesses, waits, code, |_| Ok(()))
 }
 
 /// Launches a kernel that fails.
@@ -193,7 +231,8 @@ pub(crate) fn load_byte(argument: &RawArgument, index: usize) -> u8 {
 
 /// Overwrites eight bytes or more with a value.
 pub(crate) fn put(queue: &Queue, memory: &MemoryRef, value: u64, waits: &[Event]) -> Event {
-    launch(queue, &[overwrites(memory)], waits, move |a| {
+    let code = (printed::put as fn() -> Module, passed(1, &[value], 1, 1));
+    launch_printed(queue, &[overwrites(memory)], waits, code, move |a| {
         for index in 0..a[0].length {
             store_byte(&a[0], index, value.to_le_bytes()[index % 8]);
         }
@@ -203,7 +242,8 @@ pub(crate) fn put(queue: &Queue, memory: &MemoryRef, value: u64, waits: &[Event]
 
 /// Replaces x by 31 x + n: the result tells the order.
 pub(crate) fn fold(queue: &Queue, memory: &MemoryRef, n: u64, waits: &[Event]) -> Event {
-    launch(queue, &[updates(memory)], waits, move |a| {
+    let code = (printed::fold as fn() -> Module, passed(1, &[n], 1, 8));
+    launch_printed(queue, &[updates(memory)], waits, code, move |a| {
         store(&a[0], load(&a[0]).wrapping_mul(31).wrapping_add(n));
         Ok(())
     })

@@ -212,13 +212,20 @@ impl Host<'_> {
             Work::Kernel {
                 groups, fate, spin, ..
             } => {
-                let kernel = mix(*groups, *fate, *spin);
+                let kernel = mix(*groups, *fate, *spin).printed(&regions);
+                let groups = u64::from(*groups);
                 if *posted {
-                    post_native(queue, kernel, u64::from(*groups), &request)
-                        .map_err(|error| error.to_string())?;
+                    let posted = match kernel {
+                        Ok(kernel) => post_native(queue, kernel, groups, &request),
+                        Err(kernel) => post_native(queue, kernel, groups, &request),
+                    };
+                    posted.map_err(|error| error.to_string())?;
                     return Ok(());
                 }
-                launch_native(queue, kernel, u64::from(*groups), &request)
+                match kernel {
+                    Ok(kernel) => launch_native(queue, kernel, groups, &request),
+                    Err(kernel) => launch_native(queue, kernel, groups, &request),
+                }
             }
             Work::Task { fate, .. } => {
                 let task = mix(1, *fate, 0);

@@ -1,11 +1,13 @@
 //! What the graphs' kernels do: the same code on the device's bytes and on the
 //! model's.
 
-use super::plan::{Fate, Id};
+use super::plan::{Fate, Id, Region};
 use super::random::scramble;
+use crate::printed::{Printed, mix, number_of, passed};
 use crate::support::boom;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{AccessMode, RawArgument, Result};
+use quipu_kernel_ir::Module;
 use std::ops::Range;
 
 /// Mixes all that it reads into all that it writes. Group `g` of `n` writes the
@@ -24,6 +26,36 @@ pub(super) fn message(id: Id) -> String {
 }
 
 impl Mix {
+    /// The same as code, too, if it ends well and no region that it writes overlaps
+    /// another: printed kernels take arguments to be apart.
+    pub(super) fn printed(
+        self,
+        regions: &[Region],
+    ) -> std::result::Result<Printed<Self, impl Fn() -> Module + Send + Sync + 'static>, Self> {
+        let overlap = regions.iter().enumerate().any(|(at, one)| {
+            regions[at + 1..].iter().any(|other| {
+                one.buffer == other.buffer
+                    && (one.mode.writes() || other.mode.writes())
+                    && one.range.start < other.range.end
+                    && other.range.start < one.range.end
+            })
+        });
+        let Some(number) = number_of(&self.modes) else {
+            return Err(self);
+        };
+        if overlap || self.fate != Fate::Fine {
+            return Err(self);
+        }
+        let seed = scramble(u64::from(self.id));
+        let modes = self.modes.clone();
+        Ok(Printed {
+            number,
+            passed: passed(self.groups, &[seed], modes.len(), 1),
+            module: move || mix(&modes),
+            native: self,
+        })
+    }
+
     /// Runs groups, and ends as it is fated to.
     pub(super) fn end(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
         for turn in 0..self.spin {

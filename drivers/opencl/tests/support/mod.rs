@@ -10,7 +10,7 @@ use std::sync::Arc;
 ///
 /// # Panics
 /// If there is none and they may not.
-pub fn opencl_or_skip() -> bool {
+pub(crate) fn opencl_or_skip() -> bool {
     let Err(error) = OpenClDriver::start() else {
         return true;
     };
@@ -24,7 +24,7 @@ pub fn opencl_or_skip() -> bool {
 }
 
 /// The devices of a fresh driver.
-pub fn devices() -> Result<Vec<Device>> {
+pub(crate) fn devices() -> Result<Vec<Device>> {
     let driver: Arc<dyn Driver> = OpenClDriver::start()?;
     Device::all_of(&driver)
 }
