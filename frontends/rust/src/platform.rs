@@ -243,7 +243,7 @@ impl PlatformBuilder {
     /// Starts the drivers as they are asked for: their names, and their devices.
     fn start(self) -> impl Iterator<Item = (&'static str, Result<Vec<Device>>)> {
         let devices = |driver: Arc<dyn Driver>| (driver.name(), Device::all_of(&driver));
-        let asked = || !std::env::var_os("QUIPU_OPENCL").is_some_and(|value| value == "off");
+        let asked = || std::env::var_os("QUIPU_OPENCL").is_none_or(|value| value != "off");
         let opencl = self.opencl.unwrap_or_else(|| self.embedded && asked());
         let opencl = opencl.then(|| std::iter::once_with(|| (OPENCL, opencl_devices())));
         let pool = match self.cpu {

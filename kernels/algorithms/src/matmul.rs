@@ -146,10 +146,40 @@ pub fn matrix_product<T: Item + Float>(
             );
         }
     }
-    let blocks = [rows.div_ceil(TILE[0]), columns.div_ceil(TILE[1])];
+    let tile = tile_for(queue.limits().shared_bytes, size_of::<T>());
+    let blocks = [rows.div_ceil(tile[0]), columns.div_ceil(tile[1])];
     let mut c = c.shaped([rows, columns])?;
     queue.launch(
-        WorkDivision::new(blocks, [1, 1], TILE),
+        WorkDivision::new(blocks, [1, 1], tile),
         multiply_tiles(inner, a, b, &mut c),
     )
+}
+
+/// The tile of a block that has so many bytes of shared memory, for elements of so many: the largest that fits, or the
+/// smallest that there is. The sums are the same for each.
+fn tile_for(shared: usize, element: usize) -> [usize; 2] {
+    let [mut rows, mut columns] = TILE;
+    let asked = |rows: usize, columns: usize| ((rows + columns) * DEPTH + rows * columns) * element;
+    while asked(rows, columns) > shared && (rows > ROWS || columns > COLUMNS) {
+        rows = (rows / 2 / ROWS * ROWS).max(ROWS);
+        columns = (columns / 2 / COLUMNS * COLUMNS).max(COLUMNS);
+    }
+    [rows, columns]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_fit_where_there_is_little_shared_memory() {
+        assert_eq!(tile_for(1 << 20, 8), TILE);
+        for shared in [1 << 20, 1 << 19, 1 << 18, 1 << 16, 48 << 10] {
+            let [rows, columns] = tile_for(shared, 8);
+            assert!(rows % ROWS == 0 && columns % COLUMNS == 0);
+            let asked = ((rows + columns) * DEPTH + rows * columns) * 8;
+            assert!(asked <= shared, "{asked} of {shared} bytes");
+        }
+        assert_eq!(tile_for(0, 4), [ROWS, COLUMNS]);
+    }
 }
