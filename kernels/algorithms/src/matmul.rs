@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(tile_for(1 << 20, 8), TILE);
         for shared in [1 << 20, 1 << 19, 1 << 18, 1 << 16, 48 << 10] {
             let [rows, columns] = tile_for(shared, 8);
-            assert!(rows % ROWS == 0 && columns % COLUMNS == 0);
+            assert!(rows.is_multiple_of(ROWS) && columns.is_multiple_of(COLUMNS));
             let asked = ((rows + columns) * DEPTH + rows * columns) * 8;
             assert!(asked <= shared, "{asked} of {shared} bytes");
         }
