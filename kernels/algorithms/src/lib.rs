@@ -99,7 +99,7 @@ pub mod kernels {
     pub use crate::compact::compact_tiles;
     pub use crate::elementwise::{fill_each, iota_each, transform_each, zip_each};
     pub use crate::histogram::count_bins;
-    pub use crate::matmul::{DEPTH, multiply_tiles};
+    pub use crate::matmul::{DEPTH, SIDE, multiply_squares, multiply_tiles};
     pub use crate::merge::{merge_runs, sort_tiles};
     pub use crate::radix::{choose_sides, count_digits, move_digits, settle};
     pub use crate::random::{philox_block, random_blocks};

@@ -4,7 +4,7 @@ use crate::modes::{Index, Input, OutputView, compare, everywhere};
 use crate::{allocate, buffer, numbers, on_each_device};
 use quipu::kernels::SharedElement;
 use quipu::prelude::*;
-use quipu_algorithms::kernels::{DEPTH, multiply_tiles, transpose_tiles};
+use quipu_algorithms::kernels::{DEPTH, SIDE, multiply_squares, multiply_tiles, transpose_tiles};
 use quipu_algorithms::{Item, MultiplyAdd, matrix_product, transpose};
 
 #[test]
@@ -149,6 +149,19 @@ fn multiplies_the_same_in_every_mode() {
     let (.., c) = everywhere!(
         contiguous multiply_tiles<f32, 6, 16>, WorkDivision::new([2, 2], [1, 1], tile), [shared[0], shared[1]];
         inner = Index(300), a = Input(a), b = Input(b), c = OutputView(vec![0.0_f32; 13 * 35], [13, 35]),
+    );
+    compare(&c.0, &model);
+}
+
+#[test]
+fn multiplies_squares_the_same_in_every_mode() {
+    let sides = [19, 300, 35];
+    let a: Vec<f32> = numbers(19 * 300).map(|x| x as f32 * 0.1).collect();
+    let b: Vec<f32> = numbers(300 * 35).map(|x| x as f32 * 0.3).collect();
+    let model = product(sides, &a, &b);
+    let (.., c) = everywhere!(
+        multiply_squares<f32>, WorkDivision::new([2, 3], [SIDE, SIDE], [1, 1]), [];
+        inner = Index(300), a = Input(a), b = Input(b), c = OutputView(vec![0.0_f32; 19 * 35], [19, 35]),
     );
     compare(&c.0, &model);
 }
