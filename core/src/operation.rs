@@ -232,12 +232,20 @@ impl Fill {
         // SAFETY: as the caller promises.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(destination.pointer, destination.length) };
-        if let [byte] = self.pattern() {
-            bytes.fill(*byte);
+        let pattern = self.pattern();
+        if pattern.iter().all(|byte| *byte == pattern[0]) {
+            bytes.fill(pattern[0]);
             return;
         }
-        for chunk in bytes.chunks_mut(self.pattern().len()) {
-            chunk.copy_from_slice(&self.pattern()[..chunk.len()]);
+        // Some cache lines of patterns at a time: a copy of a few bytes costs as much as one of these.
+        let mut many = [0; 512];
+        let length = many.len() / pattern.len() * pattern.len();
+        let many = &mut many[..length];
+        for one in many.chunks_exact_mut(pattern.len()) {
+            one.copy_from_slice(pattern);
+        }
+        for chunk in bytes.chunks_mut(length) {
+            chunk.copy_from_slice(&many[..chunk.len()]);
         }
     }
 }

@@ -14,7 +14,7 @@ use support::{devices, opencl_or_skip};
 fn opencl() -> impl Fixture {
     fixture::of("OpenCL", devices)
         .without_priorities()
-        .with_longest_chain(20_000)
+        .with_longest_chain(5_000)
 }
 
 /// A pool, two simulated accelerators, and the OpenCL devices, which come first.
@@ -30,7 +30,7 @@ fn together() -> impl Fixture {
         Ok(all)
     })
     .without_priorities()
-    .with_longest_chain(20_000)
+    .with_longest_chain(5_000)
 }
 
 #[test]

@@ -370,9 +370,10 @@ fn what_is_wrong_with_a_text_is_said() {
         let x = context.buffer(&[1.0f32; 4]).unwrap();
         let fails = |source: &str, name: &str, arguments: usize| {
             let kernel = context.program(source).kernel(name);
-            // SAFETY: none of these runs.
             let launched = match arguments {
+                // SAFETY: none of these runs.
                 1 => queue.launch(4, unsafe { kernel.call((&x,)) }),
+                // SAFETY: as above.
                 _ => queue.launch(4, unsafe { kernel.call((&x, 1u32)) }),
             };
             launched.unwrap().wait().unwrap_err().to_string()

@@ -28,6 +28,26 @@ impl<T: KernelData, F: Function<T, bool> + KernelData> Totals<T, u64, Sum> for K
     }
 }
 
+/// Writes the elements of a part that are kept, from place `to` up to `end`, where their places end or `y` does.
+#[device]
+fn write_kept<T: Copy, F: Function<T, bool>>(
+    keep: F,
+    part: &[T],
+    to: usize,
+    end: usize,
+    y: RawMut<T>,
+) {
+    let mut to = to;
+    for x in part {
+        // What is not kept is written, too, and overwritten by the next that is: faster than not to know.
+        if to < end {
+            // SAFETY: the places up to `end` are this thread's alone.
+            unsafe { y.write(to, *x) };
+        }
+        to += keep.apply(*x) as usize;
+    }
+}
+
 /// Writes the elements of one tile for each block that `keep` says `true` of, in the order of `states[0]`, behind those
 /// of the tiles before; and how many there are in all. Otherwise as [`scan_tiles`](crate::kernels::scan_tiles).
 #[kernel]
@@ -79,14 +99,8 @@ pub async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
         to += sums[other] as usize;
     }
     let end = (to + kept as usize).min(y.len());
-    for x in part {
-        // What is not kept is written, too, and overwritten by the next that is: faster than not to know.
-        if to < end {
-            // SAFETY: the places up to `end` are this thread's alone.
-            unsafe { y.write(to, *x) };
-        }
-        to += keep.apply(*x) as usize;
-    }
+    // What is hot is in functions of its own, as variables of an `async fn` are in memory.
+    write_kept(keep, part, to, end, y);
 }
 
 /// Writes the elements of `x` of which `keep` gives `true` to the beginning of `y`, in their order, and how many there

@@ -27,10 +27,14 @@ pub(crate) struct Tiles {
     pub(crate) division: std::result::Result<WorkDivision<1>, KernelError>,
 }
 
+/// Elements of a thread's part of a tile, at most. A quarter of it is no multiple of 4096 bytes: what is gone through side
+/// by side would else be in the same places of the nearest cache.
+const MOST: usize = LEAST - 64;
+
 /// Tiles of `length` elements. One fits into the nearest caches, as it is gone through twice.
 pub(crate) fn tiles(length: usize, limits: &AcceleratorLimits) -> Tiles {
     let threads = threads(limits);
-    let elements = limits.preferred_thread_elements.clamp(16, LEAST);
+    let elements = limits.preferred_thread_elements.clamp(16, MOST);
     let count = length.div_ceil(threads * elements).max(1);
     Tiles {
         count,

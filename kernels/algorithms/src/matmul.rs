@@ -7,12 +7,14 @@
 //! 2. Each `ROWS` x `COLUMNS` elements of the result are summed in registers along the panels, and added to the block's
 //!    tile.
 //! 3. That again for the next `DEPTH`, until there is nothing left; then the tile is written.
+//!
+//! Where blocks have many threads, each has one element of the result, and all share what each of them reads.
 
 use crate::division::refuse;
-use crate::function::Item;
+use crate::function::{Item, MultiplyAdd};
 use quipu::kernels::{
-    Block, BlockAccelerator, Elements, FeatureLevel, Float, Grid, OwnElements, RunOptions,
-    SharedElement, SharedWrite, device, kernel,
+    Block, BlockAccelerator, Elements, FeatureLevel, Grid, OwnElements, RunOptions, SharedElement,
+    SharedWrite, Threads, device, kernel,
 };
 use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 
@@ -26,7 +28,7 @@ const LINES: usize = 4;
 
 /// Copies a line.
 #[device]
-fn copy_line<T: Float>(from: &[T], to: &mut [T]) {
+fn copy_line<T: Copy>(from: &[T], to: &mut [T]) {
     for q in 0..to.len() {
         to[q] = from[q];
     }
@@ -34,7 +36,7 @@ fn copy_line<T: Float>(from: &[T], to: &mut [T]) {
 
 /// The sums of the products of a panel of `a`, `ROWS` wide, and one of `b`, `COLUMNS` wide.
 #[device]
-fn sum_products<T: Float, const ROWS: usize, const COLUMNS: usize>(
+fn sum_products<T: MultiplyAdd, const ROWS: usize, const COLUMNS: usize>(
     panel_a: &[T],
     panel_b: &[T],
 ) -> [[T; COLUMNS]; ROWS] {
@@ -44,7 +46,7 @@ fn sum_products<T: Float, const ROWS: usize, const COLUMNS: usize>(
         let y = &panel_b[p * COLUMNS..(p + 1) * COLUMNS];
         for r in 0..ROWS {
             for q in 0..COLUMNS {
-                sums[r][q] = x[r].mul_add(y[q], sums[r][q]);
+                sums[r][q] = x[r].multiply_add(y[q], sums[r][q]);
             }
         }
     }
@@ -54,7 +56,11 @@ fn sum_products<T: Float, const ROWS: usize, const COLUMNS: usize>(
 /// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have one thread, of a multiple of
 /// `ROWS` times a multiple of `COLUMNS` elements. That many are summed at once: as fit into a device's registers.
 #[kernel]
-pub async fn multiply_tiles<T: Float + SharedElement, const ROWS: usize, const COLUMNS: usize>(
+pub async fn multiply_tiles<
+    T: MultiplyAdd + SharedElement,
+    const ROWS: usize,
+    const COLUMNS: usize,
+>(
     acc: &impl BlockAccelerator<2>,
     inner: usize,
     a: &[T],
@@ -122,7 +128,7 @@ pub async fn multiply_tiles<T: Float + SharedElement, const ROWS: usize, const C
                         let at = (i + r) * pitch + j;
                         let line = &mut tile[at..at + COLUMNS];
                         for q in 0..COLUMNS {
-                            line[q] += sums[r][q];
+                            line[q] = sums[r][q].multiply_add(T::ONE, line[q]);
                         }
                     }
                 }
@@ -136,6 +142,50 @@ pub async fn multiply_tiles<T: Float + SharedElement, const ROWS: usize, const C
         for (q, c) in row.iter_mut().enumerate() {
             *c = line[q];
         }
+    }
+}
+
+/// The side of a block of [`multiply_squares`], in threads.
+pub const SIDE: usize = 16;
+
+/// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have [`SIDE`] by `SIDE` threads of
+/// one element.
+#[kernel]
+pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
+    acc: &impl BlockAccelerator<2>,
+    inner: usize,
+    a: &[T],
+    b: &[T],
+    mut c: OwnElements<T, 2>,
+    #[shared(SIDE * SIDE)] mut a_square: SharedWrite<T>,
+    #[shared(SIDE * SIDE)] mut b_square: SharedWrite<T>,
+) {
+    let (rows, columns) = (c.extent()[0], c.extent()[1]);
+    let (row, column) = (acc.index(Grid, Threads)[0], acc.index(Grid, Threads)[1]);
+    let (i, j) = (acc.index(Block, Threads)[0], acc.index(Block, Threads)[1]);
+    let mut product = T::ZERO;
+    let mut sum = T::ZERO;
+    let mut from = 0;
+    while from < inner {
+        if row < rows && from + j < inner {
+            a_square.own()[0] = a[row * inner + from + j];
+        }
+        if from + i < inner && column < columns {
+            b_square.own()[0] = b[(from + i) * columns + column];
+        }
+        let (a_read, b_read) = acc.sync((a_square, b_square)).await;
+        for k in 0..SIDE.min(inner - from) {
+            sum = a_read[i * SIDE + k].multiply_add(b_read[k * SIDE + j], sum);
+        }
+        (a_square, b_square) = acc.sync((a_read, b_read)).await;
+        from += SIDE;
+        if from % DEPTH == 0 || from >= inner {
+            product = sum.multiply_add(T::ONE, product);
+            sum = T::ZERO;
+        }
+    }
+    for (_, c) in c.each() {
+        *c = product;
     }
 }
 
@@ -162,13 +212,13 @@ fn tile<T>([rows, columns]: [usize; 2], limits: &AcceleratorLimits) -> [usize; 2
 /// Sets `c`, of `rows` x `columns` elements, to the product of `a`, of `rows` x `inner`, and `b`, of `inner` x
 /// `columns`: `[rows, inner, columns]` in this order. All are dense, row after row.
 ///
-/// `rows * inner * columns` multiplications, each rounded once with its addition. An element is summed in order within
-/// each [`DEPTH`](crate::kernels::DEPTH) of the inner dimension, and these sums in order: the same bits on every
+/// `rows * inner * columns` multiplications: of floats each is rounded once with its addition; integers wrap. An
+/// element is summed in order within each [`DEPTH`](crate::kernels::DEPTH) of the inner dimension, and these sums in order: the same bits on every
 /// device.
 ///
 /// # Errors
 /// If the buffers have other lengths; as [`Queue::launch`].
-pub fn matrix_product<T: Item + Float>(
+pub fn matrix_product<T: Item + MultiplyAdd>(
     queue: &Queue,
     [rows, inner, columns]: [usize; 3],
     a: &Buffer<T>,
@@ -187,10 +237,18 @@ pub fn matrix_product<T: Item + Float>(
             );
         }
     }
-    let tile = tile::<T>([rows, columns], queue.limits());
+    let mut c = c.shaped([rows, columns])?;
+    let limits = queue.limits();
+    if limits.preferred_block_threads > 1 && limits.block_thread_count >= SIDE * SIDE {
+        let blocks = [rows.div_ceil(SIDE), columns.div_ceil(SIDE)];
+        return queue.launch(
+            WorkDivision::new(blocks, [SIDE, SIDE], [1, 1]),
+            multiply_squares(inner, a, b, &mut c),
+        );
+    }
+    let tile = tile::<T>([rows, columns], limits);
     let blocks = [rows.div_ceil(tile[0]), columns.div_ceil(tile[1])];
     let division = WorkDivision::new(blocks, [1, 1], tile);
-    let mut c = c.shaped([rows, columns])?;
     // With two vectors of a row: twelve of the 16 registers of AVX2, 24 of the 32 of AVX-512.
     let level = RunOptions::from_environment()
         .map_or(FeatureLevel::Baseline, |options| options.level)

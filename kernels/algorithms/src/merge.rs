@@ -29,46 +29,36 @@ fn insert<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     keys: RawMut<K>,
     values: RawMut<V>,
 ) {
-    for i in start + 1..end {
-        // SAFETY: the elements are one thread's.
-        unsafe {
-            let key = keys.read(i);
-            let mut at = i;
-            while at > start && order.precedes(key, keys.read(at - 1)) {
-                keys.write(at, keys.read(at - 1));
-                at -= 1;
+    // SAFETY: the elements are one thread's.
+    let keys = unsafe { keys.slice_mut(start..end) };
+    // SAFETY: as above.
+    let values = unsafe { values.slice_mut(if VALUES { start..end } else { 0..0 }) };
+    for i in 1..keys.len() {
+        let key = keys[i];
+        let mut at = i;
+        while at > 0 && order.precedes(key, keys[at - 1]) {
+            keys[at] = keys[at - 1];
+            at -= 1;
+        }
+        keys[at] = key;
+        if VALUES {
+            let value = values[i];
+            for back in 0..i - at {
+                values[i - back] = values[i - back - 1];
             }
-            keys.write(at, key);
-            if VALUES {
-                let value = values.read(i);
-                for back in 0..i - at {
-                    values.write(i - back, values.read(i - back - 1));
-                }
-                values.write(at, value);
-            }
+            values[at] = value;
         }
     }
 }
 
-/// How many of the first `taken` elements of the merged runs from `left` to `middle` and from there to `end` are of the
-/// first run.
+/// How many of the first `taken` elements of two merged runs are of the first one.
 #[device]
-fn of_first_run<K: Copy, O: Order<K>>(
-    order: O,
-    taken: usize,
-    left: usize,
-    middle: usize,
-    end: usize,
-    keys: RawMut<K>,
-) -> usize {
-    let mut low = taken.max(end - middle) - (end - middle);
-    let mut high = taken.min(middle - left);
+fn of_first<K: Copy, O: Order<K>>(order: O, taken: usize, first: &[K], second: &[K]) -> usize {
+    let mut low = taken.max(second.len()) - second.len();
+    let mut high = taken.min(first.len());
     while low < high {
         let half = (low + high) / 2;
-        // SAFETY: nobody writes what is merged.
-        let (first, second) =
-            unsafe { (keys.read(left + half), keys.read(middle + taken - 1 - half)) };
-        if order.precedes(second, first) {
+        if order.precedes(second[taken - 1 - half], first[half]) {
             high = half;
         } else {
             low = half + 1;
@@ -90,33 +80,43 @@ fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     to_values: RawMut<V>,
 ) {
     let [left, middle, end] = runs;
-    let taken = of_first_run(order, start - left, left, middle, end, keys);
-    let mut i = left + taken;
-    let mut j = middle + start - left - taken;
-    let mut at = start;
-    // SAFETY: nobody writes what is merged, and each place that is written is one thread's.
-    unsafe {
-        while at < stop && i < middle && j < end {
-            let (first, second) = (keys.read(i), keys.read(j));
-            let is_second = order.precedes(second, first);
-            to_keys.write(at, if is_second { second } else { first });
-            if VALUES {
-                to_values.write(at, values.read(if is_second { j } else { i }));
-            }
-            i += !is_second as usize;
-            j += is_second as usize;
-            at += 1;
+    // SAFETY: nobody writes what is merged, and what is written is one thread's.
+    let first = unsafe { keys.slice(left..middle) };
+    // SAFETY: as above.
+    let second = unsafe { keys.slice(middle..end) };
+    // SAFETY: as above.
+    let to = unsafe { to_keys.slice_mut(start..stop) };
+    let mut i = of_first(order, start - left, first, second);
+    let mut j = start - left - i;
+    let mut at = 0;
+    while at < to.len() && i < first.len() && j < second.len() {
+        let is_second = order.precedes(second[j], first[i]);
+        to[at] = if is_second { second[j] } else { first[i] };
+        if VALUES {
+            let from = if is_second { middle + j } else { left + i };
+            // SAFETY: as above.
+            unsafe { to_values.write(start + at, values.read(from)) };
         }
-        // Of one run there is nothing left.
-        let mut from = if i < middle { i } else { j };
-        while at < stop {
-            to_keys.write(at, keys.read(from));
+        i += !is_second as usize;
+        j += is_second as usize;
+        at += 1;
+    }
+    // Of one run there is nothing left.
+    let mut from = if i < first.len() {
+        left + i
+    } else {
+        middle + j
+    };
+    while at < to.len() {
+        // SAFETY: as above.
+        unsafe {
+            to[at] = keys.read(from);
             if VALUES {
-                to_values.write(at, values.read(from));
+                to_values.write(start + at, values.read(from));
             }
-            from += 1;
-            at += 1;
         }
+        from += 1;
+        at += 1;
     }
 }
 

@@ -109,7 +109,7 @@ pub fn choose_sides(_acc: &impl Accelerator<1>, differing: &[u64], sides: OwnBlo
     for (pass, chosen) in sides.iter_mut().enumerate() {
         *chosen = side;
         // Behind the last pass there may be no more bits to shift.
-        if pass < 8 && (bits >> (pass as u32 * BITS)) as usize % DIGITS > 0 {
+        if pass < 8 && (bits >> (pass as u32 * BITS)) & 0xff != 0 {
             side = 1 - side;
         }
     }

@@ -17,8 +17,8 @@ use quipu::{Buffer, Event, Queue, Result};
 fn totals_of_chains<T: Copy, O: Operator<T>>(part: &[T]) -> [T; 4] {
     let length = part.len() / 4;
     let a = &part[..length];
-    let b = &part[length..2 * length];
-    let c = &part[2 * length..3 * length];
+    let b = &part[length..][..length];
+    let c = &part[2 * length..][..length];
     let d = &part[3 * length..];
     let mut totals = [O::identity(); 4];
     for i in 0..length {
@@ -48,6 +48,50 @@ impl<T: KernelData, O: Operator<T> + KernelData> Totals<T, T, O> for Combined {
             O::combine(O::combine(chains[0], chains[1]), chains[2]),
             chains[3],
         )
+    }
+}
+
+/// Scans a part whose first element is element `start`, and before which all comes to `first`.
+#[device]
+fn scan_part<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(
+    first: T,
+    chains: [T; 4],
+    part: &[T],
+    start: usize,
+    y: RawMut<T>,
+) {
+    let length = part.len() / 4;
+    let a = &part[..length];
+    let b = &part[length..][..length];
+    let c = &part[2 * length..][..length];
+    let d = &part[3 * length..];
+    let mut first = first;
+    let mut second = O::combine(first, chains[0]);
+    let mut third = O::combine(second, chains[1]);
+    let mut fourth = O::combine(third, chains[2]);
+    // SAFETY: a tile is one block's, a part one thread's, and the four are apart.
+    let to_a = unsafe { y.slice_mut(start..start + length) };
+    // SAFETY: as above.
+    let to_b = unsafe { y.slice_mut(start + length..start + 2 * length) };
+    // SAFETY: as above.
+    let to_c = unsafe { y.slice_mut(start + 2 * length..start + 3 * length) };
+    // SAFETY: as above.
+    let to_d = unsafe { y.slice_mut(start + 3 * length..start + part.len()) };
+    for i in 0..length {
+        let before = [first, second, third, fourth];
+        first = O::combine(first, a[i]);
+        second = O::combine(second, b[i]);
+        third = O::combine(third, c[i]);
+        fourth = O::combine(fourth, d[i]);
+        to_a[i] = if INCLUSIVE { first } else { before[0] };
+        to_b[i] = if INCLUSIVE { second } else { before[1] };
+        to_c[i] = if INCLUSIVE { third } else { before[2] };
+        to_d[i] = if INCLUSIVE { fourth } else { before[3] };
+    }
+    for i in length..d.len() {
+        let before = fourth;
+        fourth = O::combine(fourth, d[i]);
+        to_d[i] = if INCLUSIVE { fourth } else { before };
     }
 }
 
@@ -93,46 +137,12 @@ pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>
     }
     let starts = acc.sync(starts).await;
 
+    // What is hot is in functions of its own, as variables of an `async fn` are in memory.
     let mut first = starts[0];
     for other in 0..thread {
         first = O::combine(first, sums[other]);
     }
-    let mut second = O::combine(first, chains[0]);
-    let mut third = O::combine(second, chains[1]);
-    let mut fourth = O::combine(third, chains[2]);
-    let length = part.len() / 4;
-    let a = &part[..length];
-    let b = &part[length..2 * length];
-    let c = &part[2 * length..3 * length];
-    let d = &part[3 * length..];
-    for i in 0..d.len() {
-        // SAFETY: a tile is one block's, and a part one thread's.
-        unsafe {
-            if i < length {
-                let at = start + i;
-                if INCLUSIVE {
-                    first = O::combine(first, a[i]);
-                    second = O::combine(second, b[i]);
-                    third = O::combine(third, c[i]);
-                }
-                y.write(at, first);
-                y.write(at + length, second);
-                y.write(at + 2 * length, third);
-                if !INCLUSIVE {
-                    first = O::combine(first, a[i]);
-                    second = O::combine(second, b[i]);
-                    third = O::combine(third, c[i]);
-                }
-            }
-            if INCLUSIVE {
-                fourth = O::combine(fourth, d[i]);
-            }
-            y.write(start + 3 * length + i, fourth);
-            if !INCLUSIVE {
-                fourth = O::combine(fourth, d[i]);
-            }
-        }
-    }
+    scan_part::<T, O, INCLUSIVE>(first, chains, part, start, y);
 }
 
 /// Sets element `i` of `y` to the combination of elements 0 to `i` of `x`, `i` among them.

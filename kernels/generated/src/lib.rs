@@ -5,6 +5,7 @@
 
 mod case;
 mod compare;
+pub mod device;
 mod native;
 
 pub use case::{Case, Data, Element, Given, Kind};
@@ -24,19 +25,8 @@ pub use native::{Failure, Way};
 mod kernels {
     use quipu_kernel::*;
 
+    use crate::device::{settled_f32, settled_f64};
     use crate::{Case, Given, Kind};
-
-    /// A float that is no NaN, whose sign and bits nobody knows.
-    #[device(crate = quipu_kernel)]
-    fn settled_f32(x: f32) -> f32 {
-        if x.is_nan() { 0.0 } else { x }
-    }
-
-    /// A float that is no NaN, whose sign and bits nobody knows.
-    #[device(crate = quipu_kernel)]
-    fn settled_f64(x: f64) -> f64 {
-        if x.is_nan() { 0.0 } else { x }
-    }
 
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }

@@ -1,7 +1,7 @@
 //! Statements, and the places they read and write.
 
 use crate::function::{LocalId, Location, Value};
-use crate::module::SharedId;
+use crate::module::{ConstantId, SharedId};
 use crate::operation::{Operation, Scope};
 
 /// Statements, one after the other.
@@ -29,6 +29,8 @@ pub enum Root {
     Slice(Value),
     /// A block-shared array: the path starts with an index.
     Shared(SharedId),
+    /// A constant, which is only read.
+    Constant(ConstantId),
 }
 
 /// One step on the way to a place.

@@ -382,7 +382,23 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     where
         A: PassAll<'b, K::Parameters, D>,
     {
-        K::prepare(self.arguments.views(), division.into())?.run_all(&mut BlockScratch::new())
+        self.run_in(division, &mut BlockScratch::new())
+    }
+
+    /// As [`run`](Self::run), in the way that the scratch memory says
+    /// ([`BlockScratch::with_options`](crate::BlockScratch::with_options)).
+    ///
+    /// # Errors
+    /// What stopped a group, or what cannot be divided so; what was found out, of a scratch that checks.
+    pub fn run_in<'b>(
+        self,
+        division: impl Into<WorkDivision<D>>,
+        scratch: &mut BlockScratch,
+    ) -> Result<(), KernelError>
+    where
+        A: PassAll<'b, K::Parameters, D>,
+    {
+        K::prepare(self.arguments.views(), division.into())?.run_all(scratch)
     }
 }
 

@@ -248,7 +248,6 @@ fn fences_order_blocks() {
         let mut output = vec![0; 3];
         let mut launch = erase(Chain { fences }, GlobalMut::from(&mut output), division).unwrap();
         let result = launch.run_all(&mut checked(Execution::Native));
-        drop(launch);
         assert_eq!(result.is_ok(), fences, "{result:?}");
         if !fences {
             assert!(

@@ -145,7 +145,8 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// It is written in the language of [`macro@kernel`]s, and may take `acc: &impl Accelerator<D>` too; one that waits
 /// at barriers is an `async fn`. What it takes by `&mut` it may change. On a processor it is inlined into its callers,
-/// where it is compiled for their vectors, unless it has an `#[inline]` attribute of its own.
+/// where it is compiled for their vectors, unless it has an `#[inline]` attribute of its own or is
+/// `#[cold]`.
 #[proc_macro_attribute]
 pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
     options::parsed(options)
@@ -154,7 +155,7 @@ pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Lets kernels compute with a struct, which has to be `#[repr(C)]`, or an enum whose variants have no fields, which
+/// Lets kernels compute with a struct, which has to be `#[repr(C)]` unless it has no fields, or an enum whose variants have no fields, which
 /// has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`.
 ///
 /// `#[kernel_data(crate = path)]` names the crate that the kernel language is in, if that is not `::quipu`.

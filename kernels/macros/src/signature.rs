@@ -151,7 +151,7 @@ pub(crate) fn make_native(signature: &mut Signature) {
 pub(crate) fn make_inline(attributes: &mut Vec<syn::Attribute>) {
     if !attributes
         .iter()
-        .any(|attribute| attribute.path().is_ident("inline"))
+        .any(|attribute| attribute.path().is_ident("inline") || attribute.path().is_ident("cold"))
     {
         attributes.push(parse_quote!(#[inline(always)]));
     }

@@ -33,6 +33,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 /// Commands that a device is given at once, at most.
 const CREDIT: usize = 256;
 
+/// Commands that are noted before the drain thread is called to forward them: whoever enqueues goes on enqueuing.
+const UNSEEN: usize = 64;
+
 /// A wait within the domain.
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
@@ -147,6 +150,8 @@ pub(crate) struct Ledger {
     over: VecDeque<u64>,
     /// Launches whose code is to be compiled.
     unprepared: VecDeque<u64>,
+    /// Commands noted since somebody last looked for jobs.
+    unseen: usize,
     /// Whether a thread does the jobs.
     pub(super) pumping: bool,
 }
@@ -164,14 +169,15 @@ impl Ledger {
         self.entries.is_empty()
     }
 
-    /// Takes note of a command. If it is `building`, its code is not compiled yet.
+    /// Takes note of a command. If it is `building`, its code is not compiled yet. True if so many came without that
+    /// anybody looked that the drain thread should.
     pub(super) fn submit(
         &mut self,
         submission: &Submission<'_>,
         doer: Doer,
         fallible: bool,
         building: bool,
-    ) {
+    ) -> bool {
         let sequence = self.next;
         self.next += 1;
         let mut waits = Vec::with_capacity(submission.domain_waits.len());
@@ -204,6 +210,8 @@ impl Ledger {
             self.unprepared.push_back(sequence);
         }
         self.consider(sequence);
+        self.unseen += 1;
+        self.unseen.is_multiple_of(UNSEEN)
     }
 
     fn note_wait(&mut self, sequence: u64, wait: &DomainWait, doer: Doer) -> Awaited {
@@ -330,6 +338,7 @@ impl Ledger {
 
     /// The next thing to do.
     pub(super) fn next_job(&mut self) -> Option<Job> {
+        self.unseen = 0;
         if let Some(sequence) = self.over.pop_front() {
             return Some(Job::Finish(sequence));
         }

@@ -87,7 +87,11 @@ impl Driver for OpenClDriver {
         // SAFETY: it is still being enqueued.
         if let Some((doer, fallible, building)) = unsafe { submission.command.with(look) } {
             let mut ledger = self.shared.ledger();
-            ledger.submit(&submission, doer, fallible, building);
+            let many = ledger.submit(&submission, doer, fallible, building);
+            drop(ledger);
+            if many {
+                self.shared.completions.call();
+            }
         }
     }
 

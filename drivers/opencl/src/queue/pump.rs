@@ -390,7 +390,14 @@ impl Shared {
         let time = flight
             .as_ref()
             .and_then(|flight| note_times(device, &command, flight, seen));
-        let fault = flight.and_then(|flight| flight.fault);
+        let fault = match (flight, &ended) {
+            (Some(flight), Some(Ended::Here(_))) => {
+                // Its device is lost, and may still be writing: what it uses is never given up.
+                std::mem::forget(flight);
+                None
+            }
+            (flight, _) => flight.and_then(|flight| flight.fault),
+        };
         let mut result = self.result_of(device, &command, ended);
         if let (Ok(()), Some(fault)) = (&result, fault) {
             result = fault.outcome(device, command.label());

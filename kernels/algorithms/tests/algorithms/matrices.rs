@@ -2,10 +2,10 @@
 
 use crate::modes::{Index, Input, OutputView, compare, everywhere};
 use crate::{allocate, buffer, numbers, on_each_device};
-use quipu::kernels::{Float, SharedElement};
+use quipu::kernels::SharedElement;
 use quipu::prelude::*;
-use quipu_algorithms::kernels::{DEPTH, multiply_tiles, transpose_tiles};
-use quipu_algorithms::{Item, matrix_product, transpose};
+use quipu_algorithms::kernels::{DEPTH, SIDE, multiply_squares, multiply_tiles, transpose_tiles};
+use quipu_algorithms::{Item, MultiplyAdd, matrix_product, transpose};
 
 #[test]
 fn transposes() {
@@ -40,32 +40,31 @@ fn refuses_what_is_no_matrix() {
 }
 
 /// The product in the order that is promised.
-fn product<T: Float>([rows, inner, columns]: [usize; 3], a: &[T], b: &[T]) -> Vec<T> {
+fn product<T: MultiplyAdd>([rows, inner, columns]: [usize; 3], a: &[T], b: &[T]) -> Vec<T> {
     let mut c = vec![T::ZERO; rows * columns];
     for i in 0..rows {
         for j in 0..columns {
             for from in (0..inner).step_by(DEPTH) {
                 let mut sum = T::ZERO;
                 for k in from..inner.min(from + DEPTH) {
-                    sum = a[i * inner + k].mul_add(b[k * columns + j], sum);
+                    sum = a[i * inner + k].multiply_add(b[k * columns + j], sum);
                 }
-                c[i * columns + j] += sum;
+                let c = &mut c[i * columns + j];
+                *c = sum.multiply_add(T::ONE, *c);
             }
         }
     }
     c
 }
 
-/// Matrices of such sides.
-fn factors<T: Item + Float>([rows, inner, columns]: [usize; 3]) -> [Vec<T>; 2] {
-    let a = numbers(rows * inner).map(|x| T::cast_from(x) * T::cast_from(1e-7));
-    let b = numbers(inner * columns).map(|x| T::cast_from(x % 1000) - T::cast_from(499.5));
-    [a.collect(), b.collect()]
-}
-
-fn multiplies<T: Item + Float>(sides: [usize; 3]) {
-    let [rows, _, columns] = sides;
-    let [a, b] = factors::<T>(sides);
+fn multiplies<T: Item + MultiplyAdd>(
+    sides: [usize; 3],
+    of_a: impl Fn(u32) -> T,
+    of_b: impl Fn(u32) -> T,
+) {
+    let [rows, inner, columns] = sides;
+    let a: Vec<T> = numbers(rows * inner).map(of_a).collect();
+    let b: Vec<T> = numbers(inner * columns).map(of_b).collect();
     let model = product(sides, &a, &b);
     on_each_device(|context, queue| {
         let (a, b) = (buffer(context, &a), buffer(context, &b));
@@ -85,17 +84,28 @@ fn multiplies_in_the_promised_order() {
         [200, 40, 30],
         [399, 20, 270],
     ] {
-        multiplies::<f32>(sides);
-        multiplies::<f64>(sides);
+        multiplies(sides, |x| x as f32 * 1e-7, |x| (x % 1000) as f32 - 499.5);
+        multiplies(
+            sides,
+            |x| f64::from(x) * 1e-7,
+            |x| f64::from(x % 1000) - 499.5,
+        );
+        // Which wrap.
+        multiplies(sides, |x| x as i8, |x| (x >> 3) as i8);
+        multiplies(sides, |x| u64::from(x) << 40, |x| u64::from(x) << 20 | 7);
     }
 }
 
 /// What is summed at once, and how the work is divided, makes no difference.
 #[test]
 fn multiplies_with_any_registers() {
-    fn with<T: Item + Float + SharedElement, const ROWS: usize, const COLUMNS: usize>() {
+    fn with<T, const ROWS: usize, const COLUMNS: usize>(of: impl Fn(u32) -> T)
+    where
+        T: Item + MultiplyAdd + SharedElement,
+    {
         let sides = [115, 300, 97];
-        let [a, b] = factors::<T>(sides);
+        let a: Vec<T> = numbers(sides[0] * sides[1]).map(&of).collect();
+        let b: Vec<T> = numbers(sides[1] * sides[2]).map(&of).collect();
         let model = product(sides, &a, &b);
         on_each_device(|context, queue| {
             let (a, b) = (buffer(context, &a), buffer(context, &b));
@@ -113,10 +123,10 @@ fn multiplies_with_any_registers() {
             compare(&queue.read(c.buffer()).unwrap().wait().unwrap(), &model);
         });
     }
-    with::<f32, 6, 16>();
-    with::<f32, 12, 32>();
-    with::<f64, 6, 8>();
-    with::<f64, 12, 16>();
+    with::<f32, 6, 16>(|x| x as f32 * 0.1);
+    with::<f32, 12, 32>(|x| x as f32 * 0.1);
+    with::<f64, 6, 8>(|x| f64::from(x) * 0.1);
+    with::<f64, 12, 16>(|x| f64::from(x) * 0.1);
 }
 
 #[test]
@@ -139,6 +149,19 @@ fn multiplies_the_same_in_every_mode() {
     let (.., c) = everywhere!(
         contiguous multiply_tiles<f32, 6, 16>, WorkDivision::new([2, 2], [1, 1], tile), [shared[0], shared[1]];
         inner = Index(300), a = Input(a), b = Input(b), c = OutputView(vec![0.0_f32; 13 * 35], [13, 35]),
+    );
+    compare(&c.0, &model);
+}
+
+#[test]
+fn multiplies_squares_the_same_in_every_mode() {
+    let sides = [19, 300, 35];
+    let a: Vec<f32> = numbers(19 * 300).map(|x| x as f32 * 0.1).collect();
+    let b: Vec<f32> = numbers(300 * 35).map(|x| x as f32 * 0.3).collect();
+    let model = product(sides, &a, &b);
+    let (.., c) = everywhere!(
+        multiply_squares<f32>, WorkDivision::new([2, 3], [SIDE, SIDE], [1, 1]), [];
+        inner = Index(300), a = Input(a), b = Input(b), c = OutputView(vec![0.0_f32; 19 * 35], [19, 35]),
     );
     compare(&c.0, &model);
 }

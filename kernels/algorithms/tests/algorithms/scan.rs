@@ -169,7 +169,7 @@ fn ends_without_its_predecessors() {
     let x: Vec<f64> = numbers(600).map(|x| f64::from(x) * 0.1).collect();
     let division = WorkDivision::new(6, 2, 50).unwrap();
     let run = |taken: u32, groups: u64| {
-        let mut states = vec![0_u32; 7];
+        let mut states = [0_u32; 7];
         states[0] = taken;
         let (mut totals, mut prefixes) = (vec![0.0; 6], vec![0.0; 6]);
         let mut y = vec![0.0; 600];

@@ -226,7 +226,7 @@ impl Maker {
                 let method = *self.random.pick(&["mul_high", "distance"]);
                 pieces!["(", a, format!(").{method}("), b, ")"]
             }
-            23 | 24 if of == Scalar::U32 => {
+            24 | 27 => {
                 let counted = self.any_integer();
                 let method = *self.random.pick(&[
                     "count_ones",
@@ -234,7 +234,11 @@ impl Maker {
                     "leading_zeros",
                     "trailing_zeros",
                 ]);
-                pieces!["(", self.scalar(counted, depth), format!(").{method}()")]
+                pieces![
+                    "((",
+                    self.scalar(counted, depth),
+                    format!(").{method}() as {})", of.name())
+                ]
             }
             23 if of == Scalar::U64 => pieces![self.settled(Scalar::F64, depth), ".to_bits()"],
             25 if of == Scalar::U32 => pieces![self.settled(Scalar::F32, depth), ".to_bits()"],

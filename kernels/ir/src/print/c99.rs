@@ -112,6 +112,10 @@ impl Language for C99 {
         "inline "
     }
 
+    fn constant(&self) -> &'static str {
+        "static const"
+    }
+
     fn cold(&self) -> &'static str {
         ""
     }

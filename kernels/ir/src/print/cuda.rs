@@ -79,6 +79,10 @@ impl Language for Cuda {
         "__device__ __forceinline__ "
     }
 
+    fn constant(&self) -> &'static str {
+        "static __constant__"
+    }
+
     fn cold(&self) -> &'static str {
         "__device__ __noinline__ "
     }

@@ -76,6 +76,10 @@ impl Language for OpenCl {
         "inline "
     }
 
+    fn constant(&self) -> &'static str {
+        "__constant"
+    }
+
     fn cold(&self) -> &'static str {
         ""
     }

@@ -197,7 +197,7 @@ impl<'m> Walk<'m> {
             Root::Slice(value) => {
                 self.used(value)?;
             }
-            Root::Shared(_) => {}
+            Root::Shared(_) | Root::Constant(_) => {}
         }
         for projection in &place.path {
             if let Projection::Index { index, .. } = projection {
@@ -402,6 +402,10 @@ impl<'m> Walk<'m> {
         self.place(place, place.path.is_empty())?;
         let given = self.used(value)?;
         let at = place_type(self.module, self.function, place)?;
+        demand!(
+            !matches!(place.root, Root::Constant(_)),
+            "a store to a constant"
+        );
         demand!(at.mutable, "a store through a slice that may only be read");
         demand!(
             matches!(place.root, Root::Local(_)) || !place.path.is_empty(),

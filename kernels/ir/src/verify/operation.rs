@@ -148,6 +148,10 @@ impl Types<'_> {
                     self.demand_type(*start, Scalar::Index)?;
                     self.demand_type(*end, Scalar::Index)?;
                 }
+                demand!(
+                    !matches!(place.root, Root::Constant(_)),
+                    "a slice of a constant"
+                );
                 let at = place_type(self.module, self.function, place)?;
                 let element = match at.held {
                     Type::Array(element, _) => element,

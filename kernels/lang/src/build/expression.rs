@@ -187,7 +187,7 @@ pub fn bind<T: ?Sized>(name: &'static str, expression: Expr<T>) -> Expr<T> {
 fn bind_raw(name: &'static str, raw: Raw, location: &'static Location<'static>) -> Raw {
     state::at(location, |s| {
         let raw = s.frame().copied(raw);
-        if is_indexed(s, raw) {
+        if is_indexed(s, raw) && s.constant_values(raw).is_none() {
             return variable(s, name, raw, location);
         }
         match raw {

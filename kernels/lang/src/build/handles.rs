@@ -4,7 +4,7 @@
 //! `subject(&y).__method_each(y)`, and rustc finds it as it finds `each`.
 
 use std::marker::PhantomData;
-use std::ops::Index;
+use std::ops::{Index, Range};
 use std::panic::Location;
 
 use quipu_kernel_ir::{BinaryOperation, Origin, Place, Scalar, Unit, Value};
@@ -12,7 +12,7 @@ use quipu_kernel_ir::{BinaryOperation, Origin, Place, Scalar, Unit, Value};
 use super::control::{self, Loop, nothing};
 use super::data::KernelData;
 use super::expression::{Expr, Sample};
-use super::iterate::{Iterate, numbered};
+use super::iterate::{Iterate, both_ends, numbered};
 use super::place::{self, ViewParts, view_of};
 use super::shared::Turn;
 use super::state::{self, Mode, Raw, State};
@@ -549,6 +549,21 @@ impl<T: KernelData> RawMutHandle<T> {
         });
         place::assign(Expr::<T>::from_raw(element), value);
         nothing()
+    }
+
+    #[track_caller]
+    pub fn __method_slice(&self, this: Expr<Self>, range: Expr<Range<usize>>) -> Expr<[T]> {
+        self.__method_slice_mut(this, range)
+    }
+
+    #[track_caller]
+    pub fn __method_slice_mut(&self, this: Expr<Self>, range: Expr<Range<usize>>) -> Expr<[T]> {
+        let location = Location::caller();
+        Expr::from_raw(state::at(location, |s| {
+            let (start, end) = both_ends(s, range.raw(), location);
+            let ends = (Raw::Value(start), Raw::Value(end));
+            place::slice(s, this.raw(), ends, location)
+        }))
     }
 }
 

@@ -301,10 +301,13 @@ pub(super) fn indexed(
         Raw::Value(value) if !matches!(s.frame().function.type_of(value), Type::Slice { .. }) => {
             spilled(s, raw, Mode::Itself)
         }
-        Raw::Aggregate(_) => {
-            let value = s.value(raw, location);
-            spilled(s, Raw::Value(value), Mode::Itself)
-        }
+        Raw::Aggregate(_) => match s.constant(raw) {
+            Some(constant) => constant,
+            None => {
+                let value = s.value(raw, location);
+                spilled(s, Raw::Value(value), Mode::Itself)
+            }
+        },
         _ => raw,
     };
     match raw {
@@ -379,6 +382,11 @@ fn array_place(s: &mut State, raw: Raw) -> Option<(Place, Type, Space, bool)> {
                     let (space, mutable) = match place.root {
                         Root::Local(_) => (Space::Private, true),
                         Root::Shared(_) => (Space::Shared, true),
+                        // There are no slices of it: of a copy.
+                        Root::Constant(_) => {
+                            let copy = spilled(s, raw, Mode::Itself);
+                            return array_place(s, copy);
+                        }
                         Root::Slice(slice) => match s.frame().function.type_of(slice) {
                             Type::Slice { space, mutable, .. } => (*space, *mutable),
                             _ => return None,
@@ -398,7 +406,7 @@ fn array_place(s: &mut State, raw: Raw) -> Option<(Place, Type, Space, bool)> {
 }
 
 /// Part of an array or slice, from a start to an end; a missing one is the array's own.
-fn slice(
+pub(super) fn slice(
     s: &mut State,
     raw: Raw,
     (start, end): (Raw, Raw),

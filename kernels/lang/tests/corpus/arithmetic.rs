@@ -113,7 +113,8 @@ fn narrow(_acc: &impl Accelerator<1>, x: &[u16], mut y: OwnElements<u32>) {
         let high = a.mul_high(b) as u32 + (a as u8).mul_high(b as u8) as u32;
         let signed = (a as i8).mul_high(b as i8) as u32 ^ (a as i16).mul_high(b as i16) as u32;
         let negative = a.wrapping_neg() as u32 ^ (a as u8).wrapping_neg() as u32;
-        let wide = (a as u32 * 70_000).wrapping_neg() ^ (a as u64).wrapping_neg() as u32;
+        let wide =
+            (a as u32).wrapping_mul(70_000).wrapping_neg() ^ (a as u64).wrapping_neg() as u32;
         *y = high ^ signed.rotate_left(7) ^ negative ^ wide;
     }
 }
@@ -134,8 +135,8 @@ fn wrapping_divisions(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<
         let (a, b) = (x[i], x[(i * 3 + 1) % x.len()]);
         let narrow = (a as i8).wrapping_div(b as i8 | 1) as i64 * 1000
             + (a as i8).wrapping_rem(b as i8 | 1) as i64;
-        let wide = (a as i64 * i64::MIN).wrapping_div(b as i64 | 1)
-            ^ (a as i64 * i64::MIN).wrapping_rem(b as i64 | 1);
+        let large = (a as i64) << 32;
+        let wide = large.wrapping_div(b as i64 | 1) ^ large.wrapping_rem(b as i64 | 1);
         let unsigned = (a as u32).wrapping_div(b as u32 | 1) as i64;
         *y = narrow ^ wide ^ unsigned ^ a.wrapping_div(b | 1) as i64;
     }

@@ -407,3 +407,24 @@ fn constants_that_cannot_be_computed_are_an_error() {
     );
     assert!(error.contains("functions.rs"), "{error}");
 }
+
+/// As C calls its own for `float`.
+#[device(crate = quipu_kernel)]
+fn sqrtf(x: f32) -> f32 {
+    x + 1.0
+}
+
+#[kernel(crate = quipu_kernel)]
+fn powf(_acc: &impl Accelerator<1>, mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        let fmodl = i as f32;
+        *y = sqrtf(fmodl.sqrt());
+    }
+}
+
+#[test]
+fn runs_functions_with_names_that_c_has() {
+    let mut y = vec![0.0; 10];
+    check!(powf => (&mut y), division(5, 1, 2));
+    assert_eq!(y[4], 3.0);
+}
