@@ -577,55 +577,71 @@ pub(super) fn put_part(
     destination: &Side<'_>,
     part: &Part,
 ) -> Called<()> {
-    // SAFETY: a description of numbers and pointers, for which zero is a value.
-    let mut copy: CUDA_MEMCPY3D = unsafe { std::mem::zeroed() };
-    match source {
-        Side::Host(from) => {
-            copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
-            copy.srcHost = from.wrapping_add(part.source as usize).cast();
-        }
-        Side::Device(from) => {
-            copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
-            copy.srcDevice = from.address() + part.source;
-        }
-    }
-    match destination {
-        Side::Host(to) => {
-            copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
-            copy.dstHost = to.wrapping_add(part.destination as usize).cast();
-        }
-        Side::Device(to) => {
-            copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
-            copy.dstDevice = to.address() + part.destination;
-        }
-    }
+    let (from_type, from_host, from_device) = match source {
+        Side::Host(from) => (
+            CUmemorytype::CU_MEMORYTYPE_HOST,
+            from.wrapping_add(part.source as usize).cast_const().cast(),
+            0,
+        ),
+        Side::Device(from) => (
+            CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            std::ptr::null(),
+            from.address() + part.source,
+        ),
+    };
+    let (to_type, to_host, to_device) = match destination {
+        Side::Host(to) => (
+            CUmemorytype::CU_MEMORYTYPE_HOST,
+            to.wrapping_add(part.destination as usize).cast(),
+            0,
+        ),
+        Side::Device(to) => (
+            CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            std::ptr::null_mut(),
+            to.address() + part.destination,
+        ),
+    };
     if part.is_linear()
         && let (Side::Device(_), Side::Device(_)) = (source, destination)
     {
         // SAFETY: both ranges lie within the region, which the core has checked against both sides.
         let code = unsafe {
-            sys::cuMemcpyDtoDAsync_v2(
-                copy.dstDevice,
-                copy.srcDevice,
-                part.row as usize,
-                stream.raw(),
-            )
+            sys::cuMemcpyDtoDAsync_v2(to_device, from_device, part.row as usize, stream.raw())
         };
         return named("cuMemcpyDtoDAsync", code);
     }
     let [row, rows, layers] = part.region();
-    (copy.WidthInBytes, copy.Height, copy.Depth) = (row, rows, layers);
     let rows_between = |pitch: [usize; 2]| match pitch {
         [_, 0] => rows,
         [pitch, layer] => layer / pitch,
     };
-    let pitch_of = |pitch: [usize; 2]| pitch[0].max(row);
-    (copy.srcPitch, copy.srcHeight) =
-        (pitch_of(part.source_pitch), rows_between(part.source_pitch));
-    (copy.dstPitch, copy.dstHeight) = (
-        pitch_of(part.destination_pitch),
-        rows_between(part.destination_pitch),
-    );
+    let copy = CUDA_MEMCPY3D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcZ: 0,
+        srcLOD: 0,
+        srcMemoryType: from_type,
+        srcHost: from_host,
+        srcDevice: from_device,
+        srcArray: std::ptr::null_mut(),
+        reserved0: std::ptr::null_mut(),
+        srcPitch: part.source_pitch[0].max(row),
+        srcHeight: rows_between(part.source_pitch),
+        dstXInBytes: 0,
+        dstY: 0,
+        dstZ: 0,
+        dstLOD: 0,
+        dstMemoryType: to_type,
+        dstHost: to_host,
+        dstDevice: to_device,
+        dstArray: std::ptr::null_mut(),
+        reserved1: std::ptr::null_mut(),
+        dstPitch: part.destination_pitch[0].max(row),
+        dstHeight: rows_between(part.destination_pitch),
+        WidthInBytes: row,
+        Height: rows,
+        Depth: layers,
+    };
     // SAFETY: the region lies within both sides, which are the command's.
     named("cuMemcpy3DAsync", unsafe {
         sys::cuMemcpy3DAsync_v2(&raw const copy, stream.raw())
