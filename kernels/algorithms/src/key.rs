@@ -80,7 +80,10 @@ macro_rules! orders {
         $(#[$documentation])*
         #[derive(Debug, Clone, Copy, Default, KernelData)]
         #[repr(C)]
-        pub struct $name(());
+        pub struct $name {
+            // Devices' languages have no structs of nothing.
+            nothing: u32,
+        }
 
         #[device]
         impl<K: Number + PartialOrd + KernelData> Order<K> for $name {
