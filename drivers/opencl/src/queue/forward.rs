@@ -65,12 +65,28 @@ pub(super) fn doer_of(command: &Command) -> Doer {
     match command.operation() {
         Operation::HostTask => Doer::Host,
         Operation::Migrate(migration) if migration.content.is_some() => Doer::Host,
-        Operation::Transfer(transfer) if !Shape::of(transfer).is_for_a_device() => Doer::Host,
+        Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Doer::Host,
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
             Doer::DeviceForUser
         }
         _ => Doer::Device,
     }
+}
+
+/// True if a transfer takes few calls, and OpenCL has them: within one memory object it copies rectangles only between
+/// places where rows are as far apart.
+fn is_for_a_device(command: &Command, transfer: &Transfer) -> bool {
+    let shape = Shape::of(transfer);
+    let memory = |endpoint: &Endpoint| match endpoint {
+        Endpoint::Argument(index) => {
+            let memory = command.arguments()[*index].memory();
+            Some(std::ptr::from_ref(memory))
+        }
+        Endpoint::Host(_) => None,
+    };
+    let source = memory(&transfer.source);
+    let within_one = source.is_some() && source == memory(&transfer.destination);
+    shape.is_for_a_device() && (!within_one || shape.has_equal_pitches())
 }
 
 /// An argument's bytes on a device.
