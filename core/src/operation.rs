@@ -232,12 +232,20 @@ impl Fill {
         // SAFETY: as the caller promises.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(destination.pointer, destination.length) };
-        if let [byte] = self.pattern() {
-            bytes.fill(*byte);
+        let pattern = self.pattern();
+        if pattern.iter().all(|byte| *byte == pattern[0]) {
+            bytes.fill(pattern[0]);
             return;
         }
-        for chunk in bytes.chunks_mut(self.pattern().len()) {
-            chunk.copy_from_slice(&self.pattern()[..chunk.len()]);
+        // Some cache lines of patterns at a time: a copy of a few bytes costs as much as one of these.
+        let mut many = [0; 512];
+        let length = many.len() / pattern.len() * pattern.len();
+        let many = &mut many[..length];
+        for one in many.chunks_exact_mut(pattern.len()) {
+            one.copy_from_slice(pattern);
+        }
+        for chunk in bytes.chunks_mut(length) {
+            chunk.copy_from_slice(&many[..chunk.len()]);
         }
     }
 }
@@ -386,13 +394,14 @@ impl<K: NativeKernel> Body for LaunchBody<K> {
     };
 }
 
-/// A boxed kernel launch, for kernels that do not fit.
-pub(crate) struct BoxedLaunch<K>(pub(crate) Box<K>);
+/// A boxed kernel launch, for kernels that do not fit. One body for all of them, which spares everybody who launches
+/// kernels a second copy of what enqueues them.
+pub(crate) struct BoxedLaunch(pub(crate) Box<dyn NativeKernel>);
 
-impl<K: NativeKernel> Body for BoxedLaunch<K> {
+impl Body for BoxedLaunch {
     const VTABLE: &'static Vtable = &Vtable {
         kind: Kind::Launch,
-        // SAFETY: the state is a `BoxedLaunch<K>`.
+        // SAFETY: the state is a `BoxedLaunch`.
         name: |state| unsafe { (*state.cast::<Self>()).0.name() },
         // SAFETY: as above; the rest as the caller promises.
         run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },

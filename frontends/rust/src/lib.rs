@@ -162,8 +162,8 @@ pub mod prelude {
     };
     pub use quipu_kernel::{
         Accelerator, Atomically, Atomics, Block, BlockAccelerator, BlockKernel, Blocks, ByBlock,
-        ByElement, Elements, GlobalMut, GlobalRef, Grid, Kernel, KernelData, OwnBlock, OwnElements,
-        RawMut, SharedArray, SharedAtomics, SharedRead, SharedWrite, Thread, Threads, device,
-        kernel,
+        ByElement, Elements, GlobalMut, GlobalRef, Grid, Kernel, KernelData, OwnBlock,
+        OwnBlockTile, OwnElements, OwnRows, OwnTile, RawMut, SharedArray, SharedAtomics,
+        SharedRead, SharedWrite, Thread, Threads, device, kernel,
     };
 }

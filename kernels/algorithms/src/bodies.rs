@@ -3,9 +3,27 @@
 use crate::division::{refuse, threads};
 use crate::function::Item;
 use quipu::kernels::{
-    Block, BlockAccelerator, Float, Grid, OwnElements, SharedElement, SharedWrite, Threads, kernel,
+    Block, BlockAccelerator, Float, Grid, OwnElements, SharedElement, SharedWrite, Threads, device,
+    kernel,
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
+
+/// What others do to a body, added to a sum.
+#[device]
+fn pulled<T: Float>(softening: T, body: [T; 4], others: &[[T; 4]], sum: [T; 4]) -> [T; 4] {
+    let mut sum = sum;
+    for other in others {
+        let x = other[0] - body[0];
+        let y = other[1] - body[1];
+        let z = other[2] - body[2];
+        let square = x * x + y * y + z * z + softening;
+        let weight = other[3] / (square * square.sqrt());
+        sum[0] += x * weight;
+        sum[1] += y * weight;
+        sum[2] += z * weight;
+    }
+    sum
+}
 
 /// Sets element `i` of the acceleration to what all bodies do to body `i`. A block takes as many bodies at a time into
 /// its shared memory as it has threads, of one element each.
@@ -29,17 +47,9 @@ pub async fn attract_tiles<T: Float + SharedElement>(
             tile.own()[0] = bodies[from + thread];
         }
         let read = acc.sync(tile).await;
-        for k in 0..threads.min(bodies.len() - from) {
-            let other = read[k];
-            let x = other[0] - body[0];
-            let y = other[1] - body[1];
-            let z = other[2] - body[2];
-            let square = x * x + y * y + z * z + softening;
-            let weight = other[3] / (square * square.sqrt());
-            sum[0] += x * weight;
-            sum[1] += y * weight;
-            sum[2] += z * weight;
-        }
+        // In a function of its own, as variables of an `async fn` are in memory.
+        let others = threads.min(bodies.len() - from);
+        sum = pulled(softening, body, &read[..others], sum);
         tile = acc.sync(read).await;
         from += threads;
     }

@@ -20,6 +20,28 @@ pub(crate) fn threads(limits: &AcceleratorLimits) -> usize {
     1 << threads.ilog2()
 }
 
+/// A division into tiles of neighbouring elements, one for each block.
+pub(crate) struct Tiles {
+    /// How many there are: at least one.
+    pub(crate) count: usize,
+    pub(crate) division: std::result::Result<WorkDivision<1>, KernelError>,
+}
+
+/// Elements of a thread's part of a tile, at most. A quarter of it is no multiple of 4096 bytes: what is gone through side
+/// by side would else be in the same places of the nearest cache.
+const MOST: usize = LEAST - 64;
+
+/// Tiles of `length` elements. One fits into the nearest caches, as it is gone through twice.
+pub(crate) fn tiles(length: usize, limits: &AcceleratorLimits) -> Tiles {
+    let threads = threads(limits);
+    let elements = limits.preferred_thread_elements.clamp(16, MOST);
+    let count = length.div_ceil(threads * elements).max(1);
+    Tiles {
+        count,
+        division: WorkDivision::new(count, threads, elements),
+    }
+}
+
 /// An argument that cannot be one.
 pub(crate) fn refuse<T>(what: &'static str, problem: String) -> Result<T> {
     Err(ErrorKind::InvalidArgument { what, problem }.into())
@@ -34,9 +56,4 @@ pub(crate) fn same_length(what: &'static str, from: usize, to: usize) -> Result<
         what,
         format!("the input has {from} elements and the output {to}; make them equally long"),
     )
-}
-
-/// So many blocks of one thread, of one element.
-pub(crate) fn single(blocks: usize) -> std::result::Result<WorkDivision<1>, KernelError> {
-    WorkDivision::new(blocks, 1, 1)
 }

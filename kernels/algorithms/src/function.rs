@@ -51,6 +51,36 @@ pub trait Operator<T> {
     fn combine(left: T, right: T) -> T;
 }
 
+/// A number that sums of products are made of: see [`matrix_product`](crate::matrix_product).
+#[device]
+pub trait MultiplyAdd: Number {
+    /// `self * factor + summand`: of floats rounded once, of integers modulo two to the power of the width.
+    fn multiply_add(self, factor: Self, summand: Self) -> Self;
+}
+
+macro_rules! multiply_add {
+    ($($integer:ident)*; $($float:ident)*) => {
+        $(
+            #[device]
+            impl MultiplyAdd for $integer {
+                fn multiply_add(self, factor: Self, summand: Self) -> Self {
+                    self.wrapping_mul(factor).wrapping_add(summand)
+                }
+            }
+        )*
+        $(
+            #[device]
+            impl MultiplyAdd for $float {
+                fn multiply_add(self, factor: Self, summand: Self) -> Self {
+                    self.mul_add(factor, summand)
+                }
+            }
+        )*
+    };
+}
+
+multiply_add!(u8 u16 u32 u64 i8 i16 i32 i64; f32 f64);
+
 macro_rules! operators {
     ($($(#[$documentation:meta])* $name:ident: $identity:ident, |$left:ident, $right:ident| $combine:expr;)*) => {$(
         $(#[$documentation])*

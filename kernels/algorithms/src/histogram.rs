@@ -3,9 +3,26 @@
 use crate::division::{parts, threads};
 use crate::function::{Function, Item};
 use quipu::kernels::{
-    Atomics, Block, BlockAccelerator, KernelData, SharedAtomics, Threads, kernel,
+    Accelerator, Atomics, Block, BlockAccelerator, KernelData, SharedAtomics, Threads, device,
+    kernel,
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
+
+/// Counts a thread's own elements.
+#[device]
+fn count_own<T: Copy, F: Function<T, u32>>(
+    acc: &impl Accelerator<1>,
+    f: F,
+    x: &[T],
+    counts: SharedAtomics<u32>,
+) {
+    for i in acc.elements(x.len()) {
+        let bin = f.apply(x[i]) as usize;
+        if bin < counts.len() {
+            counts.add(bin, 1);
+        }
+    }
+}
 
 /// Adds to each bin how many elements `f` puts into it: blocks count for themselves first.
 #[kernel]
@@ -16,12 +33,8 @@ pub async fn count_bins<T, F: Function<T, u32>>(
     bins: Atomics<u32>,
     #[shared(bins.len())] counts: SharedAtomics<u32>,
 ) {
-    for i in acc.elements(x.len()) {
-        let bin = f.apply(x[i]) as usize;
-        if bin < counts.len() {
-            counts.add(bin, 1);
-        }
-    }
+    // In a function of its own, as variables of an `async fn` are in memory.
+    count_own(acc, f, x, counts);
     acc.sync_block_threads().await;
     let threads = acc.extent(Block, Threads)[0];
     let mut bin = acc.index(Block, Threads)[0];

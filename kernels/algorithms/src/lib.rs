@@ -23,17 +23,28 @@
 //! |---|---|---|
 //! | [`fill`], [`iota`], [`transform`], [`zip`] | one | yes |
 //! | [`reduce`] | one read | yes |
-//! | [`inclusive_scan`], [`exclusive_scan`] | two reads, one write | yes |
+//! | [`inclusive_scan`], [`exclusive_scan`] | one read, one write | yes |
 //! | [`histogram`] | one read | yes |
-//! | [`compact`] | two reads, one write | yes |
+//! | [`compact`] | one read, one write | yes |
+//! | [`radix_sort`], [`radix_sort_by_key`] | for each byte of the key two reads, one write | yes |
+//! | [`merge_sort`], [`merge_sort_by_key`] | log(n / 4096) reads and writes, and those of the tiles | yes |
 //! | [`transpose`] | one | yes |
 //! | [`stencil`] | three reads from near memory, one write | yes |
 //! | [`random`] | one write | yes |
 //! | [`attract`], gravity between all bodies | one read for each block | yes |
-//! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 96 rows | yes |
+//! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 384 rows | yes |
 //!
 //! What is combined with an [`Operator`] is combined in an order that depends on the device's number of cores, so
 //! sums of floats may differ from device to device in their last bits; those of integers do not.
+//!
+//! Of a matrix product, the kernel is one of neighbouring elements: it is right where a thread's elements are that, as
+//! on processors.
+//!
+//! # Blocks that wait for others
+//!
+//! In scans and compaction a block waits for what the blocks before it find, a bounded time. A device need not promise
+//! that blocks make progress side by side: what a block has waited for in vain, it computes itself. So there is one
+//! algorithm for all devices, and no choice to make at a launch.
 
 #![deny(missing_docs)]
 #![allow(
@@ -42,6 +53,10 @@
     clippy::needless_range_loop,
     reason = "the kernel language has no `div_ceil`, `copy_from_slice` and iterators of several arrays"
 )]
+#![allow(
+    clippy::too_many_arguments,
+    reason = "views are parameters of their own: the kernel language has no structs of them"
+)]
 
 mod bodies;
 mod compact;
@@ -49,7 +64,11 @@ mod division;
 mod elementwise;
 mod function;
 mod histogram;
+mod key;
+mod look_back;
 mod matmul;
+mod merge;
+mod radix;
 mod random;
 mod reduce;
 mod scan;
@@ -59,9 +78,14 @@ mod transpose;
 pub use bodies::attract;
 pub use compact::compact;
 pub use elementwise::{fill, iota, transform, zip};
-pub use function::{Function, Function2, Item, Maximum, Minimum, Operator, Product, Sum};
+pub use function::{
+    Function, Function2, Item, Maximum, Minimum, MultiplyAdd, Operator, Product, Sum,
+};
 pub use histogram::histogram;
+pub use key::{Ascending, Descending, Order, RadixKey};
 pub use matmul::matrix_product;
+pub use merge::{merge_sort, merge_sort_by_key};
+pub use radix::{radix_sort, radix_sort_by_key};
 pub use random::random;
 pub use reduce::reduce;
 pub use scan::{exclusive_scan, inclusive_scan};
@@ -72,13 +96,15 @@ pub mod kernels {
     //! The kernels by themselves.
 
     pub use crate::bodies::attract_tiles;
-    pub use crate::compact::{count_kept, write_kept};
+    pub use crate::compact::compact_tiles;
     pub use crate::elementwise::{fill_each, iota_each, transform_each, zip_each};
     pub use crate::histogram::count_bins;
-    pub use crate::matmul::{COLUMNS, DEPTH, ROWS, multiply_tiles};
+    pub use crate::matmul::{DEPTH, SIDE, multiply_squares, multiply_tiles};
+    pub use crate::merge::{merge_runs, sort_tiles};
+    pub use crate::radix::{choose_sides, count_digits, move_digits, settle};
     pub use crate::random::{philox_block, random_blocks};
     pub use crate::reduce::reduce_blocks;
-    pub use crate::scan::{scan_parts, total_parts};
+    pub use crate::scan::scan_tiles;
     pub use crate::stencil::stencil_tiles;
     pub use crate::transpose::transpose_tiles;
 }

@@ -7,33 +7,66 @@
 //! 2. Each `ROWS` x `COLUMNS` elements of the result are summed in registers along the panels, and added to the block's
 //!    tile.
 //! 3. That again for the next `DEPTH`, until there is nothing left; then the tile is written.
+//!
+//! Where blocks have many threads, each has one element of the result, and all share what each of them reads.
 
 use crate::division::refuse;
-use crate::function::Item;
+use crate::function::{Item, MultiplyAdd};
 use quipu::kernels::{
-    Block, BlockAccelerator, Elements, Float, Grid, OwnElements, SharedElement, SharedWrite, kernel,
+    Block, BlockAccelerator, Elements, FeatureLevel, Grid, OwnElements, RunOptions, SharedElement,
+    SharedWrite, Threads, device, kernel,
 };
-use quipu::{Buffer, Event, Queue, Result, WorkDivision};
+use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 
-/// Rows of what is summed in registers: with `COLUMNS`, twelve of the 16 registers of AVX2 for `f32`.
-pub const ROWS: usize = 6;
-/// Columns of what is summed in registers.
-pub const COLUMNS: usize = 16;
 /// How much of the inner dimension a panel holds.
 pub const DEPTH: usize = 256;
-/// Elements of a block: `a`'s panel fits into the second cache.
-const TILE: [usize; 2] = [96, 256];
+/// How many rows of `a` are packed at once: they fit into the second cache.
+const HEIGHT: usize = 96;
+/// Rows of `b` that are packed together. The panels that one row goes to lie a power of two apart, in one set of a
+/// cache.
+const LINES: usize = 4;
+
+/// Copies a line.
+#[device]
+fn copy_line<T: Copy>(from: &[T], to: &mut [T]) {
+    for q in 0..to.len() {
+        to[q] = from[q];
+    }
+}
+
+/// The sums of the products of a panel of `a`, `ROWS` wide, and one of `b`, `COLUMNS` wide.
+#[device]
+fn sum_products<T: MultiplyAdd, const ROWS: usize, const COLUMNS: usize>(
+    panel_a: &[T],
+    panel_b: &[T],
+) -> [[T; COLUMNS]; ROWS] {
+    let mut sums = [[T::ZERO; COLUMNS]; ROWS];
+    for p in 0..panel_a.len() / ROWS {
+        let x = &panel_a[p * ROWS..(p + 1) * ROWS];
+        let y = &panel_b[p * COLUMNS..(p + 1) * COLUMNS];
+        for r in 0..ROWS {
+            for q in 0..COLUMNS {
+                sums[r][q] = x[r].multiply_add(y[q], sums[r][q]);
+            }
+        }
+    }
+    sums
+}
 
 /// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have one thread, of a multiple of
-/// [`ROWS`] times a multiple of [`COLUMNS`] elements.
+/// `ROWS` times a multiple of `COLUMNS` elements. That many are summed at once: as fit into a device's registers.
 #[kernel]
-pub async fn multiply_tiles<T: Float + SharedElement>(
+pub async fn multiply_tiles<
+    T: MultiplyAdd + SharedElement,
+    const ROWS: usize,
+    const COLUMNS: usize,
+>(
     acc: &impl BlockAccelerator<2>,
     inner: usize,
     a: &[T],
     b: &[T],
     mut c: OwnElements<T, 2>,
-    #[shared(acc.extent(Block, Elements)[0] * DEPTH)] mut panels_a: SharedWrite<T>,
+    #[shared(HEIGHT * DEPTH)] mut panels_a: SharedWrite<T>,
     #[shared(acc.extent(Block, Elements)[1] * DEPTH)] mut panels_b: SharedWrite<T>,
     #[shared(acc.extent(Block, Elements)[0] * acc.extent(Block, Elements)[1])]
     mut tile: SharedWrite<T>,
@@ -50,59 +83,53 @@ pub async fn multiply_tiles<T: Float + SharedElement>(
     let mut from = 0;
     while from < inner {
         let depth = DEPTH.min(inner - from);
-        for j in (0..width).step_by(COLUMNS) {
-            let taken = COLUMNS.min(width - j);
-            for p in 0..depth {
-                let at = (from + p) * columns + start[1] + j;
-                let line = &b[at..at + taken];
-                let to = j * depth + p * COLUMNS;
-                let panel = &mut panels_b[to..to + COLUMNS];
-                if taken == COLUMNS {
-                    for q in 0..COLUMNS {
-                        panel[q] = line[q];
-                    }
-                } else {
-                    for q in 0..COLUMNS {
-                        panel[q] = if q < taken { line[q] } else { T::ZERO };
-                    }
-                }
-            }
-        }
-        for i in (0..height).step_by(ROWS) {
-            let panel = &mut panels_a[i * depth..(i + ROWS) * depth];
-            for r in 0..ROWS {
-                if i + r < height {
-                    let at = (start[0] + i + r) * inner + from;
-                    let line = &a[at..at + depth];
-                    for p in 0..depth {
-                        panel[p * ROWS + r] = line[p];
-                    }
-                } else {
-                    for p in 0..depth {
-                        panel[p * ROWS + r] = T::ZERO;
-                    }
-                }
-            }
-        }
-        for j in (0..width).step_by(COLUMNS) {
-            let panel_b = &panels_b[j * depth..(j + COLUMNS) * depth];
-            for i in (0..height).step_by(ROWS) {
-                let panel_a = &panels_a[i * depth..(i + ROWS) * depth];
-                let mut sums = [[T::ZERO; COLUMNS]; ROWS];
-                for p in 0..depth {
-                    let x = &panel_a[p * ROWS..(p + 1) * ROWS];
-                    let y = &panel_b[p * COLUMNS..(p + 1) * COLUMNS];
-                    for r in 0..ROWS {
-                        for q in 0..COLUMNS {
-                            sums[r][q] = x[r].mul_add(y[q], sums[r][q]);
+        for above in (0..depth).step_by(LINES) {
+            for j in (0..width).step_by(COLUMNS) {
+                let taken = COLUMNS.min(width - j);
+                for p in above..(above + LINES).min(depth) {
+                    let at = (from + p) * columns + start[1] + j;
+                    let to = j * depth + p * COLUMNS;
+                    if taken == COLUMNS {
+                        copy_line(&b[at..at + COLUMNS], &mut panels_b[to..to + COLUMNS]);
+                    } else {
+                        copy_line(&b[at..at + taken], &mut panels_b[to..to + taken]);
+                        for q in taken..COLUMNS {
+                            panels_b[to + q] = T::ZERO;
                         }
                     }
                 }
+            }
+        }
+        for top in (0..height).step_by(HEIGHT) {
+            let bottom = (top + HEIGHT).min(height);
+            for i in (top..bottom).step_by(ROWS) {
+                let to = (i - top) * depth;
+                let panel = &mut panels_a[to..to + ROWS * depth];
                 for r in 0..ROWS {
-                    let at = (i + r) * pitch + j;
-                    let line = &mut tile[at..at + COLUMNS];
-                    for q in 0..COLUMNS {
-                        line[q] += sums[r][q];
+                    if i + r < height {
+                        let at = (start[0] + i + r) * inner + from;
+                        let line = &a[at..at + depth];
+                        for p in 0..depth {
+                            panel[p * ROWS + r] = line[p];
+                        }
+                    } else {
+                        for p in 0..depth {
+                            panel[p * ROWS + r] = T::ZERO;
+                        }
+                    }
+                }
+            }
+            for j in (0..width).step_by(COLUMNS) {
+                let panel_b = &panels_b[j * depth..(j + COLUMNS) * depth];
+                for i in (top..bottom).step_by(ROWS) {
+                    let panel_a = &panels_a[(i - top) * depth..(i - top + ROWS) * depth];
+                    let sums = sum_products::<T, ROWS, COLUMNS>(panel_a, panel_b);
+                    for r in 0..ROWS {
+                        let at = (i + r) * pitch + j;
+                        let line = &mut tile[at..at + COLUMNS];
+                        for q in 0..COLUMNS {
+                            line[q] = sums[r][q].multiply_add(T::ONE, line[q]);
+                        }
                     }
                 }
             }
@@ -118,16 +145,80 @@ pub async fn multiply_tiles<T: Float + SharedElement>(
     }
 }
 
+/// The side of a block of [`multiply_squares`], in threads.
+pub const SIDE: usize = 16;
+
+/// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have [`SIDE`] by `SIDE` threads of
+/// one element.
+#[kernel]
+pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
+    acc: &impl BlockAccelerator<2>,
+    inner: usize,
+    a: &[T],
+    b: &[T],
+    mut c: OwnElements<T, 2>,
+    #[shared(SIDE * SIDE)] mut a_square: SharedWrite<T>,
+    #[shared(SIDE * SIDE)] mut b_square: SharedWrite<T>,
+) {
+    let (rows, columns) = (c.extent()[0], c.extent()[1]);
+    let (row, column) = (acc.index(Grid, Threads)[0], acc.index(Grid, Threads)[1]);
+    let (i, j) = (acc.index(Block, Threads)[0], acc.index(Block, Threads)[1]);
+    let mut product = T::ZERO;
+    let mut sum = T::ZERO;
+    let mut from = 0;
+    while from < inner {
+        if row < rows && from + j < inner {
+            a_square.own()[0] = a[row * inner + from + j];
+        }
+        if from + i < inner && column < columns {
+            b_square.own()[0] = b[(from + i) * columns + column];
+        }
+        let (a_read, b_read) = acc.sync((a_square, b_square)).await;
+        for k in 0..SIDE.min(inner - from) {
+            sum = a_read[i * SIDE + k].multiply_add(b_read[k * SIDE + j], sum);
+        }
+        (a_square, b_square) = acc.sync((a_read, b_read)).await;
+        from += SIDE;
+        if from % DEPTH == 0 || from >= inner {
+            product = sum.multiply_add(T::ONE, product);
+            sum = T::ZERO;
+        }
+    }
+    for (_, c) in c.each() {
+        *c = product;
+    }
+}
+
+/// Elements of a block, multiples of what is summed in registers: as many as its shared memory has room for, and no
+/// more than leave each core two blocks.
+fn tile<T>([rows, columns]: [usize; 2], limits: &AcceleratorLimits) -> [usize; 2] {
+    const TILES: [[usize; 2]; 6] = [
+        [384, 256],
+        [192, 256],
+        [192, 128],
+        [96, 128],
+        [96, 64],
+        [48, 64],
+    ];
+    let fits = |[height, width]: [usize; 2]| {
+        let elements = (HEIGHT + width) * DEPTH + height * width;
+        let blocks = rows.div_ceil(height) * columns.div_ceil(width);
+        elements * size_of::<T>() <= limits.shared_bytes && blocks >= 2 * limits.multiprocessors
+    };
+    let last = TILES[TILES.len() - 1];
+    TILES.into_iter().find(|tile| fits(*tile)).unwrap_or(last)
+}
+
 /// Sets `c`, of `rows` x `columns` elements, to the product of `a`, of `rows` x `inner`, and `b`, of `inner` x
 /// `columns`: `[rows, inner, columns]` in this order. All are dense, row after row.
 ///
-/// `rows * inner * columns` multiplications, each rounded once with its addition. An element is summed in order within
-/// each [`DEPTH`](crate::kernels::DEPTH) of the inner dimension, and these sums in order: the same bits on every
+/// `rows * inner * columns` multiplications: of floats each is rounded once with its addition; integers wrap. An
+/// element is summed in order within each [`DEPTH`](crate::kernels::DEPTH) of the inner dimension, and these sums in order: the same bits on every
 /// device.
 ///
 /// # Errors
 /// If the buffers have other lengths; as [`Queue::launch`].
-pub fn matrix_product<T: Item + Float>(
+pub fn matrix_product<T: Item + MultiplyAdd>(
     queue: &Queue,
     [rows, inner, columns]: [usize; 3],
     a: &Buffer<T>,
@@ -146,40 +237,30 @@ pub fn matrix_product<T: Item + Float>(
             );
         }
     }
-    let tile = tile_for(queue.limits().shared_bytes, size_of::<T>());
-    let blocks = [rows.div_ceil(tile[0]), columns.div_ceil(tile[1])];
     let mut c = c.shaped([rows, columns])?;
-    queue.launch(
-        WorkDivision::new(blocks, [1, 1], tile),
-        multiply_tiles(inner, a, b, &mut c),
-    )
-}
-
-/// The tile of a block that has so many bytes of shared memory, for elements of so many: the largest that fits, or the
-/// smallest that there is. The sums are the same for each.
-fn tile_for(shared: usize, element: usize) -> [usize; 2] {
-    let [mut rows, mut columns] = TILE;
-    let asked = |rows: usize, columns: usize| ((rows + columns) * DEPTH + rows * columns) * element;
-    while asked(rows, columns) > shared && (rows > ROWS || columns > COLUMNS) {
-        rows = (rows / 2 / ROWS * ROWS).max(ROWS);
-        columns = (columns / 2 / COLUMNS * COLUMNS).max(COLUMNS);
+    let limits = queue.limits();
+    if limits.preferred_block_threads > 1 && limits.block_thread_count >= SIDE * SIDE {
+        let blocks = [rows.div_ceil(SIDE), columns.div_ceil(SIDE)];
+        return queue.launch(
+            WorkDivision::new(blocks, [SIDE, SIDE], [1, 1]),
+            multiply_squares(inner, a, b, &mut c),
+        );
     }
-    [rows, columns]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tiles_fit_where_there_is_little_shared_memory() {
-        assert_eq!(tile_for(1 << 20, 8), TILE);
-        for shared in [1 << 20, 1 << 19, 1 << 18, 1 << 16, 48 << 10] {
-            let [rows, columns] = tile_for(shared, 8);
-            assert!(rows.is_multiple_of(ROWS) && columns.is_multiple_of(COLUMNS));
-            let asked = ((rows + columns) * DEPTH + rows * columns) * 8;
-            assert!(asked <= shared, "{asked} of {shared} bytes");
+    let tile = tile::<T>([rows, columns], limits);
+    let blocks = [rows.div_ceil(tile[0]), columns.div_ceil(tile[1])];
+    let division = WorkDivision::new(blocks, [1, 1], tile);
+    // With two vectors of a row: twelve of the 16 registers of AVX2, 24 of the 32 of AVX-512.
+    let level = RunOptions::from_environment()
+        .map_or(FeatureLevel::Baseline, |options| options.level)
+        .min(FeatureLevel::detected());
+    match (level, size_of::<T>()) {
+        (FeatureLevel::V4, 0..=4) => {
+            queue.launch(division, multiply_tiles::<T, 12, 32>(inner, a, b, &mut c))
         }
-        assert_eq!(tile_for(0, 4), [ROWS, COLUMNS]);
+        (FeatureLevel::V4, _) => {
+            queue.launch(division, multiply_tiles::<T, 12, 16>(inner, a, b, &mut c))
+        }
+        (_, 0..=4) => queue.launch(division, multiply_tiles::<T, 6, 16>(inner, a, b, &mut c)),
+        _ => queue.launch(division, multiply_tiles::<T, 6, 8>(inner, a, b, &mut c)),
     }
 }

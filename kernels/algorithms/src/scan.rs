@@ -1,61 +1,157 @@
-//! Scans: all prefixes combined.
+//! Scans: all prefixes combined, in a single pass over the data ([`look_back`](crate::look_back)).
 //!
-//! Reduce, then scan (Blelloch, "Prefix sums and their applications", 1990; Merrill and Grimshaw, 2009):
-//!
-//! 1. Each part of the input is combined in one total.
-//! 2. The totals are scanned, by one thread: they are a few for each core.
-//! 3. Each part is scanned, beginning with what all parts before it come to.
+//! A thread has its elements in four chains, one after the other, which it goes through side by side: so that four
+//! combinations are under way at a time, where one chain would wait for each.
 
-use crate::division::{parts, same_length, single};
+use crate::division::{same_length, tiles};
 use crate::function::{Item, Operator};
-use quipu::kernels::{Accelerator, Blocks, Grid, KernelData, OwnBlock, kernel};
+use crate::look_back::{Totals, look_back, part_of_thread, shape};
+use quipu::kernels::{
+    Atomics, Block, BlockAccelerator, KernelData, RawMut, SharedAtomics, SharedElement,
+    SharedWrite, Threads, device, kernel,
+};
 use quipu::{Buffer, Event, Queue, Result};
 
-/// Combines each block's part of `x`, in order. Blocks have one thread; `totals` has an element for each.
-#[kernel]
-pub fn total_parts<T, O: Operator<T>>(acc: &impl Accelerator<1>, x: &[T], totals: OwnBlock<T>) {
-    let blocks = acc.extent(Grid, Blocks)[0];
-    let length = (x.len() + blocks - 1) / blocks;
-    let start = (acc.index(Grid, Blocks)[0] * length).min(x.len());
-    let mut total = O::identity();
-    for x in &x[start..(start + length).min(x.len())] {
-        total = O::combine(total, *x);
+/// What each of the four chains of a part comes to. The last has what is left of a division by four, too.
+#[device]
+fn totals_of_chains<T: Copy, O: Operator<T>>(part: &[T]) -> [T; 4] {
+    let length = part.len() / 4;
+    let a = &part[..length];
+    let b = &part[length..][..length];
+    let c = &part[2 * length..][..length];
+    let d = &part[3 * length..];
+    let mut totals = [O::identity(); 4];
+    for i in 0..length {
+        totals[0] = O::combine(totals[0], a[i]);
+        totals[1] = O::combine(totals[1], b[i]);
+        totals[2] = O::combine(totals[2], c[i]);
+        totals[3] = O::combine(totals[3], d[i]);
     }
-    for result in totals {
-        *result = total;
+    for i in length..d.len() {
+        totals[3] = O::combine(totals[3], d[i]);
+    }
+    totals
+}
+
+/// Parts are totalled by their operator.
+#[derive(Debug, Clone, Copy, KernelData)]
+#[repr(C)]
+pub(crate) struct Combined {
+    nothing: u32,
+}
+
+#[device]
+impl<T: KernelData, O: Operator<T> + KernelData> Totals<T, T, O> for Combined {
+    fn total(self, part: &[T]) -> T {
+        let chains = totals_of_chains::<T, O>(part);
+        O::combine(
+            O::combine(O::combine(chains[0], chains[1]), chains[2]),
+            chains[3],
+        )
     }
 }
 
-/// Scans each block's part of `x`, beginning with the block's element of `before`. Blocks have one thread.
-#[kernel]
-pub fn scan_parts<T, O: Operator<T>, const INCLUSIVE: bool>(
-    acc: &impl Accelerator<1>,
-    x: &[T],
-    before: &[T],
-    y: OwnBlock<T>,
+/// Scans a part whose first element is element `start`, and before which all comes to `first`.
+#[device]
+fn scan_part<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(
+    first: T,
+    chains: [T; 4],
+    part: &[T],
+    start: usize,
+    y: RawMut<T>,
 ) {
-    let block = acc.index(Grid, Blocks)[0];
-    let blocks = acc.extent(Grid, Blocks)[0];
-    let length = (x.len() + blocks - 1) / blocks;
-    let start = (block * length).min(x.len());
-    let part = &x[start..start + y.len()];
-    let mut total = before[block];
-    for (i, y) in y.iter_mut().enumerate() {
-        if INCLUSIVE {
-            total = O::combine(total, part[i]);
-            *y = total;
-        } else {
-            *y = total;
-            total = O::combine(total, part[i]);
-        }
+    let length = part.len() / 4;
+    let a = &part[..length];
+    let b = &part[length..][..length];
+    let c = &part[2 * length..][..length];
+    let d = &part[3 * length..];
+    let mut first = first;
+    let mut second = O::combine(first, chains[0]);
+    let mut third = O::combine(second, chains[1]);
+    let mut fourth = O::combine(third, chains[2]);
+    // SAFETY: a tile is one block's, a part one thread's, and the four are apart.
+    let to_a = unsafe { y.slice_mut(start..start + length) };
+    // SAFETY: as above.
+    let to_b = unsafe { y.slice_mut(start + length..start + 2 * length) };
+    // SAFETY: as above.
+    let to_c = unsafe { y.slice_mut(start + 2 * length..start + 3 * length) };
+    // SAFETY: as above.
+    let to_d = unsafe { y.slice_mut(start + 3 * length..start + part.len()) };
+    for i in 0..length {
+        let before = [first, second, third, fourth];
+        first = O::combine(first, a[i]);
+        second = O::combine(second, b[i]);
+        third = O::combine(third, c[i]);
+        fourth = O::combine(fourth, d[i]);
+        to_a[i] = if INCLUSIVE { first } else { before[0] };
+        to_b[i] = if INCLUSIVE { second } else { before[1] };
+        to_c[i] = if INCLUSIVE { third } else { before[2] };
+        to_d[i] = if INCLUSIVE { fourth } else { before[3] };
     }
+    for i in length..d.len() {
+        let before = fourth;
+        fourth = O::combine(fourth, d[i]);
+        to_d[i] = if INCLUSIVE { fourth } else { before };
+    }
+}
+
+/// Scans one tile for each block, in the order of `states[0]`: a thread's part has as many elements as it has in the
+/// launch, and a block's tile as many parts as it has threads. `states` has one more element than there are tiles, all
+/// zero; `totals` and `prefixes` have one for each.
+#[kernel]
+pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>(
+    acc: &impl BlockAccelerator<1>,
+    x: &[T],
+    states: Atomics<u32>,
+    totals: RawMut<T>,
+    prefixes: RawMut<T>,
+    y: RawMut<T>,
+    #[shared(1)] ticket: SharedAtomics<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut sums: SharedWrite<T>,
+    #[shared(acc.extent(Block, Threads)[0])] mut starts: SharedWrite<T>,
+) {
+    let shape = shape(acc);
+    let thread = acc.index(Block, Threads)[0];
+    if thread == 0 {
+        ticket.store(0, states.add(0, 1));
+    }
+    acc.sync_block_threads().await;
+    let tile = ticket.load(0) as usize;
+    let (start, end) = part_of_thread(shape, tile, thread, x.len());
+    let part = &x[start..end];
+
+    let chains = totals_of_chains::<T, O>(part);
+    sums.own()[0] = O::combine(
+        O::combine(O::combine(chains[0], chains[1]), chains[2]),
+        chains[3],
+    );
+    let sums = acc.sync(sums).await;
+    if thread == 0 {
+        let mut total = sums[0];
+        for other in 1..shape.threads as usize {
+            total = O::combine(total, sums[other]);
+        }
+        let f = Combined { nothing: 0 };
+        starts.own()[0] =
+            look_back::<T, T, O, Combined>(acc, shape, tile, total, states, totals, prefixes, f, x);
+    }
+    let starts = acc.sync(starts).await;
+
+    // What is hot is in functions of its own, as variables of an `async fn` are in memory.
+    let mut first = starts[0];
+    for other in 0..thread {
+        first = O::combine(first, sums[other]);
+    }
+    scan_part::<T, O, INCLUSIVE>(first, chains, part, start, y);
 }
 
 /// Sets element `i` of `y` to the combination of elements 0 to `i` of `x`, `i` among them.
 ///
 /// The operator has to be associative; it need not be commutative. The order depends on the length and the device's
-/// limits alone, so the same device gives the same bits every time. 2n steps in three launches (one if `x` is short),
-/// two reads of the data and one write.
+/// limits alone, so the same device gives the same bits every time, of floats too, whichever block is the first to know
+/// something. One read of the data and one write: a launch after one that fills some words. (Merrill and Garland,
+/// "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.) A block whose predecessor is late computes what
+/// it needs of it by itself; so it is right on every device, whether that promises progress between blocks or not.
 ///
 /// # Errors
 /// If the lengths differ; as [`Queue::launch`].
@@ -87,30 +183,19 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
     y: &mut Buffer<T>,
 ) -> Result<Event> {
     same_length("scan", x.len(), y.len())?;
-    let blocks = parts(x.len(), queue.limits());
-    let mut before = queue.allocate::<T>(blocks)?;
-    queue.launch(single(1), set_identity::<T, O>(before.overwrite()))?;
-    if blocks > 1 {
-        let mut totals = queue.allocate::<T>(blocks)?;
-        queue.launch(single(blocks), total_parts::<T, O>(x, totals.overwrite()))?;
-        let none = before.slice(..1)?;
-        let mut scanned = queue.allocate::<T>(blocks)?;
-        queue.launch(
-            single(1),
-            scan_parts::<T, O, false>(&totals, &none, scanned.overwrite()),
-        )?;
-        before = scanned;
-    }
+    let tiles = tiles(x.len(), queue.limits());
+    let mut states = queue.allocate::<u32>(tiles.count + 1)?;
+    queue.fill(&states, 0)?;
+    let mut totals = queue.allocate::<T>(tiles.count)?;
+    let mut prefixes = queue.allocate::<T>(tiles.count)?;
     queue.launch(
-        single(blocks),
-        scan_parts::<T, O, INCLUSIVE>(x, &before, y.overwrite()),
+        tiles.division,
+        scan_tiles::<T, O, INCLUSIVE>(
+            x,
+            &mut states,
+            totals.overwrite(),
+            prefixes.overwrite(),
+            y.overwrite(),
+        ),
     )
-}
-
-/// Sets all elements to the operator's identity.
-#[kernel]
-fn set_identity<T, O: Operator<T>>(_acc: &impl Accelerator<1>, y: OwnBlock<T>) {
-    for y in y {
-        *y = O::identity();
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::division::{refuse, threads};
 use crate::function::Item;
-use quipu::kernels::{Accelerator, Number, OwnElements, kernel};
+use quipu::kernels::{Accelerator, Number, OwnElements, device, kernel};
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// Columns of a thread, and rows of a block.
@@ -34,10 +34,10 @@ pub fn stencil_tiles<T: Number>(
         let inner_end = end.min(columns - 1);
         if inner < inner_end {
             let length = inner_end - inner;
-            let above = &above[inner - 1..inner_end + 1];
-            let here = &here[inner - 1..inner_end + 1];
-            let below = &below[inner - 1..inner_end + 1];
-            let y = &mut row[inner - first..inner_end - first];
+            let above = &above[inner - 1..][..length + 2];
+            let here = &here[inner - 1..][..length + 2];
+            let below = &below[inner - 1..][..length + 2];
+            let y = &mut row[inner - first..][..length];
             for k in 0..length {
                 y[k] = weights[0][0] * above[k]
                     + weights[0][1] * above[k + 1]
@@ -50,23 +50,39 @@ pub fn stencil_tiles<T: Number>(
                     + weights[2][2] * below[k + 2];
             }
         }
-        for (k, y) in row.iter_mut().enumerate() {
-            let j = first + k;
-            if j == 0 || j + 1 == columns {
-                let left = if j > 0 { j - 1 } else { j };
-                let right = if j + 1 < columns { j + 1 } else { j };
-                *y = weights[0][0] * above[left]
-                    + weights[0][1] * above[j]
-                    + weights[0][2] * above[right]
-                    + weights[1][0] * here[left]
-                    + weights[1][1] * here[j]
-                    + weights[1][2] * here[right]
-                    + weights[2][0] * below[left]
-                    + weights[2][1] * below[j]
-                    + weights[2][2] * below[right];
-            }
+        if first == 0 {
+            row[0] = at_edge(weights, above, here, below, 0);
+        }
+        if end == columns {
+            row[end - 1 - first] = at_edge(weights, above, here, below, columns - 1);
         }
     }
+}
+
+/// The sum for a column at an edge, or both.
+#[device]
+fn at_edge<T: Number>(
+    weights: [[T; 3]; 3],
+    above: &[T],
+    here: &[T],
+    below: &[T],
+    column: usize,
+) -> T {
+    let left = if column > 0 { column - 1 } else { column };
+    let right = if column + 1 < here.len() {
+        column + 1
+    } else {
+        column
+    };
+    weights[0][0] * above[left]
+        + weights[0][1] * above[column]
+        + weights[0][2] * above[right]
+        + weights[1][0] * here[left]
+        + weights[1][1] * here[column]
+        + weights[1][2] * here[right]
+        + weights[2][0] * below[left]
+        + weights[2][1] * below[column]
+        + weights[2][2] * below[right]
 }
 
 /// Sets each element of `y` to the sum of its 3 x 3 neighbours in `x`, itself among them, times their weights. Both are

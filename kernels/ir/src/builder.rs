@@ -26,7 +26,8 @@
 
 use crate::function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
 use crate::module::{
-    KernelInfo, Module, Parameter, ParameterKind, SharedArray, SharedId, SharedLength,
+    Constant, ConstantId, KernelInfo, Module, Parameter, ParameterKind, SharedArray, SharedId,
+    SharedLength,
 };
 use crate::operation::{
     AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,
@@ -41,6 +42,7 @@ pub struct ModuleBuilder {
     structs: Vec<Struct>,
     functions: Vec<Function>,
     shared: Vec<SharedArray>,
+    constants: Vec<Constant>,
 }
 
 impl ModuleBuilder {
@@ -104,6 +106,21 @@ impl ModuleBuilder {
         SharedId(number(self.shared.len() - 1))
     }
 
+    /// Adds a constant in memory.
+    pub fn constant(
+        &mut self,
+        name: Name,
+        constant_type: Type,
+        values: Vec<Literal>,
+    ) -> ConstantId {
+        self.constants.push(Constant {
+            name,
+            constant_type,
+            values,
+        });
+        ConstantId(number(self.constants.len() - 1))
+    }
+
     /// The module with its kernel.
     #[must_use]
     pub fn finish(self, kernel: KernelInfo) -> Module {
@@ -111,6 +128,7 @@ impl ModuleBuilder {
             structs: self.structs,
             functions: self.functions,
             shared: self.shared,
+            constants: self.constants,
             kernel,
         }
     }
@@ -438,7 +456,7 @@ impl FunctionBuilder {
         )
     }
 
-    /// An atomic operation on a place of this type.
+    /// An atomic operation on a place of this type: what was there before, of a store nothing.
     pub fn atomic(
         &mut self,
         operation: AtomicOperation,
@@ -447,8 +465,12 @@ impl FunctionBuilder {
         scope: Scope,
         value_type: Type,
     ) -> Value {
+        let given = match operation {
+            AtomicOperation::Store => Type::Unit,
+            _ => value_type,
+        };
         self.define(
-            value_type,
+            given,
             Operation::Atomic {
                 operation,
                 place,
@@ -668,7 +690,7 @@ impl FunctionBuilder {
 
     /// Waits for the threads of the block.
     pub fn barrier(&mut self) {
-        self.push(Statement::Barrier);
+        self.push(Statement::Barrier(self.location));
     }
 
     // The end.
@@ -745,6 +767,15 @@ impl Place {
     pub fn shared(shared: SharedId) -> Self {
         Self {
             root: Root::Shared(shared),
+            path: Vec::new(),
+        }
+    }
+
+    /// A constant in memory.
+    #[must_use]
+    pub fn constant(constant: ConstantId) -> Self {
+        Self {
+            root: Root::Constant(constant),
             path: Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! A kernel with everything it needs.
 
 use crate::function::{Function, FunctionId, Name, Value};
+use crate::operation::Literal;
 use crate::types::{Struct, StructId, Type};
 
 /// A kernel with everything it needs.
@@ -12,6 +13,8 @@ pub struct Module {
     pub functions: Vec<Function>,
     /// The block-shared arrays.
     pub shared: Vec<SharedArray>,
+    /// The constants that are in memory.
+    pub constants: Vec<Constant>,
     /// The kernel.
     pub kernel: KernelInfo,
 }
@@ -70,6 +73,22 @@ impl ParameterKind {
             } => [&[*elements], &extents[..], &strides[..]].concat(),
         }
     }
+}
+
+/// Number of a constant in its module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConstantId(pub u32);
+
+/// An array of constants: in the device's memory for constants, where it has one. Places in it are read, whole or by
+/// element; there are no slices of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constant {
+    /// The user's name.
+    pub name: Name,
+    /// The type: an array of scalars, or of such arrays.
+    pub constant_type: Type,
+    /// All scalars in it, in order. Floats are finite.
+    pub values: Vec<Literal>,
 }
 
 /// Number of a block-shared array in its module.

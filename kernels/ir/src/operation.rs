@@ -235,6 +235,8 @@ pub enum MathFunction {
     Sqrt,
     /// `mul_add`: one rounding.
     Fma,
+    /// What is left of a division whose quotient is rounded to the nearest integer, ties to even: C's `remainder`.
+    Remainder,
     IsNan,
     IsInfinite,
     IsFinite,
@@ -273,7 +275,7 @@ impl MathFunction {
     pub fn operands(self) -> usize {
         match self {
             Self::Fma => 3,
-            Self::Atan2 | Self::Copysign | Self::Hypot | Self::Powf => 2,
+            Self::Atan2 | Self::Copysign | Self::Hypot | Self::Powf | Self::Remainder => 2,
             _ => 1,
         }
     }
@@ -298,6 +300,7 @@ impl MathFunction {
                 | Self::Copysign
                 | Self::Sqrt
                 | Self::Fma
+                | Self::Remainder
                 | Self::IsNan
                 | Self::IsInfinite
                 | Self::IsFinite
@@ -352,6 +355,11 @@ pub enum AtomicOperation {
     Increment,
     /// Subtracts one; from zero, or from above the operand, to the operand. `u32` only.
     Decrement,
+    /// Leaves it, and has no operand. Unlike a plain load it is done each time it is come to: in a loop that waits for
+    /// another thread, too.
+    Load,
+    /// Replaces, and gives nothing.
+    Store,
 }
 
 /// For which threads something holds.

@@ -1,7 +1,7 @@
 //! Statements, and the places they read and write.
 
 use crate::function::{LocalId, Location, Value};
-use crate::module::SharedId;
+use crate::module::{ConstantId, SharedId};
 use crate::operation::{Operation, Scope};
 
 /// Statements, one after the other.
@@ -29,6 +29,8 @@ pub enum Root {
     Slice(Value),
     /// A block-shared array: the path starts with an index.
     Shared(SharedId),
+    /// A constant, which is only read.
+    Constant(ConstantId),
 }
 
 /// One step on the way to a place.
@@ -109,8 +111,9 @@ pub enum Statement {
     Continue(LoopId),
     /// Leaves the function, with its result if it has one.
     Return(Option<Value>),
-    /// Waits until every thread of the block is here. Memory accesses before it happen before those after it.
-    Barrier,
+    /// Waits until every thread of the block is here. Memory accesses before it happen before those after it. With where
+    /// the user wrote it.
+    Barrier(Option<Location>),
     /// Memory accesses of this thread before it happen before those after it, for the threads of the scope.
     Fence(Scope),
     /// Fails the launch, with a message, if the condition is false; the thread goes on.
@@ -128,5 +131,7 @@ pub enum Statement {
         format: String,
         /// Scalars.
         values: Vec<Value>,
+        /// Where the user wrote it.
+        location: Option<Location>,
     },
 }

@@ -489,10 +489,22 @@ macro_rules! floats {
                 cases.extend(INTEGERS.into_iter().chain([$other_scalar, S::Index, S::SignedIndex]).map(Case::Cast));
                 cases.extend([Case::Bitcast($unsigned), Case::Bitcast($integer), Case::Select]);
                 cases.extend([
-                    M::Abs, M::Ceil, M::Floor, M::Trunc, M::Round, M::RoundTiesEven, M::Copysign, M::Sqrt, M::Fma, M::IsNan,
+                    M::Abs, M::Ceil, M::Floor, M::Trunc, M::Round, M::RoundTiesEven, M::Copysign, M::Sqrt, M::Fma, M::Remainder, M::IsNan,
                     M::IsInfinite, M::IsFinite,
                 ].map(Case::Math));
                 cases
+            }
+
+            /// What C's function of this name gives.
+            fn remainder(a: $type, b: $type) -> $type {
+                let truncated = a % b;
+                let (least, rest) = (truncated.abs(), b.abs() - truncated.abs());
+                let is_odd = (a % (b + b)).abs() >= b.abs();
+                if least > rest || least == rest && is_odd {
+                    truncated - b.copysign(truncated)
+                } else {
+                    truncated
+                }
             }
 
             fn natively(case: Case, a: u64, b: u64) -> (u64, Same) {
@@ -540,6 +552,7 @@ macro_rules! floats {
                         M::Copysign => (a.copysign(b), Same::Bits),
                         M::Sqrt => (a.sqrt(), number),
                         M::Fma => (a.mul_add(b, a), number),
+                        M::Remainder => (remainder(a, b), number),
                         M::IsNan => return (a.is_nan().into(), Same::Bits),
                         M::IsInfinite => return (a.is_infinite().into(), Same::Bits),
                         M::IsFinite => return (a.is_finite().into(), Same::Bits),

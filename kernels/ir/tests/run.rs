@@ -361,6 +361,51 @@ fn histogram() {
 }
 
 #[test]
+fn copies() {
+    let launch = Launch::new(
+        Division::new([2], [3], [1]),
+        [
+            Argument::buffer(&[1_u32, 2, 3, 4, 5, u32::MAX, 0, 0, 0, 0, 0, 0]),
+            Argument::buffer(&[1_i64, 2, 3, 4, 5, i64::MIN, 0, 0, 0, 0, 0, 0]),
+            Argument::buffer(&[
+                1_f32, 2.0, 3.0, -0.0, 5.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0,
+            ]),
+            Argument::buffer(&[
+                1_f64, 2.0, 3.0, -0.0, 5.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0,
+            ]),
+        ],
+    );
+    everywhere(&corpus::copies(), &launch, |launch, fault, how| {
+        assert_eq!(fault, None, "{how}");
+        for argument in 0..4 {
+            let Argument::Elements { bytes, .. } = &launch.arguments[argument] else {
+                panic!("argument {argument} is a buffer");
+            };
+            let (from, to) = bytes.split_at(bytes.len() / 2);
+            assert_eq!(from, to, "{how}: argument {argument}");
+        }
+    });
+}
+
+#[test]
+fn a_store_in_one_step_out_of_bounds_is_dropped() {
+    let launch = Launch::new(
+        Division::new([1], [1], [1]),
+        [
+            Argument::buffer(&[7_u32]),
+            Argument::buffer(&[7_i64, 0]),
+            Argument::buffer(&[7_f32, 0.0]),
+            Argument::buffer(&[7_f64, 0.0]),
+        ],
+    );
+    everywhere(&corpus::copies(), &launch, |launch, fault, how| {
+        assert!(fault.is_some(), "{how}");
+        assert_eq!(launch.elements::<u32>(0), [7], "{how}");
+        assert_eq!(launch.elements::<i64>(1), [7, 7], "{how}");
+    });
+}
+
+#[test]
 fn count() {
     let x: Vec<i32> = (0..40).map(|i| i * 5 % 11 - 4).collect();
     let mut expected = Vec::new();

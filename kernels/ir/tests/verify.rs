@@ -298,12 +298,12 @@ broken! {
         let condition = f.i32_literal(1);
         f.push(Statement::Assert { condition, message: "so".into(), location: None });
     }), "a condition of type `i32`";
-    print_of_too_little: kernel(|f| f.push(Statement::Print { format: "{}".into(), values: vec![] })),
+    print_of_too_little: kernel(|f| f.push(Statement::Print { format: "{}".into(), values: vec![], location: None })),
         "1 `{}` is printed with 0 values";
     print_of_an_array: kernel(|f| {
         let one = f.i32_literal(1);
         let array = f.repeat(one, 2);
-        f.push(Statement::Print { format: "{}".into(), values: vec![array] });
+        f.push(Statement::Print { format: "{}".into(), values: vec![array], location: None });
     }), "not a scalar";
 }
 
@@ -541,6 +541,16 @@ broken! {
         let (zero, one) = (f.index_literal(0), f.u32_literal(1));
         f.atomic(AtomicOperation::CompareExchange, Place::element(x, zero), &[one], Scope::Device, Scalar::U32.into());
     }), "takes 2 operands, not 1";
+    atomic_load_with_an_operand: kernel(|f| {
+        let x = f.buffer("x", Scalar::U32.into(), true);
+        let (zero, one) = (f.index_literal(0), f.u32_literal(1));
+        f.atomic(AtomicOperation::Load, Place::element(x, zero), &[one], Scope::Device, Scalar::U32.into());
+    }), "takes 0 operands, not 1";
+    atomic_load_of_two_bytes: kernel(|f| {
+        let x = f.buffer("x", Scalar::U16.into(), true);
+        let zero = f.index_literal(0);
+        f.atomic(AtomicOperation::Load, Place::element(x, zero), &[], Scope::Device, Scalar::U16.into());
+    }), "atomic Load of `u16`";
     atomic_with_another_type: kernel(|f| {
         let x = f.buffer("x", Scalar::U32.into(), true);
         let (zero, one) = (f.index_literal(0), f.i32_literal(1));
@@ -636,4 +646,74 @@ fn errors_say_where() {
         module.verify().unwrap_err().to_string(),
         "the kernel's representation is not valid: in `broken`, body[1].then[2] (src/kernels.rs:7): Negate of a `u32`"
     );
+}
+
+/// A kernel that has a constant of a type and values, and does something with its place.
+fn with_constant(
+    of: Type,
+    values: Vec<Literal>,
+    write: impl FnOnce(&mut FunctionBuilder, Place),
+) -> Module {
+    let mut module = ModuleBuilder::new();
+    let constant = module.constant(Some("table"), of, values);
+    let mut f = FunctionBuilder::new("reads");
+    write(&mut f, Place::constant(constant));
+    module.finish(f.kernel(1))
+}
+
+#[test]
+fn constants_are_arrays_of_so_many_finite_scalars_and_are_read() {
+    let literal = |scalar, bits| Literal { scalar, bits };
+    let one = literal(Scalar::F32, u64::from(1.0_f32.to_bits()));
+    let pair = Type::Array(Box::new(Scalar::F32.into()), 2);
+    let pairs = Type::Array(Box::new(pair.clone()), 2);
+    let nothing = |_: &mut FunctionBuilder, _: Place| ();
+    let read = |f: &mut FunctionBuilder, place: Place| {
+        let index = f.index_literal(1);
+        f.load(place.at(index), Scalar::F32.into());
+    };
+    with_constant(pair.clone(), vec![one; 2], read)
+        .verify()
+        .unwrap();
+    with_constant(pairs.clone(), vec![one; 4], nothing)
+        .verify()
+        .unwrap();
+
+    let infinite = literal(Scalar::F32, u64::from(f32::INFINITY.to_bits()));
+    let number = literal(Scalar::U32, 1);
+    let refused: [(Module, &str); 6] = [
+        (
+            with_constant(pairs, vec![one; 3], nothing),
+            "3 values for 4 elements",
+        ),
+        (
+            with_constant(Scalar::F32.into(), vec![one], nothing),
+            "not an array of scalars",
+        ),
+        (
+            with_constant(pair.clone(), vec![one, number], nothing),
+            "a value of type `u32`",
+        ),
+        (
+            with_constant(pair.clone(), vec![one, infinite], nothing),
+            "not finite",
+        ),
+        (
+            with_constant(pair.clone(), vec![one; 2], |f, place| {
+                let (index, value) = (f.index_literal(1), f.literal(Scalar::F32, 0));
+                f.store(place.at(index), value);
+            }),
+            "a store to a constant",
+        ),
+        (
+            with_constant(pair, vec![one; 2], |f, place| {
+                f.slice(place, None, Scalar::F32.into(), Space::Private, false);
+            }),
+            "a slice of a constant",
+        ),
+    ];
+    for (module, words) in refused {
+        let error = module.verify().unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
 }

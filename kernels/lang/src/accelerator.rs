@@ -18,6 +18,7 @@ use std::panic::Location;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 use crate::barrier::{Barrier, Port, Turns};
+use crate::check;
 use crate::division::WorkDivision;
 use crate::extent::{Extent, Vector};
 use crate::number::Scalar;
@@ -168,12 +169,15 @@ pub trait Accelerator<const D: usize> {
     #[inline(always)]
     fn fence_device(&self) {
         fence(Ordering::SeqCst);
+        if self.is_watched() {
+            check::fence();
+        }
     }
 
     /// What this thread did to memory before happens before what it does after, for the host and other devices, too.
     #[inline(always)]
     fn fence_system(&self) {
-        fence(Ordering::SeqCst);
+        self.fence_device();
     }
 
     /// Whether one thread of the operating system runs the block's threads.

@@ -15,7 +15,8 @@ use crate::error::KernelError;
 use crate::extent::Vector;
 use crate::launch::{BlockScratch, GroupKernel};
 use crate::partition::{
-    Atomically, ByBlock, ByElement, OwnElements, Partition, RawMut, Unpartitioned, View,
+    Atomically, ByBlock, ByBlockTile, ByElement, ByRow, ByTile, OwnBlockTile, OwnElements, OwnRows,
+    OwnTile, Partition, RawMut, Unpartitioned, View,
 };
 use crate::view::{GlobalMut, GlobalRef};
 use quipu_kernel_ir::Module;
@@ -159,7 +160,7 @@ unsafe impl<T: Sync + 'static, const E: usize, const D: usize> Partition<D> for 
 /// The type of a parameter of a kernel, with how it is handed to threads.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of a kernel's parameter",
-    note = "parameters are values (`f32`, a struct with `#[derive(KernelData)]`), `&[T]`, `GlobalRef<T, D>`, `OwnElements<T, D>`, `OwnBlock<T>`, `Atomics<T>` or `RawMut<T>`"
+    note = "parameters are values (`f32`, a struct with `#[derive(KernelData)]`), `&[T]`, `GlobalRef<T, D>`, `OwnElements<T, D>`, `OwnTile<T, D>`, `OwnBlockTile<T, D>`, `OwnRows<T>`, `OwnBlock<T>`, `Atomics<T>` or `RawMut<T>`"
 )]
 pub trait Parameter<const D: usize> {
     /// How it is handed to threads.
@@ -180,6 +181,18 @@ impl<T: KernelData, const E: usize, const D: usize> Parameter<D> for GlobalRef<'
 
 impl<T: KernelData, const D: usize> Parameter<D> for OwnElements<'_, T, D> {
     type Partition = ByElement<T>;
+}
+
+impl<T: KernelData, const D: usize> Parameter<D> for OwnTile<'_, T, D> {
+    type Partition = ByTile<T>;
+}
+
+impl<T: KernelData, const D: usize> Parameter<D> for OwnBlockTile<'_, T, D> {
+    type Partition = ByBlockTile<T>;
+}
+
+impl<T: KernelData, const D: usize> Parameter<D> for OwnRows<'_, T> {
+    type Partition = ByRow<T>;
 }
 
 impl<T: KernelData, const D: usize> Parameter<D> for &mut [T] {
@@ -235,30 +248,43 @@ pass! {
     [T: AtomicElement] &'b mut Vec<T> => Atomically<T>: |slice| slice.into();
 }
 
-impl<'b, T: KernelData> Pass<'b, ByElement<T>, 1> for &'b mut [T] {
-    #[inline]
-    fn view(self) -> GlobalMut<'b, T> {
-        self.into()
-    }
+macro_rules! pass_by_position {
+    ($($partition:ident),*) => {$(
+        impl<'b, T: KernelData> Pass<'b, $partition<T>, 1> for &'b mut [T] {
+            #[inline]
+            fn view(self) -> GlobalMut<'b, T> {
+                self.into()
+            }
+        }
+
+        impl<'b, T: KernelData> Pass<'b, $partition<T>, 1> for &'b mut Vec<T> {
+            #[inline]
+            fn view(self) -> GlobalMut<'b, T> {
+                self.into()
+            }
+        }
+
+        impl<'b, T: KernelData, const N: usize> Pass<'b, $partition<T>, 1> for &'b mut [T; N] {
+            #[inline]
+            fn view(self) -> GlobalMut<'b, T> {
+                self.as_mut_slice().into()
+            }
+        }
+
+        impl<'b, T: KernelData, const D: usize> Pass<'b, $partition<T>, D> for GlobalMut<'b, T, D> {
+            #[inline]
+            fn view(self) -> GlobalMut<'b, T, D> {
+                self
+            }
+        }
+    )*};
 }
 
-impl<'b, T: KernelData> Pass<'b, ByElement<T>, 1> for &'b mut Vec<T> {
-    #[inline]
-    fn view(self) -> GlobalMut<'b, T> {
-        self.into()
-    }
-}
+pass_by_position!(ByElement, ByTile, ByBlockTile);
 
-impl<'b, T: KernelData, const N: usize> Pass<'b, ByElement<T>, 1> for &'b mut [T; N] {
+impl<'b, T: KernelData, const D: usize> Pass<'b, ByRow<T>, D> for GlobalMut<'b, T, 2> {
     #[inline]
-    fn view(self) -> GlobalMut<'b, T> {
-        self.as_mut_slice().into()
-    }
-}
-
-impl<'b, T: KernelData, const D: usize> Pass<'b, ByElement<T>, D> for GlobalMut<'b, T, D> {
-    #[inline]
-    fn view(self) -> GlobalMut<'b, T, D> {
+    fn view(self) -> GlobalMut<'b, T, 2> {
         self
     }
 }
@@ -356,7 +382,23 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     where
         A: PassAll<'b, K::Parameters, D>,
     {
-        K::prepare(self.arguments.views(), division.into())?.run_all(&mut BlockScratch::new())
+        self.run_in(division, &mut BlockScratch::new())
+    }
+
+    /// As [`run`](Self::run), in the way that the scratch memory says
+    /// ([`BlockScratch::with_options`](crate::BlockScratch::with_options)).
+    ///
+    /// # Errors
+    /// What stopped a group, or what cannot be divided so; what was found out, of a scratch that checks.
+    pub fn run_in<'b>(
+        self,
+        division: impl Into<WorkDivision<D>>,
+        scratch: &mut BlockScratch,
+    ) -> Result<(), KernelError>
+    where
+        A: PassAll<'b, K::Parameters, D>,
+    {
+        K::prepare(self.arguments.views(), division.into())?.run_all(scratch)
     }
 }
 

@@ -5,7 +5,7 @@
 //! over a launch's threads exists in a function of its own for each level, marked with the level's
 //! `target_feature`s, and the kernel is inlined into each. (Each has an accelerator type of its own, so that a
 //! kernel's `run` has a single caller.) What a kernel calls is compiled for the level where it is inlined, too; so
-//! helpers should be generic, or `#[inline(always)]`.
+//! `#[device]` makes functions `#[inline(always)]` that do not say otherwise.
 //!
 //! | level | processors from | adds |
 //! |---|---|---|
@@ -15,6 +15,9 @@
 //! | `x86-64-v4` | 2017 | AVX-512 F, BW, CD, DQ, VL |
 //!
 //! The results are the same bits: Rust fuses and reorders nothing by itself.
+//!
+//! Code that is not optimised anyway is compiled for the baseline alone, as four times as much would take as long to
+//! compile: that is where this crate has the `opt-level` 0.
 //!
 //! The environment variable `QUIPU_FEATURE_LEVEL`, with a name of the table (or `v2`, `v3`, `v4`), chooses a lower one.
 
@@ -98,18 +101,44 @@ fn detect() -> FeatureLevel {
 }
 
 /// A feature level as a type: code that is generic over it exists once for each, with one caller.
-pub trait Level: Copy + fmt::Debug + Send + Sync + 'static {}
+pub trait Level: Copy + fmt::Debug + Send + Sync + 'static {
+    /// Whether a thread is watched that asks to be.
+    #[doc(hidden)]
+    fn watches(asked: bool) -> bool;
+}
 
 macro_rules! levels {
     ($($level:ident)*) => {$(
         /// [`FeatureLevel`] of the same name, as a type.
         #[derive(Debug, Clone, Copy)]
         pub struct $level;
-        impl Level for $level {}
+        impl Level for $level {
+            #[inline(always)]
+            fn watches(asked: bool) -> bool {
+                // There the checking mode has no code of its own.
+                cfg!(unoptimised) && asked
+            }
+        }
     )*};
 }
 
 levels!(Baseline V2 V3 V4);
+
+/// The baseline, of threads that are watched.
+#[cfg(not(unoptimised))]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watching;
+
+#[cfg(not(unoptimised))]
+impl Level for Watching {
+    #[inline(always)]
+    fn watches(_asked: bool) -> bool {
+        true
+    }
+}
+
+#[cfg(unoptimised)]
+pub(crate) type Watching = Baseline;
 
 /// Something that is worth compiling for every level.
 pub trait Work {
@@ -123,7 +152,7 @@ pub trait Work {
 /// Does some work in code for this level, or for the highest that the machine has if that is lower.
 #[inline]
 pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(unoptimised)))]
     {
         match level.min(FeatureLevel::detected()) {
             FeatureLevel::Baseline => baseline(work),
@@ -135,7 +164,7 @@ pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
             FeatureLevel::V4 => unsafe { v4(work) },
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(unoptimised))))]
     {
         let _ = level;
         baseline(work)
@@ -147,14 +176,14 @@ fn baseline<W: Work>(work: W) -> W::Output {
     work.run::<Baseline>()
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(unoptimised)))]
 #[inline(never)]
 #[target_feature(enable = "cmpxchg16b,popcnt,sse3,ssse3,sse4.1,sse4.2")]
 fn v2<W: Work>(work: W) -> W::Output {
     work.run::<V2>()
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(unoptimised)))]
 #[inline(never)]
 #[target_feature(enable = "cmpxchg16b,popcnt,sse3,ssse3,sse4.1,sse4.2")]
 #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe")]
@@ -162,7 +191,7 @@ fn v3<W: Work>(work: W) -> W::Output {
     work.run::<V3>()
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(unoptimised)))]
 #[inline(never)]
 #[target_feature(enable = "cmpxchg16b,popcnt,sse3,ssse3,sse4.1,sse4.2")]
 #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe")]

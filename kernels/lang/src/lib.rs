@@ -132,7 +132,10 @@ pub use accelerator::{
 pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, SharedAtomics};
 pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
 pub use build::{BuildError, KernelData};
-pub use division::{AcceleratorLimits, PerDimension, Subdivision, WorkDivision};
+pub use division::{
+    AcceleratorLimits, KernelResources, Multiprocessor, Occupancy, PerDimension, Subdivision,
+    WorkDivision,
+};
 pub use entry::{
     ByValue, Call, Entry, OwnBlock, Parameter, Pass, PassAll, Reading, ReadingView, Shape,
 };

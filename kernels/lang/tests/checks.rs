@@ -214,3 +214,47 @@ fn a_panic_outside_of_a_kernel_is_as_ever_after_a_check() {
     let panic = std::panic::catch_unwind(|| panic!("on purpose")).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
 }
+
+/// Each block reads what the block before has written, with fences between if it is told to.
+struct Chain {
+    fences: bool,
+}
+
+impl Kernel<1> for Chain {
+    type Output = Unpartitioned<u32>;
+
+    fn run<A: Accelerator<1>>(&self, acc: &A, output: RawMut<'_, u32>) {
+        let block = acc.block_index()[0];
+        if self.fences {
+            acc.fence_device();
+        }
+        let before = match block {
+            0 => 0,
+            // SAFETY: blocks run one after the other here.
+            _ => unsafe { output.read(block - 1) },
+        };
+        // SAFETY: as above.
+        unsafe { output.write(block, before + 1) };
+        if self.fences {
+            acc.fence_device();
+        }
+    }
+}
+
+#[test]
+fn fences_order_blocks() {
+    let division = WorkDivision::new(3, 1, 1).unwrap();
+    for fences in [true, false] {
+        let mut output = vec![0; 3];
+        let mut launch = erase(Chain { fences }, GlobalMut::from(&mut output), division).unwrap();
+        let result = launch.run_all(&mut checked(Execution::Native));
+        assert_eq!(result.is_ok(), fences, "{result:?}");
+        if !fences {
+            assert!(
+                matches!(result, Err(KernelError::Race { .. })),
+                "{result:?}"
+            );
+        }
+        assert_eq!(output, [1, 2, 3]);
+    }
+}

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use quipu_kernel::{
-    AcceleratorLimits, Extent, KernelError, PerDimension, Subdivision, Vector, WorkDivision,
+    AcceleratorLimits, Extent, KernelError, KernelResources, Multiprocessor, Occupancy,
+    PerDimension, Subdivision, Vector, WorkDivision,
 };
 
 fn sizes<const D: usize>(least: usize, most: usize) -> impl Strategy<Value = [usize; D]> {
@@ -243,4 +244,138 @@ fn what_exceeds_the_limits_is_named_with_all_of_the_limits() {
     );
     assert!(limits.check_shared_bytes(limits.shared_bytes + 1).is_err());
     assert!(limits.check_shared_bytes(limits.shared_bytes).is_ok());
+}
+
+/// A device as there are, in numbers that vendors publish.
+const MULTIPROCESSOR: Multiprocessor = Multiprocessor {
+    threads: 1536,
+    blocks: 16,
+    registers: 65_536,
+    shared_bytes: 102_400,
+    warp_size: 32,
+    register_unit: 256,
+    shared_unit: 128,
+};
+
+const LIGHT: KernelResources = KernelResources {
+    registers: 32,
+    shared_bytes: 0,
+    shared_bytes_per_thread: 0,
+    max_block_threads: 1024,
+};
+
+fn gpu() -> AcceleratorLimits {
+    let mut limits = AcceleratorLimits::native(80);
+    limits.warp_size = 32;
+    limits.block_thread_count = 1024;
+    limits.preferred_block_threads = 256;
+    limits.preferred_thread_elements = 8;
+    limits
+}
+
+#[test]
+fn blocks_are_resident_as_far_as_there_is_room() {
+    let resident = |kernel: KernelResources, threads: usize| {
+        MULTIPROCESSOR.holding(kernel).resident_blocks(threads)
+    };
+    // Threads; blocks; whole warps.
+    assert_eq!(resident(LIGHT, 256), 6);
+    assert_eq!(resident(LIGHT, 1024), 1);
+    assert_eq!(resident(LIGHT, 32), 16);
+    assert_eq!(resident(LIGHT, 33), 16);
+    assert_eq!(resident(LIGHT, 97), 12);
+    // Registers, which come in units: 33 for each of 32 threads are 1280 for the warp.
+    let registers = |registers| KernelResources { registers, ..LIGHT };
+    assert_eq!(resident(registers(128), 128), 4);
+    assert_eq!(resident(registers(33), 64), 16);
+    assert_eq!(resident(registers(97), 32), 16);
+    assert_eq!(resident(registers(255), 256), 1);
+    assert_eq!(resident(registers(255), 512), 0);
+    // Shared memory, for each block and for each thread.
+    let shared = KernelResources {
+        shared_bytes: 20_000,
+        shared_bytes_per_thread: 100,
+        ..LIGHT
+    };
+    assert_eq!(resident(shared, 64), 3);
+    assert_eq!(resident(shared, 800), 1);
+    assert_eq!(resident(shared, 1024), 0);
+    // What no block can be, and what cannot be counted.
+    assert_eq!(resident(LIGHT, 0), 0);
+    assert_eq!(resident(LIGHT, 1025), 0);
+    assert_eq!(resident(registers(usize::MAX), 32), 0);
+}
+
+#[test]
+fn an_automatic_division_goes_by_occupancy() {
+    // Of the sizes that fill the multiprocessor the preferred one.
+    let limits = gpu().for_kernel(&MULTIPROCESSOR.holding(LIGHT)).unwrap();
+    assert_eq!(
+        (limits.preferred_block_threads, limits.multiprocessors),
+        (256, 480)
+    );
+    let division = WorkDivision::<1>::for_elements(1 << 24, &limits).unwrap();
+    assert_eq!(division.threads_per_block(), 256);
+    assert!(division.block_count() >= 480);
+
+    // Registers for 21 warps: all of them in one block, as an odd number does not make two.
+    let heavy = KernelResources {
+        registers: 96,
+        shared_bytes: 45_000,
+        ..LIGHT
+    };
+    let limits = gpu().for_kernel(&MULTIPROCESSOR.holding(heavy)).unwrap();
+    assert_eq!(
+        (limits.preferred_block_threads, limits.multiprocessors),
+        (672, 80)
+    );
+    let division = WorkDivision::<2>::for_elements([1000, 1000], &limits).unwrap();
+    assert!(division.threads_per_block() <= 672);
+
+    // A kernel whose blocks have to be small.
+    let small = KernelResources {
+        max_block_threads: 100,
+        ..LIGHT
+    };
+    let limits = gpu().for_kernel(&MULTIPROCESSOR.holding(small)).unwrap();
+    assert_eq!(
+        (limits.preferred_block_threads, limits.block_thread_count),
+        (96, 100)
+    );
+    assert!(
+        WorkDivision::new(1, 128, 1)
+            .unwrap()
+            .validate(&limits)
+            .is_err()
+    );
+}
+
+/// A device that answers from a table, as one does whose interface is asked.
+struct Told(Vec<(usize, usize)>);
+
+impl Occupancy for Told {
+    fn max_block_threads(&self) -> usize {
+        512
+    }
+
+    fn resident_blocks(&self, block_threads: usize) -> usize {
+        let told = self.0.iter().find(|(threads, _)| *threads == block_threads);
+        told.map_or(0, |(_, blocks)| *blocks)
+    }
+}
+
+#[test]
+fn a_device_is_believed_and_a_kernel_that_does_not_fit_is_refused() {
+    let told = Told(vec![(64, 8), (192, 3), (288, 2)]);
+    let limits = gpu().for_kernel(&told).unwrap();
+    // 576 at once, with 192 and with 288: the one nearer to 256 is 288.
+    assert_eq!(
+        (limits.preferred_block_threads, limits.multiprocessors),
+        (288, 160)
+    );
+
+    let error = gpu().for_kernel(&Told(Vec::new())).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("registers and shared memory"), "{text}");
+    assert!(text.contains("threads per block, in all: 1024"), "{text}");
 }

@@ -30,6 +30,20 @@ impl Writer {
         let written: Vec<_> = arguments
             .iter()
             .map(|argument| {
+                match argument {
+                    Expr::Closure(closure) => return self.closure(closure),
+                    Expr::Path(path) if self.variable(&path.path) == Some(Kind::Closure) => {
+                        return quote!(&#path);
+                    }
+                    Expr::Reference(reference) => match &*reference.expr {
+                        Expr::Closure(closure) => return self.closure(closure),
+                        Expr::Path(path) if self.variable(&path.path) == Some(Kind::Closure) => {
+                            return quote!(&#path);
+                        }
+                        _ => {}
+                    },
+                    _ => {}
+                }
                 let written = self.expression(argument);
                 let span = argument.span();
                 match argument {
@@ -102,8 +116,8 @@ impl Writer {
         if let Some(words) = refuse::method(&method) {
             return self.refuse(span, words);
         }
-        if let Some(closure) = call.args.iter().find(|e| matches!(e, Expr::Closure(_))) {
-            return self.refuse(closure.span(), refuse::ADAPTERS);
+        if call.args.iter().any(|e| matches!(e, Expr::Closure(_))) && refuse::is_adapter(&method) {
+            return self.refuse(span, refuse::ADAPTERS);
         }
         let receiver = self.expression(&call.receiver);
         match method.as_str() {

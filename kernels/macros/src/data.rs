@@ -55,6 +55,9 @@ fn representations(attributes: &[Attribute]) -> Result<Vec<Ident>> {
 fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<TokenStream> {
     let name = &item.ident;
     let known = representations(&item.attrs)?;
+    if data.fields.is_empty() {
+        return Ok(empty(item, krate));
+    }
     if !known
         .iter()
         .any(|repr| repr == "C" || repr == "transparent")
@@ -64,14 +67,8 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
             "devices lay out structs as C does: write `#[repr(C)]` above this one",
         ));
     }
-    if data.fields.is_empty() {
-        return Err(Error::new(
-            name.span(),
-            "a struct in kernels has at least one field",
-        ));
-    }
     let build = quote!(#krate::__macro::build);
-    let generics = with_data_bounds(&item.generics, &quote!(#build::KernelData));
+    let generics = with_data_bounds(&item.generics, krate);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let text = name.to_string();
     let types: Vec<_> = data.fields.iter().map(|field| &field.ty).collect();
@@ -102,6 +99,32 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
             }
         };
     })
+}
+
+/// A struct without fields, which has no bits: it is there for its type.
+fn empty(item: &DeriveInput, krate: &Path) -> TokenStream {
+    let name = &item.ident;
+    let build = quote!(#krate::__macro::build);
+    let generics = with_data_bounds(&item.generics, krate);
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    quote! {
+        #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
+        const _: () = {
+            impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
+                fn ir_type(_: &mut #build::State) -> #build::ir::Type {
+                    #build::ir::Type::Unit
+                }
+
+                fn sample_value() -> Self {
+                    Self {}
+                }
+
+                fn literal(self, _: &mut #build::State) -> #build::Raw {
+                    #build::Raw::Nothing
+                }
+            }
+        };
+    }
 }
 
 fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<TokenStream> {

@@ -8,14 +8,19 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Block, Error, FnArg, GenericParam, Generics, ImplItem, Item, ItemFn, ItemImpl, ItemTrait, Path,
-    Receiver, Result, ReturnType, Signature, TraitItem,
+    Receiver, Result, ReturnType, Signature, TraitItem, Type,
 };
 
 use crate::expression::this_name;
+use crate::function_type::{without_closures, writer_type};
 use crate::kernel::allowances;
 use crate::options::Options;
+use crate::refuse;
 use crate::scope::{Kind, Want, Writer};
-use crate::signature::{check_generics, handle, make_native, parameters, with_data_bounds};
+use crate::signature::{
+    check_generics, handle, is_prefix, make_inline, make_native, operator_bounds, operator_impl_of,
+    parameters, with_data_bounds,
+};
 
 /// Lets kernels call what an item has.
 pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
@@ -42,6 +47,7 @@ fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
     let refusals = written.refusals.map(Error::into_compile_error);
     let mut native = item.clone();
     make_native(&mut native.sig);
+    make_inline(&mut native.attrs);
     Ok(quote! {
         #native
 
@@ -61,7 +67,7 @@ fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
 fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
     let mut added = Vec::new();
     let mut refusals = TokenStream::new();
-    for member in &item.items {
+    for member in &mut item.items {
         let TraitItem::Fn(function) = member else {
             continue;
         };
@@ -77,18 +83,105 @@ fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
             added.push(method);
         }
         refusals.extend(written.refusals.map(Error::into_compile_error));
+        if function.default.is_some() {
+            make_inline(&mut function.attrs);
+        }
     }
     for tokens in added {
         item.items.push(TraitItem::Verbatim(tokens));
     }
+    let operators = operator_bounds(&item.supertraits, krate);
+    item.supertraits.extend(operators);
     Ok(quote!(#item #refusals))
+}
+
+/// `impl Add for …` and the like: what kernels do with the operator is in a trait of our own, as the operator's has no
+/// room for it.
+fn operator_impl(
+    krate: &Path,
+    item: &ItemImpl,
+    operator: &syn::Ident,
+    other: Option<&Type>,
+) -> Result<TokenStream> {
+    for of in [Some(&*item.self_ty), other] {
+        if let Some(Type::Reference(of)) = of {
+            return Err(Error::new(of.span(), refuse::OPERATOR_OF_REFERENCES));
+        }
+    }
+    let function = item.items.iter().find_map(|member| match member {
+        ImplItem::Fn(function) => Some(function),
+        _ => None,
+    });
+    let Some(function) = function else {
+        return Ok(quote!(#item));
+    };
+    let output = item.items.iter().find_map(|member| match member {
+        ImplItem::Type(output) => Some(&output.ty),
+        _ => None,
+    });
+    let output = output.map_or_else(|| quote!(()), |output| quote!(#output));
+    let written = Written::of(krate, &function.sig, Some(&function.block), true)?;
+    let operate = written.builder(&format_ident!("operate"), false);
+    let refusals = written.refusals.map(Error::into_compile_error);
+    let generics = with_data_bounds(&item.generics, krate);
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let of = &item.self_ty;
+    let build = quote!(#krate::__macro::build);
+    let other = other.map_or_else(|| quote!(Self), |other| quote!(#other));
+    let (kind, output) = if is_prefix(operator) {
+        let kind = quote!(#build::OperatesAlone<#build::operator::#operator>);
+        (kind, output)
+    } else if operator == "PartialEq" {
+        let kind = quote!(#build::Operates<#build::operator::Equal, #other>);
+        (kind, quote!(bool))
+    } else {
+        let kind = quote!(#build::Operates<#build::operator::#operator, #other>);
+        (kind, output)
+    };
+    let unequal = (operator == "PartialEq").then(|| {
+        quote! {
+            impl #impl_generics #build::Operates<#build::operator::NotEqual, #other> for #of #where_clause {
+                type Output = bool;
+
+                #[track_caller]
+                fn operate(this: #build::Expr<Self>, other: #build::Expr<#other>) -> #build::Expr<bool> {
+                    let equal = <Self as #build::Operates<#build::operator::Equal, #other>>::operate(this, other);
+                    #build::unary(#build::ir::UnaryOperation::Not, equal, ::core::option::Option::None)
+                }
+            }
+        }
+    });
+    let mut native = item.clone();
+    for member in &mut native.items {
+        if let ImplItem::Fn(function) = member {
+            make_inline(&mut function.attrs);
+        }
+    }
+    Ok(quote! {
+        #native
+
+        const _: () = {
+            #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
+            impl #impl_generics #kind for #of #where_clause {
+                type Output = #output;
+                #operate
+            }
+            #unequal
+        };
+        #refusals
+    })
 }
 
 fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
     let mut added = Vec::new();
     let mut refusals = TokenStream::new();
     let is_trait = item.trait_.is_some();
-    for member in &item.items {
+    if let Some((_, path, _)) = &item.trait_
+        && let Some((operator, other)) = operator_impl_of(path)
+    {
+        return operator_impl(krate, &item, operator, other);
+    }
+    for member in &mut item.items {
         let ImplItem::Fn(function) = member else {
             continue;
         };
@@ -113,9 +206,11 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
         for tokens in added {
             item.items.push(ImplItem::Verbatim(tokens));
         }
+        // What is added can ask for no more than the trait does, so it is the whole that is for such types alone.
+        item.generics = with_data_bounds(&item.generics, krate);
         return Ok(quote!(#item #refusals));
     }
-    let generics = with_data_bounds(&item.generics, &data(krate));
+    let generics = with_data_bounds(&item.generics, krate);
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let of = &item.self_ty;
     Ok(quote! {
@@ -179,6 +274,8 @@ impl<'a> Written<'a> {
             names.push(this);
             texts.push("this".to_owned());
         }
+        let (data_generics, closures) = without_closures(&signature.generics);
+        let mut takes_closures = false;
         let mut ordered = Vec::new();
         let mut rest = parameters.iter();
         for input in &signature.inputs {
@@ -191,17 +288,32 @@ impl<'a> Written<'a> {
                 let dimensions = &acc.dimensions;
                 ordered.push((
                     acc.name.clone(),
-                    quote!(#krate::__macro::build::Sketch<#dimensions>),
+                    Some(quote!(#krate::__macro::build::Sketch<#dimensions>)),
+                    TokenStream::new(),
                     false,
                 ));
             } else if let Some(parameter) = rest.next() {
+                let name = parameter.name.clone();
+                if let Some(closure) = writer_type(&signature.generics, &parameter.user_type) {
+                    ordered.push((name, None, closure, false));
+                    continue;
+                }
                 let by_value = matches!(parameter.passing, crate::signature::Passing::Value);
-                let of = handle(&parameter.user_type);
-                ordered.push((parameter.name.clone(), of, parameter.is_mutable && by_value));
+                let of = Some(handle(&parameter.user_type));
+                let is_mutable = parameter.is_mutable && by_value;
+                ordered.push((name, of, TokenStream::new(), is_mutable));
             }
         }
-        for (name, of, is_mutable) in ordered {
+        let mut passed = names.clone();
+        for (name, of, closure, is_mutable) in ordered {
             let text = name.to_string();
+            passed.push(name.clone());
+            let Some(of) = of else {
+                takes_closures = true;
+                inputs.push(quote!(#name: #closure));
+                writer.define(&name, Kind::Closure);
+                continue;
+            };
             inputs.push(quote!(#name: __Expr<#of>));
             if is_mutable {
                 bound.extend(
@@ -224,14 +336,16 @@ impl<'a> Written<'a> {
                 }
             }
         });
-        let inline = acc.is_some() || signature.asyncness.is_some();
+        let inline = acc.is_some() || signature.asyncness.is_some() || takes_closures;
+        let mut generics = with_data_bounds(&data_generics, krate);
+        generics.params.extend(closures);
         Ok(Self {
             krate,
             name: signature.ident.to_string(),
             span: signature.ident.span(),
-            generics: with_data_bounds(&signature.generics, &data(krate)),
+            generics,
             inputs,
-            names,
+            names: passed,
             result,
             body,
             inline,

@@ -17,7 +17,11 @@ impl Writer {
     pub(crate) fn expression(&mut self, expression: &Expr) -> TokenStream {
         let span = expression.span();
         if self.is_constant(expression) {
-            return quote_spanned!(span=> __quipu::lit(#expression));
+            return match expression {
+                Expr::Lit(_) | Expr::Path(_) => quote_spanned!(span=> __quipu::lit(#expression)),
+                // What is computed may overflow.
+                _ => quote_spanned!(span=> __quipu::computed(|| #expression)),
+            };
         }
         match expression {
             Expr::Lit(literal) => self.refuse_literal(&literal.lit),
@@ -154,16 +158,22 @@ impl Writer {
         let span = unary.op.span();
         let operand = self.expression(&unary.expr);
         let name = self.fresh("operand");
-        let (operation, value) = match unary.op {
+        let (operator, value) = match unary.op {
             UnOp::Deref(_) => return quote_spanned!(span=> __quipu::dereference(#operand)),
-            UnOp::Neg(_) => (quote!(Negate), quote!(-__quipu::w(#name))),
-            UnOp::Not(_) => (quote!(Not), quote!(!__quipu::w(#name))),
+            UnOp::Neg(_) => (
+                quote!(Neg),
+                quote!({ let operand = __quipu::w(#name); -operand }),
+            ),
+            UnOp::Not(_) => (
+                quote!(Not),
+                quote!({ let operand = __quipu::w(#name); !operand }),
+            ),
             _ => return self.refuse(span, refuse::VERBATIM),
         };
         let witness = witness(span, &value);
         quote_spanned!(span=> {
             let #name = __quipu::value(#operand);
-            __quipu::unary(__quipu::ir::UnaryOperation::#operation, #name, #witness)
+            (&__quipu::Operand::<__quipu::operator::#operator, _>::new(#name)).__operate(#witness)
         })
     }
 
@@ -182,12 +192,21 @@ impl Writer {
             }
             _ => {}
         }
-        let Some(operation) = operation(&binary.op) else {
-            return self.refuse(span, refuse::VERBATIM);
-        };
-        let operation = Ident::new(operation, span);
         let (first, second) = (self.fresh("left"), self.fresh("right"));
         let op = &binary.op;
+        if let Some(comparison) = comparison(op) {
+            let comparison = Ident::new(comparison, span);
+            let witness = witness(span, &quote!(__quipu::w(#first) #op __quipu::w(#second)));
+            return quote_spanned!(span=> {
+                let #first = __quipu::value(#left);
+                let #second = __quipu::value(#right);
+                __quipu::binary(__quipu::ir::BinaryOperation::#comparison, #first, #second, #witness)
+            });
+        }
+        let Some(operator) = operator(op) else {
+            return self.refuse(span, refuse::VERBATIM);
+        };
+        let operator = Ident::new(operator, span);
         if is_assignment(op) {
             // Of numbers the right side comes first.
             let check = witness(
@@ -197,16 +216,14 @@ impl Writer {
             return quote_spanned!(span=> {
                 let #second = __quipu::value(#right);
                 let #first = #left;
-                let _ = #check;
-                __quipu::compound(__quipu::ir::BinaryOperation::#operation, #first, #second);
-                __quipu::nothing()
+                (&__quipu::Operands::<__quipu::operator::#operator, _, _>::new(#first, #second)).__operate(#check)
             });
         }
         let witness = witness(span, &quote!(__quipu::w(#first) #op __quipu::w(#second)));
         quote_spanned!(span=> {
             let #first = __quipu::value(#left);
             let #second = __quipu::value(#right);
-            __quipu::binary(__quipu::ir::BinaryOperation::#operation, #first, #second, #witness)
+            (&__quipu::Operands::<__quipu::operator::#operator, _, _>::new(#first, #second)).__operate(#witness)
         })
     }
 
@@ -365,6 +382,7 @@ impl Writer {
         match name.as_str() {
             // Of a release build, as all that devices run.
             "debug_assert" | "debug_assert_eq" | "debug_assert_ne" => TokenStream::new(),
+            "print" | "println" => self.print(span, mac.tokens.clone(), name == "println"),
             "assert" => {
                 let parser = syn::punctuated::Punctuated::<Expr, syn::Token![,]>::parse_terminated;
                 let Ok(arguments) = mac.parse_body_with(parser) else {
@@ -448,25 +466,42 @@ pub(crate) fn is_assignment(operation: &BinOp) -> bool {
     )
 }
 
-/// The name of an operation in the representation.
-fn operation(operation: &BinOp) -> Option<&'static str> {
+/// The name of an order in the representation.
+fn comparison(operation: &BinOp) -> Option<&'static str> {
     Some(match operation {
-        BinOp::Add(_) | BinOp::AddAssign(_) => "Add",
-        BinOp::Sub(_) | BinOp::SubAssign(_) => "Subtract",
-        BinOp::Mul(_) | BinOp::MulAssign(_) => "Multiply",
-        BinOp::Div(_) | BinOp::DivAssign(_) => "Divide",
-        BinOp::Rem(_) | BinOp::RemAssign(_) => "Remainder",
-        BinOp::BitXor(_) | BinOp::BitXorAssign(_) => "Xor",
-        BinOp::BitAnd(_) | BinOp::BitAndAssign(_) => "And",
-        BinOp::BitOr(_) | BinOp::BitOrAssign(_) => "Or",
-        BinOp::Shl(_) | BinOp::ShlAssign(_) => "ShiftLeft",
-        BinOp::Shr(_) | BinOp::ShrAssign(_) => "ShiftRight",
-        BinOp::Eq(_) => "Equal",
-        BinOp::Ne(_) => "NotEqual",
         BinOp::Lt(_) => "Less",
         BinOp::Le(_) => "LessEqual",
         BinOp::Gt(_) => "Greater",
         BinOp::Ge(_) => "GreaterEqual",
+        _ => return None,
+    })
+}
+
+/// The name of an operator's trait; of those of `PartialEq` what it compares for.
+fn operator(operation: &BinOp) -> Option<&'static str> {
+    Some(match operation {
+        BinOp::Add(_) => "Add",
+        BinOp::Sub(_) => "Sub",
+        BinOp::Mul(_) => "Mul",
+        BinOp::Div(_) => "Div",
+        BinOp::Rem(_) => "Rem",
+        BinOp::BitXor(_) => "BitXor",
+        BinOp::BitAnd(_) => "BitAnd",
+        BinOp::BitOr(_) => "BitOr",
+        BinOp::Shl(_) => "Shl",
+        BinOp::Shr(_) => "Shr",
+        BinOp::AddAssign(_) => "AddAssign",
+        BinOp::SubAssign(_) => "SubAssign",
+        BinOp::MulAssign(_) => "MulAssign",
+        BinOp::DivAssign(_) => "DivAssign",
+        BinOp::RemAssign(_) => "RemAssign",
+        BinOp::BitXorAssign(_) => "BitXorAssign",
+        BinOp::BitAndAssign(_) => "BitAndAssign",
+        BinOp::BitOrAssign(_) => "BitOrAssign",
+        BinOp::ShlAssign(_) => "ShlAssign",
+        BinOp::ShrAssign(_) => "ShrAssign",
+        BinOp::Eq(_) => "Equal",
+        BinOp::Ne(_) => "NotEqual",
         _ => return None,
     })
 }

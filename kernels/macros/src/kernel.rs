@@ -3,8 +3,10 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, GenericParam, Generics, ItemFn, Lifetime, Result, ReturnType};
+use syn::{Error, GenericParam, Generics, Item, ItemFn, Lifetime, Result, ReturnType};
 
+use crate::function_type::writer_type;
+use crate::method::{Method, is_this};
 use crate::options::Options;
 use crate::refuse;
 use crate::scope::{Kind, Want, Writer};
@@ -24,7 +26,9 @@ pub(crate) fn allowances() -> TokenStream {
             clippy::all,
             clippy::pedantic,
             clippy::nursery,
-            clippy::restriction
+            clippy::restriction,
+            arithmetic_overflow,
+            unconditional_panic
         )]
     }
 }
@@ -32,18 +36,35 @@ pub(crate) fn allowances() -> TokenStream {
 struct Kernel<'a> {
     krate: &'a syn::Path,
     item: &'a ItemFn,
+    /// Of a method, the `impl` and the method.
+    method: Option<Method<'a>>,
     acc: AcceleratorParameter,
     parameters: Vec<Parameter>,
     /// The user's, whose types kernels compute with.
     generics: Generics,
 }
 
-/// Makes a kernel of a function.
-pub(crate) fn expand(options: &Options, item: ItemFn) -> Result<TokenStream> {
-    let signature = &item.sig;
-    if let Some(receiver) = signature.receiver() {
-        return Err(Error::new(receiver.span(), refuse::SELF));
+/// Makes a kernel of a function, or kernels of an `impl`'s methods.
+pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
+    match item {
+        Item::Fn(item) => {
+            if let Some(receiver) = item.sig.receiver() {
+                return Err(Error::new(receiver.span(), refuse::SELF));
+            }
+            function(options, &item, None)
+        }
+        Item::Impl(item) => crate::method::expand(options, &item),
+        other => Err(Error::new(other.span(), refuse::KERNEL_ITEM)),
     }
+}
+
+/// Makes a kernel of a function by itself, or of what a method is as one.
+pub(crate) fn function(
+    options: &Options,
+    item: &ItemFn,
+    method: Option<Method<'_>>,
+) -> Result<TokenStream> {
+    let signature = &item.sig;
     if let ReturnType::Type(_, result) = &signature.output {
         return Err(Error::new(result.span(), refuse::RESULT));
     }
@@ -60,6 +81,12 @@ pub(crate) fn expand(options: &Options, item: ItemFn) -> Result<TokenStream> {
         return Err(Error::new(signature.fn_token.span, refuse::ACCELERATOR));
     }
     for parameter in &parameters {
+        if writer_type(&signature.generics, &parameter.user_type).is_some() {
+            return Err(Error::new(
+                parameter.user_type.span(),
+                refuse::CLOSURE_OF_KERNEL,
+            ));
+        }
         let is_shared = parameter_is_shared(parameter);
         match &parameter.passing {
             Passing::View if is_shared => {
@@ -75,13 +102,11 @@ pub(crate) fn expand(options: &Options, item: ItemFn) -> Result<TokenStream> {
         }
     }
     let krate = &options.krate;
-    let generics = with_data_bounds(
-        &signature.generics,
-        &quote!(#krate::__macro::build::KernelData),
-    );
+    let generics = with_data_bounds(&signature.generics, krate);
     Ok(Kernel {
         krate,
-        item: &item,
+        item,
+        method,
         acc,
         parameters,
         generics,
@@ -106,7 +131,16 @@ impl Kernel<'_> {
             Some(_) => quote!(unreachable!()),
             None => module,
         };
+        // `Self` in what a method's source is made with means what it means in the method.
+        let (module, of_method) = match &self.method {
+            Some(method) => (method.module_call(), method.module(krate, &module)),
+            None => (module, TokenStream::new()),
+        };
         let constructor = self.constructor();
+        let constructor = match &self.method {
+            Some(method) => method.inherent(krate, &constructor),
+            None => constructor,
+        };
         let entry = self.entry(&module);
         let native = self.native();
         let (generics, where_clause) = (&item.sig.generics, &item.sig.generics.where_clause);
@@ -125,6 +159,7 @@ impl Kernel<'_> {
 
             #allow
             const _: () = {
+                #of_method
                 #entry
             };
 
@@ -179,28 +214,47 @@ impl Kernel<'_> {
         let dimensions = &acc.dimensions;
         let (_, type_generics, where_clause) = self.generics.split_for_impl();
         let lifetime = Lifetime::new("'__quipu", Span::mixed_site());
-        let mut generics = self.generics.clone();
+        let own_generics = self
+            .method
+            .as_ref()
+            .map(|method| method.own_generics(krate));
+        let where_clause = match &own_generics {
+            Some(generics) => generics.where_clause.as_ref(),
+            None => where_clause,
+        };
+        let mut generics = own_generics
+            .clone()
+            .unwrap_or_else(|| self.generics.clone());
         generics.params.insert(
             0,
             GenericParam::Lifetime(syn::LifetimeParam::new(lifetime.clone())),
         );
         let generics = &generics.params;
-        let names: Vec<_> = self.passed().map(|parameter| &parameter.name).collect();
-        let types = self.passed().map(|parameter| {
+        let inputs = self.passed().map(|parameter| {
+            let name = &parameter.name;
             let of = with_lifetimes(&parameter.user_type);
             match parameter.passing {
-                Passing::Value => quote!(#of),
+                Passing::Value if is_this(name) => quote!(self),
+                Passing::Value => quote!(#name: #of),
                 _ => quote_spanned!(of.span()=>
-                    impl #krate::__macro::Pass<#lifetime, <#of as #krate::__macro::Parameter<#dimensions>>::Partition, #dimensions>
+                    #name: impl #krate::__macro::Pass<#lifetime, <#of as #krate::__macro::Parameter<#dimensions>>::Partition, #dimensions>
                 ),
             }
         });
+        let names = self.passed().map(|parameter| match &parameter.name {
+            name if is_this(name) => quote!(self),
+            name => quote!(#name),
+        });
+        let called = match &self.method {
+            Some(method) => &method.function.sig.ident,
+            None => name,
+        };
         let partitions = self.partitions();
         quote_spanned! {name.span()=>
             #(#attributes)*
-            #[allow(clippy::too_many_arguments, clippy::type_complexity)]
+            #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::multiple_bound_locations)]
             #[inline]
-            #visibility fn #name<#generics>(#(#names: #types),*) -> #krate::__macro::Call<
+            #visibility fn #called<#generics>(#(#inputs),*) -> #krate::__macro::Call<
                 #name #type_generics,
                 impl #krate::__macro::PassAll<#lifetime, #partitions, #dimensions>,
                 #dimensions,
@@ -217,8 +271,14 @@ impl Kernel<'_> {
         } = self;
         let name = &item.sig.ident;
         let dimensions = &acc.dimensions;
-        let mut signature = item.sig.clone();
+        let mut signature = match &self.method {
+            Some(method) => method.function.sig.clone(),
+            None => item.sig.clone(),
+        };
         make_native(&mut signature);
+        // Not the kernel's, which may be that of a parameter, too.
+        let native_name = format_ident!("__native_{}", signature.ident);
+        signature.ident = native_name.clone();
         for parameter in &mut signature.generics.params {
             if let GenericParam::Type(parameter) = parameter {
                 parameter
@@ -236,8 +296,16 @@ impl Kernel<'_> {
         let turbofish = type_generics.as_turbofish();
         let partitions = self.partitions();
         let handed: Vec<_> = self.passed().map(|parameter| &parameter.name).collect();
-        let arguments = self.parameters.iter().map(|parameter| &parameter.name);
+        let arguments = self
+            .parameters
+            .iter()
+            .map(|parameter| &parameter.name)
+            .filter(|name| !is_this(name));
         let arguments = quote!(acc #(, #arguments)*);
+        let call = match &self.method {
+            Some(method) => method.native_call(&native_name, &arguments),
+            None => quote!(#native_name #turbofish (#arguments)),
+        };
         // `acc` may be a name of the user's own.
         let function = if item.sig.asyncness.is_some() {
             let (arrays, names): (Vec<_>, Vec<_>) = self
@@ -279,7 +347,7 @@ impl Kernel<'_> {
                         (#(#handed,)*): #krate::__macro::Own<'t, Self::Output, #dimensions>,
                         #shared_pattern: <Self::Shared as #krate::__macro::Shared>::Write<'t>,
                     ) -> impl ::core::future::Future<Output = ()> {
-                        #name #turbofish (#arguments)
+                        #call
                     }
                 }
             }
@@ -294,17 +362,24 @@ impl Kernel<'_> {
                         acc: &'t __Acc,
                         (#(#handed,)*): #krate::__macro::Own<'t, Self::Output, #dimensions>,
                     ) {
-                        #name #turbofish (#arguments)
+                        #call
                     }
                 }
             }
         };
+        let native = quote! {
+            #(#allowed)*
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::needless_pass_by_value, clippy::multiple_bound_locations, non_snake_case)]
+            #signature #block
+        };
+        let native = match &self.method {
+            Some(method) => method.inherent(krate, &native),
+            None => native,
+        };
         quote! {
             const _: () = {
-                #(#allowed)*
-                #[inline(always)]
-                #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::needless_pass_by_value, clippy::multiple_bound_locations)]
-                #signature #block
+                #native
 
                 #[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
                 #function
@@ -429,7 +504,10 @@ impl Kernel<'_> {
         };
         for parameter in &self.parameters {
             let name = &parameter.name;
-            let text = name.to_string();
+            let text = match name {
+                name if is_this(name) => "this".to_owned(),
+                name => name.to_string(),
+            };
             let of = with_lifetimes(&parameter.user_type);
             let handle = handle(&parameter.user_type);
             let value = match &parameter.passing {

@@ -9,11 +9,13 @@
 //! | file | what it reads |
 //! |---|---|
 //! | `kernel.rs` | `#[kernel]` functions |
+//! | `method.rs` | `#[kernel]` methods, as functions |
 //! | `device.rs` | `#[device]` functions, traits and `impl` blocks |
 //! | `data.rs` | structs and enums with `#[derive(KernelData)]` |
+//! | `function_type.rs` | parameters that are closures |
 //! | `signature.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
-//! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs` | bodies |
+//! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs`, `print.rs` | bodies |
 //! | `refuse.rs` | the words of refusals |
 //!
 //! Names of generated variables have the hygiene of the macro (`Span::mixed_site`), so they are not the user's,
@@ -25,9 +27,12 @@ mod control;
 mod data;
 mod device;
 mod expression;
+mod function_type;
 mod kernel;
+mod method;
 mod options;
 mod pattern;
+mod print;
 mod refuse;
 mod scope;
 mod signature;
@@ -54,12 +59,30 @@ use proc_macro::TokenStream;
 /// | numbers, `bool`, arrays of them, what has `#[derive(KernelData)]`, generic types | the value |
 /// | `&[T]`, `GlobalRef<T, D>` | all elements, to read |
 /// | `OwnElements<T, D>` | their own elements, to write |
+/// | `OwnTile<T, D>`, `OwnRows<T>` | a box of neighbouring elements, whole rows |
+/// | `OwnBlockTile<T, D>` | their share of their block's box |
 /// | `OwnBlock<T>` | their part of their block's part |
 /// | `Atomics<T>` | all elements, to change in single steps |
 /// | `RawMut<T>` | all elements, through `unsafe` methods |
 /// | `#[shared(length)] SharedWrite<T>`, `SharedAtomics<T>` | memory of their block; in an `async fn` |
 ///
 /// A kernel with barriers is an `async fn` of a `&impl BlockAccelerator<D>`, and awaits each barrier.
+///
+/// # Methods
+///
+/// A struct with `#[derive(KernelData)]` may have methods that are kernels, and so carry the values that a launch needs:
+///
+/// ```ignore
+/// #[kernel]
+/// impl Scale {
+///     fn apply(self, _acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
+///         for (i, y) in y.each() {
+///             *y = self.factor * x[i];
+///         }
+///     }
+/// }
+/// queue.launch(y.len(), Scale { factor: 2.0 }.apply(&x, &mut y))?;
+/// ```
 ///
 /// # The language
 ///
@@ -72,8 +95,11 @@ use proc_macro::TokenStream;
 /// * `for` over ranges, `.rev()` and `.step_by(n)` of them, arrays, `slice.iter()`, `.iter_mut()` and `.enumerate()`,
 ///   `acc.elements(n)`, `y.each()`, `y.rows()`;
 /// * operators and methods of numbers, `as`, `from`, `into`; structs, tuples, arrays, slices and parts of them;
-/// * calls of [`macro@device`] functions and methods, and of closures in the function where they are;
-/// * generics over types and constants, traits with `#[device]`, `unsafe` blocks, `assert!`.
+/// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;
+/// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of closures in the function
+///   where they are;
+/// * generics over types and constants, traits with `#[device]`, `unsafe` blocks;
+/// * `assert!(condition, "message")`, which fails the launch, and `print!` and `println!`, of numbers as `{}` and `{name}`.
 ///
 /// A condition that is known when the source is made (of a constant, a const parameter) leaves out the other branch.
 /// Everything else is refused at its line, in words that say what to write instead.
@@ -103,8 +129,24 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
+/// Of an `impl` of `Add`, `AddAssign`, `Neg`, `PartialEq` and the like it makes the operator one of kernels:
+///
+/// ```ignore
+/// #[device]
+/// impl Add for Vector {
+///     type Output = Self;
+///     fn add(self, other: Self) -> Self {
+///         Self { x: self.x + other.x, y: self.y + other.y }
+///     }
+/// }
+/// ```
+///
+/// What it takes as `f: impl Fn(u32) -> u32`, or as a type with such a bound, is called with a closure.
+///
 /// It is written in the language of [`macro@kernel`]s, and may take `acc: &impl Accelerator<D>` too; one that waits
-/// at barriers is an `async fn`. What it takes by `&mut` it may change.
+/// at barriers is an `async fn`. What it takes by `&mut` it may change. On a processor it is inlined into its callers,
+/// where it is compiled for their vectors, unless it has an `#[inline]` attribute of its own or is
+/// `#[cold]`.
 #[proc_macro_attribute]
 pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
     options::parsed(options)
@@ -113,7 +155,7 @@ pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Lets kernels compute with a struct, which has to be `#[repr(C)]`, or an enum whose variants have no fields, which
+/// Lets kernels compute with a struct, which has to be `#[repr(C)]` unless it has no fields, or an enum whose variants have no fields, which
 /// has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`.
 ///
 /// `#[kernel_data(crate = path)]` names the crate that the kernel language is in, if that is not `::quipu`.

@@ -7,7 +7,8 @@ pub(crate) const LET_ELSE: &str = "`let … else` is not in the kernel language;
 pub(crate) const TRY: &str = "`?` is not in the kernel language, which has no `Result` and `Option`; test the condition with `if` and `return`";
 pub(crate) const OPTIONS: &str =
     "`Option` and `Result` are not in the kernel language; keep a `bool` beside the value";
-pub(crate) const CLOSURE_VALUE: &str = "closures in kernels are called in place: `let f = |x| …;` and then `f(x)`; write a `#[device] fn` to pass something on";
+pub(crate) const CLOSURE_VALUE: &str = "closures in kernels are called, or passed to a `#[device] fn` that takes `f: impl Fn(…) -> …`: `let f = |x| …;` and then `f(x)`";
+pub(crate) const CLOSURE_OF_KERNEL: &str = "what a kernel is called with is data, and a closure is none; write a trait with `#[device]`, a struct with `#[derive(KernelData)]` for each function, and take `f: F` with `F: Trait`";
 pub(crate) const CLOSURE_RETURN: &str = "`return` in a closure is not in the kernel language; write a `#[device] fn`, or give the value with `if` and `else`";
 pub(crate) const ADAPTERS: &str =
     "iterator adapters with closures are not in the kernel language; write a `for` loop";
@@ -29,7 +30,13 @@ pub(crate) const LIFETIMES: &str =
     "lifetimes are not needed in kernels and device functions; leave them out";
 pub(crate) const RESULT: &str =
     "a kernel gives nothing back; write to a parameter of type `OwnElements<T>` or `OwnBlock<T>`";
-pub(crate) const SELF: &str = "a kernel is a function by itself; write it outside of the `impl`, with a parameter for what `self` was";
+pub(crate) const SELF: &str = "a kernel that is a method has `#[kernel]` above its `impl`: `#[kernel] impl Scale { fn run(self, acc: &impl Accelerator<1>, …) { … } }`";
+pub(crate) const KERNEL_ITEM: &str =
+    "`#[kernel]` is for functions, and for `impl` blocks all of whose functions are kernels";
+pub(crate) const KERNEL_IMPL: &str = "kernels are methods of a type by itself; leave the trait out";
+pub(crate) const KERNEL_METHOD: &str = "all functions of an `impl` with `#[kernel]` are kernels that take `self`; write others in an `impl` of their own, with `#[device]` if kernels call them";
+pub(crate) const KERNEL_SELF: &str = "a kernel has a copy of `self`, and nobody sees what it does to that; take `self` or `&self`, and write to a parameter of type `OwnElements<T>`";
+pub(crate) const KERNEL_TYPE: &str = "name the type whose methods are kernels: `impl Scale { … }`";
 pub(crate) const IMPL_TRAIT: &str = "`impl Trait` parameters other than the accelerator are not in the kernel language; name the type: `fn f<T: Trait>(x: T)`";
 pub(crate) const TRAIT_OBJECT: &str = "trait objects and pointers are not in the kernel language; use generics: `fn f<T: Trait>(x: T)`";
 pub(crate) const GENERIC_ACCELERATOR: &str =
@@ -43,40 +50,61 @@ pub(crate) const SHARED_ASYNC: &str = "the threads of a block share memory in an
 pub(crate) const AWAIT: &str = "`.await` is for barriers, in an `async fn`";
 pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
-/// What to write instead of a method that the kernel language does not have.
+pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of references is that of what they refer to; leave `#[device]` off this `impl`, and write it above the one for values";
+
+pub(crate) const PRINT_FORMAT: &str =
+    "what a kernel prints is a text with `{}` or `{name}` for numbers, which have no other format";
+pub(crate) const PRINT_BRACES: &str =
+    "a kernel cannot print `{}`; write a space between the braces";
+
+/// What to write instead of a method that the kernel language does not have, whatever has it. Those that users' types may
+/// have, too, are refused by the types which they are natively of, in `build/refused.rs`.
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     Some(match name {
         "unwrap" | "expect" | "unwrap_or" | "is_some" | "is_none" | "ok" | "err" => OPTIONS,
-        "get" => {
-            "`get` gives an `Option`, which is not in the kernel language; compare the index with `len()`"
-        }
-        "get_mut" => {
-            "`get_mut` gives an `Option`, which is not in the kernel language; use `read(index)` and `write(index, value)` of a `RawMut`"
-        }
-        "at" | "row" => {
-            "this gives an `Option`, which is not in the kernel language; write `view[[i, j]]`"
-        }
-        "first" | "last" => {
-            "this gives an `Option`, which is not in the kernel language; use an index"
-        }
         "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "checked_rem" => {
             "this gives an `Option`, which is not in the kernel language; use the wrapping or saturating method, and compare"
         }
         "overflowing_add" | "overflowing_sub" | "overflowing_mul" => {
             "use the wrapping method, and compare"
         }
-        "map" | "filter" | "fold" | "for_each" | "sum" | "product" | "collect" | "zip" | "take"
-        | "skip" | "any" | "all" | "chain" | "flat_map" | "filter_map" | "take_while"
-        | "max_by" | "min_by" | "position" | "find" | "windows" | "chunks" | "chunks_exact"
-        | "copied" | "cloned" => ADAPTERS,
         "to_string" | "to_owned" | "as_str" => STRINGS,
-        "push" | "pop" | "to_vec" | "insert" | "remove" | "extend" => {
-            "memory is not allocated in kernels; use an array `[T; N]`, or a buffer as a parameter"
-        }
         "as_ptr" | "as_mut_ptr" => RAW_ADDRESS,
         "powi" => "`powi` gives other bits on other devices; multiply, or use `powf`",
         _ => return None,
     })
+}
+
+/// Whether a method of std's of this name takes a closure and goes over elements.
+pub(crate) fn is_adapter(name: &str) -> bool {
+    let names = [
+        "map",
+        "filter",
+        "fold",
+        "for_each",
+        "any",
+        "all",
+        "flat_map",
+        "filter_map",
+        "take_while",
+        "skip_while",
+        "map_while",
+        "max_by",
+        "max_by_key",
+        "min_by",
+        "min_by_key",
+        "position",
+        "find",
+        "scan",
+        "inspect",
+        "sort_by",
+        "sort_by_key",
+        "sort_unstable_by",
+        "sort_unstable_by_key",
+        "binary_search_by",
+        "partition_point",
+    ];
+    names.contains(&name)
 }
 
 /// What to write instead of a macro.

@@ -2,12 +2,15 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, Expr, FnArg, GenericArgument, GenericParam, Generics, Ident, Lifetime, Pat,
-    PatType, PathArguments, Result, Signature, Type, TypeParamBound, TypePath, parse_quote,
+    PatType, Path, PathArguments, Result, Signature, Token, Type, TypeParamBound, TypePath,
+    WherePredicate, parse_quote,
 };
 
+use crate::function_type::writer_type;
 use crate::refuse;
 
 /// How a parameter of a kernel is passed.
@@ -143,9 +146,23 @@ pub(crate) fn make_native(signature: &mut Signature) {
     }
 }
 
+/// Has a device function inlined into the kernels that call it, where it is compiled for their feature levels, unless
+/// its author has said otherwise.
+pub(crate) fn make_inline(attributes: &mut Vec<syn::Attribute>) {
+    if !attributes
+        .iter()
+        .any(|attribute| attribute.path().is_ident("inline") || attribute.path().is_ident("cold"))
+    {
+        attributes.push(parse_quote!(#[inline(always)]));
+    }
+}
+
 /// Refuses types that nothing stands for.
 fn check_type(user_type: &Type) -> Result<()> {
     let (span, words) = match user_type {
+        Type::ImplTrait(_) if writer_type(&Generics::default(), user_type).is_some() => {
+            return Ok(());
+        }
         Type::ImplTrait(of) => (of.span(), refuse::IMPL_TRAIT),
         Type::TraitObject(of) => (of.span(), refuse::TRAIT_OBJECT),
         Type::Ptr(of) => (of.span(), refuse::RAW_ADDRESS),
@@ -157,9 +174,12 @@ fn check_type(user_type: &Type) -> Result<()> {
 }
 
 /// The names of types that kernels are handed and that have a lifetime which is left out.
-const VIEWS: [&str; 9] = [
+const VIEWS: [&str; 12] = [
     "GlobalRef",
     "OwnElements",
+    "OwnTile",
+    "OwnBlockTile",
+    "OwnRows",
     "OwnBlock",
     "Atomics",
     "RawMut",
@@ -260,13 +280,106 @@ pub(crate) fn check_generics(generics: &Generics) -> Result<()> {
     Ok(())
 }
 
-/// Generics whose types are ones that kernels compute with.
-pub(crate) fn with_data_bounds(generics: &Generics, data: &TokenStream) -> Generics {
+/// Generics whose types are ones that kernels compute with, and whose operators kernels know.
+pub(crate) fn with_data_bounds(generics: &Generics, krate: &Path) -> Generics {
     let mut generics = generics.clone();
     for parameter in &mut generics.params {
         if let GenericParam::Type(parameter) = parameter {
-            parameter.bounds.push(parse_quote!(#data));
+            let operators = operator_bounds(&parameter.bounds, krate);
+            parameter
+                .bounds
+                .push(parse_quote!(#krate::__macro::build::KernelData));
+            parameter.bounds.extend(operators);
+        }
+    }
+    if let Some(clause) = &mut generics.where_clause {
+        for predicate in &mut clause.predicates {
+            if let WherePredicate::Type(predicate) = predicate
+                && predicate.lifetimes.is_none()
+                && !matches!(predicate.bounded_ty, Type::Reference(_))
+            {
+                let operators = operator_bounds(&predicate.bounds, krate);
+                predicate.bounds.extend(operators);
+            }
         }
     }
     generics
+}
+
+/// For each operator's trait among bounds the one by which kernels know the operator.
+pub(crate) fn operator_bounds(
+    bounds: &Punctuated<TypeParamBound, Token![+]>,
+    krate: &Path,
+) -> Vec<TypeParamBound> {
+    let operator = |bound: &TypeParamBound| {
+        let TypeParamBound::Trait(bound) = bound else {
+            return None;
+        };
+        let (name, other) = operator_of(&bound.path).filter(|_| bound.lifetimes.is_none())?;
+        let build = quote!(#krate::__macro::build);
+        Some(match (is_prefix(name), other) {
+            (true, _) => parse_quote!(#build::OperatesAlone<#build::operator::#name>),
+            (false, None) => parse_quote!(#build::Operates<#build::operator::#name>),
+            (false, Some(Type::Reference(_))) => return None,
+            (false, Some(other)) => {
+                parse_quote!(#build::Operates<#build::operator::#name, #other>)
+            }
+        })
+    };
+    bounds.iter().filter_map(operator).collect()
+}
+
+/// The operators that types may have besides numbers, by the names of their traits.
+const OPERATORS: [&str; 22] = [
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Rem",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
+    "Shl",
+    "Shr",
+    "AddAssign",
+    "SubAssign",
+    "MulAssign",
+    "DivAssign",
+    "RemAssign",
+    "BitAndAssign",
+    "BitOrAssign",
+    "BitXorAssign",
+    "ShlAssign",
+    "ShrAssign",
+    "Neg",
+    "Not",
+];
+
+/// The operator's trait that a path names, and the type of the right operand if it says one.
+fn operator_of(path: &Path) -> Option<(&Ident, Option<&Type>)> {
+    operator_impl_of(path).filter(|(name, _)| *name != "PartialEq")
+}
+
+/// As an `impl` may be of: with `PartialEq`, which as a bound says no more than that a type has it natively, as most do
+/// by derive.
+pub(crate) fn operator_impl_of(path: &Path) -> Option<(&Ident, Option<&Type>)> {
+    let last = path.segments.last()?;
+    if last.ident != "PartialEq" && !OPERATORS.iter().any(|name| last.ident == name) {
+        return None;
+    }
+    let other = match &last.arguments {
+        PathArguments::AngleBracketed(arguments) => {
+            arguments.args.iter().find_map(|argument| match argument {
+                GenericArgument::Type(other) => Some(other),
+                _ => None,
+            })
+        }
+        _ => None,
+    };
+    Some((&last.ident, other))
+}
+
+/// Whether an operator has one operand.
+pub(crate) fn is_prefix(operator: &Ident) -> bool {
+    operator == "Neg" || operator == "Not"
 }

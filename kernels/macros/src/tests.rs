@@ -82,17 +82,13 @@ refused! {
     question: body("let a = n?;") at "?" says "test the condition";
     some: body("let a = Some(n);") at "Some" says "keep a `bool`";
     unwrap: body("let a = x.first().unwrap();") at "unwrap" says "keep a `bool`";
-    get: body("let a = x.get(3);") at "get" says "compare the index";
     checked: body("let a = n.checked_add(3);") at "checked_add" says "wrapping or saturating";
     map: body("let a = acc.elements(3).map(|i| i);") at "map" says "write a `for` loop";
-    sum: body("let a = x.iter().sum();") at "sum" says "write a `for` loop";
-    any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "|" says "write a `for` loop";
-    allocation: body("let a = x.to_vec();") at "to_vec" says "use an array";
+    any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "sort_by" says "write a `for` loop";
     powi: body("let a = x[0].powi(3);") at "powi" says "powf";
     pointers: body("let a = x.as_ptr();") at "as_ptr" says "RawMut";
     raw_address: body("let a = &raw const n;") at "raw" says "RawMut";
-    closure_as_value: body("let f = |a: u32| a; let g = f;") at "f" says "called in place";
-    closure_as_argument: body("apply(|a: u32| a);") at "|" says "called in place";
+    closure_as_value: body("let f = |a: u32| a; let g = f;") at "f" says "passed to a `#[device] fn`";
     return_in_closure: body("let f = |a: u32| { return a; };") at "return" says "`#[device] fn`";
     async_block: body("let a = async { 3 };") at "async" says "`async fn`";
     const_block: body("let a = n + const { 3 };") at "const" says "`const` item";
@@ -101,6 +97,12 @@ refused! {
     panics: body("panic!(\"no\");") at "panic" says "kernels do not panic";
     assertion_of_equality: body("assert_eq!(n, 3);") at "assert_eq" says "assert!(a == b)";
     assertion_with_values: body("assert!(n > 3, \"{}\", n);") at "\"{}\"" says "text without values";
+    print_format: body("print!(\"{:?}\", n);") at "\"{:?}\"" says "no other format";
+    print_expression: body("println!(\"{n + 1}\");") at "\"{n" says "no other format";
+    print_open: body("println!(\"{n\");") at "\"{n" says "no other format";
+    print_braces: body("println!(\"{{}}\");") at "\"{{}}\"" says "a space between";
+    print_value: body("println!(\"{}\", n?);") at "?" says "test the condition";
+    print_to_errors: body("eprintln!(\"no\");") at "eprintln" says "write what it stands for";
     vectors: body("let a = vec![1, 2];") at "vec" says "use an array";
     other_macros: body("let a = matches!(n, 3);") at "matches" says "use `match`";
     unknown_macro: body("frobnicate!(n);") at "frobnicate" says "write what it stands for";
@@ -115,9 +117,16 @@ refused! {
     generic_accelerator: kernel("fn k<A: Accelerator<1>>(acc: &A) {}") at "A" says "without a type parameter";
     barriers_without_async: kernel("fn k(acc: &impl BlockAccelerator<1>) {}") at "fn" says "of an `async fn`";
     result: kernel("fn k(acc: &impl Accelerator<1>) -> u32 { 3 }") at "u32" says "gives nothing back";
-    receiver: kernel("fn k(&self, acc: &impl Accelerator<1>) {}") at "&" says "outside of the `impl`";
+    receiver: kernel("fn k(&self, acc: &impl Accelerator<1>) {}") at "&" says "above its `impl`";
+    kernel_struct: kernel("struct Scale;") at "struct" says "for functions";
+    kernel_trait: kernel("impl Run for Scale { fn run(self, acc: &impl Accelerator<1>) {} }") at "Run" says "leave the trait out";
+    kernel_helper: kernel("impl Scale { fn run(factor: f32) {} }") at "fn" says "an `impl` of their own";
+    kernel_self: kernel("impl Scale { fn run(&mut self, acc: &impl Accelerator<1>) {} }") at "&" says "nobody sees";
+    kernel_method_body: kernel("impl Scale { fn run(self, acc: &impl Accelerator<1>) { self.x?; } }") at "?" says "test the condition";
     lifetimes: kernel("fn k<'a>(acc: &impl Accelerator<1>, x: &'a [f32]) {}") at "'a" says "leave them out";
-    impl_trait: kernel("fn k(acc: &impl Accelerator<1>, f: impl Fn(u32) -> u32) {}") at "impl" says "name the type";
+    closure_parameter: kernel("fn k(acc: &impl Accelerator<1>, f: impl Fn(u32) -> u32) {}") at "impl" says "a closure is none";
+    closure_type: kernel("fn k<F>(acc: &impl Accelerator<1>, f: F) where F: Fn(u32) -> u32 {}") at "F" says "a closure is none";
+    impl_trait: kernel("fn k(acc: &impl Accelerator<1>, f: impl Shape) {}") at "impl" says "name the type";
     trait_object: kernel("fn k(acc: &impl Accelerator<1>, f: &dyn Shape) {}") at "dyn" says "use generics";
     parameter_pattern: kernel("fn k(acc: &impl Accelerator<1>, (a, b): (u32, u32)) {}") at "(" says "with `let`";
     shared_without_length: kernel("async fn k(acc: &impl BlockAccelerator<1>, s: SharedWrite<u32>) {}")
@@ -131,8 +140,13 @@ refused! {
     device_body: device("fn f(n: u32) -> u32 { n? }") at "?" says "test the condition";
     device_method: device("impl Square { fn f(self) -> u32 { vec![1] } }") at "vec" says "use an array";
     device_struct: device("struct Square { side: u32 }") at "struct" says "derive(KernelData)";
+    operator_of_references: device("impl Add for &Square { type Output = Square; fn add(self, other: Self) -> Square { *self } }")
+        at "&" says "the one for values";
+    operator_with_a_reference: device("impl Add<&Square> for Square { type Output = Square; fn add(self, other: &Square) -> Square { self } }")
+        at "&" says "the one for values";
+    operator_body: device("impl Add for Square { type Output = Square; fn add(self, other: Self) -> Square { other? } }")
+        at "?" says "test the condition";
     layout: derive("struct Square { side: u32 }") at "Square" says "`#[repr(C)]`";
-    empty_struct: derive("#[repr(C)] struct Square {}") at "Square" says "at least one field";
     union: derive("#[repr(C)] union Square { side: u32 }") at "union" says "two fields";
     width: derive("enum Mode { Add }") at "Mode" says "`#[repr(u32)]`";
     payload: derive("#[repr(u32)] enum Mode { Add(u32) }") at "(" says "field-less enum";
@@ -153,6 +167,7 @@ fn what_is_accepted_has_no_refusals() {
         "let a = match n { 0 => 1, 1..=5 | 7 => 2, b if b > 3 => 3, _ => 4 };",
         "let (a, mut b) = (n, n as f32); b += std::f32::consts::PI; (b, _) = (1.0, 2);",
         "assert!(n > 3, \"too few\"); debug_assert!(n > 3);",
+        "print!(\"{} of {n} {{\", 3u32); println!();",
         "const LIMIT: u32 = 3; let a = n.min(LIMIT).rotate_left(3);",
     ];
     for statements in accepted {

@@ -19,6 +19,7 @@ pub fn all() -> Vec<(&'static str, Module)> {
         ("labels", labels()),
         ("leaves", leaves()),
         ("histogram", histogram()),
+        ("copies", copies()),
         ("count", count()),
         ("divergent", divergent()),
         ("slices", slices()),
@@ -493,7 +494,7 @@ pub fn histogram() -> Module {
         let at_22 = f.index_literal(22);
         let place = Place::element(counts, at_22);
         f.repeat_forever(|f, id| {
-            let seen = f.load(place.clone(), u32_type());
+            let seen = f.atomic(A::Load, place.clone(), &[], Scope::Device, u32_type());
             f.name(seen, "seen");
             let larger = f.binary(B::GreaterEqual, seen, element);
             f.if_then(larger, |f| f.push(Statement::Break(id)));
@@ -550,6 +551,31 @@ pub fn histogram() -> Module {
     f.push(Statement::Fence(Scope::Block));
     f.push(Statement::Fence(Scope::Device));
     module.finish(f.kernel(1))
+}
+
+/// Loads and stores in one step: each of `a: mut [u32], b: mut [i64], c: mut [f32], d: mut [f64]` has its first half
+/// copied to its second, of as many elements as the grid has threads.
+#[must_use]
+pub fn copies() -> Module {
+    use AtomicOperation as A;
+    let mut f = FunctionBuilder::new("copies");
+    let buffers = [
+        ("a", Scalar::U32),
+        ("b", Scalar::I64),
+        ("c", Scalar::F32),
+        ("d", Scalar::F64),
+    ]
+    .map(|(name, scalar)| (f.buffer(name, scalar.into(), true), Type::from(scalar)));
+    let thread = f.index(Origin::Grid, Unit::Threads, 0);
+    let threads = f.extent(Origin::Grid, Unit::Threads, 0);
+    let to = f.binary(B::Add, thread, threads);
+    for (buffer, of) in buffers {
+        let from = Place::element(buffer, thread);
+        let held = f.atomic(A::Load, from, &[], Scope::Device, of.clone());
+        let to = Place::element(buffer, to);
+        f.atomic(A::Store, to, &[held], Scope::Device, of);
+    }
+    ModuleBuilder::new().finish(f.kernel(1))
 }
 
 /// Barriers that count, in a device function that has the context: `x: [i32], y: mut [u32]`, one element per thread.
@@ -956,6 +982,7 @@ pub fn texts() -> Module {
     f.push(Statement::Print {
         format: "100 % \"{}\" of {}: {} {}\n".into(),
         values: vec![thread, a, yes, small],
+        location: None,
     });
     ModuleBuilder::new().finish(f.kernel(1))
 }

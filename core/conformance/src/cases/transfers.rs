@@ -191,13 +191,19 @@ fn strided_copies_in_three_dimensions(fixture: &dyn Fixture) {
 fn fills_of_every_pattern(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let queue = stage.in_order();
-    let memory = stage.memory(512);
-    let mut expected = pattern(512, 9);
+    let memory = stage.memory(32_768);
+    let mut expected = pattern(32_768, 9);
     write_all(&queue, &memory, &expected);
     let mut at = 0;
-    for size in 1..=16_usize {
-        let bytes = pattern(size, size as u8);
-        let length = size * 2;
+    // Few of each pattern, and as many as are written in several steps; of different bytes, and of equal ones.
+    let cases = (1..=16_usize).flat_map(|size| {
+        let equal = vec![size as u8; size];
+        let different = pattern(size, size as u8);
+        [(different.clone(), 2), (equal, 2), (different, 129)]
+    });
+    for (bytes, count) in cases {
+        let size = bytes.len();
+        let length = size * count;
         let access = part(
             &memory,
             at as u64..(at + length) as u64,

@@ -3,7 +3,7 @@
 use super::super::{Queue, QueueShared};
 use super::waits::Waits;
 use crate::access::{Access, Argument};
-use crate::command::slot::{Extension, INLINE_ARGUMENTS, Kind, Phase, Slot, Times};
+use crate::command::slot::{Extension, INLINE_ARGUMENTS, Kind, Phase, Slot, Times, Vtable};
 use crate::command::{Command, EventId, dispatch, log, slab};
 use crate::event::Event;
 use crate::memory::tracker::Recorder;
@@ -28,11 +28,31 @@ pub(super) fn construct<B: Body>(
         B::fits(accesses.len()),
         "a body that does not fit is boxed by its maker"
     );
+    let slot = take(queue, B::VTABLE, accesses, groups, in_order);
+    // SAFETY: the slot was just taken.
+    let s = unsafe { slot.as_ref() };
+    // SAFETY: the body fits, as asserted, behind the arguments.
+    unsafe { s.state_pointer().cast::<B>().write(body) };
+    if timed || label.is_some() || log::is_wanted() {
+        decorate(slot, timed, label);
+    }
+    slot
+}
+
+/// As [`construct`], of any body, which is not written yet.
+#[inline]
+fn take(
+    queue: &'static QueueShared,
+    vtable: &'static Vtable,
+    accesses: &[Access<'_>],
+    groups: u32,
+    in_order: bool,
+) -> NonNull<Slot> {
     let slot = slab::take();
     // SAFETY: the slot was just taken.
     let s = unsafe { slot.as_ref() };
     s.references.store(1, Ordering::Relaxed);
-    s.vtable.set(Some(B::VTABLE));
+    s.vtable.set(Some(vtable));
     s.queue.set(queue);
     s.done.set(std::ptr::null());
     s.work.store(u64::from(groups) << 32, Ordering::Relaxed);
@@ -46,11 +66,6 @@ pub(super) fn construct<B: Body>(
     } else {
         // SAFETY: under construction by this thread.
         unsafe { s.extend() }.arguments = Some(accesses.iter().map(Argument::new).collect());
-    }
-    // SAFETY: the body fits, as asserted, behind the arguments.
-    unsafe { s.state_pointer().cast::<B>().write(body) };
-    if timed || label.is_some() || log::is_wanted() {
-        decorate(slot, timed, label);
     }
     slot
 }

@@ -34,7 +34,7 @@ mod waits;
 
 use super::{Barrier, Priority, Queue, QueueShared, UNKNOWN, lock};
 use crate::access::Access;
-use crate::command::slot::Kind;
+use crate::command::slot::{Kind, Slot};
 use crate::command::state::WANT_EACH;
 use crate::command::{Command, EventId, dispatch};
 use crate::driver::{Held, Submission};
@@ -45,6 +45,7 @@ use crate::operation::Body;
 use construct::{construct, id_of, marker, marker_event, open};
 use locked::Locked;
 use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use waits::{Waits, is_of_domain};
 
@@ -108,6 +109,7 @@ impl Queue {
         self.enqueue_command(body, groups, request, false).map(drop)
     }
 
+    /// What depends on the body's type is little, and by itself: so little code is added by another type.
     #[inline]
     fn enqueue_command<B: Body>(
         &self,
@@ -116,23 +118,35 @@ impl Queue {
         request: &Request<'_>,
         want_event: bool,
     ) -> Result<Option<Event>> {
-        let queue = self.shared();
-        let qbody = queue.body();
-        let has_content_sizes = self.check(qbody, request)?;
-        let unknown = request.unknown_access && qbody.options.in_order;
-        let barrier = unknown || matches!(B::VTABLE.kind, Kind::Barrier);
-        let prefix =
-            barrier || (matches!(B::VTABLE.kind, Kind::Marker) && request.waits.is_empty());
-
+        let has_content_sizes = self.check(self.shared().body(), request)?;
+        let options = &self.shared().body().options;
         let slot = construct(
-            queue,
+            self.shared(),
             body,
             request.accesses,
             groups,
-            qbody.timed,
-            qbody.options.in_order,
+            self.shared().body().timed,
+            options.in_order,
             request.label,
         );
+        Ok(self.order(slot, B::VTABLE.kind, has_content_sizes, request, want_event))
+    }
+
+    /// Finds what a constructed command waits for, and hands it over if that is nothing.
+    #[inline]
+    fn order(
+        &self,
+        slot: NonNull<Slot>,
+        kind: Kind,
+        has_content_sizes: bool,
+        request: &Request<'_>,
+        want_event: bool,
+    ) -> Option<Event> {
+        let queue = self.shared();
+        let qbody = queue.body();
+        let unknown = request.unknown_access && qbody.options.in_order;
+        let barrier = unknown || matches!(kind, Kind::Barrier);
+        let prefix = barrier || (matches!(kind, Kind::Marker) && request.waits.is_empty());
         let id = id_of(slot);
         // What few commands need is dropped below, out of the others' way.
         let mut waits = ManuallyDrop::new(Waits::new(slot));
@@ -198,7 +212,7 @@ impl Queue {
         if let Some(command) = command {
             hand_over(queue, command);
         }
-        Ok(event)
+        event
     }
 
     /// Registers a traced command, or one whose driver has a sync domain.

@@ -18,9 +18,9 @@ use quipu_core::access::Argument as PackedArgument;
 use quipu_core::{Access, CodeKey, ErrorKind, Passed, RawArgument, Result};
 use quipu_kernel::build::ir::Module;
 use quipu_kernel::{
-    AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByElement,
-    ByValue, Entry, GroupKernel, KernelData, KernelError, Partition, Reading, ReadingView,
-    Unpartitioned, View as ViewOf, WorkDivision,
+    AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByBlockTile,
+    ByElement, ByRow, ByTile, ByValue, Entry, GroupKernel, KernelData, KernelError, Partition,
+    Reading, ReadingView, Unpartitioned, View as ViewOf, WorkDivision,
 };
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -195,7 +195,12 @@ kept! {
     [T: Element + KernelData, const D: usize] Read<T>: ReadingView<T, 1>, D;
     [T: Element + KernelData, const E: usize, const D: usize] ReadView<T, E>: ReadingView<T, E>, D;
     [T: Element] Write<T>: ByElement<T>, 1;
+    [T: Element] Write<T>: ByTile<T>, 1;
+    [T: Element] Write<T>: ByBlockTile<T>, 1;
     [T: Element, const D: usize] WriteView<T, D>: ByElement<T>, D;
+    [T: Element, const D: usize] WriteView<T, D>: ByTile<T>, D;
+    [T: Element, const D: usize] WriteView<T, D>: ByBlockTile<T>, D;
+    [T: Element, const D: usize] WriteView<T, 2>: ByRow<T>, D;
     [T: Element, const D: usize] Write<T>: ByBlock<T>, D;
     [T: Element, const D: usize] Write<T>: Unpartitioned<T>, D;
     [T: Element + AtomicElement, const D: usize] Write<T>: Atomically<T>, D;
@@ -245,12 +250,20 @@ pass! {
     [T: Element + KernelData, const D: usize] &'b Buffer<T> => Read<T>: ReadingView<T, 1>, D;
     [T: Element + KernelData, const E: usize, const D: usize] &'b View<T, E> => ReadView<T, E>: ReadingView<T, E>, D;
     [T: Element] &'b mut Buffer<T> => Write<T>: ByElement<T>, 1;
+    [T: Element] &'b mut Buffer<T> => Write<T>: ByTile<T>, 1;
+    [T: Element] &'b mut Buffer<T> => Write<T>: ByBlockTile<T>, 1;
     [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByElement<T>, D;
+    [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByTile<T>, D;
+    [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByBlockTile<T>, D;
+    [T: Element, const D: usize] &'b mut View<T, 2> => WriteView<T, 2>: ByRow<T>, D;
     [T: Element, const D: usize] &'b mut Buffer<T> => Write<T>: ByBlock<T>, D;
     [T: Element, const D: usize] &'b mut Buffer<T> => Write<T>: Unpartitioned<T>, D;
     [T: Element + AtomicElement, const D: usize] &'b mut Buffer<T> => Write<T>: Atomically<T>, D;
     [T: Element] Overwrite<'b, T> => Write<T>: ByElement<T>, 1;
+    [T: Element] Overwrite<'b, T> => Write<T>: ByTile<T>, 1;
+    [T: Element] Overwrite<'b, T> => Write<T>: ByBlockTile<T>, 1;
     [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: ByBlock<T>, D;
+    [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: Unpartitioned<T>, D;
 }
 
 /// What can be passed for all parameters of a kernel: a tuple.

@@ -24,6 +24,8 @@
 //! | `&[T]` | `&Buffer<T>` |
 //! | `GlobalRef<T, D>` | `&View<T, D>`; `&Buffer<T>` in one dimension |
 //! | `OwnElements<T, D>` | `&mut View<T, D>`; `&mut Buffer<T>` or `.overwrite()` in one dimension |
+//! | `OwnTile<T, D>`, `OwnBlockTile<T, D>` | as `OwnElements` |
+//! | `OwnRows<T>` | `&mut View<T, 2>` |
 //! | `OwnBlock<T>` | `&mut Buffer<T>` or `.overwrite()` |
 //! | `Atomics<T>`, `RawMut<T>` | `&mut Buffer<T>` |
 //! | `#[shared(length)] SharedWrite<T>`, `SharedAtomics<T>` | nothing |

@@ -1,13 +1,12 @@
 //! Compaction.
 
-use crate::printed::{compare, run_printed};
+use crate::modes::{Input, Output, Value, everywhere};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
-use quipu_algorithms::kernels::{count_kept, write_kept};
+use quipu_algorithms::kernels::compact_tiles;
 use quipu_algorithms::{Function, compact};
-use quipu_kernel_testing::Argument;
 
-#[derive(Clone, Copy, KernelData)]
+#[derive(Clone, Copy, KernelData, bytemuck::NoUninit)]
 #[repr(C)]
 struct Divides {
     by: u32,
@@ -54,43 +53,25 @@ fn leaves_out_what_has_no_place() {
 }
 
 #[test]
-fn prints() {
-    let context = Platform::new().unwrap().context().unwrap();
-    let queue = context.queue(&context.fastest()).unwrap();
-    let x: Vec<u32> = (0..100).collect();
-    let before = [0_u64, 12, 24];
-    let (from, offsets) = (buffer(&context, &x), buffer(&context, &before));
-    let mut counts = allocate::<u64>(&context, 3);
-    let (mut y, mut count) = (allocate::<u32>(&context, 40), allocate::<u64>(&context, 1));
-    let division = WorkDivision::new(3, 1, 1).unwrap();
-    let keep = Divides { by: 3 };
-    let given = [Argument::uniform(3_u32), Argument::buffer(&x)];
-
-    let module = count_kept(keep, &from, &mut counts).module().unwrap();
-    queue
-        .launch(division, count_kept(keep, &from, &mut counts))
-        .unwrap();
-    let mut arguments = given.to_vec();
-    arguments.push(Argument::buffer(&[0_u64; 3]));
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        let native = queue.read(&counts).unwrap().wait().unwrap();
-        assert_eq!(native, [12, 11, 11]);
-        compare(&native, &launch.elements(2));
-    });
-
-    let call = write_kept(keep, &from, &offsets, &mut y, &mut count);
-    let module = call.module().unwrap();
-    queue.launch(division, call).unwrap();
-    let mut arguments = given.to_vec();
-    arguments.extend([
-        Argument::buffer(&before),
-        Argument::buffer(&[0_u32; 40]),
-        Argument::buffer(&[0_u64]),
-    ]);
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        let native = queue.read(&y).unwrap().wait().unwrap();
-        compare(&native, &launch.elements(3));
-        let native = queue.read(&count).unwrap().wait().unwrap();
-        compare(&native, &launch.elements(4));
-    });
+fn keeps_the_same_in_every_mode() {
+    let x: Vec<u32> = (0..500).map(|i| i * 7 % 301).collect();
+    let model: Vec<u32> = x.iter().copied().filter(|x| x % 3 == 0).collect();
+    for (threads, elements, places) in [(1, 64, 500), (4, 7, 500), (8, 9, 40)] {
+        let tiles = x.len().div_ceil(threads * elements);
+        let shared = threads as u64;
+        let (.., y, count) = everywhere!(
+            compact_tiles<u32, Divides>, WorkDivision::new(tiles, threads, elements), [shared, shared];
+            keep = Value(Divides { by: 3 }),
+            x = Input(x.clone()),
+            states = Output(vec![0_u32; tiles + 1]),
+            totals = Output(vec![0_u64; tiles]),
+            prefixes = Output(vec![0_u64; tiles]),
+            y = Output(vec![9_u32; places]),
+            count = Output(vec![0_u64]),
+        );
+        let mut model = model.clone();
+        assert_eq!(count.0, [model.len() as u64]);
+        model.resize(places, 9);
+        assert_eq!(y.0, model);
+    }
 }

@@ -1,13 +1,12 @@
 //! fill, iota, transform, zip.
 
-use crate::printed::{compare, run_printed};
+use crate::modes::{Input, Output, Value, everywhere};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{fill_each, iota_each, transform_each, zip_each};
 use quipu_algorithms::{Function, Function2, fill, iota, transform, zip};
-use quipu_kernel_testing::Argument;
 
-#[derive(Clone, Copy, KernelData)]
+#[derive(Clone, Copy, KernelData, bytemuck::NoUninit)]
 #[repr(C)]
 struct Scale {
     factor: f32,
@@ -20,7 +19,7 @@ impl Function<u32, f32> for Scale {
     }
 }
 
-#[derive(Clone, Copy, KernelData)]
+#[derive(Clone, Copy, KernelData, bytemuck::NoUninit)]
 #[repr(C)]
 struct Axpy {
     a: f64,
@@ -100,84 +99,28 @@ fn refuses_other_lengths() {
 }
 
 #[test]
-fn prints() {
-    let division = WorkDivision::new(3, 4, 9).unwrap();
+fn gives_the_same_in_every_mode() {
     let x: Vec<u32> = numbers(100).collect();
     let a: Vec<f32> = x.iter().map(|&x| x as f32).collect();
     let b: Vec<f64> = x.iter().map(|&x| f64::from(x) * 0.7).collect();
-    let context = Platform::new().unwrap().context().unwrap();
-    let queue = context.queue(&context.fastest()).unwrap();
-    let mut y = allocate::<f32>(&context, 100);
-    let mut z = allocate::<f64>(&context, 100);
-    let (bx, ba, bb) = (
-        buffer(&context, &x),
-        buffer(&context, &a),
-        buffer(&context, &b),
-    );
-    let (float, double) = (
-        Argument::buffer(&[0.0_f32; 100]),
-        Argument::buffer(&[0.0_f64; 100]),
-    );
-
-    let module = fill_each(1.5_f32, &mut y).module().unwrap();
-    queue.launch(division, fill_each(1.5_f32, &mut y)).unwrap();
-    run_printed(
-        &module,
-        &division,
-        &[Argument::uniform(1.5_f32), float.clone()],
-        &[],
-        |launch| {
-            compare(
-                &queue.read(&y).unwrap().wait().unwrap(),
-                &launch.elements(1),
-            );
-        },
-    );
-
-    let module = iota_each(1.5_f32, 0.1, &mut y).module().unwrap();
-    queue
-        .launch(division, iota_each(1.5_f32, 0.1, &mut y))
-        .unwrap();
-    let arguments = [
-        Argument::uniform(1.5_f32),
-        Argument::uniform(0.1_f32),
-        float.clone(),
-    ];
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        compare(
-            &queue.read(&y).unwrap().wait().unwrap(),
-            &launch.elements(2),
+    for division in [WorkDivision::new(3, 4, 9), WorkDivision::new(2, 8, 1)] {
+        let (_, y) = everywhere!(
+            fill_each<f32>, division, [];
+            value = Value(1.5_f32), y = Output(vec![0.0_f32; 100]),
         );
-    });
-
-    let scale = Scale { factor: 0.3 };
-    let module = transform_each(scale, &bx, &mut y).module().unwrap();
-    queue
-        .launch(division, transform_each(scale, &bx, &mut y))
-        .unwrap();
-    let arguments = [Argument::uniform(0.3_f32), Argument::buffer(&x), float];
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        compare(
-            &queue.read(&y).unwrap().wait().unwrap(),
-            &launch.elements(2),
+        assert_eq!(y.0, [1.5; 100]);
+        everywhere!(
+            iota_each<f32>, division, [];
+            start = Value(1.5_f32), step = Value(0.1_f32), y = Output(vec![0.0_f32; 100]),
         );
-    });
-
-    let axpy = Axpy { a: 0.3 };
-    let module = zip_each(axpy, &ba, &bb, &mut z).module().unwrap();
-    queue
-        .launch(division, zip_each(axpy, &ba, &bb, &mut z))
-        .unwrap();
-    let arguments = [
-        Argument::uniform(0.3_f64),
-        Argument::buffer(&a),
-        Argument::buffer(&b),
-        double,
-    ];
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        compare(
-            &queue.read(&z).unwrap().wait().unwrap(),
-            &launch.elements(3),
+        everywhere!(
+            transform_each<u32, f32, Scale>, division, [];
+            f = Value(Scale { factor: 0.3 }), x = Input(x.clone()), y = Output(vec![0.0_f32; 100]),
         );
-    });
+        everywhere!(
+            zip_each<f32, f64, f64, Axpy>, division, [];
+            f = Value(Axpy { a: 0.3 }), a = Input(a.clone()), b = Input(b.clone()),
+            y = Output(vec![0.0_f64; 100]),
+        );
+    }
 }

@@ -1,13 +1,12 @@
 //! Histograms.
 
-use crate::printed::{compare, run_printed};
+use crate::modes::{Input, Output, Value, everywhere};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::count_bins;
 use quipu_algorithms::{Function, histogram};
-use quipu_kernel_testing::Argument;
 
-#[derive(Clone, Copy, KernelData)]
+#[derive(Clone, Copy, KernelData, bytemuck::NoUninit)]
 #[repr(C)]
 struct Modulo {
     divisor: u32,
@@ -69,25 +68,14 @@ fn counts_floats() {
 }
 
 #[test]
-fn prints() {
-    let context = Platform::new().unwrap().context().unwrap();
-    let queue = context.queue(&context.fastest()).unwrap();
+fn counts_the_same_in_every_mode() {
     let x: Vec<u32> = numbers(100).collect();
-    let from = buffer(&context, &x);
-    let mut bins = allocate::<u32>(&context, 7);
-    let division = WorkDivision::new(3, 4, 9).unwrap();
-    let modulo = Modulo { divisor: 9 };
-    let module = count_bins(modulo, &from, &mut bins).module().unwrap();
-    queue
-        .launch(division, count_bins(modulo, &from, &mut bins))
-        .unwrap();
-    let arguments = [
-        Argument::uniform(9_u32),
-        Argument::buffer(&x),
-        Argument::buffer(&[0_u32; 7]),
-    ];
-    run_printed(&module, &division, &arguments, &[7], |launch| {
-        let native = queue.read(&bins).unwrap().wait().unwrap();
-        compare(&native, &launch.elements(2));
-    });
+    let (.., bins) = everywhere!(
+        count_bins<u32, Modulo>, WorkDivision::new(3, 4, 9), [7];
+        f = Value(Modulo { divisor: 9 }), x = Input(x.clone()), bins = Output(vec![0_u32; 7]),
+    );
+    let model: Vec<u32> = (0..7)
+        .map(|bin| x.iter().filter(|&&x| x % 9 == bin).count() as u32)
+        .collect();
+    assert_eq!(bins.0, model);
 }

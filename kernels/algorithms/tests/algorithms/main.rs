@@ -1,4 +1,4 @@
-//! Every algorithm on every device, against a sequential model, and its kernels printed as C99, bit for bit.
+//! Every algorithm on every device, against a sequential model, and its kernels in every mode, bit for bit.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,10 +10,11 @@ mod compact;
 mod elementwise;
 mod histogram;
 mod matrices;
+mod modes;
 mod physics;
-mod printed;
 mod reduce;
 mod scan;
+mod sort;
 
 use quipu::prelude::*;
 

@@ -1,12 +1,11 @@
 //! Transposition and products.
 
-use crate::printed::{compare, run_printed};
+use crate::modes::{Index, Input, OutputView, compare, everywhere};
 use crate::{allocate, buffer, numbers, on_each_device};
-use quipu::kernels::Float;
+use quipu::kernels::SharedElement;
 use quipu::prelude::*;
-use quipu_algorithms::kernels::{COLUMNS, DEPTH, ROWS, multiply_tiles, transpose_tiles};
-use quipu_algorithms::{Item, matrix_product, transpose};
-use quipu_kernel_testing::Argument;
+use quipu_algorithms::kernels::{DEPTH, SIDE, multiply_squares, multiply_tiles, transpose_tiles};
+use quipu_algorithms::{Item, MultiplyAdd, matrix_product, transpose};
 
 #[test]
 fn transposes() {
@@ -41,30 +40,31 @@ fn refuses_what_is_no_matrix() {
 }
 
 /// The product in the order that is promised.
-fn product<T: Float>([rows, inner, columns]: [usize; 3], a: &[T], b: &[T]) -> Vec<T> {
+fn product<T: MultiplyAdd>([rows, inner, columns]: [usize; 3], a: &[T], b: &[T]) -> Vec<T> {
     let mut c = vec![T::ZERO; rows * columns];
     for i in 0..rows {
         for j in 0..columns {
             for from in (0..inner).step_by(DEPTH) {
                 let mut sum = T::ZERO;
                 for k in from..inner.min(from + DEPTH) {
-                    sum = a[i * inner + k].mul_add(b[k * columns + j], sum);
+                    sum = a[i * inner + k].multiply_add(b[k * columns + j], sum);
                 }
-                c[i * columns + j] += sum;
+                let c = &mut c[i * columns + j];
+                *c = sum.multiply_add(T::ONE, *c);
             }
         }
     }
     c
 }
 
-fn multiplies<T: Item + Float>(sides: [usize; 3]) {
+fn multiplies<T: Item + MultiplyAdd>(
+    sides: [usize; 3],
+    of_a: impl Fn(u32) -> T,
+    of_b: impl Fn(u32) -> T,
+) {
     let [rows, inner, columns] = sides;
-    let a: Vec<T> = numbers(rows * inner)
-        .map(|x| T::cast_from(x) * T::cast_from(1e-7))
-        .collect();
-    let b: Vec<T> = numbers(inner * columns)
-        .map(|x| T::cast_from(x % 1000) - T::cast_from(499.5))
-        .collect();
+    let a: Vec<T> = numbers(rows * inner).map(of_a).collect();
+    let b: Vec<T> = numbers(inner * columns).map(of_b).collect();
     let model = product(sides, &a, &b);
     on_each_device(|context, queue| {
         let (a, b) = (buffer(context, &a), buffer(context, &b));
@@ -82,57 +82,86 @@ fn multiplies_in_the_promised_order() {
         [7, 3, 17],
         [97, 513, 257],
         [200, 40, 30],
+        [399, 20, 270],
     ] {
-        multiplies::<f32>(sides);
-        multiplies::<f64>(sides);
+        multiplies(sides, |x| x as f32 * 1e-7, |x| (x % 1000) as f32 - 499.5);
+        multiplies(
+            sides,
+            |x| f64::from(x) * 1e-7,
+            |x| f64::from(x % 1000) - 499.5,
+        );
+        // Which wrap.
+        multiplies(sides, |x| x as i8, |x| (x >> 3) as i8);
+        multiplies(sides, |x| u64::from(x) << 40, |x| u64::from(x) << 20 | 7);
     }
 }
 
+/// What is summed at once, and how the work is divided, makes no difference.
 #[test]
-fn prints() {
-    let context = Platform::new().unwrap().context().unwrap();
-    let queue = context.queue(&context.fastest()).unwrap();
+fn multiplies_with_any_registers() {
+    fn with<T, const ROWS: usize, const COLUMNS: usize>(of: impl Fn(u32) -> T)
+    where
+        T: Item + MultiplyAdd + SharedElement,
+    {
+        let sides = [115, 300, 97];
+        let a: Vec<T> = numbers(sides[0] * sides[1]).map(&of).collect();
+        let b: Vec<T> = numbers(sides[1] * sides[2]).map(&of).collect();
+        let model = product(sides, &a, &b);
+        on_each_device(|context, queue| {
+            let (a, b) = (buffer(context, &a), buffer(context, &b));
+            let tile = [2 * ROWS, COLUMNS];
+            let blocks = [sides[0].div_ceil(tile[0]), sides[2].div_ceil(tile[1])];
+            let mut c = allocate::<T>(context, sides[0] * sides[2])
+                .shaped([sides[0], sides[2]])
+                .unwrap();
+            queue
+                .launch(
+                    WorkDivision::new(blocks, [1, 1], tile),
+                    multiply_tiles::<T, ROWS, COLUMNS>(sides[1], &a, &b, &mut c),
+                )
+                .unwrap();
+            compare(&queue.read(c.buffer()).unwrap().wait().unwrap(), &model);
+        });
+    }
+    with::<f32, 6, 16>(|x| x as f32 * 0.1);
+    with::<f32, 12, 32>(|x| x as f32 * 0.1);
+    with::<f64, 6, 8>(|x| f64::from(x) * 0.1);
+    with::<f64, 12, 16>(|x| f64::from(x) * 0.1);
+}
 
+#[test]
+fn transposes_the_same_in_every_mode() {
     let x: Vec<u32> = numbers(20 * 9).collect();
-    let from = buffer(&context, &x);
-    let mut y = allocate::<u32>(&context, 20 * 9).shaped([9, 20]).unwrap();
-    let division = WorkDivision::new([2, 3], [2, 1], [3, 8]).unwrap();
-    let module = transpose_tiles(&from, &mut y).module().unwrap();
-    queue
-        .launch(division, transpose_tiles(&from, &mut y))
-        .unwrap();
-    let arguments = [
-        Argument::buffer(&x),
-        Argument::view(&[0_u32; 20 * 9], &[9, 20], &[20, 1]),
-    ];
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        let native = queue.read(y.buffer()).unwrap().wait().unwrap();
-        compare(&native, &launch.elements(1));
-    });
+    everywhere!(
+        transpose_tiles<u32>, WorkDivision::new([2, 3], [2, 1], [3, 8]), [];
+        x = Input(x), y = OutputView(vec![0_u32; 20 * 9], [9, 20]),
+    );
+}
 
+#[test]
+fn multiplies_the_same_in_every_mode() {
     let sides = [13, 300, 35];
     let a: Vec<f32> = numbers(13 * 300).map(|x| x as f32 * 0.1).collect();
     let b: Vec<f32> = numbers(300 * 35).map(|x| x as f32 * 0.3).collect();
-    let tile = [2 * ROWS, 2 * COLUMNS];
-    let division = WorkDivision::new([2, 2], [1, 1], tile).unwrap();
-    let (from_a, from_b) = (buffer(&context, &a), buffer(&context, &b));
-    let mut c = allocate::<f32>(&context, 13 * 35).shaped([13, 35]).unwrap();
-    let module = multiply_tiles(300, &from_a, &from_b, &mut c)
-        .module()
-        .unwrap();
-    let arguments = [
-        Argument::index(300),
-        Argument::buffer(&a),
-        Argument::buffer(&b),
-        Argument::view(&[0.0_f32; 13 * 35], &[13, 35], &[35, 1]),
-    ];
-    let shared = [tile[0] * DEPTH, tile[1] * DEPTH, tile[0] * tile[1]].map(|length| length as u64);
-    queue
-        .launch(division, multiply_tiles(300, &from_a, &from_b, &mut c))
-        .unwrap();
-    let native = queue.read(c.buffer()).unwrap().wait().unwrap();
-    compare(&native, &product(sides, &a, &b));
-    run_printed(&module, &division, &arguments, &shared, |launch| {
-        compare(&native, &launch.elements(3));
-    });
+    let model = product(sides, &a, &b);
+    let tile = [12, 32];
+    let shared = [tile[1] * DEPTH, tile[0] * tile[1]].map(|length| length as u64);
+    let (.., c) = everywhere!(
+        contiguous multiply_tiles<f32, 6, 16>, WorkDivision::new([2, 2], [1, 1], tile), [shared[0], shared[1]];
+        inner = Index(300), a = Input(a), b = Input(b), c = OutputView(vec![0.0_f32; 13 * 35], [13, 35]),
+    );
+    compare(&c.0, &model);
+}
+
+#[test]
+fn multiplies_squares_the_same_in_every_mode() {
+    let sides = [19, 300, 35];
+    let a: Vec<f32> = numbers(19 * 300).map(|x| x as f32 * 0.1).collect();
+    let b: Vec<f32> = numbers(300 * 35).map(|x| x as f32 * 0.3).collect();
+    let model = product(sides, &a, &b);
+    let (.., c) = everywhere!(
+        multiply_squares<f32>, WorkDivision::new([2, 3], [SIDE, SIDE], [1, 1]), [];
+        inner = Index(300), a = Input(a), b = Input(b), c = OutputView(vec![0.0_f32; 19 * 35], [19, 35]),
+    );
+    compare(&c.0, &model);
 }

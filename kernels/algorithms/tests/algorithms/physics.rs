@@ -1,12 +1,11 @@
 //! Stencils, gravity, random numbers.
 
-use crate::printed::{compare, run_printed};
+use crate::modes::{Input, Output, OutputView, Value, compare, everywhere};
 use crate::{allocate, buffer, numbers, on_each_device};
 use quipu::kernels::{Number, Philox};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{attract_tiles, random_blocks, stencil_tiles};
 use quipu_algorithms::{attract, random, stencil};
-use quipu_kernel_testing::Argument;
 
 fn weighted<T: Number>(weights: [[T; 3]; 3], columns: usize, x: &[T]) -> Vec<T> {
     let rows = x.len() / columns;
@@ -106,59 +105,19 @@ fn gives_the_words_of_philox() {
 }
 
 #[test]
-fn prints() {
-    let context = Platform::new().unwrap().context().unwrap();
-    let queue = context.queue(&context.fastest()).unwrap();
-
+fn gives_the_same_in_every_mode() {
     let x: Vec<f32> = numbers(9 * 20).map(|x| x as f32 * 0.1).collect();
     let weights = [[0.1_f32, 0.2, -0.1], [0.7, 3.0, 0.3], [0.9, 0.4, 0.6]];
-    let from = buffer(&context, &x);
-    let mut y = allocate::<f32>(&context, 9 * 20).shaped([9, 20]).unwrap();
-    let division = WorkDivision::new([2, 2], [1, 3], [5, 4]).unwrap();
-    let module = stencil_tiles(weights, &from, &mut y).module().unwrap();
-    queue
-        .launch(division, stencil_tiles(weights, &from, &mut y))
-        .unwrap();
-    let arguments = [
-        Argument::uniform(weights),
-        Argument::buffer(&x),
-        Argument::view(&[0.0_f32; 9 * 20], &[9, 20], &[20, 1]),
-    ];
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        let native = queue.read(y.buffer()).unwrap().wait().unwrap();
-        compare(&native, &launch.elements(2));
-    });
-
-    let bodies = bodies(21);
-    let from = buffer(&context, &bodies);
-    let mut y = allocate::<[f64; 4]>(&context, 21);
-    let division = WorkDivision::new(3, 8, 1).unwrap();
-    let module = attract_tiles(0.01, &from, &mut y).module().unwrap();
-    queue
-        .launch(division, attract_tiles(0.01, &from, &mut y))
-        .unwrap();
-    let arguments = [
-        Argument::uniform(0.01_f64),
-        Argument::buffer(&bodies),
-        Argument::buffer(&[[0.0_f64; 4]; 21]),
-    ];
-    run_printed(&module, &division, &arguments, &[8], |launch| {
-        let native = queue.read(&y).unwrap().wait().unwrap();
-        compare(&native, &launch.elements(2));
-    });
-
-    let mut y = allocate::<[u32; 4]>(&context, 21);
-    let module = random_blocks([1, 2], [3, 4], &mut y).module().unwrap();
-    queue
-        .launch(division, random_blocks([1, 2], [3, 4], &mut y))
-        .unwrap();
-    let arguments = [
-        Argument::uniform([1_u32, 2]),
-        Argument::uniform([3_u32, 4]),
-        Argument::buffer(&[[0_u32; 4]; 21]),
-    ];
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        let native = queue.read(&y).unwrap().wait().unwrap();
-        compare(&native, &launch.elements(2));
-    });
+    everywhere!(
+        stencil_tiles<f32>, WorkDivision::new([2, 2], [1, 3], [5, 4]), [];
+        weights = Value(weights), x = Input(x), y = OutputView(vec![0.0_f32; 9 * 20], [9, 20]),
+    );
+    everywhere!(
+        attract_tiles<f64>, WorkDivision::new(3, 8, 1), [8];
+        softening = Value(0.01_f64), bodies = Input(bodies(21)), y = Output(vec![[0.0_f64; 4]; 21]),
+    );
+    everywhere!(
+        random_blocks, WorkDivision::new(3, 8, 1), [];
+        seed = Value([1_u32, 2]), stream = Value([3_u32, 4]), y = Output(vec![[0_u32; 4]; 21]),
+    );
 }

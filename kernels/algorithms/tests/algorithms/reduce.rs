@@ -1,11 +1,10 @@
 //! Reductions.
 
-use crate::printed::{compare, run_printed};
+use crate::modes::{Input, Output, everywhere};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::reduce_blocks;
 use quipu_algorithms::{Item, Maximum, Minimum, Operator, Product, Sum, reduce};
-use quipu_kernel_testing::Argument;
 
 fn reduced<O: Operator<T> + KernelData, T: Item>(context: &Context, queue: &Queue, x: &[T]) -> T {
     let x = buffer(context, x);
@@ -74,24 +73,10 @@ fn refuses_a_result_of_two() {
 }
 
 #[test]
-fn prints() {
-    let context = Platform::new().unwrap().context().unwrap();
-    let queue = context.queue(&context.fastest()).unwrap();
+fn gives_the_same_bits_in_every_mode() {
     let x: Vec<f32> = numbers(1003).map(|x| x as f32 * 0.1).collect();
-    let from = buffer(&context, &x);
-    let mut sums = allocate::<f32>(&context, 3);
-    let division = WorkDivision::new(3, 8, 1).unwrap();
-    let module = reduce_blocks::<f32, Sum, 4>(&from, &mut sums)
-        .module()
-        .unwrap();
-    queue
-        .launch(division, reduce_blocks::<f32, Sum, 4>(&from, &mut sums))
-        .unwrap();
-    let arguments = [Argument::buffer(&x), Argument::buffer(&[0.0_f32; 3])];
-    run_printed(&module, &division, &arguments, &[8], |launch| {
-        compare(
-            &queue.read(&sums).unwrap().wait().unwrap(),
-            &launch.elements(1),
-        );
-    });
+    everywhere!(
+        reduce_blocks<f32, Sum, 4>, WorkDivision::new(3, 8, 1), [8];
+        x = Input(x), sums = Output(vec![0.0_f32; 3]),
+    );
 }

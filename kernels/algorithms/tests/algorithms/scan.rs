@@ -1,11 +1,11 @@
 //! Scans.
 
-use crate::printed::{compare, run_printed};
+use crate::modes::{Input, Output, compare, everywhere, prepare};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
+use quipu::kernels::{BlockScratch, GroupKernel, RunOptions};
 use quipu::prelude::*;
-use quipu_algorithms::kernels::{scan_parts, total_parts};
-use quipu_algorithms::{Maximum, Operator, Sum, exclusive_scan, inclusive_scan};
-use quipu_kernel_testing::Argument;
+use quipu_algorithms::kernels::scan_tiles;
+use quipu_algorithms::{Item, Maximum, Operator, Sum, exclusive_scan, inclusive_scan};
 
 /// `x -> a x + b` modulo 2^32, one after the other: associative, not commutative.
 #[derive(Clone, Copy, KernelData)]
@@ -102,49 +102,93 @@ fn refuses_other_lengths() {
     });
 }
 
+/// A scan in tiles of `threads` threads of `elements` elements, in every mode.
+fn everywhere_in_tiles<O, T>(x: &[T], threads: usize, elements: usize, zero: T) -> Vec<T>
+where
+    T: Item + bytemuck::NoUninit + bytemuck::AnyBitPattern,
+    O: Operator<T> + KernelData,
+{
+    let length = x.len();
+    let tiles = length.div_ceil(threads * elements);
+    let division = WorkDivision::new(tiles, threads, elements);
+    let shared = threads as u64;
+    let (.., y) = everywhere!(
+        scan_tiles<T, O, true>, division, [shared, shared];
+        x = Input(x.to_vec()),
+        states = Output(vec![0_u32; tiles + 1]),
+        totals = Output(vec![zero; tiles]),
+        prefixes = Output(vec![zero; tiles]),
+        y = Output(vec![zero; length]),
+    );
+    y.0
+}
+
 #[test]
-fn prints() {
-    let context = Platform::new().unwrap().context().unwrap();
-    let queue = context.queue(&context.fastest()).unwrap();
-    let x: Vec<f32> = numbers(100).map(|x| x as f32 * 0.1).collect();
-    let before = vec![1.0_f32, 2.0, 3.0];
-    let (from, offsets) = (buffer(&context, &x), buffer(&context, &before));
-    let mut totals = allocate::<f32>(&context, 3);
-    let mut y = allocate::<f32>(&context, 100);
-    let division = WorkDivision::new(3, 1, 1).unwrap();
+fn gives_the_same_bits_in_every_mode() {
+    let x: Vec<f32> = numbers(1003).map(|x| x as f32 * 0.1).collect();
+    for (threads, elements) in [(1, 64), (4, 7), (32, 3), (8, 200)] {
+        everywhere_in_tiles::<Sum, f32>(&x, threads, elements, 0.0);
+    }
+}
 
-    let module = total_parts::<f32, Sum>(&from, &mut totals)
-        .module()
-        .unwrap();
-    queue
-        .launch(division, total_parts::<f32, Sum>(&from, &mut totals))
-        .unwrap();
-    let arguments = [Argument::buffer(&x), Argument::buffer(&[0.0_f32; 3])];
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        compare(
-            &queue.read(&totals).unwrap().wait().unwrap(),
-            &launch.elements(1),
-        );
-    });
+#[test]
+fn keeps_the_order_in_every_mode() {
+    let x: Vec<[u32; 2]> = numbers(301).map(|x| [x | 1, x >> 3]).collect();
+    let y = everywhere_in_tiles::<Then, [u32; 2]>(&x, 4, 5, [0; 2]);
+    let mut total = Then::identity();
+    let model: Vec<[u32; 2]> = x
+        .iter()
+        .map(|&x| {
+            total = Then::combine(total, x);
+            total
+        })
+        .collect();
+    assert_eq!(y, model);
+}
 
-    let module = scan_parts::<f32, Sum, true>(&from, &offsets, &mut y)
-        .module()
-        .unwrap();
-    queue
-        .launch(
-            division,
-            scan_parts::<f32, Sum, true>(&from, &offsets, &mut y),
-        )
-        .unwrap();
-    let arguments = [
-        Argument::buffer(&x),
-        Argument::buffer(&before),
-        Argument::buffer(&[0.0_f32; 100]),
-    ];
-    run_printed(&module, &division, &arguments, &[], |launch| {
-        compare(
-            &queue.read(&y).unwrap().wait().unwrap(),
-            &launch.elements(2),
-        );
+#[test]
+fn floats_come_to_the_same_whoever_is_first() {
+    on_each_device(|context, queue| {
+        let x: Vec<f32> = numbers(300_007).map(|x| x as f32 * 0.1).collect();
+        let from = buffer(context, &x);
+        let scanned = || {
+            let mut y = allocate::<f32>(context, x.len());
+            inclusive_scan::<Sum, _>(queue, &from, &mut y).unwrap();
+            queue.read(&y).unwrap().wait().unwrap()
+        };
+        let first = scanned();
+        for _ in 0..20 {
+            compare(&scanned(), &first);
+        }
     });
+}
+
+/// A block whose predecessors never say anything: what it needs of them it computes itself.
+#[test]
+fn ends_without_its_predecessors() {
+    let x: Vec<f64> = numbers(600).map(|x| f64::from(x) * 0.1).collect();
+    let division = WorkDivision::new(6, 2, 50).unwrap();
+    let run = |taken: u32, groups: u64| {
+        let mut states = [0_u32; 7];
+        states[0] = taken;
+        let (mut totals, mut prefixes) = (vec![0.0; 6], vec![0.0; 6]);
+        let mut y = vec![0.0; 600];
+        let arguments = (
+            &x[..],
+            &mut states[..],
+            &mut totals[..],
+            &mut prefixes[..],
+            &mut y[..],
+        );
+        let launch = prepare::<scan_tiles<f64, Sum, false>, _, _>(arguments, division);
+        let mut scratch = BlockScratch::with_options(RunOptions::new());
+        // SAFETY: nobody else runs its groups, and the memory is borrowed by the launch.
+        unsafe { launch.run_groups(0..groups, &mut scratch) }.unwrap();
+        drop(launch);
+        y
+    };
+    // As if tiles 0 to 3 had been taken by blocks that failed.
+    let (late, all) = (run(4, 2), run(0, 6));
+    compare(&late[400..], &all[400..]);
+    assert_eq!(late[..400], [0.0; 400]);
 }

@@ -12,7 +12,7 @@ use crate::types::{Scalar, Space};
 use super::Options;
 use super::dialect::{AtomicCall, Language, Possible};
 use super::entry::EntryParts;
-use super::helpers::{Helpers, short, unsigned};
+use super::helpers::{Helpers, call_on, short, unsigned};
 use super::protocol::EntryKind;
 
 /// C99.
@@ -35,6 +35,7 @@ pub(super) fn library_name(function: Option<MathFunction>) -> &'static str {
         Some(M::Copysign) => "copysign",
         Some(M::Sqrt) => "sqrt",
         Some(M::Fma) => "fma",
+        Some(M::Remainder) => "remainder",
         Some(M::Acos) => "acos",
         Some(M::Acosh) => "acosh",
         Some(M::Asin) => "asin",
@@ -109,6 +110,10 @@ impl Language for C99 {
 
     fn function(&self) -> &'static str {
         "inline "
+    }
+
+    fn constant(&self) -> &'static str {
+        "static const"
     }
 
     fn cold(&self) -> &'static str {
@@ -216,6 +221,18 @@ impl Language for C99 {
         let name = format!("quipu_atomic_{what}_{}", short(*scalar));
         helpers.add(&name, |_| {
             let t = self.scalar(*scalar);
+            if *operation == A::Load {
+                return format!(
+                    "static inline {t} {name}({t} *place)\n{{\n    {t} held;\n    \
+                     __atomic_load(place, &held, __ATOMIC_SEQ_CST);\n    return held;\n}}"
+                );
+            }
+            if *operation == A::Store {
+                return format!(
+                    "static inline void {name}({t} *place, {t} operand)\n{{\n    \
+                     __atomic_store(place, &operand, __ATOMIC_SEQ_CST);\n}}"
+                );
+            }
             if *operation == A::CompareExchange {
                 return format!(
                     "static inline {t} {name}({t} *place, {t} expected, {t} replacement)\n{{\n    \
@@ -231,7 +248,7 @@ impl Language for C99 {
                  return old;\n}}"
             )
         });
-        Ok(format!("{name}({pointer}, {})", operands.join(", ")))
+        Ok(call_on(&name, pointer, operands))
     }
 
     fn warp(
@@ -343,7 +360,8 @@ pub(super) fn replacement(operation: AtomicOperation) -> &'static str {
         A::Subtract => "old - operand",
         A::Minimum => "operand < old ? operand : old",
         A::Maximum => "operand > old ? operand : old",
-        A::Exchange | A::CompareExchange => "operand",
+        A::Exchange | A::CompareExchange | A::Store => "operand",
+        A::Load => "old",
         A::And => "old & operand",
         A::Or => "old | operand",
         A::Xor => "old ^ operand",

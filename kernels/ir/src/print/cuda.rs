@@ -8,13 +8,30 @@ use super::Options;
 use super::c99::library_name;
 use super::dialect::{AtomicCall, Language, Possible};
 use super::entry::{self, Axis, EntryParts};
-use super::helpers::{Helpers, short, unsigned, width};
+use super::helpers::{Helpers, call_on, short, unsigned, width};
 use super::protocol::EntryKind;
 
 /// CUDA C.
 pub(super) struct Cuda;
 
 const AXES: [&str; 3] = ["x", "y", "z"];
+
+/// A load or store of a word, which is one step; volatile, it is done each time, and not in the first cache.
+fn whole_word(language: &Cuda, helpers: &mut Helpers, call: &AtomicCall<'_>) -> String {
+    let t = language.scalar(call.scalar);
+    let what = format!("{:?}", call.operation).to_lowercase();
+    let name = format!("quipu_atomic_{what}_{}", short(call.scalar));
+    helpers.add(&name, |_| match call.operation {
+        AtomicOperation::Load => format!(
+            "static __device__ __forceinline__ {t} {name}(volatile {t} *place)\n{{\n    return *place;\n}}"
+        ),
+        _ => format!(
+            "static __device__ __forceinline__ void {name}(volatile {t} *place, {t} operand)\n{{\n    \
+             *place = operand;\n}}"
+        ),
+    });
+    call_on(&name, &call.pointer, call.operands)
+}
 
 impl Language for Cuda {
     fn name(&self) -> &'static str {
@@ -60,6 +77,10 @@ impl Language for Cuda {
 
     fn function(&self) -> &'static str {
         "__device__ __forceinline__ "
+    }
+
+    fn constant(&self) -> &'static str {
+        "static __constant__"
     }
 
     fn cold(&self) -> &'static str {
@@ -153,6 +174,7 @@ impl Language for Cuda {
             A::CompareExchange => "CAS",
             A::Increment => "Inc",
             A::Decrement => "Dec",
+            A::Load | A::Store => return Ok(whole_word(self, helpers, call)),
         };
         let operands: Vec<String> = match operation {
             // There is no difference of 64 bits.

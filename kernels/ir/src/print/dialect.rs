@@ -45,6 +45,9 @@ pub(super) trait Language {
     /// A pointer to the context, with the blank before the name.
     fn context_pointer(&self) -> String;
 
+    /// What stands before the type of a constant in memory.
+    fn constant(&self) -> &'static str;
+
     /// What stands between `static` and a function's result.
     fn function(&self) -> &'static str;
 

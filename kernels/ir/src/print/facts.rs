@@ -57,7 +57,9 @@ fn of_function(
                 of_place(place, checked, &mut facts);
             }
             match operation {
-                Operation::Load(place) => facts.reads |= !matches!(place.root, Root::Local(_)),
+                Operation::Load(place) => {
+                    facts.reads |= !matches!(place.root, Root::Local(_) | Root::Constant(_));
+                }
                 Operation::Atomic { .. } | Operation::Warp(..) => facts.acts = true,
                 Operation::BarrierCount(_) => {
                     facts.acts = true;
@@ -109,7 +111,7 @@ fn of_function(
             facts.acts |= !matches!(place.root, Root::Local(_));
         }
         Statement::Elements { .. } => facts.context = true,
-        Statement::Barrier => {
+        Statement::Barrier(_) => {
             facts.acts = true;
             facts.context = true;
             facts.barriers = true;
@@ -179,7 +181,7 @@ pub(super) fn uses(function: &Function) -> Vec<u32> {
 /// The memory that a place's root is in.
 pub(super) fn space(function: &Function, place: &Place) -> Space {
     match place.root {
-        Root::Local(_) => Space::Private,
+        Root::Local(_) | Root::Constant(_) => Space::Private,
         Root::Shared(_) => Space::Shared,
         Root::Slice(value) => match function.values[value.0 as usize].value_type {
             crate::Type::Slice { space, .. } => space,

@@ -51,6 +51,13 @@ pub(super) fn short(scalar: Scalar) -> &'static str {
     scalar.rust_name()
 }
 
+/// A call of a helper on a place.
+pub(super) fn call_on(name: &str, pointer: &str, operands: &[String]) -> String {
+    let mut arguments = vec![pointer];
+    arguments.extend(operands.iter().map(String::as_str));
+    format!("{name}({})", arguments.join(", "))
+}
+
 /// The smallest and the greatest number of an integer type, as text.
 pub(super) fn bounds(language: &dyn Language, scalar: Scalar) -> (String, String) {
     let width = width(scalar);

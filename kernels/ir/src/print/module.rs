@@ -8,6 +8,7 @@ use crate::statement::Statement;
 use crate::types::{Scalar, Space, Struct, Type};
 use crate::verify::walk;
 
+use super::arithmetic;
 use super::c99::C99;
 use super::cuda::Cuda;
 use super::dialect::Language;
@@ -61,6 +62,7 @@ pub(super) struct ModulePrinter<'m> {
     struct_names: Vec<String>,
     field_names: Vec<Vec<String>>,
     pub(super) shared_names: Vec<String>,
+    pub(super) constant_names: Vec<String>,
     entry_name: String,
     array_names: BTreeSet<String>,
     /// The definitions of types so far.
@@ -98,6 +100,11 @@ impl<'m> ModulePrinter<'m> {
                 names.unique(&wanted, &["_length", "_offset"])
             })
             .collect();
+        let constant_names = module
+            .constants
+            .iter()
+            .map(|constant| names.unique(constant.name.unwrap_or("table"), &[]))
+            .collect();
         Self {
             module,
             language,
@@ -110,6 +117,7 @@ impl<'m> ModulePrinter<'m> {
             struct_names,
             field_names: module.structs.iter().map(field_names).collect(),
             shared_names,
+            constant_names,
             entry_name,
             array_names: BTreeSet::new(),
             types: String::new(),
@@ -358,8 +366,36 @@ impl<'m> ModulePrinter<'m> {
         }
     }
 
+    /// The definitions of the constants in memory. Braces inside are left out, as C lets one do.
+    fn constants(&mut self) -> String {
+        let mut texts = String::new();
+        for (constant, name) in self
+            .module
+            .constants
+            .iter()
+            .zip(self.constant_names.clone())
+        {
+            let type_name = self.type_name(&constant.constant_type);
+            let values: Vec<_> = constant
+                .values
+                .iter()
+                .map(|value| arithmetic::literal(self, *value).text)
+                .collect();
+            let qualifier = self.language.constant();
+            let values = values.join(", ");
+            texts.push_str(&format!(
+                "{qualifier} {type_name} {name} = {{{{{values}}}}};\n"
+            ));
+        }
+        if !texts.is_empty() {
+            texts.push('\n');
+        }
+        texts
+    }
+
     fn print(mut self, dialect: Dialect) -> Result<Printed, PrintError> {
         self.define_structs();
+        let constants = self.constants();
         // Calls lead to functions that may come later in the module: all are declared before the first.
         let mut prototypes = String::new();
         let mut functions = String::new();
@@ -379,6 +415,7 @@ impl<'m> ModulePrinter<'m> {
             self.types.clone(),
             self.context(&parts),
             self.helpers.texts(),
+            constants,
             prototypes,
             functions,
             entry,

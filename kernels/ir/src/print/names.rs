@@ -16,16 +16,23 @@ and and_eq bitand bitor compl not not_eq or or_eq xor xor_eq concept requires co
 int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uchar ushort uint ulong
 kernel global local constant generic read_only write_only read_write uniform pipe image2d_t sampler_t event_t
 vec_step barrier mem_fence printf main abort exit malloc calloc free memcpy memset errno stdin stdout stderr NULL
-unix linux assert signal index rindex time clock j0 j1 jn y0 y1 yn gamma lgamma tgamma signgam div ldiv remove rename
-abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 exp10 fabs fdim floor
-fma fmax fmin fmod frexp hypot ilogb ldexp log log2 log10 log1p logb mad maxmag minmag modf nan nextafter pow pown
-powr remainder remquo rint round rootn rsqrt sin sincos sinh sqrt tan tanh trunc sinpi cospi tanpi scalbn lrint lround
-nearbyint labs llabs clz ctz popcount rotate add_sat sub_sat mul_hi mad_hi mad24 mul24 hadd rhadd upsample min max
+unix linux assert signal index rindex time clock signgam div ldiv remove rename
 clamp degrees mix radians step smoothstep sign cross dot distance length normalize isnan isinf isfinite isnormal
 signbit select any all bitselect shuffle shuffle2 prefetch convert
 dim3 uint3 int2 int3 int4 float2 float3 float4 double2 char2 threadIdx blockIdx blockDim gridDim warpSize
 atomicAdd atomicSub atomicExch atomicMin atomicMax atomicInc atomicDec atomicCAS atomicAnd atomicOr atomicXor
 arguments context launch fault quipu
+";
+
+/// Mathematical functions, of which C has others for `float` and `long double` with an `f` and an `l` at the end.
+const MATHEMATICS: &str = "
+abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 exp10 fabs fdim floor
+fma fmax fmin fmod frexp hypot ilogb ldexp log log2 log10 log1p logb mad maxmag minmag modf nan nextafter pow pown
+powr remainder remquo rint round rootn rsqrt sin sincos sinh sqrt tan tanh trunc sinpi cospi tanpi scalbn lrint lround
+nearbyint labs llabs clz ctz popcount rotate add_sat sub_sat mul_hi mad_hi mad24 mul24 hadd rhadd upsample min max
+j0 j1 jn y0 y1 yn gamma lgamma tgamma nexttoward scalbln scalb llrint llround drem significand finite isnan isinf
+roundeven fmaximum fminimum canonicalize acospi asinpi atanpi atan2pi exp2m1 exp10m1 log2p1 log10p1 logp1
+erfinv erfcinv erfcx normcdf normcdfinv cyl_bessel_i0 cyl_bessel_i1 rcbrt rhypot norm3d norm4d rnorm3d rnorm4d
 ";
 
 /// Names given out so far in some scope, and those of the scopes around it.
@@ -36,8 +43,12 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn new() -> Self {
+        let reserved = RESERVED.split_whitespace().map(str::to_owned);
+        let mathematics = MATHEMATICS
+            .split_whitespace()
+            .flat_map(|name| ["", "f", "l"].map(|ending| format!("{name}{ending}")));
         Self {
-            taken: RESERVED.split_whitespace().map(str::to_owned).collect(),
+            taken: reserved.chain(mathematics).collect(),
         }
     }
 

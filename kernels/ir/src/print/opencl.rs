@@ -7,7 +7,7 @@ use crate::types::{Scalar, Space};
 use super::c99::{library_name, replacement};
 use super::dialect::{AtomicCall, Language, Possible};
 use super::entry::{self, Axis, EntryParts};
-use super::helpers::{Helpers, short, unsigned, width};
+use super::helpers::{Helpers, call_on, short, unsigned, width};
 use super::protocol::EntryKind;
 use super::{OpenClFeatures, Options};
 
@@ -74,6 +74,10 @@ impl Language for OpenCl {
 
     fn function(&self) -> &'static str {
         "inline "
+    }
+
+    fn constant(&self) -> &'static str {
+        "__constant"
     }
 
     fn cold(&self) -> &'static str {
@@ -172,7 +176,7 @@ impl Language for OpenCl {
             A::Or => "or",
             A::Xor => "xor",
             A::CompareExchange => "cmpxchg",
-            A::Increment | A::Decrement => "",
+            A::Increment | A::Decrement | A::Load | A::Store => "",
         };
         if scalar.is_integer() && !name.is_empty() {
             return Ok(format!(
@@ -190,6 +194,14 @@ impl Language for OpenCl {
             let bits = format!("volatile {space_name} {u} *bits = (volatile {space_name} {u} *)place;");
             let of = |value: &str| format!("as_{u}({value})");
             match operation {
+                // Whole words are read and written in one step; volatile, they are each time.
+                A::Load => format!(
+                    "static inline {t} {helper}(volatile {space_name} {t} *place)\n{{\n    return *place;\n}}"
+                ),
+                A::Store => format!(
+                    "static inline void {helper}(volatile {space_name} {t} *place, {t} operand)\n{{\n    \
+                     *place = operand;\n}}"
+                ),
                 A::CompareExchange => format!(
                     "static inline {t} {helper}(volatile {space_name} {t} *place, {t} expected, {t} replacement)\n{{\n    \
                      {bits}\n    return as_{t}({prefix}_cmpxchg(bits, {}, {}));\n}}",
@@ -209,7 +221,7 @@ impl Language for OpenCl {
                 ),
             }
         });
-        Ok(format!("{helper}({pointer}, {})", operands.join(", ")))
+        Ok(call_on(&helper, pointer, operands))
     }
 
     fn warp(

@@ -1,7 +1,7 @@
 //! Operations as expressions.
 
 use crate::function::{FunctionId, Value};
-use crate::operation::{Operation, Origin, Unit, WarpOperation};
+use crate::operation::{AtomicOperation, Operation, Origin, Unit, WarpOperation};
 use crate::statement::Root;
 use crate::types::{Scalar, Type};
 
@@ -221,12 +221,18 @@ impl FunctionPrinter<'_, '_> {
                 }
                 let kind = FaultKind::Write;
                 let at = self.place(place, kind, location);
+                let stored = operands;
                 let operands: Vec<_> = operands.iter().map(|value| self.take(*value)).collect();
                 let texts: Vec<_> = operands
                     .iter()
                     .map(|o| o.at(precedence::ARGUMENT))
                     .collect();
-                let scalar = self.scalar_of(value);
+                let is_store = *operation == AtomicOperation::Store;
+                let scalar = if is_store {
+                    self.scalar_of(stored[0])
+                } else {
+                    self.scalar_of(value)
+                };
                 self.module.wide_atomics |= helpers::width(scalar) == 64;
                 let call = AtomicCall {
                     operation: *operation,
@@ -245,7 +251,11 @@ impl FunctionPrinter<'_, '_> {
                 let expression = if at.checks.is_empty() {
                     Expression::primary(text)
                 } else {
-                    let zero = self.module.zero(self.type_of(value));
+                    let zero = if is_store {
+                        "(void)0".to_owned()
+                    } else {
+                        self.module.zero(self.type_of(value))
+                    };
                     Expression::new(
                         format!("{} ? {text} : {zero}", at.condition()),
                         precedence::CONDITIONAL,

@@ -68,6 +68,13 @@ impl FunctionPrinter<'_, '_> {
                 let Slice { pointer, length } = self.slice(value);
                 (pointer, self.type_of(value).clone(), Some(length))
             }
+            Root::Constant(constant) => (
+                self.module.constant_names[constant.0 as usize].clone(),
+                self.module.module.constants[constant.0 as usize]
+                    .constant_type
+                    .clone(),
+                None,
+            ),
             Root::Shared(shared) => {
                 let array = &self.module.module.shared[shared.0 as usize];
                 let held = Type::Slice {
@@ -192,6 +199,8 @@ impl FunctionPrinter<'_, '_> {
             Root::Local(local) => {
                 expression.effects.locals.insert(local);
             }
+            // Nothing changes it.
+            Root::Constant(_) => {}
             _ => expression.effects.read(facts::space(self.function, place)),
         }
         expression
@@ -278,7 +287,7 @@ impl FunctionPrinter<'_, '_> {
         let nowhere = match place.root {
             Root::Slice(slice) => self.slice(slice).pointer,
             Root::Shared(shared) => self.module.shared_name(shared, self.in_kernel()),
-            Root::Local(_) => "0".to_owned(),
+            Root::Local(_) | Root::Constant(_) => "0".to_owned(),
         };
         let nowhere = if place.path.is_empty() {
             nowhere

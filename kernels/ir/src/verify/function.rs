@@ -197,7 +197,7 @@ impl<'m> Walk<'m> {
             Root::Slice(value) => {
                 self.used(value)?;
             }
-            Root::Shared(_) => {}
+            Root::Shared(_) | Root::Constant(_) => {}
         }
         for projection in &place.path {
             if let Projection::Index { index, .. } = projection {
@@ -338,7 +338,7 @@ impl<'m> Walk<'m> {
                 inside.at_continue = both(inside.at_continue.take(), assigned);
             }
             Statement::Return(result) => self.leave(*result)?,
-            Statement::Barrier | Statement::Fence(_) => {}
+            Statement::Barrier(_) | Statement::Fence(_) => {}
             Statement::Assert {
                 condition,
                 location,
@@ -347,7 +347,12 @@ impl<'m> Walk<'m> {
                 self.location = location.or(self.location);
                 self.used_as(*condition, Scalar::Bool, "a condition")?;
             }
-            Statement::Print { format, values } => {
+            Statement::Print {
+                format,
+                values,
+                location,
+            } => {
+                self.location = location.or(self.location);
                 let wanted = format.matches("{}").count();
                 demand!(
                     wanted == values.len(),
@@ -397,6 +402,10 @@ impl<'m> Walk<'m> {
         self.place(place, place.path.is_empty())?;
         let given = self.used(value)?;
         let at = place_type(self.module, self.function, place)?;
+        demand!(
+            !matches!(place.root, Root::Constant(_)),
+            "a store to a constant"
+        );
         demand!(at.mutable, "a store through a slice that may only be read");
         demand!(
             matches!(place.root, Root::Local(_)) || !place.path.is_empty(),

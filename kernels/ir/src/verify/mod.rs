@@ -84,6 +84,7 @@ impl Module {
     pub fn verify(&self) -> Result<(), VerifyError> {
         self.verify_structs().map_err(VerifyError::of_module)?;
         self.verify_shared().map_err(VerifyError::of_module)?;
+        self.verify_constants().map_err(VerifyError::of_module)?;
         self.verify_calls()?;
         self.verify_parameters().map_err(|problem| VerifyError {
             function: Some(self.kernel.function.name.clone()),
@@ -136,6 +137,53 @@ impl Module {
                 array.length != SharedLength::Fixed(0),
                 "the block-shared array {number} (`{name}`) has no elements"
             );
+        }
+        Ok(())
+    }
+
+    fn verify_constants(&self) -> Checked {
+        /// How many scalars there are in a type, and of what kind.
+        fn scalars(of: &Type) -> Option<(u64, Scalar)> {
+            match of {
+                Type::Scalar(scalar) => Some((1, *scalar)),
+                Type::Array(element, length) => {
+                    let (count, scalar) = scalars(element)?;
+                    Some((count.checked_mul(*length)?, scalar))
+                }
+                _ => None,
+            }
+        }
+        for (number, constant) in self.constants.iter().enumerate() {
+            let name = constant.name.unwrap_or("without a name");
+            let context = format!("the constant {number} (`{name}`)");
+            self.verify_type(&constant.constant_type, self.structs.len())
+                .map_err(|problem| format!("{context}: {problem}"))?;
+            let found = match constant.constant_type {
+                Type::Array(..) => scalars(&constant.constant_type),
+                _ => None,
+            };
+            let Some((count, scalar)) = found else {
+                return Err(format!("{context} is not an array of scalars"));
+            };
+            demand!(
+                constant.values.len() as u64 == count,
+                "{context} has {} values for {count} elements",
+                constant.values.len()
+            );
+            for value in &constant.values {
+                demand!(
+                    value.scalar == scalar,
+                    "{context} has a value of type `{}` among those of type `{}`",
+                    value.scalar.rust_name(),
+                    scalar.rust_name()
+                );
+                let is_finite = match scalar {
+                    Scalar::F32 => f32::from_bits(value.bits as u32).is_finite(),
+                    Scalar::F64 => f64::from_bits(value.bits).is_finite(),
+                    _ => true,
+                };
+                demand!(is_finite, "{context} has a value that is not finite");
+            }
         }
         Ok(())
     }

@@ -148,6 +148,10 @@ impl Types<'_> {
                     self.demand_type(*start, Scalar::Index)?;
                     self.demand_type(*end, Scalar::Index)?;
                 }
+                demand!(
+                    !matches!(place.root, Root::Constant(_)),
+                    "a slice of a constant"
+                );
                 let at = place_type(self.module, self.function, place)?;
                 let element = match at.held {
                     Type::Array(element, _) => element,
@@ -278,7 +282,7 @@ impl Types<'_> {
                 place,
                 operands,
                 ..
-            } => self.atomic(*operation, place, operands)?.into(),
+            } => self.atomic(*operation, place, operands)?,
             Operation::Warp(operation, operands) => {
                 demand!(
                     operands.len() == operation.operands(),
@@ -378,7 +382,7 @@ impl Types<'_> {
         operation: AtomicOperation,
         place: &Place,
         operands: &[Value],
-    ) -> Checked<Scalar> {
+    ) -> Checked<Type> {
         use AtomicOperation as A;
         let at = place_type(self.module, self.function, place)?;
         demand!(
@@ -393,17 +397,17 @@ impl Types<'_> {
         };
         let allowed = matches!(scalar.size(), Some(4 | 8))
             && match operation {
-                A::Add | A::Exchange | A::CompareExchange => true,
+                A::Add | A::Exchange | A::CompareExchange | A::Load | A::Store => true,
                 A::Subtract | A::Minimum | A::Maximum | A::And | A::Or | A::Xor => {
                     scalar.is_integer()
                 }
                 A::Increment | A::Decrement => scalar == Scalar::U32,
             };
         demand!(allowed, "atomic {operation:?} of `{}`", scalar.rust_name());
-        let expected = if operation == A::CompareExchange {
-            2
-        } else {
-            1
+        let expected = match operation {
+            A::Load => 0,
+            A::CompareExchange => 2,
+            _ => 1,
         };
         demand!(
             operands.len() == expected,
@@ -413,7 +417,10 @@ impl Types<'_> {
         for operand in operands {
             self.demand_type(*operand, scalar)?;
         }
-        Ok(scalar)
+        Ok(match operation {
+            A::Store => Type::Unit,
+            _ => scalar.into(),
+        })
     }
 }
 

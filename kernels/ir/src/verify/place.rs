@@ -64,6 +64,16 @@ pub(crate) fn place_type(
                 mutable: true,
             }
         }
+        Root::Constant(constant) => PlaceType {
+            held: module
+                .constants
+                .get(constant.0 as usize)
+                .ok_or_else(|| format!("there is no constant {}", constant.0))?
+                .constant_type
+                .clone(),
+            space: Space::Private,
+            mutable: false,
+        },
     };
     let in_local = matches!(place.root, Root::Local(_));
     for (step, projection) in place.path.iter().enumerate() {

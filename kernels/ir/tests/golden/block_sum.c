@@ -171,6 +171,7 @@ static void quipu_run(const quipu_context *quipu)
 #line 10 "src/kernels.rs"
     if (quipu_in(quipu, thread, partial_length, 1))
         partial[thread] = t2;
+#line 10 "src/kernels.rs"
     quipu_wait(quipu->crew, 2, false);
 #line 10 "src/kernels.rs"
     uint32_t distance_2 = quipu->launch.block_threads[0] / 2u;
@@ -187,6 +188,7 @@ static void quipu_run(const quipu_context *quipu)
             if (quipu_in(quipu, thread, partial_length, 4))
                 partial[thread] = t5;
         }
+#line 14 "src/kernels.rs"
         quipu_wait(quipu->crew, 5, false);
 #line 14 "src/kernels.rs"
         distance_2 = distance_2 / 2u;

@@ -78,6 +78,7 @@ __kernel void block_sum(
 #line 10 "src/kernels.rs"
     if (quipu_in(quipu, thread, partial_length, 1))
         partial[thread] = t2;
+#line 10 "src/kernels.rs"
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 #line 10 "src/kernels.rs"
     uint distance_2 = quipu->launch.block_threads[0] / 2u;
@@ -94,6 +95,7 @@ __kernel void block_sum(
             if (quipu_in(quipu, thread, partial_length, 4))
                 partial[thread] = t5;
         }
+#line 14 "src/kernels.rs"
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 #line 14 "src/kernels.rs"
         distance_2 = distance_2 / 2u;

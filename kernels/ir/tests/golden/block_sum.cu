@@ -75,6 +75,7 @@ extern "C" __global__ void block_sum(
 #line 10 "src/kernels.rs"
         if (quipu_in(quipu, thread, partial_length, 1))
             partial[thread] = t2;
+#line 10 "src/kernels.rs"
         __syncthreads();
 #line 10 "src/kernels.rs"
         unsigned int distance_2 = quipu->launch.block_threads[0] / 2u;
@@ -91,6 +92,7 @@ extern "C" __global__ void block_sum(
                 if (quipu_in(quipu, thread, partial_length, 4))
                     partial[thread] = t5;
             }
+#line 14 "src/kernels.rs"
             __syncthreads();
 #line 14 "src/kernels.rs"
             distance_2 = distance_2 / 2u;

@@ -3,7 +3,8 @@
 //! [`Atomics`] is an output that every thread is handed whole ([`Atomically`](crate::Atomically)); block-shared
 //! memory has the same as [`SharedAtomics`]. Each method changes one element and gives what was there before.
 //! Their order among each other is all that is promised, for each element by itself (*relaxed*); who publishes
-//! other memory with them puts a [fence](crate::Accelerator::fence_device) between.
+//! other memory with them puts a [fence](crate::Accelerator::fence_device) between: after the memory is written and
+//! before the store that says so, and after the load that was told so and before the memory is read.
 //!
 //! A change is one step for the threads of the *device*. [`block`](Atomics::block) and
 //! [`system`](Atomics::system) say that it is enough for the block, or has to be for host and other devices too.

@@ -28,6 +28,9 @@ pub fn structure<T: KernelData>(
     let location = Location::caller();
     Expr::from_raw(state::at(location, |s| {
         let of = T::ir_type(s);
+        if of == quipu_kernel_ir::Type::Unit {
+            return Raw::Nothing;
+        }
         let parts = T::FIELDS
             .iter()
             .enumerate()

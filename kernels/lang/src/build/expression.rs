@@ -89,6 +89,24 @@ pub fn lit<T: KernelData>(value: T) -> Expr<T> {
     Expr::from_raw(state::at(location, |s| value.literal(s)))
 }
 
+/// A constant that is computed. Where that panics (as what overflows does, in a build with debug assertions) there is
+/// no constant, and a problem.
+#[track_caller]
+pub fn computed<T: KernelData>(value: impl FnOnce() -> T) -> Expr<T> {
+    let location = Location::caller();
+    let value = std::panic::catch_unwind(std::panic::AssertUnwindSafe(value)).unwrap_or_else(|_| {
+        state::at(location, |s| {
+            s.refuse(
+                location,
+                "this constant cannot be computed: it overflows, divides by zero, or is out of bounds; \
+                write `wrapping_add` and its like where that is meant",
+            );
+        });
+        T::sample_value()
+    });
+    lit(value)
+}
+
 /// What the expression is now: a copy of what is in a place.
 #[track_caller]
 pub fn value<T: ?Sized>(expression: Expr<T>) -> Expr<T> {
@@ -169,7 +187,7 @@ pub fn bind<T: ?Sized>(name: &'static str, expression: Expr<T>) -> Expr<T> {
 fn bind_raw(name: &'static str, raw: Raw, location: &'static Location<'static>) -> Raw {
     state::at(location, |s| {
         let raw = s.frame().copied(raw);
-        if is_indexed(s, raw) {
+        if is_indexed(s, raw) && s.constant_values(raw).is_none() {
             return variable(s, name, raw, location);
         }
         match raw {
@@ -257,6 +275,10 @@ fn declare_raw(
     })
 }
 
+/// Where an operator is met with a type that is no number, and of which nothing else is known.
+pub(super) const OPERATORS: &str = "this operator is not known of this type: write `#[device]` above the `impl` of \
+    the operator's trait, and, in a generic function, that trait itself among the bounds of the type";
+
 /// An operation of two operands. Its type is that of the witness.
 #[track_caller]
 pub fn binary<A, B, R>(
@@ -273,7 +295,7 @@ pub fn binary<A, B, R>(
     ))
 }
 
-fn binary_raw(
+pub(super) fn binary_raw(
     operation: BinaryOperation,
     left: Raw,
     right: Raw,
@@ -284,10 +306,7 @@ fn binary_raw(
         let frame = s.frame();
         let scalars = [left, right].map(|value| frame.function.type_of(value).scalar());
         if scalars.contains(&None) {
-            s.refuse(
-                location,
-                "operators are for numbers; of structs, call a `#[device] fn` that takes both",
-            );
+            s.refuse(location, OPERATORS);
         }
         Raw::Value(s.frame().function.binary(operation, left, right))
     })
@@ -299,14 +318,15 @@ pub fn unary<A, R>(operation: UnaryOperation, operand: Expr<A>, _witness: Option
     Expr::from_raw(unary_raw(operation, operand.raw, Location::caller()))
 }
 
-fn unary_raw(operation: UnaryOperation, operand: Raw, location: &'static Location<'static>) -> Raw {
+pub(super) fn unary_raw(
+    operation: UnaryOperation,
+    operand: Raw,
+    location: &'static Location<'static>,
+) -> Raw {
     state::at(location, |s| {
         let operand = s.value(operand, location);
         if s.frame().function.type_of(operand).scalar().is_none() {
-            s.refuse(
-                location,
-                "operators are for numbers; of structs, call a `#[device] fn`",
-            );
+            s.refuse(location, OPERATORS);
         }
         Raw::Value(s.frame().function.unary(operation, operand))
     })
@@ -327,6 +347,34 @@ pub fn assert(condition: Expr<bool>, message: &str) {
         s.frame().function.push(quipu_kernel_ir::Statement::Assert {
             condition,
             message: message.to_owned(),
+            location: Some(quipu_kernel_ir::Location {
+                file: location.file(),
+                line: location.line(),
+            }),
+        });
+    });
+}
+
+/// `print!(format, values…)`.
+#[track_caller]
+pub fn print(format: &str, values: &[Raw]) {
+    let location = Location::caller();
+    state::at(location, |s| {
+        let values: Vec<_> = values.iter().map(|raw| s.value(*raw, location)).collect();
+        let f = &mut s.frame().function;
+        if values
+            .iter()
+            .any(|value| f.type_of(*value).scalar().is_none())
+        {
+            s.refuse(
+                location,
+                "kernels print numbers and `bool`s; print each field or element",
+            );
+            return;
+        }
+        s.frame().function.push(quipu_kernel_ir::Statement::Print {
+            format: format.to_owned(),
+            values,
             location: Some(quipu_kernel_ir::Location {
                 file: location.file(),
                 line: location.line(),

@@ -4,7 +4,7 @@
 //! `subject(&y).__method_each(y)`, and rustc finds it as it finds `each`.
 
 use std::marker::PhantomData;
-use std::ops::Index;
+use std::ops::{Index, Range};
 use std::panic::Location;
 
 use quipu_kernel_ir::{BinaryOperation, Origin, Place, Scalar, Unit, Value};
@@ -12,7 +12,7 @@ use quipu_kernel_ir::{BinaryOperation, Origin, Place, Scalar, Unit, Value};
 use super::control::{self, Loop, nothing};
 use super::data::KernelData;
 use super::expression::{Expr, Sample};
-use super::iterate::{Iterate, numbered};
+use super::iterate::{Iterate, both_ends, numbered};
 use super::place::{self, ViewParts, view_of};
 use super::shared::Turn;
 use super::state::{self, Mode, Raw, State};
@@ -84,16 +84,16 @@ pub(super) fn of_value<T: ?Sized>(value: Value) -> Expr<T> {
 /// As many values as there are dimensions.
 fn components<const D: usize, T: ?Sized>(
     location: &'static Location<'static>,
-    component: impl FnMut(&mut State, u8) -> Value,
+    mut component: impl FnMut(&mut State, u8) -> Value,
 ) -> Expr<T> {
-    Expr::from_raw(state::at(location, |s| components_of::<D>(s, component)))
+    Expr::from_raw(state::at(location, |s| {
+        let parts = (0..D).map(|d| Raw::Value(component(s, d as u8))).collect();
+        components_of(s, parts)
+    }))
 }
 
-fn components_of<const D: usize>(
-    s: &mut State,
-    mut component: impl FnMut(&mut State, u8) -> Value,
-) -> Raw {
-    let parts = (0..D).map(|d| Raw::Value(component(s, d as u8))).collect();
+/// Components of a position or extent.
+pub(super) fn components_of(s: &mut State, parts: Vec<Raw>) -> Raw {
     s.frame().aggregate(parts, None)
 }
 
@@ -156,11 +156,11 @@ macro_rules! named {
 named!(Grid: Origin::Grid, Block: Origin::Block, Thread: Origin::Thread);
 named!(Blocks: Unit::Blocks, Threads: Unit::Threads, Elements: Unit::Elements);
 
-fn index_value(s: &mut State, origin: Origin, unit: Unit, dimension: u8) -> Value {
+pub(super) fn index_value(s: &mut State, origin: Origin, unit: Unit, dimension: u8) -> Value {
     s.frame().function.index(origin, unit, dimension)
 }
 
-fn extent_value(s: &mut State, origin: Origin, unit: Unit, dimension: u8) -> Value {
+pub(super) fn extent_value(s: &mut State, origin: Origin, unit: Unit, dimension: u8) -> Value {
     s.frame().function.extent(origin, unit, dimension)
 }
 
@@ -347,7 +347,7 @@ fn extent_of<H: ?Sized, const D: usize>(
     components::<D, _>(location, |_, d| view.extent[usize::from(d)])
 }
 
-fn view_at(raw: Raw, location: &'static Location<'static>) -> ViewParts {
+pub(super) fn view_at(raw: Raw, location: &'static Location<'static>) -> ViewParts {
     state::at(location, |s| match view_of(s, raw) {
         Some(view) => view,
         None => {
@@ -363,7 +363,7 @@ fn view_at(raw: Raw, location: &'static Location<'static>) -> ViewParts {
 }
 
 /// The place of the element of a view at a position that is inside.
-fn own_place(s: &mut State, view: &ViewParts, position: &[Value]) -> Value {
+pub(super) fn own_place(s: &mut State, view: &ViewParts, position: &[Value]) -> Value {
     let f = &mut s.frame().function;
     let mut place = None;
     for (dimension, (at, stride)) in position.iter().zip(&view.strides).enumerate() {
@@ -436,7 +436,7 @@ impl<T: KernelData, const D: usize> Iterate for RowsHandle<T, D> {
 }
 
 /// A place as a reference to it.
-fn referred(raw: Raw) -> Raw {
+pub(super) fn referred(raw: Raw) -> Raw {
     match raw {
         Raw::Place(id, _) => Raw::Place(id, Mode::Reference),
         raw => raw,
@@ -486,6 +486,28 @@ never_indexed! {
     [T] SharedReadHandle<T>, std::ops::RangeFull => [T];
 }
 
+/// What cannot be indexed natively: rustc has said so of the user's own source, and need not say it again.
+macro_rules! indexed_nowhere {
+    ($([$($generics:tt)*] $handle:ty => $output:ty;)*) => {$(
+        impl<At, $($generics)*> Index<At> for $handle {
+            type Output = $output;
+
+            fn index(&self, _: At) -> &$output {
+                unreachable!("only code that is never run asks for the value of an expression")
+            }
+        }
+    )*};
+}
+
+indexed_nowhere! {
+    [T, const D: usize] OwnElementsHandle<T, D> => T;
+    [T, const D: usize] super::own::OwnBlockTileHandle<T, D> => T;
+    [T] super::own::OwnRowsHandle<T> => [T];
+    [T] RawMutHandle<T> => T;
+    [T] SharedWriteHandle<T> => T;
+    [T, const SCOPE: u8] super::together::AtomicsHandle<T, SCOPE> => T;
+}
+
 #[doc(hidden)]
 impl<T: KernelData> RawMutHandle<T> {
     #[track_caller]
@@ -527,6 +549,21 @@ impl<T: KernelData> RawMutHandle<T> {
         });
         place::assign(Expr::<T>::from_raw(element), value);
         nothing()
+    }
+
+    #[track_caller]
+    pub fn __method_slice(&self, this: Expr<Self>, range: Expr<Range<usize>>) -> Expr<[T]> {
+        self.__method_slice_mut(this, range)
+    }
+
+    #[track_caller]
+    pub fn __method_slice_mut(&self, this: Expr<Self>, range: Expr<Range<usize>>) -> Expr<[T]> {
+        let location = Location::caller();
+        Expr::from_raw(state::at(location, |s| {
+            let (start, end) = both_ends(s, range.raw(), location);
+            let ends = (Raw::Value(start), Raw::Value(end));
+            place::slice(s, this.raw(), ends, location)
+        }))
     }
 }
 

@@ -72,7 +72,11 @@ fn one<T: KernelData>(s: &mut State) -> Value {
     s.frame().function.literal(scalar, 1)
 }
 
-fn both_ends(s: &mut State, raw: Raw, location: &'static Location<'static>) -> (Value, Value) {
+pub(super) fn both_ends(
+    s: &mut State,
+    raw: Raw,
+    location: &'static Location<'static>,
+) -> (Value, Value) {
     let [start, end] = parts(s, raw, location);
     (s.value(start, location), s.value(end, location))
 }

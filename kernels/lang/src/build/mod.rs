@@ -30,8 +30,11 @@ mod expression;
 mod handles;
 mod iterate;
 mod number;
+pub mod operator;
+mod own;
 mod parameter;
 mod place;
+mod refused;
 mod shared;
 mod state;
 mod together;
@@ -45,21 +48,30 @@ pub use control::{
 pub use data::{KernelData, derived_literal, derived_type, enum_literal};
 pub use error::BuildError;
 pub use expression::{
-    Coerce, DEAD, Expr, Sample, assert, binary, bind, bind_mut, cast, coerced, compare, declare,
-    dereference, lit, reference, subject, unary, value, w, w_ref,
+    Coerce, DEAD, Expr, Sample, assert, binary, bind, bind_mut, cast, coerced, compare, computed,
+    declare, dereference, lit, print, reference, subject, unary, value, w, w_ref,
 };
 pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, Named, OwnElementsHandle, RawMutHandle, RowsHandle,
     SharedReadHandle, SharedWriteHandle, Sketch,
 };
 pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, for_loop};
-pub use number::{Casts, Conversions, FloatBits, NumberMethods};
+pub use number::{Casts, Conversions, FloatBits, MoreMethods, NumberMethods};
+pub use operator::{
+    Operand, Operands, Operated, OperatedAlone, OperatedAloneAsNumber, OperatedAsNumbers, Operates,
+    OperatesAlone,
+};
+pub use own::{
+    EachOwnRowHandle, EachPlacedHandle, EachSharedHandle, OwnBlockTileHandle, OwnRowsHandle,
+    OwnTileHandle,
+};
 pub use parameter::{Declared, Handled, SharedParameter, shared, uniform};
 pub use place::{
-    assign, compound, field, field_part, index, part, range_from, range_full, range_inclusive,
-    range_of, range_to, swap,
+    assign, field, field_part, index, part, range_from, range_full, range_inclusive, range_of,
+    range_to, swap,
 };
 pub use quipu_kernel_ir as ir;
+pub use refused::RefusedMethods;
 pub use shared::{Part, Tuple, Turn};
 pub use state::{Raw, State, build};
 pub use together::{AtomicsHandle, Scope};

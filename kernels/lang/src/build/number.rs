@@ -8,6 +8,8 @@ use quipu_kernel_ir::{
     BinaryOperation as Binary, MathFunction as Math, Scalar, UnaryOperation as Unary, Value,
 };
 
+use super::call::{Callee, call};
+use super::control;
 use super::data::KernelData;
 use super::expression::Expr;
 use super::state::{self, Raw, State};
@@ -140,6 +142,7 @@ methods! {
         __method_round_ties_even / __call_round_ties_even() = RoundTiesEven;
         __method_copysign / __call_copysign(sign) = Copysign;
         __method_mul_add / __call_mul_add(a, b) = Fma;
+        __method_remainder / __call_remainder(divisor) = Remainder;
         __method_acos / __call_acos() = Acos;
         __method_acosh / __call_acosh() = Acosh;
         __method_asin / __call_asin() = Asin;
@@ -176,14 +179,11 @@ methods! {
         __method_leading_zeros / __call_leading_zeros -> u32 = LeadingZeros;
         __method_trailing_zeros / __call_trailing_zeros -> u32 = TrailingZeros;
         __method_reverse_bits / __call_reverse_bits -> Self = ReverseBits;
-        __method_wrapping_neg / __call_wrapping_neg -> Self = Negate;
     }
     binary {
         __method_wrapping_add / __call_wrapping_add(other: Self) = Add;
         __method_wrapping_sub / __call_wrapping_sub(other: Self) = Subtract;
         __method_wrapping_mul / __call_wrapping_mul(other: Self) = Multiply;
-        __method_wrapping_div / __call_wrapping_div(other: Self) = Divide;
-        __method_wrapping_rem / __call_wrapping_rem(other: Self) = Remainder;
         __method_wrapping_shl / __call_wrapping_shl(amount: u32) = ShiftLeft;
         __method_wrapping_shr / __call_wrapping_shr(amount: u32) = ShiftRight;
         __method_saturating_add / __call_saturating_add(other: Self) = SaturatingAdd;
@@ -192,13 +192,23 @@ methods! {
         __method_rotate_right / __call_rotate_right(amount: u32) = RotateRight;
         __method_min / __call_min(other: Self) = Minimum;
         __method_max / __call_max(other: Self) = Maximum;
-        __method_mul_high / __call_mul_high(other: Self) = MultiplyHigh;
         __method_lesser / __call_lesser(other: Self) = Minimum;
         __method_greater / __call_greater(other: Self) = Maximum;
     }
     other {
         __method_abs / __call_abs() -> Self = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
         __method_wrapping_abs / __call_wrapping_abs() -> Self = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
+        __method_wrapping_neg / __call_wrapping_neg() -> Self = |s: &mut State, [value]: [Value; 1], scalar: Scalar| {
+            let f = &mut s.frame().function;
+            if scalar.is_signed() {
+                return f.unary(Unary::Negate, value);
+            }
+            let zero = f.literal(scalar, 0);
+            f.binary(Binary::Subtract, zero, value)
+        };
+        __method_wrapping_div / __call_wrapping_div(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Divide, a, b, scalar);
+        __method_wrapping_rem / __call_wrapping_rem(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Remainder, a, b, scalar);
+        __method_mul_high / __call_mul_high(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| mul_high(s, a, b, scalar);
         __method_signum / __call_signum() -> Self = |s: &mut State, [value]: [Value; 1], scalar| signum(s, value, scalar);
         __method_clamp / __call_clamp(low: Self, high: Self) -> Self = |s: &mut State, [value, low, high]: [Value; 3], _| {
             // As std does it: NaN stays NaN.
@@ -228,6 +238,15 @@ methods! {
             let ones = f.unary(Unary::CountOnes, flipped);
             if scalar == Scalar::U32 { ones } else { f.cast(ones, Scalar::U32) }
         };
+        __method_find_first_set / __call_find_first_set() -> u32 = |s: &mut State, [value]: [Value; 1], scalar| {
+            let f = &mut s.frame().function;
+            let zeros = f.unary(Unary::TrailingZeros, value);
+            let (zero, one) = (f.literal(scalar, 0), f.literal(scalar, 1));
+            let number = f.binary(Binary::Add, zeros, one);
+            let is_zero = f.binary(Binary::Equal, value, zero);
+            let number = f.select(is_zero, zero, number);
+            if scalar == Scalar::U32 { number } else { f.cast(number, Scalar::U32) }
+        };
         __method_fract / __call_fract() -> Self = |s: &mut State, [value]: [Value; 1], _| {
             let whole = math(s, Math::Trunc, &[value]);
             binary(s, Binary::Subtract, value, whole)
@@ -246,6 +265,112 @@ methods! {
 }
 
 impl<T: KernelData> NumberMethods for T {}
+
+/// Methods of numbers that give two, or take a loop.
+pub trait MoreMethods: KernelData {
+    /// `x.sin_cos()`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __call_sin_cos(this: Expr<Self>) -> Expr<(Self, Self)> {
+        let location = Location::caller();
+        Expr::from_raw(state::at(location, |s| {
+            let ([value], _) = operands(s, [this.raw()], location);
+            let parts =
+                [Math::Sin, Math::Cos].map(|function| Raw::Value(math(s, function, &[value])));
+            let of = <(Self, Self)>::ir_type(s);
+            s.frame().aggregate(parts.into(), Some(of))
+        }))
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_sin_cos(&self, this: Expr<Self>) -> Expr<(Self, Self)> {
+        Self::__call_sin_cos(this)
+    }
+
+    /// `x.pow(exponent)`, of integers: as many squarings as the exponent has bits.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __call_pow(this: Expr<Self>, exponent: Expr<u32>) -> Expr<Self> {
+        power(this, exponent)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_pow(&self, this: Expr<Self>, exponent: Expr<u32>) -> Expr<Self> {
+        power(this, exponent)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_wrapping_pow(&self, this: Expr<Self>, exponent: Expr<u32>) -> Expr<Self> {
+        power(this, exponent)
+    }
+}
+
+impl<T: KernelData> MoreMethods for T {}
+
+#[track_caller]
+fn power<T: KernelData>(base: Expr<T>, exponent: Expr<u32>) -> Expr<T> {
+    let location = Location::caller();
+    let callee = Callee {
+        name: "pow",
+        key: "",
+        types: vec![std::any::type_name::<T>().to_owned()],
+        place: (file!(), line!(), column!()),
+        inline: false,
+    };
+    let arguments = [("base", base.raw()), ("exponent", exponent.raw())];
+    call(&callee, &arguments, |arguments| {
+        let (power, base, left) = state::at(location, |s| {
+            let one = T::ir_type(s).scalar().unwrap_or(Scalar::I32);
+            let one = s.frame().function.literal(one, 1);
+            let [base, exponent] = [arguments[0], arguments[1]].map(|raw| s.value(raw, location));
+            let f = &mut s.frame().function;
+            (
+                f.local(Some("power"), one),
+                f.local(Some("square"), base),
+                f.local(Some("left"), exponent),
+            )
+        });
+        let is_left = move |bits: u64, operation: Binary| {
+            move || {
+                of_value::<bool>(state::at(location, |s| {
+                    let f = &mut s.frame().function;
+                    let (left, zero) = (f.load_local(left), f.literal(Scalar::U32, 0));
+                    let mask = f.literal(Scalar::U32, bits);
+                    let left = f.binary(Binary::And, left, mask);
+                    f.binary(operation, left, zero)
+                }))
+            }
+        };
+        let times = move |place| {
+            state::at(location, |s| {
+                let f = &mut s.frame().function;
+                let (value, square) = (f.load_local(place), f.load_local(base));
+                let product = f.binary(Binary::Multiply, value, square);
+                f.store_local(place, product);
+            })
+        };
+        control::while_loop(is_left(u64::from(u32::MAX), Binary::NotEqual), |_| {
+            control::if_then(is_left(1, Binary::NotEqual)(), || {
+                times(power);
+                control::nothing()
+            });
+            times(base);
+            state::at(location, |s| {
+                let f = &mut s.frame().function;
+                let (value, one) = (f.load_local(left), f.literal(Scalar::U32, 1));
+                let half = f.binary(Binary::ShiftRight, value, one);
+                f.store_local(left, half);
+            });
+            control::nothing()
+        });
+        of_value(state::at(location, |s| {
+            s.frame().function.load_local(power)
+        }))
+    })
+}
 
 fn binary(s: &mut State, operation: Binary, left: Value, right: Value) -> Value {
     s.frame().function.binary(operation, left, right)
@@ -275,6 +400,48 @@ fn constant(s: &mut State, scalar: Scalar, value: f64) -> Value {
         _ => value as i64 as u64,
     };
     s.frame().function.literal(scalar, bits)
+}
+
+/// A division or remainder of which that of the smallest number by -1 is no mistake.
+fn wrapping_division(
+    s: &mut State,
+    operation: Binary,
+    a: Value,
+    b: Value,
+    scalar: Scalar,
+) -> Value {
+    let f = &mut s.frame().function;
+    if !scalar.is_signed() {
+        return f.binary(operation, a, b);
+    }
+    let (one, minus_one) = (f.literal(scalar, 1), f.literal(scalar, u64::MAX));
+    let negates = f.binary(Binary::Equal, b, minus_one);
+    let divisor = f.select(negates, one, b);
+    let result = f.binary(operation, a, divisor);
+    if operation == Binary::Remainder {
+        return result;
+    }
+    let negated = f.unary(Unary::Negate, result);
+    f.select(negates, negated, result)
+}
+
+/// The high half of a product; of narrow types as part of a product that is wide enough.
+fn mul_high(s: &mut State, a: Value, b: Value, scalar: Scalar) -> Value {
+    let f = &mut s.frame().function;
+    let bits = match scalar.size() {
+        Some(size @ 1..=2) => u64::from(8 * size),
+        _ => return f.binary(Binary::MultiplyHigh, a, b),
+    };
+    let wide = if scalar.is_signed() {
+        Scalar::I32
+    } else {
+        Scalar::U32
+    };
+    let (a, b) = (f.cast(a, wide), f.cast(b, wide));
+    let product = f.binary(Binary::Multiply, a, b);
+    let amount = f.literal(Scalar::U32, bits);
+    let high = f.binary(Binary::ShiftRight, product, amount);
+    f.cast(high, scalar)
 }
 
 fn signum(s: &mut State, value: Value, scalar: Scalar) -> Value {

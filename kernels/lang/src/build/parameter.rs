@@ -34,8 +34,17 @@ pub trait Declared: Handled {
 /// Adds a value as a parameter.
 #[track_caller]
 pub fn uniform<T: KernelData>(name: &'static str) -> Expr<T> {
-    let parameter = Expr::<T>::from_raw(state::at(Location::caller(), |s| {
+    let location = Location::caller();
+    let parameter = Expr::<T>::from_raw(state::at(location, |s| {
         let of = T::ir_type(s);
+        if of == quipu_kernel_ir::Type::Unit {
+            s.refuse(
+                location,
+                "a value without bits cannot be passed to devices: leave the parameter out, and name its type, \
+                as a type parameter of the kernel",
+            );
+            return Raw::Nothing;
+        }
         Raw::Value(s.frame().function.uniform(name, of))
     }));
     super::expression::bind(name, parameter)
@@ -50,7 +59,11 @@ fn buffer<T: KernelData, H: ?Sized>(name: &'static str, mutable: bool) -> Expr<H
 }
 
 #[track_caller]
-fn view<T: KernelData, H: ?Sized>(name: &'static str, mutable: bool, dimensions: usize) -> Expr<H> {
+pub(super) fn view<T: KernelData, H: ?Sized>(
+    name: &'static str,
+    mutable: bool,
+    dimensions: usize,
+) -> Expr<H> {
     Expr::from_raw(state::at(Location::caller(), |s| {
         let of = T::ir_type(s);
         let f = &mut s.frame().function;

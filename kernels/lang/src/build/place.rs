@@ -179,13 +179,34 @@ pub(super) struct ViewParts {
     pub(super) strides: Vec<Value>,
 }
 
-/// A view is an aggregate of an aggregate of two (extent and strides), and a slice.
+/// A view is an aggregate of an aggregate (extent, strides, and of a tile where in the output it starts), and a slice.
 pub(super) fn view_raw(s: &mut State, view: &ViewParts) -> Raw {
+    view_with_start(s, view, &[])
+}
+
+/// A view that is part of an output, and starts at a position of that.
+pub(super) fn view_with_start(s: &mut State, view: &ViewParts, start: &[Value]) -> Raw {
     let frame = s.frame();
-    let extent = frame.aggregate(view.extent.iter().copied().map(Raw::Value).collect(), None);
-    let strides = frame.aggregate(view.strides.iter().copied().map(Raw::Value).collect(), None);
-    let shape = frame.aggregate(vec![extent, strides], None);
+    let shape = [&view.extent, &view.strides, start]
+        .map(|parts| frame.aggregate(parts.iter().copied().map(Raw::Value).collect(), None));
+    let shape = frame.aggregate(shape.into(), None);
     frame.aggregate(vec![shape, Raw::Value(view.elements)], None)
+}
+
+/// Where in the output a view starts that is part of one.
+pub(super) fn start_of(
+    s: &mut State,
+    raw: Raw,
+    location: &'static Location<'static>,
+) -> Vec<Value> {
+    if let Raw::Aggregate(id) = raw
+        && let &[Raw::Aggregate(shape), _] = s.frame().parts(id)
+        && let &[_, _, start] = s.frame().parts(shape)
+    {
+        return super::handles::values(s, start, 0, location);
+    }
+    s.refuse(location, "this is no part of an output");
+    Vec::new()
 }
 
 pub(super) fn view_of(s: &mut State, raw: Raw) -> Option<ViewParts> {
@@ -197,7 +218,7 @@ pub(super) fn view_of(s: &mut State, raw: Raw) -> Option<ViewParts> {
     let &[Raw::Aggregate(shape), Raw::Value(elements)] = frame.parts(id) else {
         return None;
     };
-    let &[Raw::Aggregate(extent), Raw::Aggregate(strides)] = frame.parts(shape) else {
+    let &[Raw::Aggregate(extent), Raw::Aggregate(strides), _] = frame.parts(shape) else {
         return None;
     };
     let values = |parts: &[Raw]| {
@@ -280,10 +301,13 @@ pub(super) fn indexed(
         Raw::Value(value) if !matches!(s.frame().function.type_of(value), Type::Slice { .. }) => {
             spilled(s, raw, Mode::Itself)
         }
-        Raw::Aggregate(_) => {
-            let value = s.value(raw, location);
-            spilled(s, Raw::Value(value), Mode::Itself)
-        }
+        Raw::Aggregate(_) => match s.constant(raw) {
+            Some(constant) => constant,
+            None => {
+                let value = s.value(raw, location);
+                spilled(s, Raw::Value(value), Mode::Itself)
+            }
+        },
         _ => raw,
     };
     match raw {
@@ -358,6 +382,11 @@ fn array_place(s: &mut State, raw: Raw) -> Option<(Place, Type, Space, bool)> {
                     let (space, mutable) = match place.root {
                         Root::Local(_) => (Space::Private, true),
                         Root::Shared(_) => (Space::Shared, true),
+                        // There are no slices of it: of a copy.
+                        Root::Constant(_) => {
+                            let copy = spilled(s, raw, Mode::Itself);
+                            return array_place(s, copy);
+                        }
                         Root::Slice(slice) => match s.frame().function.type_of(slice) {
                             Type::Slice { space, mutable, .. } => (*space, *mutable),
                             _ => return None,
@@ -377,7 +406,7 @@ fn array_place(s: &mut State, raw: Raw) -> Option<(Place, Type, Space, bool)> {
 }
 
 /// Part of an array or slice, from a start to an end; a missing one is the array's own.
-fn slice(
+pub(super) fn slice(
     s: &mut State,
     raw: Raw,
     (start, end): (Raw, Raw),
@@ -560,12 +589,7 @@ fn store(s: &mut State, to: Raw, value: Value, location: &'static Location<'stat
 }
 
 /// `place op= value`.
-#[track_caller]
-pub fn compound<A, B>(operation: BinaryOperation, to: Expr<A>, from: Expr<B>) {
-    compound_at(operation, to.raw(), from.raw(), Location::caller());
-}
-
-fn compound_at(
+pub(super) fn compound_at(
     operation: BinaryOperation,
     to: Raw,
     from: Raw,
@@ -575,10 +599,7 @@ fn compound_at(
         let old = s.value(to, location);
         let from = s.value(from, location);
         if s.frame().function.type_of(old).scalar().is_none() {
-            s.refuse(
-                location,
-                "operators are for numbers; of structs, call a `#[device] fn`",
-            );
+            s.refuse(location, super::expression::OPERATORS);
         }
         let new = s.frame().function.binary(operation, old, from);
         store(s, to, new, location);

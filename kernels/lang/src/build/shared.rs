@@ -53,11 +53,18 @@ fn own_part(
     location: &'static Location<'static>,
 ) -> Option<(SharedId, Value, Value)> {
     let shared = shared_of(s, raw, location)?;
+    if let Some((start, end)) = s.frame().own_parts.get(&shared) {
+        return Some((shared, *start, *end));
+    }
+    // Once, before all else: a division is dear.
+    s.frame().begin_block();
     let length = s.frame().function.shared_length(shared);
     let threads = count(s, Origin::Block, Unit::Threads);
     let thread = thread_number(s, Origin::Block, Unit::Threads);
     let share = ceiling_division(s, length, threads);
     let (start, end) = part_of(s, thread, share, length);
+    s.frame().end_prologue();
+    s.frame().own_parts.insert(shared, (start, end));
     Some((shared, start, end))
 }
 

@@ -11,8 +11,8 @@ use std::panic::Location;
 
 use quipu_kernel_ir as ir;
 use quipu_kernel_ir::{
-    FunctionBuilder, Literal, LocalId, LoopId, ModuleBuilder, Place, Scalar, SharedId, Statement,
-    StructId, Type, Value,
+    ConstantId, FunctionBuilder, Literal, LocalId, LoopId, ModuleBuilder, Place, Scalar, SharedId,
+    Statement, StructId, Type, Value,
 };
 
 use super::control::LoopState;
@@ -76,6 +76,10 @@ pub(super) struct Frame {
     pub(super) loops: HashMap<LoopId, LoopState>,
     /// The type of what a `return` gave.
     pub(super) result: Option<Type>,
+    /// What comes before all else.
+    prologue: ir::Block,
+    /// A thread's own part of each shared array that was asked for: its start and end.
+    pub(super) own_parts: HashMap<SharedId, (Value, Value)>,
 }
 
 impl Frame {
@@ -89,7 +93,15 @@ impl Frame {
             returns: vec![Target::Function],
             loops: HashMap::new(),
             result: None,
+            prologue: ir::Block::new(),
+            own_parts: HashMap::new(),
         }
+    }
+
+    /// Ends a block whose statements come before all else.
+    pub(super) fn end_prologue(&mut self) {
+        let (block, _) = self.end_block();
+        self.prologue.extend(block);
     }
 
     pub(super) fn place(&mut self, place: Place, place_type: Type, mode: Mode) -> Raw {
@@ -127,6 +139,27 @@ impl Frame {
         match raw {
             Raw::Value(value) => self.literals.get(&value).map(|literal| literal.bits),
             _ => None,
+        }
+    }
+
+    /// Adds all scalars of an array to a list; false if not all of them are known.
+    fn literals_of(&self, raw: Raw, found: &mut Vec<Literal>) -> bool {
+        match raw {
+            Raw::Value(value) => match self.literals.get(&value) {
+                Some(literal) => {
+                    found.push(*literal);
+                    true
+                }
+                None => false,
+            },
+            Raw::Aggregate(id) => {
+                matches!(self.aggregates[id.0].1, Some(Type::Array(..)))
+                    && self.aggregates[id.0]
+                        .0
+                        .iter()
+                        .all(|part| self.literals_of(*part, found))
+            }
+            _ => false,
         }
     }
 
@@ -263,6 +296,8 @@ pub struct State {
     pub(super) module: ModuleBuilder,
     pub(super) structs: HashMap<String, StructId>,
     pub(super) shared_types: Vec<Type>,
+    /// The constants in memory so far.
+    constants: HashMap<(Type, Vec<Literal>), ConstantId>,
     pub(super) functions: HashMap<String, Known>,
     pub(super) frames: Vec<Frame>,
     /// Of the kernel's grid.
@@ -282,6 +317,7 @@ impl State {
             module: ModuleBuilder::new(),
             structs: HashMap::new(),
             shared_types: Vec::new(),
+            constants: HashMap::new(),
             functions: HashMap::new(),
             frames: vec![Frame::new(kernel)],
             dimensions,
@@ -294,10 +330,48 @@ impl State {
         self.frames.last_mut().expect("a function is being written")
     }
 
-    /// Keeps the first problem.
+    /// Keeps the first problem. What is never reached is thrown away, and has none: what is left there for the result
+    /// of a loop that nothing leaves, say, is no value.
     pub(super) fn refuse(&mut self, location: &Location<'static>, problem: &str) {
+        if self.frames.last().is_some_and(|frame| !frame.is_live()) {
+            return;
+        }
         self.problem
             .get_or_insert_with(|| BuildError::refused(location, problem));
+    }
+
+    /// The type and all scalars of an array of constants that can be in the memory for them.
+    pub(super) fn constant_values(&mut self, raw: Raw) -> Option<(Type, Vec<Literal>)> {
+        /// More than that is not put there, as some devices have no more in all than four times that.
+        const MOST_BYTES: usize = 16 << 10;
+        let Some(of @ Type::Array(..)) = self.frame().type_of(raw) else {
+            return None;
+        };
+        let mut values = Vec::new();
+        if !self.frame().literals_of(raw, &mut values) || values.len() * 8 > MOST_BYTES {
+            return None;
+        }
+        let is_finite = |literal: &Literal| match literal.scalar {
+            Scalar::F32 => f32::from_bits(literal.bits as u32).is_finite(),
+            Scalar::F64 => f64::from_bits(literal.bits).is_finite(),
+            _ => true,
+        };
+        values.iter().all(is_finite).then_some((of, values))
+    }
+
+    /// An array of constants as a place in the memory for them, if it is one.
+    pub(super) fn constant(&mut self, raw: Raw) -> Option<Raw> {
+        let key = self.constant_values(raw)?;
+        let of = key.0.clone();
+        let id = match self.constants.get(&key) {
+            Some(id) => *id,
+            None => {
+                let id = self.module.constant(None, of.clone(), key.1.clone());
+                self.constants.insert(key, id);
+                id
+            }
+        };
+        Some(self.frame().place(Place::constant(id), of, Mode::Itself))
     }
 
     /// The value of what an expression stands for; a zero after a problem.
@@ -359,6 +433,8 @@ pub fn build(
     let mut frame = state.frames.pop().expect("a function is being written");
     let (block, _) = frame.end_block();
     frame.function.begin_block();
+    let prologue = std::mem::take(&mut frame.prologue);
+    frame.push_all(prologue);
     frame.push_all(block);
     let kernel = frame.function.kernel(dimensions);
     Ok(state.module.finish(kernel))

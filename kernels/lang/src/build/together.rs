@@ -113,22 +113,14 @@ impl<T: KernelData, const SCOPE: u8> AtomicsHandle<T, SCOPE> {
 
     #[track_caller]
     pub fn __method_load(&self, this: Expr<Self>, index: Expr<usize>) -> Expr<T> {
-        let location = Location::caller();
-        of_value(state::at(location, |s| {
-            let index = s.value(index.raw(), location);
-            let element = place::element(s, this.raw(), index, location);
-            s.value(element, location)
-        }))
+        let step_of = (AtomicOperation::Load, &[][..]);
+        step(this.raw(), SCOPE, index, step_of, Location::caller())
     }
 
     #[track_caller]
     pub fn __method_store(&self, this: Expr<Self>, index: Expr<usize>, value: Expr<T>) -> Expr<()> {
-        let location = Location::caller();
-        let element = state::at(location, |s| {
-            let index = s.value(index.raw(), location);
-            place::element(s, this.raw(), index, location)
-        });
-        place::assign(Expr::<T>::from_raw(element), value);
+        let step_of = (AtomicOperation::Store, &[value.raw()][..]);
+        let _: Expr<T> = step(this.raw(), SCOPE, index, step_of, Location::caller());
         nothing()
     }
 

@@ -5,7 +5,8 @@
 //! * Raw memory ([`RawMut`](crate::RawMut), [`SharedRaw`](crate::SharedRaw)) has a *shadow*: for each element, who wrote
 //!   and who read it last, where, and how many barriers of the block had been passed then (the *epoch*). Two threads
 //!   of a block that reach an element in the same epoch, or of different blocks in whatever epoch, race if one of them
-//!   writes: nothing orders them. What is not raw cannot race.
+//!   writes: nothing orders them. Unless both threads have come to a fence for the device since the first access: then
+//!   it is taken that the one has told the other by an atomic. What is not raw cannot race.
 //!
 //! The shadow is of one call of [`run_groups`](crate::GroupKernel::run_groups): a driver that splits a launch sees races
 //! between blocks of one part only.
@@ -66,14 +67,16 @@ pub(crate) fn note(address: usize, index: usize, writes: bool, site: Site) {
     if let Some((shadow, watched)) = RUNS.get() {
         // SAFETY: it is borrowed by the `contained` that this is inside of.
         let shadow = unsafe { &*shadow };
-        shadow.note(
-            address,
-            index,
-            Access {
-                watched,
-                writes,
-                site,
-            },
-        );
+        shadow.note(address, index, Access::new(watched, writes, site));
+    }
+}
+
+/// The thread that runs here has come to a fence for the device.
+#[cold]
+pub(crate) fn fence() {
+    if let Some((shadow, watched)) = RUNS.get() {
+        // SAFETY: as in `note`.
+        let shadow = unsafe { &*shadow };
+        shadow.fence(watched);
     }
 }

@@ -23,15 +23,29 @@ pub(crate) struct Access {
     pub(crate) watched: Watched,
     pub(crate) writes: bool,
     pub(crate) site: Site,
+    /// How many accesses and fences there were before.
+    time: u64,
 }
 
 impl Access {
-    /// Whether nothing orders it and another, and one of them writes.
-    fn races_with(&self, other: &Self) -> bool {
-        let (one, two) = (self.watched, other.watched);
+    /// One that happens now.
+    pub(crate) fn new(watched: Watched, writes: bool, site: Site) -> Self {
+        Self {
+            watched,
+            writes,
+            site,
+            time: 0,
+        }
+    }
+
+    /// Whether nothing orders it and a later one, and one of them writes.
+    fn races_with(&self, later: &Self, fences: &Fences) -> bool {
+        let (one, two) = (self.watched, later.watched);
         let same_thread = one.group == two.group && one.thread == two.thread;
-        let ordered = same_thread || (one.group == two.group && one.epoch != two.epoch);
-        (self.writes || other.writes) && !ordered
+        let ordered = same_thread
+            || (one.group == two.group && one.epoch != two.epoch)
+            || (fences.has_passed(one, self.time) && fences.has_passed(two, self.time));
+        (self.writes || later.writes) && !ordered
     }
 
     fn reach(&self) -> Reach {
@@ -44,6 +58,17 @@ impl Access {
     }
 }
 
+/// When each thread that has come to a fence for the device came to its last one.
+#[derive(Debug, Default)]
+struct Fences(HashMap<(u64, usize), u64>);
+
+impl Fences {
+    fn has_passed(&self, thread: Watched, since: u64) -> bool {
+        let last = self.0.get(&(thread.group, thread.thread));
+        last.is_some_and(|last| *last > since)
+    }
+}
+
 /// Who reached an element: the last writer, and two different readers since (of more, each races with what these do).
 #[derive(Debug, Clone, Copy, Default)]
 struct Trace {
@@ -53,13 +78,13 @@ struct Trace {
 
 impl Trace {
     /// Who races with an access, which is left in the trace.
-    fn note(&mut self, access: Access) -> Option<Access> {
+    fn note(&mut self, access: Access, fences: &Fences) -> Option<Access> {
         let [one, two] = self.readers;
         let known = [self.writer, one, two];
         let racer = known
             .into_iter()
             .flatten()
-            .find(|known| known.races_with(&access));
+            .find(|known| known.races_with(&access, fences));
         if access.writes {
             *self = Self {
                 writer: Some(access),
@@ -90,6 +115,8 @@ pub(crate) struct Shadow {
 #[derive(Debug, Default)]
 struct State {
     traces: HashMap<usize, Trace>,
+    fences: Fences,
+    time: u64,
     /// The first race.
     race: Option<KernelError>,
 }
@@ -106,9 +133,13 @@ impl Shadow {
         self.kernel
     }
 
-    pub(super) fn note(&self, address: usize, index: usize, access: Access) {
+    pub(super) fn note(&self, address: usize, index: usize, mut access: Access) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let racer = state.traces.entry(address).or_default().note(access);
+        let state = &mut *state;
+        state.time += 1;
+        access.time = state.time;
+        let trace = state.traces.entry(address).or_default();
+        let racer = trace.note(access, &state.fences);
         if let (Some(racer), None) = (racer, &state.race) {
             state.race = Some(KernelError::Race {
                 kernel: self.kernel,
@@ -117,6 +148,15 @@ impl Shadow {
                 second: access.reach(),
             });
         }
+    }
+
+    /// A thread has come to a fence for the device.
+    pub(super) fn fence(&self, watched: Watched) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.time += 1;
+        let time = state.time;
+        let thread = (watched.group, watched.thread);
+        state.fences.0.insert(thread, time);
     }
 
     /// The memory of a block is another block's from now on.
@@ -148,15 +188,42 @@ mod tests {
                 thread,
                 epoch,
             };
-            let site = std::panic::Location::caller();
-            let access = Access {
-                watched,
-                writes,
-                site,
-            };
-            races = trace.note(access).is_some();
+            let access = Access::new(watched, writes, std::panic::Location::caller());
+            races = trace.note(access, &Fences::default()).is_some();
         }
         races
+    }
+
+    /// Whether a read of block 1 races with a write of block 0, of which both may come to fences in between.
+    fn read_races(writer_fences: bool, reader_fences: bool) -> bool {
+        let thread = |group| Watched {
+            group,
+            thread: 0,
+            epoch: 0,
+        };
+        let shadow = Shadow::new("kernel");
+        let access =
+            |group, writes| Access::new(thread(group), writes, std::panic::Location::caller());
+        // Fences before what they should order.
+        shadow.fence(thread(0));
+        shadow.fence(thread(1));
+        shadow.note(64, 0, access(0, true));
+        if writer_fences {
+            shadow.fence(thread(0));
+        }
+        if reader_fences {
+            shadow.fence(thread(1));
+        }
+        shadow.note(64, 0, access(1, false));
+        shadow.verdict().is_err()
+    }
+
+    #[test]
+    fn fences_of_both_threads_order_blocks() {
+        assert!(!read_races(true, true));
+        assert!(read_races(true, false));
+        assert!(read_races(false, true));
+        assert!(read_races(false, false));
     }
 
     #[test]

@@ -10,9 +10,11 @@
 //! A grid of zero blocks is valid and does nothing.
 
 mod limits;
+mod occupancy;
 mod subdivide;
 
 pub use limits::{AcceleratorLimits, PerDimension};
+pub use occupancy::{KernelResources, Multiprocessor, Occupancy};
 pub use subdivide::Subdivision;
 
 use crate::error::KernelError;

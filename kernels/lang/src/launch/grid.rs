@@ -11,7 +11,7 @@ use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::extent::Vector;
 use crate::kernel::Kernel;
-use crate::level::{Level, Work, run_at};
+use crate::level::{Level, Watching, Work, run_at};
 use crate::partition::{Partition, View};
 
 /// A [`Kernel`] with its output and work division: see [`erase`].
@@ -54,6 +54,7 @@ struct LoopThread<'l, L, const D: usize> {
     division: &'l WorkDivision<D>,
     block: Vector<D>,
     thread: Vector<D>,
+    watched: bool,
     level: PhantomData<L>,
 }
 
@@ -77,30 +78,10 @@ impl<L: Level, const D: usize> Accelerator<D> for LoopThread<'_, L, D> {
     fn block_runs_alone(&self) -> bool {
         true
     }
-}
 
-/// A thread of a launch that is checked.
-struct CheckedThread<'l, const D: usize>(LoopThread<'l, crate::level::Baseline, D>);
-
-impl<const D: usize> Accelerator<D> for CheckedThread<'_, D> {
-    fn division(&self) -> &WorkDivision<D> {
-        self.0.division
-    }
-
-    fn block_index(&self) -> Vector<D> {
-        self.0.block
-    }
-
-    fn thread_index(&self) -> Vector<D> {
-        self.0.thread
-    }
-
-    fn block_runs_alone(&self) -> bool {
-        true
-    }
-
+    #[inline(always)]
     fn is_watched(&self) -> bool {
-        true
+        L::watches(self.watched)
     }
 }
 
@@ -116,23 +97,23 @@ impl<K: Kernel<D>, const D: usize> Work for Groups<'_, '_, K, D> {
 
     #[inline(always)]
     fn run<L: Level>(self) {
-        let launch = self.launch;
         // On the stack, where the optimiser sees that nobody changes it.
-        let division = launch.division;
+        let division = self.launch.division;
         let mut block = self.block;
         for _ in 0..self.count {
             let mut thread = Vector::ZERO;
             for _ in 0..division.threads_per_block() {
-                let acc = LoopThread::<L, D> {
-                    division: &division,
-                    block,
-                    thread,
-                    level: PhantomData,
-                };
-                // SAFETY: this loop comes to each thread once, the caller of `run_groups` runs no group twice at a
-                // time, and the kernel cannot keep what it is handed.
-                let output = unsafe { K::Output::own(&launch.output, &acc) };
-                launch.kernel.run(&acc, output);
+                // SAFETY: this loop comes to each thread once, and the caller of `run_groups` runs no group twice at a
+                // time.
+                unsafe {
+                    self.launch.run_thread(LoopThread::<L, D> {
+                        division: &division,
+                        block,
+                        thread,
+                        watched: false,
+                        level: PhantomData,
+                    });
+                }
                 division.block_threads().advance(&mut thread);
             }
             division.grid_blocks().advance(&mut block);
@@ -141,36 +122,67 @@ impl<K: Kernel<D>, const D: usize> Work for Groups<'_, '_, K, D> {
 }
 
 impl<K: Kernel<D>, const D: usize> GridLaunch<'_, K, D> {
+    /// Runs a thread.
+    ///
+    /// # Safety
+    /// Called once for each thread of the launch at a time.
+    // Not optimised, the two callers share it.
+    #[cfg_attr(not(unoptimised), inline(always))]
+    #[cfg_attr(unoptimised, inline(never))]
+    unsafe fn run_thread<L: Level>(&self, acc: LoopThread<'_, L, D>) {
+        // SAFETY: as the caller promises; and the kernel cannot keep what it is handed.
+        let output = unsafe { K::Output::own(&self.output, &acc) };
+        self.kernel.run(&acc, output);
+    }
+
     /// As [`Groups::run`], and looks for mistakes.
     #[cold]
-    fn run_checked(&self, groups: Range<usize>, mut block: Vector<D>) -> Result<(), KernelError> {
-        let division = self.division;
-        let shadow = Shadow::new(std::any::type_name::<K>());
-        for group in groups {
-            let mut position = Vector::ZERO;
-            for thread in 0..division.threads_per_block() {
-                let acc = CheckedThread(LoopThread {
-                    division: &division,
+    fn run_checked(&self, groups: Range<usize>, block: Vector<D>) -> Result<(), KernelError> {
+        let run = |block, thread| {
+            // SAFETY: as in `Groups::run`.
+            unsafe {
+                self.run_thread(LoopThread::<Watching, D> {
+                    division: &self.division,
                     block,
-                    thread: position,
+                    thread,
+                    watched: true,
                     level: PhantomData,
                 });
-                let watched = Watched {
-                    group: group as u64,
-                    thread,
-                    epoch: 0,
-                };
-                check::contained(&shadow, watched, || {
-                    // SAFETY: as in `Groups::run`.
-                    let output = unsafe { K::Output::own(&self.output, &acc) };
-                    self.kernel.run(&acc, output);
-                })?;
-                division.block_threads().advance(&mut position);
             }
-            division.grid_blocks().advance(&mut block);
-        }
-        shadow.verdict()
+        };
+        check_groups(
+            std::any::type_name::<K>(),
+            &self.division,
+            groups,
+            block,
+            &run,
+        )
     }
+}
+
+/// Runs groups, which start at `block`, thread by thread, and looks for mistakes. Compiled once for all kernels.
+fn check_groups<const D: usize>(
+    kernel: &'static str,
+    division: &WorkDivision<D>,
+    groups: Range<usize>,
+    mut block: Vector<D>,
+    run: &dyn Fn(Vector<D>, Vector<D>),
+) -> Result<(), KernelError> {
+    let shadow = Shadow::new(kernel);
+    for group in groups {
+        let mut position = Vector::ZERO;
+        for thread in 0..division.threads_per_block() {
+            let watched = Watched {
+                group: group as u64,
+                thread,
+                epoch: 0,
+            };
+            check::contained(&shadow, watched, || run(block, position))?;
+            division.block_threads().advance(&mut position);
+        }
+        division.grid_blocks().advance(&mut block);
+    }
+    shadow.verdict()
 }
 
 impl<K: Kernel<D>, const D: usize> GroupKernel for GridLaunch<'_, K, D> {

@@ -6,6 +6,7 @@ use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssi
 use bytemuck::{Pod, Zeroable};
 
 use super::Float;
+use crate::{KernelData, device};
 
 /// A complex number: two floats, the real part first, as C lays it out.
 ///
@@ -18,7 +19,14 @@ use super::Float;
 /// assert_eq!(i * i, Complex::new(-1.0, 0.0));
 /// assert_eq!(Complex::new(3.0, 4.0).abs(), 5.0);
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+///
+/// Kernels have all of it but `from`: buffers of complex numbers, the operators, the functions.
+#[expect(
+    clippy::derived_hash_with_manual_eq,
+    reason = "it compares what a derive would, and kernels know it"
+)]
+#[derive(Debug, Clone, Copy, Default, Eq, Hash, KernelData)]
+#[kernel_data(crate = crate)]
 #[repr(C)]
 pub struct Complex<T> {
     /// The real part.
@@ -32,6 +40,7 @@ unsafe impl<T: Zeroable> Zeroable for Complex<T> {}
 // SAFETY: two fields of one type in C's layout have no padding, and any bits are a value of both.
 unsafe impl<T: Pod> Pod for Complex<T> {}
 
+#[device(crate = crate)]
 impl<T> Complex<T> {
     /// Of its parts.
     #[inline(always)]
@@ -40,6 +49,7 @@ impl<T> Complex<T> {
     }
 }
 
+#[device(crate = crate)]
 impl<T: Float> Complex<T> {
     /// 0.
     pub const ZERO: Self = Self::new(T::ZERO, T::ZERO);
@@ -168,6 +178,14 @@ impl<T: Float> Complex<T> {
     }
 }
 
+#[device(crate = crate)]
+impl<T: PartialEq> PartialEq for Complex<T> {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.re == other.re && self.im == other.im
+    }
+}
+
 impl<T: Float> From<T> for Complex<T> {
     #[inline(always)]
     fn from(re: T) -> Self {
@@ -175,6 +193,7 @@ impl<T: Float> From<T> for Complex<T> {
     }
 }
 
+#[device(crate = crate)]
 impl<T: Float> Neg for Complex<T> {
     type Output = Self;
 
@@ -185,7 +204,8 @@ impl<T: Float> Neg for Complex<T> {
 }
 
 macro_rules! operators {
-    ($($trait:ident $name:ident, $assign_trait:ident $assign:ident, |$a:ident, $b:ident| $value:expr;)*) => {$(
+    ($($trait:ident $name:ident $operator:tt, $assign_trait:ident $assign:ident, |$a:ident, $b:ident| $value:expr;)*) => {$(
+        #[device(crate = crate)]
         impl<T: Float> $trait for Complex<T> {
             type Output = Self;
 
@@ -196,36 +216,39 @@ macro_rules! operators {
             }
         }
 
+        #[device(crate = crate)]
         impl<T: Float> $trait<T> for Complex<T> {
             type Output = Self;
 
             #[inline(always)]
             fn $name(self, other: T) -> Self {
-                self.$name(Self::from(other))
+                self $operator Self::new(other, T::ZERO)
             }
         }
 
+        #[device(crate = crate)]
         impl<T: Float> $assign_trait for Complex<T> {
             #[inline(always)]
             fn $assign(&mut self, other: Self) {
-                *self = self.$name(other);
+                *self = *self $operator other;
             }
         }
 
+        #[device(crate = crate)]
         impl<T: Float> $assign_trait<T> for Complex<T> {
             #[inline(always)]
             fn $assign(&mut self, other: T) {
-                *self = self.$name(other);
+                *self = *self $operator other;
             }
         }
     )*};
 }
 
 operators! {
-    Add add, AddAssign add_assign, |a, b| Self::new(a.re + b.re, a.im + b.im);
-    Sub sub, SubAssign sub_assign, |a, b| Self::new(a.re - b.re, a.im - b.im);
-    Mul mul, MulAssign mul_assign, |a, b| Self::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
-    Div div, DivAssign div_assign, |a, b| {
+    Add add +, AddAssign add_assign, |a, b| Self::new(a.re + b.re, a.im + b.im);
+    Sub sub -, SubAssign sub_assign, |a, b| Self::new(a.re - b.re, a.im - b.im);
+    Mul mul *, MulAssign mul_assign, |a, b| Self::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
+    Div div /, DivAssign div_assign, |a, b| {
         let product = a * b.conj();
         let norm = b.norm_sqr();
         Self::new(product.re / norm, product.im / norm)

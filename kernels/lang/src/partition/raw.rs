@@ -1,6 +1,7 @@
 //! Everything for everybody, who promise what the compiler cannot see.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::panic::Location;
 
 use super::Partition;
@@ -127,6 +128,51 @@ impl<'t, T> RawMut<'t, T> {
         (index < self.length).then(|| unsafe { &mut *self.place(index, true) })
     }
 
+    /// Some neighbours, to be read.
+    ///
+    /// # Panics
+    /// If there are no such elements.
+    ///
+    /// # Safety
+    /// While the slice lives, no thread writes them.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn slice(&self, range: Range<usize>) -> &'t [T] {
+        let length = self.neighbours(&range, false);
+        // SAFETY: the range is inside; for the rest the caller vouches.
+        unsafe { std::slice::from_raw_parts(self.pointer.add(range.start), length) }
+    }
+
+    /// Some neighbours, to be written.
+    ///
+    /// # Panics
+    /// If there are no such elements.
+    ///
+    /// # Safety
+    /// While the slice lives, nobody reads or writes them but through it.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn slice_mut(&self, range: Range<usize>) -> &'t mut [T] {
+        let length = self.neighbours(&range, true);
+        // SAFETY: the range is inside; for the rest the caller vouches.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.add(range.start), length) }
+    }
+
+    /// How many elements a range has, which are reached.
+    #[inline(always)]
+    #[track_caller]
+    fn neighbours(&self, range: &Range<usize>, writes: bool) -> usize {
+        if range.start > range.end || range.end > self.length {
+            range_out_of_bounds(self.length, range);
+        }
+        if self.watched {
+            for index in range.clone() {
+                self.place(index, writes);
+            }
+        }
+        range.end - range.start
+    }
+
     /// How many elements there are.
     #[inline(always)]
     pub fn len(&self) -> usize {
@@ -150,4 +196,10 @@ impl<'t, T> RawMut<'t, T> {
 #[track_caller]
 fn out_of_bounds(length: usize, index: usize) -> ! {
     panic!("index out of bounds: the len is {length} but the index is {index}")
+}
+
+#[cold]
+#[track_caller]
+fn range_out_of_bounds(length: usize, range: &Range<usize>) -> ! {
+    panic!("range out of bounds: the len is {length} but the range is {range:?}")
 }

@@ -1,6 +1,7 @@
 //! Philox4x32-10, and what is made of its words.
 
 use crate::number::{Float, Integer, Number};
+use crate::{KernelData, device};
 
 /// What the words of a counter are multiplied by in each round.
 const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
@@ -13,6 +14,7 @@ const WEYL: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
 /// # use quipu_kernel::philox4x32;
 /// assert_eq!(philox4x32([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
 /// ```
+#[device(crate = crate)]
 #[inline(always)]
 pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     let ([mut c0, mut c1, mut c2, mut c3], [mut k0, mut k1]) = (counter, key);
@@ -31,7 +33,9 @@ pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 /// Two streams have no numbers in common, as their counters have none. The words are the same on every device, and so
 /// is what is made of them; only [`normal`](Self::normal) and [`normal_pair`](Self::normal_pair) go through functions
 /// that devices compute to some units in the last place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, KernelData)]
+#[kernel_data(crate = crate)]
+#[repr(C)]
 pub struct Philox {
     key: [u32; 2],
     stream: [u32; 2],
@@ -43,11 +47,13 @@ pub struct Philox {
 }
 
 /// A number of 64 bits as two of 32, the low one first.
+#[device(crate = crate)]
 #[inline(always)]
 const fn halves(number: u64) -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
 
+#[device(crate = crate)]
 impl Philox {
     /// A stream of a seed, from its beginning. Usually the stream is the number of an element or a thread.
     #[inline(always)]
@@ -156,11 +162,13 @@ impl Philox {
 }
 
 /// Floats that are drawn.
+#[device(crate = crate)]
 pub trait Uniform: Float {
     /// As [`Philox::uniform`].
     fn uniform(random: &mut Philox) -> Self;
 }
 
+#[device(crate = crate)]
 impl Uniform for f32 {
     #[inline(always)]
     fn uniform(random: &mut Philox) -> Self {
@@ -168,6 +176,7 @@ impl Uniform for f32 {
     }
 }
 
+#[device(crate = crate)]
 impl Uniform for f64 {
     #[inline(always)]
     fn uniform(random: &mut Philox) -> Self {

@@ -1,7 +1,7 @@
 //! Numbers: operators, casts, methods, literals, constants.
 
 use super::{check, division};
-use quipu_kernel::{Accelerator, OwnElements, kernel};
+use quipu_kernel::{Accelerator, Integer, OwnElements, kernel};
 
 #[kernel(crate = quipu_kernel)]
 fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
@@ -104,4 +104,47 @@ fn runs_all_widths() {
         .collect();
     let mut y = vec![0; 100];
     check!(all_widths => (&x, &mut y), division(3, 4, 9));
+}
+
+#[kernel(crate = quipu_kernel)]
+fn narrow(_acc: &impl Accelerator<1>, x: &[u16], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let (a, b) = (x[i], x[(i + 1) % x.len()]);
+        let high = a.mul_high(b) as u32 + (a as u8).mul_high(b as u8) as u32;
+        let signed = (a as i8).mul_high(b as i8) as u32 ^ (a as i16).mul_high(b as i16) as u32;
+        let negative = a.wrapping_neg() as u32 ^ (a as u8).wrapping_neg() as u32;
+        let wide =
+            (a as u32).wrapping_mul(70_000).wrapping_neg() ^ (a as u64).wrapping_neg() as u32;
+        *y = high ^ signed.rotate_left(7) ^ negative ^ wide;
+    }
+}
+
+#[test]
+fn runs_narrow() {
+    let x: Vec<u16> = (0..100_u16)
+        .map(|i| i.wrapping_mul(0x9e37))
+        .chain([0, 1, u16::MAX, 0x8000, 0x7fff, 0x80, 0x7f, 0xff])
+        .collect();
+    let mut y = vec![0; x.len()];
+    check!(narrow => (&x, &mut y), division(3, 4, 9));
+}
+
+#[kernel(crate = quipu_kernel)]
+fn wrapping_divisions(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i64>) {
+    for (i, y) in y.each() {
+        let (a, b) = (x[i], x[(i * 3 + 1) % x.len()]);
+        let narrow = (a as i8).wrapping_div(b as i8 | 1) as i64 * 1000
+            + (a as i8).wrapping_rem(b as i8 | 1) as i64;
+        let large = (a as i64) << 32;
+        let wide = large.wrapping_div(b as i64 | 1) ^ large.wrapping_rem(b as i64 | 1);
+        let unsigned = (a as u32).wrapping_div(b as u32 | 1) as i64;
+        *y = narrow ^ wide ^ unsigned ^ a.wrapping_div(b | 1) as i64;
+    }
+}
+
+#[test]
+fn runs_wrapping_divisions() {
+    let x = [i32::MIN, -1, 1, i32::MAX, 0, -128, 127, 5, -7, -2].repeat(3);
+    let mut y = vec![0; x.len()];
+    check!(wrapping_divisions => (&x, &mut y), division(3, 4, 3));
 }

@@ -2,9 +2,12 @@
 
 use super::{check, division};
 use quipu_kernel::{
-    Atomics, Block, BlockAccelerator, OwnBlock, OwnElements, SharedAtomics, SharedWrite, Threads,
-    kernel,
+    Accelerator, Atomics, Block, BlockAccelerator, OwnBlock, OwnElements, RawMut, SharedAtomics,
+    SharedWrite, Threads, kernel,
 };
+use quipu_kernel_ir::print::FaultKind;
+use quipu_kernel_ir::{Dialect, IndexWidth, Options};
+use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
 
 #[kernel(crate = quipu_kernel)]
 async fn block_sum(
@@ -114,4 +117,75 @@ fn runs_histogram() {
     check!(histogram => (&x, &mut bins, &mut most), division(4, 4, 4), 7);
     assert_eq!(bins.iter().sum::<u32>(), 65, "{bins:?}");
     assert_eq!(most, [28, 36, 6]);
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn early(acc: &impl BlockAccelerator<1>, mut y: OwnElements<u32>) {
+    if acc.index(Block, Threads)[0] == 0 {
+        return;
+    }
+
+    acc.sync_block_threads().await;
+    for (i, y) in y.each() {
+        *y = i as u32;
+    }
+}
+
+/// A fault says at which barrier the others wait.
+#[test]
+fn a_barrier_has_a_line() {
+    let mut y = vec![0u32; 8];
+    let arguments = vec![Argument::buffer(&y)];
+    let module = early(&mut y).module().unwrap();
+    let options = Options::new(Dialect::C99, IndexWidth::Bits32);
+    let printed = module.print(Dialect::C99, &options).unwrap();
+    let program = C99Program::compile(&printed).unwrap();
+    let mut launch = Launch::new(Division::new([1], [4], [2]), arguments);
+    let fault = program.run(&mut launch).unwrap().unwrap();
+    assert_eq!(fault.site.kind, FaultKind::Divergence);
+    let source = include_str!("blocks.rs").lines();
+    let barrier = "    acc.sync_block_threads().await;";
+    let mut lines = source
+        .zip(1..)
+        .skip_while(|(line, _)| !line.starts_with("async fn early"));
+    let (_, line) = lines.find(|(line, _)| *line == barrier).unwrap();
+    assert_eq!(
+        fault.site.location.map(|location| location.line),
+        Some(line)
+    );
+}
+
+/// Each block waits for the one that began before it, and goes on with what that has written.
+#[kernel(crate = quipu_kernel)]
+fn relay(acc: &impl Accelerator<1>, words: Atomics<u32>, y: RawMut<u64>) {
+    let place = words.add(0, 1) as usize;
+    let mut before = 0;
+    if place > 0 {
+        while words.load(place) == 0 {}
+        acc.fence_device();
+        // SAFETY: it is written before its word is, and not again.
+        before = unsafe { y.read(place - 1) };
+    }
+    // SAFETY: each place is one block's, and read after its word says so.
+    unsafe { y.write(place, 3 * before + place as u64) };
+    acc.fence_device();
+    words.store(place + 1, 1);
+}
+
+#[test]
+fn runs_relay() {
+    let (mut words, mut y) = (vec![0_u32; 9], vec![0_u64; 8]);
+    check!(relay => (&mut words, &mut y), division(8, 1, 1));
+    assert_eq!(y[..4], [0, 1, 5, 18]);
+    assert_eq!(words, [8, 1, 1, 1, 1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn looks_each_time_where_it_waits() {
+    let (mut words, mut y) = (vec![0_u32; 9], vec![0_u64; 8]);
+    let module = relay(&mut words, &mut y).module().unwrap();
+    let options = Options::new(Dialect::C99, IndexWidth::Bits32);
+    let source = module.print(Dialect::C99, &options).unwrap().source;
+    assert!(source.contains("quipu_atomic_load_u32(&words"), "{source}");
+    assert!(source.contains("quipu_atomic_store_u32(&words"), "{source}");
 }

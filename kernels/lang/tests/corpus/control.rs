@@ -168,3 +168,62 @@ fn runs_early() {
     check!(early => (2usize, &mut y), division(5, 4, 5));
     assert_eq!((y[9], y[10]), (202, 0));
 }
+
+#[kernel(crate = quipu_kernel)]
+fn talks(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        if i == 3 {
+            let half = x[i] / 2.0;
+            println!("element {i} is {}, and 100 % {{", x[i]);
+            print!("half of it {half}, {}; ", half > 0.5);
+            println!();
+        }
+        *y += 1;
+    }
+}
+
+#[test]
+fn runs_talks() {
+    let x = vec![1.5; 10];
+    let mut y = vec![0; 10];
+    check!(talks => (&x, &mut y), division(2, 5, 1));
+    let module = talks(&x, &mut y).module().unwrap();
+    let options = quipu_kernel_ir::Options::new(
+        quipu_kernel_ir::Dialect::Cuda,
+        quipu_kernel_ir::IndexWidth::Bits32,
+    );
+    let printed = module
+        .print(quipu_kernel_ir::Dialect::Cuda, &options)
+        .unwrap();
+    let expected =
+        r#"printf("element %llu is %.9g, and 100 %% {\n", (unsigned long long)i, (double)"#;
+    assert!(printed.source.contains(expected), "{}", printed.source);
+}
+
+#[kernel(crate = quipu_kernel)]
+fn unreached<const STOP: bool>(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        *y = 3.0;
+        if STOP {
+            break;
+        }
+        let mut n = x[i];
+        // Where this is not reached, neither are the `break`s that would say what the loop gives.
+        let found = loop {
+            n += 1;
+            if n % 5 == 0 {
+                break n as f32;
+            }
+        };
+        *y = found.sqrt() + if n > 10 { found } else { 0.5 };
+    }
+}
+
+#[test]
+fn runs_unreached() {
+    let x: Vec<u32> = (0..10).collect();
+    let mut y = vec![0.0; 10];
+    check!(unreached::<false> => (&x, &mut y), division(5, 2, 1));
+    check!(unreached::<true> => (&x, &mut y), division(5, 2, 1));
+    assert_eq!(y, [3.0; 10]);
+}

@@ -1,7 +1,8 @@
 //! Structs, tuples, arrays, slices.
 
 use super::{check, division};
-use quipu_kernel::{Accelerator, KernelData, OwnElements, kernel};
+use quipu_kernel::{Accelerator, KernelData, OwnElements, device, kernel};
+use quipu_kernel_ir::{Dialect, IndexWidth, Options};
 
 #[derive(
     Clone, Copy, Debug, PartialEq, bytemuck::NoUninit, bytemuck::AnyBitPattern, KernelData,
@@ -146,4 +147,133 @@ fn runs_arrays() {
     let x: Vec<i32> = (0..30).map(|i| (i * 17) % 23).collect();
     let mut y = vec![0; 30];
     check!(arrays::<5> => (&x, &mut y), division(2, 5, 3));
+}
+
+const WEIGHTS: [f32; 5] = [0.0625, 0.25, 0.375, 0.25, 0.0625];
+const STEPS: [[i8; 3]; 2] = [[-1, 2, i8::MIN], [4, -5, 6]];
+const FLAGS: [bool; 4] = [true, false, false, true];
+const LIMITS: [f64; 3] = [f64::NEG_INFINITY, 0.5, f64::NAN];
+
+struct Tables<const N: usize>;
+
+impl<const N: usize> Tables<N> {
+    const SQUARES: [usize; N] = {
+        let mut squares = [0; N];
+        let mut i = 0;
+        while i < N {
+            squares[i] = i * i;
+            i += 1;
+        }
+        squares
+    };
+}
+
+#[device(crate = quipu_kernel)]
+fn weight(at: usize) -> f32 {
+    WEIGHTS[at % WEIGHTS.len()]
+}
+
+#[kernel(crate = quipu_kernel)]
+fn tables<const N: usize>(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
+    let primes = [2u32, 3, 5, 7, 11];
+    let rows = STEPS;
+    for (i, y) in y.each() {
+        let mut sum = 0.0;
+        for k in 0..WEIGHTS.len() {
+            sum += WEIGHTS[k] * x[(i + k) % x.len()];
+        }
+        for row in STEPS {
+            sum += row[i % 3] as f32;
+        }
+        let row = &rows[i % 2];
+        for step in &row[1..] {
+            sum += *step as f32;
+        }
+        if FLAGS[i % 4] && LIMITS[i % 3] < 1.0 {
+            sum += primes[i % 5] as f32;
+        }
+        let mut changed = WEIGHTS;
+        changed[i % 5] = 4.0;
+        *y =
+            sum + weight(i) + Tables::<N>::SQUARES[i % N] as f32 + changed[1] + primes.len() as f32;
+    }
+}
+
+#[test]
+fn runs_tables() {
+    let x: Vec<f32> = (0..30u8).map(f32::from).collect();
+    let mut y = vec![0.0; 30];
+    check!(tables::<7> => (&x, &mut y), division(2, 5, 3));
+    let module = tables::<7>(&x, &mut y).module().unwrap();
+    let options = Options::new(Dialect::Cuda, IndexWidth::Bits32);
+    let printed = module.print(Dialect::Cuda, &options).unwrap();
+    let expected = "= {{0.0625f, 0.25f, 0.375f, 0.25f, 0.0625f}};";
+    assert_eq!(
+        printed.source.matches("static __constant__ ").count(),
+        5,
+        "{}",
+        printed.source
+    );
+    assert_eq!(
+        printed.source.matches(expected).count(),
+        1,
+        "{}",
+        printed.source
+    );
+}
+
+#[device(crate = quipu_kernel)]
+trait Operator {
+    fn apply(self, a: u32, b: u32) -> u32;
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+struct Sum;
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+struct Product {}
+
+#[device(crate = quipu_kernel)]
+impl Operator for Sum {
+    fn apply(self, a: u32, b: u32) -> u32 {
+        a + b
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Operator for Product {
+    fn apply(self, a: u32, b: u32) -> u32 {
+        a * b
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn both<A: Operator, B: Operator>(a: A, b: B, x: u32) -> u32 {
+    b.apply(a.apply(x, 3), x)
+}
+
+#[kernel(crate = quipu_kernel)]
+fn operators(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let product = Product {};
+        *y += both(Sum, product, i as u32) + product.apply(Sum.apply(*y, 2), 2);
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn passed<O: Operator>(_acc: &impl Accelerator<1>, operator: O, mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        *y = operator.apply(i as u32, 1);
+    }
+}
+
+#[test]
+fn runs_operators() {
+    let mut y = vec![1; 20];
+    check!(operators => (&mut y), division(2, 5, 2));
+    assert_eq!(y[4], 1 + 7 * 4 + 6);
+    let error = passed(Sum, &mut y).module().unwrap_err().to_string();
+    assert!(error.contains("without bits"), "{error}");
 }

@@ -175,7 +175,7 @@ trait Widen<T> {
 }
 
 #[device(crate = quipu_kernel)]
-impl<T: Wide + KernelData> Widen<T> for Square {
+impl<T: Wide> Widen<T> for Square {
     fn widen(of: u32) -> u32 {
         of + T::WIDTH
     }
@@ -195,4 +195,236 @@ fn runs_functions_that_differ_only_in_what_their_trait_is_for() {
     let mut y = vec![0; 10];
     check!(widens => (&mut y), division(5, 1, 2));
     assert_eq!(y[3], 103_010);
+}
+
+#[device(crate = quipu_kernel)]
+fn twice(x: u32, f: impl Fn(u32) -> u32) -> u32 {
+    f(f(x))
+}
+
+#[device(crate = quipu_kernel)]
+fn folded<T: Add<Output = T> + PartialOrd + Copy, F>(values: &[T], first: T, combine: F) -> T
+where
+    F: Fn(T, T) -> T,
+{
+    let mut folded = first;
+    for value in values {
+        folded = combine(folded, *value);
+        if folded > first + first + first + first {
+            return folded;
+        }
+    }
+    folded
+}
+
+#[device(crate = quipu_kernel)]
+fn thrice<F: FnMut(u32)>(x: u32, mut f: F) {
+    f(x);
+    f(x + 1);
+    f(x + 2);
+}
+
+#[device(crate = quipu_kernel)]
+fn passed_on(x: u32, f: &impl Fn(u32) -> u32) -> u32 {
+    twice(x, f) + twice(x, |value| f(value) / 2)
+}
+
+#[device(crate = quipu_kernel)]
+impl Square {
+    fn mapped(self, f: impl Fn(u32) -> u32) -> Self {
+        Self { side: f(self.side) }
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn closures(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let offset = x[i];
+        let add = |value| value + offset;
+        let mut sum =
+            twice(3, add) + passed_on(offset, &add) + twice(2, |value| value * offset % 7);
+        thrice(offset, |value| sum += value * 2);
+        let folded = folded(x, 1.5f32 as u32, |a: u32, b: u32| a + b * i as u32);
+        *y = sum + folded + Square::new(offset).mapped(|side| side + 1).side();
+    }
+}
+
+#[test]
+fn runs_closures() {
+    let x: Vec<u32> = (0..20).collect();
+    let mut y = vec![0; 20];
+    check!(closures => (&x, &mut y), division(2, 5, 2));
+}
+
+#[derive(Clone, Copy, bytemuck::NoUninit, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Line {
+    slope: u32,
+    offset: u32,
+}
+
+impl Line {
+    const STEP: u32 = 3;
+}
+
+#[kernel(crate = quipu_kernel)]
+impl Line {
+    /// Its heights.
+    fn heights(self, _acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+        for (i, y) in y.each() {
+            let next = Self {
+                slope: self.slope + Self::STEP,
+                ..self
+            };
+            *y = self.slope * x[i] + next.slope + next.offset;
+        }
+    }
+
+    fn each<T: From<u8> + Mul<Output = T>, const N: usize>(
+        &self,
+        _acc: &impl Accelerator<1>,
+        by: T,
+        mut y: OwnElements<T>,
+        mut lines: OwnElements<Self>,
+    ) {
+        for (_, y) in y.each() {
+            for _ in 0..self.slope as usize + N {
+                *y = *y * by * T::from(2);
+            }
+        }
+        for (i, line) in lines.each() {
+            line.offset = self.offset + i as u32;
+        }
+    }
+
+    async fn shared(
+        mut self,
+        acc: &impl quipu_kernel::BlockAccelerator<1>,
+        mut y: OwnElements<u32>,
+        #[shared(self.slope as usize + Self::STEP as usize)] mut sums: quipu_kernel::SharedWrite<
+            u32,
+        >,
+    ) {
+        for sum in sums.own() {
+            *sum = self.offset;
+        }
+        let sums = acc.sync(sums).await;
+        self.slope += sums[1];
+        for (_, y) in y.each() {
+            *y = self.slope + sums.len() as u32;
+        }
+    }
+}
+
+// SAFETY: any two numbers are a line.
+unsafe impl bytemuck::Zeroable for Line {}
+// SAFETY: as above.
+unsafe impl bytemuck::AnyBitPattern for Line {}
+
+impl super::Passed for Line {
+    fn argument(&self) -> quipu_kernel_testing::Argument {
+        quipu_kernel_testing::Argument::uniform(*self)
+    }
+}
+
+#[test]
+fn runs_methods() {
+    let line = Line {
+        slope: 2,
+        offset: 7,
+    };
+    let x: Vec<u32> = (0..20).collect();
+    let mut y = vec![0; 20];
+    check!(line.heights => (&x, &mut y), division(2, 5, 2));
+    assert_eq!(y[4], 8 + 5 + 7);
+
+    let mut y = vec![1.5f64; 20];
+    let mut lines = vec![line; 20];
+    check!(@ line.each::<f64, 1>(0.75f64, &mut y, &mut lines), [line], [0.75f64, &mut y, &mut lines], division(2, 5, 2));
+    assert_eq!((y[3], lines[3].offset), (1.5 * 1.5 * 1.5 * 1.5, 10));
+
+    let mut y = vec![0; 20];
+    check!(line.shared => (&mut y), division(2, 5, 2), 5);
+    assert_eq!(y[3], 2 + 7 + 5);
+}
+
+/// A parameter may have the kernel's name.
+#[kernel(crate = quipu_kernel)]
+fn named(_acc: &impl Accelerator<1>, named: u32, mut run: OwnElements<u32>) {
+    for (_, y) in run.each() {
+        *y += named;
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Square {
+    fn at(self, index: u32) -> u32 {
+        self.side * index
+    }
+    fn first(self) -> u32 {
+        self.at(1)
+    }
+    fn sum(self, other: Self) -> u32 {
+        self.first() + other.get(1)
+    }
+    fn get(&self, by: u32) -> u32 {
+        self.side + by
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn methods_of_other_names(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let square = Square::new(i as u32);
+        *y += square.sum(square) + square.at(2);
+    }
+}
+
+#[test]
+fn runs_names() {
+    let mut y = vec![0; 20];
+    check!(named => (3u32, &mut y), division(2, 5, 2));
+    check!(methods_of_other_names => (&mut y), division(2, 5, 2));
+    assert_eq!(y[4], 3 + 4 + 5 + 8);
+}
+
+#[kernel(crate = quipu_kernel)]
+fn overflows<const N: u32>(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (_, y) in y.each() {
+        *y = (N << 7) / (N - 3);
+    }
+}
+
+#[test]
+fn constants_that_cannot_be_computed_are_an_error() {
+    let mut y = vec![0; 20];
+    check!(overflows::<4> => (&mut y), division(2, 5, 2));
+    let error = overflows::<3>(&mut y).module().unwrap_err().to_string();
+    assert!(
+        error.contains("this constant cannot be computed"),
+        "{error}"
+    );
+    assert!(error.contains("functions.rs"), "{error}");
+}
+
+/// As C calls its own for `float`.
+#[device(crate = quipu_kernel)]
+fn sqrtf(x: f32) -> f32 {
+    x + 1.0
+}
+
+#[kernel(crate = quipu_kernel)]
+fn powf(_acc: &impl Accelerator<1>, mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        let fmodl = i as f32;
+        *y = sqrtf(fmodl.sqrt());
+    }
+}
+
+#[test]
+fn runs_functions_with_names_that_c_has() {
+    let mut y = vec![0.0; 10];
+    check!(powf => (&mut y), division(5, 1, 2));
+    assert_eq!(y[4], 3.0);
 }

@@ -1,18 +1,26 @@
-//! Kernels that between them use everything that the language accepts. Each runs natively and as printed C99
-//! with indices of both widths (and as OpenCL C where there is a platform for it), and has to give the same bits.
+//! Kernels that between them use everything that the language accepts. Each runs natively in every mode, and as printed
+//! C99 and OpenCL C with indices of both widths, and has to give the same bits. (Without an OpenCL platform: see
+//! `opencl_or_skip`.)
 
 mod arithmetic;
 mod blocks;
 mod control;
 mod data;
+mod failures;
 mod functions;
+mod library;
 mod loops;
+mod operators;
+mod own;
+mod transcendental;
 mod views;
+mod warps;
 
 use bytemuck::{AnyBitPattern, NoUninit};
-use quipu_kernel::WorkDivision;
-use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options};
-use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
+use quipu_kernel::{BlockScratch, Execution, FeatureLevel, RunOptions, WorkDivision};
+use quipu_kernel_ir::print::{ElementOrder, PrintError};
+use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
+use quipu_kernel_testing::{Argument, C99Program, Division, Launch, OpenClProgram, opencl_or_skip};
 
 /// A division of so many blocks, threads and elements.
 pub(crate) fn division(blocks: usize, threads: usize, elements: usize) -> WorkDivision<1> {
@@ -23,6 +31,36 @@ pub(crate) fn division(blocks: usize, threads: usize, elements: usize) -> WorkDi
 pub(crate) trait Passed {
     fn argument(&self) -> Argument;
     fn compare(&self, _launch: &Launch, _at: usize) {}
+
+    /// Puts back what was passed at first.
+    fn reset(self, _argument: &Argument)
+    where
+        Self: Sized,
+    {
+    }
+}
+
+/// Every way to run a kernel natively whose results do not depend on the way.
+pub(crate) fn ways() -> impl Iterator<Item = BlockScratch> {
+    let way = |execution, level, check| {
+        let mut options = RunOptions::new();
+        options.execution = execution;
+        options.level = level;
+        options.check = check;
+        BlockScratch::with_options(options)
+    };
+    let levels = FeatureLevel::ALL.map(|level| way(Execution::Native, level, false));
+    let best = FeatureLevel::V4;
+    let tests = [
+        Execution::Native,
+        Execution::Lockstep { warp_size: 1 },
+        Execution::Lockstep { warp_size: 4 },
+        Execution::Lockstep { warp_size: 32 },
+        Execution::OsThreads { warp_size: 1 },
+    ];
+    let checks = tests.map(|execution| way(execution, best, true));
+    let without = tests.map(|execution| way(execution, best, false));
+    levels.into_iter().chain(checks).chain(without)
 }
 
 macro_rules! values {
@@ -66,6 +104,13 @@ impl<T: NoUninit + AnyBitPattern> Passed for &mut Vec<T> {
     fn compare(&self, launch: &Launch, at: usize) {
         compare(self, &launch.elements::<T>(at));
     }
+
+    fn reset(self, argument: &Argument) {
+        if let Argument::Elements { bytes, .. } = argument {
+            let elements = bytes.chunks_exact(size_of::<T>());
+            *self = elements.map(bytemuck::pod_read_unaligned).collect();
+        }
+    }
 }
 
 /// Compares bits, of which NaN has some, too.
@@ -94,7 +139,14 @@ pub(crate) fn run_printed<const D: usize>(
         extent(division.block_threads().components()),
         extent(division.thread_elements().components()),
     );
+    let launch =
+        || Launch::new(division.clone(), arguments.to_vec()).with_shared(shared.iter().copied());
     for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
+        for dialect in [Dialect::OpenCl(OpenClFeatures::USUAL), Dialect::Cuda] {
+            module
+                .print(dialect, &Options::new(dialect, width))
+                .unwrap();
+        }
         let printed = module
             .print(Dialect::C99, &Options::new(Dialect::C99, width))
             .unwrap();
@@ -102,25 +154,69 @@ pub(crate) fn run_printed<const D: usize>(
             println!("{}", printed.source);
         }
         let program = C99Program::compile(&printed).unwrap_or_else(|error| panic!("{error}"));
-        let mut launch =
-            Launch::new(division.clone(), arguments.to_vec()).with_shared(shared.iter().copied());
-        let fault = program.run(&mut launch).unwrap();
+        let mut launched = launch();
+        let fault = program.run(&mut launched).unwrap();
         assert_eq!(fault, None);
-        check(&launch);
+        check(&launched);
+        if !opencl_or_skip() {
+            continue;
+        }
+        // In the order that threads have natively, as what they add up depends on it.
+        let dialect = Dialect::OpenCl(OpenClFeatures::USUAL);
+        let options = Options {
+            elements: ElementOrder::Contiguous,
+            ..Options::new(dialect, width)
+        };
+        let printed = match module.print(dialect, &options) {
+            Err(PrintError::Unsupported { what, .. }) if what.contains("cl_khr_subgroup") => {
+                continue;
+            }
+            printed => printed.unwrap(),
+        };
+        let program = OpenClProgram::compile(&printed).unwrap_or_else(|error| panic!("{error}"));
+        let mut launched = launch();
+        let fault = program.run(&mut launched).unwrap();
+        assert_eq!(fault, None);
+        check(&launched);
     }
 }
 
-/// Runs a kernel natively and printed, and compares what it has written: `check!(kernel(arguments), division)`,
+/// Runs a kernel natively and printed, and compares what it has written: `check!(kernel => (arguments), division)`,
 /// and the lengths of shared arrays that depend on the launch.
+///
+/// And of a method: `check!(value.kernel => (arguments), division)`.
 macro_rules! check {
-    ($kernel:expr => ($($argument:expr),*), $division:expr $(, $shared:expr)*) => {{
+    ($this:ident.$method:ident => ($($argument:expr),*), $division:expr $(, $shared:expr)*) => {
+        check!(@ $this.$method($($argument),*), [$this], [$($argument),*], $division $(, $shared)*)
+    };
+    ($kernel:expr => ($($argument:expr),*), $division:expr $(, $shared:expr)*) => {
+        check!(@ $kernel($($argument),*), [], [$($argument),*], $division $(, $shared)*)
+    };
+    (@ $call:expr, [$($this:ident)?], [$($argument:expr),*], $division:expr $(, $shared:expr)*) => {{
         use $crate::corpus::Passed as _;
-        let arguments = [$(($argument).argument()),*];
-        let call = $kernel($($argument),*);
+        let arguments = [$($this.argument(),)? $(($argument).argument()),*];
+        let mut ways = Vec::new();
+        for mut scratch in $crate::corpus::ways() {
+            $call.run_in($division, &mut scratch).unwrap();
+            ways.push((scratch, [$(($argument).argument()),*]));
+            let mut given = arguments.iter();
+            $(
+                let _ = ($this, given.next());
+            )?
+            $(($argument).reset(given.next().unwrap());)*
+        }
+        let call = $call;
         let module = call.module().unwrap();
         call.run($division).unwrap();
+        for (scratch, written) in ways {
+            assert_eq!(written, [$(($argument).argument()),*], "{scratch:?}");
+        }
         $crate::corpus::run_printed(&module, &$division, &arguments, &[$($shared),*], |launch| {
             let mut at = 0;
+            $(
+                let _ = $this;
+                at += 1;
+            )?
             $(
                 ($argument).compare(launch, at);
                 at += 1;

@@ -3,7 +3,7 @@
 use super::{check, compare, division, run_printed};
 use quipu_kernel::{
     Accelerator, Block, Elements, GlobalMut, GlobalRef, Grid, OwnElements, RawMut, Threads,
-    WorkDivision, kernel,
+    WorkDivision, device, kernel,
 };
 use quipu_kernel_testing::Argument;
 
@@ -69,6 +69,40 @@ fn scatter(acc: &impl Accelerator<1>, to: &[u32], y: RawMut<u32>) {
         // SAFETY: every place is named once.
         unsafe { y.write(to[i] as usize, i as u32) };
     }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn reverse_parts(acc: &impl Accelerator<1>, length: usize, x: RawMut<u32>, y: RawMut<u32>) {
+    for part in acc.elements(x.len() / length) {
+        let start = part * length;
+        // SAFETY: nobody writes `x`, and a part is one thread's.
+        let from = unsafe { x.slice(start..start + length) };
+        // SAFETY: as above.
+        let to = unsafe { y.slice_mut(start..start + length) };
+        for (i, to) in to.iter_mut().enumerate() {
+            *to = from[length - 1 - i] + first(from);
+        }
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn first(x: &[u32]) -> u32 {
+    x[0]
+}
+
+#[test]
+fn runs_reverse_parts() {
+    let (mut x, mut y) = ((0..20).collect::<Vec<u32>>(), vec![0; 20]);
+    check!(reverse_parts => (5_usize, &mut x, &mut y), division(2, 2, 1));
+    assert_eq!(y[5..10], [14, 13, 12, 11, 10]);
+}
+
+#[test]
+#[should_panic(expected = "range out of bounds: the len is 20 but the range is 14..21")]
+fn a_raw_slice_is_inside() {
+    let (mut x, mut y) = ((0..20).collect::<Vec<u32>>(), vec![0; 20]);
+    x.extend([0, 0]);
+    let _ = reverse_parts(7, &mut x, &mut y).run(division(3, 1, 1));
 }
 
 #[test]

@@ -342,13 +342,14 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 self.text.line(&line);
             }
             Statement::Return(value) => self.leave(*value),
-            Statement::Barrier => {
+            Statement::Barrier(location) => {
+                self.latest = location.or(self.latest);
                 self.flush(Change::All);
                 let site =
                     self.module
                         .site(FaultKind::Divergence, self.function, self.latest, None);
                 let line = format!("{};", self.module.language.barrier(site));
-                self.text.line(&line);
+                self.text.line_at(*location, &line);
             }
             Statement::Fence(scope) => {
                 self.flush(Change::All);
@@ -377,7 +378,11 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 self.text
                     .line_at(*location, &format!("{check}(quipu, {condition}, {site});"));
             }
-            Statement::Print { format, values } => {
+            Statement::Print {
+                format,
+                values,
+                location,
+            } => {
                 let mut arguments = vec![String::new()];
                 let mut printed = String::new();
                 let mut pieces = format.split("{}");
@@ -393,7 +398,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 self.flush(Change::All);
                 arguments[0] = quoted(&printed);
                 self.text
-                    .line(&format!("printf({});", arguments.join(", ")));
+                    .line_at(*location, &format!("printf({});", arguments.join(", ")));
             }
         }
         Ok(())

@@ -1,0 +1,419 @@
+//! Times algorithms against the same written by hand with rayon, one after the other, many times:
+//! `cargo run --release -p quipu-algorithms --example against_rayon`, with part of a row's name for some rows, and a
+//! number of rounds.
+//!
+//! A ratio of 1 is equally fast, more is faster than what it is compared with. Rows that stream have the rate at which
+//! they go through their data, and are beside a loop of the same reads and writes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::manual_is_multiple_of,
+    reason = "an example that measures; kernels have no `is_multiple_of`"
+)]
+
+mod by_hand;
+mod timing;
+
+use by_hand::PART;
+use quipu::kernels::philox4x32;
+use quipu::prelude::*;
+use quipu_algorithms::*;
+use rayon::prelude::*;
+use std::cell::RefCell;
+use std::hint::black_box;
+use timing::{Table, after, run};
+
+const LENGTH: usize = 1 << 24;
+const BYTES: usize = 4 * LENGTH;
+const SIDE: usize = 4096;
+
+#[derive(Clone, Copy, KernelData)]
+#[repr(C)]
+struct Axpy {
+    a: f32,
+}
+
+#[device]
+impl Function2<f32, f32, f32> for Axpy {
+    fn apply(self, x: f32, y: f32) -> f32 {
+        self.a * x + y
+    }
+}
+
+#[device]
+impl Function<f32, f32> for Axpy {
+    fn apply(self, x: f32) -> f32 {
+        self.a * x + 1.0
+    }
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[repr(C)]
+struct Bins {
+    count: u32,
+}
+
+#[device]
+impl Function<u32, u32> for Bins {
+    fn apply(self, x: u32) -> u32 {
+        x >> (32 - self.count)
+    }
+}
+
+#[device]
+impl Function<u32, bool> for Bins {
+    fn apply(self, x: u32) -> bool {
+        (x >> 7) % self.count == 0
+    }
+}
+
+/// Numbers without order.
+fn random_words(length: usize) -> Vec<u32> {
+    (0..length as u32 / 4)
+        .flat_map(|i| philox4x32([i, 0, 0, 0], [1, 2]))
+        .collect()
+}
+
+fn wait(done: quipu::Result<Event>) {
+    done.and_then(|event| event.wait()).expect("it runs");
+}
+
+fn main() -> quipu::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let table = Table {
+        filter: arguments.next().unwrap_or_default(),
+        rounds: arguments
+            .next()
+            .map_or(25, |rounds| rounds.parse().unwrap()),
+    };
+    let context = Platform::new()?.context()?;
+    let queue = context.queue(&context.fastest())?;
+    streams(&table, &context, &queue)?;
+    others(&table, &context, &queue)?;
+    sorts(&table, &context, &queue)?;
+    products(&table, &context)
+}
+
+fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
+    let a: Vec<f32> = (0..LENGTH).map(|i| (i % 1000) as f32).collect();
+    let b = vec![1.0_f32; LENGTH];
+    let y = RefCell::new(vec![0.0_f32; LENGTH]);
+    let (from_a, from_b) = (context.buffer(&a)?, context.buffer(&b)?);
+    let to = RefCell::new(context.allocate::<f32>(LENGTH)?);
+    let mut sum = context.allocate::<f32>(1)?;
+    let fill_by_hand = || {
+        y.borrow_mut()
+            .par_chunks_mut(PART)
+            .for_each(|y| y.fill(3.0));
+    };
+    let copy_by_hand = || {
+        let mut y = y.borrow_mut();
+        let parts = y.par_chunks_mut(PART).zip(a.par_chunks(PART));
+        parts.for_each(|(y, a)| {
+            for (y, a) in y.iter_mut().zip(a) {
+                *y = black_box(2.0) * a;
+            }
+        });
+    };
+    let sum_by_hand = || {
+        let total: f32 = a
+            .par_chunks(PART)
+            .map(|a| {
+                let mut lanes = [0.0_f32; 64];
+                for a in a.chunks_exact(64) {
+                    for (lane, a) in lanes.iter_mut().zip(a) {
+                        *lane += a;
+                    }
+                }
+                lanes.iter().sum::<f32>()
+            })
+            .sum();
+        black_box(total);
+    };
+    table.row(
+        "fill",
+        BYTES,
+        run(|| wait(fill(queue, 3.0, &mut to.borrow_mut()))),
+        run(fill_by_hand),
+    );
+    table.row(
+        "queue.fill",
+        BYTES,
+        run(|| wait(queue.fill(&to.borrow(), 3.0))),
+        run(fill_by_hand),
+    );
+    table.row(
+        "iota",
+        BYTES,
+        run(|| wait(iota(queue, 3.0, 0.5, &mut to.borrow_mut()))),
+        run(|| {
+            let mut y = y.borrow_mut();
+            y.par_chunks_mut(PART).enumerate().for_each(|(part, y)| {
+                for (i, y) in y.iter_mut().enumerate() {
+                    *y = 3.0 + 0.5 * (part * PART + i) as f32;
+                }
+            });
+        }),
+    );
+    table.row(
+        "transform (a x + 1)",
+        2 * BYTES,
+        run(|| {
+            wait(transform(
+                queue,
+                Axpy { a: 2.0 },
+                &from_a,
+                &mut to.borrow_mut(),
+            ));
+        }),
+        run(|| {
+            let mut y = y.borrow_mut();
+            let parts = y.par_chunks_mut(PART).zip(a.par_chunks(PART));
+            parts.for_each(|(y, a)| {
+                for (y, a) in y.iter_mut().zip(a) {
+                    *y = 2.0 * a + 1.0;
+                }
+            });
+        }),
+    );
+    table.row(
+        "zip (a x + y)",
+        3 * BYTES,
+        run(|| {
+            let f = Axpy { a: 2.0 };
+            wait(zip(queue, f, &from_a, &from_b, &mut to.borrow_mut()));
+        }),
+        run(|| {
+            let mut y = y.borrow_mut();
+            let inputs = a.par_chunks(PART).zip(b.par_chunks(PART));
+            y.par_chunks_mut(PART).zip(inputs).for_each(|(y, (a, b))| {
+                for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
+                    *y = 2.0 * a + b;
+                }
+            });
+        }),
+    );
+    table.row(
+        "reduce (sum)",
+        BYTES,
+        run(|| wait(reduce::<Sum, _>(queue, &from_a, &mut sum))),
+        run(sum_by_hand),
+    );
+    let inclusive = || {
+        run(|| {
+            wait(inclusive_scan::<Sum, _>(
+                queue,
+                &from_a,
+                &mut to.borrow_mut(),
+            ));
+        })
+    };
+    table.row(
+        "inclusive scan",
+        2 * BYTES,
+        inclusive(),
+        run(|| by_hand::scan::<true>(&a, &mut y.borrow_mut())),
+    );
+    table.row(
+        "inclusive scan / a loop",
+        2 * BYTES,
+        inclusive(),
+        run(copy_by_hand),
+    );
+    table.row(
+        "exclusive scan",
+        2 * BYTES,
+        run(|| {
+            wait(exclusive_scan::<Sum, _>(
+                queue,
+                &from_a,
+                &mut to.borrow_mut(),
+            ));
+        }),
+        run(|| by_hand::scan::<false>(&a, &mut y.borrow_mut())),
+    );
+    let weights = [[0.1, 0.2, 0.1], [0.2, 0.4, 0.2], [0.1, 0.2, 0.1]];
+    let stenciled = || {
+        run(|| {
+            wait(stencil(queue, weights, SIDE, &from_a, &mut to.borrow_mut()));
+        })
+    };
+    table.row(
+        "stencil",
+        2 * BYTES,
+        stenciled(),
+        run(|| by_hand::stencil(weights, SIDE, &a, &mut y.borrow_mut())),
+    );
+    table.row(
+        "stencil / a loop",
+        2 * BYTES,
+        stenciled(),
+        run(copy_by_hand),
+    );
+    table.row(
+        "transpose",
+        2 * BYTES,
+        run(|| wait(transpose(queue, SIDE, &from_a, &mut to.borrow_mut()))),
+        run(|| {
+            let mut y = y.borrow_mut();
+            y.par_chunks_mut(32 * SIDE).enumerate().for_each(|(i, y)| {
+                for j in (0..SIDE).step_by(32) {
+                    for (r, y) in y.chunks_exact_mut(SIDE).enumerate() {
+                        for (k, y) in y[j..j + 32].iter_mut().enumerate() {
+                            *y = a[(j + k) * SIDE + i * 32 + r];
+                        }
+                    }
+                }
+            });
+        }),
+    );
+    Ok(())
+}
+
+fn others(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
+    let x = random_words(LENGTH);
+    let from = context.buffer(&x)?;
+    let mut to = context.allocate::<u32>(LENGTH)?;
+    let mut y = vec![0_u32; LENGTH];
+    let mut count = context.allocate::<u64>(1)?;
+    let mut bins = context.allocate::<u32>(256)?;
+    table.row(
+        "histogram (256 bins)",
+        BYTES,
+        run(|| wait(histogram(queue, Bins { count: 8 }, &from, &mut bins))),
+        run(|| {
+            black_box(by_hand::histogram::<256>(&x));
+        }),
+    );
+    for divisor in [2, 10] {
+        let keep = Bins { count: divisor };
+        table.row(
+            &format!("compact (1 of {divisor})"),
+            BYTES,
+            run(|| wait(compact(queue, keep, &from, &mut to, &mut count))),
+            run(|| {
+                let keep = |x: u32| (x >> 7) % black_box(divisor) == 0;
+                black_box(by_hand::compact(&x, &mut y, keep));
+            }),
+        );
+    }
+
+    let mut words = context.allocate::<[u32; 4]>(LENGTH / 4)?;
+    let mut words_by_hand = vec![[0_u32; 4]; LENGTH / 4];
+    table.row(
+        "random",
+        BYTES,
+        run(|| wait(random(queue, 1, 2, &mut words))),
+        run(|| {
+            let parts = words_by_hand.par_chunks_mut(PART).enumerate();
+            parts.for_each(|(part, words)| {
+                for (i, words) in words.iter_mut().enumerate() {
+                    let block = (part * PART + i) as u64;
+                    let counter = [block as u32, (block >> 32) as u32, 2, 0];
+                    *words = philox4x32(counter, [1, 0]);
+                }
+            });
+        }),
+    );
+
+    let bodies: Vec<[f32; 4]> = (0..4096)
+        .map(|i| [0, 1, 2, 3].map(|d| (x[4 * i + d] >> 8) as f32 * 1e-7))
+        .collect();
+    let from = context.buffer(&bodies)?;
+    let mut accelerations = context.allocate::<[f32; 4]>(bodies.len())?;
+    let mut by_hand = vec![[0.0; 4]; bodies.len()];
+    table.row(
+        "attract (4096 bodies)",
+        0,
+        run(|| wait(attract(queue, 0.01, &from, &mut accelerations))),
+        run(|| by_hand::attract(0.01, &bodies, &mut by_hand)),
+    );
+    Ok(())
+}
+
+fn sorts(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
+    let length = LENGTH / 4;
+    let x = random_words(length);
+    let from = context.buffer(&x)?;
+    let keys = RefCell::new(context.allocate::<u32>(length)?);
+    let mut values = context.allocate::<u32>(length)?;
+    let fresh = || wait(queue.copy(&from, &keys.borrow()));
+    let by_hand = RefCell::new(x.clone());
+    let fresh_by_hand = || by_hand.borrow_mut().copy_from_slice(&x);
+
+    table.row(
+        "radix sort",
+        0,
+        after(fresh, || wait(radix_sort(queue, &mut keys.borrow_mut()))),
+        after(fresh_by_hand, || {
+            by_hand::radix_sort(&mut by_hand.borrow_mut(), &mut Vec::new());
+        }),
+    );
+    table.row(
+        "radix sort / par_sort_unstable",
+        0,
+        after(fresh, || wait(radix_sort(queue, &mut keys.borrow_mut()))),
+        after(fresh_by_hand, || by_hand.borrow_mut().par_sort_unstable()),
+    );
+    let mut values_by_hand = x.clone();
+    table.row(
+        "radix sort by key",
+        0,
+        after(fresh, || {
+            wait(radix_sort_by_key(
+                queue,
+                &mut keys.borrow_mut(),
+                &mut values,
+            ));
+        }),
+        after(fresh_by_hand, || {
+            by_hand::radix_sort(&mut by_hand.borrow_mut(), &mut values_by_hand);
+        }),
+    );
+    let order = Ascending::default();
+    table.row(
+        "merge sort",
+        0,
+        after(fresh, || {
+            wait(merge_sort(queue, order, &mut keys.borrow_mut()))
+        }),
+        after(fresh_by_hand, || {
+            by_hand::merge_sort(&mut by_hand.borrow_mut());
+        }),
+    );
+    table.row(
+        "merge sort / par_sort",
+        0,
+        after(fresh, || {
+            wait(merge_sort(queue, order, &mut keys.borrow_mut()))
+        }),
+        after(fresh_by_hand, || by_hand.borrow_mut().par_sort()),
+    );
+    Ok(())
+}
+
+fn products(table: &Table, context: &Context) -> quipu::Result<()> {
+    if !table.has("matrix product") {
+        return Ok(());
+    }
+    let side = 1024;
+    let elements = side * side;
+    let (a, b) = (context.allocate(elements)?, context.allocate(elements)?);
+    let mut c = context.allocate::<f32>(elements)?;
+    for device in context.devices() {
+        let queue = context.queue(device)?;
+        queue.fill(&a, 1.0)?;
+        queue.fill(&b, 0.5)?;
+        let times = table.alone(run(|| {
+            wait(matrix_product(&queue, [side; 3], &a, &b, &mut c));
+        }));
+        let rate = |seconds: f64| 2.0 * (side as f64).powi(3) / seconds * 1e-9;
+        println!(
+            "matrix product of {side} on {}: {:.1} GFLOP/s, at best {:.1}",
+            device.name(),
+            rate(times.median),
+            rate(times.least)
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! Merge sort: by any order of the user's.
+//!
+//! 1. Each thread sorts tiles of neighbours: short runs by insertion, and these by merging, from one buffer to the other
+//!    and back.
+//! 2. Pairs of runs are merged, again from one buffer to the other, until there is one. Each thread has an equal part of
+//!    the *output*, wherever that begins and ends; a search along the diagonal finds what of both runs comes before it
+//!    (merge path: Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path", 2012). So all threads are at work in the last
+//!    merge, too.
+//!
+//! Runs are begun so long or short that the number of moves is even, and everything ends where it began.
+
+use crate::division::{parts, same_length, threads};
+use crate::function::Item;
+use crate::key::Order;
+use quipu::kernels::{Accelerator, Grid, KernelData, RawMut, Threads, device, kernel};
+use quipu::{Buffer, Event, Queue, Result, WorkDivision};
+
+/// Elements of a tile, a power of two: with those of the other buffer they fit into the nearest caches.
+const TILE: usize = 4096;
+/// Elements of a run that is sorted by insertion, if as many moves are even; else of twice as many.
+const RUN: usize = 8;
+
+/// Sorts the elements from `start` to `end` by insertion.
+#[device]
+fn insert<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
+    order: O,
+    start: usize,
+    end: usize,
+    keys: RawMut<K>,
+    values: RawMut<V>,
+) {
+    // SAFETY: the elements are one thread's.
+    let keys = unsafe { keys.slice_mut(start..end) };
+    // SAFETY: as above.
+    let values = unsafe { values.slice_mut(if VALUES { start..end } else { 0..0 }) };
+    for i in 1..keys.len() {
+        let key = keys[i];
+        let mut at = i;
+        while at > 0 && order.precedes(key, keys[at - 1]) {
+            keys[at] = keys[at - 1];
+            at -= 1;
+        }
+        keys[at] = key;
+        if VALUES {
+            let value = values[i];
+            for back in 0..i - at {
+                values[i - back] = values[i - back - 1];
+            }
+            values[at] = value;
+        }
+    }
+}
+
+/// How many of the first `taken` elements of two merged runs are of the first one.
+#[device]
+fn of_first<K: Copy, O: Order<K>>(order: O, taken: usize, first: &[K], second: &[K]) -> usize {
+    let mut low = taken.max(second.len()) - second.len();
+    let mut high = taken.min(first.len());
+    while low < high {
+        let half = (low + high) / 2;
+        if order.precedes(second[taken - 1 - half], first[half]) {
+            high = half;
+        } else {
+            low = half + 1;
+        }
+    }
+    low
+}
+
+/// Merges the runs from `left` to `middle` and from there to `end`: what of that is from `start` to `stop`.
+#[device]
+fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
+    order: O,
+    runs: [usize; 3],
+    start: usize,
+    stop: usize,
+    keys: RawMut<K>,
+    to_keys: RawMut<K>,
+    values: RawMut<V>,
+    to_values: RawMut<V>,
+) {
+    let [left, middle, end] = runs;
+    // SAFETY: nobody writes what is merged, and what is written is one thread's.
+    let first = unsafe { keys.slice(left..middle) };
+    // SAFETY: as above.
+    let second = unsafe { keys.slice(middle..end) };
+    // SAFETY: as above.
+    let to = unsafe { to_keys.slice_mut(start..stop) };
+    let mut i = of_first(order, start - left, first, second);
+    let mut j = start - left - i;
+    let mut at = 0;
+    while at < to.len() && i < first.len() && j < second.len() {
+        let is_second = order.precedes(second[j], first[i]);
+        to[at] = if is_second { second[j] } else { first[i] };
+        if VALUES {
+            let from = if is_second { middle + j } else { left + i };
+            // SAFETY: as above.
+            unsafe { to_values.write(start + at, values.read(from)) };
+        }
+        i += !is_second as usize;
+        j += is_second as usize;
+        at += 1;
+    }
+    // Of one run there is nothing left.
+    let mut from = if i < first.len() {
+        left + i
+    } else {
+        middle + j
+    };
+    while at < to.len() {
+        // SAFETY: as above.
+        unsafe {
+            to[at] = keys.read(from);
+            if VALUES {
+                to_values.write(start + at, values.read(from));
+            }
+        }
+        from += 1;
+        at += 1;
+    }
+}
+
+/// Merges runs of `width` elements in pairs: what of the output is from `start` to `stop`.
+#[device]
+fn merge_pairs<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
+    order: O,
+    width: usize,
+    start: usize,
+    stop: usize,
+    keys: RawMut<K>,
+    to_keys: RawMut<K>,
+    values: RawMut<V>,
+    to_values: RawMut<V>,
+) {
+    let length = keys.len();
+    let mut at = start;
+    while at < stop {
+        let left = at / (2 * width) * (2 * width);
+        let middle = (left + width).min(length);
+        let end = (left + 2 * width).min(length);
+        let last = stop.min(end);
+        let runs = [left, middle, end];
+        merge::<K, V, O, VALUES>(order, runs, at, last, keys, to_keys, values, to_values);
+        at = last;
+    }
+}
+
+/// Sorts each thread's tiles of `tile` elements, beginning with runs of `run`. Both are powers of two. After an odd
+/// number of doublings from `run` to `tile` they are in the other buffers.
+#[kernel]
+pub fn sort_tiles<K, V, O: Order<K>, const VALUES: bool>(
+    acc: &impl Accelerator<1>,
+    order: O,
+    run: usize,
+    tile: usize,
+    keys: RawMut<K>,
+    other_keys: RawMut<K>,
+    values: RawMut<V>,
+    other_values: RawMut<V>,
+) {
+    let length = keys.len();
+    let mut number = acc.index(Grid, Threads)[0];
+    while number * tile < length {
+        let start = number * tile;
+        let end = (start + tile).min(length);
+        for from in (start..end).step_by(run) {
+            insert::<K, V, O, VALUES>(order, from, (from + run).min(end), keys, values);
+        }
+        let mut width = run;
+        let mut is_other = false;
+        while width < tile {
+            if is_other {
+                merge_pairs::<K, V, O, VALUES>(
+                    order,
+                    width,
+                    start,
+                    end,
+                    other_keys,
+                    keys,
+                    other_values,
+                    values,
+                );
+            } else {
+                merge_pairs::<K, V, O, VALUES>(
+                    order,
+                    width,
+                    start,
+                    end,
+                    keys,
+                    other_keys,
+                    values,
+                    other_values,
+                );
+            }
+            is_other = !is_other;
+            width *= 2;
+        }
+        number += acc.extent(Grid, Threads)[0];
+    }
+}
+
+/// Merges sorted runs of `width` elements in pairs; each thread writes an equal part.
+#[kernel]
+pub fn merge_runs<K, V, O: Order<K>, const VALUES: bool>(
+    acc: &impl Accelerator<1>,
+    order: O,
+    width: usize,
+    keys: RawMut<K>,
+    to_keys: RawMut<K>,
+    values: RawMut<V>,
+    to_values: RawMut<V>,
+) {
+    let length = keys.len();
+    let share = length.div_ceil(acc.extent(Grid, Threads)[0]);
+    let start = (acc.index(Grid, Threads)[0] * share).min(length);
+    let stop = (start + share).min(length);
+    merge_pairs::<K, V, O, VALUES>(order, width, start, stop, keys, to_keys, values, to_values);
+}
+
+/// Sorts by an order. Equal elements stay in their order: it is stable.
+///
+/// With an `order` that is none (see [`Order`]) the elements are in some order, and some may be there several times and
+/// others not at all. The same bits on every device. n log n steps, log(n / 4096) passes over the data after the tiles
+/// are sorted. Takes memory for as many elements again. (Merge path: Odeh, Green, Mwassi, Shmueli and Birk, 2012.)
+///
+/// # Errors
+/// As [`Queue::launch`].
+///
+/// ```
+/// use quipu::prelude::*;
+/// use quipu_algorithms::{Descending, merge_sort};
+///
+/// # fn main() -> quipu::Result<()> {
+/// let context = Platform::new()?.context()?;
+/// let queue = context.queue(&context.fastest())?;
+/// let mut x = context.buffer(&[3, -1, 4, 0])?;
+/// merge_sort(&queue, Descending::default(), &mut x)?;
+/// assert_eq!(queue.read(&x)?.wait()?, [4, 3, 0, -1]);
+/// # Ok(()) }
+/// ```
+pub fn merge_sort<K: Item, O: Order<K> + KernelData>(
+    queue: &Queue,
+    order: O,
+    keys: &mut Buffer<K>,
+) -> Result<Event> {
+    let (mut none, mut other_none) = (queue.allocate::<u8>(1)?, queue.allocate::<u8>(1)?);
+    sort::<K, u8, O, false>(queue, order, keys, &mut none, &mut other_none)
+}
+
+/// Sorts keys by an order, as [`merge_sort`] does, and each value along with its key. Values of equal keys stay in their
+/// order.
+///
+/// # Errors
+/// If there are not as many values as keys; as [`Queue::launch`].
+pub fn merge_sort_by_key<K: Item, V: Item, O: Order<K> + KernelData>(
+    queue: &Queue,
+    order: O,
+    keys: &mut Buffer<K>,
+    values: &mut Buffer<V>,
+) -> Result<Event> {
+    same_length("sort by key", keys.len(), values.len())?;
+    let mut other_values = queue.allocate::<V>(values.len())?;
+    sort::<K, V, O, true>(queue, order, keys, values, &mut other_values)
+}
+
+fn sort<K: Item, V: Item, O: Order<K> + KernelData, const VALUES: bool>(
+    queue: &Queue,
+    order: O,
+    keys: &mut Buffer<K>,
+    values: &mut Buffer<V>,
+    other_values: &mut Buffer<V>,
+) -> Result<Event> {
+    let length = keys.len();
+    let limits = queue.limits();
+    let (blocks, threads) = (parts(length, limits), threads(limits));
+    let share = length.div_ceil(blocks * threads).max(1);
+    let division = || WorkDivision::new(blocks, threads, share);
+    let mut other_keys = queue.allocate::<K>(length)?;
+
+    let doublings = |from: usize| (length.div_ceil(from)).next_power_of_two().ilog2();
+    let in_tiles = (TILE / RUN).ilog2();
+    let is_odd = (in_tiles + doublings(TILE)) % 2 == 1;
+    let run = if is_odd { 2 * RUN } else { RUN };
+    let mut done = queue.launch(
+        division(),
+        sort_tiles::<K, V, O, VALUES>(
+            order,
+            run,
+            TILE,
+            &mut *keys,
+            &mut other_keys,
+            &mut *values,
+            &mut *other_values,
+        ),
+    )?;
+    let mut is_other = (TILE / run).ilog2() % 2 == 1;
+    let mut width = TILE;
+    while width < length {
+        done = if is_other {
+            queue.launch(
+                division(),
+                merge_runs::<K, V, O, VALUES>(
+                    order,
+                    width,
+                    &mut other_keys,
+                    &mut *keys,
+                    &mut *other_values,
+                    &mut *values,
+                ),
+            )?
+        } else {
+            queue.launch(
+                division(),
+                merge_runs::<K, V, O, VALUES>(
+                    order,
+                    width,
+                    &mut *keys,
+                    &mut other_keys,
+                    &mut *values,
+                    &mut *other_values,
+                ),
+            )?
+        };
+        is_other = !is_other;
+        width *= 2;
+    }
+    Ok(done)
+}

@@ -1,0 +1,302 @@
+//! Radix sort: by one digit of the key after the other, the least significant first.
+//!
+//! A digit is a byte. The elements are in *parts* of neighbours, one for each thread, and each pass goes so:
+//!
+//! 1. Each part counts how often it has each digit.
+//! 2. The counts are scanned, digit by digit and part by part in each: that gives where each part's elements of each
+//!    digit begin.
+//! 3. Each part goes through its elements in order, and puts each to the next place of its digit. So elements of the
+//!    same digit stay in their order.
+//!
+//! A pass moves the elements from one buffer to another. One whose digit is the same everywhere is left out: the first
+//! count also finds which bits differ, and what is left out is written down in `sides`, on the device. So the host need
+//! not know; and where the elements are in the wrong buffer at the end, they are copied.
+
+use crate::division::{parts, same_length, threads};
+use crate::function::{Item, Sum};
+use crate::key::RadixKey;
+use crate::scan::exclusive_scan;
+use quipu::kernels::{Accelerator, Grid, OwnBlock, OwnElements, RawMut, Threads, device, kernel};
+use quipu::{Buffer, Event, Queue, Result, WorkDivision};
+
+/// Values of a digit.
+const DIGITS: usize = 256;
+/// Bits of a digit.
+const BITS: u32 = 8;
+/// Threads of a block, of which each has a table of all digits.
+const MOST_THREADS: usize = 32;
+
+/// A digit of a key.
+#[device]
+fn digit<K: RadixKey>(key: K, pass: u32) -> usize {
+    (key.ordered() >> (pass * BITS)) as usize % DIGITS
+}
+
+/// The part of `length` elements that is this thread's: where it starts and ends.
+#[device]
+fn own_part(acc: &impl Accelerator<1>, length: usize) -> (usize, usize) {
+    let share = length.div_ceil(acc.extent(Grid, Threads)[0]);
+    let start = (acc.index(Grid, Threads)[0] * share).min(length);
+    (start, (start + share).min(length))
+}
+
+/// Counts the digits from `start` to `end`, and gives the bits in which keys differ from the first one.
+#[device]
+fn count_part<K: RadixKey>(
+    pass: u32,
+    keys: RawMut<K>,
+    start: usize,
+    end: usize,
+    counts: &mut [u64; DIGITS],
+) -> u64 {
+    // SAFETY: nobody writes keys while they are counted.
+    let first = unsafe { keys.read(0) }.ordered();
+    let mut differing = 0;
+    for i in start..end {
+        // SAFETY: as above.
+        let key = unsafe { keys.read(i) };
+        differing |= key.ordered() ^ first;
+        counts[digit(key, pass)] += 1;
+    }
+    differing
+}
+
+/// Counts each thread's digits of a pass: those of value `d` of thread `t` of `n` in `counts[d * n + t]`. In pass 0
+/// also the bits in which its keys differ from the first one.
+#[kernel]
+pub fn count_digits<K: RadixKey>(
+    acc: &impl Accelerator<1>,
+    pass: u32,
+    sides: &[u32],
+    keys: RawMut<K>,
+    other_keys: RawMut<K>,
+    counts: RawMut<u64>,
+    differing: RawMut<u64>,
+) {
+    let side = sides[pass as usize];
+    if pass > 0 && side == sides[pass as usize + 1] {
+        return;
+    }
+    let thread = acc.index(Grid, Threads)[0];
+    let threads = acc.extent(Grid, Threads)[0];
+    let (start, end) = own_part(acc, keys.len());
+    let mut own = [0; DIGITS];
+    let bits = if side == 0 {
+        count_part(pass, keys, start, end, &mut own)
+    } else {
+        count_part(pass, other_keys, start, end, &mut own)
+    };
+    // SAFETY: these places are this thread's.
+    unsafe {
+        for digit in 0..DIGITS {
+            counts.write(digit * threads + thread, own[digit]);
+        }
+        if pass == 0 {
+            differing.write(thread, bits);
+        }
+    }
+}
+
+/// Says for each pass on which side the elements are before it: on the other one after each pass whose digit is not the
+/// same everywhere. One thread.
+#[kernel]
+pub fn choose_sides(_acc: &impl Accelerator<1>, differing: &[u64], sides: OwnBlock<u32>) {
+    let mut bits = 0;
+    for part in differing {
+        bits |= *part;
+    }
+    let mut side = 0;
+    for (pass, chosen) in sides.iter_mut().enumerate() {
+        *chosen = side;
+        // Behind the last pass there may be no more bits to shift.
+        if pass < 8 && (bits >> (pass as u32 * BITS)) & 0xff != 0 {
+            side = 1 - side;
+        }
+    }
+}
+
+/// Moves the elements from `start` to `end`, each to the next of its digit's places.
+#[device]
+fn move_part<K: RadixKey, V: Copy, const VALUES: bool>(
+    pass: u32,
+    start: usize,
+    end: usize,
+    places: &mut [u64; DIGITS],
+    from: RawMut<K>,
+    to: RawMut<K>,
+    from_values: RawMut<V>,
+    to_values: RawMut<V>,
+) {
+    for i in start..end {
+        // SAFETY: places of different parts and digits are apart, and what is moved from is not written.
+        unsafe {
+            let key = from.read(i);
+            let digit = digit(key, pass);
+            let place = places[digit] as usize;
+            places[digit] += 1;
+            to.write(place, key);
+            if VALUES {
+                to_values.write(place, from_values.read(i));
+            }
+        }
+    }
+}
+
+/// Moves each thread's elements to where `places`, the scanned counts of [`count_digits`], says; the values too, if
+/// there are `VALUES`.
+#[kernel]
+pub fn move_digits<K: RadixKey, V, const VALUES: bool>(
+    acc: &impl Accelerator<1>,
+    pass: u32,
+    sides: &[u32],
+    places: &[u64],
+    keys: RawMut<K>,
+    other_keys: RawMut<K>,
+    values: RawMut<V>,
+    other_values: RawMut<V>,
+) {
+    let side = sides[pass as usize];
+    if side == sides[pass as usize + 1] {
+        return;
+    }
+    let thread = acc.index(Grid, Threads)[0];
+    let threads = acc.extent(Grid, Threads)[0];
+    let (start, end) = own_part(acc, keys.len());
+    let mut own = [0; DIGITS];
+    for digit in 0..DIGITS {
+        own[digit] = places[digit * threads + thread];
+    }
+    if side == 0 {
+        move_part::<K, V, VALUES>(
+            pass,
+            start,
+            end,
+            &mut own,
+            keys,
+            other_keys,
+            values,
+            other_values,
+        );
+    } else {
+        move_part::<K, V, VALUES>(
+            pass,
+            start,
+            end,
+            &mut own,
+            other_keys,
+            keys,
+            other_values,
+            values,
+        );
+    }
+}
+
+/// Copies what is on the other side, if the elements are there.
+#[kernel]
+pub fn settle<T>(_acc: &impl Accelerator<1>, sides: &[u32], other: &[T], mut y: OwnElements<T>) {
+    if sides[sides.len() - 1] == 1 {
+        for (position, row) in y.rows() {
+            let from = &other[position[0]..position[0] + row.len()];
+            for (i, y) in row.iter_mut().enumerate() {
+                *y = from[i];
+            }
+        }
+    }
+}
+
+/// Sorts, the smallest first: by the least significant digit first (Knuth, "The Art of Computer Programming", 5.2.5).
+///
+/// Floats are sorted as [`RadixKey`] says, NaN too. The same bits on every device. Of a key of b bytes b passes, of
+/// which each reads the keys twice and writes them once; passes whose digit is the same everywhere are left out. Takes
+/// memory for as many keys again.
+///
+/// # Errors
+/// As [`Queue::launch`].
+///
+/// ```
+/// use quipu::prelude::*;
+/// use quipu_algorithms::radix_sort;
+///
+/// # fn main() -> quipu::Result<()> {
+/// let context = Platform::new()?.context()?;
+/// let queue = context.queue(&context.fastest())?;
+/// let mut x = context.buffer(&[3.5, -1.0, f32::INFINITY, 0.0, -7.5])?;
+/// radix_sort(&queue, &mut x)?;
+/// assert_eq!(queue.read(&x)?.wait()?, [-7.5, -1.0, 0.0, 3.5, f32::INFINITY]);
+/// # Ok(()) }
+/// ```
+pub fn radix_sort<K: Item + RadixKey>(queue: &Queue, keys: &mut Buffer<K>) -> Result<Event> {
+    let (mut none, mut other_none) = (queue.allocate::<u8>(1)?, queue.allocate::<u8>(1)?);
+    let mut other_keys = queue.allocate::<K>(keys.len())?;
+    let sides = sort::<K, u8, false>(queue, keys, &mut other_keys, &mut none, &mut other_none)?;
+    queue.launch(keys.len(), settle(&sides, &other_keys, keys))
+}
+
+/// Sorts keys as [`radix_sort`] does, and each value along with its key. Values of equal keys stay in their order: it is
+/// stable.
+///
+/// # Errors
+/// If there are not as many values as keys; as [`Queue::launch`].
+pub fn radix_sort_by_key<K: Item + RadixKey, V: Item>(
+    queue: &Queue,
+    keys: &mut Buffer<K>,
+    values: &mut Buffer<V>,
+) -> Result<Event> {
+    same_length("sort by key", keys.len(), values.len())?;
+    let mut other_keys = queue.allocate::<K>(keys.len())?;
+    let mut other_values = queue.allocate::<V>(keys.len())?;
+    let sides = sort::<K, V, true>(queue, keys, &mut other_keys, values, &mut other_values)?;
+    queue.launch(keys.len(), settle(&sides, &other_keys, &mut *keys))?;
+    queue.launch(values.len(), settle(&sides, &other_values, values))
+}
+
+/// Sorts from side to side, and gives where the elements are: on the side that the last element says.
+fn sort<K: Item + RadixKey, V: Item, const VALUES: bool>(
+    queue: &Queue,
+    keys: &mut Buffer<K>,
+    other_keys: &mut Buffer<K>,
+    values: &mut Buffer<V>,
+    other_values: &mut Buffer<V>,
+) -> Result<Buffer<u32>> {
+    let limits = queue.limits();
+    let (blocks, threads) = (parts(keys.len(), limits), threads(limits).min(MOST_THREADS));
+    let share = keys.len().div_ceil(blocks * threads).max(1);
+    let division = || WorkDivision::new(blocks, threads, share);
+    let passes = size_of::<K>();
+    let mut sides = queue.allocate::<u32>(passes + 1)?;
+    queue.fill(&sides, 0)?;
+    let mut differing = queue.allocate::<u64>(blocks * threads)?;
+    let mut counts = queue.allocate::<u64>(DIGITS * blocks * threads)?;
+    let mut places = queue.allocate::<u64>(DIGITS * blocks * threads)?;
+    for pass in 0..passes as u32 {
+        queue.launch(
+            division(),
+            count_digits(
+                pass,
+                &sides,
+                &mut *keys,
+                &mut *other_keys,
+                &mut counts,
+                &mut differing,
+            ),
+        )?;
+        if pass == 0 {
+            let one = WorkDivision::new(1, 1, 1);
+            queue.launch(one, choose_sides(&differing, sides.overwrite()))?;
+        }
+        exclusive_scan::<Sum, _>(queue, &counts, &mut places)?;
+        queue.launch(
+            division(),
+            move_digits::<K, V, VALUES>(
+                pass,
+                &sides,
+                &places,
+                &mut *keys,
+                &mut *other_keys,
+                &mut *values,
+                &mut *other_values,
+            ),
+        )?;
+    }
+    Ok(sides)
+}

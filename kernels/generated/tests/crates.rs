@@ -1,0 +1,82 @@
+//! Device functions of another crate, in every way to run a kernel; and that a difference is seen.
+
+use quipu_kernel::{Accelerator, Entry, OwnElements, WorkDivision, kernel};
+use quipu_kernel_generated::device::{self, settled_f32};
+use quipu_kernel_generated::{Case, Given, Kind, compare};
+
+#[kernel(crate = quipu_kernel)]
+fn bits(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<u64>) {
+    for (i, y) in y.each() {
+        let double = device::settled_f64(x[i] as f64 * 1e300);
+        *y = settled_f32(x[i]).to_bits() as u64 ^ double.to_bits();
+    }
+}
+
+const CASE: Case = Case {
+    name: "bits",
+    seed: 4,
+    is_block: false,
+    is_wide: false,
+    may_fail: false,
+    division: [3, 2, 4],
+    shared: &[],
+    given: &[
+        Given::Elements(Kind::F32, 40),
+        Given::Elements(Kind::U64, 40),
+    ],
+    module: || <bits as Entry<1>>::module(),
+    run: |data, way| {
+        let x = data.elements::<f32>(0);
+        let mut y = data.elements::<u64>(1);
+        let result = way.run::<bits, _>((&x, &mut y), [3, 2, 4]);
+        data.keep(1, &y);
+        result
+    },
+};
+
+#[test]
+fn device_functions_of_another_crate_are_called_everywhere() {
+    let (x, mut y) = ([1.5, f32::NAN], [0, 1]);
+    let division = WorkDivision::new(1, 1, 2).expect("a division");
+    bits(&x, &mut y).run(division).expect("nothing goes wrong");
+    assert_eq!(y, [0x3fc0_0000 ^ (1.5 * 1e300_f64).to_bits(), 0]);
+    let differences = compare(&[CASE]);
+    assert!(differences.is_empty(), "{}", differences[0].text());
+}
+
+#[test]
+fn what_differs_natively_and_printed_is_seen() {
+    // Natively one element is changed afterwards.
+    let wrong = Case {
+        run: |data, way| {
+            let result = (CASE.run)(data, way);
+            let mut y = data.elements::<u64>(1);
+            y[7] ^= u64::from(way.name == "x86-64-v2");
+            data.keep(1, &y);
+            result
+        },
+        ..CASE
+    };
+    let differences = compare(&[CASE, wrong]);
+    assert_eq!(differences.len(), 1);
+    let what = &differences[0].what;
+    assert!(
+        what.contains("x86-64-v2") && what.contains("element 7 of argument 1"),
+        "{what}"
+    );
+    // And in all ways.
+    let wrong = Case {
+        run: |data, way| {
+            let result = (CASE.run)(data, way);
+            data.keep(1, &[0_u64; 40]);
+            result
+        },
+        ..CASE
+    };
+    let differences = compare(&[wrong]);
+    assert!(
+        differences[0].what.contains("C99"),
+        "{}",
+        differences[0].what
+    );
+}

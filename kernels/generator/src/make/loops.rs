@@ -1,0 +1,261 @@
+//! Loops as statements. Each ends after some rounds, whatever is in it.
+
+use super::{LoopScope, Maker};
+use crate::tree::{Block, Piece, Statement, pieces};
+use crate::types::{Scalar, Type};
+
+impl Maker {
+    /// A loop of some kind.
+    pub(super) fn loop_statement(&mut self, depth: usize) -> Statement {
+        match self.random.below(10) {
+            0..2 => self.while_loop(depth),
+            2 => self.forever(depth),
+            3..5 => self.over_array(depth),
+            _ => self.over_range(depth),
+        }
+    }
+
+    /// The body of a loop, with what it defines, and perhaps a label before the loop.
+    fn loop_body(
+        &mut self,
+        depth: usize,
+        first: Vec<Statement>,
+        define: impl FnOnce(&mut Self),
+    ) -> (String, Block) {
+        let scope = self.enter();
+        let label = self.random.chance(40).then(|| self.fresh("'l"));
+        self.loops.push(LoopScope {
+            label: label.clone(),
+            is_plain: true,
+        });
+        self.depth += 1;
+        define(self);
+        let mut block = Block {
+            statements: first,
+            value: None,
+        };
+        let count = 1 + self.random.below(3);
+        self.statements(&mut block, count, depth);
+        self.depth -= 1;
+        self.loops.pop();
+        self.leave(&scope);
+        (
+            label.map_or_else(String::new, |label| format!("{label}: ")),
+            block,
+        )
+    }
+
+    fn while_loop(&mut self, depth: usize) -> Statement {
+        let counter = self.fresh("r");
+        let rounds = self.random.below(6);
+        let condition = if self.random.chance(50) {
+            let condition = self.outside_loops(|this| this.scalar(Scalar::Bool, 1));
+            pieces![" && ", condition]
+        } else {
+            Vec::new()
+        };
+        let first = Statement::fixed(pieces![format!("{counter} += 1;")]);
+        let (label, body) = self.loop_body(depth, vec![first], |this| {
+            this.define(&counter, Type::Scalar(Scalar::U8), false);
+        });
+        let mut all = pieces![format!(
+            "{{ let mut {counter} = 0u8; {label}while {counter} < {rounds}"
+        )];
+        all.extend(condition);
+        all.extend(pieces![" ", body, " }"]);
+        Statement::new(all)
+    }
+
+    fn forever(&mut self, depth: usize) -> Statement {
+        let counter = self.fresh("r");
+        let rounds = self.random.below(6);
+        let leave = Statement::fixed(pieces![format!(
+            "{counter} += 1; if {counter} > {rounds} {{ break; }}"
+        )]);
+        let (label, body) = self.loop_body(depth, vec![leave], |this| {
+            this.define(&counter, Type::Scalar(Scalar::I16), false);
+        });
+        Statement::new(pieces![
+            format!("{{ let mut {counter} = 0i16; {label}loop "),
+            body,
+            " }"
+        ])
+    }
+
+    fn over_range(&mut self, depth: usize) -> Statement {
+        let of = if self.random.chance(25) {
+            Scalar::Usize
+        } else {
+            self.any_integer()
+        };
+        let name = of.name();
+        let counter = self.fresh("k");
+        let few = self.random.below(6);
+        let more = few + self.random.below(6);
+        // A number of at most 7, of whatever is in scope.
+        let varying = |this: &mut Self| -> Vec<Piece> {
+            let number = this.outside_loops(|this| this.scalar(Scalar::U8, 1));
+            pieces!["((", number, format!(" & 7) as {name})")]
+        };
+        let mut is_stepped = false;
+        let (mut range, is_small) = match self.random.below(8) {
+            0 => (pieces![format!("{few}..{more}{name}")], true),
+            1 => (pieces![format!("{few}..={more}{name}")], true),
+            2 => {
+                let end = varying(self);
+                let mut pieces = pieces![format!("{few}{name}..")];
+                pieces.extend(end);
+                (pieces, true)
+            }
+            3 => {
+                let end = varying(self);
+                let mut pieces = pieces![format!("0{name}..=")];
+                pieces.extend(end);
+                (pieces, true)
+            }
+            4 if of != Scalar::Usize || self.wide => {
+                (pieces![format!("{name}::MAX - {few}..={name}::MAX")], false)
+            }
+            5 if of != Scalar::Usize || self.wide => {
+                (pieces![format!("{name}::MIN..{name}::MIN + {few}")], false)
+            }
+            6 if of.is_signed() => {
+                let end = varying(self);
+                let mut pieces = pieces![format!("-{few}{name}..")];
+                pieces.extend(end);
+                (pieces, false)
+            }
+            // The whole range of the type, in few steps.
+            7 if of.bits() == 8 => {
+                is_stepped = true;
+                let step = 90 + self.random.below(100);
+                (
+                    pieces![format!("({name}::MIN..={name}::MAX).step_by({step})")],
+                    false,
+                )
+            }
+            _ => (pieces![format!("{few}..{more}{name}")], true),
+        };
+        // The language has one of these at a time.
+        if !is_stepped && self.random.chance(40) {
+            range.insert(0, "(".into());
+            range.push(")".into());
+            let adapter = if self.random.chance(50) {
+                ".rev()".to_owned()
+            } else {
+                format!(".step_by({})", 1 + self.random.below(5))
+            };
+            range.push(adapter.into());
+        }
+        let (label, body) = self.loop_body(depth, Vec::new(), |this| {
+            if of != Scalar::Usize || this.wide {
+                this.define(&counter, Type::Scalar(of), false);
+            }
+            if of == Scalar::Usize && is_small {
+                this.counters.push(counter.clone());
+            }
+        });
+        let mut all = pieces![format!("{label}for {counter} in ")];
+        all.extend(range);
+        all.extend(pieces![" ", body]);
+        Statement::new(all)
+    }
+
+    /// Over the elements of an array of the kernel's own, or some of an input.
+    fn over_array(&mut self, depth: usize) -> Statement {
+        let array = self.variable(|variable| matches!(variable.of, Type::Array(..)));
+        let (item, number) = (self.fresh("e"), self.fresh("k"));
+        let Some(array) = array.filter(|_| self.random.chance(60)) else {
+            return self.over_input(depth, &item);
+        };
+        let Type::Array(element, length) = array.of else {
+            return self.over_input(depth, &item);
+        };
+        let of = Type::Scalar(element);
+        let name = &array.name;
+        if array.is_mutable && self.random.chance(50) {
+            // What is gone through is borrowed.
+            let from = self.random.below(length);
+            let over = *self.random.pick(&[0, 1, 2]);
+            let all = self.variables.clone();
+            self.variables.retain(|variable| variable.name != *name);
+            let (label, mut body) = self.loop_body(depth.min(1), Vec::new(), |this| {
+                this.define(&format!("*{item}"), of.clone(), true);
+                if over == 2 {
+                    this.counters.push(number.clone());
+                }
+            });
+            let value = self.scalar(element, 1);
+            body.statements
+                .push(Statement::new(pieces![format!("*{item} = "), value, ";"]));
+            self.variables = all;
+            return Statement::new(match over {
+                0 => pieces![format!("{label}for {item} in &mut {name} "), body],
+                1 => pieces![
+                    format!("{label}for {item} in {name}[{from}..].iter_mut() "),
+                    body
+                ],
+                _ => pieces![
+                    format!("{label}for ({number}, {item}) in {name}.iter_mut().enumerate() "),
+                    body
+                ],
+            });
+        }
+        let is_by_value = self.random.chance(40);
+        let all = self.variables.clone();
+        if !is_by_value {
+            // What is gone through is borrowed, and not changed.
+            for variable in &mut self.variables {
+                variable.is_mutable &= variable.name != *name;
+            }
+        }
+        let (label, body) = self.loop_body(depth, Vec::new(), |this| {
+            let variable = if is_by_value {
+                item.clone()
+            } else {
+                format!("*{item}")
+            };
+            this.define(&variable, of.clone(), false);
+        });
+        self.variables = all;
+        Statement::new(if is_by_value {
+            pieces![format!("{label}for {item} in {name} "), body]
+        } else {
+            pieces![format!("{label}for {item} in &{name} "), body]
+        })
+    }
+
+    fn over_input(&mut self, depth: usize, item: &str) -> Statement {
+        let inputs = self.slices();
+        if inputs.is_empty() {
+            return self.over_range(depth);
+        }
+        let (name, element) = self.random.pick(&inputs).clone();
+        let length = format!("{name}.len()");
+        let start = self.index(&length);
+        let count = 1 + self.random.below(5);
+        let number = self.fresh("k");
+        let is_numbered = self.random.chance(40);
+        let (label, body) = self.loop_body(depth, Vec::new(), |this| {
+            this.define(&format!("*{item}"), Type::Scalar(element), false);
+            if is_numbered {
+                this.counters.push(number.clone());
+            }
+        });
+        let first = self.fresh("s");
+        let mut all = pieces![format!("{{ let {first} = "), start];
+        let end = format!("({first} + {count}).min({length})");
+        all.push(
+            if is_numbered {
+                format!(
+                    "; {label}for ({number}, {item}) in {name}[{first}..{end}].iter().enumerate() "
+                )
+            } else {
+                format!("; {label}for {item} in &{name}[{first}..{end}] ")
+            }
+            .into(),
+        );
+        all.extend(pieces![body, " }"]);
+        Statement::new(all)
+    }
+}

@@ -1,0 +1,192 @@
+//! Makes kernels: random, well typed, and with one meaning.
+//!
+//! What Rust leaves open is left out, so that whatever differs is a mistake: the sign and the bits of a NaN are looked
+//! at by nobody, nor is which zero `min` and `max` of two zeros give. Loops end after some rounds. Divisors are not zero
+//! and indices are in bounds, but in kernels that are meant to fail ([`Maker::faults`]).
+
+mod expression;
+mod function;
+mod kernel;
+mod loops;
+mod number;
+mod statement;
+
+pub use kernel::{Function, Kernel, Parameter, Passing, kernel};
+
+use crate::random::Random;
+use crate::tree::Expression;
+use crate::types::{Scalar, Type};
+
+/// Something with a name.
+#[derive(Clone, Debug)]
+struct Variable {
+    name: String,
+    of: Type,
+    is_mutable: bool,
+}
+
+/// A struct of a kernel.
+#[derive(Clone, Debug)]
+struct Structure {
+    name: String,
+    /// Its fields; those of a tuple struct are called by their numbers.
+    fields: Vec<(String, Scalar)>,
+    is_tuple: bool,
+}
+
+/// A device function or closure.
+#[derive(Clone, Debug)]
+struct Callable {
+    name: String,
+    parameters: Vec<Argument>,
+    result: Scalar,
+}
+
+/// What a device function takes.
+#[derive(Clone, Debug)]
+enum Argument {
+    Value(Scalar),
+    Mutable(Scalar),
+    Slice(Scalar),
+}
+
+/// What can be left or gone on with.
+#[derive(Clone, Debug)]
+struct LoopScope {
+    label: Option<String>,
+    /// Neither `continue` nor a `break` without a label are for blocks, nor a `break` without a value for loops with one.
+    is_plain: bool,
+}
+
+/// The maker of one kernel.
+#[derive(Debug)]
+pub(crate) struct Maker {
+    random: Random,
+    /// The kernel's name, which those of its items begin with.
+    name: String,
+    variables: Vec<Variable>,
+    closures: Vec<Callable>,
+    structures: Vec<Structure>,
+    functions: Vec<Callable>,
+    /// What is read: slices.
+    inputs: Vec<(String, Scalar)>,
+    /// A small `usize` in scope, if there is one.
+    counters: Vec<String>,
+    loops: Vec<LoopScope>,
+    /// What a `return` gives, where there may be one.
+    returns: Option<Type>,
+    names: usize,
+    /// How many loops there are around.
+    depth: usize,
+    /// How much may still be written.
+    budget: usize,
+    /// Whether `usize` and `isize` are used for more than indices; then they are of 64 bits.
+    wide: bool,
+    /// Whether divisions and indices may fail.
+    faults: bool,
+}
+
+/// What is in scope, to be gone back to.
+struct Scope {
+    variables: usize,
+    closures: usize,
+    counters: usize,
+}
+
+impl Maker {
+    fn fresh(&mut self, prefix: &str) -> String {
+        self.names += 1;
+        format!("{prefix}{}", self.names)
+    }
+
+    fn enter(&self) -> Scope {
+        Scope {
+            variables: self.variables.len(),
+            closures: self.closures.len(),
+            counters: self.counters.len(),
+        }
+    }
+
+    fn leave(&mut self, scope: &Scope) {
+        self.variables.truncate(scope.variables);
+        self.closures.truncate(scope.closures);
+        self.counters.truncate(scope.counters);
+    }
+
+    fn define(&mut self, name: &str, of: Type, is_mutable: bool) {
+        self.variables.push(Variable {
+            name: name.to_owned(),
+            of,
+            is_mutable,
+        });
+    }
+
+    /// A variable that is not shadowed, for which something holds.
+    fn variable(&mut self, holds: impl Fn(&Variable) -> bool) -> Option<Variable> {
+        let found: Vec<usize> = (0..self.variables.len())
+            .filter(|&at| {
+                let one = &self.variables[at];
+                let is_shadowed = self.variables[at + 1..]
+                    .iter()
+                    .any(|later| later.name == one.name);
+                !is_shadowed && holds(one)
+            })
+            .collect();
+        if found.is_empty() {
+            return None;
+        }
+        // Recent ones are of more interest.
+        let at = self
+            .random
+            .below(found.len())
+            .max(self.random.below(found.len()));
+        Some(self.variables[found[at]].clone())
+    }
+
+    /// A scalar type of those that this kernel uses.
+    fn any_scalar(&mut self) -> Scalar {
+        if self.wide && self.random.chance(25) {
+            return *self.random.pick(&[Scalar::Usize, Scalar::Isize]);
+        }
+        *self.random.pick(&Scalar::FIXED)
+    }
+
+    fn any_integer(&mut self) -> Scalar {
+        loop {
+            let scalar = self.any_scalar();
+            if scalar.is_integer() {
+                return scalar;
+            }
+        }
+    }
+
+    /// The inputs that are slices, not shared arrays.
+    fn slices(&self) -> Vec<(String, Scalar)> {
+        let is_slice = |(name, _): &&(String, Scalar)| name.starts_with('x');
+        self.inputs.iter().filter(is_slice).cloned().collect()
+    }
+
+    /// True, and takes from what may be written.
+    fn spend(&mut self) -> bool {
+        if self.budget == 0 {
+            return false;
+        }
+        self.budget -= 1;
+        true
+    }
+
+    /// Without what is around: for closures, and conditions of loops.
+    fn outside_loops<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> R {
+        let loops = std::mem::take(&mut self.loops);
+        let returns = self.returns.take();
+        let result = write(self);
+        self.loops = loops;
+        self.returns = returns;
+        result
+    }
+}
+
+/// A text of a scalar type.
+fn text(of: Scalar, text: impl Into<String>) -> Expression {
+    Expression::text(Type::Scalar(of), text)
+}

@@ -1,0 +1,126 @@
+//! What is promised of generated kernels before any of them is compiled.
+
+use std::collections::BTreeSet;
+
+use quipu_kernel_generator::{batch, kernel, shrink};
+
+#[test]
+fn a_seed_always_gives_the_same_kernel_and_another_one_another() {
+    let sources: BTreeSet<String> = (0..100)
+        .map(|seed| {
+            let source = kernel(seed).source();
+            assert_eq!(source, kernel(seed).source());
+            source
+        })
+        .collect();
+    assert_eq!(sources.len(), 100);
+}
+
+#[test]
+fn everything_that_the_generator_knows_is_written_sooner_or_later() {
+    let all: String = (0..600).map(|seed| kernel(seed).source()).collect();
+    for what in [
+        "bool", "i8", "i16", "i32", "i64", "isize", "u8", "u16", "u32", "u64", "usize", "f32",
+        "f64",
+    ] {
+        assert!(
+            all.contains(&format!(" as {what})")) || what == "bool",
+            "{what}"
+        );
+        assert!(all.contains(&format!(": {what}")), "{what}");
+    }
+    for what in [
+        "i8::MIN",
+        "::NAN",
+        "::INFINITY",
+        "(-0.0f",
+        "from_bits(",
+        " << ",
+        " >> ",
+        " / ",
+        " % ",
+        "wrapping_div",
+        "wrapping_shl",
+        "saturating_sub",
+        "rotate_left",
+        "mul_high",
+        "leading_zeros",
+        "mul_add",
+        "copysign",
+        "round_ties_even",
+        "sqrt",
+        "clamp",
+        "match ",
+        "while ",
+        "loop {",
+        ".rev()",
+        ".step_by(",
+        "'l",
+        "break '",
+        "continue '",
+        "return ",
+        "let mut ",
+        "let (mut",
+        "std::mem::swap",
+        "struct S",
+        "#[device",
+        "&mut ",
+        "= |",
+        "(|",
+        ".iter_mut()",
+        ".enumerate()",
+        ".swap(",
+        ".fill(",
+        "Atomics<",
+        "OwnElements<",
+        "SharedWrite<",
+        "acc.sync(",
+        "sync_block_threads_count",
+        "..=",
+        " @ ",
+        ", ..v",
+    ] {
+        // A functional update and a struct are spelt with names that differ.
+        assert!(all.contains(what) || what == "{what}");
+    }
+}
+
+#[test]
+fn smaller_kernels_are_smaller_and_not_more_than_asked_for() {
+    for seed in 0..20 {
+        let whole = kernel(seed);
+        let all = shrink::smaller(&whole, 30);
+        assert!(!all.is_empty() && all.len() <= 31, "{}", all.len());
+        let names: BTreeSet<&str> = all.iter().map(|smaller| smaller.name.as_str()).collect();
+        assert_eq!(names.len(), all.len());
+        for smaller in &all {
+            let shorter = smaller.source().len() < whole.source().len() + 4;
+            assert!(smaller.size() < whole.size() || shorter);
+        }
+    }
+}
+
+#[test]
+fn shrinking_comes_to_an_end() {
+    let mut left = kernel(7);
+    let mut steps = 0;
+    while let Some(next) = shrink::smaller(&left, 10).into_iter().next() {
+        left = next;
+        steps += 1;
+        assert!(steps < 1000, "{}", left.source());
+    }
+}
+
+#[test]
+fn a_line_of_a_batch_is_one_of_its_kernel() {
+    let kernels: Vec<_> = (0..5).map(kernel).collect();
+    let batch = batch(&kernels);
+    for (number, line) in batch.source.lines().enumerate() {
+        for (at, kernel) in kernels.iter().enumerate() {
+            if line.contains(&format!("fn {}(", kernel.name)) {
+                assert_eq!(batch.kernel_at(number + 1), Some(at));
+            }
+        }
+    }
+    assert_eq!(batch.kernel_at(0), None);
+}

@@ -1,0 +1,148 @@
+//! What goes wrong in a kernel: checked natively and printed, the same thread at the same line.
+
+use super::{Passed, division};
+use quipu_kernel::{
+    Accelerator, Block, BlockAccelerator, BlockScratch, KernelError, OwnElements, RunOptions,
+    SharedWrite, Threads, kernel,
+};
+use quipu_kernel_ir::print::{Fault, FaultKind};
+use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
+use quipu_kernel_testing::{Argument, C99Program, Division, Launch, OpenClProgram, opencl_or_skip};
+
+fn checked() -> BlockScratch {
+    let mut options = RunOptions::new();
+    options.check = true;
+    BlockScratch::with_options(options)
+}
+
+/// The faults of a launch of 2 blocks, 3 threads and 2 elements, as C99 and as OpenCL C.
+fn faults(module: &Module, arguments: &[Argument]) -> Vec<Fault> {
+    let launch = || Launch::new(Division::new([2], [3], [2]), arguments.to_vec());
+    let print = |dialect| {
+        let options = Options::new(dialect, IndexWidth::Bits32);
+        module.print(dialect, &options).unwrap()
+    };
+    let program = C99Program::compile(&print(Dialect::C99)).unwrap();
+    let mut all = vec![program.run(&mut launch()).unwrap().unwrap()];
+    if opencl_or_skip() {
+        let printed = print(Dialect::OpenCl(OpenClFeatures::USUAL));
+        let program = OpenClProgram::compile(&printed).unwrap();
+        all.push(program.run(&mut launch()).unwrap().unwrap());
+    }
+    all
+}
+
+#[kernel(crate = quipu_kernel)]
+fn wrong(_acc: &impl Accelerator<1>, how: u32, x: &[i32], mut y: OwnElements<i32>) {
+    for (i, y) in y.each() {
+        if i == 9 {
+            let mut own = [1, 2, 3];
+            *y = match how {
+                0 => x[i + 3],
+                1 => x[i] / (x[i] - x[9]),
+                2 => x[i..].len() as i32 + x[i + 5..].len() as i32,
+                3 => (i32::MIN + x[0]) % (x[9] - 10),
+                4 => {
+                    own[x[9] as usize] = 1;
+                    own[1]
+                }
+                _ => {
+                    assert!(x[i] < 9, "numbers are small");
+                    x[i]
+                }
+            };
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_by_thread_and_line_everywhere() {
+    let x: Vec<i32> = (0..12).collect();
+    // Element 9 is the fourth's of the threads that have two each.
+    for (how, kind, words) in [
+        (0, FaultKind::Read, "the len is 12 but the index is 12"),
+        (1, FaultKind::Division, "divide by zero"),
+        (2, FaultKind::Range, "14"),
+        (3, FaultKind::Division, "overflow"),
+        (4, FaultKind::Write, "the len is 3 but the index is 9"),
+        (5, FaultKind::Assertion, "numbers are small"),
+    ] {
+        let mut y = vec![0; 12];
+        let arguments = [how.argument(), (&x).argument(), (&mut y).argument()];
+        let call = wrong(how, &x, &mut y);
+        let module = call.module().unwrap();
+        let error = call.run_in(division(2, 3, 2), &mut checked()).unwrap_err();
+        let KernelError::Panicked {
+            kernel,
+            group,
+            thread,
+            message,
+            place,
+        } = &error
+        else {
+            panic!("{how}: {error}");
+        };
+        assert!(
+            kernel.contains("wrong") && message.contains(words),
+            "{error}"
+        );
+        assert_eq!((*group, *thread), (1, 1), "{error}");
+        for (at, fault) in faults(&module, &arguments).iter().enumerate() {
+            assert_eq!(fault.site.kind, kind, "{fault}");
+            // Elsewhere the elements of a thread are apart.
+            assert_eq!(fault.thread, [4, 3][at], "{fault}");
+            assert_eq!(fault.site.function, "wrong");
+            let line = fault.site.location.unwrap().line;
+            let native = place.split(':').nth(1).unwrap();
+            assert_eq!(native, line.to_string(), "{fault}: {error}");
+        }
+    }
+}
+
+/// A thread does not come to the second barrier.
+#[kernel(crate = quipu_kernel)]
+async fn divergent(
+    acc: &impl BlockAccelerator<1>,
+    mut y: OwnElements<i32>,
+    #[shared(3)] sums: SharedWrite<i32>,
+) {
+    let sums = acc.sync(sums).await;
+    if acc.index(Block, Threads)[0] == 1 {
+        return;
+    }
+    acc.sync_block_threads().await;
+    for (i, y) in y.each() {
+        *y = i as i32 + sums[0];
+    }
+}
+
+#[test]
+fn a_barrier_that_a_thread_never_comes_to_is_found_natively_and_in_c99() {
+    let mut y = vec![0; 12];
+    let argument = (&mut y).argument();
+    let call = divergent(&mut y);
+    let module = call.module().unwrap();
+    let error = call.run_in(division(2, 3, 2), &mut checked()).unwrap_err();
+    let KernelError::DivergentBarrier {
+        group: 0,
+        finished: 1,
+        waiting: 2,
+        barrier,
+        ..
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    let printed = module
+        .print(
+            Dialect::C99,
+            &Options::new(Dialect::C99, IndexWidth::Bits64),
+        )
+        .unwrap();
+    let program = C99Program::compile(&printed).unwrap();
+    let mut launch = Launch::new(Division::new([2], [3], [2]), [argument]);
+    let fault = program.run(&mut launch).unwrap().unwrap();
+    assert_eq!(fault.site.kind, FaultKind::Divergence, "{fault}");
+    assert_eq!(fault.site.function, "divergent");
+    assert!(barrier.file().ends_with("failures.rs"), "{error}");
+}

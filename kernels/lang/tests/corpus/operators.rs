@@ -1,0 +1,235 @@
+//! Operators of users' types.
+
+use std::ops::{Add, AddAssign, Mul, Neg, Not, Shl, Sub};
+
+use super::{check, division};
+use quipu_kernel::{Accelerator, KernelData, Number, OwnElements, device, kernel};
+
+/// A pair of numbers that is added and multiplied as the dual numbers are.
+#[derive(Clone, Copy, Debug, Default, bytemuck::AnyBitPattern, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Dual<T> {
+    value: T,
+    slope: T,
+}
+
+// SAFETY: two numbers of one type have no padding.
+unsafe impl<T: bytemuck::NoUninit> bytemuck::NoUninit for Dual<T> {}
+
+#[device(crate = quipu_kernel)]
+impl<T: Number> Add for Dual<T> {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            value: self.value + other.value,
+            slope: self.slope + other.slope,
+        }
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl<T: Number> Mul for Dual<T> {
+    type Output = Self;
+    fn mul(self, other: Self) -> Self::Output {
+        let slope = self.value * other.slope + self.slope * other.value;
+        Self {
+            value: self.value * other.value,
+            slope,
+        }
+    }
+}
+
+/// With a number; another result than its own type.
+#[device(crate = quipu_kernel)]
+impl<T> Sub<T> for Dual<T>
+where
+    T: Sub<Output = T> + Copy,
+{
+    type Output = T;
+    fn sub(self, other: T) -> T {
+        self.value - other
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Mul<Dual<f32>> for f32 {
+    type Output = Dual<f32>;
+    fn mul(self, other: Dual<f32>) -> Dual<f32> {
+        Dual {
+            value: self * other.value,
+            slope: self * other.slope,
+        }
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl<T: Neg<Output = T>> Neg for Dual<T> {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self {
+            value: -self.value,
+            slope: -self.slope,
+        }
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Not for Dual<f32> {
+    type Output = bool;
+    fn not(self) -> bool {
+        self.value == 0.0
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Shl<u32> for Dual<f32> {
+    type Output = Self;
+    fn shl(mut self, amount: u32) -> Self {
+        if amount == 0 {
+            return self;
+        }
+        for _ in 0..amount {
+            self = self + self;
+        }
+        self
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl<T: Number> AddAssign for Dual<T> {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl AddAssign<f32> for Dual<f32> {
+    fn add_assign(&mut self, other: f32) {
+        if other == 3.0 {
+            return;
+        }
+        self.value += other;
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl<T: Number> PartialEq for Dual<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+/// A trait that has operators.
+#[device(crate = quipu_kernel)]
+trait Ring: Add<Output = Self> + Mul<Output = Self> + Copy {
+    fn unit() -> Self;
+    fn successor(self) -> Self {
+        self + Self::unit()
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Ring for Dual<f32> {
+    fn unit() -> Self {
+        Dual {
+            value: 1.0,
+            slope: 0.0,
+        }
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Ring for i32 {
+    fn unit() -> Self {
+        1
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn power<T: Mul<Output = T> + Copy>(x: T, n: u32) -> T {
+    let mut product = x;
+    for _ in 1..n {
+        product = product * x;
+    }
+    product
+}
+
+#[device(crate = quipu_kernel)]
+fn scaled<T, F>(x: T, by: F) -> T
+where
+    F: Mul<T, Output = T>,
+{
+    by * x
+}
+
+#[device(crate = quipu_kernel)]
+fn rising<T: Ring>(x: T) -> T {
+    x.successor() * x
+}
+
+#[kernel(crate = quipu_kernel)]
+fn duals(_acc: &impl Accelerator<1>, x: &[Dual<f32>], mut y: OwnElements<Dual<f32>>) {
+    for (i, y) in y.each() {
+        let a = x[i];
+        let sum = |p, q| p + q;
+        let mut b = sum(a, x[(i + 1) % x.len()]) * a + power(-a, 3);
+        b += x[0];
+        b += 2.0;
+        b += 3.0;
+        *y += scaled(b << 2, 0.5f32) + 0.25 * a;
+        y.value += a - 1.0;
+        if !a || *y == a || (a != b && b.slope > 100.0) {
+            *y = rising(a);
+            y.value += rising(3) as f32;
+        }
+    }
+}
+
+#[test]
+fn runs_duals() {
+    let x: Vec<_> = (0..20u8)
+        .map(|i| Dual {
+            value: f32::from(i % 7),
+            slope: f32::from(i % 3) + 0.5,
+        })
+        .collect();
+    let mut y = vec![Dual::default(); 20];
+    check!(duals => (&x, &mut y), division(2, 5, 2));
+    assert!(
+        y[0] == rising(x[0])
+            + Dual {
+                value: 12.0,
+                slope: 0.0
+            }
+    );
+}
+
+#[kernel(crate = quipu_kernel)]
+fn folded<T>(_acc: &impl Accelerator<1>, x: &[T], mut y: OwnElements<T>)
+where
+    T: Add<Output = T> + AddAssign + Mul<Output = T>,
+{
+    for (i, y) in y.each() {
+        let mut sum = x[i];
+        for value in x {
+            sum += *value * x[i] + *y;
+        }
+        *y = power(sum, 2);
+    }
+}
+
+#[test]
+fn runs_folded() {
+    let x: Vec<_> = (0..9u32)
+        .map(|i| Dual {
+            value: i,
+            slope: 3 * i + 1,
+        })
+        .collect();
+    let mut y = x.clone();
+    check!(folded => (&x, &mut y), division(2, 5, 1));
+    let x: Vec<f32> = (0..9u8).map(f32::from).collect();
+    let mut y = x.clone();
+    check!(folded => (&x, &mut y), division(2, 5, 1));
+}

@@ -1,0 +1,123 @@
+//! Warps, in kernels that give the same whatever a warp's size; asynchronous device functions; branches on what the
+//! accelerator is.
+
+use super::{check, division};
+use quipu_kernel::{
+    Atomics, Block, BlockAccelerator, KernelData, OwnElements, Threads, device, kernel,
+};
+
+/// The sum of a warp's values, in each of its threads.
+#[device(crate = quipu_kernel)]
+async fn warp_sum(acc: &impl BlockAccelerator<1>, value: u32) -> u32 {
+    let mut sum = value;
+    let mut distance = acc.warp_size() / 2;
+    while distance > 0 {
+        sum += acc.warp_shuffle_xor(sum, distance).await;
+        distance /= 2;
+    }
+    sum
+}
+
+/// Which of the block's threads say yes: how many, one, all.
+#[device(crate = quipu_kernel)]
+async fn votes(acc: &impl BlockAccelerator<1>, yes: bool) -> u32 {
+    if acc.extent(Block, Threads)[0] == 1 {
+        return yes as u32 * 111;
+    }
+    let count = acc.sync_block_threads_count(yes).await;
+    let any = acc.sync_block_threads_or(yes).await;
+    let all = acc.sync_block_threads_and(yes).await;
+    count as u32 + 10 * any as u32 + 100 * all as u32
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn sums(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    total: Atomics<u32>,
+    mut y: OwnElements<u32>,
+) {
+    let mut own = 0;
+    for i in acc.elements(x.len()) {
+        own += x[i];
+    }
+    let sum = warp_sum(acc, own).await;
+    let ones = acc.warp_ballot(own % 2 == 1).await.count_ones();
+    let some = acc.warp_any(own % 2 == 1).await;
+    let every = acc.warp_all(own % 2 == 1).await;
+    // Only a warp of one thread has both or neither.
+    let agree = some == every;
+    let active = acc.warp_active_mask().await.count_ones();
+    if acc.lane() == 0 {
+        total.add(0, sum);
+        total.add(1, ones);
+        total.add(2, active);
+    }
+    let same = acc.warp_shuffle(own, acc.lane()).await;
+    let voted = votes(acc, agree || acc.warp_size() > 1).await;
+    for (_, y) in y.each() {
+        *y = same + 1000 * voted;
+    }
+}
+
+#[test]
+fn runs_sums() {
+    let x: Vec<u32> = (0..256).map(|i| i * i % 31).collect();
+    let mut total = vec![0; 3];
+    let mut y = vec![0; 128];
+    check!(sums => (&x, &mut total, &mut y), division(2, 64, 2));
+    assert_eq!(total[0], x.iter().sum::<u32>());
+    assert_eq!(total[2], 128);
+    assert_eq!(y[0], x[0] + x[1] + 1000 * 174);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, bytemuck::NoUninit, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(u32)]
+enum Step {
+    First = 3,
+    Second,
+    Other = 100,
+}
+
+#[device(crate = quipu_kernel)]
+fn next(step: Step, x: u32) -> Step {
+    match step {
+        Step::First if x > 3 => Step::Other,
+        Step::First => Step::Second,
+        Step::Second | Step::Other => Step::First,
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn steps<const LONG: bool>(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    mut y: OwnElements<u32>,
+) {
+    const LIMIT: u32 = 1000;
+    let mut step = Step::First;
+    for (i, y) in y.each() {
+        assert!(x[i] < LIMIT, "numbers are small");
+        step = next(step, x[i]);
+        let size = match (step, LONG) {
+            (Step::First, true) => 7,
+            (Step::Second, _) => 20,
+            (Step::Other, false) => 300,
+            (first_or_other, _) => first_or_other as u32,
+        };
+        *y = if LONG { size * 2 } else { size };
+    }
+    if LONG {
+        acc.sync_block_threads().await;
+    }
+}
+
+#[test]
+fn runs_steps() {
+    let x: Vec<u32> = (0..30).map(|i| i * 7 % 10).collect();
+    let mut y = vec![0; 30];
+    check!(steps::<true> => (&x, &mut y), division(2, 5, 3));
+    check!(steps::<false> => (&x, &mut y), division(2, 5, 3));
+    assert_eq!(&y[..3], [20, 3, 300]);
+}

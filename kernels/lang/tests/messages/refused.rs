@@ -1,0 +1,15 @@
+//! What the macro refuses: all of it at once, and nothing of what is written around it.
+
+use quipu_kernel::{Accelerator, OwnElements, kernel};
+
+#[kernel(crate = quipu_kernel)]
+pub fn refused(_acc: &impl Accelerator<1>, mut y: OwnElements<f32>) {
+    let text = "text"; //~ there are no strings and characters in kernels
+    for (_, y) in y.each() {
+        if let Some(value) = Some(*y) { //~ `let` in a condition is not in the kernel language
+            *y = value;
+        }
+    }
+}
+
+fn main() {}
