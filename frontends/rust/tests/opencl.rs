@@ -365,6 +365,31 @@ fn kernels_may_be_texts() {
 }
 
 #[test]
+fn a_text_sees_the_whole_of_its_grid() {
+    const PLACES: &str = "
+kernel void places(global ulong *x) {
+    if (get_local_id(0) != 0) return;
+    if (get_group_id(0) + 1 == get_num_groups(0)) {
+        x[0] = get_group_id(0);
+        x[1] = get_global_size(0) / get_local_size(0);
+        x[2] = get_work_dim();
+    }
+}
+";
+    each_queue(|context, queue| {
+        let places = context.program(PLACES).kernel("places");
+        let x = context.allocate::<u64>(3).unwrap();
+        // More blocks than a call launches of a printed kernel.
+        let blocks = (1_u64 << 20) + 3;
+        let division = WorkDivision::new(blocks, 1, 1);
+        // SAFETY: this is its parameter, and it has three elements.
+        queue.launch(division, unsafe { places.call((&x,)) }).unwrap();
+        let x = queue.read(&x).unwrap().wait().unwrap();
+        assert_eq!(x, [blocks - 1, blocks, 1]);
+    });
+}
+
+#[test]
 fn what_is_wrong_with_a_text_is_said() {
     each_queue(|context, queue| {
         let x = context.buffer(&[1.0f32; 4]).unwrap();

@@ -12,13 +12,13 @@ use quipu_kernel_ir::{
 };
 use std::any::Any;
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A kernel that is compiled for a device.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     /// The kernel, whose arguments are set and put into a queue by one thread at a time.
-    pub(crate) kernel: Mutex<Kernel>,
+    kernel: Mutex<Kernel>,
     /// How many arguments it has.
     pub(crate) arguments: u32,
     /// What it was printed from and as; nothing of a user's text.
@@ -30,6 +30,11 @@ impl Compiled {
     pub(crate) fn module(&self) -> Option<(&Module, &Printed)> {
         let (module, printed) = self.printed.as_ref()?;
         Some((module.downcast_ref()?, printed))
+    }
+
+    /// The kernel, for whoever sets its arguments and puts it into a queue.
+    pub(super) fn kernel(&self) -> MutexGuard<'_, Kernel> {
+        self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Compiled;
 use crate::device::Device;
 use crate::memory::Allocation;
-use crate::native::{Called, Event, Memory, Queue, list, named};
+use crate::native::{Called, Event, Kernel, Memory, Queue, list, named};
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
@@ -363,13 +363,8 @@ impl Launch<'_> {
         })
     }
 
-    /// Sets the arguments and puts the kernel into the queue, in as many pieces as it takes.
-    fn call(&self, values: &[Value], waits: Vec<Event>) -> std::result::Result<Event, Refusal> {
-        let kernel = self
-            .compiled
-            .kernel
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    /// Sets a kernel's arguments.
+    fn set(&self, kernel: &Kernel, values: &[Value]) -> Called<()> {
         for (number, value) in values.iter().enumerate() {
             let (size, pointer): (usize, *const c_void) = match value {
                 Value::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
@@ -377,43 +372,71 @@ impl Launch<'_> {
                 Value::Local(bytes) => (*bytes, std::ptr::null()),
             };
             // SAFETY: as many bytes as said, or none for local memory; OpenCL copies them. Nobody else sets this
-            // kernel's arguments meanwhile.
+            // kernel's arguments meanwhile: it is locked.
             let set =
                 unsafe { cl3::kernel::set_kernel_arg(kernel.raw(), number as u32, size, pointer) };
             named("clSetKernelArg", set)?;
         }
-        let blocks = axes(&self.passed.blocks);
+        Ok(())
+    }
+
+    /// Puts a kernel, whose arguments are set, into the queue: of a grid, `piece` along each axis, in blocks.
+    fn enqueue(
+        &self,
+        kernel: &Kernel,
+        dimensions: u32,
+        piece: [(u64, u64); 3],
+        waits: &[Event],
+    ) -> Called<Event> {
         let threads = axes(&self.passed.threads);
+        // What is too large for a number is for the device to refuse.
+        let items = |blocks: u64, axis: usize| blocks.saturating_mul(threads[axis]) as usize;
+        let offset: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].0, axis));
+        let global: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].1, axis));
         let local = threads.map(|threads| threads as usize);
+        let events: Vec<cl_event> = waits.iter().map(Event::raw).collect();
+        // SAFETY: three sizes each, of which as many are read as there are dimensions. The arguments are set; their
+        // memory is the command's until it is over.
+        let put = unsafe {
+            cl3::command_queue::enqueue_nd_range_kernel(
+                self.queue.raw(),
+                kernel.raw(),
+                dimensions,
+                offset.as_ptr(),
+                global.as_ptr(),
+                local.as_ptr(),
+                events.len() as u32,
+                list(&events),
+            )
+        };
+        named("clEnqueueNDRangeKernel", put).map(Event::new)
+    }
+
+    /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's offset.
+    fn call(&self, values: &[Value], waits: Vec<Event>) -> std::result::Result<Event, Refusal> {
+        let kernel = self.compiled.kernel();
+        self.set(&kernel, values)?;
+        let blocks = axes(&self.passed.blocks);
         let mut waits = waits;
         for z in pieces(blocks[2], MOST_BLOCKS[2]) {
             for y in pieces(blocks[1], MOST_BLOCKS[1]) {
                 for x in pieces(blocks[0], MOST_BLOCKS[0]) {
-                    let piece = [x, y, z];
-                    let offset: [usize; 3] =
-                        std::array::from_fn(|axis| (piece[axis].0 * threads[axis]) as usize);
-                    let global: [usize; 3] =
-                        std::array::from_fn(|axis| (piece[axis].1 * threads[axis]) as usize);
-                    let events: Vec<cl_event> = waits.iter().map(Event::raw).collect();
-                    // SAFETY: three sizes each. The arguments are set; their memory is the command's until it is over.
-                    let put = unsafe {
-                        cl3::command_queue::enqueue_nd_range_kernel(
-                            self.queue.raw(),
-                            kernel.raw(),
-                            3,
-                            offset.as_ptr(),
-                            global.as_ptr(),
-                            local.as_ptr(),
-                            events.len() as u32,
-                            list(&events),
-                        )
-                    };
-                    waits = vec![Event::new(named("clEnqueueNDRangeKernel", put)?)];
+                    waits = vec![self.enqueue(&kernel, 3, [x, y, z], &waits)?];
                 }
             }
         }
         let last = waits.pop();
         last.ok_or_else(|| Refusal::Error(mismatch("the grid")))
+    }
+
+    /// Has a user's kernel run: in one call, with the launch's own dimensions, for it may ask for its group, for the
+    /// numbers of groups and threads, and for the number of dimensions.
+    fn call_text(&self, values: &[Value], waits: &[Event]) -> Called<Event> {
+        let kernel = self.compiled.kernel();
+        self.set(&kernel, values)?;
+        let dimensions = self.passed.blocks.len().clamp(1, 3) as u32;
+        let whole = axes(&self.passed.blocks).map(|blocks| (0, blocks));
+        self.enqueue(&kernel, dimensions, whole, waits)
     }
 
     /// A user's text: its parameters are what is passed.
@@ -452,7 +475,7 @@ impl Launch<'_> {
                 }
             });
         }
-        let kernel = self.call(&values, waits)?;
+        let kernel = self.call_text(&values, &waits)?;
         Ok(Launched {
             signal: kernel.clone(),
             done: kernel,
