@@ -383,7 +383,9 @@ kernel void places(global ulong *x) {
         let blocks = (1_u64 << 20) + 3;
         let division = WorkDivision::new(blocks, 1, 1);
         // SAFETY: this is its parameter, and it has three elements.
-        queue.launch(division, unsafe { places.call((&x,)) }).unwrap();
+        queue
+            .launch(division, unsafe { places.call((&x,)) })
+            .unwrap();
         let x = queue.read(&x).unwrap().wait().unwrap();
         assert_eq!(x, [blocks - 1, blocks, 1]);
     });
@@ -412,6 +414,10 @@ fn what_is_wrong_with_a_text_is_said() {
             error.contains("undeclared") && error.contains(":3:"),
             "{error}"
         );
+        for empty in ["", " \n", "\0"] {
+            let error = fails(empty, "f", 1);
+            assert!(error.contains("the text of kernel 'f' is empty"), "{error}");
+        }
         let error = fails("kernel void f(global float *x) {}", "g", 1);
         assert!(
             error.contains("no kernel 'g'") && error.contains("it has: f"),

@@ -75,6 +75,21 @@ pub(crate) fn compile(
     if let Some(given) = code.downcast_ref::<KernelText>()
         && given.language == TextLanguage::OpenClC
     {
+        if given
+            .source
+            .trim_matches(['\0', ' ', '\t', '\r', '\n'])
+            .is_empty()
+        {
+            // OpenCL takes a text of no bytes for one that ends with a zero, wherever that is.
+            return Err(ErrorKind::InvalidArgument {
+                what: "launch a kernel",
+                problem: format!(
+                    "the text of kernel '{}' is empty; give its program a text in OpenCL C",
+                    given.entry
+                ),
+            }
+            .into());
+        }
         let source = Source {
             text: &given.source,
             entry: &given.entry,
