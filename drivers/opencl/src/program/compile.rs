@@ -45,6 +45,18 @@ struct Source<'a> {
     options: String,
 }
 
+impl Source<'_> {
+    /// True if what it compiles to depends on nothing but itself: on no file of the system's.
+    fn is_whole(&self) -> bool {
+        // A directive may be written with blanks, with a line continued within it, or with `%:` for `#`; whoever only
+        // speaks of it compiles anew in each process.
+        let text: String = self.text.replace("\\\r\n", "").replace("\\\n", "");
+        !text.contains("include")
+            && !self.options.contains("-I")
+            && !self.options.contains("-include")
+    }
+}
+
 /// Compiles code for a device.
 ///
 /// # Errors
@@ -130,7 +142,7 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
     };
     let context = device.platform.context().map_err(failed)?;
     let key = Key::new(&device.build, &source.options, source.text);
-    let folder = disk::folder();
+    let folder = disk::folder().filter(|_| source.is_whole());
     let kept = folder
         .as_deref()
         .and_then(|folder| disk::load(folder, &key));
@@ -241,4 +253,27 @@ fn no_kernel(kernel: &str, program: cl_program) -> Error {
         problem: format!("the program has no kernel '{kernel}'; it has: {names}"),
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_includes_files_is_not_whole() {
+        let is_whole = |text: &str, options: &str| {
+            let source = Source {
+                text,
+                entry: "f",
+                options: options.to_owned(),
+            };
+            source.is_whole()
+        };
+        assert!(is_whole("kernel void f() {}", "-cl-std=CL1.2 -D N=3"));
+        assert!(!is_whole("#include \"f.h\"", ""));
+        assert!(!is_whole("  # \tinclude <f.h>", ""));
+        assert!(!is_whole("#incl\\\nude <f.h>", ""));
+        assert!(!is_whole("kernel void f() {}", "-I headers"));
+        assert!(!is_whole("kernel void f() {}", "-include f.h"));
+    }
 }
