@@ -380,14 +380,14 @@ kernel void places(global ulong *x) {
         let places = context.program(PLACES).kernel("places");
         let x = context.allocate::<u64>(3).unwrap();
         // More blocks than a call launches of a printed kernel.
-        let blocks = (1_u64 << 20) + 3;
+        let blocks = (1 << 20) + 3;
         let division = WorkDivision::new(blocks, 1, 1);
         // SAFETY: this is its parameter, and it has three elements.
         queue
             .launch(division, unsafe { places.call((&x,)) })
             .unwrap();
         let x = queue.read(&x).unwrap().wait().unwrap();
-        assert_eq!(x, [blocks - 1, blocks, 1]);
+        assert_eq!(x, [blocks as u64 - 1, blocks as u64, 1]);
     });
 }
 
