@@ -23,7 +23,6 @@
 //!
 //! A command whose memory cannot be had waits while others of its device move: their ends free memory.
 
-use super::completion::Notice;
 use super::forward::Flight;
 use crate::native::Event;
 use quipu_core::driver::{DomainWait, Held, Submission};
@@ -480,9 +479,15 @@ impl Ledger {
         }
     }
 
-    /// A command has ended on its device.
-    pub(super) fn noted(&mut self, notice: Notice) {
-        let Some(entry) = self.entries.get_mut(&notice.sequence) else {
+    /// A command that is on its device.
+    pub(super) fn away(&self, sequence: u64) -> Option<Held> {
+        let entry = self.entries.get(&sequence)?;
+        (entry.place == Place::Away).then_some(entry.held)
+    }
+
+    /// A command has ended on its device, with this status, which was seen then.
+    pub(super) fn noted(&mut self, sequence: u64, status: i32, seen: u64) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
             return;
         };
         if entry.place != Place::Away {
@@ -491,17 +496,12 @@ impl Ledger {
         let lane = &mut self.lanes[entry.device];
         lane.away -= 1;
         lane.starved = false;
-        if notice.status == cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
-            && !entry.alone
+        if status == cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST && !entry.alone
         {
             entry.flight = None;
-            return self.hold_alone(notice.sequence);
+            return self.hold_alone(sequence);
         }
-        let ended = Ended::There {
-            status: notice.status,
-            seen: notice.seen,
-        };
-        self.end(notice.sequence, Some(ended));
+        self.end(sequence, Some(Ended::There { status, seen }));
     }
 
     /// A command is over, and finished as soon as it is ours.

@@ -6,7 +6,7 @@
 //! thread.
 
 use super::Inside;
-use super::completion::Due;
+use super::completion::{Due, Notice};
 use super::forward::{Code, Flight, Obstacle};
 use super::ledger::{Arrival, Departure, Doer, Ended, Job};
 use crate::Shared;
@@ -122,12 +122,11 @@ impl Shared {
     fn do_jobs(self: &Arc<Self>, caller: Caller) -> bool {
         let mut jobs = 0;
         loop {
-            let notices = self.completions.take();
+            for notice in self.completions.take() {
+                self.note(notice);
+            }
             let (job, dirty) = {
                 let mut ledger = self.ledger();
-                for notice in notices {
-                    ledger.noted(notice);
-                }
                 match ledger.next_job() {
                     Some(job) => (Some(job), Vec::new()),
                     None => {
@@ -153,6 +152,24 @@ impl Shared {
             jobs += 1;
             if caller == Caller::Host && jobs >= HOST_JOBS {
                 return false;
+            }
+        }
+    }
+
+    /// Takes note of a command's end, or of that nobody will hear of it.
+    fn note(&self, notice: Notice) {
+        let Notice {
+            sequence,
+            status,
+            seen,
+        } = notice;
+        match status {
+            Ok(status) => self.ledger().noted(sequence, status, seen),
+            Err(error) => {
+                let held = self.ledger().away(sequence);
+                if let Some(held) = held {
+                    self.lose(held, &text(&error));
+                }
             }
         }
     }
