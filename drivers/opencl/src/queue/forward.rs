@@ -135,8 +135,9 @@ impl<'a> Chain<'a> {
     }
 
     /// Waits for what fills fresh memory with zeros, too.
-    fn uses(&mut self, bytes: &Bytes<'_>) {
-        self.waits.extend(bytes.allocation.ready());
+    fn uses(&mut self, bytes: &Bytes<'_>) -> Called<()> {
+        self.waits.extend(bytes.allocation.ready()?);
+        Ok(())
     }
 
     /// Makes a call, which is given the queue and what to wait for, and has the next wait for it.
@@ -313,7 +314,7 @@ impl Shared {
         if migration.from == SpaceId::HOST {
             let (from, to) = (argument.on_host()?, bytes_in(argument, migration.to)?);
             let mut chain = Chain::new(queues, Lane::Upload, waits);
-            chain.uses(&to);
+            chain.uses(&to)?;
             chain.write(from.pointer, &to, 0, length)?;
             return Ok(chain.end()?);
         }
@@ -321,14 +322,14 @@ impl Shared {
         if migration.to == SpaceId::HOST {
             let to = argument.on_host()?;
             let mut chain = Chain::new(queues, Lane::Download, waits);
-            chain.uses(&from);
+            chain.uses(&from)?;
             chain.read(&from, 0, to.pointer, length)?;
             return Ok(chain.end()?);
         }
         let to = bytes_in(argument, migration.to)?;
         let mut chain = Chain::new(queues, Lane::Compute, waits);
-        chain.uses(&from);
-        chain.uses(&to);
+        chain.uses(&from)?;
+        chain.uses(&to)?;
         chain.copy(&from, 0, &to, 0, length)?;
         Ok(chain.end()?)
     }
@@ -352,7 +353,7 @@ fn put_launch(
     let mut memories = Vec::with_capacity(command.arguments().len());
     for argument in command.arguments() {
         let bytes = bytes_in(argument, space)?;
-        chain.uses(&bytes);
+        chain.uses(&bytes)?;
         memories.push((argument, bytes.allocation));
     }
     let launch = Launch {
@@ -387,7 +388,7 @@ fn put_fill(
 ) -> Result<Flight, Obstacle> {
     let to = bytes_in(&command.arguments()[0], space_of(command))?;
     let mut chain = Chain::new(queues, Lane::Compute, waits);
-    chain.uses(&to);
+    chain.uses(&to)?;
     chain.fill(&to, fill.pattern())?;
     Ok(chain.end()?)
 }
@@ -422,7 +423,7 @@ fn put_transfer(
     let mut chain = Chain::new(queues, lane, waits);
     for side in [&source, &destination] {
         if let Side::Device(bytes) = side {
-            chain.uses(bytes);
+            chain.uses(bytes)?;
         }
     }
     for part in Shape::of(transfer).parts() {

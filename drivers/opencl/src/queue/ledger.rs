@@ -453,6 +453,12 @@ impl Ledger {
         self.consider(sequence);
     }
 
+    /// True if a command waits for nothing on its device.
+    pub(super) fn is_alone(&self, sequence: u64) -> bool {
+        let entry = self.entries.get(&sequence);
+        entry.is_some_and(|entry| entry.alone)
+    }
+
     /// A command was not forwarded, because its device has no memory; false if that will not change by itself.
     pub(super) fn hold_for_memory(&mut self, sequence: u64) -> bool {
         let Some(entry) = self.entries.get_mut(&sequence) else {

@@ -345,11 +345,12 @@ impl Shared {
 
     /// A command could not be put into a queue of its device.
     fn obstructed(&self, sequence: u64, device: &Device, held: Held, obstacle: Obstacle) {
+        let is_alone = self.ledger().is_alone(sequence);
         let error = match obstacle {
             Obstacle::Call(CallError {
                 code: cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
                 ..
-            }) => return self.ledger().hold_alone(sequence),
+            }) if !is_alone => return self.ledger().hold_alone(sequence),
             Obstacle::Call(error) if is_loss(error.code) => {
                 self.lose(held, &text(&error));
                 device.failed("run a command", &error)
