@@ -4,7 +4,7 @@
 //! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
 //! them.
 
-use crate::error::{no_devices, of_call, text};
+use crate::error::{is_loss, no_devices, of_call, text};
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
@@ -103,11 +103,23 @@ impl Queues {
     }
 
     /// Has the device begin with all of it.
-    pub(crate) fn flush(&self) -> Called<()> {
-        self.compute.iter().try_for_each(Queue::flush)?;
-        self.upload.flush()?;
-        self.download.flush()
+    fn flush(&self) -> Called<()> {
+        let queues = self.compute.iter().chain([&self.upload, &self.download]);
+        worst(queues.map(Queue::flush))
     }
+}
+
+/// What came of several calls, all of which are made: a loss if there is one, else the first failure.
+fn worst(calls: impl Iterator<Item = Called<()>>) -> Called<()> {
+    let mut worst = Ok(());
+    for call in calls {
+        if let Err(error) = call
+            && (worst.is_ok() || is_loss(error.code))
+        {
+            worst = Err(error);
+        }
+    }
+    worst
 }
 
 /// A device.
@@ -152,12 +164,8 @@ impl Device {
 
     /// Has the device begin with everything.
     pub(crate) fn flush(&self) -> Called<()> {
-        for queues in [&self.queues, &self.profiled] {
-            if let Some(Ok(queues)) = queues.get() {
-                queues.flush()?;
-            }
-        }
-        Ok(())
+        let both = [&self.queues, &self.profiled].into_iter();
+        worst(both.filter_map(|queues| Some(queues.get()?.as_ref().ok()?.flush())))
     }
 
     /// A time of the device on the process's clock. `queued` is when, by the device's clock, the command was put into
@@ -397,5 +405,32 @@ impl Device {
     /// A call failed that was to do something here.
     pub(crate) fn failed(&self, what: &str, error: &CallError) -> Error {
         of_call(self.name(), what, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_calls_are_made_and_a_loss_is_told_first() {
+        let of = |codes: &[i32]| {
+            let mut made = 0;
+            let calls = codes.iter().map(|code| {
+                made += 1;
+                let (call, code) = ("clFlush", *code);
+                if code == 0 {
+                    Ok(())
+                } else {
+                    Err(CallError { call, code })
+                }
+            });
+            let code = worst(calls).err().map(|error| error.code);
+            assert_eq!(made, codes.len());
+            code
+        };
+        assert_eq!(of(&[0, 0]), None);
+        assert_eq!(of(&[0, -5, -6, 0]), Some(-5));
+        assert_eq!(of(&[-5, -36, 0]), Some(-36));
     }
 }

@@ -35,6 +35,9 @@ const CREDIT: usize = 256;
 /// Commands that are noted before the drain thread is called to forward them: whoever enqueues goes on enqueuing.
 const UNSEEN: usize = 64;
 
+/// How often a device's queues are flushed again, before the device is taken to be lost.
+const FLUSHES: u32 = 16;
+
 /// A wait within the domain.
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
@@ -101,6 +104,13 @@ struct Entry {
     command: Option<Command>,
 }
 
+impl Entry {
+    /// True if it is on this device.
+    fn is_on(&self, device: usize) -> bool {
+        self.device == device && self.place == Place::Away && self.flight.is_some()
+    }
+}
+
 /// A device, as far as forwarding goes.
 #[derive(Debug, Default)]
 struct Lane {
@@ -110,6 +120,8 @@ struct Lane {
     starved: bool,
     /// Something was put into its queues since they were flushed.
     dirty: bool,
+    /// How often in a row they could not be.
+    unflushed: u32,
     eligible: BTreeSet<Turn>,
 }
 
@@ -363,6 +375,26 @@ impl Ledger {
         dirty.collect()
     }
 
+    /// A device's queues are flushed.
+    pub(super) fn flushed(&mut self, device: usize) {
+        self.lanes[device].unflushed = 0;
+    }
+
+    /// A device's queues could not be flushed, and have to be again; false if that is given up.
+    pub(super) fn flush_again(&mut self, device: usize) -> bool {
+        let lane = &mut self.lanes[device];
+        lane.unflushed += 1;
+        lane.dirty = lane.unflushed < FLUSHES && !lane.lost;
+        lane.dirty
+    }
+
+    /// One of the commands that are on a device.
+    pub(super) fn any_away(&self, device: usize) -> Option<Held> {
+        let mut entries = self.entries.values();
+        let any = entries.find(|entry| entry.is_on(device));
+        any.map(|entry| entry.held)
+    }
+
     /// A command begins to leave; what that needs, unless it must not run.
     pub(super) fn begin(&mut self, sequence: u64) -> Option<Departure> {
         let entry = self.entries.get_mut(&sequence)?;
@@ -547,10 +579,7 @@ impl Ledger {
         if std::mem::replace(&mut self.lanes[device].lost, true) {
             return;
         }
-        let there = |(sequence, entry): (&u64, &Entry)| {
-            let away = entry.device == device && entry.place == Place::Away;
-            (away && entry.flight.is_some()).then_some(*sequence)
-        };
+        let there = |(sequence, entry): (&u64, &Entry)| entry.is_on(device).then_some(*sequence);
         let mut there: Vec<u64> = self.entries.iter().filter_map(there).collect();
         there.sort_unstable();
         for sequence in there {

@@ -174,14 +174,23 @@ impl Shared {
         }
     }
 
-    /// Has a device begin.
-    fn flush_device(&self, device: usize) {
-        if let Err(error) = self.devices[device].flush() {
-            tracing::error!(
-                device = self.devices[device].name(),
-                error = text(&error),
-                "flush"
-            );
+    /// Has a device begin. If it does not, it is told again, and in the end taken to be lost: what is there may never
+    /// run, and may be run at any time.
+    fn flush_device(&self, number: usize) {
+        let device = &self.devices[number];
+        let Err(error) = device.flush() else {
+            return self.ledger().flushed(number);
+        };
+        tracing::error!(device = device.name(), error = text(&error), "flush");
+        let again = !is_loss(error.code) && self.ledger().flush_again(number);
+        if again {
+            // Whoever uses the device's resources may need the core.
+            std::thread::yield_now();
+            return;
+        }
+        let held = self.ledger().any_away(number);
+        if let Some(held) = held {
+            self.lose(held, &text(&error));
         }
     }
 
