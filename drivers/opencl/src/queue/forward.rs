@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// A command on its device.
 pub(super) struct Flight {
+    /// The ends of its calls before the one that gave the signal.
+    pub(super) earlier: Vec<Event>,
     /// What others on the device wait for.
     pub(super) signal: Event,
     /// What says that it is over; often the same.
@@ -26,6 +28,8 @@ pub(super) struct Flight {
     pub(super) lane: Lane,
     /// The fault record of a kernel, on its way here.
     pub(super) fault: Option<FaultRead>,
+    /// Why the rest of its calls were not made: what is in the queue runs, then the command fails.
+    pub(super) failure: Option<CallError>,
     /// What the device uses until it is over.
     _keep: Kept,
 }
@@ -119,8 +123,12 @@ pub(crate) fn space_of(command: &Command) -> SpaceId {
 struct Chain<'a> {
     queue: &'a Queue,
     lane: Lane,
-    /// What the next call waits for.
+    /// What the first call waits for.
     waits: Vec<Event>,
+    /// The ends of the calls so far; each waits for the one before.
+    made: Vec<Event>,
+    /// Why no more calls are made.
+    failure: Option<CallError>,
     keep: Vec<Vec<u8>>,
 }
 
@@ -130,6 +138,8 @@ impl<'a> Chain<'a> {
             queue: queues.of_lane(lane),
             lane,
             waits,
+            made: Vec::new(),
+            failure: None,
             keep: Vec::new(),
         }
     }
@@ -140,34 +150,49 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// Makes a call, which is given the queue and what to wait for, and has the next wait for it.
+    /// Makes a call, which is given the queue and what to wait for, and has the next wait for it. Only the first fails
+    /// at once, with nothing in the queue. Where a later one does, those before it run: what they use is kept until they
+    /// are over, and the command fails then. No more calls are made.
     fn call(
         &mut self,
         name: &'static str,
         call: impl FnOnce(cl3::types::cl_command_queue, u32, *const cl_event) -> Result<cl_event, i32>,
     ) -> Called<()> {
-        let waits: Vec<cl_event> = self.waits.iter().map(Event::raw).collect();
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        let after = self
+            .made
+            .last()
+            .map_or(&self.waits[..], std::slice::from_ref);
+        let waits: Vec<cl_event> = after.iter().map(Event::raw).collect();
         let event = call(self.queue.raw(), waits.len() as u32, list(&waits));
-        self.waits = vec![Event::new(named(name, event)?)];
+        match named(name, event) {
+            Ok(event) => self.made.push(Event::new(event)),
+            Err(error) if self.made.is_empty() => return Err(error),
+            Err(error) => self.failure = Some(error),
+        }
         Ok(())
     }
 
     /// The end of the last call.
     fn end(mut self) -> Called<Flight> {
-        let last = match (self.waits.pop(), self.waits.is_empty()) {
-            (Some(last), true) => last,
-            (last, _) => {
+        let last = match self.made.pop() {
+            Some(last) => last,
+            None => {
                 // Nothing was called.
-                let waits: Vec<cl_event> = self.waits.iter().chain(&last).map(Event::raw).collect();
+                let waits: Vec<cl_event> = self.waits.iter().map(Event::raw).collect();
                 self.queue.marker(&waits)?
             }
         };
         Ok(Flight {
+            earlier: self.made,
             signal: last.clone(),
             done: last,
             put: None,
             lane: self.lane,
             fault: None,
+            failure: self.failure,
             _keep: Kept {
                 _bytes: self.keep,
                 _parts: Vec::new(),
@@ -368,11 +393,13 @@ fn put_launch(
         Refusal::Error(error) => Obstacle::Error(error),
     })?;
     Ok(Flight {
+        earlier: launched.earlier,
         signal: launched.signal,
         done: launched.done,
         put: None,
         lane: Lane::Compute,
         fault: launched.fault,
+        failure: launched.failure,
         _keep: Kept {
             _bytes: Vec::new(),
             _parts: launched.parts,

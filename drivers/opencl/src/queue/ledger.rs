@@ -441,6 +441,7 @@ impl Ledger {
             return;
         };
         entry.place = Place::Away;
+        entry.sure &= flight.failure.is_none();
         entry.signal = Some(flight.signal.clone());
         entry.flight = Some(flight);
         let (event, sure) = (entry.event, entry.sure);

@@ -238,6 +238,8 @@ impl Shared {
         match put {
             Ok(flight) => {
                 let done = flight.done.clone();
+                let loss = flight.failure.clone();
+                let loss = loss.filter(|error| is_loss(error.code));
                 self.ledger().forwarded(sequence, flight);
                 // SAFETY: as above.
                 if unsafe { held.with(polls) } {
@@ -245,6 +247,9 @@ impl Shared {
                 } else if self.completions.listen(sequence, &done).is_err() {
                     // Some device that takes no callbacks.
                     self.completions.watch(sequence, done);
+                }
+                if let Some(error) = loss {
+                    self.lose(held, &text(&error));
                 }
             }
             Err(obstacle) => self.obstructed(sequence, device, held, obstacle),
@@ -417,6 +422,10 @@ impl Shared {
         let time = flight
             .as_ref()
             .and_then(|flight| note_times(device, &command, flight, seen));
+        let failure = flight
+            .as_ref()
+            .and_then(|flight| flight.failure.as_ref())
+            .map(|error| device.failed(&format!("run '{}'", command.label()), error));
         let fault = match (flight, &ended) {
             (Some(flight), Some(Ended::Here(_))) => {
                 // Its device is lost, and may still be writing: what it uses is never given up.
@@ -426,7 +435,9 @@ impl Shared {
             (flight, _) => flight.and_then(|flight| flight.fault),
         };
         let mut result = self.result_of(device, &command, ended);
-        if let (Ok(()), Some(fault)) = (&result, fault) {
+        if let (Ok(()), Some(failure)) = (&result, failure) {
+            result = Err(failure);
+        } else if let (Ok(()), Some(fault)) = (&result, fault) {
             result = fault.outcome(device, command.label());
         }
         command.finish_at(result, time, &mut ToDrivers);
