@@ -524,6 +524,16 @@ impl Ledger {
         (entry.place == Place::Away).then_some(entry.held)
     }
 
+    /// The ends of a command's calls before the last, which is what its end is heard of by.
+    pub(super) fn earlier(&self, sequence: u64) -> Vec<Event> {
+        let entry = self.entries.get(&sequence);
+        let Some(flight) = entry.and_then(|entry| entry.flight.as_ref()) else {
+            return Vec::new();
+        };
+        let calls = flight.earlier.iter().chain([&flight.signal]);
+        calls.cloned().collect()
+    }
+
     /// A command has ended on its device, with this status, which was seen then.
     pub(super) fn noted(&mut self, sequence: u64, status: i32, seen: u64) {
         let Some(entry) = self.entries.get_mut(&sequence) else {

@@ -14,6 +14,7 @@ use crate::device::{Device, Lane};
 use crate::error::{is_loss, is_out_of_memory, lost, native_code, of_device, text};
 use crate::native::CallError;
 use crate::program::{Found, ProgramId, compile, width_of};
+use cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 use cl3::event::{
     CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_START,
 };
@@ -164,7 +165,17 @@ impl Shared {
             seen,
         } = notice;
         match status {
-            Ok(status) => self.ledger().noted(sequence, status, seen),
+            Ok(status) => {
+                let mut status = status;
+                if status == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST {
+                    // Perhaps of its own: what comes after its kernel, or after a piece of it, only waits for that.
+                    let earlier = self.ledger().earlier(sequence);
+                    let mut failures = earlier.iter().filter_map(|event| event.status().ok());
+                    let own = failures.find(|code| *code < 0 && *code != status);
+                    status = own.unwrap_or(status);
+                }
+                self.ledger().noted(sequence, status, seen);
+            }
             Err(error) => {
                 let held = self.ledger().away(sequence);
                 if let Some(held) = held {
@@ -362,7 +373,7 @@ impl Shared {
         let is_alone = self.ledger().is_alone(sequence);
         let error = match obstacle {
             Obstacle::Call(CallError {
-                code: cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                code: CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
                 ..
             }) if !is_alone => return self.ledger().hold_alone(sequence),
             Obstacle::Call(error) if is_loss(error.code) => {
