@@ -478,12 +478,37 @@ impl Ledger {
     /// A command was not forwarded, because something that it waits for there has failed: once the core knows of all
     /// its waits, it is forwarded without them, or not at all.
     pub(super) fn hold_alone(&mut self, sequence: u64) {
-        if let Some(entry) = self.entries.get_mut(&sequence) {
-            entry.place = Place::Held;
-            entry.alone = true;
-            entry.signal = None;
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        entry.place = Place::Held;
+        entry.alone = true;
+        if entry.signal.take().is_some() {
+            let (event, dependants) = (entry.event, entry.dependants.clone());
+            for dependant in dependants {
+                self.unmeet(dependant, event);
+            }
         }
         self.consider(sequence);
+    }
+
+    /// What a command waits for is on its device no more, and there is nothing there to wait for.
+    fn unmeet(&mut self, sequence: u64, event: EventId) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        if entry.place != Place::Held {
+            return;
+        }
+        for wait in &mut entry.waits {
+            if wait.event == event && wait.met && !wait.resolved {
+                wait.met = false;
+                entry.missing += 1;
+            }
+        }
+        if entry.missing > 0 {
+            self.lanes[entry.device].eligible.remove(&entry.turn);
+        }
     }
 
     /// True if a command waits for nothing on its device.
