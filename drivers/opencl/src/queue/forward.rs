@@ -68,6 +68,7 @@ impl From<Error> for Obstacle {
 pub(super) fn doer_of(command: &Command) -> Doer {
     match command.operation() {
         Operation::HostTask => Doer::Host,
+        _ if is_nothing(command) => Doer::Host,
         Operation::Migrate(migration) if migration.content.is_some() => Doer::Host,
         Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Doer::Host,
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
@@ -75,6 +76,11 @@ pub(super) fn doer_of(command: &Command) -> Doer {
         }
         _ => Doer::Device,
     }
+}
+
+/// True if a command makes no call and does nothing: it is over when what it waits for is.
+pub(super) fn is_nothing(command: &Command) -> bool {
+    matches!(command.operation(), Operation::Launch { groups: 0 })
 }
 
 /// True if a transfer takes few calls, and OpenCL has them: within one memory object it copies rectangles only between

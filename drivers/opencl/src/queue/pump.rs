@@ -7,7 +7,7 @@
 
 use super::Inside;
 use super::completion::{Due, Notice};
-use super::forward::{Code, Flight, Obstacle};
+use super::forward::{Code, Flight, Obstacle, is_nothing};
 use super::ledger::{Arrival, Departure, Doer, Ended, Job};
 use crate::Shared;
 use crate::device::{Device, Lane};
@@ -236,6 +236,10 @@ impl Shared {
         if unsafe { held.with(start) }.is_err() {
             // The core says why when the command is ours.
             return self.ledger().hold_refused(sequence);
+        }
+        // SAFETY: as above.
+        if unsafe { held.with(is_nothing) } {
+            return self.end_here(sequence, Ok(()));
         }
         if doer == Doer::Host {
             self.ledger().taken(sequence);
