@@ -378,13 +378,13 @@ kernel void places(global ulong *x) {
 ";
     each_queue(|context, queue| {
         let places = context.program(PLACES).kernel("places");
-        let x = context.allocate::<u64>(3).unwrap();
+        let mut x = context.allocate::<u64>(3).unwrap();
         // More blocks than a call launches of a printed kernel.
         let blocks = (1 << 20) + 3;
         let division = WorkDivision::new(blocks, 1, 1);
         // SAFETY: this is its parameter, and it has three elements.
         queue
-            .launch(division, unsafe { places.call((&x,)) })
+            .launch(division, unsafe { places.call((&mut x,)) })
             .unwrap();
         let x = queue.read(&x).unwrap().wait().unwrap();
         assert_eq!(x, [blocks as u64 - 1, blocks as u64, 1]);
