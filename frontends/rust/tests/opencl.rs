@@ -459,3 +459,47 @@ fn native_calls_are_handed_the_queue() {
         assert!(queue.native_call(call).unwrap().wait().unwrap());
     });
 }
+
+#[test]
+fn a_callback_that_waits_is_told_that_it_must_not() {
+    each_queue(|context, queue| {
+        let other = context.queue(queue.device()).unwrap();
+        let gate = UserEvent::new();
+        let later = other.after([gate.event()]).host_task(|| 1).unwrap();
+        let (go, gone) = std::sync::mpsc::channel();
+        let (tell, told) = std::sync::mpsc::channel();
+        // It ends when the callback is set, so that the thread which does the task, or the driver's own, calls that.
+        let task = queue.host_task(move || gone.recv().unwrap()).unwrap();
+        task.on_complete(move |_| tell.send(later.wait()).unwrap());
+        go.send(()).unwrap();
+        let error = told.recv().unwrap().unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+            "{error}"
+        );
+        gate.complete();
+        other.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_launch_of_nothing_is_over_after_what_it_waits_for() {
+    each_queue(|context, queue| {
+        let x = context.buffer(&[1.0f32; 8]).unwrap();
+        let mut y = context.buffer(&[2.0f32; 8]).unwrap();
+        let gate = UserEvent::new();
+        let before = queue.after([gate.event()]).host_task(|| 1).unwrap();
+        let nothing = queue.launch(0, saxpy(1.0, &x, &mut y)).unwrap();
+        assert!(!nothing.is_complete());
+        gate.complete();
+        nothing.wait().unwrap();
+        assert_eq!(before.wait().unwrap(), 1);
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [2.0; 8]);
+        // What fails before it fails it, with the same cause.
+        let failing = queue.host_task(|| panic!("on purpose")).unwrap();
+        let after = queue.after([failing.event().clone()]);
+        let nothing = after.launch(0, saxpy(1.0, &x, &mut y)).unwrap();
+        let error = nothing.wait().unwrap_err().to_string();
+        assert!(error.contains("on purpose"), "{error}");
+    });
+}
