@@ -4,7 +4,7 @@
 //! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
 //! them.
 
-use crate::error::{no_devices, of_call, text};
+use crate::error::{is_loss, no_devices, of_call, text};
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
@@ -35,17 +35,28 @@ pub(crate) struct Platform {
     /// Name and version, which compiled programs depend on.
     pub(crate) version: String,
     handles: Vec<DeviceHandle>,
-    context: OnceLock<Result<Context, CallError>>,
+    context: OnceLock<Context>,
 }
 
 impl Platform {
     /// The context of all its devices.
     pub(crate) fn context(&self) -> Called<&Context> {
-        let made = self.context.get_or_init(|| {
+        made_once(&self.context, || {
             let handles: Vec<_> = self.handles.iter().map(|handle| handle.0).collect();
             Context::of(&handles)
-        });
-        made.as_ref().map_err(CallError::clone)
+        })
+    }
+}
+
+/// What is made when it is first used; what cannot be made now may be later.
+fn made_once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Called<T>) -> Called<&T> {
+    match cell.get() {
+        Some(made) => Ok(made),
+        None => {
+            // Of two threads that make it at a time, one drops its own.
+            let made = make()?;
+            Ok(cell.get_or_init(|| made))
+        }
     }
 }
 
@@ -103,11 +114,23 @@ impl Queues {
     }
 
     /// Has the device begin with all of it.
-    pub(crate) fn flush(&self) -> Called<()> {
-        self.compute.iter().try_for_each(Queue::flush)?;
-        self.upload.flush()?;
-        self.download.flush()
+    fn flush(&self) -> Called<()> {
+        let queues = self.compute.iter().chain([&self.upload, &self.download]);
+        worst(queues.map(Queue::flush))
     }
+}
+
+/// What came of several calls, all of which are made: a loss if there is one, else the first failure.
+fn worst(calls: impl Iterator<Item = Called<()>>) -> Called<()> {
+    let mut worst = Ok(());
+    for call in calls {
+        if let Err(error) = call
+            && (worst.is_ok() || is_loss(error.code))
+        {
+            worst = Err(error);
+        }
+    }
+    worst
 }
 
 /// A device.
@@ -123,8 +146,8 @@ pub(crate) struct Device {
     /// Bytes of its memory that the driver has allocated.
     pub(crate) allocated: AtomicU64,
     out_of_order: bool,
-    queues: OnceLock<Result<Queues, CallError>>,
-    profiled: OnceLock<Result<Queues, CallError>>,
+    queues: OnceLock<Queues>,
+    profiled: OnceLock<Queues>,
     /// Empty fault records.
     pub(crate) records: Mutex<Vec<Memory>>,
     /// What the first byte of a part of a memory object is a multiple of.
@@ -146,18 +169,15 @@ impl Device {
         } else {
             &self.queues
         };
-        let made = queues.get_or_init(|| Queues::of(self.platform.context()?, self, profiling));
-        made.as_ref().map_err(CallError::clone)
+        made_once(queues, || {
+            Queues::of(self.platform.context()?, self, profiling)
+        })
     }
 
     /// Has the device begin with everything.
     pub(crate) fn flush(&self) -> Called<()> {
-        for queues in [&self.queues, &self.profiled] {
-            if let Some(Ok(queues)) = queues.get() {
-                queues.flush()?;
-            }
-        }
-        Ok(())
+        let both = [&self.queues, &self.profiled].into_iter();
+        worst(both.filter_map(|queues| Some(queues.get()?.flush())))
     }
 
     /// A time of the device on the process's clock. `queued` is when, by the device's clock, the command was put into
@@ -278,7 +298,8 @@ fn devices_of(
             return Err(format!("{name}: {}", text(&CallError { call, code })));
         }
     };
-    let handles: Vec<_> = handles.into_iter().map(DeviceHandle).collect();
+    let handles = handles.into_iter().map(DeviceHandle);
+    let handles: Vec<_> = handles.filter(|handle| is_available(*handle)).collect();
     let version = format!("{name} {}", about(cl3::platform::CL_PLATFORM_VERSION));
     let platform = Arc::new(Platform {
         number,
@@ -286,11 +307,32 @@ fn devices_of(
         handles: handles.clone(),
         context: OnceLock::new(),
     });
-    let devices = handles.into_iter().enumerate();
-    let devices = devices.map(|(at, handle)| describe(handle, &platform, first + at));
-    devices
-        .collect::<Result<_, CallError>>()
-        .map_err(|error| format!("{name}: {}", text(&error)))
+    let mut devices = Vec::new();
+    let mut problem = None;
+    for handle in handles {
+        match describe(handle, &platform, first + devices.len()) {
+            Ok(device) => devices.push(device),
+            Err(error) => {
+                let text = format!("{name}: {}", text(&error));
+                tracing::warn!(problem = text, "an OpenCL device is left out");
+                problem.get_or_insert(text);
+            }
+        }
+    }
+    match problem {
+        Some(problem) if devices.is_empty() => Err(problem),
+        _ => Ok(devices),
+    }
+}
+
+/// Whether a device can be used now. One that does not say so is asked for the rest, and that says what is wrong.
+fn is_available(handle: DeviceHandle) -> bool {
+    let is_available = info::get_device_info(handle.0, info::CL_DEVICE_AVAILABLE);
+    let is_available = is_available.map_or(true, |value| value.to_uint() != 0);
+    if !is_available {
+        tracing::warn!("an OpenCL device that is not available is left out");
+    }
+    is_available
 }
 
 /// Asks a device for all that is to be known. `index` is its number in the driver.
@@ -397,5 +439,32 @@ impl Device {
     /// A call failed that was to do something here.
     pub(crate) fn failed(&self, what: &str, error: &CallError) -> Error {
         of_call(self.name(), what, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_calls_are_made_and_a_loss_is_told_first() {
+        let of = |codes: &[i32]| {
+            let mut made = 0;
+            let calls = codes.iter().map(|code| {
+                made += 1;
+                let (call, code) = ("clFlush", *code);
+                if code == 0 {
+                    Ok(())
+                } else {
+                    Err(CallError { call, code })
+                }
+            });
+            let code = worst(calls).err().map(|error| error.code);
+            assert_eq!(made, codes.len());
+            code
+        };
+        assert_eq!(of(&[0, 0]), None);
+        assert_eq!(of(&[0, -5, -6, 0]), Some(-5));
+        assert_eq!(of(&[-5, -36, 0]), Some(-36));
     }
 }

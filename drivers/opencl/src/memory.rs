@@ -6,7 +6,7 @@
 use crate::Shared;
 use crate::device::Device;
 use crate::error::{is_out_of_memory, text};
-use crate::native::{Called, Event, Memory, named};
+use crate::native::{Called, Event, Memory, Queue, named};
 use cl3::event::CL_COMPLETE;
 use cl3::types::cl_event;
 use quipu_core::error::{Error, ErrorKind, Result};
@@ -19,6 +19,9 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Allocation {
     /// OpenCL's object.
     pub(crate) memory: Memory,
+    bytes: usize,
+    /// What it is filled with zeros by.
+    queue: Queue,
     /// What fills it with zeros, as long as that is not known to be over.
     zeroed: Mutex<Option<Event>>,
 }
@@ -34,16 +37,18 @@ impl Allocation {
         unsafe { &*pointer }
     }
 
-    /// What has to be over before the memory is used, if anything is left.
-    pub(crate) fn ready(&self) -> Option<Event> {
+    /// What has to be over before the memory is used, if anything is left. Memory that could not be filled with zeros is
+    /// filled again: nothing has used it, for that would have failed with the fill.
+    pub(crate) fn ready(&self) -> Called<Option<Event>> {
         let mut zeroed = self.zeroed.lock().unwrap_or_else(PoisonError::into_inner);
-        if zeroed
-            .as_ref()
-            .is_some_and(|event| event.status() == Ok(CL_COMPLETE))
-        {
-            *zeroed = None;
+        match zeroed.as_ref().map(Event::status) {
+            Some(Ok(CL_COMPLETE)) => *zeroed = None,
+            Some(Ok(..0)) => {
+                *zeroed = Some(fill_with_zeros(&self.queue, &self.memory, self.bytes)?)
+            }
+            _ => {}
         }
-        zeroed.clone()
+        Ok(zeroed.clone())
     }
 
     /// Reads bytes, at once.
@@ -52,7 +57,7 @@ impl Allocation {
             return Ok(());
         }
         let queues = device.queues(false)?;
-        let ready = self.ready();
+        let ready = self.ready()?;
         let waits: Vec<cl_event> = ready.iter().map(Event::raw).collect();
         // SAFETY: the bytes are there until the call returns, which is when they are read. The range is one of the
         // memory's, which the core has checked.
@@ -77,7 +82,7 @@ impl Allocation {
             return Ok(());
         }
         let queues = device.queues(false)?;
-        let ready = self.ready();
+        let ready = self.ready()?;
         let waits: Vec<cl_event> = ready.iter().map(Event::raw).collect();
         // SAFETY: as above; the bytes are only read.
         let event = unsafe {
@@ -177,7 +182,18 @@ impl Shared {
 fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
     let bytes = size as usize;
     let memory = Memory::allocate(device.platform.context()?, bytes)?;
-    let queue = &device.queues(false)?.service;
+    let queue = device.queues(false)?.service.clone();
+    let event = fill_with_zeros(&queue, &memory, bytes)?;
+    Ok(Allocation {
+        memory,
+        bytes,
+        queue,
+        zeroed: Mutex::new(Some(event)),
+    })
+}
+
+/// Has memory filled with zeros, from now on.
+fn fill_with_zeros(queue: &Queue, memory: &Memory, bytes: usize) -> Called<Event> {
     let zero = 0_u8;
     // SAFETY: the pattern is copied by the call.
     let event = unsafe {
@@ -195,8 +211,5 @@ fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
     let event = Event::new(named("clEnqueueFillBuffer", event)?);
     // Others' commands wait for it.
     queue.flush()?;
-    Ok(Allocation {
-        memory,
-        zeroed: Mutex::new(Some(event)),
-    })
+    Ok(event)
 }

@@ -92,6 +92,12 @@ impl Shape {
         parts.is_some_and(|parts| parts <= MOST_PARTS)
     }
 
+    /// True if the rows, and layers, of its rectangles are as far apart in the source as in the destination.
+    pub(crate) fn has_equal_pitches(&self) -> bool {
+        let mut steps = self.inner.iter();
+        steps.all(|step| step.source_stride == step.destination_stride)
+    }
+
     /// What each call moves, in order.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let rows = self.inner.last();

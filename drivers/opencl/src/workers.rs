@@ -4,6 +4,7 @@
 //! A thread is started when there is a task and none is idle, up to a limit; one that waits does not count. Threads
 //! without a task end after a while.
 
+use crate::queue::Inside;
 use quipu_core::EventId;
 use quipu_core::command::slab;
 use quipu_core::error::{ErrorKind, Result};
@@ -44,6 +45,10 @@ thread_local! {
 fn join(waiter: &Waiter<'_>) -> Result<()> {
     if waiter.is_done() {
         return Ok(());
+    }
+    // What is waited for may be another driver's, and still need this one.
+    if Inside::is_anywhere() {
+        return Err(Inside::would_deadlock());
     }
     if waiter.needs(RUNNING.get()) {
         return Err(ErrorKind::WouldDeadlock {

@@ -365,6 +365,33 @@ fn kernels_may_be_texts() {
 }
 
 #[test]
+fn a_text_sees_the_whole_of_its_grid() {
+    const PLACES: &str = "
+kernel void places(global ulong *x) {
+    if (get_local_id(0) != 0) return;
+    if (get_group_id(0) + 1 == get_num_groups(0)) {
+        x[0] = get_group_id(0);
+        x[1] = get_global_size(0) / get_local_size(0);
+        x[2] = get_work_dim();
+    }
+}
+";
+    each_queue(|context, queue| {
+        let places = context.program(PLACES).kernel("places");
+        let mut x = context.allocate::<u64>(3).unwrap();
+        // More blocks than a call launches of a printed kernel.
+        let blocks = (1 << 20) + 3;
+        let division = WorkDivision::new(blocks, 1, 1);
+        // SAFETY: this is its parameter, and it has three elements.
+        queue
+            .launch(division, unsafe { places.call((&mut x,)) })
+            .unwrap();
+        let x = queue.read(&x).unwrap().wait().unwrap();
+        assert_eq!(x, [blocks as u64 - 1, blocks as u64, 1]);
+    });
+}
+
+#[test]
 fn what_is_wrong_with_a_text_is_said() {
     each_queue(|context, queue| {
         let x = context.buffer(&[1.0f32; 4]).unwrap();
@@ -387,6 +414,10 @@ fn what_is_wrong_with_a_text_is_said() {
             error.contains("undeclared") && error.contains(":3:"),
             "{error}"
         );
+        for empty in ["", " \n", "\0"] {
+            let error = fails(empty, "f", 1);
+            assert!(error.contains("the text of kernel 'f' is empty"), "{error}");
+        }
         let error = fails("kernel void f(global float *x) {}", "g", 1);
         assert!(
             error.contains("no kernel 'g'") && error.contains("it has: f"),
@@ -426,5 +457,49 @@ fn native_calls_are_handed_the_queue() {
             !native.queue().is_null() && !native.context().is_null() && !native.device().is_null()
         };
         assert!(queue.native_call(call).unwrap().wait().unwrap());
+    });
+}
+
+#[test]
+fn a_callback_that_waits_is_told_that_it_must_not() {
+    each_queue(|context, queue| {
+        let other = context.queue(queue.device()).unwrap();
+        let gate = UserEvent::new();
+        let later = other.after([gate.event()]).host_task(|| 1).unwrap();
+        let (go, gone) = std::sync::mpsc::channel();
+        let (tell, told) = std::sync::mpsc::channel();
+        // It ends when the callback is set, so that the thread which does the task, or the driver's own, calls that.
+        let task = queue.host_task(move || gone.recv().unwrap()).unwrap();
+        task.on_complete(move |_| tell.send(later.wait()).unwrap());
+        go.send(()).unwrap();
+        let error = told.recv().unwrap().unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+            "{error}"
+        );
+        gate.complete();
+        other.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_launch_of_nothing_is_over_after_what_it_waits_for() {
+    each_queue(|context, queue| {
+        let x = context.buffer(&[1.0f32; 8]).unwrap();
+        let mut y = context.buffer(&[2.0f32; 8]).unwrap();
+        let gate = UserEvent::new();
+        let before = queue.after([gate.event()]).host_task(|| 1).unwrap();
+        let nothing = queue.launch(0, saxpy(1.0, &x, &mut y)).unwrap();
+        assert!(!nothing.is_complete());
+        gate.complete();
+        nothing.wait().unwrap();
+        assert_eq!(before.wait().unwrap(), 1);
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [2.0; 8]);
+        // What fails before it fails it, with the same cause.
+        let failing = queue.host_task(|| panic!("on purpose")).unwrap();
+        let after = queue.after([failing.event().clone()]);
+        let nothing = after.launch(0, saxpy(1.0, &x, &mut y)).unwrap();
+        let error = nothing.wait().unwrap_err().to_string();
+        assert!(error.contains("on purpose"), "{error}");
     });
 }

@@ -12,13 +12,13 @@ use quipu_kernel_ir::{
 };
 use std::any::Any;
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A kernel that is compiled for a device.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     /// The kernel, whose arguments are set and put into a queue by one thread at a time.
-    pub(crate) kernel: Mutex<Kernel>,
+    kernel: Mutex<Kernel>,
     /// How many arguments it has.
     pub(crate) arguments: u32,
     /// What it was printed from and as; nothing of a user's text.
@@ -31,6 +31,11 @@ impl Compiled {
         let (module, printed) = self.printed.as_ref()?;
         Some((module.downcast_ref()?, printed))
     }
+
+    /// The kernel, for whoever sets its arguments and puts it into a queue.
+    pub(super) fn kernel(&self) -> MutexGuard<'_, Kernel> {
+        self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A text for OpenCL's compiler.
@@ -38,6 +43,18 @@ struct Source<'a> {
     text: &'a str,
     entry: &'a str,
     options: String,
+}
+
+impl Source<'_> {
+    /// True if what it compiles to depends on nothing but itself: on no file of the system's.
+    fn is_whole(&self) -> bool {
+        // A directive may be written with blanks, with a line continued within it, or with `%:` for `#`; whoever only
+        // speaks of it compiles anew in each process.
+        let text: String = self.text.replace("\\\r\n", "").replace("\\\n", "");
+        !text.contains("include")
+            && !self.options.contains("-I")
+            && !self.options.contains("-include")
+    }
 }
 
 /// Compiles code for a device.
@@ -70,6 +87,21 @@ pub(crate) fn compile(
     if let Some(given) = code.downcast_ref::<KernelText>()
         && given.language == TextLanguage::OpenClC
     {
+        if given
+            .source
+            .trim_matches(['\0', ' ', '\t', '\r', '\n'])
+            .is_empty()
+        {
+            // OpenCL takes a text of no bytes for one that ends with a zero, wherever that is.
+            return Err(ErrorKind::InvalidArgument {
+                what: "launch a kernel",
+                problem: format!(
+                    "the text of kernel '{}' is empty; give its program a text in OpenCL C",
+                    given.entry
+                ),
+            }
+            .into());
+        }
         let source = Source {
             text: &given.source,
             entry: &given.entry,
@@ -110,7 +142,7 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
     };
     let context = device.platform.context().map_err(failed)?;
     let key = Key::new(&device.build, &source.options, source.text);
-    let folder = disk::folder();
+    let folder = disk::folder().filter(|_| source.is_whole());
     let kept = folder
         .as_deref()
         .and_then(|folder| disk::load(folder, &key));
@@ -221,4 +253,27 @@ fn no_kernel(kernel: &str, program: cl_program) -> Error {
         problem: format!("the program has no kernel '{kernel}'; it has: {names}"),
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_includes_files_is_not_whole() {
+        let is_whole = |text: &str, options: &str| {
+            let source = Source {
+                text,
+                entry: "f",
+                options: options.to_owned(),
+            };
+            source.is_whole()
+        };
+        assert!(is_whole("kernel void f() {}", "-cl-std=CL1.2 -D N=3"));
+        assert!(!is_whole("#include \"f.h\"", ""));
+        assert!(!is_whole("  # \tinclude <f.h>", ""));
+        assert!(!is_whole("#incl\\\nude <f.h>", ""));
+        assert!(!is_whole("kernel void f() {}", "-I headers"));
+        assert!(!is_whole("kernel void f() {}", "-include f.h"));
+    }
 }

@@ -2,15 +2,32 @@
 //! depends on.
 //!
 //! `QUIPU_CACHE` says where: a folder, or `off`. Otherwise it is `quipu` in `XDG_CACHE_HOME` or in `~/.cache`. A file
-//! that cannot be read or written, or is not what it should be, is as good as none.
+//! that cannot be read or written, or is not what it should be, is as good as none; so is a folder that is another
+//! user's, or that other users may write, for a program from there is run as it is.
+//!
+//! A file is the [magic line](MAGIC), the lengths of key and binary and the binary's checksum in little-endian, the key,
+//! the binary.
 
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 /// What files begin with.
-const MAGIC: &[u8] = b"quipu opencl program 1\n";
+const MAGIC: &[u8] = b"quipu opencl program 2\n";
+/// Bytes that the files have together; the oldest go first.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The 128-bit FNV-1a hash (Fowler, Noll, Vo).
+fn hash(bytes: &[u8]) -> u128 {
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let basis = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    bytes.iter().fold(basis, |hash: u128, byte| {
+        (hash ^ u128::from(*byte)).wrapping_mul(PRIME)
+    })
+}
 
 /// What a compiled program depends on.
 pub(super) struct Key(String);
@@ -20,14 +37,9 @@ impl Key {
         Self(format!("{build}\n{options}\n{source}"))
     }
 
-    /// The file's name: the key's 128-bit FNV-1a hash (Fowler, Noll, Vo). The key itself is in the file, and compared.
+    /// The file's name: the key's hash. The key itself is in the file, and compared.
     fn name(&self) -> String {
-        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-        let basis = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-        let hash = self.0.bytes().fold(basis, |hash: u128, byte| {
-            (hash ^ u128::from(byte)).wrapping_mul(PRIME)
-        });
-        format!("{hash:032x}.bin")
+        format!("{:032x}.bin", hash(self.0.as_bytes()))
     }
 }
 
@@ -52,32 +64,117 @@ fn folder_of(environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> 
 
 /// What was kept under a key.
 pub(super) fn load(folder: &Path, key: &Key) -> Option<Vec<u8>> {
+    if let Err(error) = check(folder) {
+        if error.kind() != io::ErrorKind::NotFound {
+            tracing::debug!(%error, folder = %folder.display(), "compiled programs there are not used");
+        }
+        return None;
+    }
     let file = fs::read(folder.join(key.name())).ok()?;
     let rest = file.strip_prefix(MAGIC)?;
+    let (key_length, rest) = rest.split_first_chunk::<8>()?;
     let (length, rest) = rest.split_first_chunk::<8>()?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    let (kept, binary) = rest.split_at_checked(length)?;
-    (kept == key.0.as_bytes() && !binary.is_empty()).then(|| binary.to_vec())
+    let (checksum, rest) = rest.split_first_chunk::<16>()?;
+    let key_length = usize::try_from(u64::from_le_bytes(*key_length)).ok()?;
+    let (kept, binary) = rest.split_at_checked(key_length)?;
+    let is_whole = kept == key.0.as_bytes()
+        && !binary.is_empty()
+        && binary.len() as u64 == u64::from_le_bytes(*length)
+        && hash(binary) == u128::from_le_bytes(*checksum);
+    is_whole.then(|| binary.to_vec())
 }
 
 /// Keeps a compiled program under a key: whole, or not at all.
 pub(super) fn store(folder: &Path, key: &Key, binary: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    create(folder)?;
+    check(folder)?;
     let name = key.name();
-    let thread = std::thread::current().id();
-    let unfinished = folder.join(format!("{name}.{}.{thread:?}", std::process::id()));
+    let unfinished = folder.join(unfinished_name(&name));
+    // It must be a new one: what somebody else has put there is neither followed nor written to.
+    let mut file = fs::File::create_new(&unfinished)?;
     let written = (|| {
-        let mut file = fs::File::create(&unfinished)?;
         file.write_all(MAGIC)?;
         file.write_all(&(key.0.len() as u64).to_le_bytes())?;
+        file.write_all(&(binary.len() as u64).to_le_bytes())?;
+        file.write_all(&hash(binary).to_le_bytes())?;
         file.write_all(key.0.as_bytes())?;
         file.write_all(binary)?;
+        file.sync_all()?;
         fs::rename(&unfinished, folder.join(&name))
     })();
     if written.is_err() {
         let _ = fs::remove_file(&unfinished);
+        return written;
     }
-    written
+    bound(folder, MOST_BYTES)
+}
+
+/// A name that no other thread or process has.
+fn unfinished_name(name: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_nanos());
+    format!("{name}.{}.{now}.{number}", std::process::id())
+}
+
+/// Makes the folder, for this user alone.
+fn create(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Looks whether the folder is this user's, and nobody else may write it.
+#[cfg(unix)]
+fn check(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let about = fs::metadata(folder)?;
+    // SAFETY: it has no conditions, and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let problem = if about.uid() != user {
+        "it is another user's"
+    } else if about.mode() & 0o022 != 0 {
+        "other users may write it; take that from them (chmod go-w)"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+}
+
+/// Looks whether the folder is there.
+#[cfg(not(unix))]
+fn check(folder: &Path) -> io::Result<()> {
+    fs::metadata(folder).map(drop)
+}
+
+/// Removes the oldest files, until the others have `most` bytes.
+fn bound(folder: &Path, most: u64) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        // Another process may just have removed it.
+        let Ok(about) = entry.metadata() else {
+            continue;
+        };
+        if about.is_file() {
+            let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            files.push((written, about.len(), entry.path()));
+        }
+    }
+    files.sort_unstable();
+    let mut bytes: u64 = files.iter().map(|(_, length, _)| length).sum();
+    for (_, length, path) in files {
+        if bytes <= most {
+            break;
+        }
+        if fs::remove_file(path).is_ok() {
+            bytes -= length;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -114,13 +211,61 @@ mod tests {
         store(&folder, &key, b"binary").unwrap();
         let path = folder.join(key.name());
         let whole = fs::read(&path).unwrap();
-        for length in 0..whole.len() - b"binary".len() + 1 {
+        for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
             assert_eq!(load(&folder, &key), None, "{length} bytes of it");
+            let mut changed = whole.clone();
+            changed[length] ^= 1;
+            fs::write(&path, &changed).unwrap();
+            assert_eq!(load(&folder, &key), None, "byte {length} is another");
         }
+        fs::write(&path, &whole).unwrap();
+        assert!(load(&folder, &key).is_some());
         let other = Key::new("device", "", "tampered");
-        fs::write(&path, fs::read(&path).unwrap()).unwrap();
         assert_eq!(load(&folder, &other), None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_others_may_write_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = fresh("others").join("within");
+        let key = Key::new("device", "", "source");
+        store(&folder, &key, b"binary").unwrap();
+        let mode = fs::metadata(&folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        for mode in [0o770, 0o702] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(load(&folder, &key), None);
+            let error = store(&folder, &key, b"other").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(load(&folder, &key).as_deref(), Some(&b"binary"[..]));
+        fs::remove_dir_all(folder.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn the_oldest_files_go_and_none_is_left_unfinished() {
+        let folder = fresh("bounded");
+        let keys = ["a", "b", "c"].map(|source| Key::new("device", "", source));
+        let old = |days: u64| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(days * 86400);
+        for (days, key) in [1, 3, 2].into_iter().zip(&keys) {
+            store(&folder, key, b"binary").unwrap();
+            let file = fs::File::options()
+                .write(true)
+                .open(folder.join(key.name()));
+            file.unwrap().set_modified(old(days)).unwrap();
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
+        let length = fs::metadata(folder.join(keys[0].name())).unwrap().len();
+        bound(&folder, 2 * length).unwrap();
+        let there = keys.each_ref().map(|key| load(&folder, key).is_some());
+        assert_eq!(there, [false, true, true]);
+        bound(&folder, 2 * length - 1).unwrap();
+        let there = keys.each_ref().map(|key| load(&folder, key).is_some());
+        assert_eq!(there, [false, true, false]);
         fs::remove_dir_all(&folder).unwrap();
     }
 

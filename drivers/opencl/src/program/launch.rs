@@ -3,7 +3,7 @@
 use super::Compiled;
 use crate::device::Device;
 use crate::memory::Allocation;
-use crate::native::{Called, Event, Memory, Queue, list, named};
+use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named};
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
@@ -50,24 +50,36 @@ impl FaultRead {
 /// A launch in its device's queue.
 #[derive(Debug)]
 pub(crate) struct Launched {
+    /// The ends of the pieces before the last.
+    pub(crate) earlier: Vec<Event>,
     /// The kernel's end.
     pub(crate) signal: Event,
     /// The end of all of it.
     pub(crate) done: Event,
     pub(crate) fault: Option<FaultRead>,
+    /// Why the rest of it is not in the queue: it fails when what is there is over.
+    pub(crate) failure: Option<CallError>,
     /// Parts of memory objects, for the kernel.
     pub(crate) parts: Vec<Memory>,
+}
+
+/// A kernel's pieces in a queue.
+struct Pieces {
+    earlier: Vec<Event>,
+    last: Event,
+    /// Why there are no more of them.
+    failure: Option<CallError>,
 }
 
 /// What goes wrong with a launch.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    Call(crate::native::CallError),
+    Call(CallError),
     Error(Error),
 }
 
-impl From<crate::native::CallError> for Refusal {
-    fn from(error: crate::native::CallError) -> Self {
+impl From<CallError> for Refusal {
+    fn from(error: CallError) -> Self {
         Self::Call(error)
     }
 }
@@ -168,7 +180,11 @@ impl Launch<'_> {
         };
         let record = fault.iter().chain(&unused).next().map(Memory::raw);
         let values = self.values(module, printed, record)?;
-        let kernel = self.call(&values, waits)?;
+        let Pieces {
+            earlier,
+            last: kernel,
+            mut failure,
+        } = self.call(&values, waits)?;
         if let Some(unused) = unused {
             let mut records = self
                 .device
@@ -177,13 +193,17 @@ impl Launch<'_> {
                 .unwrap_or_else(PoisonError::into_inner);
             records.push(unused);
         }
-        let Some(memory) = fault else {
-            return Ok(Launched {
-                signal: kernel.clone(),
-                done: kernel,
-                fault: None,
-                parts: Vec::new(),
-            });
+        let launched = |failure| Launched {
+            earlier,
+            signal: kernel.clone(),
+            done: kernel.clone(),
+            fault: None,
+            failure,
+            parts: Vec::new(),
+        };
+        let memory = match fault {
+            Some(memory) if failure.is_none() => memory,
+            _ => return Ok(launched(failure)),
         };
         let mut record = Box::new([0_u32; FAULT_WORDS]);
         let waits = [kernel.raw()];
@@ -200,15 +220,23 @@ impl Launch<'_> {
                 waits.as_ptr(),
             )
         };
+        let done = match named("clEnqueueReadBuffer", read) {
+            Ok(done) => Event::new(done),
+            Err(error) => {
+                // The kernel is in the queue.
+                failure = Some(error);
+                return Ok(launched(failure));
+            }
+        };
+        let fault = FaultRead {
+            compiled: self.compiled.clone(),
+            memory,
+            record,
+        };
         Ok(Launched {
-            signal: kernel,
-            done: Event::new(named("clEnqueueReadBuffer", read)?),
-            fault: Some(FaultRead {
-                compiled: self.compiled.clone(),
-                memory,
-                record,
-            }),
-            parts: Vec::new(),
+            done,
+            fault: Some(fault),
+            ..launched(None)
         })
     }
 
@@ -363,13 +391,8 @@ impl Launch<'_> {
         })
     }
 
-    /// Sets the arguments and puts the kernel into the queue, in as many pieces as it takes.
-    fn call(&self, values: &[Value], waits: Vec<Event>) -> std::result::Result<Event, Refusal> {
-        let kernel = self
-            .compiled
-            .kernel
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    /// Sets a kernel's arguments.
+    fn set(&self, kernel: &Kernel, values: &[Value]) -> Called<()> {
         for (number, value) in values.iter().enumerate() {
             let (size, pointer): (usize, *const c_void) = match value {
                 Value::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
@@ -377,43 +400,85 @@ impl Launch<'_> {
                 Value::Local(bytes) => (*bytes, std::ptr::null()),
             };
             // SAFETY: as many bytes as said, or none for local memory; OpenCL copies them. Nobody else sets this
-            // kernel's arguments meanwhile.
+            // kernel's arguments meanwhile: it is locked.
             let set =
                 unsafe { cl3::kernel::set_kernel_arg(kernel.raw(), number as u32, size, pointer) };
             named("clSetKernelArg", set)?;
         }
-        let blocks = axes(&self.passed.blocks);
+        Ok(())
+    }
+
+    /// Puts a kernel, whose arguments are set, into the queue: of a grid, `piece` along each axis, in blocks.
+    fn enqueue(
+        &self,
+        kernel: &Kernel,
+        dimensions: u32,
+        piece: [(u64, u64); 3],
+        waits: &[Event],
+    ) -> Called<Event> {
         let threads = axes(&self.passed.threads);
+        // What is too large for a number is for the device to refuse.
+        let items = |blocks: u64, axis: usize| blocks.saturating_mul(threads[axis]) as usize;
+        let offset: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].0, axis));
+        let global: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].1, axis));
         let local = threads.map(|threads| threads as usize);
-        let mut waits = waits;
-        for z in pieces(blocks[2], MOST_BLOCKS[2]) {
+        let events: Vec<cl_event> = waits.iter().map(Event::raw).collect();
+        // SAFETY: three sizes each, of which as many are read as there are dimensions. The arguments are set; their
+        // memory is the command's until it is over.
+        let put = unsafe {
+            cl3::command_queue::enqueue_nd_range_kernel(
+                self.queue.raw(),
+                kernel.raw(),
+                dimensions,
+                offset.as_ptr(),
+                global.as_ptr(),
+                local.as_ptr(),
+                events.len() as u32,
+                list(&events),
+            )
+        };
+        named("clEnqueueNDRangeKernel", put).map(Event::new)
+    }
+
+    /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's offset.
+    fn call(&self, values: &[Value], waits: Vec<Event>) -> std::result::Result<Pieces, Refusal> {
+        let kernel = self.compiled.kernel();
+        self.set(&kernel, values)?;
+        let blocks = axes(&self.passed.blocks);
+        let mut made: Vec<Event> = Vec::new();
+        let mut failure = None;
+        'grid: for z in pieces(blocks[2], MOST_BLOCKS[2]) {
             for y in pieces(blocks[1], MOST_BLOCKS[1]) {
                 for x in pieces(blocks[0], MOST_BLOCKS[0]) {
-                    let piece = [x, y, z];
-                    let offset: [usize; 3] =
-                        std::array::from_fn(|axis| (piece[axis].0 * threads[axis]) as usize);
-                    let global: [usize; 3] =
-                        std::array::from_fn(|axis| (piece[axis].1 * threads[axis]) as usize);
-                    let events: Vec<cl_event> = waits.iter().map(Event::raw).collect();
-                    // SAFETY: three sizes each. The arguments are set; their memory is the command's until it is over.
-                    let put = unsafe {
-                        cl3::command_queue::enqueue_nd_range_kernel(
-                            self.queue.raw(),
-                            kernel.raw(),
-                            3,
-                            offset.as_ptr(),
-                            global.as_ptr(),
-                            local.as_ptr(),
-                            events.len() as u32,
-                            list(&events),
-                        )
-                    };
-                    waits = vec![Event::new(named("clEnqueueNDRangeKernel", put)?)];
+                    let after = made.last().map_or(&waits[..], std::slice::from_ref);
+                    match self.enqueue(&kernel, 3, [x, y, z], after) {
+                        Ok(event) => made.push(event),
+                        Err(error) if made.is_empty() => return Err(error.into()),
+                        Err(error) => {
+                            failure = Some(error);
+                            break 'grid;
+                        }
+                    }
                 }
             }
         }
-        let last = waits.pop();
-        last.ok_or_else(|| Refusal::Error(mismatch("the grid")))
+        let last = made.pop();
+        let last = last.ok_or_else(|| Refusal::Error(mismatch("the grid")))?;
+        Ok(Pieces {
+            earlier: made,
+            last,
+            failure,
+        })
+    }
+
+    /// Has a user's kernel run: in one call, with the launch's own dimensions, for it may ask for its group, for the
+    /// numbers of groups and threads, and for the number of dimensions.
+    fn call_text(&self, values: &[Value], waits: &[Event]) -> Called<Event> {
+        let kernel = self.compiled.kernel();
+        self.set(&kernel, values)?;
+        let dimensions = self.passed.blocks.len().clamp(1, 3) as u32;
+        let whole = axes(&self.passed.blocks).map(|blocks| (0, blocks));
+        self.enqueue(&kernel, dimensions, whole, waits)
     }
 
     /// A user's text: its parameters are what is passed.
@@ -452,11 +517,13 @@ impl Launch<'_> {
                 }
             });
         }
-        let kernel = self.call(&values, waits)?;
+        let kernel = self.call_text(&values, &waits)?;
         Ok(Launched {
+            earlier: Vec::new(),
             signal: kernel.clone(),
             done: kernel,
             fault: None,
+            failure: None,
             parts,
         })
     }

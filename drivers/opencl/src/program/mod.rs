@@ -42,6 +42,21 @@ enum State {
         outcome: Outcome,
         used: u64,
     },
+    /// It was not compiled for a reason that may be gone next time: those that waited for it are told so, each once.
+    Failed {
+        error: Error,
+        waited: Vec<u64>,
+        used: u64,
+    },
+}
+
+/// True if an error is the device's, and not the code's.
+fn is_transient(error: &Error) -> bool {
+    use quipu_core::error::ErrorKind::{Device, DeviceLost, OutOfMemory};
+    matches!(
+        error.kind(),
+        Device { .. } | DeviceLost { .. } | OutOfMemory { .. }
+    )
 }
 
 /// See the module.
@@ -82,7 +97,15 @@ impl Programs {
                 waiting.push(launch);
                 Found::Building
             }
-            None => {
+            Some(State::Failed { error, waited, .. }) if waited.contains(&launch) => {
+                let error = error.clone();
+                waited.retain(|other| *other != launch);
+                if waited.is_empty() {
+                    known.programs.remove(&id);
+                }
+                Found::Built(Err(error))
+            }
+            Some(State::Failed { .. }) | None => {
                 known.programs.insert(id, State::Building(vec![launch]));
                 Found::Missing
             }
@@ -94,16 +117,25 @@ impl Programs {
         let mut known = self.known();
         known.uses += 1;
         let used = known.uses;
-        let before = known.programs.insert(id, State::Built { outcome, used });
+        let waiting = match known.programs.remove(&id) {
+            Some(State::Building(waiting)) => waiting,
+            _ => Vec::new(),
+        };
+        let state = match outcome {
+            Err(error) if is_transient(&error) => State::Failed {
+                error,
+                waited: waiting.clone(),
+                used,
+            },
+            outcome => State::Built { outcome, used },
+        };
+        known.programs.insert(id, state);
         let gone = known.oldest();
         let gone = gone.and_then(|id| known.programs.remove(&id));
         drop(known);
         // OpenCL is called for it.
         drop(gone);
-        match before {
-            Some(State::Building(waiting)) => waiting,
-            _ => Vec::new(),
-        }
+        waiting
     }
 }
 
@@ -114,9 +146,55 @@ impl Known {
             return None;
         }
         let built = self.programs.iter().filter_map(|(id, state)| match state {
-            State::Built { used, .. } => Some((*used, *id)),
+            State::Built { used, .. } | State::Failed { used, .. } => Some((*used, *id)),
             State::Building(_) => None,
         });
         built.min_by_key(|(used, _)| *used).map(|(_, id)| id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::of_device;
+    use quipu_core::error::ErrorKind;
+
+    fn id() -> ProgramId {
+        ProgramId {
+            device: 0,
+            key: CodeKey::of::<Programs>(0),
+            width: IndexWidth::Bits32,
+        }
+    }
+
+    #[test]
+    fn refusals_of_the_code_are_kept() {
+        let (programs, id) = (Programs::default(), id());
+        assert!(matches!(programs.find(id, 1), Found::Missing));
+        let refusal = ErrorKind::Kernel {
+            what: "compiling".to_owned(),
+            message: "no".to_owned(),
+        };
+        assert_eq!(programs.built(id, Err(refusal.into())), [1]);
+        for launch in [1, 2, 1] {
+            assert!(matches!(programs.find(id, launch), Found::Built(Err(_))));
+        }
+    }
+
+    #[test]
+    fn failures_of_the_device_are_told_once_and_tried_again() {
+        let (programs, id) = (Programs::default(), id());
+        assert!(matches!(programs.find(id, 1), Found::Missing));
+        assert!(matches!(programs.find(id, 2), Found::Building));
+        let failure = || of_device("a GPU", "compile", "no memory".to_owned());
+        assert_eq!(programs.built(id, Err(failure())), [1, 2]);
+        assert!(matches!(programs.find(id, 1), Found::Built(Err(_))));
+        // One that has not waited for it has it compiled again, for the other too.
+        assert!(matches!(programs.find(id, 3), Found::Missing));
+        assert!(matches!(programs.find(id, 2), Found::Building));
+        assert_eq!(programs.built(id, Err(failure())), [3, 2]);
+        assert!(matches!(programs.find(id, 2), Found::Built(Err(_))));
+        assert!(matches!(programs.find(id, 3), Found::Built(Err(_))));
+        assert!(matches!(programs.find(id, 3), Found::Missing));
     }
 }

@@ -6,6 +6,7 @@
 //!    drain thread; none when nothing polled is in flight.
 //! 3. What is noted is acted on by whoever [pumps](super::pump): the drain thread, or a host thread that does so anyway.
 
+use crate::error::is_loss;
 use crate::native::{Called, Event, named};
 use cl3::event::CL_COMPLETE;
 use cl3::types::{cl_event, cl_int};
@@ -14,13 +15,17 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+/// How often a device is asked for a command's status before it is taken to be lost.
+const TRIES: u32 = 1000;
+
 /// A command's end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Notice {
     /// The command's number in the ledger.
     pub(super) sequence: u64,
-    /// OpenCL's status: negative if it failed.
-    pub(super) status: cl_int,
+    /// OpenCL's status: negative if it failed. An error if it cannot be had any more: nobody knows whether the command
+    /// is over.
+    pub(super) status: Called<cl_int>,
     /// When the host heard of it, on the process's clock.
     pub(super) seen: u64,
 }
@@ -30,8 +35,16 @@ pub(super) struct Notice {
 pub(crate) struct Completions {
     noted: Mutex<Noted>,
     wake: Condvar,
-    polled: Mutex<Vec<(u64, Event)>>,
+    polled: Mutex<Vec<Polled>>,
     in_flight: AtomicUsize,
+}
+
+/// A command that is looked at.
+struct Polled {
+    sequence: u64,
+    event: Event,
+    /// How often its status could not be had.
+    failures: u32,
 }
 
 #[derive(Default)]
@@ -71,7 +84,7 @@ impl Completions {
     fn note(&self, sequence: u64, status: cl_int) {
         let notice = Notice {
             sequence,
-            status,
+            status: Ok(status),
             seen: clock::now_ns(),
         };
         self.noted().notices.push(notice);
@@ -94,7 +107,11 @@ impl Completions {
     /// Has a command's end noted by polling.
     pub(super) fn watch(&self, sequence: u64, event: Event) {
         let mut polled = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
-        polled.push((sequence, event));
+        polled.push(Polled {
+            sequence,
+            event,
+            failures: 0,
+        });
         let first = self.in_flight.fetch_add(1, Ordering::SeqCst) == 0;
         drop(polled);
         if first {
@@ -115,12 +132,10 @@ impl Completions {
             return false;
         };
         let mut ended = Vec::new();
-        polled.retain(|(sequence, event)| {
-            let status = event.status().unwrap_or_else(|error| error.code);
-            let over = status <= CL_COMPLETE;
-            if over {
-                ended.push((*sequence, status));
-            }
+        polled.retain_mut(|polled| {
+            let end = end_of(polled.event.status(), &mut polled.failures);
+            let over = end.is_some();
+            ended.extend(end.map(|end| (polled.sequence, end)));
             !over
         });
         self.in_flight.fetch_sub(ended.len(), Ordering::SeqCst);
@@ -178,5 +193,48 @@ impl Completions {
                 .wait(noted)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+/// A command's end, from what its event says; none if it goes on. That an event says nothing is no end: it is asked
+/// again, unless its device is lost or has said nothing too often.
+fn end_of(status: Called<cl_int>, failures: &mut u32) -> Option<Called<cl_int>> {
+    match status {
+        Ok(status) => {
+            *failures = 0;
+            (status <= CL_COMPLETE).then_some(Ok(status))
+        }
+        Err(error) => {
+            *failures += 1;
+            (is_loss(error.code) || *failures >= TRIES).then_some(Err(error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::CallError;
+
+    #[test]
+    fn that_a_status_cannot_be_had_is_no_end() {
+        let refusal = |code| {
+            let call = "clGetEventInfo";
+            CallError { call, code }
+        };
+        let mut failures = 0;
+        for _ in 0..3 {
+            for _ in 1..TRIES {
+                assert_eq!(end_of(Err(refusal(-6)), &mut failures), None);
+            }
+            assert_eq!(end_of(Ok(1), &mut failures), None);
+        }
+        assert_eq!(end_of(Ok(0), &mut failures), Some(Ok(0)));
+        assert_eq!(end_of(Ok(-5), &mut failures), Some(Ok(-5)));
+        let lost = Err(refusal(-2));
+        assert_eq!(end_of(lost.clone(), &mut failures), Some(lost));
+        failures = TRIES - 1;
+        let silent = Err(refusal(-6));
+        assert_eq!(end_of(silent.clone(), &mut failures), Some(silent));
     }
 }

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// A command on its device.
 pub(super) struct Flight {
+    /// The ends of its calls before the one that gave the signal.
+    pub(super) earlier: Vec<Event>,
     /// What others on the device wait for.
     pub(super) signal: Event,
     /// What says that it is over; often the same.
@@ -26,6 +28,8 @@ pub(super) struct Flight {
     pub(super) lane: Lane,
     /// The fault record of a kernel, on its way here.
     pub(super) fault: Option<FaultRead>,
+    /// Why the rest of its calls were not made: what is in the queue runs, then the command fails.
+    pub(super) failure: Option<CallError>,
     /// What the device uses until it is over.
     _keep: Kept,
 }
@@ -64,13 +68,35 @@ impl From<Error> for Obstacle {
 pub(super) fn doer_of(command: &Command) -> Doer {
     match command.operation() {
         Operation::HostTask => Doer::Host,
+        _ if is_nothing(command) => Doer::Host,
         Operation::Migrate(migration) if migration.content.is_some() => Doer::Host,
-        Operation::Transfer(transfer) if !Shape::of(transfer).is_for_a_device() => Doer::Host,
+        Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Doer::Host,
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
             Doer::DeviceForUser
         }
         _ => Doer::Device,
     }
+}
+
+/// True if a command makes no call and does nothing: it is over when what it waits for is.
+pub(super) fn is_nothing(command: &Command) -> bool {
+    matches!(command.operation(), Operation::Launch { groups: 0 })
+}
+
+/// True if a transfer takes few calls, and OpenCL has them: within one memory object it copies rectangles only between
+/// places where rows are as far apart.
+fn is_for_a_device(command: &Command, transfer: &Transfer) -> bool {
+    let shape = Shape::of(transfer);
+    let memory = |endpoint: &Endpoint| match endpoint {
+        Endpoint::Argument(index) => {
+            let memory = command.arguments()[*index].memory();
+            Some(std::ptr::from_ref(memory))
+        }
+        Endpoint::Host(_) => None,
+    };
+    let source = memory(&transfer.source);
+    let within_one = source.is_some() && source == memory(&transfer.destination);
+    shape.is_for_a_device() && (!within_one || shape.has_equal_pitches())
 }
 
 /// An argument's bytes on a device.
@@ -103,8 +129,12 @@ pub(crate) fn space_of(command: &Command) -> SpaceId {
 struct Chain<'a> {
     queue: &'a Queue,
     lane: Lane,
-    /// What the next call waits for.
+    /// What the first call waits for.
     waits: Vec<Event>,
+    /// The ends of the calls so far; each waits for the one before.
+    made: Vec<Event>,
+    /// Why no more calls are made.
+    failure: Option<CallError>,
     keep: Vec<Vec<u8>>,
 }
 
@@ -114,43 +144,61 @@ impl<'a> Chain<'a> {
             queue: queues.of_lane(lane),
             lane,
             waits,
+            made: Vec::new(),
+            failure: None,
             keep: Vec::new(),
         }
     }
 
     /// Waits for what fills fresh memory with zeros, too.
-    fn uses(&mut self, bytes: &Bytes<'_>) {
-        self.waits.extend(bytes.allocation.ready());
+    fn uses(&mut self, bytes: &Bytes<'_>) -> Called<()> {
+        self.waits.extend(bytes.allocation.ready()?);
+        Ok(())
     }
 
-    /// Makes a call, which is given the queue and what to wait for, and has the next wait for it.
+    /// Makes a call, which is given the queue and what to wait for, and has the next wait for it. Only the first fails
+    /// at once, with nothing in the queue. Where a later one does, those before it run: what they use is kept until they
+    /// are over, and the command fails then. No more calls are made.
     fn call(
         &mut self,
         name: &'static str,
         call: impl FnOnce(cl3::types::cl_command_queue, u32, *const cl_event) -> Result<cl_event, i32>,
     ) -> Called<()> {
-        let waits: Vec<cl_event> = self.waits.iter().map(Event::raw).collect();
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        let after = self
+            .made
+            .last()
+            .map_or(&self.waits[..], std::slice::from_ref);
+        let waits: Vec<cl_event> = after.iter().map(Event::raw).collect();
         let event = call(self.queue.raw(), waits.len() as u32, list(&waits));
-        self.waits = vec![Event::new(named(name, event)?)];
+        match named(name, event) {
+            Ok(event) => self.made.push(Event::new(event)),
+            Err(error) if self.made.is_empty() => return Err(error),
+            Err(error) => self.failure = Some(error),
+        }
         Ok(())
     }
 
     /// The end of the last call.
     fn end(mut self) -> Called<Flight> {
-        let last = match (self.waits.pop(), self.waits.is_empty()) {
-            (Some(last), true) => last,
-            (last, _) => {
+        let last = match self.made.pop() {
+            Some(last) => last,
+            None => {
                 // Nothing was called.
-                let waits: Vec<cl_event> = self.waits.iter().chain(&last).map(Event::raw).collect();
+                let waits: Vec<cl_event> = self.waits.iter().map(Event::raw).collect();
                 self.queue.marker(&waits)?
             }
         };
         Ok(Flight {
+            earlier: self.made,
             signal: last.clone(),
             done: last,
             put: None,
             lane: self.lane,
             fault: None,
+            failure: self.failure,
             _keep: Kept {
                 _bytes: self.keep,
                 _parts: Vec::new(),
@@ -297,7 +345,7 @@ impl Shared {
         if migration.from == SpaceId::HOST {
             let (from, to) = (argument.on_host()?, bytes_in(argument, migration.to)?);
             let mut chain = Chain::new(queues, Lane::Upload, waits);
-            chain.uses(&to);
+            chain.uses(&to)?;
             chain.write(from.pointer, &to, 0, length)?;
             return Ok(chain.end()?);
         }
@@ -305,14 +353,14 @@ impl Shared {
         if migration.to == SpaceId::HOST {
             let to = argument.on_host()?;
             let mut chain = Chain::new(queues, Lane::Download, waits);
-            chain.uses(&from);
+            chain.uses(&from)?;
             chain.read(&from, 0, to.pointer, length)?;
             return Ok(chain.end()?);
         }
         let to = bytes_in(argument, migration.to)?;
         let mut chain = Chain::new(queues, Lane::Compute, waits);
-        chain.uses(&from);
-        chain.uses(&to);
+        chain.uses(&from)?;
+        chain.uses(&to)?;
         chain.copy(&from, 0, &to, 0, length)?;
         Ok(chain.end()?)
     }
@@ -336,7 +384,7 @@ fn put_launch(
     let mut memories = Vec::with_capacity(command.arguments().len());
     for argument in command.arguments() {
         let bytes = bytes_in(argument, space)?;
-        chain.uses(&bytes);
+        chain.uses(&bytes)?;
         memories.push((argument, bytes.allocation));
     }
     let launch = Launch {
@@ -351,11 +399,13 @@ fn put_launch(
         Refusal::Error(error) => Obstacle::Error(error),
     })?;
     Ok(Flight {
+        earlier: launched.earlier,
         signal: launched.signal,
         done: launched.done,
         put: None,
         lane: Lane::Compute,
         fault: launched.fault,
+        failure: launched.failure,
         _keep: Kept {
             _bytes: Vec::new(),
             _parts: launched.parts,
@@ -371,7 +421,7 @@ fn put_fill(
 ) -> Result<Flight, Obstacle> {
     let to = bytes_in(&command.arguments()[0], space_of(command))?;
     let mut chain = Chain::new(queues, Lane::Compute, waits);
-    chain.uses(&to);
+    chain.uses(&to)?;
     chain.fill(&to, fill.pattern())?;
     Ok(chain.end()?)
 }
@@ -406,7 +456,7 @@ fn put_transfer(
     let mut chain = Chain::new(queues, lane, waits);
     for side in [&source, &destination] {
         if let Side::Device(bytes) = side {
-            chain.uses(bytes);
+            chain.uses(bytes)?;
         }
     }
     for part in Shape::of(transfer).parts() {

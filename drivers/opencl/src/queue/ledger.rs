@@ -23,7 +23,6 @@
 //!
 //! A command whose memory cannot be had waits while others of its device move: their ends free memory.
 
-use super::completion::Notice;
 use super::forward::Flight;
 use crate::native::Event;
 use quipu_core::driver::{DomainWait, Held, Submission};
@@ -35,6 +34,9 @@ const CREDIT: usize = 256;
 
 /// Commands that are noted before the drain thread is called to forward them: whoever enqueues goes on enqueuing.
 const UNSEEN: usize = 64;
+
+/// How often a device's queues are flushed again, before the device is taken to be lost.
+const FLUSHES: u32 = 16;
 
 /// A wait within the domain.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +104,13 @@ struct Entry {
     command: Option<Command>,
 }
 
+impl Entry {
+    /// True if it is on this device.
+    fn is_on(&self, device: usize) -> bool {
+        self.device == device && self.place == Place::Away && self.flight.is_some()
+    }
+}
+
 /// A device, as far as forwarding goes.
 #[derive(Debug, Default)]
 struct Lane {
@@ -111,6 +120,8 @@ struct Lane {
     starved: bool,
     /// Something was put into its queues since they were flushed.
     dirty: bool,
+    /// How often in a row they could not be.
+    unflushed: u32,
     eligible: BTreeSet<Turn>,
 }
 
@@ -364,6 +375,26 @@ impl Ledger {
         dirty.collect()
     }
 
+    /// A device's queues are flushed.
+    pub(super) fn flushed(&mut self, device: usize) {
+        self.lanes[device].unflushed = 0;
+    }
+
+    /// A device's queues could not be flushed, and have to be again; false if that is given up.
+    pub(super) fn flush_again(&mut self, device: usize) -> bool {
+        let lane = &mut self.lanes[device];
+        lane.unflushed += 1;
+        lane.dirty = lane.unflushed < FLUSHES && !lane.lost;
+        lane.dirty
+    }
+
+    /// One of the commands that are on a device.
+    pub(super) fn any_away(&self, device: usize) -> Option<Held> {
+        let mut entries = self.entries.values();
+        let any = entries.find(|entry| entry.is_on(device));
+        any.map(|entry| entry.held)
+    }
+
     /// A command begins to leave; what that needs, unless it must not run.
     pub(super) fn begin(&mut self, sequence: u64) -> Option<Departure> {
         let entry = self.entries.get_mut(&sequence)?;
@@ -410,6 +441,7 @@ impl Ledger {
             return;
         };
         entry.place = Place::Away;
+        entry.sure &= flight.failure.is_none();
         entry.signal = Some(flight.signal.clone());
         entry.flight = Some(flight);
         let (event, sure) = (entry.event, entry.sure);
@@ -446,12 +478,43 @@ impl Ledger {
     /// A command was not forwarded, because something that it waits for there has failed: once the core knows of all
     /// its waits, it is forwarded without them, or not at all.
     pub(super) fn hold_alone(&mut self, sequence: u64) {
-        if let Some(entry) = self.entries.get_mut(&sequence) {
-            entry.place = Place::Held;
-            entry.alone = true;
-            entry.signal = None;
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        entry.place = Place::Held;
+        entry.alone = true;
+        if entry.signal.take().is_some() {
+            let (event, dependants) = (entry.event, entry.dependants.clone());
+            for dependant in dependants {
+                self.unmeet(dependant, event);
+            }
         }
         self.consider(sequence);
+    }
+
+    /// What a command waits for is on its device no more, and there is nothing there to wait for.
+    fn unmeet(&mut self, sequence: u64, event: EventId) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        if entry.place != Place::Held {
+            return;
+        }
+        for wait in &mut entry.waits {
+            if wait.event == event && wait.met && !wait.resolved {
+                wait.met = false;
+                entry.missing += 1;
+            }
+        }
+        if entry.missing > 0 {
+            self.lanes[entry.device].eligible.remove(&entry.turn);
+        }
+    }
+
+    /// True if a command waits for nothing on its device.
+    pub(super) fn is_alone(&self, sequence: u64) -> bool {
+        let entry = self.entries.get(&sequence);
+        entry.is_some_and(|entry| entry.alone)
     }
 
     /// A command was not forwarded, because its device has no memory; false if that will not change by itself.
@@ -480,9 +543,25 @@ impl Ledger {
         }
     }
 
-    /// A command has ended on its device.
-    pub(super) fn noted(&mut self, notice: Notice) {
-        let Some(entry) = self.entries.get_mut(&notice.sequence) else {
+    /// A command that is on its device.
+    pub(super) fn away(&self, sequence: u64) -> Option<Held> {
+        let entry = self.entries.get(&sequence)?;
+        (entry.place == Place::Away).then_some(entry.held)
+    }
+
+    /// The ends of a command's calls before the last, which is what its end is heard of by.
+    pub(super) fn earlier(&self, sequence: u64) -> Vec<Event> {
+        let entry = self.entries.get(&sequence);
+        let Some(flight) = entry.and_then(|entry| entry.flight.as_ref()) else {
+            return Vec::new();
+        };
+        let calls = flight.earlier.iter().chain([&flight.signal]);
+        calls.cloned().collect()
+    }
+
+    /// A command has ended on its device, with this status, which was seen then.
+    pub(super) fn noted(&mut self, sequence: u64, status: i32, seen: u64) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
             return;
         };
         if entry.place != Place::Away {
@@ -491,17 +570,12 @@ impl Ledger {
         let lane = &mut self.lanes[entry.device];
         lane.away -= 1;
         lane.starved = false;
-        if notice.status == cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
-            && !entry.alone
+        if status == cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST && !entry.alone
         {
             entry.flight = None;
-            return self.hold_alone(notice.sequence);
+            return self.hold_alone(sequence);
         }
-        let ended = Ended::There {
-            status: notice.status,
-            seen: notice.seen,
-        };
-        self.end(notice.sequence, Some(ended));
+        self.end(sequence, Some(Ended::There { status, seen }));
     }
 
     /// A command is over, and finished as soon as it is ours.
@@ -541,10 +615,7 @@ impl Ledger {
         if std::mem::replace(&mut self.lanes[device].lost, true) {
             return;
         }
-        let there = |(sequence, entry): (&u64, &Entry)| {
-            let away = entry.device == device && entry.place == Place::Away;
-            (away && entry.flight.is_some()).then_some(*sequence)
-        };
+        let there = |(sequence, entry): (&u64, &Entry)| entry.is_on(device).then_some(*sequence);
         let mut there: Vec<u64> = self.entries.iter().filter_map(there).collect();
         there.sort_unstable();
         for sequence in there {

@@ -32,7 +32,7 @@ use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
 use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver, SpaceId};
+use quipu_core::{Command, DeviceProperties, Driver, Error, SpaceId};
 use quipu_kernel_ir::{KernelText, Module};
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -107,11 +107,7 @@ impl Driver for OpenClDriver {
             return Ok(());
         }
         if Inside::is_in(&shared) {
-            return Err(ErrorKind::WouldDeadlock {
-                why: "this thread is inside a callback of a command of the OpenCL driver, which goes on only when that \
-                      returns; wait on another thread, or enqueue what comes after",
-            }
-            .into());
+            return Err(Inside::would_deadlock());
         }
         while shared.completions.is_polling() && !waiter.is_done() && !waiter.is_late() {
             if shared.completions.poll() {
@@ -217,6 +213,20 @@ impl Inside {
 
     fn is_in(shared: &Shared) -> bool {
         INSIDE.with_borrow(|inside| inside.contains(&std::ptr::from_ref(shared).addr()))
+    }
+
+    /// True if this thread pumps for any driver.
+    pub(crate) fn is_anywhere() -> bool {
+        INSIDE.with_borrow(|inside| !inside.is_empty())
+    }
+
+    /// Why such a thread must not wait.
+    pub(crate) fn would_deadlock() -> Error {
+        ErrorKind::WouldDeadlock {
+            why: "this thread is inside a callback of a command of the OpenCL driver, which goes on only when that \
+                  returns; wait on another thread, or enqueue what comes after",
+        }
+        .into()
     }
 }
 

@@ -6,14 +6,15 @@
 //! thread.
 
 use super::Inside;
-use super::completion::Due;
-use super::forward::{Code, Flight, Obstacle};
+use super::completion::{Due, Notice};
+use super::forward::{Code, Flight, Obstacle, is_nothing};
 use super::ledger::{Arrival, Departure, Doer, Ended, Job};
 use crate::Shared;
 use crate::device::{Device, Lane};
 use crate::error::{is_loss, is_out_of_memory, lost, native_code, of_device, text};
 use crate::native::CallError;
 use crate::program::{Found, ProgramId, compile, width_of};
+use cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 use cl3::event::{
     CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_START,
 };
@@ -122,12 +123,11 @@ impl Shared {
     fn do_jobs(self: &Arc<Self>, caller: Caller) -> bool {
         let mut jobs = 0;
         loop {
-            let notices = self.completions.take();
+            for notice in self.completions.take() {
+                self.note(notice);
+            }
             let (job, dirty) = {
                 let mut ledger = self.ledger();
-                for notice in notices {
-                    ledger.noted(notice);
-                }
                 match ledger.next_job() {
                     Some(job) => (Some(job), Vec::new()),
                     None => {
@@ -157,14 +157,51 @@ impl Shared {
         }
     }
 
-    /// Has a device begin.
-    fn flush_device(&self, device: usize) {
-        if let Err(error) = self.devices[device].flush() {
-            tracing::error!(
-                device = self.devices[device].name(),
-                error = text(&error),
-                "flush"
-            );
+    /// Takes note of a command's end, or of that nobody will hear of it.
+    fn note(&self, notice: Notice) {
+        let Notice {
+            sequence,
+            status,
+            seen,
+        } = notice;
+        match status {
+            Ok(status) => {
+                let mut status = status;
+                if status == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST {
+                    // Perhaps of its own: what comes after its kernel, or after a piece of it, only waits for that.
+                    let earlier = self.ledger().earlier(sequence);
+                    let mut failures = earlier.iter().filter_map(|event| event.status().ok());
+                    let own = failures.find(|code| *code < 0 && *code != status);
+                    status = own.unwrap_or(status);
+                }
+                self.ledger().noted(sequence, status, seen);
+            }
+            Err(error) => {
+                let held = self.ledger().away(sequence);
+                if let Some(held) = held {
+                    self.lose(held, &text(&error));
+                }
+            }
+        }
+    }
+
+    /// Has a device begin. If it does not, it is told again, and in the end taken to be lost: what is there may never
+    /// run, and may be run at any time.
+    fn flush_device(&self, number: usize) {
+        let device = &self.devices[number];
+        let Err(error) = device.flush() else {
+            return self.ledger().flushed(number);
+        };
+        tracing::error!(device = device.name(), error = text(&error), "flush");
+        let again = !is_loss(error.code) && self.ledger().flush_again(number);
+        if again {
+            // Whoever uses the device's resources may need the core.
+            std::thread::yield_now();
+            return;
+        }
+        let held = self.ledger().any_away(number);
+        if let Some(held) = held {
+            self.lose(held, &text(&error));
         }
     }
 
@@ -200,6 +237,10 @@ impl Shared {
             // The core says why when the command is ours.
             return self.ledger().hold_refused(sequence);
         }
+        // SAFETY: as above.
+        if unsafe { held.with(is_nothing) } {
+            return self.end_here(sequence, Ok(()));
+        }
         if doer == Doer::Host {
             self.ledger().taken(sequence);
             return self.have_done_here(sequence, number, held);
@@ -212,6 +253,8 @@ impl Shared {
         match put {
             Ok(flight) => {
                 let done = flight.done.clone();
+                let loss = flight.failure.clone();
+                let loss = loss.filter(|error| is_loss(error.code));
                 self.ledger().forwarded(sequence, flight);
                 // SAFETY: as above.
                 if unsafe { held.with(polls) } {
@@ -219,6 +262,9 @@ impl Shared {
                 } else if self.completions.listen(sequence, &done).is_err() {
                     // Some device that takes no callbacks.
                     self.completions.watch(sequence, done);
+                }
+                if let Some(error) = loss {
+                    self.lose(held, &text(&error));
                 }
             }
             Err(obstacle) => self.obstructed(sequence, device, held, obstacle),
@@ -328,11 +374,12 @@ impl Shared {
 
     /// A command could not be put into a queue of its device.
     fn obstructed(&self, sequence: u64, device: &Device, held: Held, obstacle: Obstacle) {
+        let is_alone = self.ledger().is_alone(sequence);
         let error = match obstacle {
             Obstacle::Call(CallError {
-                code: cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                code: CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
                 ..
-            }) => return self.ledger().hold_alone(sequence),
+            }) if !is_alone => return self.ledger().hold_alone(sequence),
             Obstacle::Call(error) if is_loss(error.code) => {
                 self.lose(held, &text(&error));
                 device.failed("run a command", &error)
@@ -390,6 +437,10 @@ impl Shared {
         let time = flight
             .as_ref()
             .and_then(|flight| note_times(device, &command, flight, seen));
+        let failure = flight
+            .as_ref()
+            .and_then(|flight| flight.failure.as_ref())
+            .map(|error| device.failed(&format!("run '{}'", command.label()), error));
         let fault = match (flight, &ended) {
             (Some(flight), Some(Ended::Here(_))) => {
                 // Its device is lost, and may still be writing: what it uses is never given up.
@@ -399,7 +450,9 @@ impl Shared {
             (flight, _) => flight.and_then(|flight| flight.fault),
         };
         let mut result = self.result_of(device, &command, ended);
-        if let (Ok(()), Some(fault)) = (&result, fault) {
+        if let (Ok(()), Some(failure)) = (&result, failure) {
+            result = Err(failure);
+        } else if let (Ok(()), Some(fault)) = (&result, fault) {
             result = fault.outcome(device, command.label());
         }
         command.finish_at(result, time, &mut ToDrivers);
