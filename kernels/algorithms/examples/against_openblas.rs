@@ -64,17 +64,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let context = Platform::new()?.context()?;
     let (from_a, from_b) = (context.buffer(&a)?, context.buffer(&b)?);
     let mut ours = context.allocate::<f32>(side * side)?;
-    let serial = context
+    // The serial device, then the pool.
+    let processors = context
         .devices()
         .iter()
-        .find(|device| device.name().contains("serial"));
-    let pool = context.fastest();
+        .filter(|device| device.driver_name() == "cpu");
     let lda = c_int::try_from(side)?;
-    for (device, threads) in serial
-        .map(|device| (device, 1))
-        .into_iter()
-        .chain([(&pool, pool.limits().multiprocessors)])
-    {
+    for device in processors {
+        let threads = device.limits().multiprocessors;
         let queue = context.queue(device)?;
         // SAFETY: any number is fine.
         unsafe { set_threads(c_int::try_from(threads)?) };

@@ -76,7 +76,8 @@ pub(crate) fn drain(shared: &Weak<Shared>) {
                     continue;
                 }
             }
-            Due::Pump => {}
+            // A stream may have called: what has ended there is not noted yet.
+            Due::Pump => drop(completions.poll()),
         }
         let Some(shared) = shared.upgrade() else {
             return;
