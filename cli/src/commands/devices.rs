@@ -292,6 +292,8 @@ mod tests {
     #[test]
     fn a_driver_that_is_missing_is_explained() {
         let platform = Platform::builder()
+            .cuda(false)
+            .opencl(false)
             .driver(Arc::new(Missing))
             .build_available();
         let table = to_table(&platform);

@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let processors = context
         .devices()
         .iter()
-        .filter(|device| device.driver_name() == "cpu");
+        .filter(|device| ["serial", "cpu"].contains(&device.driver_name()));
     let lda = c_int::try_from(side)?;
     for device in processors {
         let threads = device.limits().multiprocessors;
