@@ -142,11 +142,9 @@ pub(crate) fn run_printed<const D: usize>(
     let launch =
         || Launch::new(division.clone(), arguments.to_vec()).with_shared(shared.iter().copied());
     for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
-        for dialect in [Dialect::OpenCl(OpenClFeatures::USUAL), Dialect::Cuda] {
-            module
-                .print(dialect, &Options::new(dialect, width))
-                .unwrap();
-        }
+        module
+            .print(Dialect::Cuda, &Options::new(Dialect::Cuda, width))
+            .unwrap();
         let printed = module
             .print(Dialect::C99, &Options::new(Dialect::C99, width))
             .unwrap();
