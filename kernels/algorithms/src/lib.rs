@@ -37,8 +37,8 @@
 //! What is combined with an [`Operator`] is combined in an order that depends on the device's number of cores, so
 //! sums of floats may differ from device to device in their last bits; those of integers do not.
 //!
-//! Of a matrix product, the kernel is one of neighbouring elements: it is right where a thread's elements are that, as
-//! on processors.
+//! The matrix product has two kernels: [`kernels::multiply_tiles`] is right where a thread's elements are neighbours, as
+//! on processors; where blocks have many threads [`kernels::multiply_squares`] is launched.
 //!
 //! # Blocks that wait for others
 //!
