@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::driver::{Driver, Notification};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::memory::{Memory, MemoryRef, Owned, SpaceId};
+use crate::memory::{Eviction, Memory, MemoryRef, Owned, SpaceId};
 use crate::queue::{Queue, QueueOptions, enqueue::drop_after};
 use std::any::Any;
 use std::collections::HashMap;
@@ -310,14 +310,14 @@ pub(crate) fn all_contexts(first: u32) -> Vec<Arc<ContextShared>> {
 }
 
 /// Frees `wanted` bytes of what is not in use in a space, or as much as there
-/// is: first what has copies elsewhere, then anything, written back. Gives how
-/// many bytes were freed.
+/// is: first what has copies elsewhere, then anything, written back, then what
+/// commands will use that are not handed over yet. Gives how many bytes were freed.
 ///
 /// One context is locked at a time, and no object is waited for: the caller has
 /// locked the one that needs the room.
 pub(crate) fn evict(contexts: &[Arc<ContextShared>], space: SpaceId, wanted: u64) -> u64 {
     let mut freed = 0;
-    for only_redundant in [true, false] {
+    for what in [Eviction::Redundant, Eviction::Idle, Eviction::Waiting] {
         for context in contexts {
             if context.devices.iter().all(|device| device.space() != space) {
                 continue;
@@ -329,7 +329,7 @@ pub(crate) fn evict(contexts: &[Arc<ContextShared>], space: SpaceId, wanted: u64
                 // SAFETY: a handle refers to it: it is removed, under this lock,
                 // before it goes.
                 let memory = unsafe { memory.0.as_ref() };
-                if memory.evict(space, only_redundant) {
+                if memory.evict(space, what) {
                     freed += memory.size();
                 }
             }

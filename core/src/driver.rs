@@ -33,7 +33,7 @@ use crate::command::{Command, EventId};
 use crate::device::DeviceProperties;
 use crate::error::{ErrorKind, Result};
 use crate::event::Waiter;
-use crate::memory::SpaceId;
+use crate::memory::{Memory, SpaceId};
 use crate::queue::QueueShared;
 use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
@@ -150,6 +150,30 @@ pub trait Driver: Send + Sync + 'static {
         }
     }
 
+    /// Takes a recorded graph as one, whose commands are all of this driver's devices.
+    /// Called once, as the recording ends. What is given lives with the graph and comes
+    /// back as [`Graph::taken`](crate::Graph::taken); each launch on a queue of this
+    /// driver is then one command, [`Operation::Graph`](crate::operation::Operation::Graph),
+    /// submitted and started as any, and how its commands run is the driver's matter.
+    /// Their edges ([`Graph::for_each_command`](crate::Graph::for_each_command)) are what
+    /// has to be kept. Memory may be elsewhere in each launch: ask for the
+    /// [allocations](crate::memory::Memory::allocation) anew. If any command fails, the launch has to.
+    ///
+    /// A driver that gives nothing, as by default, has the commands submitted to it
+    /// one by one.
+    fn take_graph(&self, graph: &crate::Graph) -> Option<Box<dyn Any + Send + Sync>> {
+        let _ = graph;
+        None
+    }
+
+    /// True if launches of graphs that were not taken are to be handed to the driver
+    /// too, as ready commands, for a thread of its own to hand over their commands by
+    /// [`Command::finish_without_device`]: so that the calling thread need not, and who
+    /// runs them has them at hand.
+    fn plays_graphs(&self) -> bool {
+        false
+    }
+
     /// The driver's own queue behind `queue`, which a native call is handed: of
     /// a type that the driver's crate documents. `None` if it has none.
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
@@ -223,6 +247,34 @@ pub trait Driver: Send + Sync + 'static {
             instead: "its devices use the host's memory",
         }
         .into())
+    }
+
+    /// Copies bytes from the host to an allocation that no command uses, from `offset`
+    /// on, at once. Used to put back what was taken out for want of room.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn write_allocation(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        let _ = (address, offset, bytes);
+        Err(ErrorKind::Unsupported {
+            driver: self.name(),
+            what: format!("write to its memory space {key}"),
+            instead: "its devices use the host's memory",
+        }
+        .into())
+    }
+
+    /// True if a command uses an allocation of `memory` that has been handed to a device
+    /// and is not over there, or that is just being handed over. If none does, though
+    /// commands that will are enqueued, the bytes may be taken to the host to make room
+    /// ([`read_allocation`](Driver::read_allocation)) and put back when the first of
+    /// those is handed over ([`write_allocation`](Driver::write_allocation)). Asked
+    /// by [`Memory::allocation`], so by whoever hands a command over. A driver that does
+    /// not know says yes, and makes the user wait for his commands before there are
+    /// more than fit.
+    fn is_in_use(&self, key: u32, address: u64, memory: &Memory) -> bool {
+        let _ = (key, address, memory);
+        true
     }
 
     /// True if the driver can bring bytes from `from` straight to `to`, one of

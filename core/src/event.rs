@@ -2,7 +2,7 @@
 
 use crate::command::notify::Closed;
 use crate::command::observers::{Action, Observer};
-use crate::command::slot::Slot;
+use crate::command::slot::{Slot, Times};
 use crate::command::{self, EventId, Phase, ToDrivers, observe, release, retain, slab, unobserve};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
@@ -83,25 +83,8 @@ impl Event {
     /// a marker, the queue, or a later command, must not hear from the event that
     /// the command goes on, or that it ended well before it is said how.
     fn about_to_close(&self) -> Option<Closed> {
-        let queue = self.queue()?;
-        if !queue.progress.has_passed(self.slot().sequence.get()) {
-            return None;
-        }
-        // Whoever ends it has a few instructions to go, and calls nobody in them.
-        let mut spins = 0_u32;
-        loop {
-            let closed = self.closed_list();
-            if closed.is_some() {
-                return closed;
-            }
-            spins = spins.saturating_add(1);
-            if spins < 100 {
-                std::hint::spin_loop();
-            } else {
-                // It was preempted there; let it run.
-                std::thread::yield_now();
-            }
-        }
+        self.id().settle();
+        self.closed_list()
     }
 
     /// The number after this command's, if its queue shows events in order.
@@ -276,13 +259,7 @@ impl Event {
     /// The command's timestamps, if its queue keeps them.
     #[must_use]
     pub fn profile(&self) -> Option<Profile> {
-        let times = self.slot().times()?;
-        Some(Profile {
-            queued_ns: times.queued.load(Ordering::Relaxed),
-            submitted_ns: times.submitted.load(Ordering::Relaxed),
-            started_ns: times.started.load(Ordering::Relaxed),
-            ended_ns: times.ended.load(Ordering::Relaxed),
-        })
+        self.slot().times().map(Profile::of)
     }
 }
 
@@ -298,6 +275,17 @@ pub struct Profile {
     pub started_ns: u64,
     /// Over.
     pub ended_ns: u64,
+}
+
+impl Profile {
+    pub(crate) fn of(times: &Times) -> Self {
+        Self {
+            queued_ns: times.queued.load(Ordering::Relaxed),
+            submitted_ns: times.submitted.load(Ordering::Relaxed),
+            started_ns: times.started.load(Ordering::Relaxed),
+            ended_ns: times.ended.load(Ordering::Relaxed),
+        }
+    }
 }
 
 impl Clone for Event {

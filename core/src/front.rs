@@ -3,6 +3,7 @@
 use crate::access::{Access, AccessMode, RawArgument};
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;
+use crate::graph::Graph;
 use crate::memory::Memory;
 use crate::operation::{
     BarrierBody, Body, BoxedLaunch, COPY, Endpoint, Fill, HostMemory, LaunchBody, MarkerBody,
@@ -16,7 +17,7 @@ use std::any::Any;
 pub const MAX_GROUPS: u64 = 1 << 31;
 
 #[inline]
-fn check_groups(groups: u64) -> Result<u32> {
+pub(crate) fn check_groups(groups: u64) -> Result<u32> {
     match u32::try_from(groups) {
         Ok(small) if groups <= MAX_GROUPS => Ok(small),
         _ => Err(ErrorKind::InvalidSize {
@@ -102,6 +103,39 @@ impl Queue {
         self.enqueue(TaskBody::<true, _>(Some(Box::new(call))), 1, request)
     }
 
+    /// Launches a recorded graph, as one command of this queue: see
+    /// [`graph`](crate::graph). It waits for `waits`, for what the queue's order
+    /// demands, for the graph's last launch, and for whoever uses what it uses.
+    ///
+    /// # Errors
+    /// If the graph is of another context, a buffer of it is mapped or has a content
+    /// size, or a device is lost.
+    pub fn launch_graph(
+        &self,
+        graph: &Graph,
+        waits: &[Event],
+        label: Option<&str>,
+    ) -> Result<Event> {
+        let event = self
+            .enqueue_graph(graph, waits, label, true)?
+            .expect("an event was asked for");
+        if self.shared().options().blocking {
+            event.wait_over()?;
+        }
+        Ok(event)
+    }
+
+    /// As [`Queue::launch_graph`], one-way: no event.
+    ///
+    /// # Errors
+    /// As [`Queue::launch_graph`].
+    pub fn post_graph(&self, graph: &Graph, waits: &[Event], label: Option<&str>) -> Result<()> {
+        if self.shared().options().blocking {
+            return self.launch_graph(graph, waits, label).map(drop);
+        }
+        self.enqueue_graph(graph, waits, label, false).map(drop)
+    }
+
     /// A marker: over when its waits are, or, without any, when all that was
     /// enqueued before is.
     ///
@@ -134,16 +168,7 @@ impl Queue {
     /// If the pattern's size is wrong or does not divide the range's, or as
     /// [`Queue::launch`].
     pub fn fill(&self, destination: Access<'_>, pattern: &[u8], waits: &[Event]) -> Result<Event> {
-        let fill = Fill::new(pattern)
-            .filter(|_| destination.length.is_multiple_of(pattern.len() as u64))
-            .ok_or_else(|| ErrorKind::InvalidSize {
-                what: "fill a buffer",
-                problem: format!(
-                    "a pattern of {} bytes for a range of {}; use 1 to 16 bytes that divide it",
-                    pattern.len(),
-                    destination.length
-                ),
-            })?;
+        let fill = check_fill(&destination, pattern)?;
         let accesses = [Access {
             mode: AccessMode::Overwrite,
             ..destination
@@ -170,18 +195,7 @@ impl Queue {
         steps: &[Step],
         waits: &[Event],
     ) -> Result<Event> {
-        let same = std::ptr::eq(source.memory, destination.memory);
-        if same
-            && source.offset < destination.offset.saturating_add(destination.length)
-            && destination.offset < source.offset.saturating_add(source.length)
-        {
-            return Err(ErrorKind::InvalidArgument {
-                what: "copy",
-                problem: "source and destination overlap; copy through another buffer".to_owned(),
-            }
-            .into());
-        }
-        let dense = check_region("copy", row, steps, source.length, destination.length)?;
+        let dense = check_copy(&source, &destination, row, steps)?;
         let accesses = [
             Access {
                 mode: AccessMode::Read,
@@ -271,8 +285,44 @@ impl Memory {
     }
 }
 
+/// Checks a pattern against what it is to fill.
+pub(crate) fn check_fill(destination: &Access<'_>, pattern: &[u8]) -> Result<Fill> {
+    let fill = Fill::new(pattern)
+        .filter(|_| destination.length.is_multiple_of(pattern.len() as u64))
+        .ok_or_else(|| ErrorKind::InvalidSize {
+            what: "fill a buffer",
+            problem: format!(
+                "a pattern of {} bytes for a range of {}; use 1 to 16 bytes that divide it",
+                pattern.len(),
+                destination.length
+            ),
+        })?;
+    Ok(fill)
+}
+
+/// Checks a region against the sides of a copy; true if it covers the destination.
+pub(crate) fn check_copy(
+    source: &Access<'_>,
+    destination: &Access<'_>,
+    row: u64,
+    steps: &[Step],
+) -> Result<bool> {
+    let same = std::ptr::eq(source.memory, destination.memory);
+    if same
+        && source.offset < destination.offset.saturating_add(destination.length)
+        && destination.offset < source.offset.saturating_add(source.length)
+    {
+        return Err(ErrorKind::InvalidArgument {
+            what: "copy",
+            problem: "source and destination overlap; copy through another buffer".to_owned(),
+        }
+        .into());
+    }
+    check_region("copy", row, steps, source.length, destination.length)
+}
+
 /// What is written wholly need not be brought there first.
-fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
+pub(crate) fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
     Access {
         mode: if dense {
             AccessMode::Overwrite
@@ -284,7 +334,7 @@ fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
 }
 
 /// Checks a region against its sides; true if it covers the destination.
-fn check_region(
+pub(crate) fn check_region(
     what: &'static str,
     row: u64,
     steps: &[Step],

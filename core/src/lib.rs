@@ -10,6 +10,7 @@
 //! | [`event`] | events as users hold them: futures, callbacks, user events |
 //! | [`queue`] | queues: order, barriers, progress, the enqueue |
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
+//! | [`graph`] | commands recorded once and launched many times |
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
 //! | [`portable`] | launches that bring their code along |
 //! | [`driver`] | the contract with drivers |
@@ -23,7 +24,9 @@ pub mod device;
 pub mod driver;
 pub mod error;
 pub mod event;
+mod fill;
 pub mod front;
+pub mod graph;
 pub mod memory;
 pub mod operation;
 pub mod portable;
@@ -39,6 +42,7 @@ pub use device::{Device, DeviceKind, DeviceProperties, MemorySpace, Partition};
 pub use driver::Driver;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Clock, Event, Profile, SystemClock, UserEvent};
+pub use graph::{Graph, Recording};
 pub use memory::{MemoryRef, SpaceId};
 pub use portable::{CodeKey, Passed, PassedParameter, PortableKernel};
 pub use queue::enqueue::Request;

@@ -5,13 +5,16 @@
 //! native body (a Rust closure or kernel) is run by
 //! [`Command::run_native`]; transfers and fills are data that a driver carries
 //! out with its own engines, or with [`Transfer::copy`] and [`Fill::fill`] where
-//! it can address the memory.
+//! it can address the memory. Long ones have pieces, which are run like groups of
+//! a launch: [`Transfer::pieces`], [`Fill::pieces`].
 
 use crate::access::Argument;
 use crate::access::RawArgument;
 use crate::command::Command;
 use crate::command::slot::{INLINE_ARGUMENTS, Kind, PAYLOAD_BYTES, Vtable};
 use crate::error::{Error, Result};
+pub use crate::fill::Fill;
+use crate::graph::Graph;
 use crate::memory::SpaceId;
 use crate::portable::PortableKernel;
 use std::any::Any;
@@ -38,6 +41,27 @@ pub trait NativeKernel: Send + Sync + 'static {
     fn portable(&self) -> Option<&dyn PortableKernel> {
         None
     }
+}
+
+/// Bytes of a transfer or fill that one thread carries out at a time: some ten microseconds, many times what it costs to
+/// hand them out. The least multiple of all numbers up to 16, so that every pattern fits.
+pub(crate) const PIECE: usize = 720_720;
+
+/// How many pieces so many bytes have: at least one. Of more than can be counted, one.
+pub(crate) fn pieces_of(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(PIECE as u64))
+        .unwrap_or(1)
+        .max(1)
+}
+
+/// Where some of the pieces of so many bytes are. The last ends where these do.
+pub(crate) fn bytes_of_pieces(pieces: Range<u32>, bytes: usize) -> Range<usize> {
+    let end = if pieces.end == pieces_of(bytes as u64) {
+        bytes
+    } else {
+        pieces.end as usize * PIECE
+    };
+    pieces.start as usize * PIECE..end
 }
 
 /// One side of a transfer.
@@ -138,6 +162,47 @@ impl Transfer {
             .fold(self.row, |bytes, step| bytes.saturating_mul(step.count))
     }
 
+    /// In how many pieces of neighbouring bytes several threads can carry the transfer out: of as many groups
+    /// [`Command::run_native`] is then to be called. One where it is short, where it is not linear, and where its sides
+    /// overlap.
+    #[must_use]
+    pub fn pieces(&self, arguments: &[RawArgument]) -> u32 {
+        let [source, destination] =
+            [&self.source, &self.destination].map(|side| Self::resolve(side, arguments));
+        let apart = source.pointer.addr().abs_diff(destination.pointer.addr());
+        if !self.steps.is_empty() || (apart as u64) < self.row {
+            return 1;
+        }
+        pieces_of(self.row)
+    }
+
+    /// Carries out some pieces, where both sides can be addressed.
+    ///
+    /// # Safety
+    /// As [`Transfer::copy`], and no piece is carried out twice at the same time.
+    unsafe fn copy_pieces(&self, arguments: &[RawArgument], pieces: Range<u32>) {
+        if pieces == (0..self.pieces(arguments)) {
+            // SAFETY: as the caller promises.
+            return unsafe { self.copy(arguments) };
+        }
+        let [source, destination] =
+            [&self.source, &self.destination].map(|side| Self::resolve(side, arguments));
+        let bytes = bytes_of_pieces(pieces, self.row as usize);
+        assert!(
+            bytes.end <= source.length.min(destination.length),
+            "a transfer's region was checked against its endpoints at enqueue"
+        );
+        // SAFETY: the range lies within both sides, as just checked, and these do not overlap, as there are several
+        // pieces.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                source.pointer.add(bytes.start),
+                destination.pointer.add(bytes.start),
+                bytes.len(),
+            );
+        }
+    }
+
     /// The pointer and length of an endpoint.
     fn resolve(endpoint: &Endpoint, arguments: &[RawArgument]) -> RawArgument {
         match endpoint {
@@ -196,60 +261,6 @@ unsafe fn copy_steps(source: *const u8, destination: *mut u8, row: u64, steps: &
     }
 }
 
-/// A repeated pattern. The first argument is the destination.
-#[derive(Clone, Copy, Debug)]
-pub struct Fill {
-    pattern: [u8; 16],
-    length: u8,
-}
-
-impl Fill {
-    /// A fill with a pattern of 1 to 16 bytes.
-    #[must_use]
-    pub fn new(pattern: &[u8]) -> Option<Self> {
-        if pattern.is_empty() || pattern.len() > 16 {
-            return None;
-        }
-        let mut bytes = [0; 16];
-        bytes[..pattern.len()].copy_from_slice(pattern);
-        Some(Self {
-            pattern: bytes,
-            length: pattern.len() as u8,
-        })
-    }
-
-    /// The pattern.
-    #[must_use]
-    pub fn pattern(&self) -> &[u8] {
-        &self.pattern[..usize::from(self.length)]
-    }
-
-    /// Fills memory that can be addressed.
-    ///
-    /// # Safety
-    /// The destination is valid and nobody else touches it meanwhile.
-    pub unsafe fn fill(&self, destination: RawArgument) {
-        // SAFETY: as the caller promises.
-        let bytes =
-            unsafe { std::slice::from_raw_parts_mut(destination.pointer, destination.length) };
-        let pattern = self.pattern();
-        if pattern.iter().all(|byte| *byte == pattern[0]) {
-            bytes.fill(pattern[0]);
-            return;
-        }
-        // Some cache lines of patterns at a time: a copy of a few bytes costs as much as one of these.
-        let mut many = [0; 512];
-        let length = many.len() / pattern.len() * pattern.len();
-        let many = &mut many[..length];
-        for one in many.chunks_exact_mut(pattern.len()) {
-            one.copy_from_slice(pattern);
-        }
-        for chunk in bytes.chunks_mut(length) {
-            chunk.copy_from_slice(&many[..chunk.len()]);
-        }
-    }
-}
-
 /// Bytes brought from one space to another. The first argument says which.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
@@ -292,6 +303,8 @@ pub enum Operation<'a> {
     Migrate(&'a Migration),
     /// A closure on the host, by [`Command::run_native`] over `0..1`.
     HostTask,
+    /// A recorded graph that the driver has [taken](crate::Driver::take_graph).
+    Graph(&'a Graph),
     /// Nothing.
     Nothing,
 }
@@ -318,6 +331,8 @@ impl Command {
                 Operation::Migrate(unsafe { &*self.state_pointer().cast::<Migration>() })
             }
             Kind::HostTask | Kind::NativeCall => Operation::HostTask,
+            // SAFETY: as above.
+            Kind::Graph => Operation::Graph(unsafe { &*self.state_pointer().cast::<Graph>() }),
             Kind::Marker | Kind::Barrier | Kind::UserEvent => Operation::Nothing,
         }
     }
@@ -384,6 +399,7 @@ pub(crate) struct LaunchBody<K>(pub(crate) K);
 impl<K: NativeKernel> Body for LaunchBody<K> {
     const VTABLE: &'static Vtable = &Vtable {
         kind: Kind::Launch,
+        needs_no_device: false,
         // SAFETY: the state is a `LaunchBody<K>`.
         name: |state| unsafe { (*state.cast::<Self>()).0.name() },
         // SAFETY: as above; the rest as the caller promises.
@@ -401,12 +417,48 @@ pub(crate) struct BoxedLaunch(pub(crate) Box<dyn NativeKernel>);
 impl Body for BoxedLaunch {
     const VTABLE: &'static Vtable = &Vtable {
         kind: Kind::Launch,
+        needs_no_device: false,
         // SAFETY: the state is a `BoxedLaunch`.
         name: |state| unsafe { (*state.cast::<Self>()).0.name() },
         // SAFETY: as above; the rest as the caller promises.
         run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },
         // SAFETY: as above.
         portable: |state| unsafe { (*state.cast::<Self>()).0.portable().map(std::ptr::from_ref) },
+        drop: drop_state::<Self>(),
+    };
+}
+
+/// A host task of a recorded graph, which runs once in each launch.
+pub(crate) struct RepeatedTask<F>(pub(crate) Box<F>);
+
+impl<F> Body for RepeatedTask<F>
+where
+    F: FnMut(&[RawArgument]) -> Result<()> + Send + 'static,
+{
+    const VTABLE: &'static Vtable = &Vtable {
+        kind: Kind::HostTask,
+        needs_no_device: false,
+        name: |_| "host task",
+        // SAFETY: the state is a `RepeatedTask<F>`; launches of a graph come one
+        // after another.
+        run: |state, arguments, _| unsafe { (*state.cast::<Self>()).0(arguments) },
+        portable: |_| None,
+        drop: drop_state::<Self>(),
+    };
+}
+
+/// A launch of a recorded graph: of one whose commands are submitted one by one,
+/// or of one that the driver has taken.
+#[repr(transparent)]
+pub(crate) struct GraphBody<const TAKEN: bool>(pub(crate) Graph);
+
+impl<const TAKEN: bool> Body for GraphBody<TAKEN> {
+    const VTABLE: &'static Vtable = &Vtable {
+        kind: Kind::Graph,
+        needs_no_device: !TAKEN,
+        name: |_| "graph",
+        run: no_run,
+        portable: |_| None,
         drop: drop_state::<Self>(),
     };
 }
@@ -424,6 +476,7 @@ where
         } else {
             Kind::HostTask
         },
+        needs_no_device: false,
         name: |_| if NATIVE { "native call" } else { "host task" },
         // SAFETY: the state is a `TaskBody<F>`; a task runs once.
         run: |state, arguments, _| match unsafe { (*state.cast::<Self>()).0.take() } {
@@ -437,11 +490,15 @@ where
 
 macro_rules! data_body {
     ($body:ty, $kind:expr, $name:literal) => {
+        data_body!($body, $kind, $name, no_run);
+    };
+    ($body:ty, $kind:expr, $name:literal, $run:expr) => {
         impl Body for $body {
             const VTABLE: &'static Vtable = &Vtable {
                 kind: $kind,
+                needs_no_device: matches!($kind, Kind::Barrier),
                 name: |_| $name,
-                run: no_run,
+                run: $run,
                 portable: |_| None,
                 drop: drop_state::<Self>(),
             };
@@ -449,16 +506,36 @@ macro_rules! data_body {
     };
 }
 
-#[repr(transparent)]
+/// # Safety
+/// `state` is that of a transfer's body; the rest as [`Transfer::copy_pieces`].
+unsafe fn run_transfer(
+    state: *mut u8,
+    arguments: &[RawArgument],
+    pieces: Range<u32>,
+) -> Result<()> {
+    // SAFETY: as the caller promises; all transfers' bodies are a box.
+    unsafe { (*state.cast::<Box<Transfer>>()).copy_pieces(arguments, pieces) };
+    Ok(())
+}
+
+/// # Safety
+/// `state` is a [`Fill`]; the rest as [`Fill::fill_pieces`].
+unsafe fn run_fill(state: *mut u8, arguments: &[RawArgument], pieces: Range<u32>) -> Result<()> {
+    // SAFETY: as the caller promises.
+    unsafe { (*state.cast::<Fill>()).fill_pieces(arguments[0], pieces) };
+    Ok(())
+}
+
 /// A transfer of one of the kinds copy, read, write, map and unmap.
+#[repr(transparent)]
 pub(crate) struct TransferBody<const KIND: u8>(pub(crate) Box<Transfer>);
 pub(crate) const COPY: u8 = 0;
 pub(crate) const READ: u8 = 1;
 pub(crate) const WRITE: u8 = 2;
-data_body!(TransferBody<COPY>, Kind::Copy, "copy");
-data_body!(TransferBody<READ>, Kind::Read, "read");
-data_body!(TransferBody<WRITE>, Kind::Write, "write");
-data_body!(Fill, Kind::Fill, "fill");
+data_body!(TransferBody<COPY>, Kind::Copy, "copy", run_transfer);
+data_body!(TransferBody<READ>, Kind::Read, "read", run_transfer);
+data_body!(TransferBody<WRITE>, Kind::Write, "write", run_transfer);
+data_body!(Fill, Kind::Fill, "fill", run_fill);
 data_body!(Migration, Kind::Migrate, "migrate");
 
 /// A marker; may carry something to drop when it is over.
@@ -466,6 +543,7 @@ pub(crate) struct MarkerBody<T>(pub(crate) T);
 impl<T: Send> Body for MarkerBody<T> {
     const VTABLE: &'static Vtable = &Vtable {
         kind: Kind::Marker,
+        needs_no_device: true,
         name: |_| "marker",
         run: no_run,
         portable: |_| None,

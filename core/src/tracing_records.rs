@@ -2,6 +2,7 @@
 
 use crate::command::EventId;
 use crate::command::slot::{Kind, Slot, Times};
+use crate::error::Error;
 use crate::trace::{self, CommandKind, CommandRecord};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +34,7 @@ pub(crate) fn number_of(id: EventId) -> Option<u64> {
 }
 
 /// Records a finished command, if tracing is on.
-pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: bool) {
+pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: Option<&Error>) {
     if !trace::enabled() {
         return;
     }
@@ -54,6 +55,7 @@ pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: bool) {
         Kind::NativeCall => CommandKind::Native,
         Kind::Map => CommandKind::Map,
         Kind::Unmap => CommandKind::Unmap,
+        Kind::Graph => CommandKind::Graph,
         Kind::UserEvent => return,
     };
     // SAFETY: queues are never freed, and this command still counts in its.
@@ -64,7 +66,7 @@ pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: bool) {
         Some(label) => trace::Name::from(label),
         None => trace::Name::from(times.name),
     };
-    let mut record = CommandRecord::new(times.number, kind, name);
+    let mut record = CommandRecord::new(times.number.load(Ordering::Relaxed), kind, name);
     record.queue = queue.id();
     record.device = queue.device().map_or(0, crate::Device::id);
     record.worker = times.lane.load(Ordering::Relaxed);
@@ -73,11 +75,11 @@ pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: bool) {
     record.submitted_ns = times.submitted.load(Ordering::Relaxed);
     record.started_ns = times.started.load(Ordering::Relaxed);
     record.ended_ns = times.ended.load(Ordering::Relaxed);
-    if failed {
-        // SAFETY: a failed command's payload holds its error, and the caller
-        // owns the command.
-        record.failed = Some(unsafe { slot.error() }.to_string());
+    if vtable.kind == Kind::Graph && vtable.needs_no_device {
+        // No device has run it: the commands are shown themselves.
+        record.started_ns = record.ended_ns;
     }
+    record.failed = failed.map(Error::to_string);
     record.waits = std::mem::take(
         &mut *times
             .waits

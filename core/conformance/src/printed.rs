@@ -1,5 +1,6 @@
 //! The suite's kernels as code, for drivers that compile it: made by hand, in the kernel language's representation.
 
+use crate::support::{Kernel, boom, load, store};
 use quipu_core::operation::NativeKernel;
 use quipu_core::portable::{CodeKey, Passed, PassedParameter, PortableKernel};
 use quipu_core::{AccessMode, RawArgument, Result};
@@ -80,6 +81,26 @@ pub(crate) fn passed(groups: u32, values: &[u64], memories: usize, element: u64)
             .chain(std::iter::repeat_n(memory, memories))
             .collect(),
         shared: smallvec![],
+    }
+}
+
+/// Replaces x, the first eight bytes of the one argument, by 31 x + n: natively and as code. Fails if there are fewer.
+#[must_use]
+pub fn folding(n: u64) -> impl NativeKernel {
+    let native = move |arguments: &[RawArgument], _: Range<u32>| {
+        let x = &arguments[0];
+        if x.length < 8 {
+            return Err(boom("x is too short"));
+        }
+        store(x, load(x).wrapping_mul(31).wrapping_add(n));
+        Ok(())
+    };
+    let module: fn() -> Module = fold;
+    Printed {
+        native: Kernel(native),
+        number: module as usize as u64,
+        module,
+        passed: passed(1, &[n], 1, 8),
     }
 }
 

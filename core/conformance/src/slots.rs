@@ -10,7 +10,7 @@ use quipu_core::{Event, MemoryRef, Request, UserEvent};
 use std::collections::HashSet;
 
 /// How many slots are tried.
-const ATTEMPTS: usize = 64;
+const ATTEMPTS: usize = 1024;
 
 /// An event's number is its slot, in the low bits, and the generation.
 pub(crate) fn slot_and_generation(event: &Event) -> (u64, u64) {
@@ -31,7 +31,7 @@ pub fn a_used_up_slot_is_retired(fixture: &dyn Fixture) {
     // another one is used up.
     let target = (0..ATTEMPTS)
         .find_map(|_| use_up_a_slot(&queue, &memory))
-        .expect("the driver's threads leave some slot alone");
+        .unwrap_or_else(|| panic!("the threads of {} leave no slot alone", fixture.name()));
     // It is not handed out again.
     let held: Vec<UserEvent> = (0..1000).map(|_| UserEvent::new()).collect();
     for user in &held {

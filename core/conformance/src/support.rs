@@ -1,11 +1,12 @@
 //! What cases are written with.
 
 use quipu_core::error::{ErrorKind, Result};
+use quipu_core::graph::{Node, NodeRequest};
 use quipu_core::operation::{HostMemory, NativeKernel};
 use quipu_core::portable::{Passed, PortableKernel};
 use quipu_core::{
     Access, AccessMode, Context, Device, Error, Event, MemoryRef, Queue, QueueOptions, RawArgument,
-    Request,
+    Recording, Request,
 };
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -131,6 +132,26 @@ pub(crate) fn launch_native<K: NativeKernel>(
         groups => unsafe { kernel.run(arguments, 0..groups) },
     };
     queue.host_task(task, request)
+}
+
+/// As [`launch_native`], in a recording.
+pub(crate) fn record_native<K: NativeKernel>(
+    recording: &mut Recording,
+    queue: &Queue,
+    kernel: K,
+    groups: u64,
+    request: &NodeRequest<'_>,
+) -> Result<Node> {
+    let groups = match u32::try_from(groups) {
+        Ok(groups) if !runs(queue, &kernel) => groups,
+        _ => return recording.launch(queue, kernel, groups, request),
+    };
+    let task = move |arguments: &[RawArgument]| match groups {
+        0 => Ok(()),
+        // SAFETY: the arguments are the request's; each group is run once.
+        groups => unsafe { kernel.run(arguments, 0..groups) },
+    };
+    recording.host_task(queue, task, request)
 }
 
 /// True if the queue's device runs the kernel in a form that it has.
@@ -349,6 +370,10 @@ impl Flag {
 
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.store(false, Ordering::SeqCst);
     }
 
     pub(crate) fn is_set(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Handing ready commands to their drivers, in batches and without recursion.
 
-use super::{Command, ReadySink};
+use super::{Command, Kind, ReadySink};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,6 +38,13 @@ thread_local! {
     static DRAINING: Cell<u32> = const { Cell::new(0) };
 }
 
+/// True if a command that is ready is done by whoever has it: it needs no device, and no driver is to have it for its
+/// threads.
+pub(crate) fn is_done_by_anyone(command: &Command) -> bool {
+    command.needs_no_device()
+        && (command.kind() != Kind::Graph || !command.queue().driver().plays_graphs())
+}
+
 /// Commands that are handed over together, at most.
 const BATCH: usize = 256;
 
@@ -69,11 +76,14 @@ pub(super) fn drain() {
     let mut batch = Vec::new();
     let mut driver: Option<Arc<dyn crate::driver::Driver>> = None;
     while let Some(command) = READY.with_borrow_mut(VecDeque::pop_front) {
-        if command.needs_no_device() {
+        if is_done_by_anyone(&command) {
             let result = command.start();
             // Deeper than any gathering: what this releases is queued.
             DRAINING.set(2);
-            command.finish(result, &mut ToDrivers);
+            match result {
+                Ok(()) => command.finish_without_device(&mut ToDrivers),
+                refused => command.finish(refused, &mut ToDrivers),
+            }
             DRAINING.set(1);
             continue;
         }

@@ -7,6 +7,7 @@ use super::slot::{self, Kind, OverflowEdge, Slot};
 use super::state::Resolved;
 use super::{Command, EventId, ReadySink, release, slab};
 use crate::error::Error;
+use crate::graph::{Graph, Shared};
 use crate::queue::QueueShared;
 use crate::sync::prefetch_for_writing;
 use std::ptr::NonNull;
@@ -47,6 +48,11 @@ pub(crate) unsafe fn fail(
                 let memory = unsafe { argument.memory_pointer().as_ref() };
                 memory.poison(argument.range(), id, &error);
             }
+        }
+        if vtable.kind == Kind::Graph {
+            // SAFETY: owned; bodies of this kind keep a graph.
+            let graph = unsafe { &*s.state_pointer().cast::<Graph>() };
+            graph.poison(id, &error);
         }
         if let Some(drop) = vtable.drop {
             // SAFETY: the state is the vtable's, and dropped once.
@@ -97,6 +103,104 @@ pub(crate) unsafe fn end_user_event(
     }
 }
 
+/// Ends a command of a recorded graph, which stays where it is: nothing is dropped, and nobody outside of the graph
+/// has heard of it. It is made ready for the next launch first: from the moment that its last dependant is told, it
+/// may be launched again.
+///
+/// # Safety
+/// The caller owns the command and gives it up.
+pub(super) unsafe fn end_recorded(
+    slot: NonNull<Slot>,
+    result: Result<(), Error>,
+    time: Option<u64>,
+    sink: &mut impl ReadySink,
+) {
+    // SAFETY: the graph keeps the slot until its launch is over, which waits for the dependants below.
+    let s = unsafe { slot.as_ref() };
+    let (graph, index, state) = s.place();
+    // SAFETY: kept by its launch, as above.
+    let graph = unsafe { &*graph };
+    if let Some(times) = s.times() {
+        record(s, slot, times, result.as_ref().err(), time);
+    }
+    if result.is_err() || s.state.is_poisoned() {
+        // A launch's counters give way to the cause of its not being run.
+        let raw = s
+            .state
+            .is_poisoned()
+            .then(|| s.work.swap(0, Ordering::Acquire));
+        if let Some(raw) = raw.filter(|raw| *raw != 0) {
+            // SAFETY: the first poisoner put it there; taken once.
+            drop(unsafe { Error::from_raw(raw) });
+        }
+        s.work.store(graph.work(index), Ordering::Relaxed);
+    }
+    s.state.start(0, state);
+    if graph.is_end(index) {
+        // SAFETY: its launch is over now; nothing here is touched afterwards.
+        unsafe { Shared::finish_launch(graph, sink) };
+        return;
+    }
+    let first = s.notify.entries();
+    if let Err(error) = result {
+        tracing::debug!(command = s.label(), %error, "failed");
+        // Before any of them is told.
+        // SAFETY: the list is as it was made.
+        unsafe { fail_dependants(first, &error) };
+        graph.note_failure(index, error);
+    }
+    let Some(first) = first else { return };
+    // SAFETY: the list is as it was made; what is in it waits for this command.
+    unsafe {
+        match first.next() {
+            None => resolve_entry(first, false, s, sink),
+            Some(second) => resolve_list(first, second, false, s, sink),
+        };
+    }
+}
+
+/// # Safety
+/// The entries are those of a recorded command whose dependants wait for it still.
+#[cold]
+unsafe fn fail_dependants(first: Option<Entry>, error: &Error) {
+    let mut entry = first;
+    while let Some(current) = entry {
+        // SAFETY: as the caller promises.
+        if let Some(dependant) = unsafe { dependant_of(current) }
+            && matches!(current.tag(), Tag::Propagate | Tag::OverflowPropagate)
+        {
+            // SAFETY: it counts this wait.
+            poison(unsafe { dependant.as_ref() }, || error.for_dependant());
+        }
+        // SAFETY: as the caller promises.
+        entry = unsafe { current.next() };
+    }
+}
+
+/// Whose wait an entry stands for; none if it is the observers.
+///
+/// # Safety
+/// The entry's word is alive.
+#[inline(always)]
+unsafe fn dependant_of(entry: Entry) -> Option<NonNull<Slot>> {
+    match entry.tag() {
+        Tag::Observers => None,
+        Tag::Order | Tag::Propagate => {
+            let address = entry.address();
+            let base = address.addr() & !(align_of::<Slot>() - 1);
+            // An inline edge lies in its slot's first cache line.
+            let slot = address.with_addr(base).cast_mut().cast::<Slot>();
+            // SAFETY: an edge's address is not null.
+            Some(unsafe { NonNull::new_unchecked(slot) })
+        }
+        Tag::OverflowOrder | Tag::OverflowPropagate => {
+            // SAFETY: an overflow edge starts with its word and lives until
+            // its dependant is released.
+            Some(unsafe { (*entry.address().cast::<OverflowEdge>()).dependant })
+        }
+    }
+}
+
 /// The common end: progress, close, release, observe, forget.
 ///
 /// # Safety
@@ -111,7 +215,9 @@ pub(super) unsafe fn broadcast_dropped(
     // SAFETY: owned by the caller; freed at the earliest by `release` below.
     let s = unsafe { slot.as_ref() };
     if let Some(times) = s.times() {
-        record(s, slot, times, failed, time);
+        // SAFETY: a failed command's payload holds its error by now.
+        let error = failed.then(|| unsafe { s.error() });
+        record(s, slot, times, error.as_ref(), time);
     }
     let queue = s.queue.get();
     let done = s.done.get();
@@ -170,26 +276,13 @@ pub(super) unsafe fn resolve_entry(
     over: &Slot,
     sink: &mut impl ReadySink,
 ) -> bool {
-    let tag = entry.tag();
-    let dependant = match tag {
-        Tag::Observers => return true,
-        Tag::Order | Tag::Propagate => {
-            let address = entry.address();
-            let base = address.addr() & !(align_of::<Slot>() - 1);
-            // An inline edge lies in its slot's first cache line.
-            let slot = address.with_addr(base).cast_mut().cast::<Slot>();
-            // SAFETY: an edge's address is not null.
-            unsafe { NonNull::new_unchecked(slot) }
-        }
-        Tag::OverflowOrder | Tag::OverflowPropagate => {
-            // SAFETY: an overflow edge starts with its word and lives until
-            // its dependant is released.
-            unsafe { (*entry.address().cast::<OverflowEdge>()).dependant }
-        }
+    // SAFETY: as the caller promises.
+    let Some(dependant) = (unsafe { dependant_of(entry) }) else {
+        return true;
     };
     // SAFETY: the dependant is alive: it still counts this wait.
     let d = unsafe { dependant.as_ref() };
-    if failed && matches!(tag, Tag::Propagate | Tag::OverflowPropagate) {
+    if failed && matches!(entry.tag(), Tag::Propagate | Tag::OverflowPropagate) {
         // SAFETY: `over` is failed and its reference is still held.
         unsafe { fail_dependant(d, over) };
     }
@@ -262,7 +355,7 @@ pub(super) fn record(
     s: &Slot,
     slot: NonNull<Slot>,
     times: &slot::Times,
-    failed: bool,
+    failed: Option<&Error>,
     time: Option<u64>,
 ) {
     let now = time.unwrap_or_else(crate::clock::now_ns);

@@ -34,8 +34,8 @@ mod tests;
 pub use slot::{Kind, Phase};
 
 pub use dispatch::ToDrivers;
-pub(crate) use dispatch::{deliver, dispatch};
-use finish::{broadcast, fire_observers};
+pub(crate) use dispatch::{deliver, dispatch, is_done_by_anyone};
+use finish::{broadcast, end_recorded, fire_observers};
 pub(crate) use finish::{end_user_event, fail, notify_each, poison};
 
 use crate::access::Argument;
@@ -95,6 +95,37 @@ impl EventId {
     pub fn is_over(self) -> bool {
         self.slot()
             .is_none_or(|slot| slot.notify.closed(self.generation()).is_some())
+    }
+
+    /// Waits for the end of the few instructions in which a command is over for its
+    /// queue, and somebody knows, while its list is not closed, if it is in them.
+    pub(crate) fn settle(self) {
+        let Some(slot) = self.slot() else { return };
+        let is_open = || slot.notify.closed(self.generation()).is_none();
+        if !is_open() {
+            return;
+        }
+        let (queue, sequence) = (slot.queue.get(), slot.sequence.get());
+        // Still open, so what was read is of this use of the slot.
+        if !is_open() {
+            return;
+        }
+        // SAFETY: queues are never freed.
+        let queue = unsafe { queue.as_ref() };
+        if !queue.is_some_and(|queue| queue.progress.has_passed(sequence)) {
+            return;
+        }
+        // Whoever ends it has a few instructions to go, and calls nobody in them.
+        let mut spins = 0_u32;
+        while is_open() {
+            spins = spins.saturating_add(1);
+            if spins < 100 {
+                std::hint::spin_loop();
+            } else {
+                // It was preempted there; let it run.
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// The event of this [`number`](EventId::number).
@@ -424,13 +455,26 @@ impl Command {
     /// As [`Command::finish`], at a time that the device gives.
     #[inline]
     pub fn finish_at(self, result: Result<()>, time: Option<u64>, sink: &mut impl ReadySink) {
+        let recorded = self.slot().recorded.get();
         let slot = ManuallyDrop::new(self).0;
         // SAFETY: the command is owned by the caller, who gives it up here.
         unsafe {
             match result {
+                _ if recorded => end_recorded(slot, result, time, sink),
                 Ok(()) => broadcast(slot, false, time, sink),
                 Err(error) => fail(slot, error, time, sink),
             }
+        }
+    }
+
+    /// Does a started command that [needs no device](Command::needs_no_device):
+    /// ends it, or, if it is a recorded graph, hands over the first of its
+    /// commands, of which the last will end it.
+    pub fn finish_without_device(self, sink: &mut impl ReadySink) {
+        if self.kind() == Kind::Graph {
+            crate::graph::play(self, sink);
+        } else {
+            self.finish(Ok(()), sink);
         }
     }
 }
@@ -443,8 +487,8 @@ impl Drop for Command {
             what: format!("run '{}'", self.label()),
             message: "the driver dropped the command unfinished".to_owned(),
         };
-        // SAFETY: the command is owned and being given up.
-        unsafe { fail(self.0, error.into(), None, &mut ToDrivers) };
+        let command = Self(self.0);
+        command.finish(Err(error.into()), &mut ToDrivers);
     }
 }
 
@@ -455,11 +499,12 @@ impl std::fmt::Debug for Command {
 }
 
 impl Command {
-    /// True for markers, barriers and other commands that any thread can end.
+    /// True for markers, barriers and other commands that any thread can do and
+    /// end: by [`Command::finish_without_device`].
     #[inline]
     #[must_use]
     pub fn needs_no_device(&self) -> bool {
-        matches!(self.kind(), Kind::Marker | Kind::Barrier)
+        self.vtable().needs_no_device
     }
 }
 

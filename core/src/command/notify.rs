@@ -192,6 +192,24 @@ impl NotifyList {
         }
     }
 
+    /// The entries of a list that is not closed, for who knows that nobody adds any more: of a command of a recorded
+    /// graph, whose list is made once and gone through in each launch.
+    #[inline]
+    #[must_use]
+    pub fn entries(&self) -> Option<Entry> {
+        Entry::of(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Renames the list's generation, of a list as [`NotifyList::entries`] is for.
+    pub fn rename(&self, generation: u32) {
+        debug_assert!(generation <= LAST_GENERATION);
+        let entries = self.0.load(Ordering::Relaxed) & (ADDRESS | TAG);
+        self.0.store(
+            u64::from(generation) << GENERATION_SHIFT | entries,
+            Ordering::Relaxed,
+        );
+    }
+
     /// Closes the list, marking how the event ended, and takes its entries.
     #[inline]
     pub fn close(&self, failed: bool) -> Option<Entry> {

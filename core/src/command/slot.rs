@@ -12,11 +12,16 @@
 //! | 80..88 | `observers` | the first observer | closer, observers |
 //! | 88..96 | `work` | enqueuer (launch counters), or the first poisoner (the cause) | owner |
 //! | 96..104 | `sequence`: the command's number in its queue | enqueuer | holders |
-//! | 104..112 | `phase`, `argument_count`, `in_order`; `cancelled` | enqueuer, then owner; holders | anyone |
+//! | 104..112 | `phase`, `argument_count`, `in_order`; `cancelled`; `recorded` | enqueuer, then owner; holders | anyone |
 //! | 112..192 | `payload`: arguments, then the body's state; after a failure, the error | enqueuer, then owner | owner; holders, once failed |
 //!
 //! *Owner* is whoever brought the state's count to zero, and whoever it hands
 //! the [`Command`](super::Command) to. Between slot uses only `notify` is read.
+//!
+//! A command of a [recorded graph](crate::graph) stays in its slot from launch to
+//! launch. It has no number in its queue, so `done` points to its graph and
+//! `sequence` says which command of that it is, and its state at the start of a
+//! launch ([`Slot::place`]); its notify list is never closed.
 
 use super::notify::NotifyList;
 use super::observers::ObserverList;
@@ -98,6 +103,8 @@ pub enum Kind {
     Map,
     /// The end of a mapping.
     Unmap,
+    /// A recorded graph.
+    Graph,
 }
 
 impl Kind {
@@ -118,6 +125,7 @@ impl Kind {
             Self::UserEvent => "user event",
             Self::Map => "map",
             Self::Unmap => "unmap",
+            Self::Graph => "graph",
         }
     }
 }
@@ -130,6 +138,9 @@ pub(crate) type Run =
 pub(crate) struct Vtable {
     /// The command's kind.
     pub(crate) kind: Kind,
+    /// True if any thread can do and end it: no device is told of it, and none
+    /// can wait for it by itself.
+    pub(crate) needs_no_device: bool,
     /// The body's name.
     pub(crate) name: unsafe fn(*const u8) -> &'static str,
     /// Runs a range of work-groups, or the whole command.
@@ -176,7 +187,7 @@ pub(crate) struct Times {
     /// Which of the device's lanes ran it.
     pub(crate) lane: AtomicU32,
     /// The command's number in the trace.
-    pub(crate) number: u64,
+    pub(crate) number: AtomicU64,
     /// The body's name.
     pub(crate) name: &'static str,
     /// Bytes it touches or moves.
@@ -203,6 +214,8 @@ pub(crate) struct Slot {
     pub(crate) argument_count: Cell<u8>,
     pub(crate) in_order: Cell<bool>,
     pub(crate) cancelled: AtomicBool,
+    /// True if it belongs to a recorded graph.
+    pub(crate) recorded: Cell<bool>,
     pub(crate) payload: UnsafeCell<MaybeUninit<[u64; PAYLOAD_WORDS]>>,
 }
 
@@ -227,6 +240,7 @@ impl Slot {
             argument_count: Cell::new(0),
             in_order: Cell::new(false),
             cancelled: AtomicBool::new(false),
+            recorded: Cell::new(false),
             payload: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -329,6 +343,23 @@ impl Slot {
         self.sequence.set(sequence);
         self.done.set(done);
         sequence
+    }
+
+    /// Makes this the command `index` of a recorded graph, whose state word starts
+    /// as `state`.
+    pub(crate) fn set_place(&self, graph: *const crate::graph::Shared, index: u32, state: u32) {
+        self.recorded.set(true);
+        self.done.set(graph.cast());
+        self.sequence.set(u64::from(index) << 32 | u64::from(state));
+    }
+
+    /// Of a command of a recorded graph: the graph, which command of it this is,
+    /// and how its state word starts.
+    #[inline]
+    pub(crate) fn place(&self) -> (*const crate::graph::Shared, u32, u32) {
+        debug_assert!(self.recorded.get());
+        let place = self.sequence.get();
+        (self.done.get().cast(), (place >> 32) as u32, place as u32)
     }
 
     /// The name shown for the command.

@@ -290,6 +290,7 @@ struct Holder {
 impl Body for Holder {
     const VTABLE: &'static Vtable = &Vtable {
         kind: Kind::HostTask,
+        needs_no_device: false,
         name: |_| "map",
         run: |_, _, _| Ok(()),
         portable: |_| None,

@@ -19,6 +19,7 @@ pub use space::SpaceId;
 use crate::access::MAX_MEMORY_BYTES;
 use crate::command::EventId;
 use crate::context::{self, ContextShared};
+use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::ops::{Deref, Range};
@@ -44,6 +45,17 @@ pub struct Allocation {
     pub size: u64,
 }
 
+/// What may be evicted, from what is given up most easily on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Eviction {
+    /// Of objects that no command uses, those whose bytes are elsewhere, too.
+    Redundant,
+    /// Objects that no command uses.
+    Idle,
+    /// Objects whose commands are enqueued, but not handed to a device.
+    Waiting,
+}
+
 /// A live mapping of a byte range to the host.
 #[derive(Clone, Debug)]
 struct Mapping {
@@ -56,6 +68,9 @@ struct Mapping {
 #[derive(Default)]
 struct Cold {
     allocations: Vec<(SpaceId, Allocation)>,
+    /// Allocations that had to make room while nothing was at work on them: the bytes
+    /// that the next command finds there.
+    swapped: Vec<(SpaceId, Box<[u8]>)>,
     mappings: Vec<Mapping>,
     label: Option<String>,
     /// How much of the host allocation is ours to free, and where it starts.
@@ -352,6 +367,12 @@ impl Memory {
         }
     }
 
+    /// Another handle, for who has been lent one.
+    pub(crate) fn handle(&self) -> MemoryRef {
+        self.handles.fetch_add(1, Ordering::Relaxed);
+        MemoryRef(NonNull::from(self))
+    }
+
     /// Bytes.
     #[inline]
     #[must_use]
@@ -514,6 +535,18 @@ impl Memory {
             return Ok(*allocation);
         }
         let allocation = self.allocate_in(space, &mut contexts)?;
+        let swapped = cold.swapped.iter().position(|(s, _)| *s == space);
+        if let Some(at) = swapped
+            && let Some((driver, key)) = space::owner(space)
+        {
+            let address = allocation.address;
+            if let Err(error) = driver.write_allocation(key, address, 0, &cold.swapped[at].1) {
+                driver.free(key, address, allocation.size);
+                return Err(error);
+            }
+            cold.swapped.swap_remove(at);
+            tracing::debug!(buffer = self.id, bytes = self.size, ?space, "swapped in");
+        }
         cold.allocations.push((space, allocation));
         Ok(allocation)
     }
@@ -581,9 +614,10 @@ impl Memory {
         Err(error)
     }
 
-    /// Frees what an idle object holds in a space, writing back what is valid
-    /// only there. True if anything was freed. Called under memory pressure.
-    pub(crate) fn evict(&self, space: SpaceId, only_redundant: bool) -> bool {
+    /// Frees what an object holds in a space, if it is as `what` says, writing back
+    /// what is valid only there. True if anything was freed. Called under memory
+    /// pressure.
+    pub(crate) fn evict(&self, space: SpaceId, what: Eviction) -> bool {
         // Never waits: a contended object is in use.
         let Ok(mut cold) = self.cold.try_lock() else {
             return false;
@@ -591,15 +625,21 @@ impl Memory {
         let Some(index) = cold.allocations.iter().position(|(s, _)| *s == space) else {
             return false;
         };
-        let mut tracker = self.tracker();
-        if !tracker.is_idle() || !cold.mappings.is_empty() {
-            return false;
-        }
         let Some((driver, key)) = space::owner(space) else {
             return false;
         };
+        let mut tracker = self.tracker();
+        // Who has waited for a queue may find its last command between its byte and its list.
+        tracker.for_each_user(EventId::settle);
+        if !cold.mappings.is_empty() {
+            return false;
+        }
+        if !tracker.is_idle() {
+            drop(tracker);
+            return what == Eviction::Waiting && self.swap_out(&mut cold, index, &*driver, key);
+        }
         if !tracker.is_redundant_in(space) {
-            if only_redundant {
+            if what == Eviction::Redundant {
                 return false;
             }
             let address = cold.allocations[index].1.address;
@@ -630,6 +670,35 @@ impl Memory {
         let (_, allocation) = cold.allocations.swap_remove(index);
         drop(tracker);
         tracing::debug!(buffer = self.id, bytes = self.size, ?space, "evicted");
+        driver.free(key, allocation.address, allocation.size);
+        true
+    }
+
+    /// Takes the bytes of an allocation to the host, to be put back when the next
+    /// command that uses it is handed over, if none has been that is not over. What is
+    /// valid where is not touched: that is said of when all commands have run.
+    fn swap_out(&self, cold: &mut Cold, index: usize, driver: &dyn Driver, key: u32) -> bool {
+        let (space, allocation) = cold.allocations[index];
+        if driver.is_in_use(key, allocation.address, self) {
+            return false;
+        }
+        let mut bytes = Vec::new();
+        let Ok(size) = usize::try_from(self.size) else {
+            return false;
+        };
+        if bytes.try_reserve_exact(size).is_err() {
+            return false;
+        }
+        bytes.resize(size, 0);
+        if driver
+            .read_allocation(key, allocation.address, 0, &mut bytes)
+            .is_err()
+        {
+            return false;
+        }
+        cold.allocations.swap_remove(index);
+        cold.swapped.push((space, bytes.into()));
+        tracing::debug!(buffer = self.id, bytes = self.size, ?space, "swapped out");
         driver.free(key, allocation.address, allocation.size);
         true
     }

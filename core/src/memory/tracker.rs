@@ -265,6 +265,51 @@ impl Tracker {
         missing
     }
 
+    /// What of `range` was never written: the bytes are those from before.
+    pub(crate) fn untouched(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let mut untouched: Vec<Range<u64>> = Vec::new();
+        for segment in &self.segments[self.find(range.start)..] {
+            if segment.start >= range.end {
+                break;
+            }
+            if segment.home != SpaceId::ANYWHERE {
+                continue;
+            }
+            let piece = segment.start.max(range.start)..segment.end.min(range.end);
+            match untouched.last_mut() {
+                Some(last) if last.end == piece.start => last.end = piece.end,
+                _ => untouched.push(piece),
+            }
+        }
+        untouched
+    }
+
+    /// What was written, in which space, and which other spaces have copies.
+    pub(crate) fn written_ranges(
+        &self,
+    ) -> impl Iterator<Item = (Range<u64>, SpaceId, impl Iterator<Item = SpaceId>)> {
+        self.segments
+            .iter()
+            .filter(|segment| segment.home != SpaceId::ANYWHERE)
+            .map(|segment| {
+                let copies = segment.copies.iter().map(|copy| copy.space);
+                (segment.start..segment.end, segment.home, copies)
+            })
+    }
+
+    /// Records that `id`, which has written `range`, has brought it to `space`,
+    /// too.
+    pub(crate) fn copied(&mut self, range: &Range<u64>, space: SpaceId, id: EventId) {
+        let covered = self.cover(range);
+        for segment in &mut self.segments[covered] {
+            segment.copies.push(Copy {
+                space,
+                ready: id,
+                content: None,
+            });
+        }
+    }
+
     /// True if all of `range` has a valid copy in `space`.
     pub(crate) fn is_valid_in(&self, range: &Range<u64>, space: SpaceId) -> bool {
         self.missing(range, space, None).is_empty()

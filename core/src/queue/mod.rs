@@ -298,6 +298,27 @@ impl QueueShared {
         self.body().id
     }
 
+    /// The memory space of the queue's device.
+    pub(crate) fn space(&self) -> SpaceId {
+        self.body().space
+    }
+
+    /// The sync domain of the queue's device.
+    pub(crate) fn domain(&self) -> Option<u64> {
+        self.body().domain
+    }
+
+    /// # Errors
+    /// If the device, or the context, is lost.
+    pub(crate) fn check_lost(&self) -> Result<()> {
+        self.body().check_lost()
+    }
+
+    /// True if its commands keep timestamps.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.body().timed
+    }
+
     pub(crate) fn context(&self) -> Option<Arc<ContextShared>> {
         match &self.body().context {
             ContextLink::Counted(context) => Some(context.clone()),

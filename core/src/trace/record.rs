@@ -32,11 +32,13 @@ pub enum CommandKind {
     Map,
     /// And returned.
     Unmap,
+    /// A recorded graph: over when its commands are.
+    Graph,
 }
 
 impl CommandKind {
     /// Every kind, in the order of the declaration.
-    pub const ALL: [CommandKind; 12] = [
+    pub const ALL: [CommandKind; 13] = [
         CommandKind::Launch,
         CommandKind::Copy,
         CommandKind::Fill,
@@ -49,6 +51,7 @@ impl CommandKind {
         CommandKind::Native,
         CommandKind::Map,
         CommandKind::Unmap,
+        CommandKind::Graph,
     ];
 
     /// The word for it in the file.
@@ -66,6 +69,7 @@ impl CommandKind {
             CommandKind::Native => "native",
             CommandKind::Map => "map",
             CommandKind::Unmap => "unmap",
+            CommandKind::Graph => "graph",
         }
     }
 }

@@ -64,6 +64,10 @@ impl Driver for CpuDriver {
         Some(Box::new(CpuQueue { workers }))
     }
 
+    fn plays_graphs(&self) -> bool {
+        true
+    }
+
     fn is_idle(&self) -> bool {
         self.pool().is_idle()
     }

@@ -6,6 +6,7 @@ use crate::Shared;
 use crate::engine::{DeviceAddress, MemoryError, Region, SpaceId};
 use crate::error::of_memory;
 use quipu_core::error::Result;
+use quipu_core::memory::Memory;
 
 /// The alignment of every allocation: what the widest elements and a cache line need, as real accelerators give it.
 const ALIGNMENT: u64 = 256;
@@ -47,6 +48,40 @@ impl Shared {
         let read = read.map_err(|error| of_memory(space_id(key), "read memory back", &error))?;
         bytes.copy_from_slice(&read);
         Ok(())
+    }
+
+    pub(crate) fn write_allocation(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let start = DeviceAddress::from_raw(address).add(offset);
+        self.machine
+            .with(|simulation| simulation.deposit(start, bytes))
+            .map_err(|error| of_memory(space_id(key), "write memory", &error))
+    }
+
+    /// True if a command that is uploaded uses the allocation, or the one that is being prepared for it.
+    pub(crate) fn is_in_use(&self, address: u64, memory: &Memory) -> bool {
+        let address = DeviceAddress::from_raw(address);
+        if self
+            .machine
+            .with(|simulation| simulation.is_in_use(address))
+        {
+            return true;
+        }
+        let uploading = self.ledger().uploading();
+        uploading.is_some_and(|held| {
+            // SAFETY: this thread, which hands the command over, is the one that finishes commands.
+            unsafe {
+                held.with(|command| {
+                    let mut arguments = command.arguments().iter();
+                    arguments.any(|argument| std::ptr::eq(argument.memory(), memory))
+                })
+            }
+        })
     }
 
     pub(crate) fn free_memory(&self, device: usize) -> Option<u64> {

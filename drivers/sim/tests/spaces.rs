@@ -273,6 +273,73 @@ fn idle_buffers_of_other_contexts_make_room() {
 }
 
 #[test]
+fn work_beyond_the_memory_needs_no_waits_between() {
+    let _alone = support::alone();
+    const BUFFERS: u64 = 7;
+    for rig in [
+        Rig::manual(separate(2, 16 << 10)),
+        Rig::threaded(separate(2, 16 << 10)),
+    ] {
+        // Three of them fit; each is used again later, before anybody waits.
+        let queues = [rig.queue(0), rig.queue(1)];
+        let buffers: Vec<MemoryRef> = (0..BUFFERS).map(|_| rig.cells(640)).collect();
+        let mut model = vec![0; BUFFERS as usize];
+        for round in 0..6_u64 {
+            for (number, buffer) in buffers.iter().enumerate() {
+                let add = 10 * round + number as u64;
+                // Now and then by way of the other memory.
+                let queue = &queues[usize::from((round + number as u64) % 5 == 4)];
+                update(queue, buffer, add, &[]);
+                model[number] = step(model[number], add);
+            }
+            let (from, to) = (round % BUFFERS, (round * 3 + 1) % BUFFERS);
+            let (from, to) = (from as usize, to as usize);
+            if from != to {
+                map(&queues[0], &buffers[from], &buffers[to], round);
+                model[to] = step(model[from], round);
+            }
+        }
+        for (buffer, cell) in buffers.iter().zip(&model) {
+            assert_eq!(read(&queues[0], buffer).unwrap(), vec![*cell; 640]);
+        }
+        assert_eq!(rig.driver.races(), 0);
+    }
+}
+
+#[test]
+fn what_was_swapped_out_is_freed_and_lost_as_anything() {
+    let _alone = support::alone();
+    let rig = Rig::manual(separate(1, 16 << 10));
+    let queue = rig.queue(0);
+    let buffers: Vec<MemoryRef> = (0..4).map(|_| rig.cells(1024)).collect();
+    let gate = UserEvent::new();
+    let mut events: Vec<Event> = Vec::new();
+    for round in 0..2 {
+        for buffer in &buffers {
+            events.push(update(&queue, buffer, round, &[gate.event()]));
+        }
+    }
+    gate.complete();
+    queue.wait().unwrap();
+    events.iter().for_each(|event| event.wait().unwrap());
+    // More than fits at once: its own arguments are never swapped out for each other.
+    let all_of_them: Vec<_> = buffers.iter().map(|b| all(b, AccessMode::Read)).collect();
+    let request = Request {
+        accesses: &all_of_them,
+        ..Request::default()
+    };
+    let too_much = Kernel("too much", |_: &[quipu_core::RawArgument]| Ok(()));
+    let error = queue.launch(too_much, 1, &request).unwrap().wait();
+    assert!(matches!(
+        error.unwrap_err().kind(),
+        ErrorKind::OutOfMemory { .. }
+    ));
+    drop(buffers);
+    queue.wait().unwrap();
+    assert_eq!(rig.devices[0].free_memory(), Some(16 << 10));
+}
+
+#[test]
 fn running_out_says_the_sizes_and_hurts_nobody_else() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(1, 16 << 10));

@@ -27,6 +27,7 @@
 //! | [`Queue`] | what can be enqueued: launches, transfers, tasks, mappings |
 //! | [`Buffer`], [`View`], [`Layout`] | memory, its parts, its shapes |
 //! | [`HostView`], [`Source`], [`Pinned`] | memory of the host |
+//! | [`record`] | graphs that are recorded once and launched many times |
 //! | [`kernel`] | kernels and their arguments |
 //! | [`Event`], [`Pending`], [`when_all`], [`when_any`] | futures |
 //! | [`driver`] | what a driver from elsewhere is made with |
@@ -74,24 +75,28 @@ mod parcel;
 mod pinned;
 mod platform;
 mod queue;
+pub mod record;
 
 pub use buffer::{Buffer, Overwrite};
 pub use context::Context;
 pub use device::Device;
 pub use element::Element;
-pub use future::{First, Pending, Waitable, WhenAll, WhenAny, when_all, when_any};
+pub use future::{Combined, First, Pending, Waitable, WhenAll, WhenAny, when_all, when_any};
 pub use host::{HostView, Source};
 pub use kernel::{Bound, Value, bind, bind_blocks, native};
 pub use layout::{Layout, View};
 pub use log::init_logging_from_env;
 pub use pinned::Pinned;
 pub use platform::{Platform, PlatformBuilder, Unavailable};
-pub use queue::{Guard, IntoDivision, MapRead, MapWrite, Mapping, Queue, Scope};
+pub use queue::{
+    Guard, IntoDivision, MapRead, MapReadNd, MapWrite, MapWriteNd, Mapping, Queue, Scope,
+};
+pub use record::{Graph, Node, Recorder, Recording};
 
 pub use quipu_core::event::Profile;
 pub use quipu_core::{
-    Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, Partition, Phase, Priority,
-    QueueOptions, Result, UserEvent,
+    Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, Kind, Partition, Phase,
+    Priority, QueueOptions, Result, UserEvent,
 };
 pub use quipu_driver_sim::engine as simulation;
 pub use quipu_kernel::{
@@ -158,7 +163,7 @@ pub mod prelude {
     //! What most programs use.
 
     pub use crate::{
-        Bound, Buffer, Context, Device, Element, Event, Extent, HostView, Layout, Partition,
+        Bound, Buffer, Context, Device, Element, Event, Extent, Graph, HostView, Layout, Partition,
         Pending, Pinned, Platform, Priority, Queue, QueueOptions, UserEvent, Value, View, Waitable,
         WorkDivision, bind, bind_blocks, native, when_all, when_any,
     };

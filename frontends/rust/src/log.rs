@@ -1,12 +1,13 @@
 //! The log that `QUIPU_LOG` asks for.
 //!
-//! Its value is a filter as `tracing-subscriber` defines it: levels, and targets with levels. A bare
+//! Its value is a filter as `Targets` of `tracing-subscriber` defines it: levels, and targets with levels. A bare
 //! word that is neither a level nor a module of Quipu would be a filter that shows nothing; it is
 //! refused instead.
 
 use quipu_core::{ErrorKind, Result};
 use std::io::IsTerminal;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 const VARIABLE: &str = "QUIPU_LOG";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -42,28 +43,33 @@ pub fn init_logging_from_env() -> Result<bool> {
         ),
     })?;
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let started = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let printer = tracing_subscriber::fmt::layer()
         .with_ansi(colours)
-        .with_writer(std::io::stderr)
+        .with_writer(std::io::stderr);
+    let started = tracing_subscriber::registry()
+        .with(printer.with_filter(filter))
         .try_init();
     Ok(started.is_ok())
 }
 
-fn parse(given: &str) -> std::result::Result<EnvFilter, String> {
+fn parse(given: &str) -> std::result::Result<Targets, String> {
     let directives: Vec<&str> = given.split(',').map(str::trim).collect();
     for directive in &directives {
-        let bare = !directive.contains(['=', '[']);
+        let bare = !directive.contains('=');
         let level = LEVELS.contains(&directive.to_ascii_lowercase().as_str());
         if bare && !level && !directive.starts_with("quipu") {
             return Err(format!(
                 "\"{directive}\" is neither a level nor one of Quipu's modules"
             ));
         }
+        if let Some((module, level)) = directive.split_once('=')
+            && (module.is_empty() || level.is_empty())
+        {
+            return Err(format!("\"{directive}\" is no module with a level"));
+        }
     }
-    EnvFilter::builder()
-        .parse(directives.join(","))
-        .map_err(|error| error.to_string())
+    let filter = directives.join(",").parse::<Targets>();
+    filter.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

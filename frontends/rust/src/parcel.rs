@@ -4,7 +4,7 @@
 use quipu_core::{ErrorKind, Result};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -87,6 +87,12 @@ impl<F> Deref for Contained<F> {
     #[inline]
     fn deref(&self) -> &F {
         &self.0
+    }
+}
+
+impl<F> DerefMut for Contained<F> {
+    fn deref_mut(&mut self) -> &mut F {
+        &mut self.0
     }
 }
 

@@ -26,6 +26,7 @@ examples! {
     blocks: "../examples/10_blocks.rs",
     matrix_product: "../examples/11_matrix_product.rs",
     driver: "../examples/12_driver.rs",
+    recorded_graph: "../examples/13_recorded_graph.rs",
 }
 
 /// Those with kernels of threads that share or wait for something, in the modes that the guide to kernels lists.

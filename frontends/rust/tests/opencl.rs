@@ -1,327 +1,25 @@
-//! The front end on OpenCL devices: kernels of every kind, their faults, texts in OpenCL C, what is refused.
+//! The front end on OpenCL devices: what holds on all devices, texts in OpenCL C, what is refused.
 //!
 //! Without a device these tests fail, or are left out if `QUIPU_TEST_WITHOUT_OPENCL=1`, and say so.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+mod devices;
+
 use quipu::prelude::*;
-use quipu::{Completion, DeviceKind, ErrorKind};
+use quipu::{DeviceKind, ErrorKind};
+
+devices::all_tests!(each_queue);
 
 /// A context of all devices and a queue of each OpenCL device.
-fn each_queue(test: impl Fn(&Context, &Queue)) {
+fn each_queue(test: &dyn Fn(&Context, &Queue)) {
     let platform = Platform::builder().opencl(true).build_available();
-    let devices: Vec<_> = platform
-        .devices()
-        .iter()
-        .filter(|device| device.driver_name() == "opencl")
-        .cloned()
-        .collect();
-    if devices.is_empty() {
-        let why = &platform.unavailable()[0].error;
+    if let Err(why) = devices::each_queue_of("opencl", &platform, test) {
         assert!(
             std::env::var("QUIPU_TEST_WITHOUT_OPENCL").is_ok_and(|value| value == "1"),
             "{why}\nInstall one (Debian: pocl-opencl-icd ocl-icd-libopencl1), or set QUIPU_TEST_WITHOUT_OPENCL=1"
         );
         eprintln!("\n*** NOT TESTED: the front end on OpenCL devices. {why}\n");
-        return;
     }
-    let context = platform.context().unwrap();
-    for device in devices {
-        for completion in [Completion::Callback, Completion::Polling] {
-            let options = QueueOptions {
-                completion,
-                ..QueueOptions::default()
-            };
-            test(&context, &context.queue_with(&device, options).unwrap());
-        }
-    }
-}
-
-#[kernel]
-fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
-    for (i, y) in y.each() {
-        *y += a * x[i];
-    }
-}
-
-#[test]
-fn a_kernel_is_launched_as_anywhere() {
-    each_queue(|context, queue| {
-        for length in [1, 7, 1000, 100_003] {
-            let x: Vec<f32> = (0..length).map(|n| n as f32).collect();
-            let x = context.buffer(&x).unwrap();
-            let mut y = context.buffer(&vec![1.0f32; length]).unwrap();
-            for _ in 0..3 {
-                queue.launch(length, saxpy(2.0, &x, &mut y)).unwrap();
-            }
-            let y = queue.read(&y).unwrap().wait().unwrap();
-            for (n, y) in y.into_iter().enumerate() {
-                assert_eq!(y, 1.0 + 6.0 * n as f32);
-            }
-        }
-    });
-}
-
-#[test]
-fn parts_of_buffers_are_passed_with_their_start() {
-    each_queue(|context, queue| {
-        let x = context.buffer(&[1.0f32, 2.0, 3.0, 4.0, 5.0]).unwrap();
-        let y = context.buffer(&[0.0f32; 5]).unwrap();
-        let mut part = y.slice(1..4).unwrap();
-        queue
-            .launch(3, saxpy(10.0, &x.slice(2..).unwrap(), &mut part))
-            .unwrap();
-        let y = queue.read(&y).unwrap().wait().unwrap();
-        assert_eq!(y, [0.0, 30.0, 40.0, 50.0, 0.0]);
-    });
-}
-
-#[test]
-fn devices_work_on_the_same_bytes_in_turn() {
-    each_queue(|context, queue| {
-        let x = context.buffer(&[1.0f32; 1000]).unwrap();
-        let mut y = context.allocate::<f32>(1000).unwrap();
-        let pool = context.queue(&context.fastest()).unwrap();
-        for _ in 0..4 {
-            queue.launch(1000, saxpy(1.0, &x, &mut y)).unwrap();
-            pool.launch(1000, saxpy(10.0, &x, &mut y)).unwrap();
-            pool.for_each(&mut y, (), |_, y, ()| *y += 100.0).unwrap();
-        }
-        let y = pool.read(&y).unwrap().wait().unwrap();
-        assert!(y.iter().all(|&y| y == 444.0), "{:?}", &y[..4]);
-    });
-}
-
-/// With gaps between its fields.
-#[derive(Clone, Copy, Debug, KernelData)]
-#[repr(C)]
-struct Step {
-    small: u8,
-    start: u64,
-    by: [u16; 2],
-    factor: f32,
-}
-
-#[kernel]
-fn gather(_acc: &impl Accelerator<1>, step: Step, last: usize, x: &[f32], mut y: OwnElements<f32>) {
-    for (i, y) in y.each() {
-        let place = step.start as usize + i * step.by[0] as usize + step.by[1] as usize;
-        *y = if place < last {
-            x[place] * step.factor
-        } else {
-            step.small as f32
-        };
-    }
-}
-
-#[test]
-fn values_are_laid_out_as_the_device_has_them() {
-    each_queue(|context, queue| {
-        let x: Vec<f32> = (0..100).map(|n| n as f32).collect();
-        let x = context.buffer(&x).unwrap();
-        let mut y = context.allocate::<f32>(40).unwrap();
-        let step = Step {
-            small: 7,
-            start: 3,
-            by: [3, 1],
-            factor: 2.0,
-        };
-        queue.launch(40, gather(step, 100, &x, &mut y)).unwrap();
-        let y = queue.read(&y).unwrap().wait().unwrap();
-        for (i, y) in y.into_iter().enumerate() {
-            let place = 4 + 3 * i;
-            let expected = if place < 100 { 2.0 * place as f32 } else { 7.0 };
-            assert_eq!(y, expected, "{i}");
-        }
-    });
-}
-
-#[kernel]
-fn transpose(_acc: &impl Accelerator<2>, x: GlobalRef<u32, 2>, mut y: OwnElements<u32, 2>) {
-    let columns = y.extent()[1];
-    for (i, y) in y.each() {
-        *y = x[[i % columns, i / columns]];
-    }
-}
-
-#[test]
-fn views_have_their_gaps() {
-    each_queue(|context, queue| {
-        let mut x = context.allocate_padded::<u32, 2>([5, 7]).unwrap();
-        let mut y = context.allocate_padded::<u32, 2>([7, 5]).unwrap();
-        let pool = context.queue(&context.fastest()).unwrap();
-        pool.launch([5, 7], number(&mut x)).unwrap();
-        queue.launch([7, 5], transpose(&x, &mut y)).unwrap();
-        let y = queue.read_nd(&y).unwrap().wait().unwrap();
-        let expected: Vec<u32> = (0..7)
-            .flat_map(|a| (0..5).map(move |b| b * 7 + a))
-            .collect();
-        assert_eq!(y, expected);
-    });
-}
-
-#[kernel]
-fn number(_acc: &impl Accelerator<2>, mut x: OwnElements<u32, 2>) {
-    for (i, x) in x.each() {
-        *x = i as u32;
-    }
-}
-
-#[kernel]
-async fn reverse(
-    acc: &impl BlockAccelerator<1>,
-    input: &[u32],
-    mut output: OwnElements<u32>,
-    #[shared(acc.extent(Block, Threads)[0])] mut shared: SharedWrite<u32>,
-) {
-    let thread = acc.index(Block, Threads)[0];
-    shared.own()[0] = input[acc.index(Grid, Threads)[0]];
-    let shared = acc.sync(shared).await;
-    for (_, element) in output.each() {
-        *element = shared[acc.extent(Block, Threads)[0] - 1 - thread];
-    }
-}
-
-#[test]
-fn the_threads_of_a_block_share_memory() {
-    each_queue(|context, queue| {
-        let threads = queue.limits().block_thread_count.min(16);
-        let input: Vec<u32> = (0..).take(64 * threads).collect();
-        let x = context.buffer(&input).unwrap();
-        let mut y = context.allocate(x.len()).unwrap();
-        queue
-            .launch(WorkDivision::new(64, threads, 1), reverse(&x, &mut y))
-            .unwrap();
-        let expected: Vec<u32> = input
-            .chunks(threads)
-            .flat_map(|b| b.iter().rev().copied())
-            .collect();
-        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), expected);
-    });
-}
-
-#[kernel]
-async fn count(
-    acc: &impl BlockAccelerator<1>,
-    x: &[u32],
-    bins: Atomics<u32>,
-    #[shared(bins.len())] local: SharedAtomics<u32>,
-) {
-    for i in acc.elements(x.len()) {
-        local.add(x[i] as usize, 1);
-    }
-    acc.sync_block_threads().await;
-    let threads = acc.extent(Block, Threads)[0];
-    let mut bin = acc.thread_index()[0];
-    while bin < bins.len() {
-        bins.add(bin, local.load(bin));
-        bin += threads;
-    }
-}
-
-#[test]
-fn shared_arrays_are_as_long_as_arguments_say() {
-    each_queue(|context, queue| {
-        let x: Vec<u32> = (0..1000).map(|n| n % 5).collect();
-        let x = context.buffer(&x).unwrap();
-        let mut bins = context.allocate::<u32>(5).unwrap();
-        queue
-            .launch(WorkDivision::new(4, 8, 32), count(&x, &mut bins))
-            .unwrap();
-        assert_eq!(queue.read(&bins).unwrap().wait().unwrap(), [200; 5]);
-    });
-}
-
-#[kernel]
-fn beyond(_acc: &impl Accelerator<1>, x: &[f32], by: usize, mut y: OwnElements<f32>) {
-    for (i, y) in y.each() {
-        *y = x[i + by];
-    }
-}
-
-#[test]
-fn a_fault_fails_its_command_with_kernel_index_and_line() {
-    each_queue(|context, queue| {
-        let x = context.buffer(&[1.0f32; 10]).unwrap();
-        let mut y = context.allocate::<f32>(10).unwrap();
-        queue
-            .launch(10, beyond(&x, 0, &mut y))
-            .unwrap()
-            .wait()
-            .unwrap();
-        let failed = queue.launch(10, beyond(&x, 3, &mut y)).unwrap();
-        let read = queue.read(&y).unwrap();
-        let error = failed.wait().unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Kernel { .. }), "{error}");
-        let text = error.to_string();
-        for part in ["beyond", "of 10", "opencl.rs:", "by thread"] {
-            assert!(text.contains(part), "'{part}' in {text}");
-        }
-        // What depends on it fails because of it.
-        let error = read.wait().unwrap_err();
-        assert!(
-            matches!(error.first_cause().kind(), ErrorKind::Kernel { .. }),
-            "{error}"
-        );
-        // And what comes after does not.
-        queue.launch(10, beyond(&x, 0, y.overwrite())).unwrap();
-        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [1.0; 10]);
-    });
-}
-
-#[test]
-fn native_code_is_refused_as_it_is_launched() {
-    each_queue(|context, queue| {
-        let mut y = context.allocate::<f32>(10).unwrap();
-        let error = queue.for_each(&mut y, (), |_, _, ()| ()).unwrap_err();
-        assert!(
-            matches!(error.kind(), ErrorKind::Unsupported { .. }),
-            "{error}"
-        );
-        assert!(error.to_string().contains("native code"), "{error}");
-    });
-}
-
-#[test]
-fn fills_of_any_pattern_and_host_tasks_go() {
-    each_queue(|context, queue| {
-        let x = context.allocate::<[u8; 3]>(1000).unwrap();
-        queue.fill(&x, [1, 2, 3]).unwrap();
-        assert_eq!(queue.read(&x).unwrap().wait().unwrap(), [[1, 2, 3]; 1000]);
-        let x = context.allocate::<[u64; 5]>(100).unwrap();
-        queue.fill(&x, [1, 2, 3, 4, 5]).unwrap();
-        assert_eq!(
-            queue.read(&x).unwrap().wait().unwrap(),
-            [[1, 2, 3, 4, 5]; 100]
-        );
-        let mut sum = context.allocate::<u64>(1).unwrap();
-        let task = |(x, sum): (&[[u64; 5]], &mut [u64])| {
-            sum[0] = x.iter().flatten().sum();
-        };
-        drop(queue.host_task_with((&x, &mut sum), task).unwrap());
-        assert_eq!(queue.read(&sum).unwrap().wait().unwrap(), [1500]);
-    });
-}
-
-#[test]
-fn timestamps_are_in_order() {
-    each_queue(|context, queue| {
-        let options = QueueOptions {
-            profiling: true,
-            ..*queue.options()
-        };
-        let queue = context.queue_with(queue.device(), options).unwrap();
-        let x = context.buffer(&[1.0f32; 10_000]).unwrap();
-        let mut y = context.allocate::<f32>(10_000).unwrap();
-        let first = queue.launch(10_000, saxpy(1.0, &x, &mut y)).unwrap();
-        let second = queue.launch(10_000, saxpy(1.0, &x, &mut y)).unwrap();
-        second.wait().unwrap();
-        let (first, second) = (first.profile().unwrap(), second.profile().unwrap());
-        for profile in [&first, &second] {
-            assert!(profile.queued_ns <= profile.submitted_ns, "{profile:?}");
-            assert!(profile.submitted_ns <= profile.started_ns, "{profile:?}");
-            assert!(profile.started_ns <= profile.ended_ns, "{profile:?}");
-        }
-    });
 }
 
 const TEXT: &str = "
@@ -337,7 +35,7 @@ kernel void swapped(global float *y, uint columns, uint rows) {
 
 #[test]
 fn kernels_may_be_texts() {
-    each_queue(|context, queue| {
+    each_queue(&|context, queue| {
         let program = context.program(TEXT).options("-D OFFSET=0.5f");
         let scale = program.kernel("scale");
         let x = context.buffer(&[1.0f32, 2.0, 3.0]).unwrap();
@@ -376,7 +74,7 @@ kernel void places(global ulong *x) {
     }
 }
 ";
-    each_queue(|context, queue| {
+    each_queue(&|context, queue| {
         let places = context.program(PLACES).kernel("places");
         let mut x = context.allocate::<u64>(3).unwrap();
         // More blocks than a call launches of a printed kernel.
@@ -393,7 +91,7 @@ kernel void places(global ulong *x) {
 
 #[test]
 fn what_is_wrong_with_a_text_is_said() {
-    each_queue(|context, queue| {
+    each_queue(&|context, queue| {
         let x = context.buffer(&[1.0f32; 4]).unwrap();
         let fails = |source: &str, name: &str, arguments: usize| {
             let kernel = context.program(source).kernel(name);
@@ -430,7 +128,7 @@ fn what_is_wrong_with_a_text_is_said() {
         );
         // Devices without a compiler for it refuse it at once.
         let kernel = context.program(TEXT).kernel("scale");
-        let pool = context.queue(&context.fastest()).unwrap();
+        let pool = context.queue(&devices::pool_of(context)).unwrap();
         // SAFETY: as above.
         let error = pool.launch(4, unsafe { kernel.call((&x,)) }).unwrap_err();
         assert!(
@@ -443,7 +141,7 @@ fn what_is_wrong_with_a_text_is_said() {
 
 #[test]
 fn an_opencl_cpu_is_not_silently_the_fastest() {
-    each_queue(|context, queue| {
+    each_queue(&|context, queue| {
         if queue.device().kind() == DeviceKind::Cpu {
             assert_ne!(context.fastest().driver_name(), "opencl");
         }
@@ -452,54 +150,10 @@ fn an_opencl_cpu_is_not_silently_the_fastest() {
 
 #[test]
 fn native_calls_are_handed_the_queue() {
-    each_queue(|_, queue| {
+    each_queue(&|_, queue| {
         let call = |native: &quipu::driver::OpenClQueue| {
             !native.queue().is_null() && !native.context().is_null() && !native.device().is_null()
         };
         assert!(queue.native_call(call).unwrap().wait().unwrap());
-    });
-}
-
-#[test]
-fn a_callback_that_waits_is_told_that_it_must_not() {
-    each_queue(|context, queue| {
-        let other = context.queue(queue.device()).unwrap();
-        let gate = UserEvent::new();
-        let later = other.after([gate.event()]).host_task(|| 1).unwrap();
-        let (go, gone) = std::sync::mpsc::channel();
-        let (tell, told) = std::sync::mpsc::channel();
-        // It ends when the callback is set, so that the thread which does the task, or the driver's own, calls that.
-        let task = queue.host_task(move || gone.recv().unwrap()).unwrap();
-        task.on_complete(move |_| tell.send(later.wait()).unwrap());
-        go.send(()).unwrap();
-        let error = told.recv().unwrap().unwrap_err();
-        assert!(
-            matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
-            "{error}"
-        );
-        gate.complete();
-        other.wait().unwrap();
-    });
-}
-
-#[test]
-fn a_launch_of_nothing_is_over_after_what_it_waits_for() {
-    each_queue(|context, queue| {
-        let x = context.buffer(&[1.0f32; 8]).unwrap();
-        let mut y = context.buffer(&[2.0f32; 8]).unwrap();
-        let gate = UserEvent::new();
-        let before = queue.after([gate.event()]).host_task(|| 1).unwrap();
-        let nothing = queue.launch(0, saxpy(1.0, &x, &mut y)).unwrap();
-        assert!(!nothing.is_complete());
-        gate.complete();
-        nothing.wait().unwrap();
-        assert_eq!(before.wait().unwrap(), 1);
-        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [2.0; 8]);
-        // What fails before it fails it, with the same cause.
-        let failing = queue.host_task(|| panic!("on purpose")).unwrap();
-        let after = queue.after([failing.event().clone()]);
-        let nothing = after.launch(0, saxpy(1.0, &x, &mut y)).unwrap();
-        let error = nothing.wait().unwrap_err().to_string();
-        assert!(error.contains("on purpose"), "{error}");
     });
 }

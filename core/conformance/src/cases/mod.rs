@@ -9,6 +9,7 @@ mod barriers;
 mod cancellation;
 mod content;
 mod failure;
+mod graphs;
 mod hazards;
 mod launches;
 mod lifetime;
@@ -48,6 +49,7 @@ pub fn suite() -> Vec<Case> {
         barriers::cases(),
         hazards::cases(),
         failure::cases(),
+        graphs::cases(),
         cancellation::cases(),
         observation::cases(),
         lifetime::cases(),

@@ -16,6 +16,7 @@ cases! {
         copies_within_and_between_buffers,
         strided_copies_in_three_dimensions,
         fills_of_every_pattern,
+        long_ones_are_whole,
         host_tasks_see_what_they_declare,
         memory_the_caller_brings_is_valid_from_the_start;
     SeveralDevices:
@@ -216,6 +217,29 @@ fn fills_of_every_pattern(fixture: &dyn Fixture) {
         at += length + 1;
     }
     assert_eq!(read_all(&queue, &memory), expected);
+}
+
+/// Long enough that a driver may have several threads carry them out.
+fn long_ones_are_whole(fixture: &dyn Fixture) {
+    const LENGTH: usize = 3_000_001;
+    let stage = Stage::new(fixture);
+    let queue = stage.in_order();
+    let (a, b) = (stage.memory(LENGTH as u64), stage.memory(LENGTH as u64));
+    for size in [1, 3, 4] {
+        let bytes = pattern(size, 40);
+        let filled = LENGTH / size * size;
+        let access = part(&a, 0..filled as u64, AccessMode::Overwrite);
+        queue.fill(access, &bytes, &[]).unwrap();
+        let all = read_all(&queue, &a);
+        assert!((0..filled).all(|at| all[at] == bytes[at % size]));
+    }
+    let from = pattern(LENGTH, 60);
+    write_all(&queue, &a, &from);
+    queue.fill(overwrites(&b), &[7], &[]).unwrap();
+    copy(&queue, (&a, 1), (&b, 4), LENGTH as u64 - 5);
+    let copied = read_all(&queue, &b);
+    assert!(copied[..4] == [7; 4] && copied[LENGTH - 1] == 7);
+    assert!(copied[4..LENGTH - 1] == from[1..LENGTH - 4]);
 }
 
 fn host_tasks_see_what_they_declare(fixture: &dyn Fixture) {

@@ -3,12 +3,14 @@
 use super::kernel::Mix;
 use super::model::{Predicted, UNREAD};
 use super::order::{Order, Waits};
-use super::plan::{End, Fate, Id, Plan, Region, Step, Work};
+use super::plan::{End, Fate, Id, Plan, RecordedPlan, RecordingPlan, Region, Step, Work};
 use crate::patience::RunningClock;
-use crate::support::{HostBytes, launch_native, post_native};
+use crate::support::{HostBytes, launch_native, post_native, record_native};
 use quipu_core::error::ErrorKind;
+use quipu_core::graph::{Node, NodeRequest};
 use quipu_core::{
-    Access, AccessMode, Context, Device, Error, Event, MemoryRef, Queue, Request, UserEvent,
+    Access, AccessMode, Context, Device, Error, Event, Graph, MemoryRef, Queue, Recording, Request,
+    UserEvent,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,6 +54,7 @@ struct Host<'a> {
     contexts: Vec<Context>,
     queues: Vec<Option<Queue>>,
     buffers: Vec<Option<MemoryRef>>,
+    graphs: Vec<Graph>,
     order: Order,
     users: Vec<(Id, UserEvent)>,
     events: HashMap<Id, (Event, Waits)>,
@@ -71,18 +74,23 @@ pub(super) fn execute(
         .map(|_| Context::new(devices))
         .collect::<Result<_, _>>()
         .map_err(say)?;
-    let queues = plan
+    let queues: Vec<Option<Queue>> = plan
         .queues
         .iter()
         .map(|queue| contexts[queue.context].queue(&devices[queue.device], queue.options))
         .map(|queue| queue.map(Some))
         .collect::<Result<_, _>>()
         .map_err(say)?;
-    let buffers = plan
+    let buffers: Vec<Option<MemoryRef>> = plan
         .buffers
         .iter()
         .map(|buffer| contexts[buffer.context].memory(buffer.bytes as u64))
         .map(|buffer| buffer.map(Some))
+        .collect::<Result<_, _>>()
+        .map_err(say)?;
+    let recordings = plan.recordings.iter();
+    let graphs = recordings
+        .map(|recording| record(recording, &contexts, &queues, &buffers))
         .collect::<Result<_, _>>()
         .map_err(say)?;
     let mut host = Host {
@@ -91,6 +99,7 @@ pub(super) fn execute(
         contexts,
         queues,
         buffers,
+        graphs,
         order: Order::new(plan),
         users: Vec::new(),
         events: HashMap::new(),
@@ -193,12 +202,16 @@ impl Host<'_> {
         let queue = self.queues[*number]
             .as_ref()
             .expect("a dropped queue is not used any more");
-        let regions = work.regions();
+        let regions = match work {
+            // It keeps its buffers, also when nobody else does.
+            Work::Graph(_) => Vec::new(),
+            work => work.regions(),
+        };
         let accesses = Self::accesses(&self.buffers, &regions);
         let request = Request {
             accesses: &accesses,
             waits: &waits,
-            unknown_access: matches!(work, Work::Task { unknown: true, .. }),
+            unknown_access: work.is_unknown(),
             label: None,
         };
         let mix = |groups: u32, fate: Fate, spin: u32| Mix {
@@ -260,6 +273,14 @@ impl Host<'_> {
             }
             Work::Marker => queue.marker(&waits),
             Work::Barrier => queue.barrier(&waits),
+            Work::Graph(recording) => {
+                let graph = &self.graphs[recording.number];
+                if *posted {
+                    let posted = queue.post_graph(graph, &waits, None);
+                    return posted.map_err(|error| error.to_string());
+                }
+                queue.launch_graph(graph, &waits, None)
+            }
         };
         let event = event.map_err(|error| error.to_string())?;
         if self.plan.queues[*number].options.blocking && !event.is_complete() {
@@ -360,6 +381,77 @@ impl Host<'_> {
             events,
         })
     }
+}
+
+/// Records a graph.
+fn record(
+    plan: &RecordingPlan,
+    contexts: &[Context],
+    queues: &[Option<Queue>],
+    buffers: &[Option<MemoryRef>],
+) -> Result<Graph, Error> {
+    let mut recording = Recording::new(&contexts[plan.context]);
+    let mut nodes: Vec<Node> = Vec::new();
+    for (id, RecordedPlan { queue, work, after }) in &plan.commands {
+        let queue = queues[*queue].as_ref().expect("none is dropped yet");
+        let after: Vec<Node> = after.iter().map(|index| nodes[*index]).collect();
+        let regions = work.regions();
+        let accesses = Host::accesses(buffers, &regions);
+        let request = NodeRequest {
+            accesses: &accesses,
+            after: &after,
+            unknown_access: work.is_unknown(),
+            label: None,
+        };
+        let mix = |groups: u32, fate: Fate, spin: u32| Mix {
+            id: *id,
+            modes: regions.iter().map(|region| region.mode).collect(),
+            groups,
+            fate,
+            spin,
+        };
+        let node = match work {
+            Work::Kernel {
+                groups, fate, spin, ..
+            } => {
+                let kernel = mix(*groups, *fate, *spin).printed(&regions);
+                let groups = u64::from(*groups);
+                match kernel {
+                    Ok(kernel) => record_native(&mut recording, queue, kernel, groups, &request),
+                    Err(kernel) => record_native(&mut recording, queue, kernel, groups, &request),
+                }
+            }
+            Work::Task { fate, .. } => {
+                let task = mix(1, *fate, 0);
+                let task = move |arguments: &[_]| task.end(arguments, 0..1);
+                recording.host_task(queue, task, &request)
+            }
+            Work::Copy { shape, .. } => recording.copy(
+                queue,
+                accesses[0],
+                accesses[1],
+                shape.row as u64,
+                &shape.strides,
+                &after,
+            ),
+            Work::Fill { pattern, .. } => recording.fill(queue, accesses[0], pattern, &after),
+            // SAFETY: the bytes are kept and never change.
+            Work::Write { from, shape, .. } => unsafe {
+                recording.write(
+                    queue,
+                    HostBytes::new(from).memory(),
+                    accesses[0],
+                    shape.row as u64,
+                    &shape.strides,
+                    &after,
+                )
+            },
+            Work::Barrier => recording.barrier(queue, &after),
+            Work::Marker | Work::Read { .. } | Work::Graph(_) => recording.marker(queue, &after),
+        };
+        nodes.push(node?);
+    }
+    recording.finish()
 }
 
 /// Waits for an event that must end, however it ends.

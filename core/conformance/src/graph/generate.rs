@@ -1,12 +1,16 @@
 //! Makes a plan from a seed.
 
 use super::order::MOST_USERS;
-use super::plan::{BufferPlan, End, Fate, Id, Plan, QueuePlan, Region, Shape, Step, Work};
+use super::plan::{
+    BufferPlan, End, Fate, Id, Plan, QueuePlan, RecordedPlan, RecordingPlan, Region, Shape, Step,
+    Work,
+};
 use super::random::Random;
 use crate::fixture::share_one_space;
 use quipu_core::operation::Step as Stride;
 use quipu_core::{AccessMode, Completion, Device, Priority, QueueOptions};
 use std::ops::Range;
+use std::sync::Arc;
 
 struct Maker {
     random: Random,
@@ -60,6 +64,7 @@ pub(super) fn generate(seed: u64, devices: &[Device]) -> Plan {
             contexts,
             queues,
             buffers,
+            recordings: Vec::new(),
             steps: Vec::new(),
             one_space: share_one_space(devices),
         },
@@ -69,6 +74,12 @@ pub(super) fn generate(seed: u64, devices: &[Device]) -> Plan {
         open: Vec::new(),
         users: 0,
     };
+    if maker.random.percent(50) {
+        for number in 0..1 + maker.random.index(2) {
+            let recording = Arc::new(maker.recording(number));
+            maker.plan.recordings.push(recording);
+        }
+    }
     let length = maker.random.within(3..70) as Id;
     for id in 0..length {
         if let Some(step) = maker.step(id) {
@@ -158,13 +169,57 @@ impl Maker {
             }
         }
         let context = self.plan.queues[queue].context;
-        let work = self.work(context);
-        let posted = matches!(work, Work::Kernel { .. }) && self.random.percent(15);
+        let recordings = self.plan.recordings.iter();
+        let own = recordings.filter(|recording| recording.context == context);
+        let own: Vec<_> = own.cloned().collect();
+        let work = match self.random.choose(&own) {
+            Some(recording) if self.random.percent(25) => Work::Graph(recording.clone()),
+            _ => self.work(context),
+        };
+        let can_be_posted = matches!(work, Work::Kernel { .. } | Work::Graph(_));
+        let posted = can_be_posted && self.random.percent(15);
         Step::Command {
             queue,
             work,
             waits,
             posted,
+        }
+    }
+
+    fn recording(&mut self, number: usize) -> RecordingPlan {
+        let context = self.random.index(self.plan.contexts);
+        let queues = (0..self.plan.queues.len())
+            .filter(|queue| self.plan.queues[*queue].context == context)
+            .collect::<Vec<_>>();
+        let mut commands = Vec::new();
+        for index in 0..self.random.index(12) {
+            let mut work = self.work(context);
+            if matches!(work, Work::Read { .. }) {
+                // There is nobody who could look at each launch's bytes.
+                work = Work::Marker;
+            }
+            if self.random.percent(60) {
+                // Mostly they all end well.
+                match &mut work {
+                    Work::Kernel { fate, .. } | Work::Task { fate, .. } => *fate = Fate::Fine,
+                    _ => {}
+                }
+            }
+            let mut after = Vec::new();
+            while index > 0 && self.random.percent(20) {
+                after.push(self.random.index(index));
+            }
+            let queue = *self
+                .random
+                .choose(&queues)
+                .expect("every context has a queue");
+            let id = 10_000 * (number + 1) + index;
+            commands.push((id as Id, RecordedPlan { queue, work, after }));
+        }
+        RecordingPlan {
+            number,
+            context,
+            commands,
         }
     }
 

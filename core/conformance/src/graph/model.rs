@@ -83,11 +83,12 @@ fn join(causes: &mut Option<Causes>, more: &Causes) {
 impl Model<'_> {
     fn user(&mut self, id: Id) -> Result<(), String> {
         let failed = (self.plan.end_of(id) != End::Complete).then(|| Rc::new(vec![id]));
-        self.ended(id, failed)
+        self.ended(id, failed, true)
     }
 
-    /// Notes how a step ended, after a look at how it really did.
-    fn ended(&mut self, id: Id, failed: Option<Causes>) -> Result<(), String> {
+    /// Notes how a step ended, after a look at how it really did. If it failed, it did
+    /// so by itself, or because of others.
+    fn ended(&mut self, id: Id, failed: Option<Causes>, own: bool) -> Result<(), String> {
         let causes = match (self.outcomes.get(&id), failed) {
             (None, failed) => failed,
             (Some(Outcome::Fine), None) => None,
@@ -113,7 +114,7 @@ impl Model<'_> {
                         "step {id} failed because of {origin:?} ('{error}'), not of {causes:?}"
                     ));
                 };
-                if *dependency == (origin == id) {
+                if *dependency == own {
                     return Err(format!(
                         "step {id} failed because of {origin}, and says so wrongly: '{error}'"
                     ));
@@ -154,10 +155,16 @@ impl Model<'_> {
                 healed.push(region);
             }
         }
-        if causes.is_none() {
-            let fate = match work {
-                Work::Kernel { fate, .. } | Work::Task { fate, .. } => *fate,
-                _ => Fate::Fine,
+        let own = causes.is_none();
+        if own {
+            // Of a graph, the first that fails by itself.
+            let fated = match work {
+                Work::Graph(recording) => {
+                    let mut commands = recording.commands.iter();
+                    let first = commands.find(|(_, command)| command.work.is_fated());
+                    first.map(|(inner, _)| *inner)
+                }
+                work => work.is_fated().then_some(id),
             };
             let cancelled = matches!(
                 self.outcomes.get(&id),
@@ -166,13 +173,10 @@ impl Model<'_> {
                     ..
                 })
             ) && self.was_asked_to_cancel(id);
-            // A launch of no groups runs nothing that could fail.
-            let runs = !matches!(work, Work::Kernel { groups: 0, .. });
-            if cancelled || (fate != Fate::Fine && runs) {
-                causes = Some(Rc::new(vec![id]));
-            }
+            let cause = if cancelled { Some(id) } else { fated };
+            causes = cause.map(|cause| Rc::new(vec![cause]));
         }
-        self.ended(id, causes)?;
+        self.ended(id, causes, own)?;
         let causes = self.failed.get(&id).cloned().flatten();
         for region in regions.iter().filter(|region| region.mode.writes()) {
             self.poison[region.buffer][region.range.clone()].fill(causes.clone());
@@ -218,6 +222,11 @@ impl Model<'_> {
                 self.reads.insert(id, host);
             }
             Work::Marker | Work::Barrier => {}
+            Work::Graph(recording) => {
+                for (inner, command) in &recording.commands {
+                    self.perform(*inner, &command.work);
+                }
+            }
         }
     }
 

@@ -47,6 +47,8 @@ pub(super) struct Order {
     events: HashMap<Id, Waits>,
     queues: Vec<QueueOrder>,
     buffers: Vec<Vec<Byte>>,
+    /// The last launch of each recorded graph.
+    launches: HashMap<usize, Waits>,
     one_space: bool,
 }
 
@@ -62,6 +64,7 @@ impl Order {
                 .iter()
                 .map(|buffer| vec![Byte::default(); buffer.bytes])
                 .collect(),
+            launches: HashMap::new(),
             one_space: plan.one_space,
         }
     }
@@ -96,7 +99,7 @@ impl Order {
             mine.add(self.events.get(event).copied().unwrap_or_default());
         }
         let listed = waits.iter().any(|event| self.events.contains_key(event));
-        let unknown = matches!(work, Work::Task { unknown: true, .. }) && in_order;
+        let unknown = work.is_unknown() && in_order;
         match work {
             Work::Marker | Work::Barrier if !listed => mine.add(state.all),
             _ if unknown => mine.add(state.all),
@@ -113,8 +116,16 @@ impl Order {
                 }
             }
         }
+        if let Work::Graph(recording) = work {
+            // Launches of a graph come one after another.
+            let last = self.launches.get(&recording.number).copied();
+            mine.may |= last.unwrap_or_default().may;
+        }
         if !self.one_space {
             mine.may = self.users.values().fold(0, |all, user| all | user);
+        }
+        if let Work::Graph(recording) = work {
+            self.launches.insert(recording.number, mine);
         }
         for region in &regions {
             for byte in &mut self.buffers[region.buffer][region.range.clone()] {

@@ -6,8 +6,10 @@
 
 use quipu_core::operation::Step as Stride;
 use quipu_core::{AccessMode, QueueOptions};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A step's number.
 pub type Id = u32;
@@ -21,6 +23,8 @@ pub struct Plan {
     pub queues: Vec<QueuePlan>,
     /// The buffers.
     pub buffers: Vec<BufferPlan>,
+    /// What is recorded before anything else, to be launched now and then.
+    pub recordings: Vec<Arc<RecordingPlan>>,
     /// What the host does, in order.
     pub steps: Vec<(Id, Step)>,
     /// True if all devices share one memory space: then order is exact.
@@ -47,6 +51,64 @@ pub struct BufferPlan {
     pub bytes: usize,
 }
 
+/// A recorded graph.
+#[derive(Clone, Debug)]
+pub struct RecordingPlan {
+    /// Which it is.
+    pub number: usize,
+    /// The context.
+    pub context: usize,
+    /// Its commands, each known by an id of its own.
+    pub commands: Vec<(Id, RecordedPlan)>,
+}
+
+/// A command of a recorded graph.
+#[derive(Clone, Debug)]
+pub struct RecordedPlan {
+    /// Where.
+    pub queue: usize,
+    /// What.
+    pub work: Work,
+    /// Indices of commands of the recording that it waits for.
+    pub after: Vec<usize>,
+}
+
+impl RecordingPlan {
+    /// What all commands together access: what is read of what was there before, and
+    /// what is written.
+    #[must_use]
+    pub fn regions(&self) -> Vec<Region> {
+        let mut touched: BTreeMap<(usize, usize), (bool, bool)> = BTreeMap::new();
+        for (_, command) in &self.commands {
+            for region in command.work.regions() {
+                for at in region.range.clone() {
+                    let (read, written) = touched.entry((region.buffer, at)).or_default();
+                    *read |= region.mode.reads() && !*written;
+                    *written |= region.mode.writes();
+                }
+            }
+        }
+        let of = |mode: AccessMode, wanted: fn(&(bool, bool)) -> bool| {
+            let bytes = touched.iter().filter(move |(_, how)| wanted(how));
+            bytes.map(move |((buffer, at), _)| Region {
+                buffer: *buffer,
+                range: *at..*at + 1,
+                mode,
+            })
+        };
+        let reads = of(AccessMode::Read, |(read, _)| *read);
+        let writes = of(AccessMode::Overwrite, |(_, written)| *written);
+        reads.chain(writes).collect()
+    }
+
+    /// True if one of its commands may touch anything.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        let mut commands = self.commands.iter();
+        commands.any(|(_, command)| command.work.is_unknown())
+    }
+}
+
 /// What the host does.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -67,7 +129,7 @@ pub enum Step {
         work: Work,
         /// Explicit waits.
         waits: Vec<Id>,
-        /// One-way: it has no event. Only for kernels.
+        /// One-way: it has no event. Only for kernels and recorded graphs.
         posted: bool,
     },
     /// Asks for a command's cancellation.
@@ -158,6 +220,8 @@ pub enum Work {
     Marker,
     /// A barrier.
     Barrier,
+    /// A launch of a recorded graph.
+    Graph(Arc<RecordingPlan>),
 }
 
 /// How a kernel or task ends.
@@ -217,6 +281,28 @@ impl Work {
             Self::Fill { to, .. } | Self::Write { to, .. } => vec![to.clone()],
             Self::Read { from, .. } => vec![from.clone()],
             Self::Marker | Self::Barrier => Vec::new(),
+            Self::Graph(recording) => recording.regions(),
+        }
+    }
+
+    /// True if it may touch anything.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::Task { unknown, .. } => *unknown,
+            Self::Graph(recording) => recording.is_unknown(),
+            _ => false,
+        }
+    }
+
+    /// True if it fails by itself.
+    #[must_use]
+    pub fn is_fated(&self) -> bool {
+        match self {
+            // A launch of no groups runs nothing that could fail.
+            Self::Kernel { fate, groups, .. } => *fate != Fate::Fine && *groups > 0,
+            Self::Task { fate, .. } => *fate != Fate::Fine,
+            _ => false,
         }
     }
 }
@@ -250,8 +336,29 @@ impl fmt::Display for Plan {
                 buffer.context, buffer.bytes
             )?;
         }
+        for recording in &self.recordings {
+            let RecordingPlan {
+                number, context, ..
+            } = &**recording;
+            writeln!(f, "  recording {number}: context {context}")?;
+            for (id, command) in &recording.commands {
+                writeln!(f, "    {id}: {command:?}")?;
+            }
+        }
         for (id, step) in &self.steps {
-            writeln!(f, "  {id}: {step:?}")?;
+            match step {
+                Step::Command {
+                    queue,
+                    work: Work::Graph(recording),
+                    waits,
+                    posted,
+                } => writeln!(
+                    f,
+                    "  {id}: recording {} on queue {queue} after {waits:?}, posted: {posted}",
+                    recording.number
+                )?,
+                step => writeln!(f, "  {id}: {step:?}")?,
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Taking a slot and writing a command into it; markers, which are made by others' enqueues.
 
 use super::super::{Queue, QueueShared};
-use super::waits::Waits;
+use super::waits::{Gathered, Waits};
 use crate::access::{Access, Argument};
 use crate::command::slot::{Extension, INLINE_ARGUMENTS, Kind, Phase, Slot, Times, Vtable};
 use crate::command::{Command, EventId, dispatch, log, slab};
@@ -70,11 +70,59 @@ fn take(
     slot
 }
 
-#[cold]
-pub(super) fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) {
-    // SAFETY: under construction by this thread.
+/// Takes a slot for a command of a recorded graph and writes a body into it. It has no
+/// number in its queue, and its list is open.
+pub(crate) fn construct_recorded<B: Body>(
+    queue: &'static QueueShared,
+    body: B,
+    accesses: &[Access<'_>],
+    groups: u32,
+    label: Option<&str>,
+) -> (NonNull<Slot>, EventId) {
+    assert!(
+        B::fits(accesses.len()),
+        "a body that does not fit is boxed by its maker"
+    );
+    let slot = take(queue, B::VTABLE, accesses, groups, false);
+    // SAFETY: the slot was just taken.
     let s = unsafe { slot.as_ref() };
+    // SAFETY: the body fits, as asserted, behind the arguments.
+    unsafe { s.state_pointer().cast::<B>().write(body) };
+    let timed = queue.is_timed();
+    if timed || label.is_some() {
+        let (name, bytes) = describe(s);
+        // SAFETY: under construction by this thread.
+        let extension: &mut Extension = unsafe { s.extend() };
+        let times = Times {
+            name,
+            bytes,
+            ..Times::default()
+        };
+        extension.times = timed.then(|| Box::new(times));
+        extension.label = label.map(Arc::from);
+    }
     let id = id_of(slot);
+    open(slot, id);
+    (slot, id)
+}
+
+/// Registers a command of a recorded graph with those that it waits for, whose lists
+/// are open.
+pub(crate) fn register_recorded(
+    slot: NonNull<Slot>,
+    before: impl Iterator<Item = (EventId, bool)>,
+    flags: u32,
+) {
+    let mut waits = Waits::new(slot);
+    for (event, propagates) in before {
+        waits.gather(Gathered::new(event, propagates));
+    }
+    // One without waits is no command yet: it waits for the launch.
+    std::mem::forget(waits.register(flags));
+}
+
+/// The name of a command under construction, and how many bytes it touches or moves.
+fn describe(s: &Slot) -> (&'static str, u64) {
     // SAFETY: the arguments were just written, and the payload is intact.
     let lengths = unsafe { s.arguments() }.iter().map(|a| a.length());
     let transfer = s
@@ -91,6 +139,15 @@ pub(super) fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) {
         Some(vtable) => unsafe { (vtable.name)(s.state_pointer()) },
         None => "",
     };
+    (name, bytes)
+}
+
+#[cold]
+pub(super) fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) {
+    // SAFETY: under construction by this thread.
+    let s = unsafe { slot.as_ref() };
+    let id = id_of(slot);
+    let (name, bytes) = describe(s);
     let logged = log::is_wanted() && {
         let groups = (s.work.load(Ordering::Relaxed) >> 32) as u32;
         log::enqueued(s, id, label.unwrap_or(name), groups, bytes)
@@ -103,7 +160,7 @@ pub(super) fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) {
     extension.logged = logged;
     if timed {
         let times = Times {
-            number: crate::tracing_records::number(id),
+            number: crate::tracing_records::number(id).into(),
             name,
             bytes,
             ..Times::default()

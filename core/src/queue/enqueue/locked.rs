@@ -58,6 +58,15 @@ impl<'a> Locked<'a> {
         Self::Many(memories)
     }
 
+    /// Locks what is in the order of locking, and each once.
+    pub(super) fn lock_sorted(memories: Vec<&'a Memory>) -> Self {
+        debug_assert!(
+            memories.is_sorted_by(|a, b| std::ptr::from_ref(*a) < std::ptr::from_ref(*b))
+        );
+        memories.iter().for_each(|memory| memory.lock_tracker());
+        Self::Many(memories)
+    }
+
     #[cold]
     pub(super) fn lock_with_sizes(accesses: &[Access<'a>]) -> Self {
         let sizes: Vec<_> = accesses

@@ -11,7 +11,7 @@ use super::waits::Waits;
 use crate::access::{Access, AccessMode};
 use crate::context::ContextShared;
 use crate::error::ErrorKind;
-use crate::memory::tracker::ContentVersion;
+use crate::memory::tracker::{ContentVersion, Missing};
 use crate::memory::{CONTENT_SIZE_BYTES, Memory, MemoryRef, SpaceId, TrackerGuard};
 use crate::operation::Migration;
 use smallvec::SmallVec;
@@ -23,17 +23,52 @@ use std::sync::Arc;
 const SIZE: Range<u64> = 0..CONTENT_SIZE_BYTES;
 
 /// The content size of what is migrated: who holds it, and that one's tracker, locked.
-pub(super) struct Content<'c, 'g> {
+pub(crate) struct Content<'c, 'g> {
     memory: &'c Memory,
     tracker: &'c mut TrackerGuard<'g>,
     version: ContentVersion,
 }
 
 /// A part of a route: where from, where to, and the space whose device does it.
-struct Leg {
-    from: SpaceId,
-    to: SpaceId,
-    by: SpaceId,
+pub(crate) struct Leg {
+    pub(crate) from: SpaceId,
+    pub(crate) to: SpaceId,
+    pub(crate) by: SpaceId,
+}
+
+impl Leg {
+    /// What traces call it.
+    pub(crate) fn label(&self) -> &'static str {
+        if self.to == SpaceId::HOST {
+            "migrate to the host"
+        } else {
+            "migrate to the device"
+        }
+    }
+}
+
+/// How missing bytes get to `space`.
+pub(crate) fn route(missing: &Missing, space: SpaceId) -> SmallVec<[Leg; 2]> {
+    let leg = |from, to, by| Leg { from, to, by };
+    let direct = [missing.from, space].into_iter().find(|s| {
+        *s != SpaceId::HOST
+            && crate::memory::space::owner(*s)
+                .is_some_and(|(driver, _)| driver.has_route(missing.from, space))
+    });
+    let mut legs = SmallVec::new();
+    if missing.from == SpaceId::HOST {
+        legs.push(leg(missing.from, space, space));
+    } else if let Some(by) = direct {
+        legs.push(leg(missing.from, space, by));
+    } else if space == SpaceId::HOST {
+        legs.push(leg(missing.from, space, missing.from));
+    } else {
+        if !missing.on_host {
+            legs.push(leg(missing.from, SpaceId::HOST, missing.from));
+        }
+        legs.push(leg(SpaceId::HOST, space, space));
+    }
+    legs
 }
 
 impl Queue {
@@ -73,7 +108,7 @@ impl Queue {
 
     /// Brings what is missing to `space`, before the access is recorded.
     #[cold]
-    pub(super) fn migrate<'a>(
+    pub(crate) fn migrate<'a>(
         &self,
         waits: &mut Waits<'a>,
         access: &Access<'_>,
@@ -87,29 +122,7 @@ impl Queue {
         let range = access.offset..access.offset + access.length;
         let version = content.as_ref().map(|content| content.version);
         for missing in tracker.missing(&range, space, version) {
-            let leg = |from, to, by| Leg { from, to, by };
-            let direct = [missing.from, space].into_iter().find(|s| {
-                *s != SpaceId::HOST
-                    && crate::memory::space::owner(*s)
-                        .is_some_and(|(driver, _)| driver.has_route(missing.from, space))
-            });
-            let legs: SmallVec<[Leg; 2]> = if missing.from == SpaceId::HOST {
-                [leg(missing.from, space, space)].into_iter().collect()
-            } else if let Some(by) = direct {
-                [leg(missing.from, space, by)].into_iter().collect()
-            } else if space == SpaceId::HOST {
-                [leg(missing.from, space, missing.from)]
-                    .into_iter()
-                    .collect()
-            } else if missing.on_host {
-                [leg(SpaceId::HOST, space, space)].into_iter().collect()
-            } else {
-                SmallVec::from_buf([
-                    leg(missing.from, SpaceId::HOST, missing.from),
-                    leg(SpaceId::HOST, space, space),
-                ])
-            };
-            for leg in legs {
+            for leg in route(&missing, space) {
                 let content = content.as_mut();
                 self.migrate_leg(
                     context,
@@ -183,11 +196,7 @@ impl Queue {
         accesses.push(read(memory, range));
         accesses.extend(content.iter().map(|content| read(content.memory, &SIZE)));
         let timed = shared.body().timed;
-        let label = timed.then_some(if to == SpaceId::HOST {
-            "migrate to the host"
-        } else {
-            "migrate to the device"
-        });
+        let label = timed.then(|| leg.label());
         let body = Migration {
             from,
             to,

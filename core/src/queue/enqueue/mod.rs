@@ -26,17 +26,19 @@
 //! | `waits` | 3, 6, 7: what is gathered, counted and registered |
 //! | `locked` | 4 and 8: the trackers |
 //! | `migrate` | 6: what brings missing bytes |
+//! | `graph` | the same steps for a recorded graph as a whole |
 
 mod construct;
+mod graph;
 mod locked;
 mod migrate;
 mod waits;
 
 use super::{Barrier, Priority, Queue, QueueShared, UNKNOWN, lock};
 use crate::access::Access;
-use crate::command::slot::{Kind, Slot};
+use crate::command::slot::{Kind, Slot, Vtable};
 use crate::command::state::WANT_EACH;
-use crate::command::{Command, EventId, dispatch};
+use crate::command::{Command, EventId, dispatch, is_done_by_anyone};
 use crate::driver::{Held, Submission};
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;
@@ -47,9 +49,11 @@ use locked::Locked;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
-use waits::{Waits, is_of_domain};
+use waits::is_of_domain;
 
-pub(crate) use construct::drop_after;
+pub(crate) use construct::{construct_recorded, drop_after, register_recorded};
+pub(crate) use migrate::{Leg, route};
+pub(crate) use waits::Waits;
 
 /// What to enqueue besides the body.
 #[derive(Clone, Copy, Default)]
@@ -66,14 +70,14 @@ pub struct Request<'a> {
 
 /// Wait lists from this length on are joined into one marker, which the next
 /// command with the same list shares: n by n dependencies cost n, not n².
-const JOIN_WAITS: usize = 8;
+pub(crate) const JOIN_WAITS: usize = 8;
 
 /// A list of commands that the device can wait for by itself is joined only if
 /// it is longer than this. A marker ends on the host, so the device would have
 /// to be told by it: that takes longer than so many edges cost, and the device
 /// stands still meanwhile. Much longer lists cost more than that each time they
 /// come again. Readers of a buffer are joined at the same length.
-const JOIN_DOMAIN_WAITS: usize = 64;
+pub(crate) const JOIN_DOMAIN_WAITS: usize = 64;
 
 impl Queue {
     /// Enqueues a command and gives its event.
@@ -142,40 +146,21 @@ impl Queue {
         request: &Request<'_>,
         want_event: bool,
     ) -> Option<Event> {
-        let queue = self.shared();
-        let qbody = queue.body();
-        let unknown = request.unknown_access && qbody.options.in_order;
-        let barrier = unknown || matches!(kind, Kind::Barrier);
-        let prefix = barrier || (matches!(kind, Kind::Marker) && request.waits.is_empty());
+        let qbody = self.shared().body();
         let id = id_of(slot);
         // What few commands need is dropped below, out of the others' way.
         let mut waits = ManuallyDrop::new(Waits::new(slot));
-        let s = waits.s;
         if want_event {
-            s.references.store(2, Ordering::Relaxed);
+            waits.s.references.store(2, Ordering::Relaxed);
         }
-        if barrier {
-            let full = unknown || request.waits.is_empty();
-            self.take_number_as_barrier(&mut waits, id, full);
-        } else {
-            let sequence = s.take_number(queue);
-            if queue.gate.id.load(Ordering::SeqCst) != 0 {
-                self.wait_for_gate(&mut waits, sequence);
-            }
-            if prefix {
-                waits.rare().prefix = Some((queue, sequence));
-            }
-        }
-        if !request.waits.is_empty() {
-            self.wait_for_events(&mut waits, request.waits);
-        }
+        let opened = self.take_place(&mut waits, id, kind, request);
 
         let locked = if has_content_sizes {
             Locked::lock_with_sizes(request.accesses)
         } else {
             Locked::lock(request.accesses)
         };
-        if !barrier {
+        if !opened {
             open(slot, id);
         }
         if !request.accesses.is_empty() {
@@ -195,7 +180,53 @@ impl Queue {
                 tracker.record(range, access.mode, qbody.space, id, &mut *waits);
             }
         }
-        let event = want_event.then(|| Event::from_slot(slot));
+        self.conclude(waits, id, want_event, locked)
+    }
+
+    /// Gathers what the queue's order demands, and explicit waits. True if the command's list is open then, as a
+    /// barrier's has to be early.
+    #[inline(always)]
+    fn take_place(
+        &self,
+        waits: &mut Waits<'_>,
+        id: EventId,
+        kind: Kind,
+        request: &Request<'_>,
+    ) -> bool {
+        let queue = self.shared();
+        let unknown = request.unknown_access && queue.body().options.in_order;
+        let barrier = unknown || matches!(kind, Kind::Barrier);
+        let prefix = barrier || (matches!(kind, Kind::Marker) && request.waits.is_empty());
+        if barrier {
+            let full = unknown || request.waits.is_empty();
+            self.take_number_as_barrier(waits, id, full);
+        } else {
+            let sequence = waits.s.take_number(queue);
+            if queue.gate.id.load(Ordering::SeqCst) != 0 {
+                self.wait_for_gate(waits, sequence);
+            }
+            if prefix {
+                waits.rare().prefix = Some((queue, sequence));
+            }
+        }
+        if !request.waits.is_empty() {
+            self.wait_for_events(waits, request.waits);
+        }
+        barrier
+    }
+
+    /// Registers what was gathered, unlocks what was locked, and hands the command over if it is ready.
+    #[inline(always)]
+    fn conclude<L>(
+        &self,
+        mut waits: ManuallyDrop<Waits<'_>>,
+        id: EventId,
+        want_event: bool,
+        locked: L,
+    ) -> Option<Event> {
+        let queue = self.shared();
+        let qbody = queue.body();
+        let event = want_event.then(|| Event::from_slot(waits.slot));
         // From here on the command may be run and freed by others; with a sync
         // domain, not before its driver has been told.
         let command = if qbody.timed || qbody.domain.is_some() {
@@ -226,7 +257,11 @@ impl Queue {
         if crate::trace::enabled() {
             waits.trace();
         }
-        let Some(domain) = body.domain else {
+        let plays = |vtable: &Vtable| vtable.kind == Kind::Graph && vtable.needs_no_device;
+        let Some(domain) = body
+            .domain
+            .filter(|_| !waits.s.vtable.get().is_some_and(plays))
+        else {
             return waits.register(0);
         };
         let queue = self.shared();
@@ -435,7 +470,7 @@ fn finish_rare(mut waits: Waits<'_>, id: EventId, command: Option<Command>) -> O
 /// Hands over a command that is ready as it is enqueued.
 #[inline]
 fn hand_over(queue: &QueueShared, command: Command) {
-    if command.needs_no_device() {
+    if is_done_by_anyone(&command) {
         dispatch(command);
     } else {
         queue

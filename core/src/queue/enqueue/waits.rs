@@ -4,7 +4,7 @@ use super::super::progress::Watcher;
 use super::super::{QueueShared, lock};
 use super::marker;
 use crate::command::notify::{Closed, Tag};
-use crate::command::slot::{INLINE_EDGES, Kind, OverflowEdge, Slot};
+use crate::command::slot::{INLINE_EDGES, OverflowEdge, Slot};
 use crate::command::state::{POISONED, Resolved, WANT_EACH};
 use crate::command::{Command, EventId, dispatch, notify_each, poison};
 use crate::context::ContextShared;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A command under construction: what it waits for is gathered here, and
 /// registered at the end. Kept small: whatever is written here has to reach the
 /// cache before the next locked instruction can go on.
-pub(super) struct Waits<'a> {
+pub(crate) struct Waits<'a> {
     pub(super) slot: NonNull<Slot>,
     pub(super) s: &'a Slot,
     pub(super) context: Option<&'a Arc<ContextShared>>,
@@ -392,7 +392,7 @@ pub(super) fn is_of_domain(event: EventId, domain: u64) -> bool {
         && slot
             .vtable
             .get()
-            .is_some_and(|vtable| !matches!(vtable.kind, Kind::Marker | Kind::Barrier))
+            .is_some_and(|vtable| !vtable.needs_no_device)
 }
 
 /// Registers a wait; says how its event ended if it is over.

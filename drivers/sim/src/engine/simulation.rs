@@ -202,6 +202,27 @@ impl Simulation {
             .inspect(region)
     }
 
+    /// Writes bytes to a region that no uploaded command uses, as a host does that has stopped the devices: no simulated
+    /// time, no dependencies.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::InUse`], or where the region is not within a live allocation.
+    pub fn deposit(&mut self, address: DeviceAddress, bytes: &[u8]) -> Result<(), MemoryError> {
+        let space = address.space();
+        self.spaces
+            .get_mut(space.index())
+            .ok_or(MemoryError::UnknownSpace { space })?
+            .deposit(Region::new(address, bytes.len() as u64), bytes)
+    }
+
+    /// True if an uploaded command uses the allocation that starts here.
+    #[must_use]
+    pub fn is_in_use(&self, address: DeviceAddress) -> bool {
+        let space = self.spaces.get(address.space().index());
+        space.is_some_and(|space| space.is_in_use(address))
+    }
+
     /// The state of a space.
     #[must_use]
     pub fn memory(&self, space: SpaceId) -> Option<MemoryStatistics> {

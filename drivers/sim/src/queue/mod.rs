@@ -20,6 +20,7 @@ use pump::Caller;
 use quipu_core::driver::{Notification, Submission};
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
+use quipu_core::memory::Memory;
 use quipu_core::queue::QueueShared;
 use quipu_core::{Command, DeviceProperties, Driver};
 use std::any::Any;
@@ -155,6 +156,14 @@ impl Driver for SimDriver {
 
     fn read_allocation(&self, key: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
         self.shared().read_allocation(key, address, offset, bytes)
+    }
+
+    fn write_allocation(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.shared().write_allocation(key, address, offset, bytes)
+    }
+
+    fn is_in_use(&self, _key: u32, address: u64, memory: &Memory) -> bool {
+        self.shared().is_in_use(address, memory)
     }
 
     fn free_memory(&self, device: usize) -> Option<u64> {

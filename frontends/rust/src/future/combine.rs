@@ -25,8 +25,8 @@ use std::time::Duration;
 /// # Ok(()) }
 /// ```
 ///
-/// Futures of different types are combined through their events, and asked for
-/// their values after:
+/// Futures of different types are combined as a tuple, of up to eight, and give one of
+/// their values:
 ///
 /// ```
 /// # use quipu::prelude::*;
@@ -35,48 +35,218 @@ use std::time::Duration;
 /// # let queue = context.queue(&context.fastest())?;
 /// let buffer = context.buffer(&[1u8, 2])?;
 /// let (read, task) = (queue.read(&buffer)?, queue.host_task(|| "done")?);
-/// when_all([read.event().clone(), task.event().clone(), queue.marker()?]).wait()?;
-/// assert_eq!((read.wait()?, task.wait()?), (vec![1, 2], "done"));
+/// let (numbers, word, ()) = when_all((read, task, queue.marker()?)).wait()?;
+/// assert_eq!((numbers, word), (vec![1, 2], "done"));
 /// # Ok(()) }
 /// ```
-pub fn when_all<F: Waitable>(futures: impl IntoIterator<Item = F>) -> WhenAll<F> {
-    let parts = futures.into_iter().map(Part::Running).collect();
+pub fn when_all<C: Combined>(futures: C) -> WhenAll<C::Parts> {
     WhenAll {
-        parts,
+        parts: futures.into_parts(),
         taken: false,
     }
 }
 
-enum Part<F: Waitable> {
-    Running(F),
-    Over(Result<F::Value>),
+/// What [`when_all`] takes: a vector or an array of futures of one type, or a tuple of
+/// futures of any types.
+pub trait Combined: sealed::Combined {}
+
+impl<C: sealed::Combined> Combined for C {}
+
+mod sealed {
+    use quipu_core::{Event, Result};
+    use std::task::Context;
+
+    /// Futures that can be made the parts of one.
+    #[diagnostic::on_unimplemented(
+        message = "`when_all` takes a vector, an array or a tuple of futures, not `{Self}`",
+        note = "collect what an iterator gives to a vector"
+    )]
+    pub trait Combined {
+        type Parts: Parts;
+
+        fn into_parts(self) -> Self::Parts;
+    }
+
+    /// Several futures, each of which may be over.
+    pub trait Parts {
+        /// Their values.
+        type Values;
+
+        /// Calls `look` with the events of those that were not seen to be over.
+        fn running<'a>(&'a self, look: &mut dyn FnMut(&'a Event));
+
+        /// Asks that none of their commands be run.
+        fn cancel(&self);
+
+        /// Polls those that were not seen to be over; true if all are now.
+        fn poll(&mut self, context: &mut Context<'_>) -> bool;
+
+        /// Their values in order, or the first error, when all are over.
+        fn take(&mut self) -> Result<Self::Values>;
+
+        /// How many they were.
+        fn count(&self) -> usize;
+    }
 }
+
+use sealed::Parts;
+
+/// A future that may be over.
+pub enum Part<F: Waitable> {
+    /// Not seen to be over.
+    Running(F),
+    /// How it ended.
+    Over(Result<F::Value>),
+    /// The value was given.
+    Taken,
+}
+
+impl<F: Waitable> Part<F> {
+    fn running(&self) -> Option<&F> {
+        match self {
+            Self::Running(future) => Some(future),
+            _ => None,
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> bool {
+        let Self::Running(future) = self else {
+            return true;
+        };
+        match Pin::new(future).poll(context) {
+            Poll::Ready(result) => {
+                *self = Self::Over(result);
+                true
+            }
+            Poll::Pending => false,
+        }
+    }
+
+    fn take(&mut self) -> Result<F::Value> {
+        match std::mem::replace(self, Self::Taken) {
+            Self::Over(result) => result,
+            _ => Err(taken_before("when_all")),
+        }
+    }
+}
+
+impl<F: Waitable> sealed::Combined for Vec<F> {
+    type Parts = Vec<Part<F>>;
+
+    fn into_parts(self) -> Self::Parts {
+        self.into_iter().map(Part::Running).collect()
+    }
+}
+
+impl<F: Waitable, const N: usize> sealed::Combined for [F; N] {
+    type Parts = Vec<Part<F>>;
+
+    fn into_parts(self) -> Self::Parts {
+        self.into_iter().map(Part::Running).collect()
+    }
+}
+
+impl<F: Waitable> Parts for Vec<Part<F>> {
+    type Values = Vec<F::Value>;
+
+    fn running<'a>(&'a self, look: &mut dyn FnMut(&'a Event)) {
+        let running = self.iter().filter_map(Part::running);
+        running.for_each(|future| look(future.event()));
+    }
+
+    fn cancel(&self) {
+        let running = self.iter().filter_map(Part::running);
+        running.for_each(F::cancel);
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> bool {
+        // Each has to leave its waker.
+        let over = self.iter_mut().map(|part| part.poll(context));
+        over.fold(true, |all, over| all & over)
+    }
+
+    fn take(&mut self) -> Result<Self::Values> {
+        self.iter_mut().map(Part::take).collect()
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+}
+
+macro_rules! tuples {
+    ($($future:ident $index:tt),+) => {
+        impl<$($future: Waitable),+> sealed::Combined for ($($future,)+) {
+            type Parts = ($(Part<$future>,)+);
+
+            fn into_parts(self) -> Self::Parts {
+                ($(Part::Running(self.$index),)+)
+            }
+        }
+
+        impl<$($future: Waitable),+> Parts for ($(Part<$future>,)+) {
+            type Values = ($($future::Value,)+);
+
+            fn running<'a>(&'a self, look: &mut dyn FnMut(&'a Event)) {
+                $(if let Some(future) = self.$index.running() {
+                    look(future.event());
+                })+
+            }
+
+            fn cancel(&self) {
+                $(if let Some(future) = self.$index.running() {
+                    future.cancel();
+                })+
+            }
+
+            fn poll(&mut self, context: &mut Context<'_>) -> bool {
+                // Each has to leave its waker.
+                let over = [$(self.$index.poll(context)),+];
+                over.iter().all(|over| *over)
+            }
+
+            fn take(&mut self) -> Result<Self::Values> {
+                Ok(($(self.$index.take()?,)+))
+            }
+
+            fn count(&self) -> usize {
+                [$($index),+].len()
+            }
+        }
+    };
+}
+
+tuples!(A 0);
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+tuples!(A 0, B 1, C 2, D 3);
+tuples!(A 0, B 1, C 2, D 3, E 4);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 
 /// See [`when_all`].
 #[must_use = "a future does nothing unless it is waited for"]
-pub struct WhenAll<F: Waitable> {
-    parts: Vec<Part<F>>,
+pub struct WhenAll<P: Parts> {
+    parts: P,
     /// The values were given.
     taken: bool,
 }
 
-impl<F: Waitable> Unpin for WhenAll<F> {}
+impl<P: Parts> Unpin for WhenAll<P> {}
 
-impl<F: Waitable> WhenAll<F> {
+impl<P: Parts> WhenAll<P> {
     /// True if all are over.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.parts.iter().all(|part| match part {
-            Part::Running(future) => future.event().is_complete(),
-            Part::Over(_) => true,
-        })
+        self.running().iter().all(|event| event.is_complete())
     }
 
     /// Waits for all of them.
     ///
     /// # Errors
     /// The first error in their order, or that waiting here could never end.
-    pub fn wait(mut self) -> Result<Vec<F::Value>> {
+    pub fn wait(mut self) -> Result<P::Values> {
         for event in self.running() {
             event.wait_over()?;
         }
@@ -89,7 +259,7 @@ impl<F: Waitable> WhenAll<F> {
     /// # Errors
     /// [`ErrorKind::TimedOut`] if not all are over by then; else as
     /// [`WhenAll::wait`].
-    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Vec<F::Value>> {
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<P::Values> {
         let deadline = SystemClock.now().saturating_add(timeout);
         for event in self.running() {
             let left = deadline.saturating_sub(SystemClock.now());
@@ -104,12 +274,11 @@ impl<F: Waitable> WhenAll<F> {
 
     /// Calls `callback` with the values, or the first error, when all are over, or
     /// now if they are; on whichever thread ends the last, with no lock held.
-    pub fn on_complete(self, callback: impl FnOnce(Result<Vec<F::Value>>) + Send + 'static)
+    pub fn on_complete(self, callback: impl FnOnce(Result<P::Values>) + Send + 'static)
     where
-        F: Send + 'static,
-        F::Value: Send,
+        P: Send + 'static,
     {
-        let events: Vec<_> = self.running().cloned().collect();
+        let events: Vec<Event> = self.running().into_iter().cloned().collect();
         // One more, so that none is the last before all are asked.
         let left = Arc::new(AtomicUsize::new(events.len() + 1));
         let all = Arc::new(Mutex::new(Some((self, callback))));
@@ -129,65 +298,47 @@ impl<F: Waitable> WhenAll<F> {
 
     /// Asks that none of their commands be run, as [`Event::cancel`].
     pub fn cancel(&self) {
-        for part in &self.parts {
-            if let Part::Running(future) = part {
-                future.cancel();
-            }
-        }
+        self.parts.cancel();
     }
 
     /// The events of those that were not seen to be over.
-    fn running(&self) -> impl Iterator<Item = &Event> {
-        self.parts.iter().filter_map(|part| match part {
-            Part::Running(future) => Some(future.event()),
-            Part::Over(_) => None,
-        })
+    fn running(&self) -> Vec<&Event> {
+        let mut events = Vec::with_capacity(self.parts.count());
+        self.parts.running(&mut |event| events.push(event));
+        events
     }
 
     /// The values, when all are over.
-    fn take(&mut self) -> Result<Vec<F::Value>> {
+    fn take(&mut self) -> Result<P::Values> {
         match self.poll_all(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result,
             Poll::Pending => Err(ErrorKind::TimedOut.into()),
         }
     }
 
-    fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<Result<Vec<F::Value>>> {
+    fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<Result<P::Values>> {
         if self.taken {
             return Poll::Ready(Err(taken_before("when_all")));
         }
-        let mut all_over = true;
-        for part in &mut self.parts {
-            if let Part::Running(future) = part {
-                match Pin::new(future).poll(context) {
-                    Poll::Ready(result) => *part = Part::Over(result),
-                    Poll::Pending => all_over = false,
-                }
-            }
-        }
-        if !all_over {
+        if !self.parts.poll(context) {
             return Poll::Pending;
         }
         self.taken = true;
-        let results = self.parts.drain(..).filter_map(|part| match part {
-            Part::Over(result) => Some(result),
-            Part::Running(_) => None,
-        });
-        Poll::Ready(results.collect())
+        Poll::Ready(self.parts.take())
     }
 }
 
-impl<F: Waitable> Future for WhenAll<F> {
-    type Output = Result<Vec<F::Value>>;
+impl<P: Parts> Future for WhenAll<P> {
+    type Output = Result<P::Values>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.get_mut().poll_all(context)
     }
 }
 
-impl<F: Waitable> fmt::Debug for WhenAll<F> {
+impl<P: Parts> fmt::Debug for WhenAll<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WhenAll({} futures)", self.parts.len())
+        write!(f, "WhenAll({} futures)", self.parts.count())
     }
 }
 

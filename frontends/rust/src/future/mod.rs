@@ -7,7 +7,7 @@
 
 mod combine;
 
-pub use combine::{First, WhenAll, WhenAny, when_all, when_any};
+pub use combine::{Combined, First, WhenAll, WhenAny, when_all, when_any};
 
 use quipu_core::{ErrorKind, Event, Result};
 use std::fmt;

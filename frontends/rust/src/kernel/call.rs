@@ -439,20 +439,28 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
     }
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
-        let module = K::module().map_err(|error| ErrorKind::Kernel {
-            what: format!("the source of kernel '{}'", K::NAME),
-            message: error.to_string(),
-        })?;
-        Ok(Arc::new(module))
+        source(K::NAME, K::module)
     }
 
     fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
         let mut passing = Passing::new(arguments, K::SHARED > 0);
         self.kept.pass(&mut passing);
-        passing.finish(division, |parameters| {
+        passing.finish(division, &|parameters| {
             K::shared_lengths(parameters, division)
         })
     }
+}
+
+/// A kernel's code for other devices.
+fn source(
+    kernel: &str,
+    module: fn() -> std::result::Result<Module, BuildError>,
+) -> Result<Arc<dyn Any + Send + Sync>> {
+    let module = module().map_err(|error| ErrorKind::Kernel {
+        what: format!("the source of kernel '{kernel}'"),
+        message: error.to_string(),
+    })?;
+    Ok(Arc::new(module))
 }
 
 /// A kernel written by hand, for processors alone, with its arguments: made by [`native`].

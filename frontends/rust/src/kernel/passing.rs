@@ -7,6 +7,9 @@ use quipu_core::{ErrorKind, Passed, PassedParameter, Result};
 use quipu_kernel::{Shape, WorkDivision};
 use std::any::Any;
 
+/// The lengths of a kernel's shared arrays, for what is passed to it.
+pub(crate) type Lengths<'l> = dyn Fn(&[&dyn Any]) -> Option<Vec<usize>> + 'l;
+
 /// What has been gathered so far.
 #[doc(hidden)]
 pub struct Passing<'a> {
@@ -46,32 +49,22 @@ impl<'a> Passing<'a> {
                 None => Shape::new([bytes as usize / element.max(1)]),
             }));
         }
-        let wide = |numbers: &[usize]| -> Extents {
-            numbers.iter().map(|number| *number as u64).collect()
-        };
         self.passed.parameters.push(PassedParameter::Memory {
             element: element as u64,
             shape: shape.map(|(extents, strides)| Box::new((wide(extents), wide(strides)))),
         });
     }
 
-    /// All of it.
+    /// All of it. (`lengths` is a `dyn Fn` so that this is compiled once, and not again for each kernel.)
     pub(crate) fn finish<const D: usize>(
         self,
         division: WorkDivision<D>,
-        lengths: impl FnOnce(&[&dyn Any]) -> Option<Vec<usize>>,
+        lengths: &Lengths<'_>,
     ) -> Result<Passed> {
         let mut passed = self.passed;
-        let wide = |extent: quipu_kernel::Extent<D>| -> Extents {
-            extent
-                .components()
-                .iter()
-                .map(|number| *number as u64)
-                .collect()
-        };
-        passed.blocks = wide(division.grid_blocks());
-        passed.threads = wide(division.block_threads());
-        passed.elements = wide(division.thread_elements());
+        passed.blocks = wide(&division.grid_blocks().components());
+        passed.threads = wide(&division.block_threads().components());
+        passed.elements = wide(&division.thread_elements().components());
         if let Some(known) = self.known {
             let known: Vec<&dyn Any> = known.iter().map(|known| &**known).collect();
             let lengths = lengths(&known).ok_or_else(|| ErrorKind::InvalidArgument {
@@ -83,4 +76,8 @@ impl<'a> Passing<'a> {
         }
         Ok(passed)
     }
+}
+
+fn wide(numbers: &[usize]) -> Extents {
+    numbers.iter().map(|number| *number as u64).collect()
 }

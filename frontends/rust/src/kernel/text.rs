@@ -187,6 +187,6 @@ impl<S: Stored, const D: usize> Prepared<D> for TextCalled<S> {
     fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
         let mut passing = Passing::new(arguments, false);
         self.stored.pass(&mut passing);
-        passing.finish(division, |_| None)
+        passing.finish(division, &|_| None)
     }
 }

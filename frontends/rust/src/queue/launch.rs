@@ -149,7 +149,7 @@ impl Queue {
     /// Makes a launch's body and has it enqueued. Always inlined: what it makes
     /// is then made where the core wants it.
     #[inline(always)]
-    fn prepare<'b, L: Launch<'b, D>, R, const D: usize>(
+    pub(crate) fn prepare<'b, L: Launch<'b, D>, R, const D: usize>(
         &self,
         division: impl IntoDivision<D>,
         call: L,
@@ -224,7 +224,7 @@ impl Queue {
 
     /// As [`Queue::prepare`], of a closure.
     #[inline(always)]
-    pub(super) fn prepare_each<'b, T, A, F, R>(
+    pub(crate) fn prepare_each<'b, T, A, F, R>(
         &self,
         output: &'b mut Buffer<T>,
         arguments: A,
@@ -281,16 +281,21 @@ impl Queue {
 
     /// A fill with a pattern that only native code can repeat.
     pub(super) fn launch_fill<T: Element>(&self, buffer: &Buffer<T>, value: T) -> Result<Event> {
+        let accesses = [buffer.access(AccessMode::Overwrite)];
+        let request = self.request(&accesses);
         if !self.shared.runs_native_code {
-            let accesses = [buffer.access(AccessMode::Overwrite)];
-            let body = FillBody {
-                value,
-                share: buffer.len(),
-            };
-            // SAFETY: the argument is the access, in one group, run once.
-            let fill = move |arguments: &[RawArgument]| unsafe { body.run(arguments, 0..1) };
-            return self.core().host_task(fill, &self.request(&accesses));
+            return self.core().host_task(fill_task(buffer, value), &request);
         }
+        let (body, groups) = self.fill_body(buffer, value)?;
+        self.core().launch(body, groups, &request)
+    }
+
+    /// The body of such a fill, and its groups.
+    pub(crate) fn fill_body<T: Element>(
+        &self,
+        buffer: &Buffer<T>,
+        value: T,
+    ) -> Result<(FillBody<T>, u64)> {
         let division = match buffer.len().into_division(self.shared.limits) {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),
@@ -299,8 +304,19 @@ impl Queue {
             value,
             share: division.block_elements()[0],
         };
-        let groups = division.block_count() as u64;
-        let accesses = [buffer.access(AccessMode::Overwrite)];
-        self.core().launch(body, groups, &self.request(&accesses))
+        Ok((body, division.block_count() as u64))
     }
+}
+
+/// A fill as a task of the host, on whose access it is called.
+pub(crate) fn fill_task<T: Element>(
+    buffer: &Buffer<T>,
+    value: T,
+) -> impl Fn(&[RawArgument]) -> Result<()> + Send + 'static {
+    let body = FillBody {
+        value,
+        share: buffer.len(),
+    };
+    // SAFETY: the argument is the access, in one group, run once.
+    move |arguments| unsafe { body.run(arguments, 0..1) }
 }

@@ -9,12 +9,13 @@ use super::transfer::invalid_value;
 use crate::buffer::Buffer;
 use crate::element::{Element, first_invalid};
 use crate::future::Waitable;
+use crate::layout::{Layout, View};
 use quipu_core::memory::mapping::{Hold, Reservation};
 use quipu_core::{AccessMode, ErrorKind, Event, Result};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Index, IndexMut};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -43,7 +44,7 @@ impl Queue {
     /// If the buffer is mapped or of another context, or the device is lost.
     #[track_caller]
     pub fn map<T: Element>(&self, buffer: &Buffer<T>) -> Result<Mapping<MapRead<T>>> {
-        self.reserve(buffer, AccessMode::Read)
+        self.reserve(buffer, AccessMode::Read, ())
     }
 
     /// Maps a buffer for reading and writing on the host, after everything that
@@ -53,11 +54,55 @@ impl Queue {
     /// As [`Queue::map`].
     #[track_caller]
     pub fn map_mut<T: Element>(&self, buffer: &Buffer<T>) -> Result<Mapping<MapWrite<T>>> {
-        self.reserve(buffer, AccessMode::ReadWrite)
+        self.reserve(buffer, AccessMode::ReadWrite, ())
+    }
+
+    /// As [`Queue::map`], of a view: its elements are found by their positions, or row by
+    /// row. What lies between its rows is mapped with it.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let image = context.allocate_padded::<u8, 2>([3, 5])?;
+    /// queue.fill_nd(&image.region([1..2, 0..5])?, 9)?;
+    /// let pixels = queue.map_nd(&image)?.wait()?;
+    /// assert_eq!((pixels[[0, 4]], pixels[[1, 4]]), (0, 9));
+    /// let rows: Vec<&[u8]> = pixels.rows().collect();
+    /// assert_eq!(rows, [[0; 5], [9; 5], [0; 5]]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Queue::map`].
+    #[track_caller]
+    pub fn map_nd<T: Element, const D: usize>(
+        &self,
+        view: &View<T, D>,
+    ) -> Result<Mapping<MapReadNd<T, D>>> {
+        self.reserve(view.buffer(), AccessMode::Read, *view.layout())
+    }
+
+    /// As [`Queue::map_mut`], of a view: see [`Queue::map_nd`].
+    ///
+    /// # Errors
+    /// As [`Queue::map`].
+    #[track_caller]
+    pub fn map_nd_mut<T: Element, const D: usize>(
+        &self,
+        view: &View<T, D>,
+    ) -> Result<Mapping<MapWriteNd<T, D>>> {
+        self.reserve(view.buffer(), AccessMode::ReadWrite, *view.layout())
     }
 
     #[track_caller]
-    fn reserve<T: Element, G>(&self, buffer: &Buffer<T>, mode: AccessMode) -> Result<Mapping<G>> {
+    fn reserve<T: Element, G: Guard>(
+        &self,
+        buffer: &Buffer<T>,
+        mode: AccessMode,
+        shape: G::Shape,
+    ) -> Result<Mapping<G>> {
         let label = format!("the mapping made at {}", Location::caller());
         let host = self.context().host();
         let (memory, range) = (buffer.memory(), buffer.range());
@@ -65,43 +110,49 @@ impl Queue {
         Ok(Mapping {
             reservation: Some(reservation),
             over: None,
-            guard: PhantomData,
+            shape: Some(shape),
         })
     }
 }
 
 /// The future of a mapping. Dropping it gives the mapping up.
 #[must_use = "dropping it gives the mapping up"]
-pub struct Mapping<G> {
+pub struct Mapping<G: Guard> {
     reservation: Option<Reservation>,
     /// The event, once the reservation was taken.
     over: Option<Event>,
-    guard: PhantomData<fn() -> G>,
+    /// What the guard needs to know, until it is made.
+    shape: Option<G::Shape>,
 }
 
-/// A guard of a mapping: [`MapRead`] or [`MapWrite`].
+/// A guard of a mapping: [`MapRead`] or [`MapWrite`], [`MapReadNd`] or [`MapWriteNd`].
 pub trait Guard: sealed::Guard {}
 
 impl<T: Element> Guard for MapRead<T> {}
 impl<T: Element> Guard for MapWrite<T> {}
+impl<T: Element, const D: usize> Guard for MapReadNd<T, D> {}
+impl<T: Element, const D: usize> Guard for MapWriteNd<T, D> {}
 
 mod sealed {
     use quipu_core::Result;
     use quipu_core::memory::mapping::Hold;
 
     pub trait Guard: Sized {
-        fn new(hold: Hold) -> Result<Self>;
+        /// What it needs to know besides where its bytes are.
+        type Shape: Send + Sync + Unpin + 'static;
+
+        fn new(hold: Hold, shape: Self::Shape) -> Result<Self>;
     }
 }
 
 impl<G: Guard> Mapping<G> {
     fn take(&mut self) -> Result<G> {
-        match self.reservation.take() {
-            Some(reservation) => {
+        match (self.reservation.take(), self.shape.take()) {
+            (Some(reservation), Some(shape)) => {
                 self.over = Some(reservation.granted().clone());
-                sealed::Guard::new(reservation.take()?)
+                sealed::Guard::new(reservation.take()?, shape)
             }
-            None => Err(ErrorKind::InvalidArgument {
+            _ => Err(ErrorKind::InvalidArgument {
                 what: "take a mapping",
                 problem: "it was taken before; a future gives its value once".to_owned(),
             }
@@ -191,7 +242,7 @@ impl<G: Guard> Future for Mapping<G> {
     }
 }
 
-impl<G> fmt::Debug for Mapping<G> {
+impl<G: Guard> fmt::Debug for Mapping<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Mapping({:?})", self.reservation)
     }
@@ -229,7 +280,9 @@ fn checked<T: Element>(hold: Hold) -> Result<Hold> {
 macro_rules! guards {
     ($($guard:ident),*) => {$(
         impl<T: Element> sealed::Guard for $guard<T> {
-            fn new(hold: Hold) -> Result<Self> {
+            type Shape = ();
+
+            fn new(hold: Hold, (): ()) -> Result<Self> {
                 Ok(Self(checked::<T>(hold)?, PhantomData))
             }
         }
@@ -266,4 +319,131 @@ impl<T: Element> DerefMut for MapWrite<T> {
             std::slice::from_raw_parts_mut(bytes.pointer.cast(), bytes.length / size_of::<T>())
         }
     }
+}
+
+/// A view mapped for reading. The mapping ends when it is dropped.
+pub struct MapReadNd<T: Element, const D: usize> {
+    elements: MapRead<T>,
+    layout: Layout<D>,
+}
+
+/// A view mapped for reading and writing. The mapping ends when it is dropped.
+pub struct MapWriteNd<T: Element, const D: usize> {
+    elements: MapWrite<T>,
+    layout: Layout<D>,
+}
+
+macro_rules! guards_nd {
+    ($($guard:ident of $of:ident),*) => {$(
+        impl<T: Element, const D: usize> sealed::Guard for $guard<T, D> {
+            type Shape = Layout<D>;
+
+            fn new(hold: Hold, layout: Layout<D>) -> Result<Self> {
+                let elements = <$of<T> as sealed::Guard>::new(hold, ())?;
+                Ok(Self { elements, layout })
+            }
+        }
+
+        impl<T: Element, const D: usize> $guard<T, D> {
+            /// Elements along each dimension.
+            #[must_use]
+            pub fn extent(&self) -> [usize; D] {
+                self.layout.extent()
+            }
+
+            /// Where its elements are in [`elements`](Self::elements).
+            #[must_use]
+            pub fn layout(&self) -> &Layout<D> {
+                &self.layout
+            }
+
+            /// How many bytes neighbours along each dimension are apart.
+            #[must_use]
+            pub fn pitch(&self) -> [usize; D] {
+                self.layout.pitch::<T>()
+            }
+
+            /// All that is mapped, with what lies between the rows.
+            #[must_use]
+            pub fn elements(&self) -> &[T] {
+                &self.elements
+            }
+
+            /// Its rows, in order: elements that are neighbours along the last
+            /// dimension.
+            pub fn rows(&self) -> impl Iterator<Item = &[T]> {
+                let row = self.layout.extent()[D - 1];
+                let starts = self.layout.row_starts();
+                starts.map(move |start| &self.elements[start..start + row])
+            }
+
+            /// The element at a position, if there is one.
+            #[must_use]
+            pub fn get(&self, position: [usize; D]) -> Option<&T> {
+                self.elements.get(self.layout.place(position)?)
+            }
+        }
+
+        impl<T: Element, const D: usize> Index<[usize; D]> for $guard<T, D> {
+            type Output = T;
+
+            fn index(&self, position: [usize; D]) -> &T {
+                match self.get(position) {
+                    Some(element) => element,
+                    None => outside(position, self.layout.extent()),
+                }
+            }
+        }
+
+        impl<T: Element, const D: usize> fmt::Debug for $guard<T, D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "mapping of {:?} elements", self.layout.extent())
+            }
+        }
+    )*};
+}
+
+guards_nd!(MapReadNd of MapRead, MapWriteNd of MapWrite);
+
+impl<T: Element, const D: usize> MapWriteNd<T, D> {
+    /// As [`elements`](Self::elements), to be written.
+    pub fn elements_mut(&mut self) -> &mut [T] {
+        &mut self.elements
+    }
+
+    /// As [`rows`](Self::rows), to be written.
+    pub fn rows_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        let row = self.layout.extent()[D - 1];
+        let (mut rest, mut passed) = (&mut self.elements[..], 0);
+        // They come in order and do not overlap.
+        self.layout.row_starts().map(move |start| {
+            let from = std::mem::take(&mut rest);
+            let (mine, after) = from[start - passed..].split_at_mut(row);
+            rest = after;
+            passed = start + row;
+            mine
+        })
+    }
+
+    /// As [`get`](Self::get), to be written.
+    pub fn get_mut(&mut self, position: [usize; D]) -> Option<&mut T> {
+        let place = self.layout.place(position)?;
+        self.elements.get_mut(place)
+    }
+}
+
+impl<T: Element, const D: usize> IndexMut<[usize; D]> for MapWriteNd<T, D> {
+    fn index_mut(&mut self, position: [usize; D]) -> &mut T {
+        let extent = self.layout.extent();
+        match self.get_mut(position) {
+            Some(element) => element,
+            None => outside(position, extent),
+        }
+    }
+}
+
+#[cold]
+#[track_caller]
+fn outside<const D: usize>(position: [usize; D], extent: [usize; D]) -> ! {
+    panic!("there is no element {position:?} in a mapping of {extent:?} elements")
 }

@@ -9,6 +9,7 @@
 //! | `task` | closures on the host |
 //! | `map` | the host's turn at a buffer |
 //! | `post` | some of the above, one-way |
+//! | `record` | launches of recorded graphs |
 //!
 //! Hazards are tracked between all queues of a context, in-order or not: two
 //! commands of which one writes what the other touches never run at the same
@@ -18,15 +19,16 @@
 
 mod borrow;
 mod content;
-mod launch;
+pub(crate) mod launch;
 mod map;
 mod post;
-mod task;
-mod transfer;
+mod record;
+pub(crate) mod task;
+pub(crate) mod transfer;
 
 pub use borrow::Scope;
 pub use launch::IntoDivision;
-pub use map::{Guard, MapRead, MapWrite, Mapping};
+pub use map::{Guard, MapRead, MapReadNd, MapWrite, MapWriteNd, Mapping};
 
 use crate::buffer::Buffer;
 use crate::context::Context;
@@ -78,12 +80,17 @@ impl Queue {
     }
 
     #[inline]
-    fn core(&self) -> &quipu_core::Queue {
+    pub(crate) fn core(&self) -> &quipu_core::Queue {
         &self.shared.core
     }
 
+    /// Whether the device's driver runs native code.
+    pub(crate) fn runs_native_code(&self) -> bool {
+        self.shared.runs_native_code
+    }
+
     #[inline]
-    fn request<'r>(&'r self, accesses: &'r [Access<'r>]) -> Request<'r> {
+    pub(crate) fn request<'r>(&'r self, accesses: &'r [Access<'r>]) -> Request<'r> {
         Request {
             accesses,
             waits: &self.waits,

@@ -134,7 +134,7 @@ impl Queue {
         self.enqueue_task(task, &self.request(&accesses))
     }
 
-    fn unknown(&self) -> Request<'_> {
+    pub(crate) fn unknown(&self) -> Request<'_> {
         Request {
             unknown_access: true,
             ..self.request(&[])
@@ -177,7 +177,7 @@ impl Queue {
     }
 }
 
-fn failed(error: &dyn std::fmt::Display) -> quipu_core::Error {
+pub(crate) fn failed(error: &dyn std::fmt::Display) -> quipu_core::Error {
     ErrorKind::Kernel {
         what: "a host task".to_owned(),
         message: error.to_string(),

@@ -327,7 +327,7 @@ pub(super) fn zeroed<T: Element>(length: usize) -> Result<Vec<T>> {
     })
 }
 
-pub(super) fn check_length(what: &'static str, host: usize, buffer: usize) -> Result<()> {
+pub(crate) fn check_length(what: &'static str, host: usize, buffer: usize) -> Result<()> {
     if host == buffer {
         return Ok(());
     }
@@ -341,7 +341,7 @@ pub(super) fn check_length(what: &'static str, host: usize, buffer: usize) -> Re
 }
 
 /// The elements that a layout reaches, checked.
-pub(super) fn part_of<const D: usize>(
+pub(crate) fn part_of<const D: usize>(
     what: &'static str,
     length: usize,
     layout: &Layout<D>,

@@ -197,6 +197,7 @@ fn cancel_cancels_and_drop_does_not() {
 fn when_all_gives_every_value_or_the_first_error_after_all_are_over() {
     each_queue(|_, queue| {
         let tasks = (0..10).map(|i| queue.host_task(move || i).unwrap());
+        let tasks: Vec<_> = tasks.collect();
         assert_eq!(when_all(tasks).wait().unwrap(), (0..10).collect::<Vec<_>>());
         let (gate, bad) = (UserEvent::new(), UserEvent::new());
         let tasks = vec![
@@ -475,5 +476,55 @@ fn a_mapping_calls_back() {
         // A callback alone makes nothing run.
         queue.wait().unwrap();
         assert_eq!(receiver.recv().unwrap(), [3; 4]);
+    });
+}
+
+#[test]
+fn when_all_takes_tuples_of_different_futures() {
+    each_queue(|context, queue| {
+        let buffer = context.buffer(&[1_u8, 2]).unwrap();
+        let word = || queue.host_task(|| "word").unwrap();
+        let all = when_all((
+            queue.read(&buffer).unwrap(),
+            word(),
+            queue.marker().unwrap(),
+            queue.map(&buffer.slice(..1).unwrap()).unwrap(),
+        ));
+        let (numbers, text, (), mapped) = all.wait().unwrap();
+        assert_eq!(
+            (&numbers[..], text, &mapped[..]),
+            (&[1, 2][..], "word", &[1][..])
+        );
+        drop(mapped);
+
+        // The first error in their order, after all are over.
+        let gate = UserEvent::new();
+        let fails = |why: &'static str| {
+            let task = queue
+                .after([gate.event()])
+                .try_host_task(move || Err::<u8, _>(why));
+            task.unwrap()
+        };
+        let mut all = when_all((word(), fails("first"), fails("second")));
+        assert!(!all.is_complete());
+        let error = all.wait_timeout(std::time::Duration::ZERO).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::TimedOut), "{error}");
+        gate.complete();
+        let error = all.wait().unwrap_err();
+        assert!(error.to_string().contains("first"), "{error}");
+
+        let (sender, values) = std::sync::mpsc::channel();
+        when_all((word(), queue.marker().unwrap()))
+            .on_complete(move |all| sender.send(all.unwrap()).unwrap());
+        queue.flush();
+        queue.wait().unwrap();
+        assert_eq!(values.recv().unwrap(), ("word", ()));
+
+        let gate = UserEvent::new();
+        let late = || queue.after([gate.event()]).host_task(|| 1).unwrap();
+        let all = when_all((late(), late()));
+        all.cancel();
+        gate.complete();
+        assert!(all.wait().unwrap_err().is_cancelled());
     });
 }

@@ -154,3 +154,54 @@ fn a_mapping_on_the_serial_device_that_can_never_be_is_an_error() {
     gate.complete();
     assert_eq!(mapping.wait().unwrap()[..], [1; 4]);
 }
+
+#[test]
+fn a_view_is_mapped_with_its_pitch() {
+    each_queue(|context, queue| {
+        let matrix = context.allocate_padded::<u16, 2>([4, 5]).unwrap();
+        queue.fill_nd(&matrix, 1).unwrap();
+        let part = matrix.region([1..3, 1..4]).unwrap();
+        let mut mapped = queue.map_nd_mut(&part).unwrap().wait().unwrap();
+        assert_eq!(mapped.extent(), [2, 3]);
+        assert_eq!(mapped.pitch(), matrix.pitch());
+        assert_eq!(mapped.elements().len(), mapped.layout().span());
+        for (number, row) in mapped.rows_mut().enumerate() {
+            row.fill(10 + number as u16);
+        }
+        mapped[[1, 2]] = 7;
+        assert_eq!(mapped.rows().collect::<Vec<_>>(), [[10; 3], [11, 11, 7]]);
+        assert_eq!(mapped.get([2, 0]), None);
+        assert!(queue.fill(matrix.buffer(), 0).is_err(), "it is mapped");
+        drop(mapped);
+        let expected = [
+            [1, 1, 1, 1, 1],
+            [1, 10, 10, 10, 1],
+            [1, 11, 11, 7, 1],
+            [1, 1, 1, 1, 1],
+        ];
+        let read = queue.read_nd(&matrix).unwrap().wait().unwrap();
+        assert_eq!(read, expected.as_flattened());
+
+        let cube = context.allocate_padded::<u32, 3>([2, 3, 4]).unwrap();
+        let mut mapped = queue.map_nd_mut(&cube).unwrap().wait().unwrap();
+        for (number, row) in mapped.rows_mut().enumerate() {
+            row.fill(number as u32);
+        }
+        drop(mapped);
+        let mapped = queue.map_nd(&cube).unwrap().wait().unwrap();
+        assert_eq!(mapped.rows().count(), 6);
+        assert_eq!((mapped[[1, 0, 3]], mapped[[1, 2, 0]]), (3, 5));
+        let rows: Vec<u32> = mapped.rows().flatten().copied().collect();
+        drop(mapped);
+        assert_eq!(queue.read_nd(&cube).unwrap().wait().unwrap(), rows);
+    });
+}
+
+#[test]
+#[should_panic(expected = "no element [0, 4]")]
+fn a_position_beyond_a_mapped_view_panics_by_its_name() {
+    let (context, queue) = pool();
+    let matrix = context.allocate_padded::<u16, 2>([4, 4]).unwrap();
+    let mapped = queue.map_nd(&matrix).unwrap().wait().unwrap();
+    let _ = mapped[[0, 4]];
+}

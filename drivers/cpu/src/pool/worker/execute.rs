@@ -1,4 +1,4 @@
-//! Running commands: launches whole or shared, and everything else.
+//! Running commands: launches whole or shared, as are long transfers and fills, and everything else.
 
 use super::super::cost::{CHUNK_NS, Measurement, WORTH_SHARING_NS};
 use super::super::split::{Arguments, Split};
@@ -125,7 +125,7 @@ impl Worker {
         command.finish(result, &mut Local(self));
     }
 
-    /// A launch of several groups: whole, if it is short; else shared.
+    /// A launch of several groups, or a transfer or fill of several pieces: whole, if it is short; else shared.
     pub(super) fn launch_groups(&self, command: Command, arguments: Arguments, groups: u32) {
         let body = command.body_key();
         let mut first = 0;
@@ -203,11 +203,25 @@ impl Worker {
     /// frame of the usual small launch stays small.
     #[inline(never)]
     pub(super) fn run_other(&self, command: Command) {
+        if command.needs_no_device() {
+            return command.finish_without_device(&mut Local(self));
+        }
         let mut arguments = Arguments::new();
         if self.has_surplus.get() {
             self.consider_waking(command.body_key(), 1);
         }
-        let result = resolve(&command, &mut arguments).and_then(|()| match command.operation() {
+        let resolved = resolve(&command, &mut arguments);
+        if resolved.is_ok() && self.pool.worker_count > 1 {
+            let pieces = match command.operation() {
+                Operation::Transfer(transfer) => transfer.pieces(&arguments),
+                Operation::Fill(fill) => fill.pieces(arguments[0]),
+                _ => 1,
+            };
+            if pieces > 1 {
+                return self.launch_groups(command, arguments, pieces);
+            }
+        }
+        let result = resolved.and_then(|()| match command.operation() {
             Operation::Transfer(transfer) => {
                 // SAFETY: the arguments were just resolved; hazards keep others
                 // away.

@@ -333,6 +333,33 @@ impl Space {
         Ok(())
     }
 
+    /// True if an uploaded command uses the allocation that starts here.
+    pub(crate) fn is_in_use(&self, address: DeviceAddress) -> bool {
+        let allocation = self.allocations.get(&address.offset());
+        allocation.is_some_and(|allocation| allocation.users > 0)
+    }
+
+    /// Writes bytes to where no command is at work.
+    pub(crate) fn deposit(&mut self, region: Region, bytes: &[u8]) -> Result<(), MemoryError> {
+        if region.length == 0 {
+            return Ok(());
+        }
+        let (start, allocation) = self.locate(region)?;
+        if allocation.users > 0 {
+            return Err(MemoryError::InUse {
+                address: DeviceAddress::new(self.id, start),
+                users: allocation.users,
+            });
+        }
+        let mut to = allocation
+            .bytes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let from = (region.address.offset() - start) as usize;
+        to.as_mut_slice()[from..from + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
     /// The allocation that holds all of `region`.
     fn locate(&self, region: Region) -> Result<(u64, &Allocation), MemoryError> {
         if self.lost {

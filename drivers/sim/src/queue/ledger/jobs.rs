@@ -220,6 +220,7 @@ impl Ledger {
             return None;
         }
         entry.place = Place::Uploading;
+        self.uploading = Some(sequence);
         Some((entry.held, entry.kernel))
     }
 

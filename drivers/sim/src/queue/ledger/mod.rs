@@ -162,6 +162,8 @@ pub(crate) struct Ledger {
     gates: VecDeque<u64>,
     notices: VecDeque<Notice>,
     over: VecDeque<u64>,
+    /// The command that is being uploaded.
+    pub(super) uploading: Option<u64>,
     /// Uploaded ungated commands whose end the machine has not reported.
     pub(crate) reports_to_come: usize,
     /// Whether a thread does the jobs.
@@ -199,6 +201,12 @@ impl Ledger {
 
     pub(crate) fn entry_mut(&mut self, sequence: u64) -> Option<&mut Entry> {
         self.entries.get_mut(&sequence)
+    }
+
+    /// The command that is being uploaded.
+    pub(crate) fn uploading(&self) -> Option<Held> {
+        let entry = self.entries.get(&self.uploading?)?;
+        (entry.place == Place::Uploading).then_some(entry.held)
     }
 
     pub(crate) fn of_event(&self, event: EventId) -> Option<&Entry> {

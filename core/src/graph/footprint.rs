@@ -1,0 +1,166 @@
+//! What a graph as a whole does to a memory object.
+
+use crate::access::{Access, AccessMode};
+use crate::command::EventId;
+use crate::error::{ErrorKind, Result};
+use crate::memory::tracker::Tracker;
+use crate::memory::{MemoryRef, SpaceId};
+use crate::queue::Queue;
+use crate::queue::enqueue::Waits;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+
+/// A memory object while a graph is recorded: its tracker is as any, but knows only of
+/// the graph's commands.
+pub(super) struct Draft {
+    pub(super) memory: MemoryRef,
+    pub(super) tracker: Tracker,
+    /// What is read, where, of bytes that the graph has not written by then: space, start and end.
+    from_before: BTreeSet<(SpaceId, u64, u64)>,
+}
+
+impl Draft {
+    pub(super) fn new(memory: MemoryRef) -> Self {
+        Self {
+            tracker: Tracker::new(memory.size()),
+            memory,
+            from_before: BTreeSet::new(),
+        }
+    }
+
+    /// Notes what of `range` is needed in `space` as the launch starts.
+    pub(super) fn needs(&mut self, range: &Range<u64>, space: SpaceId) {
+        let untouched = self.tracker.untouched(range).into_iter();
+        self.from_before
+            .extend(untouched.map(|range| (space, range.start, range.end)));
+    }
+
+    /// What all commands together do.
+    pub(super) fn finish(self) -> Footprint {
+        let mut reads: Vec<(Range<u64>, SpaceId)> = Vec::new();
+        for (space, start, end) in self.from_before {
+            match reads.last_mut() {
+                Some((last, of)) if *of == space && start <= last.end => {
+                    last.end = last.end.max(end);
+                }
+                _ => reads.push((start..end, space)),
+            }
+        }
+        let mut writes: Vec<Written> = Vec::new();
+        for (range, home, copies) in self.tracker.written_ranges() {
+            let mut copies: SmallVec<[SpaceId; 2]> = copies.collect();
+            copies.sort_unstable();
+            match writes.last_mut() {
+                Some(last)
+                    if last.range.end == range.start
+                        && last.home == home
+                        && last.copies == copies =>
+                {
+                    last.range.end = range.end;
+                }
+                _ => writes.push(Written {
+                    range,
+                    home,
+                    copies,
+                }),
+            }
+        }
+        Footprint {
+            memory: self.memory,
+            reads,
+            writes,
+        }
+    }
+}
+
+/// Bytes that a graph leaves written: where, and where else it has brought them.
+struct Written {
+    range: Range<u64>,
+    home: SpaceId,
+    copies: SmallVec<[SpaceId; 2]>,
+}
+
+/// What a graph does to a memory object: the union of its commands' accesses.
+pub(crate) struct Footprint {
+    pub(crate) memory: MemoryRef,
+    /// What has to be there before the graph starts, and in which space.
+    reads: Vec<(Range<u64>, SpaceId)>,
+    writes: Vec<Written>,
+}
+
+impl Footprint {
+    /// Checks that the object can be used now.
+    ///
+    /// # Errors
+    /// If it is mapped, or has a content size.
+    pub(crate) fn check(&self) -> Result<()> {
+        let written = self.writes.iter().map(|written| &written.range);
+        let read = self.reads.iter().map(|(range, _)| range);
+        for range in read.chain(written) {
+            let length = range.end - range.start;
+            if self.memory.is_open_for(range.start, length) {
+                continue;
+            }
+            if self.memory.check("launch a graph", range.start, length)? {
+                return Err(has_content_size("launch a graph", &self.memory.label()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the launch `id` in the object's tracker, which the caller has locked:
+    /// brings what is missing, waits for what hazards demand, and leaves what the
+    /// graph will have written.
+    pub(crate) fn record(&self, queue: &Queue, waits: &mut Waits<'_>, id: EventId) {
+        let memory = &*self.memory;
+        // SAFETY: locked by the caller; not dropped, so not unlocked.
+        let mut tracker = ManuallyDrop::new(unsafe { memory.locked_tracker() });
+        for (range, space) in &self.reads {
+            if tracker.enter(*space) {
+                let access = Access {
+                    memory,
+                    offset: range.start,
+                    length: range.end - range.start,
+                    mode: AccessMode::Read,
+                };
+                queue.migrate(waits, &access, &mut tracker, *space, None);
+            }
+            tracker.record(range.clone(), AccessMode::Read, *space, id, waits);
+        }
+        for Written {
+            range,
+            home,
+            copies,
+        } in &self.writes
+        {
+            tracker.enter(*home);
+            tracker.record(range.clone(), AccessMode::Overwrite, *home, id, waits);
+            for space in copies {
+                tracker.enter(*space);
+                tracker.copied(range, *space, id);
+            }
+        }
+    }
+
+    /// The launch `id` failed.
+    pub(super) fn poison(&self, id: EventId, cause: &crate::error::Error) {
+        for written in &self.writes {
+            self.memory.poison(written.range.clone(), id, cause);
+        }
+    }
+}
+
+/// Why a graph takes no memory of which only a part is in use.
+pub(super) fn has_content_size(what: &'static str, label: &str) -> crate::error::Error {
+    ErrorKind::InvalidArgument {
+        what,
+        problem: format!(
+            "{label} has a content size, which may be different each time, and what a graph moves \
+             between its commands is settled once; take the content size back, or enqueue these \
+             commands plainly"
+        ),
+    }
+    .into()
+}

@@ -1,0 +1,177 @@
+//! Playing a launch: handing a graph's commands over, one by one.
+
+use super::{Graph, Shared, lock};
+use crate::command::notify::LAST_GENERATION;
+use crate::command::slot::Slot;
+use crate::command::state::{Resolved, WANT_EACH};
+use crate::command::{Command, EventId, ReadySink, deliver, notify_each};
+use crate::driver::{DomainWait, Held, Submission};
+use crate::queue::QueueShared;
+use smallvec::SmallVec;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// Plays a started launch. Its command is ended by the graph's end.
+pub(crate) fn play(command: Command, sink: &mut impl ReadySink) {
+    // SAFETY: commands that come here keep a graph.
+    let graph = unsafe { &*command.state_pointer().cast::<Graph>() }.clone();
+    let shared = graph.shared();
+    if !shared.renewed.is_empty() {
+        shared.renew(&command);
+    }
+    // Published to the end by the waits that are resolved below.
+    let launch = command.into_raw().cast::<Slot>();
+    shared.launch.store(launch.as_ptr(), Ordering::Relaxed);
+    sink.gather(true);
+    for root in &shared.roots {
+        let slot = shared.commands.0[*root as usize].slot;
+        // SAFETY: the command waits for this.
+        let s = unsafe { slot.as_ref() };
+        let (queue, id) = (s.queue.get(), id_of(slot));
+        match s.state.resolve() {
+            Resolved::Last => deliver(Command::from_slot(slot), sink),
+            Resolved::Each => notify_each(queue, id, EventId::NONE),
+            Resolved::One => {}
+        }
+    }
+    sink.gather(false);
+    // Whoever waits may have flushed before there was anything to flush.
+    for queue in shared.queues() {
+        let queue = queue.shared();
+        if queue.driver().needs_flush() {
+            queue.driver().flush(queue);
+        }
+    }
+}
+
+fn id_of(slot: NonNull<Slot>) -> EventId {
+    // SAFETY: a slot of a graph.
+    EventId::new(slot, unsafe { slot.as_ref() }.notify.generation())
+}
+
+impl Shared {
+    /// Ends the launch. All commands are over, and nobody else touches the graph.
+    ///
+    /// # Safety
+    /// The graph is alive, with a launch that is being played. Both may be gone
+    /// afterwards.
+    pub(crate) unsafe fn finish_launch(graph: *const Self, sink: &mut impl ReadySink) {
+        let (launch, failure) = {
+            // SAFETY: as the caller promises.
+            let graph = unsafe { &*graph };
+            let launch = graph.launch.swap(std::ptr::null_mut(), Ordering::Relaxed);
+            (NonNull::new(launch), lock(&graph.failure).take())
+        };
+        let launch = launch.expect("a graph's end is reached by a launch");
+        let result = failure.map_or(Ok(()), |(_, error)| Err(error));
+        Command::from_slot(launch).finish(result, sink);
+    }
+
+    /// Gives commands new ids, and timestamps, and tells drivers of them that have
+    /// to be told before they are ready.
+    #[cold]
+    fn renew(&self, launch: &Command) {
+        for index in &self.renewed {
+            let recorded = &self.commands.0[*index as usize];
+            // SAFETY: a slot of this graph, between two launches.
+            let s = unsafe { recorded.slot.as_ref() };
+            // What is new must not be taken for what was before: ids of a graph's
+            // commands are known to drivers only, and to them while they run.
+            let next = match s.notify.generation() {
+                LAST_GENERATION => recorded.generation,
+                last => last + 1,
+            };
+            s.notify.rename(next);
+        }
+        if crate::trace::enabled() || self.is_timed() {
+            self.renew_times(launch);
+        }
+        for index in &self.renewed {
+            let recorded = &self.commands.0[*index as usize];
+            // SAFETY: as above.
+            let s = unsafe { recorded.slot.as_ref() };
+            let (.., state) = s.place();
+            if state & WANT_EACH == 0 {
+                continue;
+            }
+            // SAFETY: the graph keeps its queues.
+            let queue: &QueueShared = unsafe { &*s.queue.get() };
+            let waits = recorded.edges.iter().filter_map(|edge| {
+                let slot = self.commands.0[edge.command as usize].slot;
+                // SAFETY: a slot of this graph.
+                let (of, before) = unsafe { (slot.as_ref().queue.get(), slot.as_ref().place().2) };
+                // SAFETY: as above.
+                let same = before & WANT_EACH != 0 && unsafe { (*of).domain() } == queue.domain();
+                same.then(|| DomainWait {
+                    event: id_of(slot),
+                    propagates: edge.propagates,
+                })
+            });
+            let waits: SmallVec<[DomainWait; 4]> = waits.collect();
+            let command = ManuallyDrop::new(Command::from_slot(recorded.slot));
+            queue.driver().submit(Submission {
+                id: id_of(recorded.slot),
+                queue,
+                command: Held::new(&command),
+                domain_waits: &waits,
+                host_waits: s.state.unresolved() - waits.len() as u32,
+            });
+        }
+    }
+
+    fn is_timed(&self) -> bool {
+        self.renewed.iter().any(|index| {
+            // SAFETY: a slot of this graph.
+            let s = unsafe { self.commands.0[*index as usize].slot.as_ref() };
+            s.times().is_some()
+        })
+    }
+
+    /// As `decorate` and `Waits::trace` do for a plain command.
+    #[cold]
+    fn renew_times(&self, launch: &Command) {
+        let now = crate::clock::now_ns();
+        let of_launch = launch.slot().times();
+        // The launch is shown where it ends: what it waited for, its roots waited for.
+        let before = of_launch.map(|times| std::mem::take(&mut *lock(&times.waits)));
+        for recorded in &self.commands.0 {
+            // SAFETY: a slot of this graph, between two launches.
+            let Some(times) = unsafe { recorded.slot.as_ref() }.times() else {
+                continue;
+            };
+            let number = crate::tracing_records::number(id_of(recorded.slot));
+            times.number.store(number, Ordering::Relaxed);
+            times.queued.store(now, Ordering::Relaxed);
+            times.submitted.store(0, Ordering::Relaxed);
+            times.started.store(0, Ordering::Relaxed);
+            times.ended.store(0, Ordering::Relaxed);
+        }
+        if !crate::trace::enabled() {
+            return;
+        }
+        let number_of = |index: u32| {
+            let slot = self.commands.0[index as usize].slot;
+            crate::tracing_records::number_of(id_of(slot))
+        };
+        for (index, recorded) in self.commands.0.iter().enumerate() {
+            let numbers = recorded
+                .edges
+                .iter()
+                .filter_map(|edge| number_of(edge.command));
+            let numbers: Vec<u64> = if recorded.edges.is_empty() {
+                before.clone().unwrap_or_default()
+            } else {
+                numbers.collect()
+            };
+            if self.is_end(index as u32) {
+                if let Some(times) = of_launch {
+                    *lock(&times.waits) = numbers;
+                }
+            // SAFETY: as above.
+            } else if let Some(times) = unsafe { recorded.slot.as_ref() }.times() {
+                *lock(&times.waits) = numbers;
+            }
+        }
+    }
+}

@@ -1,0 +1,666 @@
+//! Recording: commands are taken as an enqueue takes them, and ordered among themselves.
+
+use super::footprint::{Draft, has_content_size};
+use super::{Commands, Edge, Graph, Recorded, Shared, Taken};
+use crate::access::{Access, AccessMode, RawArgument};
+use crate::command::EventId;
+use crate::command::slot::Slot;
+use crate::command::state::WANT_EACH;
+use crate::context::{Context, ContextShared};
+use crate::driver::Driver;
+use crate::error::{Error, ErrorKind, Result};
+use crate::front::{check_copy, check_fill, check_groups, check_region, write_access};
+use crate::memory::tracker::{Missing, Recorder};
+use crate::memory::{Memory, SpaceId};
+use crate::operation::{
+    BarrierBody, Body, BoxedLaunch, COPY, Endpoint, HostMemory, LaunchBody, MarkerBody, Migration,
+    NativeKernel, RepeatedTask, Step, Transfer, TransferBody, WRITE,
+};
+use crate::queue::Queue;
+use crate::queue::enqueue::{
+    JOIN_DOMAIN_WAITS, JOIN_WAITS, Leg, construct_recorded, register_recorded, route,
+};
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// A recorded command, for others of the same recording to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    recording: u64,
+    index: u32,
+}
+
+/// What to record besides what is to be done.
+#[derive(Clone, Copy, Default)]
+pub struct NodeRequest<'a> {
+    /// What it touches, in the order in which the body knows its arguments.
+    pub accesses: &'a [Access<'a>],
+    /// Commands of this recording that it waits for.
+    pub after: &'a [Node],
+    /// True if it may touch anything: a full barrier of an in-order queue, in the
+    /// graph and for the queue that this is launched on.
+    pub unknown_access: bool,
+    /// A label for logs and traces.
+    pub label: Option<&'a str>,
+}
+
+/// Records commands: see the [module](super).
+pub struct Recording {
+    id: u64,
+    commands: Commands,
+    /// What each of the commands waits for, with whether it fails then.
+    waits: Vec<Vec<(EventId, bool)>>,
+    memories: HashMap<u64, Draft>,
+    lanes: Vec<Lane>,
+    /// The last list of waits that was joined, and the marker for it.
+    joined: Option<(Vec<Node>, EventId)>,
+    unknown_access: bool,
+    context: Arc<ContextShared>,
+}
+
+/// A queue, as far as its order goes.
+struct Lane {
+    queue: Queue,
+    /// What a marker waits for that waits for everything.
+    all: Vec<EventId>,
+    /// The last barrier.
+    gate: Option<EventId>,
+}
+
+impl Recording {
+    /// An empty recording.
+    #[must_use]
+    pub fn new(context: &Context) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            commands: Commands::default(),
+            waits: Vec::new(),
+            memories: HashMap::new(),
+            lanes: Vec::new(),
+            joined: None,
+            unknown_access: false,
+            context: context.shared().clone(),
+        }
+    }
+
+    /// Records a launch of a native kernel: see [`Queue::launch`].
+    ///
+    /// # Errors
+    /// If an access is out of bounds, mapped, of another context, or of memory with
+    /// a content size, a node is of another recording, or the device is lost.
+    pub fn launch<K: NativeKernel>(
+        &mut self,
+        queue: &Queue,
+        kernel: K,
+        groups: u64,
+        request: &NodeRequest<'_>,
+    ) -> Result<Node> {
+        let groups = check_groups(groups)?;
+        if LaunchBody::<K>::fits(request.accesses.len()) {
+            self.record(queue, LaunchBody(kernel), groups, request)
+        } else {
+            self.record(queue, BoxedLaunch(Box::new(kernel)), groups, request)
+        }
+    }
+
+    /// Records a closure on the host, which runs once in each launch.
+    ///
+    /// # Errors
+    /// As [`Recording::launch`].
+    pub fn host_task(
+        &mut self,
+        queue: &Queue,
+        task: impl FnMut(&[RawArgument]) -> Result<()> + Send + 'static,
+        request: &NodeRequest<'_>,
+    ) -> Result<Node> {
+        self.record(queue, RepeatedTask(Box::new(task)), 1, request)
+    }
+
+    /// Records a marker: over when `after` is, or, without any, when all that was
+    /// recorded before for the queue is.
+    ///
+    /// # Errors
+    /// As [`Recording::launch`].
+    pub fn marker(&mut self, queue: &Queue, after: &[Node]) -> Result<Node> {
+        let request = NodeRequest {
+            after,
+            ..NodeRequest::default()
+        };
+        self.record(queue, MarkerBody(()), 1, &request)
+    }
+
+    /// Records a barrier: as a marker, and all that is recorded after it for the queue
+    /// waits for it.
+    ///
+    /// # Errors
+    /// As [`Recording::launch`].
+    pub fn barrier(&mut self, queue: &Queue, after: &[Node]) -> Result<Node> {
+        let request = NodeRequest {
+            after,
+            ..NodeRequest::default()
+        };
+        self.record(queue, BarrierBody, 1, &request)
+    }
+
+    /// Records a fill: see [`Queue::fill`].
+    ///
+    /// # Errors
+    /// As [`Queue::fill`] and [`Recording::launch`].
+    pub fn fill(
+        &mut self,
+        queue: &Queue,
+        destination: Access<'_>,
+        pattern: &[u8],
+        after: &[Node],
+    ) -> Result<Node> {
+        let fill = check_fill(&destination, pattern)?;
+        let accesses = [Access {
+            mode: AccessMode::Overwrite,
+            ..destination
+        }];
+        self.record_data(queue, fill, &accesses, after)
+    }
+
+    /// Records a copy: see [`Queue::copy`].
+    ///
+    /// # Errors
+    /// As [`Queue::copy`] and [`Recording::launch`].
+    pub fn copy(
+        &mut self,
+        queue: &Queue,
+        source: Access<'_>,
+        destination: Access<'_>,
+        row: u64,
+        steps: &[Step],
+        after: &[Node],
+    ) -> Result<Node> {
+        let dense = check_copy(&source, &destination, row, steps)?;
+        let accesses = [
+            Access {
+                mode: AccessMode::Read,
+                ..source
+            },
+            write_access(destination, dense),
+        ];
+        let transfer = Transfer {
+            source: Endpoint::Argument(0),
+            destination: Endpoint::Argument(1),
+            row,
+            steps: steps.to_vec(),
+        };
+        let body = TransferBody::<COPY>(Box::new(transfer));
+        self.record_data(queue, body, &accesses, after)
+    }
+
+    /// Records a write of host memory, which is what it is as each launch runs: see
+    /// [`Queue::write`].
+    ///
+    /// # Errors
+    /// As [`Queue::write`] and [`Recording::launch`].
+    ///
+    /// # Safety
+    /// What [`HostMemory::new`] asks for holds as long as the graph lives, not only until the first transfer is over.
+    pub unsafe fn write(
+        &mut self,
+        queue: &Queue,
+        source: HostMemory,
+        destination: Access<'_>,
+        row: u64,
+        steps: &[Step],
+        after: &[Node],
+    ) -> Result<Node> {
+        let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
+        let accesses = [write_access(destination, dense)];
+        let transfer = Transfer {
+            source: Endpoint::Host(source),
+            destination: Endpoint::Argument(0),
+            row,
+            steps: steps.to_vec(),
+        };
+        let body = TransferBody::<WRITE>(Box::new(transfer));
+        self.record_data(queue, body, &accesses, after)
+    }
+
+    fn record_data<B: Body>(
+        &mut self,
+        queue: &Queue,
+        body: B,
+        accesses: &[Access<'_>],
+        after: &[Node],
+    ) -> Result<Node> {
+        let request = NodeRequest {
+            accesses,
+            after,
+            ..NodeRequest::default()
+        };
+        self.record(queue, body, 1, &request)
+    }
+
+    /// The steps of an enqueue, as far as they can be done before a launch.
+    fn record<B: Body>(
+        &mut self,
+        queue: &Queue,
+        body: B,
+        groups: u32,
+        request: &NodeRequest<'_>,
+    ) -> Result<Node> {
+        self.check(queue, request)?;
+        let lane = self.lane_of(queue);
+        let unknown = request.unknown_access && queue.shared().options().in_order;
+        self.unknown_access |= request.unknown_access;
+        let label = request.label;
+        let (slot, id) = construct_recorded(queue.shared(), body, request.accesses, groups, label);
+        let new = New { slot: Some(slot) };
+        let mut waits = self.take_place(lane, id, B::VTABLE.kind, unknown, request.after);
+        self.wait_for(request.after, &mut waits);
+        let space = queue.shared().space();
+        for access in request.accesses {
+            let range = access.offset..access.offset + access.length;
+            if access.mode.reads() {
+                self.bring(access.memory, &range, space)?;
+            }
+            let draft = self.memories.get_mut(&access.memory.id());
+            let draft = draft.expect("made by `check`");
+            let mut gather = Gather {
+                context: &self.context,
+                commands: &mut self.commands,
+                all: &mut self.waits,
+                waits: &mut waits,
+            };
+            draft
+                .tracker
+                .record(range, access.mode, space, id, &mut gather);
+        }
+        let index = push(&mut self.commands, &mut self.waits, new.keep(), waits);
+        Ok(Node {
+            recording: self.id,
+            index,
+        })
+    }
+
+    fn check(&mut self, queue: &Queue, request: &NodeRequest<'_>) -> Result<()> {
+        const WHAT: &str = "record a command";
+        let wrong =
+            |object| -> Result<()> { Err(ErrorKind::WrongContext { what: WHAT, object }.into()) };
+        let context = queue.shared().context();
+        if !context.is_some_and(|context| Arc::ptr_eq(&context, &self.context)) {
+            return wrong("queue");
+        }
+        queue.shared().check_lost()?;
+        if let Some(node) = request.after.iter().find(|n| n.recording != self.id) {
+            return Err(ErrorKind::InvalidArgument {
+                what: WHAT,
+                problem: format!(
+                    "it is to wait for command {} of another recording; wait for commands of its \
+                     own, and let the launch wait for events from outside",
+                    node.index
+                ),
+            }
+            .into());
+        }
+        if request.accesses.len() > usize::from(u8::MAX) {
+            return Err(ErrorKind::InvalidArgument {
+                what: WHAT,
+                problem: format!(
+                    "{} accesses; a command takes at most 255, so combine buffers",
+                    request.accesses.len()
+                ),
+            }
+            .into());
+        }
+        for access in request.accesses {
+            let memory = access.memory;
+            if memory.context_id() != self.context.id() {
+                return wrong("buffer");
+            }
+            if memory.check(WHAT, access.offset, access.length)? {
+                return Err(has_content_size(WHAT, &memory.label()));
+            }
+        }
+        for access in request.accesses {
+            self.memories
+                .entry(access.memory.id())
+                .or_insert_with(|| Draft::new(access.memory.handle()));
+        }
+        Ok(())
+    }
+
+    fn lane_of(&mut self, queue: &Queue) -> usize {
+        let known = self.lanes.iter();
+        let mut known = known.map(|lane| std::ptr::from_ref(lane.queue.shared()));
+        known
+            .position(|lane| std::ptr::eq(lane, queue.shared()))
+            .unwrap_or_else(|| {
+                self.lanes.push(Lane {
+                    queue: queue.clone(),
+                    all: Vec::new(),
+                    gate: None,
+                });
+                self.lanes.len() - 1
+            })
+    }
+
+    /// The command's place in its queue's order: what it waits for because of markers and barriers.
+    fn take_place(
+        &mut self,
+        lane: usize,
+        id: EventId,
+        kind: crate::Kind,
+        unknown: bool,
+        after: &[Node],
+    ) -> Vec<(EventId, bool)> {
+        let lane = &mut self.lanes[lane];
+        let barrier = unknown || kind == crate::Kind::Barrier;
+        let marks = barrier || kind == crate::Kind::Marker;
+        let full = unknown || (marks && after.is_empty());
+        let mut waits: Vec<_> = lane.gate.iter().map(|gate| (*gate, false)).collect();
+        if full {
+            waits.extend(lane.all.drain(..).map(|event| (event, false)));
+        }
+        lane.all.push(id);
+        if barrier {
+            lane.gate = Some(id);
+        }
+        waits
+    }
+
+    /// Explicit waits. A long list that comes again is joined once, as an enqueue does it.
+    fn wait_for(&mut self, after: &[Node], waits: &mut Vec<(EventId, bool)>) {
+        let events: Vec<(EventId, bool)> = after
+            .iter()
+            .map(|node| (id_of(self.commands.0[node.index as usize].slot), true))
+            .collect();
+        let by_device = || {
+            after.iter().any(|node| {
+                // SAFETY: a slot of this recording.
+                flags_of(unsafe { self.commands.0[node.index as usize].slot.as_ref() }) != 0
+            })
+        };
+        let few = after.len() < JOIN_WAITS || (after.len() <= JOIN_DOMAIN_WAITS && by_device());
+        if few {
+            waits.extend(events);
+            return;
+        }
+        let joined = match &self.joined {
+            Some((list, event)) if list == after => *event,
+            _ => {
+                let internal = self.context.internal_queue().shared();
+                let (slot, id) = construct_recorded(internal, MarkerBody(()), &[], 1, None);
+                push(&mut self.commands, &mut self.waits, slot, events);
+                self.joined = Some((after.to_vec(), id));
+                id
+            }
+        };
+        waits.push((joined, true));
+    }
+
+    /// Has the bytes in `space` when the next command needs them: as the launch starts, or by migrations between the graph's
+    /// commands.
+    fn bring(
+        &mut self,
+        memory: &Memory,
+        range: &std::ops::Range<u64>,
+        space: SpaceId,
+    ) -> Result<()> {
+        let draft = self.memories.get_mut(&memory.id());
+        let draft = draft.expect("made by `check`");
+        draft.needs(range, space);
+        for missing in draft.tracker.missing(range, space, None) {
+            for leg in route(&missing, space) {
+                self.bring_leg(memory, &missing, &leg)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bring_leg(&mut self, memory: &Memory, missing: &Missing, leg: &Leg) -> Result<()> {
+        let queue = self.context.transfer_queue(leg.by).ok_or_else(|| {
+            Error::from(ErrorKind::DeviceLost {
+                device: format!("{:?}", leg.by),
+                reason: "no device of the context works in that memory space".to_owned(),
+            })
+        })?;
+        let accesses = [Access {
+            memory,
+            offset: missing.range.start,
+            length: missing.range.end - missing.range.start,
+            mode: AccessMode::Read,
+        }];
+        let body = Migration {
+            from: leg.from,
+            to: leg.to,
+            content: None,
+        };
+        let (slot, id) = construct_recorded(queue.shared(), body, &accesses, 1, Some(leg.label()));
+        self.lane_of(&queue);
+        let mut waits = Vec::new();
+        let draft = self.memories.get_mut(&memory.id());
+        let tracker = &mut draft.expect("made by `check`").tracker;
+        let mut gather = Gather {
+            context: &self.context,
+            commands: &mut self.commands,
+            all: &mut self.waits,
+            waits: &mut waits,
+        };
+        tracker.migrate(&missing.range, leg.from, leg.to, None, id, &mut gather);
+        push(&mut self.commands, &mut self.waits, slot, waits);
+        Ok(())
+    }
+
+    /// Ends the recording: from here on the graph does not change.
+    ///
+    /// # Errors
+    /// If the commands are more than four thousand million.
+    pub fn finish(mut self) -> Result<Graph> {
+        let internal = self.context.internal_queue().clone();
+        let (end, _) = construct_recorded(internal.shared(), MarkerBody(()), &[], 1, None);
+        let mut waited_for = vec![false; self.commands.0.len()];
+        for (index, waits) in self.waits.drain(..).enumerate() {
+            let edges = edges_of(waits);
+            for edge in &edges {
+                waited_for[edge.command as usize] = true;
+            }
+            self.commands.0[index].edges = edges;
+        }
+        let edges = (0_u32..).zip(&waited_for).filter(|(_, waited)| !**waited);
+        let edges = edges.map(|(command, _)| Edge {
+            command,
+            propagates: false,
+        });
+        let edges: Box<[Edge]> = edges.collect();
+        let end_index = push(&mut self.commands, &mut self.waits, end, Vec::new());
+        self.commands.0[end_index as usize].edges = edges;
+
+        let roots = (0_u32..).zip(&self.commands.0);
+        let roots = roots.filter(|(_, recorded)| recorded.edges.is_empty());
+        let mut roots: Box<[u32]> = roots.map(|(index, _)| index).collect();
+        // As those come that one event makes ready.
+        roots.reverse();
+        let renewed = (0..end_index).filter(|index| {
+            // SAFETY: a slot of this recording.
+            let s = unsafe { self.commands.0[*index as usize].slot.as_ref() };
+            s.times().is_some() || flags_of(s) != 0
+        });
+        let mut footprints: Vec<_> = self.memories.into_values().map(Draft::finish).collect();
+        // In the order in which trackers are locked.
+        footprints.sort_unstable_by_key(|footprint| std::ptr::from_ref(&*footprint.memory).addr());
+        let graph = Arc::new(Shared {
+            end: end_index,
+            roots,
+            renewed: renewed.collect(),
+            commands: self.commands,
+            footprints: footprints.into(),
+            unknown_access: self.unknown_access,
+            taken: OnceLock::new(),
+            launch: AtomicPtr::new(std::ptr::null_mut()),
+            failure: Mutex::new(None),
+            last: Mutex::new(None),
+            queues: self.lanes.into_iter().map(|lane| lane.queue).collect(),
+            context: self.context,
+        });
+        register(&graph);
+        let graph = Graph(graph);
+        offer(&graph);
+        Ok(graph)
+    }
+}
+
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "recording of {} commands", self.commands.0.len())
+    }
+}
+
+fn id_of(slot: NonNull<Slot>) -> EventId {
+    // SAFETY: a slot of a recording.
+    EventId::new(slot, unsafe { slot.as_ref() }.notify.generation())
+}
+
+/// Adds a command; gives its number.
+fn push(
+    commands: &mut Commands,
+    all: &mut Vec<Vec<(EventId, bool)>>,
+    slot: NonNull<Slot>,
+    waits: Vec<(EventId, bool)>,
+) -> u32 {
+    // SAFETY: under construction by this thread.
+    let s = unsafe { slot.as_ref() };
+    // As many fit in memory.
+    let index = commands.0.len() as u32;
+    // Until it has its place, this is how others find its number.
+    s.sequence.set(u64::from(index));
+    commands.0.push(Recorded {
+        slot,
+        work: s.work.load(Ordering::Relaxed),
+        edges: Box::default(),
+        generation: s.notify.generation(),
+    });
+    all.push(waits);
+    index
+}
+
+/// Each command waited for once, in order.
+fn edges_of(waits: Vec<(EventId, bool)>) -> Box<[Edge]> {
+    let edges = waits.into_iter().filter_map(|(event, propagates)| {
+        // Of this recording: `push` has set the number.
+        let command = event.slot()?.sequence.get() as u32;
+        Some(Edge {
+            command,
+            propagates,
+        })
+    });
+    let mut edges: Vec<Edge> = edges.collect();
+    edges.sort_unstable_by_key(|edge| edge.command);
+    edges.dedup_by(|again, first| {
+        let same = again.command == first.command;
+        first.propagates |= same && again.propagates;
+        same
+    });
+    edges.into()
+}
+
+/// What the command's state word says besides its waits.
+fn flags_of(s: &Slot) -> u32 {
+    // SAFETY: the recording keeps its queues.
+    let queue = unsafe { &*s.queue.get() };
+    let needs_no_device = s.vtable.get().is_some_and(|vtable| vtable.needs_no_device);
+    if queue.domain().is_some() && !needs_no_device {
+        WANT_EACH
+    } else {
+        0
+    }
+}
+
+/// Makes the notify lists, and gives each command its place.
+fn register(graph: &Arc<Shared>) {
+    let commands = &graph.commands.0;
+    for (index, recorded) in (0_u32..).zip(commands) {
+        // SAFETY: a slot of this recording, not launched yet.
+        let s = unsafe { recorded.slot.as_ref() };
+        let flags = flags_of(s);
+        let edges = recorded.edges.iter();
+        let waits =
+            edges.map(|edge| (id_of(commands[edge.command as usize].slot), edge.propagates));
+        register_recorded(recorded.slot, waits, flags);
+        // A root waits for the launch.
+        let count = recorded.edges.len().max(1) as u32;
+        s.state.start(count, flags);
+        s.set_place(Arc::as_ptr(graph), index, count | flags);
+    }
+}
+
+/// Lets the driver take the graph as one, if all commands are its own.
+fn offer(graph: &Graph) {
+    let mut drivers: Vec<Arc<dyn Driver>> = Vec::new();
+    graph.for_each_command(|command, _| {
+        let driver = command.queue().driver();
+        if !command.needs_no_device() && !drivers.iter().any(|known| Arc::ptr_eq(known, driver)) {
+            drivers.push(driver.clone());
+        }
+    });
+    if let [driver] = &drivers[..]
+        && let Some(made) = driver.take_graph(graph)
+    {
+        let taken = Taken {
+            driver: driver.clone(),
+            made,
+        };
+        let _ = graph.0.taken.set(taken);
+    }
+}
+
+/// A slot that no recording has yet.
+struct New {
+    slot: Option<NonNull<Slot>>,
+}
+
+impl New {
+    fn keep(mut self) -> NonNull<Slot> {
+        self.slot.take().expect("kept once")
+    }
+}
+
+impl Drop for New {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            drop(Commands(vec![Recorded {
+                slot,
+                work: 0,
+                edges: Box::default(),
+                generation: 0,
+            }]));
+        }
+    }
+}
+
+/// Gathers what a command of a recording waits for.
+struct Gather<'a> {
+    context: &'a Arc<ContextShared>,
+    commands: &'a mut Commands,
+    all: &'a mut Vec<Vec<(EventId, bool)>>,
+    waits: &'a mut Vec<(EventId, bool)>,
+}
+
+impl Recorder for Gather<'_> {
+    fn wait(&mut self, event: EventId, propagate: bool) {
+        self.waits.push((event, propagate));
+    }
+
+    fn poisoned(&mut self, _: &Error) {
+        // Nothing has failed in a recording.
+    }
+
+    fn join(&mut self, events: &[EventId]) -> EventId {
+        let queue = self.context.internal_queue().shared();
+        let (slot, id) = construct_recorded(queue, MarkerBody(()), &[], 1, None);
+        let waits = events.iter().map(|event| (*event, false)).collect();
+        push(self.commands, self.all, slot, waits);
+        id
+    }
+}
+
+// SAFETY: slots under construction are owned by their recording.
+unsafe impl Send for Recording {}

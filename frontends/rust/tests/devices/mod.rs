@@ -1,0 +1,440 @@
+//! What holds on the devices of every driver that compiles what launches bring along: kernels of every kind, their faults,
+//! copies, chains, waits that must not be.
+
+use quipu::prelude::*;
+use quipu::{Completion, ErrorKind};
+
+/// Runs a test over queues.
+pub(crate) type EachQueue = fn(&dyn Fn(&Context, &Queue));
+
+/// Runs a test over queues of each device of a driver, in a context with all other devices; why not, if there is none.
+pub(crate) fn each_queue_of(
+    driver: &str,
+    platform: &Platform,
+    test: &dyn Fn(&Context, &Queue),
+) -> std::result::Result<(), String> {
+    let devices = platform.devices().iter();
+    let devices: Vec<_> = devices
+        .filter(|device| device.driver_name() == driver)
+        .collect();
+    if devices.is_empty() {
+        let mut without = platform.unavailable().iter();
+        let why = without.find(|one| one.driver == driver);
+        return Err(why.map(|one| one.error.to_string()).unwrap_or_default());
+    }
+    let context = platform.context().unwrap();
+    for device in devices {
+        for completion in [Completion::Callback, Completion::Polling] {
+            let options = QueueOptions {
+                completion,
+                ..QueueOptions::default()
+            };
+            test(&context, &context.queue_with(device, options).unwrap());
+        }
+    }
+    Ok(())
+}
+
+/// The processor's cores.
+pub(crate) fn pool_of(context: &Context) -> quipu::Device {
+    let mut devices = context.devices().iter();
+    devices
+        .find(|device| device.driver_name() == "cpu")
+        .cloned()
+        .unwrap()
+}
+
+/// Makes tests of this module's functions, over a driver's queues.
+macro_rules! tests {
+    ($each_queue:ident: $($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            crate::devices::$name($each_queue);
+        }
+    )*};
+}
+
+/// Makes a test of each function of this module, over a driver's queues.
+macro_rules! all_tests {
+    ($each_queue:ident) => {
+        crate::devices::tests! {
+            $each_queue:
+            a_kernel_is_launched_as_anywhere,
+            parts_of_buffers_are_passed_with_their_start,
+            devices_work_on_the_same_bytes_in_turn,
+            values_are_laid_out_as_the_device_has_them,
+            views_have_their_gaps,
+            the_threads_of_a_block_share_memory,
+            shared_arrays_are_as_long_as_arguments_say,
+            a_fault_fails_its_command_with_kernel_index_and_line,
+            native_code_is_refused_as_it_is_launched,
+            fills_of_any_pattern_and_host_tasks_go,
+            timestamps_are_in_order,
+            copies_of_every_size_come_through,
+            long_chains_and_many_chains_keep_their_order,
+            a_callback_that_waits_is_told_that_it_must_not,
+            a_launch_of_nothing_is_over_after_what_it_waits_for,
+        }
+    };
+}
+
+pub(crate) use {all_tests, tests};
+
+#[kernel]
+fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        *y += a * x[i];
+    }
+}
+
+pub(crate) fn a_kernel_is_launched_as_anywhere(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        for length in [1, 7, 1000, 100_003] {
+            let x: Vec<f32> = (0..length).map(|n| n as f32).collect();
+            let x = context.buffer(&x).unwrap();
+            let mut y = context.buffer(&vec![1.0f32; length]).unwrap();
+            for _ in 0..3 {
+                queue.launch(length, saxpy(2.0, &x, &mut y)).unwrap();
+            }
+            let y = queue.read(&y).unwrap().wait().unwrap();
+            for (n, y) in y.into_iter().enumerate() {
+                assert_eq!(y, 1.0 + 6.0 * n as f32);
+            }
+        }
+    });
+}
+
+pub(crate) fn parts_of_buffers_are_passed_with_their_start(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let x = context.buffer(&[1.0f32, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let y = context.buffer(&[0.0f32; 5]).unwrap();
+        let mut part = y.slice(1..4).unwrap();
+        queue
+            .launch(3, saxpy(10.0, &x.slice(2..).unwrap(), &mut part))
+            .unwrap();
+        let y = queue.read(&y).unwrap().wait().unwrap();
+        assert_eq!(y, [0.0, 30.0, 40.0, 50.0, 0.0]);
+    });
+}
+
+pub(crate) fn devices_work_on_the_same_bytes_in_turn(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let x = context.buffer(&[1.0f32; 1000]).unwrap();
+        let mut y = context.allocate::<f32>(1000).unwrap();
+        let pool = context.queue(&pool_of(context)).unwrap();
+        for _ in 0..4 {
+            queue.launch(1000, saxpy(1.0, &x, &mut y)).unwrap();
+            pool.launch(1000, saxpy(10.0, &x, &mut y)).unwrap();
+            pool.for_each(&mut y, (), |_, y, ()| *y += 100.0).unwrap();
+        }
+        let y = pool.read(&y).unwrap().wait().unwrap();
+        assert!(y.iter().all(|&y| y == 444.0), "{:?}", &y[..4]);
+    });
+}
+
+/// With gaps between its fields.
+#[derive(Clone, Copy, Debug, KernelData)]
+#[repr(C)]
+struct Step {
+    small: u8,
+    start: u64,
+    by: [u16; 2],
+    factor: f32,
+}
+
+#[kernel]
+fn gather(_acc: &impl Accelerator<1>, step: Step, last: usize, x: &[f32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        let place = step.start as usize + i * step.by[0] as usize + step.by[1] as usize;
+        *y = if place < last {
+            x[place] * step.factor
+        } else {
+            step.small as f32
+        };
+    }
+}
+
+pub(crate) fn values_are_laid_out_as_the_device_has_them(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let x: Vec<f32> = (0..100).map(|n| n as f32).collect();
+        let x = context.buffer(&x).unwrap();
+        let mut y = context.allocate::<f32>(40).unwrap();
+        let step = Step {
+            small: 7,
+            start: 3,
+            by: [3, 1],
+            factor: 2.0,
+        };
+        queue.launch(40, gather(step, 100, &x, &mut y)).unwrap();
+        let y = queue.read(&y).unwrap().wait().unwrap();
+        for (i, y) in y.into_iter().enumerate() {
+            let place = 4 + 3 * i;
+            let expected = if place < 100 { 2.0 * place as f32 } else { 7.0 };
+            assert_eq!(y, expected, "{i}");
+        }
+    });
+}
+
+#[kernel]
+fn transpose(_acc: &impl Accelerator<2>, x: GlobalRef<u32, 2>, mut y: OwnElements<u32, 2>) {
+    let columns = y.extent()[1];
+    for (i, y) in y.each() {
+        *y = x[[i % columns, i / columns]];
+    }
+}
+
+pub(crate) fn views_have_their_gaps(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let mut x = context.allocate_padded::<u32, 2>([5, 7]).unwrap();
+        let mut y = context.allocate_padded::<u32, 2>([7, 5]).unwrap();
+        let pool = context.queue(&pool_of(context)).unwrap();
+        pool.launch([5, 7], number(&mut x)).unwrap();
+        queue.launch([7, 5], transpose(&x, &mut y)).unwrap();
+        let y = queue.read_nd(&y).unwrap().wait().unwrap();
+        let expected: Vec<u32> = (0..7)
+            .flat_map(|a| (0..5).map(move |b| b * 7 + a))
+            .collect();
+        assert_eq!(y, expected);
+    });
+}
+
+#[kernel]
+fn number(_acc: &impl Accelerator<2>, mut x: OwnElements<u32, 2>) {
+    for (i, x) in x.each() {
+        *x = i as u32;
+    }
+}
+
+#[kernel]
+async fn reverse(
+    acc: &impl BlockAccelerator<1>,
+    input: &[u32],
+    mut output: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut shared: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    shared.own()[0] = input[acc.index(Grid, Threads)[0]];
+    let shared = acc.sync(shared).await;
+    for (_, element) in output.each() {
+        *element = shared[acc.extent(Block, Threads)[0] - 1 - thread];
+    }
+}
+
+pub(crate) fn the_threads_of_a_block_share_memory(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let threads = queue.limits().block_thread_count.min(16);
+        let input: Vec<u32> = (0..).take(64 * threads).collect();
+        let x = context.buffer(&input).unwrap();
+        let mut y = context.allocate(x.len()).unwrap();
+        queue
+            .launch(WorkDivision::new(64, threads, 1), reverse(&x, &mut y))
+            .unwrap();
+        let expected: Vec<u32> = input
+            .chunks(threads)
+            .flat_map(|b| b.iter().rev().copied())
+            .collect();
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), expected);
+    });
+}
+
+#[kernel]
+async fn count(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    bins: Atomics<u32>,
+    #[shared(bins.len())] local: SharedAtomics<u32>,
+) {
+    for i in acc.elements(x.len()) {
+        local.add(x[i] as usize, 1);
+    }
+    acc.sync_block_threads().await;
+    let threads = acc.extent(Block, Threads)[0];
+    let mut bin = acc.thread_index()[0];
+    while bin < bins.len() {
+        bins.add(bin, local.load(bin));
+        bin += threads;
+    }
+}
+
+pub(crate) fn shared_arrays_are_as_long_as_arguments_say(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let x: Vec<u32> = (0..1000).map(|n| n % 5).collect();
+        let x = context.buffer(&x).unwrap();
+        let mut bins = context.allocate::<u32>(5).unwrap();
+        queue
+            .launch(WorkDivision::new(4, 8, 32), count(&x, &mut bins))
+            .unwrap();
+        assert_eq!(queue.read(&bins).unwrap().wait().unwrap(), [200; 5]);
+    });
+}
+
+#[kernel]
+fn beyond(_acc: &impl Accelerator<1>, x: &[f32], by: usize, mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        *y = x[i + by];
+    }
+}
+
+pub(crate) fn a_fault_fails_its_command_with_kernel_index_and_line(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let x = context.buffer(&[1.0f32; 10]).unwrap();
+        let mut y = context.allocate::<f32>(10).unwrap();
+        queue
+            .launch(10, beyond(&x, 0, &mut y))
+            .unwrap()
+            .wait()
+            .unwrap();
+        let failed = queue.launch(10, beyond(&x, 3, &mut y)).unwrap();
+        let read = queue.read(&y).unwrap();
+        let error = failed.wait().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Kernel { .. }), "{error}");
+        let text = error.to_string();
+        for part in ["beyond", "of 10", "devices/mod.rs:", "by thread"] {
+            assert!(text.contains(part), "'{part}' in {text}");
+        }
+        // What depends on it fails because of it.
+        let error = read.wait().unwrap_err();
+        assert!(
+            matches!(error.first_cause().kind(), ErrorKind::Kernel { .. }),
+            "{error}"
+        );
+        // And what comes after does not.
+        queue.launch(10, beyond(&x, 0, y.overwrite())).unwrap();
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [1.0; 10]);
+    });
+}
+
+pub(crate) fn native_code_is_refused_as_it_is_launched(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let mut y = context.allocate::<f32>(10).unwrap();
+        let error = queue.for_each(&mut y, (), |_, _, ()| ()).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Unsupported { .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("native code"), "{error}");
+    });
+}
+
+pub(crate) fn fills_of_any_pattern_and_host_tasks_go(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let x = context.allocate::<[u8; 3]>(1000).unwrap();
+        queue.fill(&x, [1, 2, 3]).unwrap();
+        assert_eq!(queue.read(&x).unwrap().wait().unwrap(), [[1, 2, 3]; 1000]);
+        let x = context.allocate::<[u64; 5]>(100).unwrap();
+        queue.fill(&x, [1, 2, 3, 4, 5]).unwrap();
+        assert_eq!(
+            queue.read(&x).unwrap().wait().unwrap(),
+            [[1, 2, 3, 4, 5]; 100]
+        );
+        let mut sum = context.allocate::<u64>(1).unwrap();
+        let task = |(x, sum): (&[[u64; 5]], &mut [u64])| {
+            sum[0] = x.iter().flatten().sum();
+        };
+        drop(queue.host_task_with((&x, &mut sum), task).unwrap());
+        assert_eq!(queue.read(&sum).unwrap().wait().unwrap(), [1500]);
+    });
+}
+
+pub(crate) fn timestamps_are_in_order(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let options = QueueOptions {
+            profiling: true,
+            ..*queue.options()
+        };
+        let queue = context.queue_with(queue.device(), options).unwrap();
+        let x = context.buffer(&[1.0f32; 10_000]).unwrap();
+        let mut y = context.allocate::<f32>(10_000).unwrap();
+        let first = queue.launch(10_000, saxpy(1.0, &x, &mut y)).unwrap();
+        let second = queue.launch(10_000, saxpy(1.0, &x, &mut y)).unwrap();
+        second.wait().unwrap();
+        let (first, second) = (first.profile().unwrap(), second.profile().unwrap());
+        for profile in [&first, &second] {
+            assert!(profile.queued_ns <= profile.submitted_ns, "{profile:?}");
+            assert!(profile.submitted_ns <= profile.started_ns, "{profile:?}");
+            assert!(profile.started_ns <= profile.ended_ns, "{profile:?}");
+        }
+    });
+}
+
+pub(crate) fn copies_of_every_size_come_through(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        // Through one block of pinned memory, through pieces, by several threads.
+        for length in [1, 1000, 65_536, 65_537, 1 << 20, 5_000_001, 20_000_003] {
+            let x: Vec<u32> = (0..length as u32)
+                .map(|n| n.wrapping_mul(2_654_435_761))
+                .collect();
+            let y = context.allocate::<u32>(length).unwrap();
+            drop(queue.write(&y, x.clone()).unwrap());
+            assert!(queue.read(&y).unwrap().wait().unwrap() == x, "{length}");
+            let z = context.buffer(&x).unwrap();
+            queue.copy(&z, &y).unwrap();
+            assert!(queue.read(&y).unwrap().wait().unwrap() == x, "{length}");
+        }
+    });
+}
+
+#[kernel]
+fn add_one(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (_, y) in y.each() {
+        *y += 1;
+    }
+}
+
+pub(crate) fn long_chains_and_many_chains_keep_their_order(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let mut all: Vec<_> = (0..12)
+            .map(|_| context.allocate::<u32>(100).unwrap())
+            .collect();
+        for _ in 0..200 {
+            for y in &mut all {
+                drop(queue.launch(100, add_one(y)).unwrap());
+            }
+        }
+        for y in &all {
+            assert_eq!(queue.read(y).unwrap().wait().unwrap(), [200; 100]);
+        }
+    });
+}
+
+pub(crate) fn a_callback_that_waits_is_told_that_it_must_not(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let other = context.queue(queue.device()).unwrap();
+        let gate = UserEvent::new();
+        let later = other.after([gate.event()]).host_task(|| 1).unwrap();
+        let (go, gone) = std::sync::mpsc::channel();
+        let (tell, told) = std::sync::mpsc::channel();
+        // It ends when the callback is set, so that the thread which does the task, or the driver's own, calls that.
+        let task = queue.host_task(move || gone.recv().unwrap()).unwrap();
+        task.on_complete(move |_| tell.send(later.wait()).unwrap());
+        go.send(()).unwrap();
+        let error = told.recv().unwrap().unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+            "{error}"
+        );
+        gate.complete();
+        other.wait().unwrap();
+    });
+}
+
+pub(crate) fn a_launch_of_nothing_is_over_after_what_it_waits_for(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let x = context.buffer(&[1.0f32; 8]).unwrap();
+        let mut y = context.buffer(&[2.0f32; 8]).unwrap();
+        let gate = UserEvent::new();
+        let before = queue.after([gate.event()]).host_task(|| 1).unwrap();
+        let nothing = queue.launch(0, saxpy(1.0, &x, &mut y)).unwrap();
+        assert!(!nothing.is_complete());
+        gate.complete();
+        nothing.wait().unwrap();
+        assert_eq!(before.wait().unwrap(), 1);
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [2.0; 8]);
+        // What fails before it fails it, with the same cause.
+        let failing = queue.host_task(|| panic!("on purpose")).unwrap();
+        let after = queue.after([failing.event().clone()]);
+        let nothing = after.launch(0, saxpy(1.0, &x, &mut y)).unwrap();
+        let error = nothing.wait().unwrap_err().to_string();
+        assert!(error.contains("on purpose"), "{error}");
+    });
+}
