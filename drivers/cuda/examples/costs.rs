@@ -1,5 +1,5 @@
 //! What commands cost on the first CUDA device, beside the raw driver API in the same process: enqueue and wait of a
-//! kernel that does nothing, chains of small kernels, copies. Medians, in microseconds and GB/s.
+//! kernel that does nothing, chains of small kernels, enqueued and recorded, copies. Medians, in microseconds and GB/s.
 //!
 //! ```sh
 //! cargo run --release -p quipu-driver-cuda --example costs
@@ -10,7 +10,12 @@ use cudarc::driver::sys::{self, CUresult, CUstream};
 use quipu::Completion;
 use quipu::driver::CudaQueue;
 use quipu::prelude::*;
+use quipu_conformance::folding;
+use quipu_core::graph::NodeRequest;
+use quipu_core::{Access, AccessMode, Driver, Recording, Request};
+use quipu_driver_cuda::CudaDriver;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::time::Instant;
 
 #[kernel]
@@ -87,6 +92,32 @@ fn raw(stream: CUstream) {
             "raw    launch and synchronise {one:8.2} us; 10,000 launches {:6.2} us each",
             many / 10_000.0
         );
+        let replayed = graph_of(function, argument, stream);
+        println!(
+            "raw    a graph of 10,000 launches, one after the other {replayed:6.2} us each, of a repeat"
+        );
+        // What is left if every command is to have an event of its own.
+        let mut event = null_mut();
+        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        check(sys::cuEventCreate(&raw mut event, flags));
+        let recorded = median(10, || {
+            for _ in 0..10_000 {
+                launch();
+                check(sys::cuEventRecord(event, stream));
+            }
+            wait();
+        });
+        let query = median(200, || {
+            for _ in 0..100 {
+                check(sys::cuEventQuery(event));
+            }
+        });
+        check(sys::cuEventDestroy_v2(event));
+        println!(
+            "raw    10,000 launches with an event each {:6.2} us each; a query of an event {:6.3} us",
+            recorded / 10_000.0,
+            query / 100.0
+        );
         for (what, host) in [
             ("pinned", pinned.cast::<u8>()),
             ("pageable", pageable.as_mut_ptr()),
@@ -114,6 +145,109 @@ fn raw(stream: CUstream) {
     }
 }
 
+/// Microseconds for each of 10,000 launches, one after the other, in a graph of CUDA's that is launched again and again.
+fn graph_of(function: sys::CUfunction, mut argument: u64, stream: CUstream) -> f64 {
+    let (mut graph, mut executable, mut last) = (null_mut(), null_mut(), null_mut());
+    let (mut context, mut arguments) = (null_mut(), [(&raw mut argument).cast()]);
+    // SAFETY: the context is current, and every pointer and size is as the calls take it.
+    unsafe {
+        check(sys::cuCtxGetCurrent(&raw mut context));
+        check(sys::cuGraphCreate(&raw mut graph, 0));
+        let parameters = sys::CUDA_KERNEL_NODE_PARAMS {
+            func: function,
+            gridDimX: 1,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: 32,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            kernelParams: arguments.as_mut_ptr(),
+            extra: null_mut(),
+            kern: null_mut(),
+            ctx: context,
+        };
+        for number in 0..10_000 {
+            let before = [last];
+            check(sys::cuGraphAddKernelNode_v2(
+                &raw mut last,
+                graph,
+                before.as_ptr(),
+                usize::from(number > 0),
+                &raw const parameters,
+            ));
+        }
+        let code = sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0);
+        check(code);
+        let all = median(20, || {
+            check(sys::cuGraphLaunch(executable, stream));
+            check(sys::cuStreamSynchronize(stream));
+        });
+        check(sys::cuGraphExecDestroy(executable));
+        check(sys::cuGraphDestroy(graph));
+        all / 10_000.0
+    }
+}
+
+/// Ten thousand small kernels, one after the other, recorded once and launched again and again; and one by one.
+fn recorded() -> quipu_core::Result<()> {
+    let driver: Arc<dyn Driver> = CudaDriver::start()?;
+    let devices = quipu_core::Device::all_of(&driver)?;
+    let context = quipu_core::Context::new(&devices[..1])?;
+    let queue = context.queue(&devices[0], QueueOptions::default())?;
+    let memory = context.memory(8)?;
+    let accesses = [Access {
+        memory: &memory,
+        offset: 0,
+        length: 8,
+        mode: AccessMode::ReadWrite,
+    }];
+    let request = Request {
+        accesses: &accesses,
+        ..Request::default()
+    };
+    queue.launch(folding(1), 1, &request)?.wait()?;
+    let singly = median(10, || {
+        for _ in 0..10_000 {
+            queue.post_launch(folding(1), 1, &request).unwrap();
+        }
+        queue.wait().unwrap();
+    });
+    for count in [10, 100, 10_000] {
+        let mut recording = Recording::new(&context);
+        let request = NodeRequest {
+            accesses: &accesses,
+            ..NodeRequest::default()
+        };
+        for _ in 0..count {
+            recording.launch(&queue, folding(1), 1, &request)?;
+        }
+        let graph = recording.finish()?;
+        let launch = || {
+            queue
+                .launch_graph(&graph, &[], None)
+                .unwrap()
+                .wait()
+                .unwrap()
+        };
+        let begun = Instant::now();
+        launch();
+        let first = begun.elapsed().as_secs_f64() * 1e6;
+        let repeat = median(20, launch);
+        println!(
+            "recorded (taken as a whole: {}): {count:>6} launches, one after the other {:6.2} us each, of a repeat, \
+             {repeat:9.2} us in all; the first time {first:9.2} us in all",
+            graph.is_taken(),
+            repeat / f64::from(count)
+        );
+    }
+    println!(
+        "the same kernel: 10,000 launches {:6.2} us each",
+        singly / 10_000.0
+    );
+    Ok(())
+}
+
 fn main() -> quipu::Result<()> {
     let platform = Platform::builder()
         .cuda(true)
@@ -126,6 +260,9 @@ fn main() -> quipu::Result<()> {
         return Ok(());
     };
     println!("{}", device.name());
+    if let Err(error) = recorded() {
+        println!("NOT MEASURED: recorded graphs: {error}");
+    }
     let context = platform.context()?;
     for completion in [Completion::Callback, Completion::Polling] {
         let options = QueueOptions {
@@ -154,6 +291,22 @@ fn main() -> quipu::Result<()> {
         println!(
             "{completion:?}: launch and wait {one:8.2} us; 10,000 launches {:6.2} us each",
             many / 10_000.0
+        );
+        let mut all = Vec::new();
+        for _ in 0..8 {
+            all.push(context.allocate::<u32>(32)?);
+        }
+        let chains = median(10, || {
+            for number in 0..10_000 {
+                queue
+                    .post_launch(32, nothing(&mut all[number % 8]))
+                    .unwrap();
+            }
+            queue.wait().unwrap();
+        });
+        println!(
+            "{completion:?}: 10,000 launches in eight chains {:6.2} us each",
+            chains / 10_000.0
         );
         for size in [4 << 10, 64 << 10, 1 << 20, 256 << 20] {
             let runs = if size > 1 << 20 { 10 } else { 200 };

@@ -1,12 +1,13 @@
 //! The devices: what they are, and what is made when one is first used: its context and its streams. A program that only
 //! lists devices does not pay for them.
 
-use crate::error::{no_devices, of_call, text};
 use crate::native::{CallError, Called, Context, Event, Stream, named};
 use crate::staging::Staging;
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUmemoryPool};
 use quipu_core::error::Result;
 use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace, clock};
+use quipu_driver_vendor::error::{no_devices, of_call};
+use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +32,7 @@ pub(crate) enum Lane {
 
 /// What a command that is in a stream gives to those that wait for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Signal {
+pub struct Signal {
     pub(crate) device: usize,
     /// The number of the stream.
     pub(crate) track: usize,
@@ -184,7 +185,7 @@ fn pool_of(device: CUdevice) -> Called<Option<Pool>> {
 
 /// A device.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub struct Device {
     pub(crate) number: usize,
     pub(crate) handle: CUdevice,
     pub(crate) properties: DeviceProperties,
@@ -192,26 +193,24 @@ pub(crate) struct Device {
     pub(crate) capability: u32,
     /// What compiled code depends on.
     pub(crate) build: String,
-    /// Bytes of its memory that the driver has allocated.
-    pub(crate) allocated: AtomicU64,
-    live: OnceLock<Called<Live>>,
+    live: OnceLock<Live>,
+}
+
+impl VendorDevice for Device {
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
 }
 
 impl Device {
-    /// Its name.
-    pub(crate) fn name(&self) -> &str {
-        &self.properties.name
-    }
-
     /// Its context and streams.
     pub(crate) fn live(&self) -> Called<&Live> {
-        let made = self.live.get_or_init(|| Live::of(self.handle));
-        made.as_ref().map_err(|error| *error)
+        made_once(&self.live, || Live::of(self.handle))
     }
 
     /// The same, if it was used before.
     pub(crate) fn live_if_any(&self) -> Option<&Live> {
-        self.live.get()?.as_ref().ok()
+        self.live.get()
     }
 
     /// A call failed that was to do something here.
@@ -228,19 +227,18 @@ fn attribute(device: CUdevice, which: Attribute) -> Called<u64> {
     Ok(u64::try_from(value).unwrap_or(0))
 }
 
-/// Every device that the system's CUDA driver knows.
+/// Every device that the system's CUDA driver knows. One that cannot be described is left out.
 ///
 /// # Errors
 /// If there is no CUDA driver, or it has no device: says which.
 pub(crate) fn all() -> Result<Vec<Device>> {
+    const LOOK: &str = "look for CUDA devices";
     // SAFETY: loading the library runs its initialisers, which ask nothing of us.
     if !unsafe { sys::is_culib_present() } {
-        return Err(no_devices(
-            "the system has no CUDA driver (libcuda.so.1); install NVIDIA's driver if there is a GPU of NVIDIA's"
-                .to_owned(),
-        ));
+        let problem = "the system has no CUDA driver (libcuda.so.1); install NVIDIA's driver if there is a GPU of NVIDIA's";
+        return Err(no_devices(LOOK, problem.to_owned()));
     }
-    found().map_err(|error| no_devices(text(&error)))
+    found().map_err(|error| no_devices(LOOK, error.text()))
 }
 
 fn found() -> Called<Vec<Device>> {
@@ -255,21 +253,32 @@ fn found() -> Called<Vec<Device>> {
     named("cuDeviceGetCount", unsafe {
         sys::cuDeviceGetCount(&raw mut count)
     })?;
-    if count == 0 {
-        return Err(CallError {
+    let (mut devices, mut problem) = (Vec::new(), None);
+    for ordinal in 0..count {
+        match device(ordinal, devices.len(), version) {
+            Ok(device) => devices.push(device),
+            Err(error) => {
+                tracing::warn!(ordinal, problem = error.text(), "a CUDA device is left out");
+                problem.get_or_insert(error);
+            }
+        }
+    }
+    if devices.is_empty() {
+        return Err(problem.unwrap_or(CallError {
             call: "cuDeviceGetCount",
             code: sys::CUresult::CUDA_ERROR_NO_DEVICE,
-        });
+        }));
     }
-    (0..count).map(|number| device(number, version)).collect()
+    Ok(devices)
 }
 
-fn device(number: c_int, version: c_int) -> Called<Device> {
+/// The device that is CUDA's `ordinal`th, and our `number`th.
+fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
     use Attribute as A;
     let mut handle: CUdevice = 0;
     // SAFETY: asks only.
     named("cuDeviceGet", unsafe {
-        sys::cuDeviceGet(&raw mut handle, number)
+        sys::cuDeviceGet(&raw mut handle, ordinal)
     })?;
     let mut name: [c_char; 256] = [0; 256];
     // SAFETY: as many bytes as said; one less, so that it ends with a zero whatever happens.
@@ -321,12 +330,11 @@ fn device(number: c_int, version: c_int) -> Called<Device> {
         caller_runs: false,
     };
     Ok(Device {
-        number: number as usize,
+        number,
         handle,
         capability: narrow(major * 10 + minor),
         build: format!("CUDA {version}\n{}\nsm_{major}{minor}", properties.name),
         properties,
-        allocated: AtomicU64::new(0),
         live: OnceLock::new(),
     })
 }

@@ -2,8 +2,7 @@
 
 use crate::native::CallError;
 use cudarc::driver::sys::CUresult;
-use quipu_core::Error;
-use quipu_core::error::ErrorKind;
+use quipu_driver_vendor::Failure;
 
 /// What a code means, for people.
 fn meaning(code: CUresult) -> &'static str {
@@ -53,90 +52,46 @@ fn meaning(code: CUresult) -> &'static str {
     }
 }
 
-/// A call's failure, in words.
-pub(crate) fn text(error: &CallError) -> String {
-    let CallError { call, code } = error;
-    format!("{call}: {} ({code:?}, {})", meaning(*code), *code as u32)
-}
-
-/// True if a code says that the device is of no use any more: its context is broken, for good.
-pub(crate) fn is_loss(code: CUresult) -> bool {
-    use CUresult as C;
-    matches!(
-        code,
-        C::CUDA_ERROR_ILLEGAL_ADDRESS
-            | C::CUDA_ERROR_LAUNCH_TIMEOUT
-            | C::CUDA_ERROR_CONTEXT_IS_DESTROYED
-            | C::CUDA_ERROR_ASSERT
-            | C::CUDA_ERROR_HARDWARE_STACK_ERROR
-            | C::CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | C::CUDA_ERROR_MISALIGNED_ADDRESS
-            | C::CUDA_ERROR_INVALID_ADDRESS_SPACE
-            | C::CUDA_ERROR_INVALID_PC
-            | C::CUDA_ERROR_LAUNCH_FAILED
-            | C::CUDA_ERROR_ECC_UNCORRECTABLE
-            | C::CUDA_ERROR_NVLINK_UNCORRECTABLE
-            | C::CUDA_ERROR_DEVICE_UNAVAILABLE
-            | C::CUDA_ERROR_EXTERNAL_DEVICE
-            | C::CUDA_ERROR_DEINITIALIZED
-            | C::CUDA_ERROR_UNKNOWN
-    )
-}
-
-/// True if a code says that there is no memory.
-pub(crate) fn is_out_of_memory(code: CUresult) -> bool {
-    code == CUresult::CUDA_ERROR_OUT_OF_MEMORY
-}
-
-/// A call failed that was to do `what` on a device.
-pub(crate) fn of_call(device: &str, what: &str, error: &CallError) -> Error {
-    if is_loss(error.code) {
-        return lost(device, &text(error));
+impl Failure for CallError {
+    /// True if the context is broken, for good.
+    fn is_loss(&self) -> bool {
+        use CUresult as C;
+        matches!(
+            self.code,
+            C::CUDA_ERROR_ILLEGAL_ADDRESS
+                | C::CUDA_ERROR_LAUNCH_TIMEOUT
+                | C::CUDA_ERROR_CONTEXT_IS_DESTROYED
+                | C::CUDA_ERROR_ASSERT
+                | C::CUDA_ERROR_HARDWARE_STACK_ERROR
+                | C::CUDA_ERROR_ILLEGAL_INSTRUCTION
+                | C::CUDA_ERROR_MISALIGNED_ADDRESS
+                | C::CUDA_ERROR_INVALID_ADDRESS_SPACE
+                | C::CUDA_ERROR_INVALID_PC
+                | C::CUDA_ERROR_LAUNCH_FAILED
+                | C::CUDA_ERROR_ECC_UNCORRECTABLE
+                | C::CUDA_ERROR_NVLINK_UNCORRECTABLE
+                | C::CUDA_ERROR_DEVICE_UNAVAILABLE
+                | C::CUDA_ERROR_EXTERNAL_DEVICE
+                | C::CUDA_ERROR_DEINITIALIZED
+                | C::CUDA_ERROR_UNKNOWN
+        )
     }
-    of_device(device, what, text(error))
-}
 
-/// A device did not do what it should.
-pub(crate) fn of_device(device: &str, what: &str, message: String) -> Error {
-    ErrorKind::Device {
-        device: device.to_owned(),
-        what: what.to_owned(),
-        message,
+    fn is_out_of_memory(&self) -> bool {
+        self.code == CUresult::CUDA_ERROR_OUT_OF_MEMORY
     }
-    .into()
-}
 
-/// A device is lost.
-pub(crate) fn lost(device: &str, reason: &str) -> Error {
-    ErrorKind::DeviceLost {
-        device: device.to_owned(),
-        reason: reason.to_owned(),
+    fn text(&self) -> String {
+        let Self { call, code } = self;
+        format!("{call}: {} ({code:?}, {})", meaning(*code), *code as u32)
     }
-    .into()
-}
-
-/// A launch has no form that a device can run.
-pub(crate) fn native_code(kernel: &str) -> Error {
-    ErrorKind::Unsupported {
-        driver: "cuda",
-        what: format!("run '{kernel}', which is native code"),
-        instead: "write it with `#[kernel]`, or launch it on a device that runs native code",
-    }
-    .into()
-}
-
-/// There are no devices.
-pub(crate) fn no_devices(problem: String) -> Error {
-    ErrorKind::InvalidArgument {
-        what: "look for CUDA devices",
-        problem,
-    }
-    .into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_core::error::ErrorKind;
+    use quipu_driver_vendor::error::of_call;
 
     #[test]
     fn errors_name_device_call_and_code_in_words() {

@@ -3,12 +3,14 @@
 //! | module | what it is |
 //! |---|---|
 //! | `device` | the devices: what they are, their contexts and streams |
-//! | `queue` | the driver contract: submit, flush, join, notify; how commands become calls |
-//! | `region` | transfers' regions as CUDA's calls take them |
+//! | `vendor` | the verbs that [`quipu_driver_vendor`] makes a driver of |
+//! | `forward` | how commands become calls; `transfer`: regions |
+//! | `graph` | recorded graphs, as CUDA's |
+//! | `host` | large copies from and to the host |
+//! | `peer` | devices that reach each other's memory |
 //! | `staging` | pinned memory, through which the host's bytes go |
-//! | `program` | code that launches bring along: compiled, kept, launched |
+//! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
-//! | `workers` | threads for what the host does: host tasks, compilers, large copies |
 //! | `native` | CUDA's objects |
 //! | `error` | CUDA's refusals in words |
 //!
@@ -27,6 +29,13 @@
 //! a stream only when all that it waits for is over, or is in a stream already. A command that waits for the last one of
 //! a stream goes into the same, where it needs no event.
 //!
+//! # Recorded graphs
+//!
+//! A recorded graph of launches, fills and copies on one device is made a graph of CUDA's when it is first launched, and
+//! each launch of it is one call. It is made anew if memory that it uses has moved. If a kernel in it can fail by itself, a
+//! launch is put on the device only when all that it waits for is over: its fault records are those of the graph, and
+//! are looked at before they are used again.
+//!
 //! # The host's memory
 //!
 //! A copy from memory that is not pinned reads it when it is put into a stream, not when its turn has come. So the host's
@@ -40,108 +49,18 @@
 
 mod device;
 mod error;
+mod forward;
+mod graph;
+mod host;
 mod memory;
 mod native;
+mod peer;
 mod program;
-mod queue;
-mod region;
 mod staging;
-mod workers;
+mod transfer;
+mod vendor;
 
-pub use queue::CudaQueue;
+pub use vendor::{Cuda, CudaQueue};
 
-use device::Device;
-use program::Programs;
-use queue::{Completions, Ledger};
-use quipu_core::SpaceId;
-use quipu_core::error::{ErrorKind, Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use workers::Workers;
-
-/// The driver.
-pub struct CudaDriver {
-    shared: Arc<Shared>,
-}
-
-/// What the driver, the drain thread and commands on their way share.
-pub(crate) struct Shared {
-    devices: Vec<Device>,
-    ledger: Mutex<Ledger>,
-    completions: Arc<Completions>,
-    workers: Arc<Workers>,
-    programs: Programs,
-    /// Pairs of devices that have been told of each other.
-    linked: Mutex<Vec<(usize, usize)>>,
-    /// The core knows whose a memory space is.
-    this: Weak<CudaDriver>,
-}
-
-impl CudaDriver {
-    /// The driver of all devices that there are. Their contexts and streams are made when they are first used.
-    ///
-    /// # Errors
-    /// If the system has no CUDA driver, or that knows no device: says which and what to do. If the system gives no
-    /// thread.
-    pub fn start() -> Result<Arc<Self>> {
-        let devices = device::all()?;
-        let driver = Arc::new_cyclic(|this| Self {
-            shared: Arc::new(Shared {
-                ledger: Mutex::new(Ledger::new(devices.len())),
-                devices,
-                completions: Arc::default(),
-                workers: Workers::new(),
-                programs: Programs::default(),
-                linked: Mutex::default(),
-                this: this.clone(),
-            }),
-        });
-        let shared = Arc::downgrade(&driver.shared);
-        std::thread::Builder::new()
-            .name("quipu-cuda".to_owned())
-            .spawn(move || queue::drain(&shared))
-            .map_err(|error| ErrorKind::InvalidArgument {
-                what: "start the CUDA driver",
-                problem: format!("the system gives no thread: {error}"),
-            })?;
-        tracing::debug!(devices = driver.shared.devices.len(), "CUDA devices found");
-        Ok(driver)
-    }
-}
-
-impl Drop for CudaDriver {
-    fn drop(&mut self) {
-        self.shared.completions.close();
-    }
-}
-
-impl Shared {
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The device of a memory space's key.
-    fn device_of_key(&self, key: u32) -> Result<&Device> {
-        self.devices.get(key as usize).ok_or_else(|| {
-            ErrorKind::InvalidArgument {
-                what: "use a CUDA device's memory",
-                problem: format!("there is no device {key}; there are {}", self.devices.len()),
-            }
-            .into()
-        })
-    }
-
-    /// The device of a memory space.
-    fn device_of_space(&self, space: SpaceId) -> Option<&Device> {
-        let driver = self.this.upgrade()?;
-        self.device_of_key(space.key_in(&*driver)?).ok()
-    }
-}
-
-impl std::fmt::Debug for CudaDriver {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("CudaDriver")
-            .field("devices", &self.shared.devices.len())
-            .finish_non_exhaustive()
-    }
-}
+/// The driver. Its devices' contexts and streams are made when they are first used.
+pub type CudaDriver = quipu_driver_vendor::VendorDriver<Cuda>;

@@ -1,40 +1,22 @@
-//! Allocations of the devices' memory, as the core asks for them.
-//!
-//! The core's key of a space is the device's number, and its address of an allocation that of an [`Allocation`]. What is
-//! allocated comes from the device's pool and is zeroed in the order of a stream, and whatever uses it first waits for
-//! that there: so nobody waits for it on the host.
+//! Allocations of the devices' memory. What is allocated comes from the device's pool and is zeroed in the order of a
+//! stream, and whatever uses it first waits for that there: so nobody waits for it on the host.
 
-use crate::Shared;
 use crate::device::{Device, Live};
-use crate::error::{is_out_of_memory, text};
 use crate::native::{Called, Event, named};
 use cudarc::driver::sys::{self, CUdeviceptr};
-use quipu_core::error::{Error, ErrorKind, Result};
-use std::sync::atomic::Ordering;
+use quipu_driver_vendor::Failure;
 use std::sync::{Mutex, PoisonError};
 
 /// Memory of a device.
 #[derive(Debug)]
-pub(crate) struct Allocation {
+pub struct Allocation {
     /// Where it is, in the address space that all devices and the host share.
     pub(crate) address: CUdeviceptr,
-    /// The device's number.
-    pub(crate) device: usize,
     /// What fills it with zeros, as long as that is not known to be over.
     zeroed: Mutex<Option<Event>>,
 }
 
 impl Allocation {
-    /// The allocation of an address.
-    ///
-    /// # Safety
-    /// The address came from [`Shared::allocate`], and is not freed while this is used.
-    pub(crate) unsafe fn of<'a>(address: u64) -> &'a Self {
-        let pointer = std::ptr::with_exposed_provenance::<Self>(address as usize);
-        // SAFETY: made from a box, which the caller promises is still there.
-        unsafe { &*pointer }
-    }
-
     /// What has to be over before the memory is used, if anything is left.
     pub(crate) fn ready(&self) -> Option<Event> {
         let mut zeroed = self.zeroed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,100 +75,18 @@ impl Allocation {
     }
 }
 
-fn out_of_memory(device: &Device, asked: u64, used: u64) -> Error {
-    let capacity = device.properties.global_memory;
-    ErrorKind::OutOfMemory {
-        device: format!("device '{}'", device.name()),
-        asked,
-        free: capacity.saturating_sub(used),
-        capacity,
-    }
-    .into()
-}
-
-impl Shared {
-    pub(crate) fn allocate(&self, key: u32, size: u64) -> Result<u64> {
-        let device = self.device_of_key(key)?;
-        let properties = &device.properties;
-        if size > properties.max_buffer {
-            return Err(ErrorKind::InvalidSize {
-                what: "allocate a buffer",
-                problem: format!(
-                    "{size} bytes exceed the largest buffer of device '{}', {} bytes; split it",
-                    properties.name, properties.max_buffer
-                ),
-            }
-            .into());
-        }
-        let before = device.allocated.fetch_add(size, Ordering::AcqRel);
-        let made = if before.saturating_add(size) > properties.global_memory {
-            Err(out_of_memory(device, size, before))
-        } else {
-            zeroed(device, size).map_err(|error| {
-                if is_out_of_memory(error.code) {
-                    tracing::debug!(reason = text(&error), size, "no memory");
-                    out_of_memory(device, size, before)
-                } else {
-                    device.failed("allocate memory", &error)
-                }
-            })
-        };
-        match made {
-            Ok(allocation) => Ok(Box::into_raw(Box::new(allocation)).expose_provenance() as u64),
-            Err(error) => {
-                device.allocated.fetch_sub(size, Ordering::AcqRel);
-                Err(error)
-            }
-        }
-    }
-
-    pub(crate) fn free(&self, key: u32, address: u64, size: u64) {
-        let pointer = std::ptr::with_exposed_provenance_mut::<Allocation>(address as usize);
-        // SAFETY: made by `allocate`, freed once, and nothing uses it any more: the core sees to that.
-        let allocation = unsafe { Box::from_raw(pointer) };
-        let Ok(device) = self.device_of_key(key) else {
-            return;
-        };
-        device.allocated.fetch_sub(size, Ordering::AcqRel);
-        if let Err(error) = given_back(device, &allocation) {
-            // Its device is lost, or the process ends: then the memory is gone anyway.
-            tracing::debug!(reason = text(&error), "memory was not freed");
-        }
-    }
-
-    pub(crate) fn read_allocation(
-        &self,
-        key: u32,
-        address: u64,
-        offset: u64,
-        bytes: &mut [u8],
-    ) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let device = self.device_of_key(key)?;
-        // SAFETY: the core asks for an allocation that is there, and keeps it meanwhile.
-        let allocation = unsafe { Allocation::of(address) };
-        let read = allocation.read(device, offset, bytes);
-        read.map_err(|error| device.failed("read memory back", &error))
-    }
-
-    /// What CUDA says is free, and what is free in the device's pool; of a device that is not in use, all but what we
-    /// have.
-    pub(crate) fn free_memory(&self, device: usize) -> Option<u64> {
-        let device = self.devices.get(device)?;
-        let used = device.allocated.load(Ordering::Acquire);
-        let ours = device.properties.global_memory.saturating_sub(used);
-        let Some(live) = device.live_if_any() else {
-            return Some(ours);
-        };
-        let _entered = live.context.enter().ok()?;
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: asks only.
-        let code = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
-        named("cuMemGetInfo", code).ok()?;
-        Some(ours.min(free as u64 + spare_in_pool(live)))
-    }
+/// What CUDA says is free, and what is free in the device's pool, and no more than so much; of a device that is not in
+/// use, so much.
+pub(crate) fn free(device: &Device, left: u64) -> Option<u64> {
+    let Some(live) = device.live_if_any() else {
+        return Some(left);
+    };
+    let _entered = live.context.enter().ok()?;
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: asks only.
+    let code = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+    named("cuMemGetInfo", code).ok()?;
+    Some(left.min(free as u64 + spare_in_pool(live)))
 }
 
 fn spare_in_pool(live: &Live) -> u64 {
@@ -206,12 +106,12 @@ fn spare_in_pool(live: &Live) -> u64 {
 }
 
 /// Memory that is zero for whoever waits for what this leaves in it.
-fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
+pub(crate) fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
     let live = device.live()?;
     let _entered = live.context.enter()?;
     let bytes = (size as usize).max(1);
     let address = match reserve(live, bytes) {
-        Err(error) if is_out_of_memory(error.code) && live.pool.is_some() => {
+        Err(error) if error.is_out_of_memory() && live.pool.is_some() => {
             // What is freed is in the pool only when the stream has come to it, and then in pieces.
             live.service.synchronize()?;
             if let Some(pool) = live.pool {
@@ -227,7 +127,6 @@ fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
     let zeroed = named("cuMemsetD8Async", code).and_then(|()| Event::record(&live.service, false));
     let mut allocation = Allocation {
         address,
-        device: device.number,
         zeroed: Mutex::new(None),
     };
     match zeroed {
@@ -257,7 +156,8 @@ fn reserve(live: &Live, bytes: usize) -> Called<CUdeviceptr> {
     Ok(address)
 }
 
-fn given_back(device: &Device, allocation: &Allocation) -> Called<()> {
+/// Gives memory back.
+pub(crate) fn given_back(device: &Device, allocation: &Allocation) -> Called<()> {
     let live = device.live()?;
     let _entered = live.context.enter()?;
     if live.pool.is_some() {

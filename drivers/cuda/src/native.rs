@@ -2,13 +2,14 @@
 //! was and CUDA's code if it fails ([`CallError`]).
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUresult, CUstream};
+use quipu_driver_vendor::is_own_thread;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A call that CUDA refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CallError {
+pub struct CallError {
     /// The function.
     pub(crate) call: &'static str,
     /// CUDA's code.
@@ -97,7 +98,9 @@ impl Context {
         }
         // SAFETY: alive, for this holds it.
         named("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw) })?;
-        Ok(Entered(Some(before)))
+        // A thread of ours need not have none again: it asks each time. But this may be within calls for another context.
+        let is_left = is_own_thread() && before.is_null();
+        Ok(Entered((!is_left).then_some(before)))
     }
 
     fn spare(&self, timed: bool) -> MutexGuard<'_, Vec<RawEvent>> {
@@ -265,11 +268,6 @@ impl Event {
             unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, self.raw(), later.raw()) };
         named("cuEventElapsedTime", code).ok()?;
         Some((f64::from(milliseconds) * 1e6) as i64)
-    }
-
-    /// The context that it belongs to.
-    pub(crate) fn context(&self) -> &Context {
-        &self.0.context
     }
 }
 

@@ -145,6 +145,12 @@ impl Record {
         self.words.as_ptr().expose_provenance() as u64
     }
 
+    /// Empties it, while no kernel uses it.
+    pub(crate) fn clear(&self) {
+        // SAFETY: nobody else uses it: the kernel is over, or its device is lost.
+        unsafe { self.words.write_volatile([0; FAULT_WORDS]) };
+    }
+
     /// What it says, once the kernel is over.
     pub(crate) fn words(&self) -> [u32; FAULT_WORDS] {
         // SAFETY: the record's words, which only the kernel writes, and that is over.
@@ -154,8 +160,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        // SAFETY: nobody else uses it: the kernel is over, or its device is lost.
-        unsafe { self.words.write_volatile([0; FAULT_WORDS]) };
+        self.clear();
         let mut records = self
             .staging
             .records

@@ -4,18 +4,21 @@
 //! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
 //! them.
 
-use crate::error::{is_loss, no_devices, of_call, text};
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
 use quipu_core::error::Result;
 use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace};
+use quipu_driver_vendor::error::{no_devices, of_call};
+use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The name of the platform that our own front end offers to the loader: its devices are listed by other drivers.
 const OURSELVES: &str = "Quipu";
+/// What is done here.
+const LOOK: &str = "look for OpenCL devices";
 /// Queues of a device whose queues keep their order: so many commands run at once.
 const IN_ORDER_QUEUES: usize = 4;
 
@@ -48,18 +51,6 @@ impl Platform {
     }
 }
 
-/// What is made when it is first used; what cannot be made now may be later.
-fn made_once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Called<T>) -> Called<&T> {
-    match cell.get() {
-        Some(made) => Ok(made),
-        None => {
-            // Of two threads that make it at a time, one drops its own.
-            let made = make()?;
-            Ok(cell.get_or_init(|| made))
-        }
-    }
-}
-
 /// What a device's commands are put into.
 #[derive(Debug)]
 pub(crate) struct Queues {
@@ -75,8 +66,9 @@ pub(crate) struct Queues {
 }
 
 /// What moves which way: each has a queue of its own, so that copies run beside kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lane {
+    #[default]
     Compute,
     Upload,
     Download,
@@ -125,7 +117,7 @@ fn worst(calls: impl Iterator<Item = Called<()>>) -> Called<()> {
     let mut worst = Ok(());
     for call in calls {
         if let Err(error) = call
-            && (worst.is_ok() || is_loss(error.code))
+            && (worst.is_ok() || error.is_loss())
         {
             worst = Err(error);
         }
@@ -135,7 +127,7 @@ fn worst(calls: impl Iterator<Item = Called<()>>) -> Called<()> {
 
 /// A device.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub struct Device {
     pub(crate) handle: DeviceHandle,
     pub(crate) platform: Arc<Platform>,
     pub(crate) properties: DeviceProperties,
@@ -143,8 +135,6 @@ pub(crate) struct Device {
     pub(crate) features: OpenClFeatures,
     /// Everything that compiled programs depend on.
     pub(crate) build: String,
-    /// Bytes of its memory that the driver has allocated.
-    pub(crate) allocated: AtomicU64,
     out_of_order: bool,
     queues: OnceLock<Queues>,
     profiled: OnceLock<Queues>,
@@ -156,12 +146,13 @@ pub(crate) struct Device {
     pub(crate) offset: Mutex<Option<i64>>,
 }
 
-impl Device {
-    /// Its name.
-    pub(crate) fn name(&self) -> &str {
-        &self.properties.name
+impl VendorDevice for Device {
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
     }
+}
 
+impl Device {
     /// Its queues; those with timestamps are others, for they cost more.
     pub(crate) fn queues(&self, profiling: bool) -> Called<&Queues> {
         let queues = if profiling {
@@ -243,12 +234,15 @@ pub(crate) fn all() -> Result<Vec<Device>> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Err(error) = cl3::load_library() {
-        return Err(no_devices(format!(
-            "the system has no OpenCL loader ({error}); install one (Debian: ocl-icd-libopencl1) and a vendor's OpenCL"
-        )));
+        return Err(no_devices(
+            LOOK,
+            format!(
+                "the system has no OpenCL loader ({error}); install one (Debian: ocl-icd-libopencl1) and a vendor's OpenCL"
+            ),
+        ));
     }
     let platforms = named("clGetPlatformIDs", cl3::platform::get_platform_ids())
-        .map_err(|error| no_devices(text(&error)))?;
+        .map_err(|error| no_devices(LOOK, error.text()))?;
     let mut devices = Vec::new();
     let mut problems = Vec::new();
     let mut number = 0;
@@ -270,7 +264,7 @@ pub(crate) fn all() -> Result<Vec<Device>> {
             0,
             "no platform of the OpenCL loader has a device".to_owned(),
         );
-        return Err(no_devices(problems.join("; ")));
+        return Err(no_devices(LOOK, problems.join("; ")));
     }
     Ok(devices)
 }
@@ -295,7 +289,7 @@ fn devices_of(
         Err(-1) => return Ok(Vec::new()),
         Err(code) => {
             let call = "clGetDeviceIDs";
-            return Err(format!("{name}: {}", text(&CallError { call, code })));
+            return Err(format!("{name}: {}", CallError { call, code }.text()));
         }
     };
     let handles = handles.into_iter().map(DeviceHandle);
@@ -313,7 +307,7 @@ fn devices_of(
         match describe(handle, &platform, first + devices.len()) {
             Ok(device) => devices.push(device),
             Err(error) => {
-                let text = format!("{name}: {}", text(&error));
+                let text = format!("{name}: {}", error.text());
                 tracing::warn!(problem = text, "an OpenCL device is left out");
                 problem.get_or_insert(text);
             }
@@ -354,6 +348,8 @@ fn describe(
         _ => DeviceKind::Accelerator,
     };
     let extensions = ask.text(info::CL_DEVICE_EXTENSIONS);
+    // "OpenCL 3.0 …".
+    let about_version = ask.text(info::CL_DEVICE_VERSION);
     let has = |name: &str| extensions.split_whitespace().any(|known| known == name);
     let features = OpenClFeatures {
         doubles: has("cl_khr_fp64"),
@@ -361,6 +357,7 @@ fn describe(
         subgroups: has("cl_khr_subgroups"),
         subgroup_ballot: has("cl_khr_subgroup_ballot"),
         subgroup_shuffle: has("cl_khr_subgroup_shuffle") && has("cl_khr_subgroup_shuffle_relative"),
+        version_3: about_version.starts_with("OpenCL 3."),
     };
     let out_of_order = ask.long(info::CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)
         & cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
@@ -412,7 +409,7 @@ fn describe(
         platform.version,
         properties.vendor,
         properties.name,
-        ask.text(info::CL_DEVICE_VERSION),
+        about_version,
         ask.text(info::CL_DRIVER_VERSION),
     );
     match problem {
@@ -423,7 +420,6 @@ fn describe(
             properties,
             features,
             build,
-            allocated: AtomicU64::new(0),
             out_of_order,
             queues: OnceLock::new(),
             profiled: OnceLock::new(),

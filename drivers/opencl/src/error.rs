@@ -1,9 +1,9 @@
 //! OpenCL's refusals as the core's errors: which device, which call, which code, in words.
 
 use crate::native::CallError;
+use cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 use cl3::error_codes::error_text;
-use quipu_core::Error;
-use quipu_core::error::ErrorKind;
+use quipu_driver_vendor::Failure;
 
 /// What a code means, for people.
 fn meaning(code: i32) -> &'static str {
@@ -40,72 +40,31 @@ fn meaning(code: i32) -> &'static str {
     }
 }
 
-/// A call's failure, in words.
-pub(crate) fn text(error: &CallError) -> String {
-    let CallError { call, code } = error;
-    format!("{call}: {} ({}, {code})", meaning(*code), error_text(*code))
-}
-
-/// True if a code says that the device is of no use any more.
-pub(crate) fn is_loss(code: i32) -> bool {
-    // Not available, an illegal access on NVIDIA's devices, and what their queues say after one.
-    matches!(code, -2 | -9999 | -36)
-}
-
-/// True if a code says that there is no memory.
-pub(crate) fn is_out_of_memory(code: i32) -> bool {
-    matches!(code, -6..=-4)
-}
-
-/// A call failed that was to do `what` on a device.
-pub(crate) fn of_call(device: &str, what: &str, error: &CallError) -> Error {
-    if is_loss(error.code) {
-        return lost(device, &text(error));
+impl Failure for CallError {
+    fn is_loss(&self) -> bool {
+        // Not available, an illegal access on NVIDIA's devices, and what their queues say after one.
+        matches!(self.code, -2 | -9999 | -36)
     }
-    of_device(device, what, text(error))
-}
 
-/// A device did not do what it should.
-pub(crate) fn of_device(device: &str, what: &str, message: String) -> Error {
-    ErrorKind::Device {
-        device: device.to_owned(),
-        what: what.to_owned(),
-        message,
+    fn is_out_of_memory(&self) -> bool {
+        matches!(self.code, -6..=-4)
     }
-    .into()
-}
 
-/// A device is lost.
-pub(crate) fn lost(device: &str, reason: &str) -> Error {
-    ErrorKind::DeviceLost {
-        device: device.to_owned(),
-        reason: reason.to_owned(),
+    fn is_of_a_wait(&self) -> bool {
+        self.code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
     }
-    .into()
-}
 
-/// A launch has no form that a device can run.
-pub(crate) fn native_code(kernel: &str) -> Error {
-    ErrorKind::Unsupported {
-        driver: "opencl",
-        what: format!("run '{kernel}', which is native code"),
-        instead: "write it with `#[kernel]` or in OpenCL C, or launch it on a device that runs native code",
+    fn text(&self) -> String {
+        let Self { call, code } = self;
+        format!("{call}: {} ({}, {code})", meaning(*code), error_text(*code))
     }
-    .into()
-}
-
-/// There are no devices.
-pub(crate) fn no_devices(problem: String) -> Error {
-    ErrorKind::InvalidArgument {
-        what: "look for OpenCL devices",
-        problem,
-    }
-    .into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_core::error::ErrorKind;
+    use quipu_driver_vendor::error::of_call;
 
     #[test]
     fn errors_name_device_call_and_code_in_words() {

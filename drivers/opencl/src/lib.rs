@@ -3,11 +3,10 @@
 //! | module | what it is |
 //! |---|---|
 //! | `device` | the devices: what they are, their contexts and queues |
-//! | `queue` | the driver contract: submit, flush, join, notify; how commands become calls |
-//! | `region` | transfers' regions as OpenCL's calls take them |
-//! | `program` | code that launches bring along: compiled, kept, launched |
+//! | `vendor` | the verbs that [`quipu_driver_vendor`] makes a driver of |
+//! | `forward` | how commands become calls |
+//! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
-//! | `workers` | threads for what the host does: host tasks, compilers |
 //! | `native` | OpenCL's objects |
 //! | `error` | OpenCL's refusals in words |
 //!
@@ -32,107 +31,13 @@
 
 mod device;
 mod error;
+mod forward;
 mod memory;
 mod native;
 mod program;
-mod queue;
-mod region;
-mod workers;
+mod vendor;
 
-pub use queue::OpenClQueue;
+pub use vendor::{OpenCl, OpenClQueue};
 
-use device::Device;
-use program::Programs;
-use queue::{Completions, Ledger};
-use quipu_core::SpaceId;
-use quipu_core::error::{ErrorKind, Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use workers::Workers;
-
-/// The driver.
-pub struct OpenClDriver {
-    shared: Arc<Shared>,
-}
-
-/// What the driver, the drain thread and commands on their way share.
-pub(crate) struct Shared {
-    devices: Vec<Device>,
-    ledger: Mutex<Ledger>,
-    completions: Arc<Completions>,
-    workers: Arc<Workers>,
-    programs: Programs,
-    /// The core knows whose a memory space is.
-    this: Weak<OpenClDriver>,
-}
-
-impl OpenClDriver {
-    /// The driver of all devices that there are. Their contexts and queues are made when they are first used.
-    ///
-    /// # Errors
-    /// If the system has no OpenCL loader, or that knows no device: says which and what to do. If the system gives no
-    /// thread.
-    pub fn start() -> Result<Arc<Self>> {
-        let devices = device::all()?;
-        let driver = Arc::new_cyclic(|this| Self {
-            shared: Arc::new(Shared {
-                ledger: Mutex::new(Ledger::new(devices.len())),
-                devices,
-                completions: Arc::default(),
-                workers: Workers::new(),
-                programs: Programs::default(),
-                this: this.clone(),
-            }),
-        });
-        let shared = Arc::downgrade(&driver.shared);
-        std::thread::Builder::new()
-            .name("quipu-opencl".to_owned())
-            .spawn(move || queue::drain(&shared))
-            .map_err(|error| ErrorKind::InvalidArgument {
-                what: "start the OpenCL driver",
-                problem: format!("the system gives no thread: {error}"),
-            })?;
-        tracing::debug!(
-            devices = driver.shared.devices.len(),
-            "OpenCL devices found"
-        );
-        Ok(driver)
-    }
-}
-
-impl Drop for OpenClDriver {
-    fn drop(&mut self) {
-        self.shared.completions.close();
-    }
-}
-
-impl Shared {
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The device of a memory space's key.
-    fn device_of_key(&self, key: u32) -> Result<&Device> {
-        self.devices.get(key as usize).ok_or_else(|| {
-            ErrorKind::InvalidArgument {
-                what: "use an OpenCL device's memory",
-                problem: format!("there is no device {key}; there are {}", self.devices.len()),
-            }
-            .into()
-        })
-    }
-
-    /// The device of a memory space.
-    fn device_of_space(&self, space: SpaceId) -> Option<&Device> {
-        let driver = self.this.upgrade()?;
-        self.device_of_key(space.key_in(&*driver)?).ok()
-    }
-}
-
-impl std::fmt::Debug for OpenClDriver {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("OpenClDriver")
-            .field("devices", &self.shared.devices.len())
-            .finish_non_exhaustive()
-    }
-}
+/// The driver. Its devices' contexts and queues are made when they are first used.
+pub type OpenClDriver = quipu_driver_vendor::VendorDriver<OpenCl>;

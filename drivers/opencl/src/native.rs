@@ -7,10 +7,11 @@ use cl3::types::{
 };
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::Arc;
 
 /// A call that OpenCL refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CallError {
+pub struct CallError {
     /// The function.
     pub(crate) call: &'static str,
     /// OpenCL's code.
@@ -28,8 +29,9 @@ pub(crate) fn named<T>(call: &'static str, result: Result<T, cl_int>) -> Called<
 macro_rules! objects {
     ($($(#[$meta:meta])* $name:ident($raw:ty): $retain:path, $release:path;)*) => {$(
         $(#[$meta])*
+        #[allow(unreachable_pub, reason = "the driver's types name some of them")]
         #[derive(Debug, PartialEq, Eq)]
-        pub(crate) struct $name($raw);
+        pub struct $name($raw);
 
         // SAFETY: OpenCL's objects may be used by any thread.
         unsafe impl Send for $name {}
@@ -74,14 +76,30 @@ objects! {
     Context(cl_context): cl3::context::retain_context, cl3::context::release_context;
     /// Where commands for a device are put.
     Queue(cl_command_queue): cl3::command_queue::retain_command_queue, cl3::command_queue::release_command_queue;
-    /// A command's end, as the device knows it.
-    Event(cl_event): cl3::event::retain_event, cl3::event::release_event;
+    /// A command's end, as OpenCL counts it.
+    RawEvent(cl_event): cl3::event::retain_event, cl3::event::release_event;
     /// Memory.
     Memory(cl_mem): cl3::memory::retain_mem_object, cl3::memory::release_mem_object;
     /// Code, compiled or not.
     Program(cl_program): cl3::program::retain_program, cl3::program::release_program;
     /// A function of a program, with arguments.
     Kernel(cl_kernel): cl3::kernel::retain_kernel, cl3::kernel::release_kernel;
+}
+
+/// A command's end, as the device knows it. Counted here: OpenCL takes a lock to count.
+#[derive(Clone, Debug)]
+pub struct Event(Arc<RawEvent>);
+
+impl Event {
+    /// Takes over a reference.
+    pub(crate) fn new(raw: cl_event) -> Self {
+        Self(Arc::new(RawEvent::new(raw)))
+    }
+
+    /// The event, for calls.
+    pub(crate) fn raw(&self) -> cl_event {
+        self.0.raw()
+    }
 }
 
 impl Context {
@@ -130,7 +148,7 @@ impl Queue {
                 list(waits),
             )
         };
-        named("clEnqueueMarkerWithWaitList", made).map(Event)
+        named("clEnqueueMarkerWithWaitList", made).map(Event::new)
     }
 }
 
@@ -138,13 +156,13 @@ impl Event {
     /// What has become of the command: OpenCL's status, which is negative if it failed, 0 if it is complete.
     pub(crate) fn status(&self) -> Called<cl_int> {
         let info =
-            cl3::event::get_event_info(self.0, cl3::event::CL_EVENT_COMMAND_EXECUTION_STATUS);
+            cl3::event::get_event_info(self.raw(), cl3::event::CL_EVENT_COMMAND_EXECUTION_STATUS);
         named("clGetEventInfo", info).map(|info| info.to_int())
     }
 
     /// A time of the device, in nanoseconds of its own clock.
     pub(crate) fn time(&self, which: u32) -> Option<u64> {
-        let info = cl3::event::get_event_profiling_info(self.0, which).ok()?;
+        let info = cl3::event::get_event_profiling_info(self.raw(), which).ok()?;
         let time: cl_ulong = info.to_ulong();
         Some(time)
     }

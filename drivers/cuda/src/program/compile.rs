@@ -3,14 +3,15 @@
 //! `QUIPU_DUMP` names a folder in which every kernel's source, PTX and log are kept, compiled with lines for profilers
 //! and debuggers, and afresh.
 
-use super::disk::{self, Key};
 use super::nvrtc::{Nvrtc, Output, Problem};
 use crate::device::Device;
-use crate::error::{of_device, text};
 use crate::native::{CallError, Called, Context, named};
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
-use quipu_core::Error;
 use quipu_core::error::{ErrorKind, Result};
+use quipu_driver_vendor::disk::{self, Key};
+use quipu_driver_vendor::error::{of_device, refused};
+use quipu_driver_vendor::launch::print;
+use quipu_driver_vendor::{Failure, VendorDevice};
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options, Printed};
 use std::any::Any;
 use std::ffi::{CString, c_int};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 /// A kernel that is compiled for a device.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub struct Compiled {
     function: CUfunction,
     module: CUmodule,
     context: Arc<Context>,
@@ -57,7 +58,7 @@ impl Drop for Compiled {
         // SAFETY: nobody launches its function any more: whoever does has a reference to this.
         let code = unsafe { sys::cuModuleUnload(self.module) };
         if let Err(error) = named("cuModuleUnload", code) {
-            tracing::debug!(reason = text(&error), "a module was not unloaded");
+            tracing::debug!(reason = error.text(), "a module was not unloaded");
         }
     }
 }
@@ -80,10 +81,7 @@ pub(crate) fn compile(
         .into());
     };
     let options = Options::new(Dialect::Cuda, width);
-    let printed = module.print(Dialect::Cuda, &options).map_err(|error| {
-        let what = format!("print kernel '{}' for it", module.kernel.function.name);
-        of_device(device.name(), &what, error.to_string())
-    })?;
+    let printed = print(device, module, Dialect::Cuda, &options)?;
     let image = build(device, &printed)?;
     load(device, code, printed, &image)
 }
@@ -104,7 +102,7 @@ fn build(device: &Device, printed: &Printed) -> Result<Vec<u8>> {
     }
     let build = format!("{}\nNVRTC {}", device.build, nvrtc.version);
     let key = Key::new(&build, &options.join(" "), &printed.source);
-    let folder = disk::folder();
+    let folder = disk::folder("cuda");
     if dump.is_none()
         && let Some(folder) = &folder
         && let Some(image) = disk::load(folder, &key)
@@ -119,7 +117,7 @@ fn build(device: &Device, printed: &Printed) -> Result<Vec<u8>> {
         tracing::warn!(%error, folder = %dump.display(), "a kernel is not kept as QUIPU_DUMP asks");
     }
     let output = compiled.map_err(|problem| match problem {
-        Problem::Refused(log) => refused(device, &printed.entry, &log),
+        Problem::Refused(log) => refused(device.name(), &printed.entry, &log),
         Problem::Failed(message) => failed(message),
     })?;
     if let Some(folder) = folder
@@ -214,13 +212,4 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
         )
     };
     named("cuFuncSetAttribute", code)
-}
-
-/// The compiler refuses a text.
-fn refused(device: &Device, kernel: &str, log: &str) -> Error {
-    ErrorKind::Kernel {
-        what: format!("compiling kernel '{kernel}' for device '{}'", device.name()),
-        message: log.to_owned(),
-    }
-    .into()
 }

@@ -1,12 +1,14 @@
 //! From code to a kernel of OpenCL.
 
-use super::disk::{self, Key};
 use crate::device::Device;
-use crate::error::{of_device, text};
 use crate::native::{CallError, Called, Kernel, Program, c_string, named};
 use cl3::types::cl_program;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{DeviceKind, Error};
+use quipu_driver_vendor::disk::{self, Key};
+use quipu_driver_vendor::error::refused;
+use quipu_driver_vendor::launch::print;
+use quipu_driver_vendor::{Failure, VendorDevice};
 use quipu_kernel_ir::{
     Dialect, ElementOrder, IndexWidth, KernelText, Module, Options, Printed, TextLanguage,
 };
@@ -16,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A kernel that is compiled for a device.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub struct Compiled {
     /// The kernel, whose arguments are set and put into a queue by one thread at a time.
     kernel: Mutex<Kernel>,
     /// How many arguments it has.
@@ -72,10 +74,7 @@ pub(crate) fn compile(
         if device.properties.kind == DeviceKind::Cpu {
             options.elements = ElementOrder::Contiguous;
         }
-        let printed = module.print(dialect, &options).map_err(|error| {
-            let what = format!("print kernel '{}' for it", module.kernel.function.name);
-            of_device(device.name(), &what, error.to_string())
-        })?;
+        let printed = print(device, module, dialect, &options)?;
         let source = Source {
             text: &printed.source,
             entry: &printed.entry,
@@ -142,7 +141,7 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
     };
     let context = device.platform.context().map_err(failed)?;
     let key = Key::new(&device.build, &source.options, source.text);
-    let folder = disk::folder().filter(|_| source.is_whole());
+    let folder = disk::folder("opencl").filter(|_| source.is_whole());
     let kept = folder
         .as_deref()
         .and_then(|folder| disk::load(folder, &key));
@@ -150,7 +149,7 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
         match from_binary(device, context, &binary, source) {
             Ok(kernel) => return Ok(kernel),
             Err(error) => {
-                tracing::debug!(error = text(&error), "a program on disk is of no use");
+                tracing::debug!(error = error.text(), "a program on disk is of no use");
             }
         }
     }
@@ -163,7 +162,7 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
         return Err(if log.trim().is_empty() {
             failed(error)
         } else {
-            refused(device, source.entry, &log)
+            refused(device.name(), source.entry, &log)
         });
     }
     let kernel = kernel_of(&program, source.entry).map_err(|error| {
@@ -232,15 +231,6 @@ fn binary_of(program: cl_program) -> Option<Vec<u8>> {
     let info = cl3::program::get_program_info(program, cl3::program::CL_PROGRAM_BINARIES).ok()?;
     let binaries = info.to_vec_vec_uchar();
     binaries.into_iter().find(|binary| !binary.is_empty())
-}
-
-/// The compiler refuses a text.
-fn refused(device: &Device, kernel: &str, log: &str) -> Error {
-    ErrorKind::Kernel {
-        what: format!("compiling kernel '{kernel}' for device '{}'", device.name()),
-        message: log.to_owned(),
-    }
-    .into()
 }
 
 /// A text has no such kernel.

@@ -7,9 +7,11 @@ use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
-use quipu_core::{AccessMode, Error, Passed, PassedParameter};
-use quipu_kernel_ir::print::{EntryKind, FAULT_WORDS};
-use quipu_kernel_ir::{IndexWidth, Module, Printed, SharedLength};
+use quipu_core::{AccessMode, Passed, PassedParameter};
+use quipu_driver_vendor::launch::{self as passing, Passing, axes, mismatch};
+use quipu_driver_vendor::{Obstacle, VendorDevice, error};
+use quipu_kernel_ir::print::FAULT_WORDS;
+use quipu_kernel_ir::{Module, Printed, SharedLength};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
@@ -39,11 +41,7 @@ impl FaultRead {
             records.push(self.memory);
             return Ok(());
         };
-        Err(ErrorKind::Kernel {
-            what: format!("kernel '{kernel}'"),
-            message: fault.to_string(),
-        }
-        .into())
+        Err(error::fault(kernel, fault.to_string()))
     }
 }
 
@@ -54,8 +52,8 @@ pub(crate) struct Launched {
     pub(crate) earlier: Vec<Event>,
     /// The kernel's end.
     pub(crate) signal: Event,
-    /// The end of all of it.
-    pub(crate) done: Event,
+    /// The end of all of it, if that is later.
+    pub(crate) done: Option<Event>,
     pub(crate) fault: Option<FaultRead>,
     /// Why the rest of it is not in the queue: it fails when what is there is over.
     pub(crate) failure: Option<CallError>,
@@ -69,68 +67,6 @@ struct Pieces {
     last: Event,
     /// Why there are no more of them.
     failure: Option<CallError>,
-}
-
-/// What goes wrong with a launch.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    Call(CallError),
-    Error(Error),
-}
-
-impl From<CallError> for Refusal {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-/// Numbers from here on need wide indices.
-const NARROW: u64 = 1 << 31;
-
-/// The width of indices that a launch needs.
-pub(crate) fn width_of(arguments: &[Argument], passed: &Passed) -> IndexWidth {
-    let mut memories = arguments.iter();
-    let narrow = |number: Option<u64>| number.is_some_and(|number| number < NARROW);
-    let parameters = passed.parameters.iter().all(|parameter| match parameter {
-        PassedParameter::Value(_) => true,
-        PassedParameter::Memory { element, shape } => {
-            let bytes = memories.next().map_or(0, |argument| argument.length());
-            narrow(Some(bytes / (*element).max(1)))
-                && shape.as_deref().is_none_or(|(extents, strides)| {
-                    let both = extents.iter().zip(strides);
-                    both.into_iter()
-                        .all(|(extent, stride)| narrow(extent.checked_mul(*stride)))
-                })
-        }
-    });
-    let grid = (0..passed.blocks.len()).all(|dimension| {
-        let all = passed.blocks[dimension]
-            .checked_mul(passed.threads[dimension])
-            .and_then(|threads| threads.checked_mul(passed.elements[dimension]));
-        narrow(all)
-    });
-    if parameters && grid && passed.shared.iter().all(|length| *length < NARROW) {
-        IndexWidth::Bits32
-    } else {
-        IndexWidth::Bits64
-    }
-}
-
-/// An extent along the hardware's axes: the last dimension, the last but one, all others.
-fn axes(extent: &[u64]) -> [u64; 3] {
-    let from_last = |d: usize| extent.len().checked_sub(d + 1).map_or(1, |at| extent[at]);
-    let others = extent.len().saturating_sub(2);
-    [
-        from_last(0),
-        from_last(1),
-        extent[..others].iter().product(),
-    ]
 }
 
 /// The most blocks along an axis that a call launches: what every device takes.
@@ -157,13 +93,18 @@ pub(crate) struct Launch<'a> {
     pub(crate) queue: &'a Queue,
     pub(crate) compiled: &'a Arc<Compiled>,
     pub(crate) passed: &'a Passed,
-    /// The command's accesses, with their memory on the device, in order.
-    pub(crate) memories: Vec<(&'a Argument, &'a Allocation)>,
+    /// The command's accesses, in order.
+    pub(crate) arguments: &'a [Argument],
+    /// Their memory on the device.
+    pub(crate) memories: Vec<&'a Allocation>,
 }
 
 impl Launch<'_> {
     /// Puts it into the queue.
-    pub(crate) fn put(self, waits: Vec<Event>) -> std::result::Result<Launched, Refusal> {
+    pub(crate) fn put(
+        self,
+        waits: &[cl_event],
+    ) -> std::result::Result<Launched, Obstacle<CallError>> {
         let Some((module, printed)) = self.compiled.module() else {
             return self.put_text(waits);
         };
@@ -196,7 +137,7 @@ impl Launch<'_> {
         let launched = |failure| Launched {
             earlier,
             signal: kernel.clone(),
-            done: kernel.clone(),
+            done: None,
             fault: None,
             failure,
             parts: Vec::new(),
@@ -234,7 +175,7 @@ impl Launch<'_> {
             record,
         };
         Ok(Launched {
-            done,
+            done: Some(done),
             fault: Some(fault),
             ..launched(None)
         })
@@ -276,18 +217,7 @@ impl Launch<'_> {
             length.saturating_mul(array.element_size)
         });
         let asked = bytes.fold(0_u64, u64::saturating_add);
-        let there = self.device.properties.shared_memory_per_block;
-        if asked <= there {
-            return Ok(());
-        }
-        Err(ErrorKind::InvalidArgument {
-            what: "launch a kernel",
-            problem: format!(
-                "its blocks share {asked} bytes, and device '{}' has {there} for each; use smaller blocks",
-                self.device.name()
-            ),
-        }
-        .into())
+        passing::check_shared(self.device, asked)
     }
 
     /// What is passed for each parameter of a printed kernel.
@@ -297,98 +227,28 @@ impl Launch<'_> {
         printed: &Printed,
         record: Option<cl_mem>,
     ) -> Result<Vec<Value>> {
-        let width = printed.index_width;
-        let index = |number: u64| -> Vec<MaybeUninit<u8>> {
-            let bytes = number.to_le_bytes();
-            bytes[..width.bytes() as usize]
-                .iter()
-                .map(|byte| MaybeUninit::new(*byte))
-                .collect()
+        let passing = Passing {
+            module,
+            printed,
+            passed: self.passed,
+            arguments: self.arguments,
         };
-        let shared = |number: u32| self.passed.shared.get(number as usize).copied();
-        let mut values = Vec::with_capacity(printed.parameters.len());
-        for entry in &printed.parameters {
-            let value = match entry.kind {
-                EntryKind::Uniform { parameter } => {
-                    let bytes = match self.passed.parameters.get(parameter) {
-                        Some(PassedParameter::Value(bytes)) => {
-                            module.uniform(parameter, bytes, width)
-                        }
-                        _ => None,
-                    };
-                    bytes.map(Value::Bytes)
+        let values = passing.values()?.into_iter().zip(&printed.parameters);
+        let values = values.map(|(value, entry)| {
+            let value = match value {
+                passing::Value::Bytes(bytes) => Some(Value::Bytes(bytes)),
+                passing::Value::Memory(number) => {
+                    let memory = self.memories.get(number);
+                    memory.map(|allocation| Value::Object(allocation.memory.raw()))
                 }
-                EntryKind::Pointer { parameter } => self
-                    .memory(parameter)
-                    .map(|memory| Value::Object(memory.allocation.memory.raw())),
-                EntryKind::Start { parameter } => self.memory(parameter).map(|memory| {
-                    let start = memory.argument.offset() / memory.element;
-                    let bytes = start.to_le_bytes();
-                    Value::Bytes(bytes.iter().map(|byte| MaybeUninit::new(*byte)).collect())
-                }),
-                EntryKind::Length { parameter } => self
-                    .memory(parameter)
-                    .map(|memory| Value::Bytes(index(memory.length()))),
-                EntryKind::Extent {
-                    parameter,
-                    dimension,
-                } => self
-                    .memory(parameter)
-                    .and_then(|memory| memory.extent(dimension))
-                    .map(|extent| Value::Bytes(index(extent))),
-                EntryKind::Stride {
-                    parameter,
-                    dimension,
-                } => self
-                    .memory(parameter)
-                    .and_then(|memory| memory.stride(dimension))
-                    .map(|stride| Value::Bytes(index(stride))),
-                EntryKind::SharedPointer { shared: array } => shared(array.0).map(|length| {
-                    let size = printed.shared[array.0 as usize].element_size;
-                    Value::Local(length.saturating_mul(size).max(1) as usize)
-                }),
-                EntryKind::SharedLength { shared: array } => {
-                    shared(array.0).map(|length| Value::Bytes(index(length)))
-                }
-                EntryKind::SharedOffset { .. } => None,
-                EntryKind::Launch => {
-                    let division = [
-                        &self.passed.blocks,
-                        &self.passed.threads,
-                        &self.passed.elements,
-                    ];
-                    let numbers = division.into_iter().flatten();
-                    Some(Value::Bytes(
-                        numbers.flat_map(|number| index(*number)).collect(),
-                    ))
-                }
-                EntryKind::Fault => record.map(Value::Object),
+                passing::Value::Shared(bytes) => Some(Value::Local(bytes)),
+                passing::Value::Fault => record.map(Value::Object),
+                // CUDA C's.
+                passing::Value::SharedStart(_) => None,
             };
-            let fits = |value: &Value| match value {
-                Value::Bytes(bytes) => bytes.len() as u64 == entry.size,
-                _ => true,
-            };
-            values.push(value.filter(fits).ok_or_else(|| mismatch(&entry.name))?);
-        }
-        Ok(values)
-    }
-
-    /// What is passed for a parameter that is memory.
-    fn memory(&self, parameter: usize) -> Option<Passing<'_>> {
-        let before = self.passed.parameters.get(..parameter)?;
-        let is_memory =
-            |passed: &&PassedParameter| matches!(passed, PassedParameter::Memory { .. });
-        let number = before.iter().filter(is_memory).count();
-        let PassedParameter::Memory { element, shape } = &self.passed.parameters[parameter] else {
-            return None;
-        };
-        let (argument, allocation) = self.memories.get(number)?;
-        Some(Passing {
-            argument,
-            allocation,
-            element: (*element).max(1),
-            shape: shape.as_deref(),
-        })
+            value.ok_or_else(|| mismatch(&entry.name))
+        });
+        values.collect()
     }
 
     /// Sets a kernel's arguments.
@@ -414,7 +274,7 @@ impl Launch<'_> {
         kernel: &Kernel,
         dimensions: u32,
         piece: [(u64, u64); 3],
-        waits: &[Event],
+        waits: &[cl_event],
     ) -> Called<Event> {
         let threads = axes(&self.passed.threads);
         // What is too large for a number is for the device to refuse.
@@ -422,7 +282,6 @@ impl Launch<'_> {
         let offset: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].0, axis));
         let global: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].1, axis));
         let local = threads.map(|threads| threads as usize);
-        let events: Vec<cl_event> = waits.iter().map(Event::raw).collect();
         // SAFETY: three sizes each, of which as many are read as there are dimensions. The arguments are set; their
         // memory is the command's until it is over.
         let put = unsafe {
@@ -433,15 +292,19 @@ impl Launch<'_> {
                 offset.as_ptr(),
                 global.as_ptr(),
                 local.as_ptr(),
-                events.len() as u32,
-                list(&events),
+                waits.len() as u32,
+                list(waits),
             )
         };
         named("clEnqueueNDRangeKernel", put).map(Event::new)
     }
 
     /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's offset.
-    fn call(&self, values: &[Value], waits: Vec<Event>) -> std::result::Result<Pieces, Refusal> {
+    fn call(
+        &self,
+        values: &[Value],
+        waits: &[cl_event],
+    ) -> std::result::Result<Pieces, Obstacle<CallError>> {
         let kernel = self.compiled.kernel();
         self.set(&kernel, values)?;
         let blocks = axes(&self.passed.blocks);
@@ -450,7 +313,8 @@ impl Launch<'_> {
         'grid: for z in pieces(blocks[2], MOST_BLOCKS[2]) {
             for y in pieces(blocks[1], MOST_BLOCKS[1]) {
                 for x in pieces(blocks[0], MOST_BLOCKS[0]) {
-                    let after = made.last().map_or(&waits[..], std::slice::from_ref);
+                    let last = made.last().map(Event::raw);
+                    let after = last.as_ref().map_or(waits, std::slice::from_ref);
                     match self.enqueue(&kernel, 3, [x, y, z], after) {
                         Ok(event) => made.push(event),
                         Err(error) if made.is_empty() => return Err(error.into()),
@@ -463,7 +327,7 @@ impl Launch<'_> {
             }
         }
         let last = made.pop();
-        let last = last.ok_or_else(|| Refusal::Error(mismatch("the grid")))?;
+        let last = last.ok_or_else(|| Obstacle::Error(mismatch("the grid")))?;
         Ok(Pieces {
             earlier: made,
             last,
@@ -473,7 +337,7 @@ impl Launch<'_> {
 
     /// Has a user's kernel run: in one call, with the launch's own dimensions, for it may ask for its group, for the
     /// numbers of groups and threads, and for the number of dimensions.
-    fn call_text(&self, values: &[Value], waits: &[Event]) -> Called<Event> {
+    fn call_text(&self, values: &[Value], waits: &[cl_event]) -> Called<Event> {
         let kernel = self.compiled.kernel();
         self.set(&kernel, values)?;
         let dimensions = self.passed.blocks.len().clamp(1, 3) as u32;
@@ -482,10 +346,10 @@ impl Launch<'_> {
     }
 
     /// A user's text: its parameters are what is passed.
-    fn put_text(&self, waits: Vec<Event>) -> std::result::Result<Launched, Refusal> {
+    fn put_text(&self, waits: &[cl_event]) -> std::result::Result<Launched, Obstacle<CallError>> {
         let given = self.passed.parameters.len();
         if given != self.compiled.arguments as usize {
-            return Err(Refusal::Error(
+            return Err(Obstacle::Error(
                 ErrorKind::InvalidArgument {
                     what: "launch a kernel",
                     problem: format!(
@@ -497,7 +361,7 @@ impl Launch<'_> {
             ));
         }
         let mut parts = Vec::new();
-        let mut memories = self.memories.iter();
+        let mut memories = self.arguments.iter().zip(&self.memories);
         let mut values = Vec::with_capacity(given);
         for parameter in &self.passed.parameters {
             values.push(match parameter {
@@ -517,11 +381,11 @@ impl Launch<'_> {
                 }
             });
         }
-        let kernel = self.call_text(&values, &waits)?;
+        let kernel = self.call_text(&values, waits)?;
         Ok(Launched {
             earlier: Vec::new(),
-            signal: kernel.clone(),
-            done: kernel,
+            signal: kernel,
+            done: None,
             fault: None,
             failure: None,
             parts,
@@ -533,10 +397,10 @@ impl Launch<'_> {
         &self,
         argument: &Argument,
         allocation: &Allocation,
-    ) -> std::result::Result<Memory, Refusal> {
+    ) -> std::result::Result<Memory, Obstacle<CallError>> {
         let alignment = self.device.alignment;
         if !argument.offset().is_multiple_of(alignment) {
-            return Err(Refusal::Error(
+            return Err(Obstacle::Error(
                 ErrorKind::InvalidArgument {
                     what: "launch a kernel",
                     problem: format!(
@@ -568,43 +432,4 @@ impl Launch<'_> {
         };
         Ok(Memory::new(named("clCreateSubBuffer", made)?))
     }
-}
-
-/// What is passed for a parameter that is memory.
-struct Passing<'a> {
-    argument: &'a Argument,
-    allocation: &'a Allocation,
-    element: u64,
-    shape: Option<&'a (quipu_core::portable::Extents, quipu_core::portable::Extents)>,
-}
-
-impl Passing<'_> {
-    fn length(&self) -> u64 {
-        self.argument.length() / self.element
-    }
-
-    fn extent(&self, dimension: usize) -> Option<u64> {
-        match self.shape {
-            Some((extents, _)) => extents.get(dimension).copied(),
-            None => (dimension == 0).then(|| self.length()),
-        }
-    }
-
-    fn stride(&self, dimension: usize) -> Option<u64> {
-        match self.shape {
-            Some((_, strides)) => strides.get(dimension).copied(),
-            None => (dimension == 0).then_some(1),
-        }
-    }
-}
-
-/// What is passed is not what the kernel takes.
-fn mismatch(parameter: &str) -> Error {
-    ErrorKind::InvalidArgument {
-        what: "launch a kernel",
-        problem: format!(
-            "what is passed for '{parameter}' is not what the kernel was printed for; this is an error of the front end"
-        ),
-    }
-    .into()
 }

@@ -1,4 +1,4 @@
-//! Regions of transfers as OpenCL's calls take them: rows, and rectangles of up to three dimensions. What has more
+//! Regions of transfers as vendors' calls take them: rows, and rectangles of up to three dimensions. What has more
 //! dimensions, or rows that lie on top of each other, is so many of these.
 
 use quipu_core::operation::{Step, Transfer};
@@ -8,7 +8,7 @@ const MOST_PARTS: u64 = 64;
 
 /// A region, as simple as it can be said: steps that lead on where the one inside of them ends are one.
 #[derive(Debug)]
-pub(crate) struct Shape {
+pub struct Shape {
     row: u64,
     /// Outermost first; each is taken by calls of its own.
     outer: Vec<Step>,
@@ -18,29 +18,31 @@ pub(crate) struct Shape {
 
 /// What one call moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub struct Part {
     /// Bytes from the region's first to this one's, in the source.
-    pub(crate) source: u64,
+    pub source: u64,
     /// The same in the destination.
-    pub(crate) destination: u64,
+    pub destination: u64,
     /// Bytes of a row.
-    pub(crate) row: u64,
+    pub row: u64,
     /// Rows, and layers of rows.
     counts: [u64; 2],
     /// Bytes from row to row and from layer to layer.
-    pub(crate) source_pitch: [usize; 2],
+    pub source_pitch: [usize; 2],
     /// The same in the destination.
-    pub(crate) destination_pitch: [usize; 2],
+    pub destination_pitch: [usize; 2],
 }
 
 impl Part {
     /// True if it is one row.
-    pub(crate) fn is_linear(&self) -> bool {
+    #[must_use]
+    pub fn is_linear(&self) -> bool {
         self.counts == [1, 1]
     }
 
     /// Bytes, rows, layers.
-    pub(crate) fn region(&self) -> [usize; 3] {
+    #[must_use]
+    pub fn region(&self) -> [usize; 3] {
         [
             self.row as usize,
             self.counts[0] as usize,
@@ -50,7 +52,9 @@ impl Part {
 }
 
 impl Shape {
-    pub(crate) fn of(transfer: &Transfer) -> Self {
+    /// The region of a transfer.
+    #[must_use]
+    pub fn of(transfer: &Transfer) -> Self {
         let mut row = transfer.row;
         let mut outer: Vec<Step> = Vec::new();
         for step in transfer.steps.iter().filter(|step| step.count != 1) {
@@ -85,21 +89,34 @@ impl Shape {
         Self { row, outer, inner }
     }
 
-    /// True if it takes few calls.
-    pub(crate) fn is_for_a_device(&self) -> bool {
+    /// Its bytes, if they are one row.
+    #[must_use]
+    pub fn row_alone(&self) -> Option<u64> {
+        (self.outer.is_empty() && self.inner.is_empty()).then_some(self.row)
+    }
+
+    /// True if it takes few calls, and its rectangles' rows are less than so many bytes apart.
+    #[must_use]
+    pub fn is_for_a_device(&self, most_pitch: u64) -> bool {
+        let is_near = |step: &Step| step.source_stride.max(step.destination_stride) < most_pitch;
+        if !self.inner.last().is_none_or(is_near) {
+            return false;
+        }
         let mut parts = self.outer.iter();
         let parts = parts.try_fold(1_u64, |parts, step| parts.checked_mul(step.count));
         parts.is_some_and(|parts| parts <= MOST_PARTS)
     }
 
     /// True if the rows, and layers, of its rectangles are as far apart in the source as in the destination.
-    pub(crate) fn has_equal_pitches(&self) -> bool {
+    #[must_use]
+    pub fn has_equal_pitches(&self) -> bool {
         let mut steps = self.inner.iter();
         steps.all(|step| step.source_stride == step.destination_stride)
     }
 
     /// What each call moves, in order.
-    pub(crate) fn parts(&self) -> Vec<Part> {
+    #[must_use]
+    pub fn parts(&self) -> Vec<Part> {
         let rows = self.inner.last();
         let layers = if self.inner.len() > 1 {
             self.inner.first()
@@ -134,7 +151,7 @@ impl Shape {
     }
 }
 
-/// Whether OpenCL takes layers so many bytes apart, of rows so many bytes apart.
+/// Whether a call takes layers so many bytes apart, of rows so many bytes apart.
 fn can_be_layers(layer: u64, row: u64, rows: u64) -> bool {
     rows.checked_mul(row).is_some_and(|all| layer >= all) && layer.is_multiple_of(row)
 }
@@ -226,13 +243,24 @@ mod tests {
                 transfer = steps
             );
             assert_eq!(shape.parts().len(), parts, "{steps:?}");
-            assert!(shape.is_for_a_device());
+            assert!(shape.is_for_a_device(u64::MAX));
         }
     }
 
     #[test]
+    fn rows_that_are_too_far_apart_are_for_the_host() {
+        let shape = Shape::of(&transfer(4, &[(2, 100, 8)]));
+        assert!(shape.is_for_a_device(101));
+        assert!(!shape.is_for_a_device(100));
+        assert_eq!(shape.row_alone(), None);
+        let row = Shape::of(&transfer(4, &[(2, 4, 4)]));
+        assert!(row.is_for_a_device(1));
+        assert_eq!(row.row_alone(), Some(8));
+    }
+
+    #[test]
     fn what_takes_many_calls_is_for_the_host() {
-        assert!(!Shape::of(&transfer(1, &[(1000, 0, 1)])).is_for_a_device());
-        assert!(!Shape::of(&transfer(1, &[(u64::MAX, 0, 0), (3, 0, 0)])).is_for_a_device());
+        assert!(!Shape::of(&transfer(1, &[(1000, 0, 1)])).is_for_a_device(u64::MAX));
+        assert!(!Shape::of(&transfer(1, &[(u64::MAX, 0, 0), (3, 0, 0)])).is_for_a_device(u64::MAX));
     }
 }

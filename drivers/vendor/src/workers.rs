@@ -4,6 +4,7 @@
 //! A thread is started when there is a task and none is idle, up to a limit; one that waits does not count. Threads
 //! without a task end after a while.
 
+use crate::inside::{Inside, own_thread};
 use quipu_core::EventId;
 use quipu_core::command::slab;
 use quipu_core::error::{ErrorKind, Result};
@@ -18,13 +19,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The fewest threads that may be at work.
 const LEAST: usize = 4;
 
-pub(crate) type Task = Box<dyn FnOnce() + Send>;
+/// What a thread does.
+pub type Task = Box<dyn FnOnce() + Send>;
 
 /// See the module.
-pub(crate) struct Workers {
+pub struct Workers {
     state: Mutex<State>,
     wake: Condvar,
     most: usize,
+    /// What its threads are called.
+    name: String,
 }
 
 #[derive(Default)]
@@ -44,6 +48,10 @@ thread_local! {
 fn join(waiter: &Waiter<'_>) -> Result<()> {
     if waiter.is_done() {
         return Ok(());
+    }
+    // What is waited for may be another driver's, and still need this one.
+    if Inside::is_anywhere() {
+        return Err(Inside::would_deadlock());
     }
     if waiter.needs(RUNNING.get()) {
         return Err(ErrorKind::WouldDeadlock {
@@ -81,12 +89,15 @@ impl Drop for Running {
 }
 
 impl Workers {
-    pub(crate) fn new() -> Arc<Self> {
+    /// Threads for a driver of this name.
+    #[must_use]
+    pub fn new(driver: &str) -> Arc<Self> {
         let cores = std::thread::available_parallelism().map_or(LEAST, usize::from);
         Arc::new(Self {
             state: Mutex::default(),
             wake: Condvar::new(),
             most: cores.max(LEAST),
+            name: format!("quipu-{driver}-task"),
         })
     }
 
@@ -95,7 +106,7 @@ impl Workers {
     }
 
     /// Has a thread run a task soon.
-    pub(crate) fn run(self: &Arc<Self>, task: Task) {
+    pub fn run(self: &Arc<Self>, task: Task) {
         let mut state = self.state();
         state.tasks.push_back(task);
         self.start_if_due(&mut state);
@@ -113,7 +124,8 @@ impl Workers {
     }
 
     /// True if there is nothing to run and nothing is run.
-    pub(crate) fn is_idle(&self) -> bool {
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
         let state = self.state();
         state.tasks.is_empty() && state.counted == state.idle
     }
@@ -124,7 +136,7 @@ impl Workers {
         }
         let workers = self.clone();
         let thread = std::thread::Builder::new()
-            .name("quipu-cuda-task".to_owned())
+            .name(self.name.clone())
             .spawn(move || workers.work());
         match thread {
             Ok(_) => state.counted += 1,
@@ -134,6 +146,7 @@ impl Workers {
 
     fn work(self: Arc<Self>) {
         MINE.set(Some(self.clone()));
+        own_thread();
         replace_joiner(Some(join));
         let mut state = self.state();
         loop {

@@ -3,9 +3,10 @@
 //!
 //! `QUIPU_CACHE` says where: a folder, or `off`. Otherwise it is `quipu` in `XDG_CACHE_HOME` or in `~/.cache`. A file
 //! that cannot be read or written, or is not what it should be, is as good as none; so is a folder that is another
-//! user's, or that other users may write, for a program from there is run as it is.
+//! user's, or that other users may write, for a program from there is run as it is. Each driver has a folder of its own
+//! in there.
 //!
-//! A file is the [magic line](MAGIC), the lengths of key and binary and the binary's checksum in little-endian, the key,
+//! A file is the magic line, the lengths of key and binary and the binary's checksum in little-endian, the key,
 //! the binary.
 
 use std::ffi::OsString;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// What files begin with.
-const MAGIC: &[u8] = b"quipu opencl program 2\n";
+const MAGIC: &[u8] = b"quipu program 3\n";
 /// Bytes that the files have together; the oldest go first.
 const MOST_BYTES: u64 = 256 << 20;
 
@@ -30,10 +31,12 @@ fn hash(bytes: &[u8]) -> u128 {
 }
 
 /// What a compiled program depends on.
-pub(super) struct Key(String);
+pub struct Key(String);
 
 impl Key {
-    pub(super) fn new(build: &str, options: &str, source: &str) -> Self {
+    /// The key of a source, compiled with options, for a device and by a compiler that `build` describes.
+    #[must_use]
+    pub fn new(build: &str, options: &str, source: &str) -> Self {
         Self(format!("{build}\n{options}\n{source}"))
     }
 
@@ -41,14 +44,23 @@ impl Key {
     fn name(&self) -> String {
         format!("{:032x}.bin", hash(self.0.as_bytes()))
     }
+
+    /// Enough of the hash to tell kernels of one name apart, for people.
+    #[must_use]
+    pub fn short(&self) -> String {
+        format!("{:08x}", hash(self.0.as_bytes()) as u32)
+    }
 }
 
-/// The folder, if there is to be one.
-pub(super) fn folder() -> Option<PathBuf> {
-    folder_of(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+/// The folder of a driver of this name, if there is to be one.
+#[must_use]
+pub fn folder(driver: &str) -> Option<PathBuf> {
+    folder_of(driver, |name| {
+        std::env::var_os(name).filter(|value| !value.is_empty())
+    })
 }
 
-fn folder_of(environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+fn folder_of(driver: &str, environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let root = match environment("QUIPU_CACHE") {
         Some(off) if off == "off" => return None,
         Some(folder) => PathBuf::from(folder),
@@ -59,11 +71,12 @@ fn folder_of(environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> 
                 .join("quipu"),
         },
     };
-    Some(root.join("opencl"))
+    Some(root.join(driver))
 }
 
 /// What was kept under a key.
-pub(super) fn load(folder: &Path, key: &Key) -> Option<Vec<u8>> {
+#[must_use]
+pub fn load(folder: &Path, key: &Key) -> Option<Vec<u8>> {
     if let Err(error) = check(folder) {
         if error.kind() != io::ErrorKind::NotFound {
             tracing::debug!(%error, folder = %folder.display(), "compiled programs there are not used");
@@ -85,7 +98,10 @@ pub(super) fn load(folder: &Path, key: &Key) -> Option<Vec<u8>> {
 }
 
 /// Keeps a compiled program under a key: whole, or not at all.
-pub(super) fn store(folder: &Path, key: &Key, binary: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// What the system says of the folder or the file; if the folder is not this user's alone to write.
+pub fn store(folder: &Path, key: &Key, binary: &[u8]) -> io::Result<()> {
     create(folder)?;
     check(folder)?;
     let name = key.name();
@@ -272,7 +288,7 @@ mod tests {
     #[test]
     fn the_environment_says_where() {
         let with = |pairs: &'static [(&'static str, &'static str)]| {
-            folder_of(|name| {
+            folder_of("opencl", |name| {
                 let pair = pairs.iter().find(|(known, _)| *known == name);
                 pair.map(|(_, value)| OsString::from(value))
             })

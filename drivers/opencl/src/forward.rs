@@ -1,86 +1,51 @@
 //! What a command becomes on its device: calls that put it into one of the device's queues, with events of what it waits
 //! for.
 
-use super::ledger::Doer;
-use crate::Shared;
-use crate::device::{Device, Lane, Queues};
-use crate::memory::Allocation;
+use crate::OpenCl;
+use crate::device::{Lane, Queues};
 use crate::native::{CallError, Called, Event, Memory, Queue, list, named};
-use crate::program::{Compiled, FaultRead, Launch, Refusal};
-use crate::region::{Part, Shape};
+use crate::program::{Compiled, FaultRead, Launch};
+use cl3::event::{
+    CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_START,
+};
 use cl3::types::{CL_FALSE, cl_event};
-use quipu_core::access::Argument;
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
-use quipu_core::{Command, Error, Passed, SpaceId, clock};
-use std::sync::Arc;
+use quipu_core::{Command, Error, SpaceId, clock};
+use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::region::{Part, Shape};
+use quipu_driver_vendor::{Doer, Flight, Obstacle};
+use smallvec::SmallVec;
 
-/// A command on its device.
-pub(super) struct Flight {
-    /// The ends of its calls before the one that gave the signal.
-    pub(super) earlier: Vec<Event>,
-    /// What others on the device wait for.
-    pub(super) signal: Event,
-    /// What says that it is over; often the same.
-    pub(super) done: Event,
-    /// Whether it has timestamps, and between which times it was put into its queue.
-    pub(super) put: Option<(u64, u64)>,
-    /// Which of the device's queues it is in, for traces.
-    pub(super) lane: Lane,
-    /// The fault record of a kernel, on its way here.
-    pub(super) fault: Option<FaultRead>,
-    /// Why the rest of its calls were not made: what is in the queue runs, then the command fails.
-    pub(super) failure: Option<CallError>,
-    /// What the device uses until it is over.
-    _keep: Kept,
-}
+pub(crate) type Work<'a> = quipu_driver_vendor::Work<'a, OpenCl>;
+pub(crate) type Bytes<'a> = quipu_driver_vendor::Bytes<'a, OpenCl>;
+type Put = Result<Flight<OpenCl>, Obstacle<CallError>>;
 
-/// What a device uses until a command is over.
+/// What comes with a command on its device.
 #[derive(Default)]
-struct Kept {
-    /// Bytes that it reads.
+pub struct Cargo {
+    /// The ends of its calls before the one that gave the signal.
+    pub(crate) earlier: Vec<Event>,
+    /// Whether it has timestamps, and between which times it was put into its queue.
+    put: Option<(u64, u64)>,
+    /// Which of the device's queues it is in, for traces.
+    lane: Lane,
+    /// The fault record of a kernel, on its way here.
+    pub(crate) fault: Option<FaultRead>,
+    /// Bytes that the device reads.
     _bytes: Vec<Vec<u8>>,
     /// Parts of memory objects.
     _parts: Vec<Memory>,
 }
 
-/// Why a command is not on its device.
-#[derive(Debug)]
-pub(super) enum Obstacle {
-    /// OpenCL said no.
-    Call(CallError),
-    /// Something else did.
-    Error(Error),
-}
-
-impl From<CallError> for Obstacle {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-impl From<Error> for Obstacle {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
 /// Who does a command.
-pub(super) fn doer_of(command: &Command) -> Doer {
+pub(crate) fn doer_of(command: &Command) -> Doer {
     match command.operation() {
-        Operation::HostTask => Doer::Host,
-        _ if is_nothing(command) => Doer::Host,
-        Operation::Migrate(migration) if migration.content.is_some() => Doer::Host,
         Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Doer::Host,
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
             Doer::DeviceForUser
         }
         _ => Doer::Device,
     }
-}
-
-/// True if a command makes no call and does nothing: it is over when what it waits for is.
-pub(super) fn is_nothing(command: &Command) -> bool {
-    matches!(command.operation(), Operation::Launch { groups: 0 })
 }
 
 /// True if a transfer takes few calls, and OpenCL has them: within one memory object it copies rectangles only between
@@ -96,33 +61,7 @@ fn is_for_a_device(command: &Command, transfer: &Transfer) -> bool {
     };
     let source = memory(&transfer.source);
     let within_one = source.is_some() && source == memory(&transfer.destination);
-    shape.is_for_a_device() && (!within_one || shape.has_equal_pitches())
-}
-
-/// An argument's bytes on a device.
-pub(crate) struct Bytes<'a> {
-    pub(crate) allocation: &'a Allocation,
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-}
-
-/// Where an argument is in a space, allocated if need be.
-pub(crate) fn bytes_in<'a>(argument: &'a Argument, space: SpaceId) -> Result<Bytes<'a>, Error> {
-    let address = argument.memory().allocation(space)?.address;
-    Ok(Bytes {
-        // SAFETY: just given by the core, which keeps it for as long as a command that uses it is not over.
-        allocation: unsafe { Allocation::of(address) },
-        offset: argument.offset(),
-        length: argument.length(),
-    })
-}
-
-/// The space that a command's device works in.
-pub(crate) fn space_of(command: &Command) -> SpaceId {
-    command
-        .queue()
-        .device()
-        .map_or(SpaceId::HOST, quipu_core::Device::space)
+    shape.is_for_a_device(u64::MAX) && (!within_one || shape.has_equal_pitches())
 }
 
 /// What is put into one of a device's queues: calls, one after the other.
@@ -130,21 +69,24 @@ struct Chain<'a> {
     queue: &'a Queue,
     lane: Lane,
     /// What the first call waits for.
-    waits: Vec<Event>,
+    waits: SmallVec<[cl_event; 8]>,
+    /// Those of it that fill fresh memory with zeros.
+    zeroing: Vec<Event>,
     /// The ends of the calls so far; each waits for the one before.
-    made: Vec<Event>,
+    made: SmallVec<[Event; 1]>,
     /// Why no more calls are made.
     failure: Option<CallError>,
     keep: Vec<Vec<u8>>,
 }
 
 impl<'a> Chain<'a> {
-    fn new(queues: &'a Queues, lane: Lane, waits: Vec<Event>) -> Self {
+    fn new(queues: &'a Queues, lane: Lane, waits: &'a [Event]) -> Self {
         Self {
             queue: queues.of_lane(lane),
             lane,
-            waits,
-            made: Vec::new(),
+            waits: waits.iter().map(Event::raw).collect(),
+            zeroing: Vec::new(),
+            made: SmallVec::new(),
             failure: None,
             keep: Vec::new(),
         }
@@ -152,7 +94,10 @@ impl<'a> Chain<'a> {
 
     /// Waits for what fills fresh memory with zeros, too.
     fn uses(&mut self, bytes: &Bytes<'_>) -> Called<()> {
-        self.waits.extend(bytes.allocation.ready()?);
+        if let Some(zeroed) = bytes.allocation.ready()? {
+            self.waits.push(zeroed.raw());
+            self.zeroing.push(zeroed);
+        }
         Ok(())
     }
 
@@ -167,12 +112,9 @@ impl<'a> Chain<'a> {
         if self.failure.is_some() {
             return Ok(());
         }
-        let after = self
-            .made
-            .last()
-            .map_or(&self.waits[..], std::slice::from_ref);
-        let waits: Vec<cl_event> = after.iter().map(Event::raw).collect();
-        let event = call(self.queue.raw(), waits.len() as u32, list(&waits));
+        let last = self.made.last().map(Event::raw);
+        let waits = last.as_ref().map_or(&self.waits[..], std::slice::from_ref);
+        let event = call(self.queue.raw(), waits.len() as u32, list(waits));
         match named(name, event) {
             Ok(event) => self.made.push(Event::new(event)),
             Err(error) if self.made.is_empty() => return Err(error),
@@ -182,26 +124,24 @@ impl<'a> Chain<'a> {
     }
 
     /// The end of the last call.
-    fn end(mut self) -> Called<Flight> {
+    fn end(mut self) -> Called<Flight<OpenCl>> {
         let last = match self.made.pop() {
             Some(last) => last,
             None => {
                 // Nothing was called.
-                let waits: Vec<cl_event> = self.waits.iter().map(Event::raw).collect();
-                self.queue.marker(&waits)?
+                self.queue.marker(&self.waits)?
             }
         };
         Ok(Flight {
-            earlier: self.made,
-            signal: last.clone(),
-            done: last,
-            put: None,
-            lane: self.lane,
-            fault: None,
+            signal: last,
+            done: None,
+            line: None,
             failure: self.failure,
-            _keep: Kept {
+            cargo: Cargo {
+                earlier: self.made.into_vec(),
+                lane: self.lane,
                 _bytes: self.keep,
-                _parts: Vec::new(),
+                ..Cargo::default()
             },
         })
     }
@@ -303,127 +243,111 @@ impl<'a> Chain<'a> {
     }
 }
 
-impl Shared {
-    /// Puts a command into a queue of its device, after these.
-    pub(super) fn put(
-        &self,
-        device: &Device,
-        command: &Command,
-        code: Option<&Code>,
-        waits: Vec<Event>,
-    ) -> Result<Flight, Obstacle> {
-        let profiled = command.queue().options().profiling || quipu_core::trace::enabled();
-        let queues = device.queues(profiled)?;
-        let before = clock::now_ns();
-        let mut flight = match command.operation() {
-            Operation::Transfer(transfer) => put_transfer(queues, command, transfer, waits)?,
-            Operation::Fill(fill) => put_fill(queues, command, fill, waits)?,
-            Operation::Migrate(migration) => {
-                self.put_migration(queues, command, migration, waits)?
-            }
-            Operation::Launch { groups } if groups > 0 => match code {
-                Some(code) => put_launch(device, queues, command, code, waits)?,
-                None => return Err(Obstacle::Error(crate::error::native_code(command.label()))),
-            },
-            _ => Chain::new(queues, Lane::Compute, waits).end()?,
-        };
-        if profiled {
-            flight.put = Some((before, clock::now_ns()));
-        }
-        Ok(flight)
+/// Puts a command into a queue of its device, after these.
+pub(crate) fn put(work: &Work<'_>, code: Option<&Code<Compiled>>, waits: &[Event]) -> Put {
+    let command = work.command();
+    let profiled = command.queue().options().profiling || quipu_core::trace::enabled();
+    let queues = work.device().queues(profiled)?;
+    let before = clock::now_ns();
+    let mut flight = match (command.operation(), code) {
+        (Operation::Transfer(transfer), _) => put_transfer(queues, work, transfer, waits)?,
+        (Operation::Fill(fill), _) => put_fill(queues, work, fill, waits)?,
+        (Operation::Migrate(migration), _) => put_migration(queues, work, migration, waits)?,
+        (Operation::Launch { .. }, Some(code)) => put_launch(queues, work, code, waits)?,
+        _ => Chain::new(queues, Lane::Compute, waits).end()?,
+    };
+    if profiled {
+        flight.cargo.put = Some((before, clock::now_ns()));
     }
+    Ok(flight)
+}
 
-    fn put_migration(
-        &self,
-        queues: &Queues,
-        command: &Command,
-        migration: &Migration,
-        waits: Vec<Event>,
-    ) -> Result<Flight, Obstacle> {
-        let argument = &command.arguments()[0];
-        let length = argument.length();
-        if migration.from == SpaceId::HOST {
-            let (from, to) = (argument.on_host()?, bytes_in(argument, migration.to)?);
-            let mut chain = Chain::new(queues, Lane::Upload, waits);
-            chain.uses(&to)?;
-            chain.write(from.pointer, &to, 0, length)?;
-            return Ok(chain.end()?);
-        }
-        let from = bytes_in(argument, migration.from)?;
-        if migration.to == SpaceId::HOST {
-            let to = argument.on_host()?;
-            let mut chain = Chain::new(queues, Lane::Download, waits);
-            chain.uses(&from)?;
-            chain.read(&from, 0, to.pointer, length)?;
-            return Ok(chain.end()?);
-        }
-        let to = bytes_in(argument, migration.to)?;
-        let mut chain = Chain::new(queues, Lane::Compute, waits);
-        chain.uses(&from)?;
+fn put_migration(queues: &Queues, work: &Work<'_>, migration: &Migration, waits: &[Event]) -> Put {
+    let argument = &work.command().arguments()[0];
+    let length = argument.length();
+    if migration.from == SpaceId::HOST {
+        let (from, (to, _)) = (argument.on_host()?, work.bytes_in(argument, migration.to)?);
+        let mut chain = Chain::new(queues, Lane::Upload, waits);
         chain.uses(&to)?;
-        chain.copy(&from, 0, &to, 0, length)?;
-        Ok(chain.end()?)
+        chain.write(from.pointer, &to, 0, length)?;
+        return Ok(chain.end()?);
     }
-}
-
-/// A launch's code, and what is passed to it.
-pub(super) struct Code {
-    pub(super) compiled: Arc<Compiled>,
-    pub(super) passed: Passed,
-}
-
-fn put_launch(
-    device: &Device,
-    queues: &Queues,
-    command: &Command,
-    code: &Code,
-    waits: Vec<Event>,
-) -> Result<Flight, Obstacle> {
-    let space = space_of(command);
+    let (from, _) = work.bytes_in(argument, migration.from)?;
+    if migration.to == SpaceId::HOST {
+        let to = argument.on_host()?;
+        let mut chain = Chain::new(queues, Lane::Download, waits);
+        chain.uses(&from)?;
+        chain.read(&from, 0, to.pointer, length)?;
+        return Ok(chain.end()?);
+    }
+    let (to, _) = work.bytes_in(argument, migration.to)?;
     let mut chain = Chain::new(queues, Lane::Compute, waits);
-    let mut memories = Vec::with_capacity(command.arguments().len());
-    for argument in command.arguments() {
-        let bytes = bytes_in(argument, space)?;
+    chain.uses(&from)?;
+    chain.uses(&to)?;
+    chain.copy(&from, 0, &to, 0, length)?;
+    Ok(chain.end()?)
+}
+
+fn put_launch(queues: &Queues, work: &Work<'_>, code: &Code<Compiled>, waits: &[Event]) -> Put {
+    let arguments = work.command().arguments();
+    let mut chain = Chain::new(queues, Lane::Compute, waits);
+    let mut memories = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let bytes = work.bytes(argument)?;
         chain.uses(&bytes)?;
-        memories.push((argument, bytes.allocation));
+        memories.push(bytes.allocation);
     }
     let launch = Launch {
-        device,
+        device: work.device(),
         queue: chain.queue,
         compiled: &code.compiled,
         passed: &code.passed,
+        arguments,
         memories,
     };
-    let launched = launch.put(chain.waits).map_err(|refusal| match refusal {
-        Refusal::Call(error) => Obstacle::Call(error),
-        Refusal::Error(error) => Obstacle::Error(error),
-    })?;
+    let launched = launch.put(&chain.waits)?;
     Ok(Flight {
-        earlier: launched.earlier,
         signal: launched.signal,
         done: launched.done,
-        put: None,
-        lane: Lane::Compute,
-        fault: launched.fault,
+        line: None,
         failure: launched.failure,
-        _keep: Kept {
-            _bytes: Vec::new(),
+        cargo: Cargo {
+            earlier: launched.earlier,
+            fault: launched.fault,
             _parts: launched.parts,
+            ..Cargo::default()
         },
     })
 }
 
-fn put_fill(
-    queues: &Queues,
-    command: &Command,
-    fill: &Fill,
-    waits: Vec<Event>,
-) -> Result<Flight, Obstacle> {
-    let to = bytes_in(&command.arguments()[0], space_of(command))?;
+fn put_fill(queues: &Queues, work: &Work<'_>, fill: &Fill, waits: &[Event]) -> Put {
+    let to = work.bytes(&work.command().arguments()[0])?;
     let mut chain = Chain::new(queues, Lane::Compute, waits);
     chain.uses(&to)?;
     chain.fill(&to, fill.pattern())?;
     Ok(chain.end()?)
+}
+
+/// Tells the core when the device ran a command; when it ended.
+pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<OpenCl>, seen: u64) -> Option<u64> {
+    let (before, after) = flight.cargo.put?;
+    let command = work.command();
+    command.set_lane(match flight.cargo.lane {
+        Lane::Compute => 0,
+        Lane::Upload => 1,
+        Lane::Download => 2,
+    });
+    let queued = flight.signal.time(CL_PROFILING_COMMAND_QUEUED)?;
+    let started = flight.signal.time(CL_PROFILING_COMMAND_START)?;
+    let ended = flight.done().time(CL_PROFILING_COMMAND_END)?;
+    let offset = work.device().offset(queued, before, after);
+    // Not before it was handed over, and not after its end was seen here: whatever a device says.
+    let here = |time: u64| {
+        time.saturating_add_signed(offset)
+            .clamp(before, seen.max(before))
+    };
+    command.started_at(here(started));
+    Some(here(ended).max(here(started)))
 }
 
 /// One side of a transfer.
@@ -432,18 +356,12 @@ enum Side<'a> {
     Device(Bytes<'a>),
 }
 
-fn put_transfer(
-    queues: &Queues,
-    command: &Command,
-    transfer: &Transfer,
-    waits: Vec<Event>,
-) -> Result<Flight, Obstacle> {
-    let space = space_of(command);
+fn put_transfer(queues: &Queues, work: &Work<'_>, transfer: &Transfer, waits: &[Event]) -> Put {
     let side = |endpoint: &Endpoint| -> Result<_, Error> {
         Ok(match endpoint {
             Endpoint::Host(memory) => Side::Host(memory.pointer()),
             Endpoint::Argument(index) => {
-                Side::Device(bytes_in(&command.arguments()[*index], space)?)
+                Side::Device(work.bytes(&work.command().arguments()[*index])?)
             }
         })
     };

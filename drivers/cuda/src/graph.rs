@@ -1,0 +1,528 @@
+//! Recorded graphs as CUDA's: made when one is first launched, for then its code is compiled and its memory allocated, and
+//! made anew when memory that its nodes name has moved.
+
+use crate::Cuda;
+use crate::device::{Device, Live};
+use crate::forward::MOST_PITCH;
+use crate::native::{CallError, Called, Context, named};
+use crate::program::{Compiled, FaultRead, Launch};
+use crate::staging::Record;
+use crate::transfer::region;
+use cudarc::driver::sys::{
+    self, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUgraph, CUgraphExec, CUgraphNode, CUmemorytype,
+};
+use quipu_core::access::Argument;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::memory::Memory;
+use quipu_core::operation::{Endpoint, Fill, Operation, Transfer};
+use quipu_core::{Command, Error, Graph, SpaceId};
+use quipu_driver_vendor::graph::TakenGraph;
+use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::region::Shape;
+use quipu_driver_vendor::{Obstacle, Vendor};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The CUDA that has all functions that are called here: 12.0.
+const OLDEST: c_int = 12_000;
+/// The most nodes that a fill is made of.
+const MOST_FILLS: u64 = 4;
+
+/// What is kept with a recorded graph.
+pub(crate) struct Recorded {
+    /// The device's memory.
+    space: SpaceId,
+    /// An argument for each memory object that its commands use. The graph keeps those.
+    memories: Vec<Argument>,
+    made: Mutex<Option<Arc<Executable>>>,
+    /// See [`Recorded::may_fail`]; known once it is made.
+    may_fail: AtomicBool,
+}
+
+impl Recorded {
+    /// What is to be kept with a graph of commands of this device, if all of them can be nodes.
+    pub(crate) fn take(device: &Device, graph: &Graph) -> Option<Self> {
+        if version().ok()? < OLDEST {
+            return None;
+        }
+        let (mut space, mut is_whole) = (None, true);
+        let mut memories: HashMap<*const Memory, usize> = HashMap::new();
+        let mut arguments = Vec::new();
+        graph.for_each_command(|command, _| {
+            if command.needs_no_device() || !is_whole {
+                return;
+            }
+            is_whole = can_be_nodes(command);
+            space = command.queue().device().map(|device| device.space());
+            for argument in command.arguments() {
+                memories
+                    .entry(std::ptr::from_ref(argument.memory()))
+                    .or_insert_with(|| {
+                        arguments.push(*argument);
+                        arguments.len() - 1
+                    });
+            }
+        });
+        tracing::debug!(
+            device = device.number,
+            commands = graph.len(),
+            is_whole,
+            "a recorded graph"
+        );
+        Some(Self {
+            space: space.filter(|_| is_whole)?,
+            memories: arguments,
+            made: Mutex::new(None),
+            may_fail: AtomicBool::new(true),
+        })
+    }
+
+    /// What is kept with a graph.
+    ///
+    /// # Errors
+    /// If it was not taken.
+    pub(crate) fn of(graph: &Graph) -> Result<&Self> {
+        let taken = TakenGraph::<Compiled>::of(graph);
+        taken.and_then(TakenGraph::made).ok_or_else(not_taken)
+    }
+
+    /// True if a kernel of the graph can say that it has failed, or that is not known yet.
+    pub(crate) fn may_fail(graph: &Graph) -> bool {
+        let recorded = Self::of(graph);
+        recorded.is_ok_and(|recorded| recorded.may_fail.load(Ordering::Relaxed))
+    }
+
+    fn made(&self) -> MutexGuard<'_, Option<Arc<Executable>>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory space of its device.
+    pub(crate) fn space(&self) -> SpaceId {
+        self.space
+    }
+
+    /// An argument for each memory object that its commands use.
+    pub(crate) fn memories(&self) -> &[Argument] {
+        &self.memories
+    }
+
+    /// CUDA's graph over memory that begins at these addresses, in the order of [`Recorded::memories`].
+    ///
+    /// # Errors
+    /// If it has to be made, and cannot be.
+    pub(crate) fn executable(
+        &self,
+        vendor: &Cuda,
+        graph: &Graph,
+        addresses: &[CUdeviceptr],
+    ) -> std::result::Result<Arc<Executable>, Obstacle<CallError>> {
+        let mut made = self.made();
+        if let Some(known) = made.as_ref().filter(|known| known.addresses == addresses) {
+            return Ok(known.clone());
+        }
+        // Its fault records are used again.
+        *made = None;
+        let taken = TakenGraph::<Compiled>::of(graph).ok_or_else(not_taken)?;
+        let device = vendor.devices().get(taken.device());
+        let device = device.ok_or_else(not_taken)?;
+        let pointers = self
+            .memories
+            .iter()
+            .map(|it| std::ptr::from_ref(it.memory()));
+        let starts = pointers.zip(addresses.iter().copied()).collect();
+        let mut builder = Builder::new(device, starts)?;
+        let (mut codes, mut outcome) = (taken.codes().iter(), Ok(()));
+        graph.for_each_command(|command, edges| {
+            if outcome.is_ok() {
+                let code = codes.next().and_then(Option::as_ref);
+                let after = edges.iter().map(|edge| edge.command as usize);
+                outcome = builder.add(command, code, after);
+            }
+        });
+        outcome?;
+        let executable = Arc::new(builder.finish(addresses)?);
+        let may_fail = !executable.faults.is_empty();
+        self.may_fail.store(may_fail, Ordering::Relaxed);
+        tracing::debug!(
+            device = device.number,
+            commands = graph.len(),
+            "a recorded graph is made one of CUDA's"
+        );
+        Ok(made.insert(executable).clone())
+    }
+}
+
+fn not_taken() -> Error {
+    ErrorKind::InvalidArgument {
+        what: "launch a graph",
+        problem: "it is not this driver's as a whole; this is an error of the driver".to_owned(),
+    }
+    .into()
+}
+
+/// The version of the system's CUDA driver.
+fn version() -> Called<c_int> {
+    let mut version = 0;
+    // SAFETY: asks only.
+    let code = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    named("cuDriverGetVersion", code).map(|()| version)
+}
+
+/// True if CUDA has nodes for a command.
+fn can_be_nodes(command: &Command) -> bool {
+    match command.operation() {
+        Operation::Launch { .. } => true,
+        Operation::Fill(fill) => command
+            .arguments()
+            .first()
+            .is_some_and(|to| Pattern::of(fill, to.offset()).nodes() <= MOST_FILLS),
+        Operation::Transfer(transfer) => {
+            let shape = Shape::of(transfer);
+            let is_near = |part: &quipu_driver_vendor::region::Part| part.row < MOST_PITCH;
+            shape.is_for_a_device(MOST_PITCH) && shape.parts().iter().all(is_near)
+        }
+        _ => false,
+    }
+}
+
+/// A fill's pattern as words of 1, 2 or 4 bytes, from a place where those are aligned on.
+struct Pattern {
+    words: Vec<u32>,
+    /// Bytes of a word.
+    width: u64,
+}
+
+impl Pattern {
+    fn of(fill: &Fill, offset: u64) -> Self {
+        let pattern = fill.pattern();
+        let repeats = |length: &usize| {
+            let mut pieces = pattern.chunks(*length);
+            pattern.len().is_multiple_of(*length)
+                && pieces.all(|piece| *piece == pattern[..*length])
+        };
+        let period = (1..pattern.len()).find(repeats).unwrap_or(pattern.len());
+        let fits =
+            |width: &usize| period.is_multiple_of(*width) && offset.is_multiple_of(*width as u64);
+        let width = [4, 2].into_iter().find(fits).unwrap_or(1);
+        let words = pattern[..period].chunks(width).map(|word| {
+            let bytes = word.iter().rev();
+            bytes.fold(0, |word, byte| word << 8 | u32::from(*byte))
+        });
+        Self {
+            words: words.collect(),
+            width: width as u64,
+        }
+    }
+
+    /// How many nodes it takes: one for each of its words.
+    fn nodes(&self) -> u64 {
+        self.words.len() as u64
+    }
+}
+
+/// A graph of CUDA's that can be launched.
+pub(crate) struct Executable {
+    raw: CUgraphExec,
+    /// The fault records of those of its commands that can fail by themselves.
+    faults: Vec<(usize, FaultRead)>,
+    /// Nothing is in the records.
+    is_clean: AtomicBool,
+    /// What kernels are given that cannot fail.
+    _unused: Record,
+    addresses: Vec<CUdeviceptr>,
+    context: Arc<Context>,
+}
+
+// SAFETY: CUDA's objects may be used by any thread.
+unsafe impl Send for Executable {}
+// SAFETY: and it is launched by one at a time, the one that pumps.
+unsafe impl Sync for Executable {}
+
+impl Executable {
+    /// The graph, for calls.
+    pub(crate) fn raw(&self) -> CUgraphExec {
+        self.raw
+    }
+
+    /// Empties its fault records before a launch, if the one before has not said that they are empty. If there are any,
+    /// that one is over.
+    pub(crate) fn prepare(&self) {
+        if !self.is_clean.swap(false, Ordering::Relaxed) {
+            self.faults.iter().for_each(|(_, fault)| fault.clear());
+        }
+    }
+
+    /// What its kernels say of themselves, once a launch is over: the first that has failed, in the order of recording.
+    pub(crate) fn outcome(&self, graph: &Graph) -> Result<()> {
+        let Some((number, fault)) = self.faults.iter().find(|(_, fault)| fault.is_written()) else {
+            self.is_clean.store(true, Ordering::Relaxed);
+            return Ok(());
+        };
+        let (mut outcome, mut at) = (Ok(()), 0);
+        graph.for_each_command(|command, _| {
+            if at == *number {
+                outcome = fault.outcome(command.label());
+            }
+            at += 1;
+        });
+        outcome
+    }
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        let _entered = self.context.enter();
+        // SAFETY: made once, destroyed once; launches of it are over, for each keeps it.
+        let code = unsafe { sys::cuGraphExecDestroy(self.raw) };
+        if let Err(error) = named("cuGraphExecDestroy", code) {
+            tracing::debug!(?error, "a graph was not released");
+        }
+    }
+}
+
+/// A graph of CUDA's that is being made.
+struct Definition(CUgraph);
+
+impl Drop for Definition {
+    fn drop(&mut self) {
+        // SAFETY: made once, destroyed once.
+        let code = unsafe { sys::cuGraphDestroy(self.0) };
+        if let Err(error) = named("cuGraphDestroy", code) {
+            tracing::debug!(?error, "a graph was not released");
+        }
+    }
+}
+
+/// Makes a graph of CUDA's.
+struct Builder<'a> {
+    device: &'a Device,
+    live: &'a Live,
+    /// Where memory begins on the device.
+    starts: HashMap<*const Memory, CUdeviceptr>,
+    /// The last node of each command.
+    nodes: Vec<CUgraphNode>,
+    faults: Vec<(usize, FaultRead)>,
+    unused: Record,
+    definition: Definition,
+}
+
+impl<'a> Builder<'a> {
+    fn new(device: &'a Device, starts: HashMap<*const Memory, CUdeviceptr>) -> Called<Self> {
+        let live = device.live()?;
+        let mut raw = null_mut();
+        // SAFETY: no flags are known.
+        named("cuGraphCreate", unsafe {
+            sys::cuGraphCreate(&raw mut raw, 0)
+        })?;
+        Ok(Self {
+            device,
+            live,
+            starts,
+            nodes: Vec::new(),
+            faults: Vec::new(),
+            definition: Definition(raw),
+            unused: live.staging.record()?,
+        })
+    }
+
+    /// Adds the next command, after those of these numbers.
+    fn add(
+        &mut self,
+        command: &Command,
+        code: Option<&Code<Compiled>>,
+        after: impl Iterator<Item = usize>,
+    ) -> std::result::Result<(), Obstacle<CallError>> {
+        let after: Vec<CUgraphNode> = after.map(|number| self.nodes[number]).collect();
+        let mut made = match (command.operation(), code) {
+            (Operation::Launch { .. }, Some(code)) => vec![self.launch(command, code, &after)?],
+            (Operation::Fill(fill), _) => self.fill(&command.arguments()[0], fill, &after)?,
+            (Operation::Transfer(transfer), _) => self.transfer(command, transfer, &after)?,
+            _ => Vec::new(),
+        };
+        let last = match (made.pop(), made.is_empty()) {
+            (Some(only), true) => only,
+            (Some(last), false) => {
+                made.push(last);
+                self.join(&made)?
+            }
+            (None, _) => self.join(&after)?,
+        };
+        self.nodes.push(last);
+        Ok(())
+    }
+
+    /// Instantiates the graph.
+    fn finish(self, addresses: &[CUdeviceptr]) -> Called<Executable> {
+        let _entered = self.live.context.enter()?;
+        let mut raw = null_mut();
+        // SAFETY: a graph; no flags.
+        let code = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut raw, self.definition.0, 0) };
+        named("cuGraphInstantiate", code)?;
+        Ok(Executable {
+            raw,
+            faults: self.faults,
+            is_clean: AtomicBool::new(true),
+            _unused: self.unused,
+            addresses: addresses.to_vec(),
+            context: self.live.context.clone(),
+        })
+    }
+
+    /// Where an argument's memory begins.
+    fn start(&self, argument: &Argument) -> CUdeviceptr {
+        let memory = std::ptr::from_ref(argument.memory());
+        // All arguments' memory was listed when the graph was taken.
+        self.starts.get(&memory).copied().unwrap_or_default()
+    }
+
+    /// Does nothing.
+    fn join(&self, after: &[CUgraphNode]) -> Called<CUgraphNode> {
+        let mut node = null_mut();
+        // SAFETY: the nodes are the graph's.
+        let code = unsafe {
+            sys::cuGraphAddEmptyNode(
+                &raw mut node,
+                self.definition.0,
+                after.as_ptr(),
+                after.len(),
+            )
+        };
+        named("cuGraphAddEmptyNode", code).map(|()| node)
+    }
+
+    fn launch(
+        &mut self,
+        command: &Command,
+        code: &Code<Compiled>,
+        after: &[CUgraphNode],
+    ) -> std::result::Result<CUgraphNode, Obstacle<CallError>> {
+        let arguments = command.arguments();
+        let launch = Launch {
+            device: self.device,
+            compiled: &code.compiled,
+            passed: &code.passed,
+            arguments,
+            memories: arguments.iter().map(|it| self.start(it)).collect(),
+        };
+        let (graph, context) = (self.definition.0, self.live.context.raw());
+        if !launch.can_fail() {
+            let call = launch.call(self.unused.address())?;
+            return Ok(call.add(graph, context, after)?);
+        }
+        let record = self.live.staging.record()?;
+        let node = launch.call(record.address())?.add(graph, context, after)?;
+        let fault = launch.fault(record);
+        self.faults.push((self.nodes.len(), fault));
+        Ok(node)
+    }
+
+    fn fill(&self, to: &Argument, fill: &Fill, after: &[CUgraphNode]) -> Called<Vec<CUgraphNode>> {
+        let pattern = Pattern::of(fill, to.offset());
+        let period = pattern.nodes() * pattern.width;
+        let count = (to.length() / period) as usize;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let first = self.start(to) + to.offset();
+        // Of several words, each is written once in every row, and a row is a period.
+        let (width, height) = match pattern.nodes() {
+            1 => (count, 1),
+            _ => (1, count),
+        };
+        let nodes = (0_u64..).zip(&pattern.words).map(|(number, word)| {
+            let parameters = CUDA_MEMSET_NODE_PARAMS {
+                dst: first + number * pattern.width,
+                pitch: if height > 1 { period as usize } else { 0 },
+                value: *word,
+                elementSize: pattern.width as u32,
+                width,
+                height,
+            };
+            let mut node = null_mut();
+            // SAFETY: the range is the command's, and its words are aligned; the nodes are the graph's.
+            let code = unsafe {
+                sys::cuGraphAddMemsetNode(
+                    &raw mut node,
+                    self.definition.0,
+                    after.as_ptr(),
+                    after.len(),
+                    &raw const parameters,
+                    self.live.context.raw(),
+                )
+            };
+            named("cuGraphAddMemsetNode", code).map(|()| node)
+        });
+        nodes.collect()
+    }
+
+    fn transfer(
+        &self,
+        command: &Command,
+        transfer: &Transfer,
+        after: &[CUgraphNode],
+    ) -> std::result::Result<Vec<CUgraphNode>, Obstacle<CallError>> {
+        if transfer.bytes() == 0 {
+            return Ok(Vec::new());
+        }
+        let start = |side: &Endpoint| match side {
+            Endpoint::Argument(number) => {
+                let argument = &command.arguments()[*number];
+                Ok(self.start(argument) + argument.offset())
+            }
+            Endpoint::Host(_) => Err(not_taken()),
+        };
+        let (from, to) = (start(&transfer.source)?, start(&transfer.destination)?);
+        let mut nodes = Vec::new();
+        for part in Shape::of(transfer).parts() {
+            let there = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+            let copy = region(
+                &part,
+                (there, null_mut(), from + part.source),
+                (there, null_mut(), to + part.destination),
+            );
+            let mut node = null_mut();
+            // SAFETY: the region lies within both arguments, which the core has checked; the nodes are the graph's.
+            let code = unsafe {
+                sys::cuGraphAddMemcpyNode(
+                    &raw mut node,
+                    self.definition.0,
+                    after.as_ptr(),
+                    after.len(),
+                    &raw const copy,
+                    self.live.context.raw(),
+                )
+            };
+            named("cuGraphAddMemcpyNode", code)?;
+            nodes.push(node);
+        }
+        Ok(nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(bytes: &[u8], offset: u64) -> (Vec<u32>, u64) {
+        let fill = Fill::new(bytes).expect("1 to 16 bytes");
+        let pattern = Pattern::of(&fill, offset);
+        (pattern.words, pattern.width)
+    }
+
+    #[test]
+    fn patterns_are_as_few_words_as_their_place_allows() {
+        assert_eq!(pattern(&[7], 3), (vec![7], 1));
+        assert_eq!(pattern(&[0; 16], 4), (vec![0], 1));
+        assert_eq!(pattern(&[1, 2], 2), (vec![0x0201], 2));
+        assert_eq!(pattern(&[1, 2], 1), (vec![1, 2], 1));
+        assert_eq!(pattern(&[1, 2, 1, 2], 0), (vec![0x0201], 2));
+        assert_eq!(pattern(&[1, 2, 3, 4], 8), (vec![0x0403_0201], 4));
+        assert_eq!(pattern(&[1, 2, 3, 4], 6), (vec![0x0201, 0x0403], 2));
+        assert_eq!(pattern(&[1, 2, 3], 0), (vec![1, 2, 3], 1));
+        let eight = [1, 2, 3, 4, 5, 6, 7, 8];
+        assert_eq!(pattern(&eight, 4), (vec![0x0403_0201, 0x0807_0605], 4));
+    }
+}

@@ -1,0 +1,239 @@
+//! Large copies from and to the host, on threads of it: in pieces through pinned memory, of which one is copied while
+//! another is on its way.
+
+use crate::device::{Device, Live};
+use crate::forward::{Bytes, MOST_PITCH, Work, address};
+use crate::native::{CallError, Called, Event, Stream, named};
+use crate::staging::PIECE;
+use crate::transfer::{Side, put_part, sides};
+use cudarc::driver::sys::{self, CUdeviceptr};
+use quipu_core::SpaceId;
+use quipu_core::error::Result;
+use quipu_core::operation::{Migration, Operation, Transfer};
+use quipu_driver_vendor::region::Shape;
+
+/// Does a command of many bytes; none if it is not such a one.
+pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
+    match work.command().operation() {
+        Operation::Migrate(migration) if migration.content.is_none() => {
+            Some(migrate_large(work, migration))
+        }
+        Operation::Transfer(transfer) if Shape::of(transfer).is_for_a_device(MOST_PITCH) => {
+            Some(transfer_large(work, transfer))
+        }
+        _ => None,
+    }
+}
+
+/// A migration between a device and the host, of many bytes.
+fn migrate_large(work: &Work<'_>, migration: &Migration) -> Result<()> {
+    let argument = &work.command().arguments()[0];
+    let host = argument.on_host()?;
+    let is_upload = migration.from == SpaceId::HOST;
+    let space = if is_upload {
+        migration.to
+    } else {
+        migration.from
+    };
+    let (bytes, holder) = work.bytes_in(argument, space)?;
+    move_large(holder, &bytes, host.pointer, argument.length(), is_upload)
+        .map_err(|error| work.device().failed("move a buffer", &error))
+}
+
+/// Copies of fewer bytes are not shared out among threads.
+const WORTH_A_THREAD: u64 = 8 << 20;
+/// The most threads that share a copy: more do not make it faster.
+const MOST_THREADS: u64 = 4;
+
+/// A transfer between a device and the host, of many bytes or of rows.
+fn transfer_large(work: &Work<'_>, transfer: &Transfer) -> Result<()> {
+    let device = work.device();
+    let failed = |error: CallError| device.failed("copy bytes", &error);
+    let (source, destination) = sides(work, transfer)?;
+    let shape = Shape::of(transfer);
+    if let Some(length) = shape.row_alone() {
+        let moved = match (&source, &destination) {
+            (Side::Host(from), Side::Device(to)) => move_large(device, to, *from, length, true),
+            (Side::Device(from), Side::Host(to)) => move_large(device, from, *to, length, false),
+            _ => Ok(()),
+        };
+        return moved.map_err(failed);
+    }
+    let copy = |live: &Live| {
+        let _entered = live.context.enter()?;
+        live.with_stream(|stream| {
+            for side in [&source, &destination] {
+                if let Side::Device(bytes) = side
+                    && let Some(ready) = bytes.allocation.ready()
+                {
+                    stream.wait(&ready)?;
+                }
+            }
+            let mut parts = shape.parts().into_iter();
+            let put = parts.try_for_each(|part| put_part(stream, &source, &destination, &part));
+            // Whatever has failed, nothing is on its way when this returns.
+            put.and(stream.synchronize())
+        })
+    };
+    device.live().and_then(copy).map_err(failed)
+}
+
+/// The host's side of a large copy, for the threads that share it.
+#[derive(Clone, Copy)]
+struct HostSide(*mut u8);
+// SAFETY: each thread has its own part.
+unsafe impl Send for HostSide {}
+
+/// Moves bytes between a device and the host.
+fn move_large(
+    device: &Device,
+    bytes: &Bytes<'_>,
+    host: *mut u8,
+    length: u64,
+    is_upload: bool,
+) -> Called<()> {
+    let live = device.live()?;
+    let threads = (length / WORTH_A_THREAD).clamp(1, MOST_THREADS);
+    let share = length.div_ceil(threads).next_multiple_of(PIECE as u64);
+    let (ready, first) = (bytes.allocation.ready(), address(bytes));
+    let host = HostSide(host);
+    let part = |number: u64| {
+        let start = (number * share).min(length);
+        let length = share.min(length - start) as usize;
+        let host = HostSide(host.0.wrapping_add(start as usize));
+        let ready = ready.clone();
+        move || {
+            // The whole of it, not its field, is the thread's.
+            let side = host;
+            let _entered = live.context.enter()?;
+            live.with_stream(|stream| {
+                if let Some(ready) = &ready {
+                    stream.wait(ready)?;
+                }
+                let there = first + start;
+                // SAFETY: so many bytes on both sides, which are the command's, and of it this thread's.
+                unsafe {
+                    if is_upload {
+                        upload(live, stream, side.0, there, length)
+                    } else {
+                        download(live, stream, there, side.0, length)
+                    }
+                }
+            })
+        }
+    };
+    if threads == 1 {
+        return part(0)();
+    }
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads)
+            .map(|number| {
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, part(number))
+                    .map_err(|_| number)
+            })
+            .collect();
+        let mut outcome = part(0)();
+        for other in others {
+            let moved = match other {
+                Ok(thread) => thread.join().unwrap_or(Ok(())),
+                // The system gives no thread: then this one.
+                Err(number) => part(number)(),
+            };
+            outcome = outcome.and(moved);
+        }
+        outcome
+    })
+}
+
+/// # Safety
+/// So many bytes on both sides, which nobody else writes.
+unsafe fn upload(
+    live: &Live,
+    stream: &Stream,
+    from: *const u8,
+    to: CUdeviceptr,
+    length: usize,
+) -> Called<()> {
+    let blocks = [live.staging.piece()?, live.staging.piece()?];
+    let mut sent: [Option<Event>; 2] = [None, None];
+    let mut copy = || {
+        for (number, start) in (0..length).step_by(PIECE).enumerate() {
+            let (block, sent) = (&blocks[number % 2], &mut sent[number % 2]);
+            if let Some(sent) = sent.take() {
+                sent.synchronize()?;
+            }
+            let bytes = PIECE.min(length - start);
+            // SAFETY: so many bytes on both sides; what was in the block is sent.
+            let code = unsafe {
+                block
+                    .pointer()
+                    .copy_from_nonoverlapping(from.add(start), bytes);
+                sys::cuMemcpyHtoDAsync_v2(
+                    to + start as u64,
+                    block.pointer().cast(),
+                    bytes,
+                    stream.raw(),
+                )
+            };
+            named("cuMemcpyHtoDAsync", code)?;
+            *sent = Some(Event::record(stream, false)?);
+        }
+        Ok(())
+    };
+    let copied = copy();
+    // Whatever has failed, nothing is on its way when the blocks are others'.
+    copied.and(stream.synchronize())
+}
+
+/// # Safety
+/// So many bytes on both sides, of which nobody else touches the host's.
+unsafe fn download(
+    live: &Live,
+    stream: &Stream,
+    from: CUdeviceptr,
+    to: *mut u8,
+    length: usize,
+) -> Called<()> {
+    let blocks = [live.staging.piece()?, live.staging.piece()?];
+    let ask = |number: usize| {
+        let start = number * PIECE;
+        let bytes = PIECE.min(length - start);
+        // SAFETY: so many bytes on both sides; what was in the block is copied.
+        let code = unsafe {
+            sys::cuMemcpyDtoHAsync_v2(
+                blocks[number % 2].pointer().cast(),
+                from + start as u64,
+                bytes,
+                stream.raw(),
+            )
+        };
+        named("cuMemcpyDtoHAsync", code)?;
+        Event::record(stream, false)
+    };
+    let copy = || {
+        let pieces = length.div_ceil(PIECE);
+        let mut coming = if pieces > 0 { Some(ask(0)?) } else { None };
+        for number in 0..pieces {
+            let come = coming.take();
+            if number + 1 < pieces {
+                coming = Some(ask(number + 1)?);
+            }
+            if let Some(come) = come {
+                come.synchronize()?;
+            }
+            let start = number * PIECE;
+            // SAFETY: so many bytes on both sides.
+            unsafe {
+                to.add(start).copy_from_nonoverlapping(
+                    blocks[number % 2].pointer(),
+                    PIECE.min(length - start),
+                );
+            }
+        }
+        Ok(())
+    };
+    let copied = copy();
+    // Whatever has failed, nothing is on its way when the blocks are others'.
+    copied.and(stream.synchronize())
+}

@@ -1,0 +1,201 @@
+//! The verbs that a driver is made of.
+
+use crate::device::{self, Device, Signal};
+use crate::forward::{self, Cargo, Work};
+use crate::graph::Recorded;
+use crate::host;
+use crate::memory::{self, Allocation};
+use crate::native::{CallError, Called};
+use crate::program::{self, Compiled};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
+use quipu_core::error::Result;
+use quipu_core::{Command, Graph};
+use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::queue::Wake;
+use quipu_driver_vendor::{Doer, Failure, Flight, Obstacle, Status, Vendor};
+use quipu_kernel_ir::{IndexWidth, Module};
+use std::any::{Any, TypeId};
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex};
+
+/// Every device of the system's CUDA driver.
+#[derive(Debug)]
+pub struct Cuda {
+    devices: Vec<Device>,
+    /// Pairs of devices that have been told of each other.
+    pub(crate) linked: Mutex<Vec<(usize, usize)>>,
+}
+
+/// What a native call on a CUDA device's queue is handed: CUDA's own objects, alive for as long as the driver is, which
+/// is at least until the call returns.
+#[derive(Clone, Copy, Debug)]
+pub struct CudaQueue {
+    context: CUcontext,
+    stream: CUstream,
+    device: CUdevice,
+}
+
+// SAFETY: CUDA's objects may be used by any thread.
+unsafe impl Send for CudaQueue {}
+// SAFETY: and by several at a time.
+unsafe impl Sync for CudaQueue {}
+
+impl CudaQueue {
+    /// The device's primary context, which the call's thread has to make its own (`cuCtxSetCurrent`).
+    #[must_use]
+    pub fn context(&self) -> CUcontext {
+        self.context
+    }
+
+    /// A stream of the device. What is put there must be over when the native call returns.
+    #[must_use]
+    pub fn stream(&self) -> CUstream {
+        self.stream
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> CUdevice {
+        self.device
+    }
+}
+
+/// Called by CUDA: wakes the driver, and makes no call.
+unsafe extern "C" fn heard(wake: *mut c_void) {
+    // SAFETY: made by `call_when_over` for this one call.
+    unsafe { Wake::from_raw(wake) }.ring();
+}
+
+impl Vendor for Cuda {
+    const NAME: &'static str = "cuda";
+    const TITLE: &'static str = "CUDA";
+    const INSTEAD: &'static str =
+        "write it with `#[kernel]`, or launch it on a device that runs native code";
+
+    type Device = Device;
+    type Failure = CallError;
+    type Signal = Signal;
+    type Cargo = Cargo;
+    type Compiled = Compiled;
+    type Allocation = Allocation;
+
+    fn open() -> Result<Self> {
+        Ok(Self {
+            devices: device::all()?,
+            linked: Mutex::default(),
+        })
+    }
+
+    fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    fn doer_of(command: &Command) -> Doer {
+        forward::doer_of(command)
+    }
+
+    fn put(
+        &self,
+        work: &Work<'_>,
+        code: Option<&Code<Compiled>>,
+        waits: &[Signal],
+    ) -> std::result::Result<Flight<Self>, Obstacle<CallError>> {
+        forward::put(work, code, waits)
+    }
+
+    fn take_graph(&self, device: &Device, graph: &Graph) -> Option<Box<dyn Any + Send + Sync>> {
+        Recorded::take(device, graph).map(|recorded| Box::new(recorded) as Box<_>)
+    }
+
+    fn do_here(&self, work: &Work<'_>) -> Option<Result<()>> {
+        host::do_here(work)
+    }
+
+    fn status(&self, signal: &Signal) -> Called<Status<CallError>> {
+        // An event cannot fail: what CUDA says instead is that the context is broken.
+        Ok(signal.event.has_happened()?.then_some(Ok(())))
+    }
+
+    fn call_when_over(&self, signal: &Signal, wake: Wake) -> Called<()> {
+        let live = self.devices[signal.device].live()?;
+        let echo = &live.tracks[signal.track].echo;
+        let _entered = live.context.enter()?;
+        echo.wait(&signal.event)?;
+        let wake = wake.into_raw();
+        // SAFETY: it takes what it is given, once, and calls nothing.
+        unsafe { echo.call(heard, wake) }.inspect_err(|_| {
+            // SAFETY: it will not be called, so this is still ours.
+            drop(unsafe { Wake::from_raw(wake) });
+        })
+    }
+
+    fn land(&self, work: &Work<'_>, cargo: Cargo) -> Result<()> {
+        cargo.land(work.command())
+    }
+
+    fn note_times(&self, work: &Work<'_>, flight: &Flight<Self>, seen: u64) -> Option<u64> {
+        forward::note_times(work, flight, seen)
+    }
+
+    fn takes_code(&self, of: TypeId) -> bool {
+        of == TypeId::of::<Module>()
+    }
+
+    fn compile(
+        &self,
+        device: &Device,
+        code: &Arc<dyn Any + Send + Sync>,
+        width: IndexWidth,
+    ) -> Result<Compiled> {
+        program::compile(device, code, width)
+    }
+
+    fn reserve(&self, device: &Device, size: u64) -> Called<Allocation> {
+        memory::zeroed(device, size)
+    }
+
+    fn release(&self, device: &Device, allocation: Allocation) {
+        if let Err(error) = memory::given_back(device, &allocation) {
+            // Its device is lost, or the process ends: then the memory is gone anyway.
+            tracing::debug!(reason = error.text(), "memory was not freed");
+        }
+    }
+
+    fn read(
+        &self,
+        device: &Device,
+        allocation: &Allocation,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Called<()> {
+        allocation.read(device, offset, bytes)
+    }
+
+    fn write(
+        &self,
+        device: &Device,
+        allocation: &Allocation,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Called<()> {
+        allocation.write(device, offset, bytes)
+    }
+
+    fn free_memory(&self, device: &Device, left: u64) -> Option<u64> {
+        memory::free(device, left)
+    }
+
+    /// Between all devices.
+    fn has_route(&self, _from: &Device, _to: &Device) -> bool {
+        true
+    }
+
+    fn native_queue(&self, device: &Device) -> Option<Box<dyn Any + Send>> {
+        let live = device.live().ok()?;
+        Some(Box::new(CudaQueue {
+            context: live.context.raw(),
+            stream: live.service.raw(),
+            device: device.handle,
+        }))
+    }
+}

@@ -1,0 +1,186 @@
+//! The verbs that a driver is made of.
+
+use crate::device::{self, Device, DeviceHandle};
+use crate::forward::{self, Cargo, Work};
+use crate::memory::{self, Allocation};
+use crate::native::{CallError, Called, Context, Event, Queue, named};
+use crate::program::{self, Compiled};
+use cl3::event::CL_COMPLETE;
+use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_event, cl_int};
+use quipu_core::Command;
+use quipu_core::error::Result;
+use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::queue::Wake;
+use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor};
+use quipu_kernel_ir::{IndexWidth, KernelText, Module};
+use std::any::{Any, TypeId};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Every device of every platform of the system's OpenCL loader.
+#[derive(Debug)]
+pub struct OpenCl {
+    devices: Vec<Device>,
+}
+
+/// What a native call on an OpenCL device's queue is handed: OpenCL's own objects, alive for as long as this is.
+#[derive(Clone, Debug)]
+pub struct OpenClQueue {
+    context: Context,
+    queue: Queue,
+    device: DeviceHandle,
+}
+
+impl OpenClQueue {
+    /// The context: that of all devices of the platform.
+    #[must_use]
+    pub fn context(&self) -> cl_context {
+        self.context.raw()
+    }
+
+    /// An in-order queue of the device. What is put there must be over when the native call returns.
+    #[must_use]
+    pub fn queue(&self) -> cl_command_queue {
+        self.queue.raw()
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> cl_device_id {
+        self.device.0
+    }
+}
+
+/// Called by OpenCL: wakes the driver, and makes no call.
+extern "C" fn heard(_event: cl_event, _status: cl_int, wake: *mut c_void) {
+    // SAFETY: made by `call_when_over` for this one call.
+    unsafe { Wake::from_raw(wake) }.ring();
+}
+
+impl Vendor for OpenCl {
+    const NAME: &'static str = "opencl";
+    const TITLE: &'static str = "OpenCL";
+    const INSTEAD: &'static str =
+        "write it with `#[kernel]` or in OpenCL C, or launch it on a device that runs native code";
+
+    type Device = Device;
+    type Failure = CallError;
+    type Signal = Event;
+    type Cargo = Cargo;
+    type Compiled = Compiled;
+    type Allocation = Allocation;
+
+    fn open() -> Result<Self> {
+        let devices = device::all()?;
+        Ok(Self { devices })
+    }
+
+    fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    fn doer_of(command: &Command) -> Doer {
+        forward::doer_of(command)
+    }
+
+    fn put(
+        &self,
+        work: &Work<'_>,
+        code: Option<&Code<Compiled>>,
+        waits: &[Event],
+    ) -> std::result::Result<Flight<Self>, Obstacle<CallError>> {
+        forward::put(work, code, waits)
+    }
+
+    fn flush(&self, device: &Device) -> Called<()> {
+        device.flush()
+    }
+
+    fn status(&self, signal: &Event) -> Called<Status<CallError>> {
+        let status = signal.status()?;
+        Ok((status <= CL_COMPLETE).then(|| named("the command's event", signed(status))))
+    }
+
+    fn call_when_over(&self, signal: &Event, wake: Wake) -> Called<()> {
+        let wake = wake.into_raw();
+        let set = cl3::event::set_event_callback(signal.raw(), CL_COMPLETE, heard, wake);
+        named("clSetEventCallback", set).inspect_err(|_| {
+            // SAFETY: it will not be called, so this is still ours.
+            drop(unsafe { Wake::from_raw(wake) });
+        })
+    }
+
+    fn earlier(cargo: &Cargo) -> &[Event] {
+        &cargo.earlier
+    }
+
+    fn land(&self, work: &Work<'_>, cargo: Cargo) -> Result<()> {
+        match cargo.fault {
+            Some(fault) => fault.outcome(work.device(), work.command().label()),
+            None => Ok(()),
+        }
+    }
+
+    fn note_times(&self, work: &Work<'_>, flight: &Flight<Self>, seen: u64) -> Option<u64> {
+        forward::note_times(work, flight, seen)
+    }
+
+    fn takes_code(&self, of: TypeId) -> bool {
+        of == TypeId::of::<Module>() || of == TypeId::of::<KernelText>()
+    }
+
+    fn compile(
+        &self,
+        device: &Device,
+        code: &Arc<dyn Any + Send + Sync>,
+        width: IndexWidth,
+    ) -> Result<Compiled> {
+        program::compile(device, code, width)
+    }
+
+    fn reserve(&self, device: &Device, size: u64) -> Called<Allocation> {
+        memory::zeroed(device, size)
+    }
+
+    fn release(&self, _device: &Device, allocation: Allocation) {
+        drop(allocation);
+    }
+
+    fn read(
+        &self,
+        device: &Device,
+        allocation: &Allocation,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Called<()> {
+        allocation.read(device, offset, bytes)
+    }
+
+    fn write(
+        &self,
+        device: &Device,
+        allocation: &Allocation,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Called<()> {
+        allocation.write(device, offset, bytes)
+    }
+
+    /// Between devices of one platform.
+    fn has_route(&self, from: &Device, to: &Device) -> bool {
+        Arc::ptr_eq(&from.platform, &to.platform)
+    }
+
+    fn native_queue(&self, device: &Device) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(OpenClQueue {
+            context: device.platform.context().ok()?.clone(),
+            queue: device.queues(false).ok()?.service.clone(),
+            device: device.handle,
+        }))
+    }
+}
+
+/// An event's status as the result of a call: what is negative is a failure.
+fn signed(status: cl_int) -> std::result::Result<(), cl_int> {
+    if status < 0 { Err(status) } else { Ok(()) }
+}

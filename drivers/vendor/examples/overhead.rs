@@ -1,0 +1,211 @@
+//! What the drivers' common part costs by itself: fills over a library that does nothing, and says at once that all is
+//! over. `cargo run --release -p quipu-driver-vendor --example overhead`
+//!
+//! Nanoseconds of the process's time on all cores per command: the core's part is in there, too.
+
+use quipu_core::{
+    Access, AccessMode, Command, Context, Device, DeviceKind, DeviceProperties, Driver,
+    MemorySpace, QueueOptions, Result,
+};
+use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::queue::Wake;
+use quipu_driver_vendor::{
+    Doer, Failure, Flight, Obstacle, Status, Vendor, VendorDevice, VendorDriver, Work,
+};
+use quipu_kernel_ir::IndexWidth;
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
+const CHAIN: usize = 10_000;
+const ROUNDS: usize = 50;
+const BYTES: u64 = 64;
+
+/// The library refuses nothing.
+#[derive(Clone, Debug)]
+enum Never {}
+
+impl Failure for Never {
+    fn is_loss(&self) -> bool {
+        false
+    }
+
+    fn is_out_of_memory(&self) -> bool {
+        false
+    }
+
+    fn text(&self) -> String {
+        String::new()
+    }
+}
+
+struct Null(DeviceProperties);
+
+impl VendorDevice for Null {
+    fn properties(&self) -> &DeviceProperties {
+        &self.0
+    }
+}
+
+struct Nothing([Null; 1]);
+
+type Called<T> = std::result::Result<T, Never>;
+
+impl Vendor for Nothing {
+    const NAME: &'static str = "nothing";
+    const TITLE: &'static str = "null";
+    const INSTEAD: &'static str = "measure something else";
+
+    type Device = Null;
+    type Failure = Never;
+    type Signal = ();
+    type Cargo = ();
+    type Compiled = ();
+    type Allocation = ();
+
+    fn open() -> Result<Self> {
+        Ok(Self([Null(DeviceProperties {
+            name: "nothing".to_owned(),
+            kind: DeviceKind::Gpu,
+            vendor: "nobody".to_owned(),
+            multiprocessors: 1,
+            max_grid_blocks: [1; 3],
+            max_grid_block_count: 1,
+            max_block_threads: [1; 3],
+            max_block_thread_count: 1,
+            max_thread_elements: [1; 3],
+            max_thread_element_count: 1,
+            shared_memory_per_block: 0,
+            global_memory: 1 << 20,
+            max_buffer: 1 << 20,
+            warp_sizes: vec![1],
+            clock_mhz: None,
+            memory: MemorySpace::Own(0),
+            domain: Some(0),
+            concurrent_commands: 1,
+            caller_runs: false,
+        })]))
+    }
+
+    fn devices(&self) -> &[Null] {
+        &self.0
+    }
+
+    fn doer_of(_command: &Command) -> Doer {
+        Doer::Device
+    }
+
+    fn put(
+        &self,
+        work: &Work<'_, Self>,
+        _code: Option<&Code<()>>,
+        _waits: &[()],
+    ) -> std::result::Result<Flight<Self>, Obstacle<Never>> {
+        for argument in work.command().arguments() {
+            work.bytes(argument)?;
+        }
+        Ok(Flight {
+            signal: (),
+            done: None,
+            line: Some(0),
+            failure: None,
+            cargo: (),
+        })
+    }
+
+    fn status(&self, _signal: &()) -> Called<Status<Never>> {
+        Ok(Some(Ok(())))
+    }
+
+    fn call_when_over(&self, _signal: &(), wake: Wake) -> Called<()> {
+        wake.ring();
+        Ok(())
+    }
+
+    fn land(&self, _work: &Work<'_, Self>, _cargo: ()) -> Result<()> {
+        Ok(())
+    }
+
+    fn note_times(&self, _work: &Work<'_, Self>, _flight: &Flight<Self>, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn takes_code(&self, _of: TypeId) -> bool {
+        false
+    }
+
+    fn compile(
+        &self,
+        _device: &Null,
+        _code: &Arc<dyn Any + Send + Sync>,
+        _width: IndexWidth,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn reserve(&self, _device: &Null, _size: u64) -> Called<()> {
+        Ok(())
+    }
+
+    fn release(&self, _device: &Null, _allocation: ()) {}
+
+    fn read(&self, _device: &Null, _from: &(), _offset: u64, _bytes: &mut [u8]) -> Called<()> {
+        Ok(())
+    }
+
+    fn write(&self, _device: &Null, _to: &(), _offset: u64, _bytes: &[u8]) -> Called<()> {
+        Ok(())
+    }
+
+    fn has_route(&self, _from: &Null, _to: &Null) -> bool {
+        true
+    }
+
+    fn native_queue(&self, _device: &Null) -> Option<Box<dyn Any + Send>> {
+        None
+    }
+}
+
+/// Nanoseconds that the process has run, on all cores.
+fn processor_time() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a place for one time.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+fn main() -> Result<()> {
+    let driver: Arc<dyn Driver> = VendorDriver::<Nothing>::start()?;
+    let devices = Device::all_of(&driver)?;
+    let context = Context::new(&devices)?;
+    let queue = context.queue(&devices[0], QueueOptions::default())?;
+    for (name, count) in [("in a chain", 1), ("in eight chains", 8)] {
+        let memories = (0..count).map(|_| context.memory(BYTES));
+        let memories: Vec<_> = memories.collect::<Result<_>>()?;
+        let round = || -> Result<()> {
+            for number in 0..CHAIN {
+                let access = Access {
+                    memory: &memories[number % count],
+                    offset: 0,
+                    length: BYTES,
+                    mode: AccessMode::Overwrite,
+                };
+                drop(queue.fill(access, &[7; 4], &[])?);
+            }
+            queue.wait()
+        };
+        round()?;
+        let mut times = Vec::with_capacity(ROUNDS);
+        for _ in 0..ROUNDS {
+            let before = processor_time();
+            round()?;
+            times.push((processor_time() - before) / CHAIN as f64);
+        }
+        times.sort_by(f64::total_cmp);
+        let (least, median) = (times[0], times[ROUNDS / 2]);
+        println!("{name:<18}{median:8.0} ns per command, at least {least:.0}");
+    }
+    Ok(())
+}

@@ -1,0 +1,289 @@
+//! From what a launch passes to a printed kernel's arguments.
+
+use crate::error::of_device;
+use crate::vendor::VendorDevice;
+use quipu_core::access::Argument;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::portable::Extents;
+use quipu_core::{Error, Passed, PassedParameter};
+use quipu_kernel_ir::print::{EntryKind, EntryParameter};
+use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options, Printed, SharedLength};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// A launch's code, and what is passed to it.
+pub struct Code<C> {
+    /// The kernel.
+    pub compiled: Arc<C>,
+    /// The rest.
+    pub passed: Passed,
+}
+
+/// Numbers from here on need wide indices.
+const NARROW: u64 = 1 << 31;
+
+/// The width of indices that a launch likely needs, as long as it is not known what it passes.
+#[must_use]
+pub(crate) fn likely_width(arguments: &[Argument]) -> IndexWidth {
+    let mut arguments = arguments.iter();
+    if arguments.all(|argument| argument.length() < NARROW) {
+        IndexWidth::Bits32
+    } else {
+        IndexWidth::Bits64
+    }
+}
+
+/// The width of indices that a launch needs.
+#[must_use]
+pub(crate) fn width_of(arguments: &[Argument], passed: &Passed) -> IndexWidth {
+    let mut memories = arguments.iter();
+    let narrow = |number: Option<u64>| number.is_some_and(|number| number < NARROW);
+    let parameters = passed.parameters.iter().all(|parameter| match parameter {
+        PassedParameter::Value(_) => true,
+        PassedParameter::Memory { element, shape } => {
+            let bytes = memories.next().map_or(0, |argument| argument.length());
+            narrow(Some(bytes / (*element).max(1)))
+                && shape.as_deref().is_none_or(|(extents, strides)| {
+                    let both = extents.iter().zip(strides);
+                    both.into_iter()
+                        .all(|(extent, stride)| narrow(extent.checked_mul(*stride)))
+                })
+        }
+    });
+    let grid = (0..passed.blocks.len()).all(|dimension| {
+        let all = passed.blocks[dimension]
+            .checked_mul(passed.threads[dimension])
+            .and_then(|threads| threads.checked_mul(passed.elements[dimension]));
+        narrow(all)
+    });
+    if parameters && grid && passed.shared.iter().all(|length| *length < NARROW) {
+        IndexWidth::Bits32
+    } else {
+        IndexWidth::Bits64
+    }
+}
+
+/// Prints a kernel for a device.
+///
+/// # Errors
+/// If the dialect has no form for something in it.
+pub fn print(
+    device: &impl VendorDevice,
+    module: &Module,
+    dialect: Dialect,
+    options: &Options,
+) -> Result<Printed> {
+    module.print(dialect, options).map_err(|error| {
+        let what = format!("print kernel '{}' for it", module.kernel.function.name);
+        of_device(device.name(), &what, error.to_string())
+    })
+}
+
+/// An extent along the hardware's axes: the last dimension, the last but one, all others.
+#[must_use]
+pub fn axes(extent: &[u64]) -> [u64; 3] {
+    let from_last = |d: usize| extent.len().checked_sub(d + 1).map_or(1, |at| extent[at]);
+    let others = extent.len().saturating_sub(2);
+    [
+        from_last(0),
+        from_last(1),
+        extent[..others].iter().product(),
+    ]
+}
+
+/// A launch asks for more memory that a block shares than there is.
+///
+/// # Errors
+/// If so.
+pub fn check_shared(device: &impl VendorDevice, asked: u64) -> Result<()> {
+    let there = device.properties().shared_memory_per_block;
+    if asked <= there {
+        return Ok(());
+    }
+    Err(ErrorKind::InvalidArgument {
+        what: "launch a kernel",
+        problem: format!(
+            "its blocks share {asked} bytes, and device '{}' has {there} for each; use smaller blocks",
+            device.name()
+        ),
+    }
+    .into())
+}
+
+/// What is passed is not what the kernel takes.
+#[must_use]
+pub fn mismatch(parameter: &str) -> Error {
+    ErrorKind::InvalidArgument {
+        what: "launch a kernel",
+        problem: format!(
+            "what is passed for '{parameter}' is not what the kernel was printed for; this is an error of the front end"
+        ),
+    }
+    .into()
+}
+
+/// What is passed for one parameter of a printed kernel.
+#[derive(Debug)]
+pub enum Value {
+    /// These bytes.
+    Bytes(Vec<MaybeUninit<u8>>),
+    /// The memory of the command's argument of this number; OpenCL's from its memory object's first byte on.
+    Memory(usize),
+    /// So many bytes of memory that a block shares.
+    Shared(usize),
+    /// Where the array of this number begins, of those whose length a launch gives, in the memory that a block shares.
+    SharedStart(usize),
+    /// The kernel's fault record.
+    Fault,
+}
+
+/// What a launch passes, and to which kernel.
+pub struct Passing<'a> {
+    /// The kernel.
+    pub module: &'a Module,
+    /// The same, printed.
+    pub printed: &'a Printed,
+    /// What is passed to it.
+    pub passed: &'a Passed,
+    /// The command's arguments.
+    pub arguments: &'a [Argument],
+}
+
+impl Passing<'_> {
+    /// What is passed for each parameter.
+    ///
+    /// # Errors
+    /// If that is not what the kernel was printed for.
+    pub fn values(&self) -> Result<Vec<Value>> {
+        let parameters = self.printed.parameters.iter();
+        parameters.map(|entry| self.value(entry)).collect()
+    }
+
+    fn value(&self, entry: &EntryParameter) -> Result<Value> {
+        let width = self.printed.index_width;
+        let index = |number: u64| Value::Bytes(bytes_of(number, width.bytes() as usize));
+        let shared = |number: u32| self.passed.shared.get(number as usize).copied();
+        let value = match entry.kind {
+            EntryKind::Uniform { parameter } => match self.passed.parameters.get(parameter) {
+                Some(PassedParameter::Value(bytes)) => {
+                    let bytes = self.module.uniform(parameter, bytes, width);
+                    bytes.map(Value::Bytes)
+                }
+                _ => None,
+            },
+            EntryKind::Pointer { parameter } => {
+                let memory = self.memory(parameter);
+                memory.map(|memory| Value::Memory(memory.number))
+            }
+            EntryKind::Start { parameter } => self.memory(parameter).map(|memory| {
+                let start = memory.argument.offset() / memory.element;
+                Value::Bytes(bytes_of(start, size_of::<u64>()))
+            }),
+            EntryKind::Length { parameter } => {
+                self.memory(parameter).map(|memory| index(memory.length()))
+            }
+            EntryKind::Extent {
+                parameter,
+                dimension,
+            } => {
+                let memory = self.memory(parameter);
+                let extent = memory.and_then(|memory| memory.extent(dimension));
+                extent.map(index)
+            }
+            EntryKind::Stride {
+                parameter,
+                dimension,
+            } => {
+                let memory = self.memory(parameter);
+                let stride = memory.and_then(|memory| memory.stride(dimension));
+                stride.map(index)
+            }
+            EntryKind::SharedPointer { shared: array } => shared(array.0).map(|length| {
+                let size = self.printed.shared[array.0 as usize].element_size;
+                Value::Shared(length.saturating_mul(size).max(1) as usize)
+            }),
+            EntryKind::SharedOffset { shared: array } => {
+                self.launched(array.0).map(Value::SharedStart)
+            }
+            EntryKind::SharedLength { shared: array } => shared(array.0).map(index),
+            EntryKind::Launch => {
+                let division = [
+                    &self.passed.blocks,
+                    &self.passed.threads,
+                    &self.passed.elements,
+                ];
+                let numbers = division.into_iter().flatten();
+                let bytes = numbers.flat_map(|number| bytes_of(*number, width.bytes() as usize));
+                Some(Value::Bytes(bytes.collect()))
+            }
+            EntryKind::Fault => Some(Value::Fault),
+        };
+        let fits = |value: &Value| match value {
+            Value::Bytes(bytes) => bytes.len() as u64 == entry.size,
+            _ => true,
+        };
+        value.filter(fits).ok_or_else(|| mismatch(&entry.name))
+    }
+
+    /// The how-manyeth an array is of those whose length a launch gives, if it is one.
+    fn launched(&self, number: u32) -> Option<usize> {
+        let (before, from) = self.printed.shared.split_at_checked(number as usize)?;
+        let is_launched = |length: SharedLength| length == SharedLength::Launch;
+        let before = before.iter().filter(|array| is_launched(array.length));
+        is_launched(from.first()?.length).then(|| before.count())
+    }
+
+    /// What is passed for a parameter that is memory.
+    fn memory(&self, parameter: usize) -> Option<PassedMemory<'_>> {
+        let before = self.passed.parameters.get(..parameter)?;
+        let is_memory =
+            |passed: &&PassedParameter| matches!(passed, PassedParameter::Memory { .. });
+        let number = before.iter().filter(is_memory).count();
+        let PassedParameter::Memory { element, shape } = self.passed.parameters.get(parameter)?
+        else {
+            return None;
+        };
+        Some(PassedMemory {
+            number,
+            argument: self.arguments.get(number)?,
+            element: (*element).max(1),
+            shape: shape.as_deref(),
+        })
+    }
+}
+
+fn bytes_of(number: u64, width: usize) -> Vec<MaybeUninit<u8>> {
+    let bytes = number.to_le_bytes();
+    bytes[..width]
+        .iter()
+        .map(|byte| MaybeUninit::new(*byte))
+        .collect()
+}
+
+/// What is passed for a parameter that is memory.
+struct PassedMemory<'a> {
+    number: usize,
+    argument: &'a Argument,
+    element: u64,
+    shape: Option<&'a (Extents, Extents)>,
+}
+
+impl PassedMemory<'_> {
+    fn length(&self) -> u64 {
+        self.argument.length() / self.element
+    }
+
+    fn extent(&self, dimension: usize) -> Option<u64> {
+        match self.shape {
+            Some((extents, _)) => extents.get(dimension).copied(),
+            None => (dimension == 0).then(|| self.length()),
+        }
+    }
+
+    fn stride(&self, dimension: usize) -> Option<u64> {
+        match self.shape {
+            Some((_, strides)) => strides.get(dimension).copied(),
+            None => (dimension == 0).then_some(1),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What Quipu's drivers over vendors' libraries share.
+//!
+//! A vendor's library puts commands on devices and says when they are over; which commands, when, after what, and what
+//! happens if one fails is the same for all of them. So a driver is this crate's [`VendorDriver`], and beside it what
+//! only the library can do: a [`Vendor`], dispatched statically.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`vendor`] | the verbs of a library |
+//! | [`queue`] | the driver contract: which command goes when, how ends are heard of |
+//! | [`work`] | a command that is being worked on, and where its bytes are |
+//! | `host` | what a thread of the host does for a command; `copies`: of its bytes |
+//! | `memory` | allocations, as the core asks for them |
+//! | [`programs`] | which programs there are, and which are being compiled |
+//! | [`disk`] | compiled programs on disk |
+//! | [`graph`] | recorded graphs that are put on a device whole |
+//! | [`launch`] | from what a launch passes to a printed kernel's arguments |
+//! | [`region`] | transfers' regions as calls take them |
+//! | [`workers`] | threads for what the host does: host tasks, compilers |
+//! | [`error`] | refusals as the core's errors |
+//! | `inside` | which threads must not wait |
+
+mod copies;
+pub mod disk;
+pub mod error;
+pub mod graph;
+mod host;
+mod inside;
+pub mod launch;
+mod memory;
+pub mod programs;
+pub mod queue;
+pub mod region;
+pub mod vendor;
+pub mod work;
+pub mod workers;
+
+pub use inside::is_own_thread;
+use programs::Programs;
+use queue::{Completions, Ledger};
+use quipu_core::error::{ErrorKind, Result};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+pub use vendor::{Doer, Failure, Flight, Obstacle, Status, Vendor, VendorDevice};
+pub use work::{Bytes, Work};
+use workers::Workers;
+
+/// A driver over a vendor's library.
+pub struct VendorDriver<V: Vendor> {
+    shared: Arc<Shared<V>>,
+}
+
+/// What the driver, the drain thread and commands on their way share.
+pub(crate) struct Shared<V: Vendor> {
+    pub(crate) vendor: V,
+    ledger: Mutex<Ledger<V>>,
+    pub(crate) completions: Completions<V>,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) programs: Programs<V::Compiled>,
+    /// Bytes of each device's memory that are allocated.
+    pub(crate) allocated: Vec<AtomicU64>,
+    /// The core knows whose a memory space is.
+    pub(crate) this: Weak<VendorDriver<V>>,
+}
+
+impl<V: Vendor> VendorDriver<V> {
+    /// The driver of all devices that there are. What they need is made when they are first used.
+    ///
+    /// # Errors
+    /// If the system has no library of the vendor's, or that knows no device: says which and what to do. If the system
+    /// gives no thread.
+    pub fn start() -> Result<Arc<Self>> {
+        Self::over(V::open()?)
+    }
+
+    /// The driver of all devices of a vendor.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn over(vendor: V) -> Result<Arc<Self>> {
+        let count = vendor.devices().len();
+        let driver = Arc::new_cyclic(|this| Self {
+            shared: Arc::new(Shared {
+                vendor,
+                ledger: Mutex::new(Ledger::new(count)),
+                completions: Completions::default(),
+                workers: Workers::new(V::NAME),
+                programs: Programs::default(),
+                allocated: (0..count).map(|_| AtomicU64::new(0)).collect(),
+                this: this.clone(),
+            }),
+        });
+        let (shared, bell) = (
+            Arc::downgrade(&driver.shared),
+            driver.shared.completions.bell(),
+        );
+        std::thread::Builder::new()
+            .name(format!("quipu-{}", V::NAME))
+            .spawn(move || queue::drain(&shared, &bell))
+            .map_err(|error| ErrorKind::InvalidArgument {
+                what: "start a driver",
+                problem: format!("the system gives no thread: {error}"),
+            })?;
+        tracing::debug!(driver = V::NAME, devices = count, "devices found");
+        Ok(driver)
+    }
+}
+
+impl<V: Vendor> Drop for VendorDriver<V> {
+    fn drop(&mut self) {
+        self.shared.completions.close();
+    }
+}
+
+impl<V: Vendor> Shared<V> {
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger<V>> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A device by its number, which is the core's, and so one that there is.
+    pub(crate) fn device(&self, number: usize) -> &V::Device {
+        &self.vendor.devices()[number]
+    }
+}
+
+impl<V: Vendor> std::fmt::Debug for VendorDriver<V> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("VendorDriver")
+            .field("name", &V::NAME)
+            .field("devices", &self.shared.vendor.devices().len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is made when it is first used; what cannot be made now may be later.
+///
+/// # Errors
+/// If it cannot be made now.
+pub fn made_once<T, E>(
+    cell: &OnceLock<T>,
+    make: impl FnOnce() -> std::result::Result<T, E>,
+) -> std::result::Result<&T, E> {
+    match cell.get() {
+        Some(made) => Ok(made),
+        None => {
+            // Of two threads that make it at a time, one drops its own.
+            let made = make()?;
+            Ok(cell.get_or_init(|| made))
+        }
+    }
+}

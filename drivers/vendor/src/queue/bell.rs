@@ -1,0 +1,144 @@
+//! What wakes the drain thread.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often the drain thread looks at a device that may be lost, and so never calls.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Bell {
+    /// The drain thread sleeps, or is about to.
+    asleep: AtomicBool,
+    state: Mutex<Rung>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Rung {
+    /// Somebody has left work to the drain thread.
+    called: bool,
+    /// The driver is gone.
+    closed: bool,
+}
+
+/// What the drain thread is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// What is noted.
+    Pump,
+    /// Look at what is in flight.
+    Poll,
+    /// Have streams call.
+    Arm,
+    /// Nothing, for a moment.
+    Pause,
+    /// Nothing, ever.
+    End,
+}
+
+/// What there is to do as far as completions know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// This, now.
+    Now(Due),
+    /// Nothing until somebody rings, and a look from time to time.
+    Calls,
+    /// Nothing until somebody rings.
+    Nothing,
+}
+
+impl Bell {
+    fn state(&self) -> MutexGuard<'_, Rung> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Rung)) {
+        change(&mut self.state());
+        if self.asleep.load(Ordering::SeqCst) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Leaves work to the drain thread.
+    pub(super) fn ring(&self) {
+        self.change(|state| state.called = true);
+    }
+
+    /// Has the drain thread look again at what there is to do, which was changed before, in sequential consistency.
+    pub(super) fn nudge(&self) {
+        // Either this sees that it sleeps, or it sees the change before it does.
+        if self.asleep.load(Ordering::SeqCst) {
+            self.change(|_| ());
+        }
+    }
+
+    /// Ends the drain thread.
+    pub(super) fn close(&self) {
+        self.change(|state| state.closed = true);
+    }
+
+    /// Sleeps until there is something to do. What `need` says changes only before a call of this bell's.
+    pub(super) fn next(&self, need: impl Fn() -> Need) -> Due {
+        let mut state = self.state();
+        loop {
+            if state.closed {
+                return Due::End;
+            }
+            if std::mem::take(&mut state.called) {
+                return Due::Pump;
+            }
+            self.asleep.store(true, Ordering::SeqCst);
+            let timed = match need() {
+                Need::Now(due) => {
+                    self.asleep.store(false, Ordering::SeqCst);
+                    return due;
+                }
+                Need::Calls => true,
+                Need::Nothing => false,
+            };
+            if timed {
+                let waited = self.wake.wait_timeout(state, LOOK);
+                let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                state = guard;
+                if waited.timed_out() {
+                    self.asleep.store(false, Ordering::SeqCst);
+                    return Due::Poll;
+                }
+            } else {
+                let waited = self.wake.wait(state);
+                state = waited.unwrap_or_else(PoisonError::into_inner);
+            }
+            self.asleep.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Wakes a driver, once: what a library's callback is given.
+pub struct Wake(pub(super) Arc<Bell>);
+
+impl Wake {
+    /// Wakes it. Calls nothing of the library's, and takes no time.
+    pub fn ring(self) {
+        self.0.ring();
+    }
+
+    /// As a callback's argument.
+    #[must_use]
+    pub fn into_raw(self) -> *mut c_void {
+        Arc::into_raw(self.0).cast_mut().cast()
+    }
+
+    /// The same again.
+    ///
+    /// # Safety
+    /// It came from [`Wake::into_raw`], and is taken once.
+    #[must_use]
+    pub unsafe fn from_raw(raw: *mut c_void) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { Arc::from_raw(raw.cast()) })
+    }
+}

@@ -1,0 +1,242 @@
+//! Code of launches: asked for before they can go, compiled on threads of the host.
+
+use super::ledger::Key;
+use super::pump::Caller;
+use crate::Shared;
+use crate::error::of_device;
+use crate::graph::TakenGraph;
+use crate::launch::{Code, likely_width, width_of};
+use crate::programs::{Found, ProgramId};
+use crate::vendor::{Vendor, VendorDevice};
+use quipu_core::driver::Held;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::operation::{Operation, drop_panic};
+use quipu_core::{Command, Error, Graph, clock};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Why a launch's code is not there.
+pub(super) enum Delay {
+    Building,
+    Never(Error),
+}
+
+/// A launch has no form that a device can run.
+pub(super) fn native_code<V: Vendor>(kernel: &str) -> Error {
+    ErrorKind::Unsupported {
+        driver: V::NAME,
+        what: format!("run '{kernel}', which is native code"),
+        instead: V::INSTEAD,
+    }
+    .into()
+}
+
+impl<V: Vendor> Shared<V> {
+    /// Begins to compile a launch's code before the launch can go, with indices of the width that it likely needs.
+    pub(super) fn prepare(self: &Arc<Self>, launch: Key) {
+        let Some((device, held)) = self.ledger().of_launch(launch) else {
+            return;
+        };
+        let look = |command: &Command| {
+            let key = command.portable()?.key();
+            let width = likely_width(command.arguments());
+            Some(ProgramId { device, key, width })
+        };
+        // SAFETY: a launch whose code is not there is not finished.
+        let found = match unsafe { held.with(look) } {
+            Some(id) => self.find(id, launch, || Source::Launch(held)),
+            None => return,
+        };
+        if let Found::Built(_) = found {
+            self.ledger().built(launch);
+        }
+    }
+
+    /// A program for a launch, which is compiled from now on if it was not.
+    fn find(
+        self: &Arc<Self>,
+        id: ProgramId,
+        launch: Key,
+        source: impl FnOnce() -> Source,
+    ) -> Found<V::Compiled> {
+        let found = self.programs.find(id, launch);
+        if let Found::Missing = found {
+            let (shared, source) = (self.clone(), source());
+            self.workers
+                .run(Box::new(move || shared.compile(id, &source)));
+        }
+        found
+    }
+
+    /// Compiles a launch's code. Called on a thread of the host.
+    fn compile(self: &Arc<Self>, id: ProgramId, source: &Source) {
+        let device = self.device(id.device);
+        let begun = clock::now_ns();
+        let compile = |command: &Command| -> Result<_> {
+            let portable = command
+                .portable()
+                .ok_or_else(|| native_code::<V>(command.label()))?;
+            self.vendor
+                .compile(device, &portable.code()?, id.width)
+                .map(Arc::new)
+        };
+        let guarded = AssertUnwindSafe(|| match source {
+            // SAFETY: the launch is held until this has told of its code.
+            Source::Launch(held) => unsafe { held.with(compile) },
+            Source::Graph(graph, number) => with_command(graph, *number, compile),
+        });
+        let outcome = catch_unwind(guarded).unwrap_or_else(|panic| {
+            drop_panic(panic);
+            let what = "compile a kernel for it";
+            Err(of_device(
+                device.name(),
+                what,
+                "the compiler panicked".to_owned(),
+            ))
+        });
+        let took = clock::now_ns() - begun;
+        tracing::debug!(
+            device = device.name(),
+            nanoseconds = took,
+            ok = outcome.is_ok(),
+            "compiled"
+        );
+        let waiting = self.programs.built(id, outcome);
+        {
+            let mut ledger = self.ledger();
+            for launch in waiting {
+                ledger.built(launch);
+            }
+        }
+        self.pump(Caller::Host);
+    }
+
+    /// The code of a launch, if the command is one that has any.
+    pub(super) fn code_of(
+        self: &Arc<Self>,
+        launch: Key,
+        device: usize,
+        held: Held,
+        command: &Command,
+    ) -> std::result::Result<Option<Code<V::Compiled>>, Delay> {
+        if let Operation::Graph(graph) = command.operation() {
+            return self.codes_of(launch, graph).map(|()| None);
+        }
+        if command.groups() == 0 || !matches!(command.operation(), Operation::Launch { .. }) {
+            return Ok(None);
+        }
+        let Some(portable) = command.portable() else {
+            return Err(Delay::Never(native_code::<V>(command.label())));
+        };
+        let passed = portable.pass(command.arguments()).map_err(Delay::Never)?;
+        let width = width_of(command.arguments(), &passed);
+        let key = portable.key();
+        // First, so that whoever compiles it is not too early to say so.
+        self.ledger().expect_code(launch);
+        let id = ProgramId { device, key, width };
+        match self.find(id, launch, || Source::Launch(held)) {
+            Found::Built(outcome) => {
+                self.ledger().built(launch);
+                let compiled = outcome.map_err(Delay::Never)?;
+                Ok(Some(Code { compiled, passed }))
+            }
+            Found::Building | Found::Missing => Err(Delay::Building),
+        }
+    }
+
+    /// Has the code of all launches of a graph that was taken, which the graph then keeps.
+    fn codes_of(self: &Arc<Self>, launch: Key, graph: &Graph) -> std::result::Result<(), Delay> {
+        let Some(taken) = TakenGraph::<V::Compiled>::of(graph) else {
+            return Ok(());
+        };
+        if taken.has_codes() {
+            return Ok(());
+        }
+        // First, so that whoever compiles one is not too early to say so.
+        self.ledger().expect_code(launch);
+        let mut programs: HashMap<ProgramId, Option<Arc<V::Compiled>>> = HashMap::new();
+        let mut codes = Vec::with_capacity(graph.len());
+        let (mut number, mut problem) = (0, None);
+        graph.for_each_command(|command, _| {
+            let source = || Source::Graph(graph.clone(), number);
+            if problem.is_none() {
+                match self.code_within(launch, taken.device(), command, &mut programs, source) {
+                    Ok(code) => codes.push(code),
+                    Err(error) => problem = Some(error),
+                }
+            }
+            number += 1;
+        });
+        if let Some(error) = problem {
+            return Err(Delay::Never(error));
+        }
+        if programs.values().any(Option::is_none) {
+            return Err(Delay::Building);
+        }
+        self.ledger().built(launch);
+        taken.keep(codes);
+        Ok(())
+    }
+
+    /// The code of a command of a graph, if it is a launch that does anything; none, too, if it is being compiled.
+    fn code_within(
+        self: &Arc<Self>,
+        launch: Key,
+        device: usize,
+        command: &Command,
+        programs: &mut HashMap<ProgramId, Option<Arc<V::Compiled>>>,
+        source: impl FnOnce() -> Source,
+    ) -> Result<Option<Code<V::Compiled>>> {
+        let Operation::Launch { groups: 1.. } = command.operation() else {
+            return Ok(None);
+        };
+        let portable = command
+            .portable()
+            .ok_or_else(|| native_code::<V>(command.label()))?;
+        let passed = portable.pass(command.arguments())?;
+        let id = ProgramId {
+            device,
+            key: portable.key(),
+            width: width_of(command.arguments(), &passed),
+        };
+        let known = match programs.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(match self.find(id, launch, source) {
+                Found::Built(outcome) => Some(outcome?),
+                Found::Building | Found::Missing => None,
+            }),
+        };
+        let compiled = known.clone();
+        Ok(compiled.map(|compiled| Code { compiled, passed }))
+    }
+}
+
+/// Where the code of a program is from.
+enum Source {
+    /// A launch, which is held.
+    Launch(Held),
+    /// The command of a graph that has this number.
+    Graph(Graph, usize),
+}
+
+/// Looks at the command of a graph that has this number.
+fn with_command<R>(
+    graph: &Graph,
+    number: usize,
+    look: impl FnOnce(&Command) -> Result<R>,
+) -> Result<R> {
+    let (mut look, mut outcome, mut at) = (Some(look), None, 0);
+    graph.for_each_command(|command, _| {
+        if at == number {
+            outcome = look.take().map(|look| look(command));
+        }
+        at += 1;
+    });
+    outcome.unwrap_or_else(|| {
+        let what = "compile a recorded kernel for it";
+        let message = format!("its graph has no command {number}");
+        Err(of_device("a device", what, message))
+    })
+}

@@ -1,0 +1,401 @@
+//! How ends of commands on a device are heard of.
+//!
+//! 1. Commands on a device are in *lines*: those of a line end one after the other, because the device keeps their order
+//!    or because each waits for the one before. So only the oldest of a line is looked at; and if the last of it has ended
+//!    well, so have all.
+//! 2. One thread at a time looks: one that waits for something if there is one, else the drain thread; none when nothing
+//!    is in flight.
+//! 3. After a while in which nothing has ended, and unless a queue asked for polling, the drain thread has the device
+//!    call when the oldest command of each line ends, and sleeps. The call only wakes.
+//! 4. A device that is lost does not call: so the drain thread looks from time to time all the same.
+//! 5. What is noted is acted on by whoever [pumps](super::pump): the drain thread, or a host thread that does so anyway.
+
+use super::bell::{Bell, Due, Need, Wake};
+use super::ledger::Key;
+use crate::vendor::{Failure, Status, Vendor};
+use quipu_core::clock;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How long one looks before one sleeps: longer than being woken takes.
+pub(super) const PATIENCE_NS: u64 = 100_000;
+
+/// How often a device is asked for a command's status before it is taken to be lost.
+const TRIES: u32 = 1000;
+
+/// A command's end.
+#[derive(Debug)]
+pub(super) struct Notice<V: Vendor> {
+    /// The command.
+    pub(super) key: Key,
+    /// How it ended. An error if that cannot be had any more: nobody knows whether the command is over.
+    pub(super) result: Result<Result<(), V::Failure>, V::Failure>,
+    /// When the host heard of it, on the process's clock.
+    pub(super) seen: u64,
+}
+
+/// A command on a device.
+pub(super) struct Watched<V: Vendor> {
+    pub(super) key: Key,
+    pub(super) device: usize,
+    pub(super) line: usize,
+    /// What says that it is over.
+    pub(super) signal: V::Signal,
+    /// Whether it is over if a later one of its line is.
+    pub(super) is_implied: bool,
+    /// Its queue asks for polling.
+    pub(super) polled: bool,
+}
+
+struct Line<V: Vendor> {
+    /// Oldest first.
+    watched: VecDeque<Watched<V>>,
+    /// How often the status of the oldest could not be had.
+    failures: u32,
+    /// The command whose end wakes the drain thread.
+    armed: Option<Key>,
+}
+
+/// See the module.
+pub(crate) struct Completions<V: Vendor> {
+    bell: Arc<Bell>,
+    notices: Mutex<Vec<Notice<V>>>,
+    /// There are notices.
+    noted: AtomicBool,
+    /// What came since somebody looked.
+    fresh: Mutex<Vec<Watched<V>>>,
+    /// By device, and its number there.
+    lines: Mutex<Vec<Vec<Line<V>>>>,
+    in_flight: AtomicUsize,
+    /// Those in flight whose queues ask for polling, or whose device does not call.
+    polled: AtomicUsize,
+    /// Threads that wait, and look meanwhile.
+    helpers: AtomicUsize,
+    /// Some line's oldest has not been asked to wake the drain thread.
+    unarmed: AtomicBool,
+    /// When something was last in flight that was new, or ended.
+    active: AtomicU64,
+}
+
+impl<V: Vendor> Default for Completions<V> {
+    fn default() -> Self {
+        Self {
+            bell: Arc::default(),
+            notices: Mutex::default(),
+            noted: AtomicBool::new(false),
+            fresh: Mutex::default(),
+            lines: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
+            polled: AtomicUsize::new(0),
+            helpers: AtomicUsize::new(0),
+            unarmed: AtomicBool::new(false),
+            active: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A thread that waits, and looks at what is in flight meanwhile.
+pub(super) struct Helper<'a, V: Vendor>(&'a Completions<V>);
+
+impl<V: Vendor> Drop for Helper<'_, V> {
+    fn drop(&mut self) {
+        let completions = self.0;
+        let others = completions.helpers.fetch_sub(1, Ordering::SeqCst) - 1;
+        if others == 0 && completions.is_in_flight() {
+            completions.bell.nudge();
+        }
+    }
+}
+
+/// An element of a list, which is made as long as that takes.
+fn grown<T: Default>(list: &mut Vec<T>, number: usize) -> &mut T {
+    if list.len() <= number {
+        list.resize_with(number + 1, T::default);
+    }
+    &mut list[number]
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<V: Vendor> Completions<V> {
+    /// What wakes the drain thread.
+    pub(crate) fn bell(&self) -> Arc<Bell> {
+        self.bell.clone()
+    }
+
+    /// Has a command's end noted.
+    pub(super) fn watch(&self, watched: Watched<V>) {
+        self.polled
+            .fetch_add(usize::from(watched.polled), Ordering::Relaxed);
+        locked(&self.fresh).push(watched);
+        self.unarmed.store(true, Ordering::Relaxed);
+        self.active.store(clock::now_ns(), Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        // Whoever helps nudges when it ceases to.
+        if self.helpers.load(Ordering::SeqCst) == 0 {
+            self.bell.nudge();
+        }
+    }
+
+    /// True if something is in flight.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) > 0
+    }
+
+    /// True if something is in flight that is to be polled.
+    pub(super) fn is_polling(&self) -> bool {
+        self.polled.load(Ordering::Relaxed) > 0
+    }
+
+    /// This thread looks at what is in flight as long as this lives.
+    pub(super) fn help(&self) -> Helper<'_, V> {
+        self.helpers.fetch_add(1, Ordering::SeqCst);
+        Helper(self)
+    }
+
+    /// Looks at what is in flight, unless somebody does; true if something has ended.
+    pub(super) fn poll(&self, vendor: &V) -> bool {
+        let lines = self.lines.try_lock();
+        lines.is_ok_and(|lines| self.look(vendor, lines))
+    }
+
+    /// Looks at what is in flight, even if somebody does, whose look may have come too early; true if something has ended.
+    pub(super) fn poll_again(&self, vendor: &V) -> bool {
+        self.look(vendor, locked(&self.lines))
+    }
+
+    fn look(&self, vendor: &V, mut lines: MutexGuard<'_, Vec<Vec<Line<V>>>>) -> bool {
+        self.sort_in(&mut lines);
+        let mut ended = Vec::new();
+        for line in lines.iter_mut().flatten() {
+            line.look(vendor, &mut ended);
+        }
+        if ended.is_empty() {
+            return false;
+        }
+        let seen = clock::now_ns();
+        let polled = ended.iter().filter(|(watched, _)| watched.polled).count();
+        let count = ended.len();
+        // Before the lock is given up: whoever finds nothing in flight finds all of it noted.
+        let notices = ended.into_iter().map(|(watched, result)| Notice {
+            key: watched.key,
+            result,
+            seen,
+        });
+        locked(&self.notices).extend(notices);
+        self.noted.store(true, Ordering::SeqCst);
+        self.unarmed.store(true, Ordering::Relaxed);
+        self.polled.fetch_sub(polled, Ordering::Relaxed);
+        self.in_flight.fetch_sub(count, Ordering::SeqCst);
+        drop(lines);
+        self.active.store(seen, Ordering::Relaxed);
+        true
+    }
+
+    /// Puts what came into its lines.
+    fn sort_in(&self, lines: &mut Vec<Vec<Line<V>>>) {
+        let fresh = std::mem::take(&mut *locked(&self.fresh));
+        for watched in fresh {
+            let of_device = grown(lines, watched.device);
+            let line = grown(of_device, watched.line);
+            line.watched.push_back(watched);
+        }
+    }
+
+    /// True if nothing has come or ended for so long that the drain thread may sleep.
+    fn is_quiet(&self) -> bool {
+        let active = self.active.load(Ordering::Relaxed);
+        clock::now_ns().saturating_sub(active) > PATIENCE_NS
+    }
+
+    /// Has the drain thread woken when the oldest command of each line ends.
+    pub(super) fn arm(&self, vendor: &V) {
+        let mut lines = locked(&self.lines);
+        self.unarmed.store(false, Ordering::Relaxed);
+        self.sort_in(&mut lines);
+        for line in lines.iter_mut().flatten() {
+            let Some(oldest) = line.watched.front_mut() else {
+                continue;
+            };
+            if line.armed == Some(oldest.key) {
+                continue;
+            }
+            line.armed = Some(oldest.key);
+            let asked = vendor.call_when_over(&oldest.signal, Wake(self.bell()));
+            if let Err(failure) = asked {
+                tracing::debug!(reason = failure.text(), "a device does not call back");
+                if !std::mem::replace(&mut oldest.polled, true) {
+                    self.polled.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Takes what was noted.
+    pub(super) fn take(&self) -> Vec<Notice<V>> {
+        if !self.noted.swap(false, Ordering::SeqCst) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *locked(&self.notices))
+    }
+
+    /// True if something is noted.
+    pub(super) fn has_notices(&self) -> bool {
+        self.noted.load(Ordering::SeqCst)
+    }
+
+    /// Leaves work to the drain thread.
+    pub(super) fn call(&self) {
+        self.bell.ring();
+    }
+
+    /// Ends the drain thread.
+    pub(crate) fn close(&self) {
+        self.bell.close();
+    }
+
+    /// What the drain thread is to do.
+    pub(super) fn need(&self) -> Need {
+        if self.has_notices() {
+            return Need::Now(Due::Pump);
+        }
+        if !self.is_in_flight() {
+            return Need::Nothing;
+        }
+        let is_quiet = self.is_quiet();
+        if self.helpers.load(Ordering::SeqCst) > 0 {
+            return if is_quiet {
+                Need::Calls
+            } else {
+                Need::Now(Due::Pause)
+            };
+        }
+        if self.is_polling() || !is_quiet {
+            Need::Now(Due::Poll)
+        } else if self.unarmed.load(Ordering::Relaxed) {
+            Need::Now(Due::Arm)
+        } else {
+            Need::Calls
+        }
+    }
+}
+
+impl<V: Vendor> Default for Line<V> {
+    fn default() -> Self {
+        Self {
+            watched: VecDeque::new(),
+            failures: 0,
+            armed: None,
+        }
+    }
+}
+
+impl<V: Vendor> Line<V> {
+    /// Takes out what has ended.
+    #[allow(
+        clippy::type_complexity,
+        reason = "it becomes a notice's fields at once"
+    )]
+    fn look(
+        &mut self,
+        vendor: &V,
+        ended: &mut Vec<(Watched<V>, Result<Result<(), V::Failure>, V::Failure>)>,
+    ) {
+        let (mut asked_last, mut all_over) = (false, false);
+        while let Some(oldest) = self.watched.front() {
+            let end = if all_over && oldest.is_implied {
+                Ok(Ok(()))
+            } else {
+                let status = vendor.status(&oldest.signal);
+                match end_of(status, &mut self.failures) {
+                    Some(end) => end,
+                    None => return,
+                }
+            };
+            let well = matches!(end, Ok(Ok(())));
+            ended.extend(self.watched.pop_front().map(|watched| (watched, end)));
+            self.failures = 0;
+            if well
+                && !std::mem::replace(&mut asked_last, true)
+                && self.watched.len() > 1
+                && let Some(last) = self.watched.back()
+            {
+                all_over = matches!(vendor.status(&last.signal), Ok(Some(Ok(()))));
+            }
+        }
+    }
+}
+
+/// A command's end; none if it goes on. That its status cannot be had is no end: it is asked for again, unless its
+/// device is lost or has said nothing too often.
+fn end_of<F: Failure>(
+    status: Result<Status<F>, F>,
+    failures: &mut u32,
+) -> Option<Result<Result<(), F>, F>> {
+    match status {
+        Ok(status) => {
+            *failures = 0;
+            status.map(Ok)
+        }
+        Err(failure) => {
+            *failures += 1;
+            (failure.is_loss() || *failures >= TRIES).then_some(Err(failure))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Refusal {
+        loss: bool,
+    }
+
+    impl Failure for Refusal {
+        fn is_loss(&self) -> bool {
+            self.loss
+        }
+
+        fn is_out_of_memory(&self) -> bool {
+            false
+        }
+
+        fn text(&self) -> String {
+            "no".to_owned()
+        }
+    }
+
+    #[test]
+    fn that_a_status_cannot_be_had_is_no_end() {
+        let refusal = Refusal { loss: false };
+        let mut failures = 0;
+        for _ in 0..3 {
+            for _ in 1..TRIES {
+                assert_eq!(end_of(Err(refusal.clone()), &mut failures), None);
+            }
+            assert_eq!(end_of(Ok(None::<Result<(), Refusal>>), &mut failures), None);
+        }
+        let well: Status<Refusal> = Some(Ok(()));
+        assert_eq!(end_of(Ok(well), &mut failures), Some(Ok(Ok(()))));
+        let failed = Ok(Some(Err(refusal.clone())));
+        assert_eq!(
+            end_of(failed, &mut failures),
+            Some(Ok(Err(refusal.clone())))
+        );
+        let lost = Refusal { loss: true };
+        assert_eq!(
+            end_of(Err(lost.clone()), &mut failures),
+            Some(Err(lost.clone()))
+        );
+        failures = TRIES - 1;
+        assert_eq!(
+            end_of(Err(refusal.clone()), &mut failures),
+            Some(Err(refusal))
+        );
+    }
+}

@@ -1,0 +1,446 @@
+//! The commands that the driver has been told of and that are not over: what each waits for, where it is, and what is
+//! to be done next. Bookkeeping only: nothing here calls the core or a library, and nothing blocks.
+//!
+//! ```text
+//!  Held ──(eligible, credit)──▶ Leaving ──▶ Away ──(noted)──▶ Over ──(Ready)──▶ finished, forgotten
+//!    └──────(refused, or it could not be forwarded)───────────▲
+//! ```
+//!
+//! # What may be forwarded
+//!
+//! 1. A command is held until what it waits for outside the domain is resolved.
+//! 2. A wait within the domain is *met* once that command is on its device, and so has an event to wait for there, or the
+//!    core has said that it is resolved. A command is *eligible* when all its waits are met: so nothing on a device ever
+//!    waits for what is still here.
+//! 3. What writes the host's memory for its user itself must leave it as it was if it fails. So a wait whose failure
+//!    would be its own is met by a command on its device only if that is *sure*: it cannot fail by itself as kernels
+//!    can, nor can what it depends on.
+//!    Others are forwarded all the same: if what they depend on turns out to have failed, they have read and written
+//!    what is void anyway, and are then said to have failed.
+//! 4. What is done by the host (host tasks, and transfers that no call describes) is *the host's*: it begins when the core
+//!    has said that it is ready, and so does what reads memory of the host's that commands write.
+//! 5. Eligible commands leave by priority, then in enqueue order, as far as their device has credit.
+//!
+//! A command whose memory cannot be had waits while others of its device move: their ends free memory.
+//!
+//! # Lines
+//!
+//! Whose device keeps an order says which [line](super::completion) a command is in. For others, a command is in the line
+//! of one that it waits for on its device, if that is the last there; else it begins a new one.
+
+use super::hash::EventHash;
+pub(super) use super::slab::Key;
+use super::slab::Slab;
+use crate::vendor::{Doer, Flight, Vendor};
+use quipu_core::driver::{DomainWait, Held, Submission};
+use quipu_core::{Command, Error, EventId, Priority};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
+/// Commands that a device is given at once, at most.
+const CREDIT: usize = 256;
+
+/// Commands that are noted before the drain thread is called to forward them: whoever enqueues goes on enqueuing.
+const UNSEEN: usize = 64;
+
+/// How often a device's queues are flushed again, before the device is taken to be lost.
+pub(super) const FLUSHES: u32 = 16;
+
+/// A wait within the domain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Awaited {
+    pub(super) event: EventId,
+    /// Where it is here, if it was when it was noted.
+    pub(super) key: Option<Key>,
+    pub(super) propagates: bool,
+    pub(super) met: bool,
+    pub(super) resolved: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Held,
+    Leaving,
+    Away,
+    Over,
+}
+
+/// A command's turn: urgent ones first, then in enqueue order; and its key.
+pub(super) type Turn = (Reverse<Priority>, u64, Key);
+
+/// How a command ended, as far as its device or thread knows.
+pub(super) enum Ended<F> {
+    /// On the device.
+    There { result: Result<(), F>, seen: u64 },
+    /// On the host.
+    Here(Result<(), Error>),
+}
+
+pub(super) struct Entry<V: Vendor> {
+    pub(super) event: EventId,
+    pub(super) held: Held,
+    pub(super) device: usize,
+    pub(super) doer: Doer,
+    /// Whether it can fail by itself, as a kernel can.
+    pub(super) fallible: bool,
+    /// Whether it can no longer fail but by its device's fault.
+    pub(super) sure: bool,
+    pub(super) waits: SmallVec<[Awaited; 2]>,
+    pub(super) missing: usize,
+    pub(super) host_waits: u32,
+    pub(super) place: Place,
+    /// It is among those that are eligible.
+    pub(super) eligible: bool,
+    pub(super) turn: Turn,
+    /// Its code is being compiled.
+    pub(super) building: bool,
+    /// It waits for nothing on the device: there it would fail with what it waits for.
+    pub(super) alone: bool,
+    /// What commands on the device wait for.
+    pub(super) signal: Option<V::Signal>,
+    pub(super) flight: Option<Flight<V>>,
+    /// Which line of its device it is in.
+    pub(super) line: usize,
+    pub(super) ended: Option<Ended<V::Failure>>,
+    /// Those that wait for it and came while it was here.
+    pub(super) dependants: SmallVec<[Key; 4]>,
+    pub(super) command: Option<Command>,
+}
+
+impl<V: Vendor> Entry<V> {
+    /// True if it is on this device.
+    pub(super) fn is_on(&self, device: usize) -> bool {
+        self.device == device && self.place == Place::Away && self.flight.is_some()
+    }
+}
+
+/// A device, as far as forwarding goes.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) lost: bool,
+    pub(super) away: usize,
+    /// A command waits for memory.
+    pub(super) starved: bool,
+    /// Something was put into its queues since they were flushed.
+    pub(super) dirty: bool,
+    /// How often in a row they could not be.
+    pub(super) unflushed: u32,
+    /// Those that may leave, first the one whose turn it is; some that were are still named.
+    pub(super) eligible: BinaryHeap<Reverse<Turn>>,
+    /// The last command of each line, as long as it is there.
+    pub(super) lines: Vec<Option<Key>>,
+    /// Lines that nothing is in.
+    pub(super) free_lines: Vec<usize>,
+}
+
+/// Something to do, with no lock held.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, where it was made"
+)]
+pub(super) enum Job<V: Vendor> {
+    Prepare(Key),
+    Finish(Key, Arrival<V>),
+    Forward(Key, Departure<V>),
+}
+
+/// What it takes to forward a command.
+pub(super) struct Departure<V: Vendor> {
+    pub(super) held: Held,
+    pub(super) device: usize,
+    pub(super) doer: Doer,
+    pub(super) lost: bool,
+    /// What it waits for on the device.
+    pub(super) waits: SmallVec<[V::Signal; 4]>,
+    /// The line of which it waits for the last command.
+    pub(super) line: Option<usize>,
+}
+
+/// What it takes to finish a command.
+pub(super) struct Arrival<V: Vendor> {
+    pub(super) command: Command,
+    pub(super) held: Held,
+    pub(super) device: usize,
+    pub(super) flight: Option<Flight<V>>,
+    pub(super) ended: Option<Ended<V::Failure>>,
+}
+
+/// See the module.
+pub(crate) struct Ledger<V: Vendor> {
+    pub(super) next: u64,
+    pub(super) entries: Slab<Entry<V>>,
+    pub(super) keys: HashMap<EventId, Key, EventHash>,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) over: VecDeque<Key>,
+    /// Launches whose code is to be compiled.
+    pub(super) unprepared: VecDeque<Key>,
+    /// Commands noted since somebody last looked for jobs.
+    pub(super) unseen: usize,
+    /// Whether a thread does the jobs.
+    pub(super) pumping: bool,
+}
+
+impl<V: Vendor> Ledger<V> {
+    pub(crate) fn new(devices: usize) -> Self {
+        Self {
+            next: 0,
+            entries: Slab::default(),
+            keys: HashMap::default(),
+            lanes: (0..devices).map(|_| Lane::default()).collect(),
+            over: VecDeque::new(),
+            unprepared: VecDeque::new(),
+            unseen: 0,
+            pumping: false,
+        }
+    }
+
+    /// True if no command is held or away.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Takes note of a command. If it is `building`, its code is not compiled yet. True if so many came without that
+    /// anybody looked that the drain thread should.
+    pub(super) fn submit(
+        &mut self,
+        submission: &Submission<'_>,
+        doer: Doer,
+        fallible: bool,
+        building: bool,
+    ) -> bool {
+        let (key, number) = (self.entries.next_key(), self.next);
+        self.next += 1;
+        let mut waits: SmallVec<[Awaited; 2]> = SmallVec::new();
+        for wait in submission.domain_waits {
+            waits.push(self.note_wait(key, wait, doer));
+        }
+        self.keys.insert(submission.id, key);
+        let entry = Entry {
+            event: submission.id,
+            held: submission.command,
+            device: submission.queue.device_index(),
+            doer,
+            fallible,
+            sure: false,
+            missing: waits.iter().filter(|wait| !wait.met).count(),
+            waits,
+            host_waits: submission.host_waits,
+            place: Place::Held,
+            eligible: false,
+            turn: (Reverse(submission.queue.priority()), number, key),
+            building,
+            alone: false,
+            signal: None,
+            flight: None,
+            line: 0,
+            ended: None,
+            dependants: SmallVec::new(),
+            command: None,
+        };
+        self.entries.insert(entry);
+        if building {
+            self.unprepared.push_back(key);
+        }
+        self.consider(key);
+        self.unseen += 1;
+        self.unseen.is_multiple_of(UNSEEN)
+    }
+
+    fn note_wait(&mut self, key: Key, wait: &DomainWait, doer: Doer) -> Awaited {
+        let other_key = self.keys.get(&wait.event).copied();
+        let other = other_key.and_then(|other| self.entries.get_mut(other));
+        // Of one that is not known the core will say when it is resolved.
+        let met = other.is_some_and(|other| {
+            other.dependants.push(key);
+            other.signal.is_some() && is_met_by(doer, wait.propagates, other.sure)
+        });
+        Awaited {
+            event: wait.event,
+            key: other_key,
+            propagates: wait.propagates,
+            met,
+            resolved: false,
+        }
+    }
+
+    /// One of a command's waits is resolved.
+    pub(super) fn resolved(&mut self, command: EventId, event: EventId) {
+        let Some(key) = self.keys.get(&command).copied() else {
+            return;
+        };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        let mut in_domain = false;
+        for wait in entry.waits.iter_mut().filter(|wait| wait.event == event) {
+            in_domain = true;
+            wait.resolved = true;
+            if !std::mem::replace(&mut wait.met, true) {
+                entry.missing -= 1;
+            }
+        }
+        if !in_domain {
+            entry.host_waits = entry.host_waits.saturating_sub(1);
+        }
+        self.consider(key);
+    }
+
+    /// All of a command's waits are resolved: it is ours to finish.
+    pub(super) fn ready(&mut self, command: Command) -> Result<(), Command> {
+        let Some(key) = self.keys.get(&command.id()).copied() else {
+            return Err(command);
+        };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return Err(command);
+        };
+        let refused = command.is_refused();
+        entry.command = Some(command);
+        entry.host_waits = 0;
+        entry.missing = 0;
+        for wait in &mut entry.waits {
+            wait.resolved = true;
+            wait.met = true;
+        }
+        match entry.place {
+            Place::Over => self.over.push_back(key),
+            // While its code is compiled, somebody looks at it.
+            Place::Held if refused && !entry.building => self.end(key, None),
+            _ => self.consider(key),
+        }
+        Ok(())
+    }
+
+    /// Puts a command among those that are eligible, if it is.
+    pub(super) fn consider(&mut self, key: Key) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        let needs_core = matches!(entry.doer, Doer::Host | Doer::DeviceWhenReady) || entry.alone;
+        let is_eligible = entry.place == Place::Held
+            && !entry.building
+            && entry.missing == 0
+            && entry.host_waits == 0
+            && (entry.command.is_some() || !needs_core);
+        if is_eligible && !std::mem::replace(&mut entry.eligible, true) {
+            self.lanes[entry.device].eligible.push(Reverse(entry.turn));
+        }
+    }
+
+    /// The device and body of a launch whose code is to be compiled.
+    pub(super) fn of_launch(&self, key: Key) -> Option<(usize, Held)> {
+        let entry = self.entries.get(key)?;
+        Some((entry.device, entry.held))
+    }
+
+    /// A launch is about to ask for its code.
+    pub(super) fn expect_code(&mut self, key: Key) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.building = true;
+        }
+    }
+
+    /// A launch is held until its code is compiled, which it may be by now.
+    pub(super) fn hold_for_code(&mut self, key: Key) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.place = Place::Held;
+        }
+        self.consider_built(key);
+    }
+
+    /// A launch's code is compiled, or cannot be.
+    pub(super) fn built(&mut self, key: Key) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.building = false;
+        }
+        self.consider_built(key);
+    }
+
+    fn consider_built(&mut self, key: Key) {
+        let Some(entry) = self.entries.get(key) else {
+            return;
+        };
+        let refused = entry.command.as_ref().is_some_and(Command::is_refused);
+        if refused && entry.place == Place::Held && !entry.building {
+            self.end(key, None);
+        } else {
+            self.consider(key);
+        }
+    }
+
+    /// The next thing to do.
+    pub(super) fn next_job(&mut self) -> Option<Job<V>> {
+        self.unseen = 0;
+        loop {
+            while let Some(key) = self.over.pop_front() {
+                if let Some(arrival) = self.arrive(key) {
+                    return Some(Job::Finish(key, arrival));
+                }
+            }
+            if let Some(key) = self.unprepared.pop_front() {
+                return Some(Job::Prepare(key));
+            }
+            for device in 0..self.lanes.len() {
+                while let Some(key) = self.next_eligible(device) {
+                    if let Some(departure) = self.begin(key) {
+                        return Some(Job::Forward(key, departure));
+                    }
+                }
+            }
+            // What must not run has ended as it was to leave.
+            if self.over.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// The command whose turn it is to be put on a device.
+    fn next_eligible(&mut self, device: usize) -> Option<Key> {
+        let lane = &mut self.lanes[device];
+        while !lane.starved && lane.away < CREDIT {
+            let Reverse((_, _, key)) = lane.eligible.pop()?;
+            let entry = self.entries.get_mut(key);
+            if entry.is_some_and(|entry| std::mem::take(&mut entry.eligible)) {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// The devices whose queues have to be flushed; they are taken to be, then.
+    pub(super) fn take_dirty(&mut self) -> Vec<usize> {
+        let lanes = self.lanes.iter_mut().enumerate();
+        let dirty =
+            lanes.filter_map(|(device, lane)| std::mem::take(&mut lane.dirty).then_some(device));
+        dirty.collect()
+    }
+
+    /// A device's queues are flushed.
+    pub(super) fn flushed(&mut self, device: usize) {
+        self.lanes[device].unflushed = 0;
+    }
+
+    /// A device's queues could not be flushed, and have to be again; false if that is given up.
+    pub(super) fn flush_again(&mut self, device: usize) -> bool {
+        let lane = &mut self.lanes[device];
+        lane.unflushed += 1;
+        lane.dirty = lane.unflushed < FLUSHES && !lane.lost;
+        lane.dirty
+    }
+
+    /// One of the commands that are on a device.
+    pub(super) fn any_away(&self, device: usize) -> Option<Held> {
+        let mut entries = self.entries.iter();
+        let any = entries.find(|(_, entry)| entry.is_on(device));
+        any.map(|(_, entry)| entry.held)
+    }
+}
+
+/// Whether a wait for a command on its device holds a command back no longer.
+pub(super) fn is_met_by(doer: Doer, propagates: bool, sure: bool) -> bool {
+    match doer {
+        Doer::Device => true,
+        Doer::DeviceForUser => !propagates || sure,
+        Doer::DeviceWhenReady | Doer::Host => false,
+    }
+}

@@ -1,0 +1,206 @@
+//! The driver contract over a vendor's library: submit, flush, join, notify.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `ledger` | what each command waits for, where it is, what is to be done next; `travel`: its way through there |
+//! | `pump` | doing it: one thread at a time |
+//! | `code` | code of launches, compiled before they go |
+//! | `completion` | how ends are heard of; `bell`: what wakes the drain thread |
+//! | `slab`, `hash` | where the ledger's entries are, and how they are found |
+//!
+//! * `submit` takes note of the command, with its waits split: those within the domain become signals that the device
+//!   waits for; the others are counted. It does nothing else: trackers are locked around it.
+//! * `flush` pumps.
+//! * `notify` marks, and pumps.
+//! * `join` looks for what has ended for a while, or, while commands of polling queues are in flight, all the time; then
+//!   sleeps.
+
+mod bell;
+mod code;
+mod completion;
+mod hash;
+mod ledger;
+mod pump;
+mod slab;
+mod travel;
+
+pub use bell::Wake;
+pub(crate) use completion::Completions;
+pub(crate) use ledger::Ledger;
+pub(crate) use pump::drain;
+
+use crate::VendorDriver;
+use crate::graph::TakenGraph;
+use crate::inside::Inside;
+use crate::vendor::{Doer, Vendor, VendorDevice};
+use completion::PATIENCE_NS;
+use pump::Caller;
+use quipu_core::driver::{Notification, Submission};
+use quipu_core::error::Result;
+use quipu_core::event::Waiter;
+use quipu_core::operation::Operation;
+use quipu_core::queue::QueueShared;
+use quipu_core::{Command, DeviceProperties, Driver, Graph, SpaceId, clock};
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
+/// How long a thread that waits keeps its core to itself.
+const SPIN_NS: u64 = 20_000;
+/// Its pauses between two looks.
+const PAUSES: u32 = 16;
+
+/// Who does a command.
+fn doer_of<V: Vendor>(command: &Command) -> Doer {
+    match command.operation() {
+        Operation::HostTask => Doer::Host,
+        _ if is_nothing(command) => Doer::Host,
+        Operation::Migrate(migration) if migration.content.is_some() => Doer::Host,
+        _ => V::doer_of(command),
+    }
+}
+
+/// True if a command makes no call and does nothing: it is over when what it waits for is.
+fn is_nothing(command: &Command) -> bool {
+    matches!(command.operation(), Operation::Launch { groups: 0 })
+}
+
+impl<V: Vendor> Driver for VendorDriver<V> {
+    fn name(&self) -> &'static str {
+        V::NAME
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        let devices = self.shared.vendor.devices().iter();
+        devices.map(|device| device.properties().clone()).collect()
+    }
+
+    fn submit(&self, submission: Submission<'_>) {
+        let look = |command: &Command| {
+            (!command.needs_no_device()).then(|| {
+                let fallible = matches!(
+                    command.operation(),
+                    Operation::Launch { .. } | Operation::Graph(_)
+                );
+                let building = command.portable().is_some() && command.groups() > 0;
+                (doer_of::<V>(command), fallible, building)
+            })
+        };
+        // SAFETY: it is still being enqueued.
+        if let Some((doer, fallible, building)) = unsafe { submission.command.with(look) } {
+            let mut ledger = self.shared.ledger();
+            let many = ledger.submit(&submission, doer, fallible, building);
+            drop(ledger);
+            if many {
+                self.shared.completions.call();
+            }
+        }
+    }
+
+    fn flush(&self, _queue: &QueueShared) {
+        // A queue's commands may wait for those of others, its migrations above all: flush them all.
+        self.shared.pump(Caller::Host);
+    }
+
+    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
+        // The queue, and with it the driver, may go as soon as what is waited for is over.
+        let shared = Arc::clone(&self.shared);
+        if waiter.is_done() {
+            return Ok(());
+        }
+        if Inside::is_in(&*shared) {
+            return Err(Inside::would_deadlock());
+        }
+        {
+            let _helper = shared.completions.help();
+            let begun = clock::now_ns();
+            while shared.completions.is_in_flight() && !waiter.is_done() && !waiter.is_late() {
+                if shared.completions.poll(&shared.vendor) {
+                    shared.pump(Caller::Host);
+                    continue;
+                }
+                let waited = clock::now_ns() - begun;
+                if waited < SPIN_NS {
+                    // Half a microsecond or so: the library has locks, which others want.
+                    (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                } else if waited < PATIENCE_NS || shared.completions.is_polling() {
+                    // Whoever runs the command may need the core.
+                    std::thread::yield_now();
+                } else {
+                    break;
+                }
+            }
+        }
+        waiter.sleep();
+        Ok(())
+    }
+
+    fn notify(&self, notification: Notification) {
+        let shared = Arc::clone(&self.shared);
+        match notification {
+            Notification::Resolved { command, event } => {
+                shared.ledger().resolved(command, event);
+            }
+            Notification::Ready(command) => {
+                let stray = shared.ledger().ready(command).err();
+                // Never submitted: its drop fails it and says so.
+                drop(stray);
+            }
+        }
+        shared.pump(Caller::Host);
+    }
+
+    fn notify_ready(&self, commands: &mut Vec<Command>) {
+        let shared = Arc::clone(&self.shared);
+        // All are marked before the first is forwarded: the oldest goes first, whatever the order in which they come.
+        for command in commands.drain(..) {
+            let stray = shared.ledger().ready(command).err();
+            drop(stray);
+        }
+        shared.pump(Caller::Host);
+    }
+
+    fn take_graph(&self, graph: &Graph) -> Option<Box<dyn Any + Send + Sync>> {
+        TakenGraph::take(&self.shared.vendor, graph)
+    }
+
+    fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
+        let device = self.shared.vendor.devices().get(queue.device_index())?;
+        self.shared.vendor.native_queue(device)
+    }
+
+    fn runs_native_code(&self) -> bool {
+        false
+    }
+
+    fn takes_code(&self, of: TypeId) -> bool {
+        self.shared.vendor.takes_code(of)
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn is_idle(&self) -> bool {
+        self.shared.ledger().is_empty() && self.shared.workers.is_idle()
+    }
+
+    fn allocate(&self, key: u32, size: u64) -> Result<u64> {
+        self.shared.allocate(key, size)
+    }
+
+    fn free(&self, key: u32, address: u64, size: u64) {
+        self.shared.free(key, address, size);
+    }
+
+    fn read_allocation(&self, key: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.shared.read_allocation(key, address, offset, bytes)
+    }
+
+    fn has_route(&self, from: SpaceId, to: SpaceId) -> bool {
+        self.shared.has_route(from, to)
+    }
+
+    fn free_memory(&self, device: usize) -> Option<u64> {
+        self.shared.free_memory(device)
+    }
+}

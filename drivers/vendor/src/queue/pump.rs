@@ -1,0 +1,399 @@
+//! Doing what the ledger says is to be done: forwarding, finishing.
+//!
+//! One thread at a time *pumps*. Whoever gives the ledger something to do pumps, unless somebody does: then that thread
+//! will see it. So nothing recurses (an end that makes a command ready only notes that), and neither the core nor a
+//! library is called with a lock held. A host thread does not pump for ever: after a while it leaves the rest to the drain
+//! thread.
+
+use super::bell::{Bell, Due, Need};
+use super::code::Delay;
+use super::completion::{Notice, Watched};
+use super::is_nothing;
+use super::ledger::{Arrival, Departure, Ended, Job, Key};
+use crate::Shared;
+use crate::error::{lost, of_call, of_device};
+use crate::inside::{Inside, own_thread};
+use crate::vendor::{Doer, Failure, Obstacle, Vendor, VendorDevice};
+use crate::work::Work;
+use quipu_core::command::{ToDrivers, slab};
+use quipu_core::driver::Held;
+use quipu_core::error::{ErrorKind, Result};
+use quipu_core::{Command, Completion, Context, Error, clock};
+use std::sync::{Arc, Weak};
+
+/// How many jobs a host thread does.
+const HOST_JOBS: u32 = 256;
+
+/// Who pumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// Any thread, from a call of the core.
+    Host,
+    /// The drain thread.
+    Drain,
+}
+
+/// Gives up pumping if a job unwinds, or when there are enough of them.
+struct Pumping<'a, V: Vendor> {
+    shared: &'a Shared<V>,
+    is_given_up: bool,
+}
+
+impl<V: Vendor> Drop for Pumping<'_, V> {
+    fn drop(&mut self) {
+        if !self.is_given_up {
+            self.shared.ledger().pumping = false;
+        }
+    }
+}
+
+/// What the drain thread does, until the driver is gone.
+pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
+    own_thread();
+    loop {
+        // Not kept while this sleeps: the driver ends when nobody else has it.
+        let need = || {
+            driver
+                .upgrade()
+                .map_or(Need::Now(Due::End), |it| it.completions.need())
+        };
+        let due = bell.next(need);
+        let Some(shared) = driver.upgrade() else {
+            return;
+        };
+        match due {
+            Due::End => return,
+            Due::Pause => std::thread::yield_now(),
+            Due::Arm => shared.completions.arm(&shared.vendor),
+            Due::Poll if !shared.completions.poll(&shared.vendor) => {
+                // Whoever runs the command may need the core.
+                std::thread::yield_now();
+            }
+            Due::Poll => shared.pump(Caller::Drain),
+            Due::Pump => {
+                // The device may have called, which it does once: what has ended there is not noted yet.
+                shared.completions.poll_again(&shared.vendor);
+                shared.pump(Caller::Drain);
+            }
+        }
+    }
+}
+
+impl<V: Vendor> Shared<V> {
+    /// Does what is to be done, unless somebody does.
+    pub(super) fn pump(self: &Arc<Self>, caller: Caller) {
+        loop {
+            {
+                let mut ledger = self.ledger();
+                if ledger.pumping {
+                    return;
+                }
+                ledger.pumping = true;
+            }
+            let done = {
+                let _inside = Inside::enter(&**self);
+                let mut pumping = Pumping {
+                    shared: self,
+                    is_given_up: false,
+                };
+                let done = self.do_jobs(caller);
+                pumping.is_given_up = done;
+                done
+            };
+            if !done {
+                self.completions.call();
+                return;
+            }
+            // What was noted since the last look, by a thread that saw us pumping.
+            if !self.completions.has_notices() {
+                break;
+            }
+        }
+        if caller == Caller::Drain {
+            // It may sleep now, and others want what it has freed.
+            slab::flush();
+        }
+    }
+
+    /// False if there are jobs left.
+    fn do_jobs(self: &Arc<Self>, caller: Caller) -> bool {
+        let mut jobs = 0;
+        loop {
+            for notice in self.completions.take() {
+                self.note(notice);
+            }
+            let (job, dirty) = {
+                let mut ledger = self.ledger();
+                match ledger.next_job() {
+                    Some(job) => (Some(job), Vec::new()),
+                    None => {
+                        let dirty = ledger.take_dirty();
+                        if dirty.is_empty() {
+                            // Under the lock: whoever notes something from now on pumps itself.
+                            ledger.pumping = false;
+                            return true;
+                        }
+                        (None, dirty)
+                    }
+                }
+            };
+            for device in dirty {
+                self.flush_device(device);
+            }
+            match job {
+                Some(Job::Prepare(key)) => self.prepare(key),
+                Some(Job::Finish(key, arrival)) => self.finish(key, arrival),
+                Some(Job::Forward(key, departure)) => self.forward(key, departure),
+                None => {}
+            }
+            jobs += 1;
+            if caller == Caller::Host && jobs >= HOST_JOBS {
+                return false;
+            }
+        }
+    }
+
+    /// Takes note of a command's end, or of that nobody will hear of it.
+    fn note(&self, notice: Notice<V>) {
+        let Notice { key, result, seen } = notice;
+        match result {
+            Ok(mut result) => {
+                if let Err(failure) = &result
+                    && failure.is_of_a_wait()
+                {
+                    // Perhaps of its own: what comes after its kernel, or after a piece of it, only waits for that.
+                    let points = self.ledger().points(key);
+                    let mut states = points.iter().map(|point| self.vendor.status(point));
+                    let own = states.find_map(|state| match state {
+                        Ok(Some(Err(failure))) if !failure.is_of_a_wait() => Some(failure),
+                        _ => None,
+                    });
+                    result = Err(own.unwrap_or_else(|| failure.clone()));
+                }
+                self.ledger().noted(key, result, seen);
+            }
+            Err(failure) => {
+                let held = self.ledger().away(key);
+                if let Some(held) = held {
+                    self.lose(held, &failure.text());
+                }
+            }
+        }
+    }
+
+    /// Has a device begin. If it does not, it is told again, and in the end taken to be lost: what is there may never
+    /// run, and may be run at any time.
+    fn flush_device(&self, number: usize) {
+        let device = self.device(number);
+        let Err(failure) = self.vendor.flush(device) else {
+            return self.ledger().flushed(number);
+        };
+        tracing::error!(device = device.name(), error = failure.text(), "flush");
+        let again = !failure.is_loss() && self.ledger().flush_again(number);
+        if again {
+            // Whoever uses the device's resources may need the core.
+            std::thread::yield_now();
+            return;
+        }
+        let held = self.ledger().any_away(number);
+        if let Some(held) = held {
+            self.lose(held, &failure.text());
+        }
+    }
+
+    fn forward(self: &Arc<Self>, key: Key, departure: Departure<V>) {
+        let Departure {
+            held,
+            device: number,
+            doer,
+            lost: is_lost,
+            waits,
+            line,
+        } = departure;
+        let device = self.device(number);
+        if is_lost {
+            let error = lost(device.name(), "an earlier command lost it");
+            return self.end_here(key, Err(error));
+        }
+        // SAFETY: only the pump finishes commands, and it does not now.
+        let code = match unsafe { held.with(|command| self.code_of(key, number, held, command)) } {
+            Ok(code) => code,
+            Err(Delay::Building) => return self.ledger().hold_for_code(key),
+            Err(Delay::Never(error)) => return self.end_here(key, Err(error)),
+        };
+        let start = |command: &Command| {
+            command.submitted();
+            command.start()
+        };
+        // SAFETY: only the pump finishes commands, and it does not now.
+        if unsafe { held.with(start) }.is_err() {
+            // The core says why when the command is ours.
+            return self.ledger().hold_refused(key);
+        }
+        // SAFETY: as above.
+        if unsafe { held.with(is_nothing) } {
+            return self.end_here(key, Ok(()));
+        }
+        if doer == Doer::Host {
+            self.ledger().taken(key);
+            return self.have_done_here(key, number, held);
+        }
+        let put = |command: &Command| {
+            let polled = command.queue().options().completion == Completion::Polling;
+            let work = Work::new(self, number, held, command);
+            let flight = self.vendor.put(&work, code.as_ref(), &waits)?;
+            Ok((flight, polled))
+        };
+        // SAFETY: as above.
+        let (flight, polled) = match unsafe { held.with(put) } {
+            Ok(put) => put,
+            Err(obstacle) => return self.obstructed(key, device, held, obstacle),
+        };
+        let (signal, is_implied) = (flight.done().clone(), flight.done.is_none());
+        let loss = flight.failure.as_ref().filter(|failure| failure.is_loss());
+        let loss = loss.map(Failure::text);
+        let Some(line) = self.ledger().forwarded(key, flight, line) else {
+            return;
+        };
+        self.completions.watch(Watched {
+            key,
+            device: number,
+            line,
+            signal,
+            is_implied,
+            polled,
+        });
+        if let Some(reason) = loss {
+            self.lose(held, &reason);
+        }
+    }
+
+    /// A command could not be put on its device.
+    fn obstructed(&self, key: Key, device: &V::Device, held: Held, obstacle: Obstacle<V::Failure>) {
+        let is_alone = self.ledger().is_alone(key);
+        let (failure, may_wait) = match obstacle {
+            Obstacle::Error(error) => {
+                let waits = matches!(error.kind(), ErrorKind::OutOfMemory { .. })
+                    && self.ledger().hold_for_memory(key);
+                if !waits {
+                    self.end_here(key, Err(error));
+                }
+                return;
+            }
+            Obstacle::Call(failure) if failure.is_of_a_wait() && !is_alone => {
+                return self.ledger().hold_alone(key);
+            }
+            Obstacle::Call(failure) => (failure, true),
+            Obstacle::Spent(failure) => (failure, false),
+        };
+        if failure.is_loss() {
+            self.lose(held, &failure.text());
+        } else if failure.is_out_of_memory() && may_wait && self.ledger().hold_for_memory(key) {
+            return;
+        }
+        // SAFETY: only the pump finishes commands, and it does not now.
+        let what = unsafe { held.with(|command| format!("run '{}'", command.label())) };
+        self.end_here(key, Err(of_call(device.name(), &what, &failure)));
+    }
+
+    fn end_here(&self, key: Key, result: Result<()>) {
+        self.ledger().end(key, Some(Ended::Here(result)));
+    }
+
+    /// Has a thread of the host do a command.
+    fn have_done_here(self: &Arc<Self>, key: Key, device: usize, held: Held) {
+        let shared = self.clone();
+        self.workers.run(Box::new(move || {
+            let run = |command: &Command| Work::new(&shared, device, held, command).do_here();
+            // SAFETY: the command is ready, and finished only when this has returned; it is run here only.
+            let result = unsafe { held.with(run) };
+            shared.end_here(key, result);
+            shared.pump(Caller::Host);
+        }));
+    }
+
+    /// Finishes a command that is ours and over.
+    fn finish(&self, key: Key, arrival: Arrival<V>) {
+        let Arrival {
+            command,
+            held,
+            device: number,
+            flight,
+            ended,
+        } = arrival;
+        let seen = match &ended {
+            Some(Ended::There { seen, .. }) => *seen,
+            _ => clock::now_ns(),
+        };
+        let is_given_up = matches!(ended, Some(Ended::Here(_)));
+        let work = Work::new(self, number, held, &command);
+        let mut result = self.result_of(&work, ended);
+        let mut time = None;
+        if let Some(mut flight) = flight {
+            time = self.vendor.note_times(&work, &flight, seen);
+            if let (Ok(()), Some(failure)) = (&result, flight.failure.take()) {
+                let what = format!("run '{}'", command.label());
+                result = Err(of_call(self.device(number).name(), &what, &failure));
+            }
+            if is_given_up {
+                // Its device is lost, and may still be writing: what it uses is never given up.
+                std::mem::forget(flight);
+            } else if result.is_ok() {
+                result = self.vendor.land(&work, flight.cargo);
+            }
+        }
+        command.finish_at(result, time, &mut ToDrivers);
+        self.ledger().forget(key);
+    }
+
+    /// How a command ends.
+    fn result_of(&self, work: &Work<'_, V>, ended: Option<Ended<V::Failure>>) -> Result<()> {
+        let (command, device) = (work.command(), work.device());
+        let ran = matches!(
+            ended,
+            Some(Ended::There { result: Ok(()), .. } | Ended::Here(Ok(())))
+        );
+        if command.is_refused()
+            && let Err(refusal) = command.start()
+            // One that ran before it was cancelled has run.
+            && !(ran && refusal.is_cancelled())
+        {
+            return Err(refusal);
+        }
+        let what = || format!("run '{}'", command.label());
+        match ended {
+            Some(Ended::Here(result)) => result,
+            Some(Ended::There { result: Ok(()), .. }) => Ok(()),
+            Some(Ended::There {
+                result: Err(failure),
+                ..
+            }) => {
+                if failure.is_loss() {
+                    self.lose_device_of(command, &failure.text());
+                }
+                Err(of_call(device.name(), &what(), &failure))
+            }
+            None => {
+                let message = "it was neither run nor refused".to_owned();
+                Err(of_device(device.name(), &what(), message))
+            }
+        }
+    }
+
+    fn lose(&self, held: Held, reason: &str) {
+        // SAFETY: only the pump finishes commands, and it does not now.
+        unsafe { held.with(|command| self.lose_device_of(command, reason)) };
+    }
+
+    /// Tells the core of the loss of a command's device, if it does not know, and fails what is there.
+    fn lose_device_of(&self, command: &Command, reason: &str) {
+        let number = command.queue().device_index();
+        if let Some(device) = command.queue().device()
+            && device.lost().is_none()
+        {
+            Context::device_lost(device, reason, true);
+        }
+        let error: Error = lost(self.device(number).name(), reason);
+        self.ledger().lose(number, &error);
+    }
+}

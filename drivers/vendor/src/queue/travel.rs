@@ -1,0 +1,282 @@
+//! A command's way through the ledger: it leaves, is on its device, ends, is forgotten, or comes back to be held.
+
+use super::ledger::{Arrival, Departure, Ended, Key, Lane, Ledger, Place, Turn, is_met_by};
+use crate::vendor::{Failure, Flight, Vendor};
+use quipu_core::driver::Held;
+use quipu_core::{Error, EventId};
+use smallvec::SmallVec;
+
+impl Lane {
+    /// A command enters the line whose last command it waits for, or one that nothing is in. Which that is.
+    fn enter(&mut self, line: Option<usize>, key: Key) -> usize {
+        let line = line.or_else(|| self.free_lines.pop()).unwrap_or_else(|| {
+            self.lines.push(None);
+            self.lines.len() - 1
+        });
+        self.lines[line] = Some(key);
+        line
+    }
+
+    /// A command has left its line.
+    fn leave(&mut self, line: usize, key: Key) {
+        if let Some(last) = self.lines.get_mut(line)
+            && *last == Some(key)
+        {
+            *last = None;
+            self.free_lines.push(line);
+        }
+    }
+}
+
+impl<V: Vendor> Ledger<V> {
+    /// A command begins to leave; what that needs, unless it must not run.
+    pub(super) fn begin(&mut self, key: Key) -> Option<Departure<V>> {
+        let entry = self.entries.get_mut(key)?;
+        if entry.place != Place::Held {
+            return None;
+        }
+        if entry.event.is_refused() {
+            // It ends here, once it is ours.
+            if entry.command.is_some() {
+                self.end(key, None);
+            }
+            return None;
+        }
+        entry.place = Place::Leaving;
+        let (held, device, doer) = (entry.held, entry.device, entry.doer);
+        let mut sure = !entry.fallible;
+        let (mut waits, mut line) = (SmallVec::new(), None);
+        let entry = self.entries.get(key)?;
+        for wait in entry.waits.iter().filter(|wait| !wait.resolved) {
+            let other = wait.key;
+            let Some((other, awaited)) =
+                other.and_then(|other| Some((other, self.entries.get(other)?)))
+            else {
+                continue;
+            };
+            sure &= !wait.propagates || awaited.sure;
+            if let Some(signal) = awaited.signal.as_ref().filter(|_| !entry.alone) {
+                waits.push(signal.clone());
+                let is_last = self.lanes[device].lines.get(awaited.line) == Some(&Some(other));
+                if awaited.is_on(device) && is_last {
+                    line = Some(awaited.line);
+                }
+            }
+        }
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.sure = sure;
+        }
+        Some(Departure {
+            held,
+            device,
+            doer,
+            lost: self.lanes[device].lost,
+            waits,
+            line,
+        })
+    }
+
+    /// A command is on its device, where it waits for the last command of `line`. Which line it is in.
+    pub(super) fn forwarded(
+        &mut self,
+        key: Key,
+        flight: Flight<V>,
+        line: Option<usize>,
+    ) -> Option<usize> {
+        let entry = self.entries.get_mut(key)?;
+        let lane = &mut self.lanes[entry.device];
+        lane.away += 1;
+        lane.dirty = true;
+        entry.line = match flight.line {
+            Some(line) => line,
+            None => lane.enter(line, key),
+        };
+        entry.place = Place::Away;
+        entry.sure &= flight.failure.is_none();
+        entry.signal = Some(flight.signal.clone());
+        entry.flight = Some(flight);
+        let (event, sure, line) = (entry.event, entry.sure, entry.line);
+        let dependants = std::mem::take(&mut entry.dependants);
+        for dependant in &dependants {
+            self.meet(*dependant, event, sure);
+        }
+        // They are needed again if it comes back.
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.dependants = dependants;
+        }
+        Some(line)
+    }
+
+    /// A thread of the host does a command.
+    pub(super) fn taken(&mut self, key: Key) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.place = Place::Away;
+        }
+    }
+
+    /// What a command waits for is on its device.
+    fn meet(&mut self, key: Key, event: EventId, sure: bool) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        for wait in &mut entry.waits {
+            if wait.event == event && !wait.met && is_met_by(entry.doer, wait.propagates, sure) {
+                wait.met = true;
+                entry.missing -= 1;
+            }
+        }
+        self.consider(key);
+    }
+
+    /// A command was not forwarded, because something that it waits for there has failed: once the core knows of all
+    /// its waits, it is forwarded without them, or not at all.
+    pub(super) fn hold_alone(&mut self, key: Key) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        entry.place = Place::Held;
+        entry.alone = true;
+        if entry.signal.take().is_some() {
+            let (event, dependants) = (entry.event, entry.dependants.clone());
+            for dependant in dependants {
+                self.unmeet(dependant, event);
+            }
+        }
+        self.consider(key);
+    }
+
+    /// What a command waits for is on its device no more, and there is nothing there to wait for.
+    fn unmeet(&mut self, key: Key, event: EventId) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        if entry.place != Place::Held {
+            return;
+        }
+        for wait in &mut entry.waits {
+            if wait.event == event && wait.met && !wait.resolved {
+                wait.met = false;
+                entry.missing += 1;
+            }
+        }
+        if entry.missing > 0 {
+            entry.eligible = false;
+        }
+    }
+
+    /// True if a command waits for nothing on its device.
+    pub(super) fn is_alone(&self, key: Key) -> bool {
+        let entry = self.entries.get(key);
+        entry.is_some_and(|entry| entry.alone)
+    }
+
+    /// A command was not forwarded, because its device has no memory; false if that will not change by itself.
+    pub(super) fn hold_for_memory(&mut self, key: Key) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return false;
+        };
+        let lane = &mut self.lanes[entry.device];
+        if lane.away == 0 {
+            return false;
+        }
+        lane.starved = true;
+        entry.place = Place::Held;
+        self.consider(key);
+        true
+    }
+
+    /// A command must not run after all: it ends here, once it is ours.
+    pub(super) fn hold_refused(&mut self, key: Key) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        entry.place = Place::Held;
+        if entry.command.is_some() {
+            self.end(key, None);
+        }
+    }
+
+    /// A command that is on its device.
+    pub(super) fn away(&self, key: Key) -> Option<Held> {
+        let entry = self.entries.get(key)?;
+        (entry.place == Place::Away).then_some(entry.held)
+    }
+
+    /// The points of a command that is on its device, of which one may say why it has failed.
+    pub(super) fn points(&self, key: Key) -> Vec<V::Signal> {
+        let entry = self.entries.get(key);
+        let Some(flight) = entry.and_then(|entry| entry.flight.as_ref()) else {
+            return Vec::new();
+        };
+        let points = V::earlier(&flight.cargo).iter().chain([&flight.signal]);
+        points.cloned().collect()
+    }
+
+    /// A command has ended on its device, with this status, which was seen then.
+    pub(super) fn noted(&mut self, key: Key, result: Result<(), V::Failure>, seen: u64) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        if entry.place != Place::Away {
+            return;
+        }
+        let lane = &mut self.lanes[entry.device];
+        lane.away -= 1;
+        lane.starved = false;
+        lane.leave(entry.line, key);
+        let is_of_a_wait = matches!(&result, Err(failure) if failure.is_of_a_wait());
+        if is_of_a_wait && !entry.alone {
+            entry.flight = None;
+            return self.hold_alone(key);
+        }
+        self.end(key, Some(Ended::There { result, seen }));
+    }
+
+    /// A command is over, and finished as soon as it is ours.
+    pub(super) fn end(&mut self, key: Key, ended: Option<Ended<V::Failure>>) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        entry.eligible = false;
+        entry.place = Place::Over;
+        entry.ended = ended;
+        if entry.command.is_some() {
+            self.over.push_back(key);
+        }
+    }
+
+    /// Takes what it needs to finish a command.
+    pub(super) fn arrive(&mut self, key: Key) -> Option<Arrival<V>> {
+        let entry = self.entries.get_mut(key)?;
+        Some(Arrival {
+            command: entry.command.take()?,
+            held: entry.held,
+            device: entry.device,
+            flight: entry.flight.take(),
+            ended: entry.ended.take(),
+        })
+    }
+
+    /// Forgets a command that is finished.
+    pub(super) fn forget(&mut self, key: Key) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.keys.remove(&entry.event);
+            self.lanes[entry.device].starved = false;
+        }
+    }
+
+    /// A device is lost, and with it what is there.
+    pub(super) fn lose(&mut self, device: usize, error: &Error) {
+        if std::mem::replace(&mut self.lanes[device].lost, true) {
+            return;
+        }
+        let there = self.entries.iter();
+        let there = there.filter(|(_, entry)| entry.is_on(device));
+        let mut there: Vec<Turn> = there.map(|(_, entry)| entry.turn).collect();
+        there.sort_unstable();
+        for (_, _, key) in there {
+            self.lanes[device].away -= 1;
+            self.end(key, Some(Ended::Here(Err(error.clone()))));
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What a vendor's library can do, as far as the shared part of a driver needs it: one trait, dispatched statically.
+
+use crate::launch::Code;
+use crate::queue::Wake;
+use crate::work::Work;
+use quipu_core::{Command, DeviceProperties, Error, Graph, Result};
+use quipu_kernel_ir::IndexWidth;
+use std::any::{Any, TypeId};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A call that a library refused, or the end of a command that has failed there.
+pub trait Failure: Clone + Debug + Send + Sync + 'static {
+    /// True if the device is of no use any more.
+    fn is_loss(&self) -> bool;
+
+    /// True if there was no memory, or nothing else of what devices have few of: it may be there later.
+    fn is_out_of_memory(&self) -> bool;
+
+    /// True if it says only that something failed that was waited for.
+    fn is_of_a_wait(&self) -> bool {
+        false
+    }
+
+    /// Which call and why, in words.
+    fn text(&self) -> String;
+}
+
+/// A device, as the vendor's part of a driver knows it.
+pub trait VendorDevice: Send + Sync + 'static {
+    /// What it is. Its memory is its own.
+    fn properties(&self) -> &DeviceProperties;
+
+    /// Its name.
+    fn name(&self) -> &str {
+        &self.properties().name
+    }
+}
+
+/// Who does a command, and what that means for its waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doer {
+    /// The device.
+    Device,
+    /// The device, as soon as the core has said that nothing is left to wait for: it reads memory of the host's that
+    /// commands write.
+    DeviceWhenReady,
+    /// The device, and the host's memory is written for the user, even by a command that then fails.
+    DeviceForUser,
+    /// A thread of the host.
+    Host,
+}
+
+/// A command on its device.
+#[derive(Debug)]
+pub struct Flight<V: Vendor> {
+    /// What others on the device wait for.
+    pub signal: V::Signal,
+    /// What says that it is over, if that is not the signal.
+    pub done: Option<V::Signal>,
+    /// The number, a small one, of the line that it is in, if the device keeps an order: those of a line end one after the other, and
+    /// after one that has failed none ends well.
+    pub line: Option<usize>,
+    /// Why the rest of its calls were not made: what is on the device runs, then the command fails.
+    pub failure: Option<V::Failure>,
+    /// What the device uses until it is over, and what is left to do then.
+    pub cargo: V::Cargo,
+}
+
+impl<V: Vendor> Flight<V> {
+    /// What says that it is over.
+    #[must_use]
+    pub fn done(&self) -> &V::Signal {
+        self.done.as_ref().unwrap_or(&self.signal)
+    }
+}
+
+/// Why a command is not on its device, of which then nothing is there.
+#[derive(Debug)]
+pub enum Obstacle<F> {
+    /// The library said no.
+    Call(F),
+    /// Something else did.
+    Error(Error),
+    /// The library said no when a part of the command had run: it must not run again.
+    Spent(F),
+}
+
+impl<F: Failure> From<F> for Obstacle<F> {
+    fn from(failure: F) -> Self {
+        Self::Call(failure)
+    }
+}
+
+impl<F> From<Error> for Obstacle<F> {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// What has become of a command on its device: none if it goes on.
+pub type Status<F> = Option<std::result::Result<(), F>>;
+
+/// A vendor's library. What is called here is called by any thread, never with a lock of the driver's ledger held.
+pub trait Vendor: Sized + Send + Sync + 'static {
+    /// The driver's name: lower case, one word.
+    const NAME: &'static str;
+    /// As people write it.
+    const TITLE: &'static str;
+    /// What to do instead of launching native code.
+    const INSTEAD: &'static str;
+
+    /// A device.
+    type Device: VendorDevice;
+    /// What calls are refused with.
+    type Failure: Failure;
+    /// A point that commands can wait for on a device, and the host can ask after.
+    type Signal: Clone + Send + Sync + 'static;
+    /// What comes with a command on its device.
+    type Cargo: Send;
+    /// A kernel that is compiled for a device.
+    type Compiled: Send + Sync + 'static;
+    /// Memory of a device. Every byte of it is zero for whoever waits for what the vendor's part has it wait for.
+    type Allocation: Send + Sync + 'static;
+
+    /// Looks for the library and its devices.
+    ///
+    /// # Errors
+    /// If the system has no such library, or that knows no device: says which and what to do.
+    fn open() -> Result<Self>;
+
+    /// All devices, in the order of their numbers.
+    fn devices(&self) -> &[Self::Device];
+
+    /// Who does a command that is not the host's anyway.
+    fn doer_of(command: &Command) -> Doer;
+
+    /// Puts a command on its device, after these.
+    ///
+    /// # Errors
+    /// If nothing of it is on the device. Where some of its calls were made and one is refused, the flight says so.
+    fn put(
+        &self,
+        work: &Work<'_, Self>,
+        code: Option<&Code<Self::Compiled>>,
+        waits: &[Self::Signal],
+    ) -> std::result::Result<Flight<Self>, Obstacle<Self::Failure>>;
+
+    /// Takes a recorded graph as one, if it can be put on the device whole: what is kept for that, with the graph. All
+    /// its commands are the device's, and each is a launch of code that the vendor compiles, a fill, or a transfer
+    /// between arguments; or nothing is done for it on a device. [`put`](Vendor::put) then gets a launch of the graph as
+    /// [`Operation::Graph`](quipu_core::operation::Operation::Graph), with the code of its launches, which the graph
+    /// [keeps](crate::graph::TakenGraph::of).
+    ///
+    /// A vendor that takes none, as by default, has the commands put there one by one.
+    fn take_graph(
+        &self,
+        device: &Self::Device,
+        graph: &Graph,
+    ) -> Option<Box<dyn Any + Send + Sync>> {
+        let _ = (device, graph);
+        None
+    }
+
+    /// Does a command on a thread of the host in a way of the vendor's own, if there is one.
+    fn do_here(&self, work: &Work<'_, Self>) -> Option<Result<()>> {
+        let _ = work;
+        None
+    }
+
+    /// Has a device begin with all that was put there.
+    ///
+    /// # Errors
+    /// The worst of what was refused; what was not is begun.
+    fn flush(&self, device: &Self::Device) -> std::result::Result<(), Self::Failure> {
+        let _ = device;
+        Ok(())
+    }
+
+    /// What has become of what a signal stands for.
+    ///
+    /// # Errors
+    /// If that cannot be had.
+    fn status(
+        &self,
+        signal: &Self::Signal,
+    ) -> std::result::Result<Status<Self::Failure>, Self::Failure>;
+
+    /// Has the driver woken when a signal is over, in whichever way.
+    ///
+    /// # Errors
+    /// If the device does not call back. Then it is asked again and again.
+    fn call_when_over(
+        &self,
+        signal: &Self::Signal,
+        wake: Wake,
+    ) -> std::result::Result<(), Self::Failure>;
+
+    /// The points of a command before its last, of which one may say why it has failed.
+    fn earlier(cargo: &Self::Cargo) -> &[Self::Signal] {
+        let _ = cargo;
+        &[]
+    }
+
+    /// What is left to do when the device has done its part of a command well.
+    ///
+    /// # Errors
+    /// What the kernel says of itself.
+    fn land(&self, work: &Work<'_, Self>, cargo: Self::Cargo) -> Result<()>;
+
+    /// Tells the core when the device ran a command; when it ended, by the process's clock, if its times were asked for.
+    fn note_times(&self, work: &Work<'_, Self>, flight: &Flight<Self>, seen: u64) -> Option<u64>;
+
+    /// True if it compiles code of this type.
+    fn takes_code(&self, of: TypeId) -> bool;
+
+    /// Compiles code for a device.
+    ///
+    /// # Errors
+    /// What cannot be printed; what the compiler says of it, with the user's lines.
+    fn compile(
+        &self,
+        device: &Self::Device,
+        code: &Arc<dyn Any + Send + Sync>,
+        width: IndexWidth,
+    ) -> Result<Self::Compiled>;
+
+    /// Takes memory, and has it filled with zeros.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn reserve(
+        &self,
+        device: &Self::Device,
+        size: u64,
+    ) -> std::result::Result<Self::Allocation, Self::Failure>;
+
+    /// Gives memory back that nothing uses any more.
+    fn release(&self, device: &Self::Device, allocation: Self::Allocation);
+
+    /// Reads bytes, at once.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn read(
+        &self,
+        device: &Self::Device,
+        allocation: &Self::Allocation,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> std::result::Result<(), Self::Failure>;
+
+    /// Writes bytes, at once.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn write(
+        &self,
+        device: &Self::Device,
+        allocation: &Self::Allocation,
+        offset: u64,
+        bytes: &[u8],
+    ) -> std::result::Result<(), Self::Failure>;
+
+    /// Bytes that are free on a device, of which this driver has left so many.
+    fn free_memory(&self, device: &Self::Device, left: u64) -> Option<u64> {
+        let _ = device;
+        Some(left)
+    }
+
+    /// True if bytes go from one device to another without passing through the host.
+    fn has_route(&self, from: &Self::Device, to: &Self::Device) -> bool;
+
+    /// What a native call is handed.
+    fn native_queue(&self, device: &Self::Device) -> Option<Box<dyn Any + Send>>;
+}

@@ -1,0 +1,135 @@
+//! What goes wrong, and when.
+
+use super::Refusal;
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+/// A place where something can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fault {
+    /// A call that puts a part of a command on a device.
+    Put,
+    /// A part of a command, as the device runs it.
+    Run,
+    /// The call that has a device begin.
+    Flush,
+    /// Asking for a command's status.
+    Status,
+    /// Asking to be called.
+    Callback,
+    /// Compiling.
+    Compile,
+    /// Taking memory.
+    Reserve,
+    /// Copies of the host's.
+    HostCopy,
+}
+
+/// When.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// The calls from this to that, counted from now.
+    Calls(u64, u64),
+    /// So many in a thousand.
+    Often(u64),
+}
+
+/// See the module.
+pub(crate) struct Faults(Mutex<State>);
+
+struct State {
+    random: u64,
+    planned: HashMap<Fault, (When, Refusal)>,
+    violations: Vec<String>,
+    /// Refusals so far.
+    refused: u64,
+    /// No device runs anything.
+    held: bool,
+}
+
+/// The next of a sequence of random numbers: xorshift (Marsaglia 2003).
+pub(crate) fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+impl Faults {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Mutex::new(State {
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            planned: HashMap::new(),
+            violations: Vec::new(),
+            refused: 0,
+            held: false,
+        }))
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().expect("nobody panics with it")
+    }
+
+    /// Of the calls from now on, `count` go wrong after `skip` that do not.
+    pub(crate) fn plan(&self, fault: Fault, skip: u64, count: u64, refusal: Refusal) {
+        let when = When::Calls(skip, skip.saturating_add(count));
+        self.state().planned.insert(fault, (when, refusal));
+    }
+
+    /// So many in a thousand calls go wrong.
+    pub(crate) fn often(&self, fault: Fault, thousandths: u64, refusal: Refusal) {
+        let when = When::Often(thousandths);
+        self.state().planned.insert(fault, (when, refusal));
+    }
+
+    /// From now on nothing goes wrong.
+    pub(crate) fn end(&self) {
+        self.state().planned.clear();
+    }
+
+    /// A call is made.
+    pub(crate) fn check(&self, fault: Fault) -> Result<(), Refusal> {
+        let mut state = self.state();
+        let number = next(&mut state.random);
+        let Some((when, refusal)) = state.planned.get_mut(&fault) else {
+            return Ok(());
+        };
+        let refusal = *refusal;
+        let is_now = match when {
+            When::Often(thousandths) => number % 1000 < *thousandths,
+            When::Calls(from, to) => {
+                let is_now = *from == 0 && *to > 0;
+                *from = from.saturating_sub(1);
+                *to = to.saturating_sub(1);
+                is_now
+            }
+        };
+        state.refused += u64::from(is_now);
+        if is_now { Err(refusal) } else { Ok(()) }
+    }
+
+    /// Has the devices run nothing, or again what is there.
+    pub(crate) fn hold(&self, held: bool) {
+        self.state().held = held;
+    }
+
+    /// True if the devices run nothing.
+    pub(crate) fn is_held(&self) -> bool {
+        self.state().held
+    }
+
+    /// How many calls were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.state().refused
+    }
+
+    /// The driver did what it must not.
+    pub(crate) fn violated(&self, what: String) {
+        self.state().violations.push(what);
+    }
+
+    /// What the driver did that it must not.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.state().violations.clone()
+    }
+}
