@@ -1,14 +1,14 @@
 //! Compaction: the elements that are to be kept, close together, in a single pass over the data
 //! ([`look_back`](crate::look_back)).
 
-use crate::division::{refuse, tiles};
+use crate::division::{Tiles, refuse, threads, tiles};
 use crate::function::{Function, Item, Sum};
 use crate::look_back::{Totals, look_back, part_of_thread, shape};
 use quipu::kernels::{
-    Atomics, Block, BlockAccelerator, Blocks, Grid, KernelData, RawMut, SharedAtomics, SharedWrite,
-    Threads, device, kernel,
+    Accelerator, Atomics, Block, BlockAccelerator, Blocks, Grid, KernelData, RawMut, SharedAtomics,
+    SharedWrite, Threads, device, kernel,
 };
-use quipu::{Buffer, Event, Queue, Result};
+use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 
 /// Parts are totalled by how many of their elements are kept.
 #[derive(Debug, Clone, Copy, KernelData)]
@@ -46,6 +46,70 @@ fn write_kept<T: Copy, F: Function<T, bool>>(
         }
         to += keep.apply(*x) as usize;
     }
+}
+
+/// Elements of a tile of one thread, at most.
+const TILE: usize = 1 << 14;
+
+/// Keeps of each element of a part whether it is kept, 1 or 0, and gives how many are.
+#[device]
+fn decide<T: Copy, F: Function<T, bool>>(keep: F, part: &[T], kept: &mut [u8]) -> u32 {
+    let kept = &mut kept[..part.len()];
+    let mut count = 0_u32;
+    for i in 0..part.len() {
+        let is_kept = keep.apply(part[i]);
+        kept[i] = is_kept as u8;
+        count += is_kept as u32;
+    }
+    count
+}
+
+/// Writes the elements of a part that are kept to `to`, as far as that has place for them.
+#[device]
+fn write_decided<T: Copy>(part: &[T], kept: &[u8], to: &mut [T]) {
+    let kept = &kept[..part.len()];
+    let mut at = 0;
+    for i in 0..part.len() {
+        // What is not kept is written, too, as in `write_kept`.
+        if at < to.len() {
+            to[at] = part[i];
+        }
+        at += kept[i] as usize;
+    }
+}
+
+/// As [`compact_tiles`], for blocks of one thread, which asks `keep` once for each element. A tile has as many elements
+/// as a thread in the launch, 16384 at most.
+#[kernel]
+pub fn compact_neighbours<T, F: Function<T, bool> + KernelData>(
+    acc: &impl Accelerator<1>,
+    keep: F,
+    x: &[T],
+    states: Atomics<u32>,
+    totals: RawMut<u64>,
+    prefixes: RawMut<u64>,
+    y: RawMut<T>,
+    count: RawMut<u64>,
+) {
+    let shape = shape(acc);
+    let tile = states.add(0, 1) as usize;
+    let (start, end) = part_of_thread(shape, tile, 0, x.len());
+    let part = &x[start..end];
+    let mut kept = [0_u8; TILE];
+    let total = decide(keep, part, &mut kept) as u64;
+
+    let f = Kept { keep };
+    let before =
+        look_back::<T, u64, Sum, Kept<F>>(acc, shape, tile, total, states, totals, prefixes, f, x);
+    if tile + 1 == acc.extent(Grid, Blocks)[0] {
+        // SAFETY: one tile is the last.
+        unsafe { count.write(0, before + total) };
+    }
+    let first = (before as usize).min(y.len());
+    let last = ((before + total) as usize).min(y.len());
+    // SAFETY: the places are this tile's alone.
+    let to = unsafe { y.slice_mut(first..last) };
+    write_decided(part, &kept, to);
 }
 
 /// Writes the elements of one tile for each block that `keep` says `true` of, in the order of `states[0]`, behind those
@@ -125,21 +189,37 @@ pub fn compact<T: Item, F: Function<T, bool> + KernelData>(
             format!("the count has {} elements; make it one", count.len()),
         );
     }
-    let tiles = tiles(x.len(), queue.limits());
+    let limits = queue.limits();
+    let is_alone = threads(limits) == 1;
+    let tiles = if is_alone {
+        neighbours(x.len(), limits)
+    } else {
+        tiles(x.len(), limits)
+    };
     let mut states = queue.allocate::<u32>(tiles.count + 1)?;
     queue.fill(&states, 0)?;
     let mut totals = queue.allocate::<u64>(tiles.count)?;
     let mut prefixes = queue.allocate::<u64>(tiles.count)?;
-    queue.launch(
-        tiles.division,
-        compact_tiles(
-            keep,
-            x,
-            &mut states,
-            totals.overwrite(),
-            prefixes.overwrite(),
-            y,
-            count,
-        ),
-    )
+    let (totals, prefixes) = (totals.overwrite(), prefixes.overwrite());
+    if is_alone {
+        queue.launch(
+            tiles.division,
+            compact_neighbours(keep, x, &mut states, totals, prefixes, y, count),
+        )
+    } else {
+        queue.launch(
+            tiles.division,
+            compact_tiles(keep, x, &mut states, totals, prefixes, y, count),
+        )
+    }
+}
+
+/// Tiles for [`compact_neighbours`].
+fn neighbours(length: usize, limits: &AcceleratorLimits) -> Tiles {
+    let elements = (length / (4 * limits.multiprocessors.max(1))).clamp(TILE / 4, TILE);
+    let count = length.div_ceil(elements).max(1);
+    Tiles {
+        count,
+        division: WorkDivision::new(count, 1, elements),
+    }
 }

@@ -18,8 +18,18 @@ pub fn fill_each<T>(_acc: &impl Accelerator<1>, value: T, mut y: OwnElements<T>)
 /// Sets element `i` to `start + i * step`.
 #[kernel]
 pub fn iota_each<T: Number>(_acc: &impl Accelerator<1>, start: T, step: T, mut y: OwnElements<T>) {
-    for (i, y) in y.each() {
-        *y = start + step * T::cast_from(i);
+    for (position, row) in y.rows() {
+        let first = position[0];
+        if first + row.len() <= i32::MAX as usize {
+            // Vectors of such numbers are converted to floats in one step.
+            for (k, y) in row.iter_mut().enumerate() {
+                *y = start + step * T::cast_from(first as i32 + k as i32);
+            }
+        } else {
+            for (k, y) in row.iter_mut().enumerate() {
+                *y = start + step * T::cast_from(first + k);
+            }
+        }
     }
 }
 

@@ -3,10 +3,13 @@
 use crate::division::{parts, threads};
 use crate::function::{Function, Item};
 use quipu::kernels::{
-    Accelerator, Atomics, Block, BlockAccelerator, KernelData, SharedAtomics, Threads, device,
-    kernel,
+    Accelerator, Atomics, Block, BlockAccelerator, Blocks, Elements, Grid, KernelData,
+    SharedAtomics, SharedWrite, Threads, device, kernel,
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
+
+/// Bins of which several tables fit into the nearest cache.
+const FEW: usize = 1024;
 
 /// Counts a thread's own elements.
 #[device]
@@ -47,6 +50,57 @@ pub async fn count_bins<T, F: Function<T, u32>>(
     }
 }
 
+/// Counts elements, neighbours in tables of their own.
+#[device]
+fn count_in_tables<T: Copy, F: Function<T, u32>, const TABLES: usize>(
+    f: F,
+    x: &[T],
+    counts: &mut [[u32; TABLES]],
+) {
+    let all = x.len() / TABLES * TABLES;
+    for at in (0..all).step_by(TABLES) {
+        let taken = &x[at..at + TABLES];
+        for table in 0..TABLES {
+            let bin = f.apply(taken[table]) as usize;
+            if bin < counts.len() {
+                counts[bin][table] += 1;
+            }
+        }
+    }
+    for x in &x[all..] {
+        let bin = f.apply(*x) as usize;
+        if bin < counts.len() {
+            counts[bin][0] += 1;
+        }
+    }
+}
+
+/// As [`count_bins`], for blocks of one thread. It counts neighbours in `TABLES` tables, so that a count need not wait for
+/// the one before it, which is often the same.
+#[kernel]
+pub async fn count_bins_in_tables<T, F: Function<T, u32>, const TABLES: usize>(
+    acc: &impl BlockAccelerator<1>,
+    f: F,
+    x: &[T],
+    bins: Atomics<u32>,
+    #[shared(bins.len())] mut counts: SharedWrite<[u32; TABLES]>,
+) {
+    let share = acc.extent(Block, Elements)[0];
+    let start = (acc.index(Grid, Blocks)[0] * share).min(x.len());
+    let end = (start + share).min(x.len());
+    let counts = counts.own();
+    count_in_tables::<T, F, TABLES>(f, &x[start..end], counts);
+    for bin in 0..counts.len() {
+        let mut count = 0;
+        for table in 0..TABLES {
+            count += counts[bin][table];
+        }
+        if count > 0 {
+            bins.add(bin, count);
+        }
+    }
+}
+
 /// Sets each bin to the number of elements of which `f` gives its number. Elements of which it gives another, as many
 /// or more than there are bins, are in none.
 ///
@@ -64,8 +118,13 @@ pub fn histogram<T: Item, F: Function<T, u32> + KernelData>(
     queue.fill(bins, 0)?;
     let (blocks, threads) = (parts(x.len(), queue.limits()), threads(queue.limits()));
     let share = x.len().div_ceil(blocks * threads);
-    queue.launch(
-        WorkDivision::new(blocks, threads, share),
-        count_bins(f, x, bins),
-    )
+    let division = WorkDivision::new(blocks, threads, share);
+    if threads > 1 {
+        return queue.launch(division, count_bins(f, x, bins));
+    }
+    if bins.len() <= FEW {
+        queue.launch(division, count_bins_in_tables::<T, F, 4>(f, x, bins))
+    } else {
+        queue.launch(division, count_bins_in_tables::<T, F, 1>(f, x, bins))
+    }
 }

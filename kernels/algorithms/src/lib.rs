@@ -96,15 +96,15 @@ pub mod kernels {
     //! The kernels by themselves.
 
     pub use crate::bodies::attract_tiles;
-    pub use crate::compact::compact_tiles;
+    pub use crate::compact::{compact_neighbours, compact_tiles};
     pub use crate::elementwise::{fill_each, iota_each, transform_each, zip_each};
-    pub use crate::histogram::count_bins;
+    pub use crate::histogram::{count_bins, count_bins_in_tables};
     pub use crate::matmul::{DEPTH, SIDE, multiply_squares, multiply_tiles};
     pub use crate::merge::{merge_runs, sort_tiles};
     pub use crate::radix::{choose_sides, count_digits, move_digits, settle};
     pub use crate::random::{philox_block, random_blocks};
     pub use crate::reduce::reduce_blocks;
-    pub use crate::scan::scan_tiles;
+    pub use crate::scan::{scan_neighbours, scan_tiles};
     pub use crate::stencil::stencil_tiles;
     pub use crate::transpose::transpose_tiles;
 }

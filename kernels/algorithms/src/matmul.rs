@@ -167,15 +167,29 @@ pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
     let mut sum = T::ZERO;
     let mut from = 0;
     while from < inner {
-        if row < rows && from + j < inner {
-            a_square.own()[0] = a[row * inner + from + j];
-        }
-        if from + i < inner && column < columns {
-            b_square.own()[0] = b[(from + i) * columns + column];
-        }
+        // Both are read before either is waited for.
+        let x = if row < rows && from + j < inner {
+            a[row * inner + from + j]
+        } else {
+            T::ZERO
+        };
+        let y = if from + i < inner && column < columns {
+            b[(from + i) * columns + column]
+        } else {
+            T::ZERO
+        };
+        a_square.own()[0] = x;
+        b_square.own()[0] = y;
         let (a_read, b_read) = acc.sync((a_square, b_square)).await;
-        for k in 0..SIDE.min(inner - from) {
-            sum = a_read[i * SIDE + k].multiply_add(b_read[k * SIDE + j], sum);
+        // All but the last have as many rounds as the compiler can see.
+        if inner - from >= SIDE {
+            for k in 0..SIDE {
+                sum = a_read[i * SIDE + k].multiply_add(b_read[k * SIDE + j], sum);
+            }
+        } else {
+            for k in 0..inner - from {
+                sum = a_read[i * SIDE + k].multiply_add(b_read[k * SIDE + j], sum);
+            }
         }
         (a_square, b_square) = acc.sync((a_read, b_read)).await;
         from += SIDE;

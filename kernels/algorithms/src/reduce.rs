@@ -3,15 +3,62 @@
 use crate::division::{parts, refuse, threads};
 use crate::function::{Item, Operator};
 use quipu::kernels::{
-    Block, BlockAccelerator, Blocks, Grid, OwnBlock, SharedElement, SharedWrite, Threads, kernel,
+    Block, BlockAccelerator, Blocks, Grid, OwnBlock, SharedElement, SharedWrite, Threads, device,
+    kernel,
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
-/// Accumulators of a thread: as many as hide the latency of an addition in vectors.
+/// Accumulators of a thread that is alone in its block: as many as hide the latency of an addition in vectors.
 const LANES: usize = 64;
 
+/// Combines a thread's share of `x`, one element at a time: neighbouring threads read neighbouring elements.
+#[device]
+fn combine_stride<T: SharedElement, O: Operator<T>>(x: &[T], thread: usize, threads: usize) -> T {
+    let rounds = x.len() / threads;
+    let mut total = O::identity();
+    for round in 0..rounds {
+        total = O::combine(total, x[round * threads + thread]);
+    }
+    let last = rounds * threads + thread;
+    if last < x.len() {
+        total = O::combine(total, x[last]);
+    }
+    total
+}
+
+/// Combines a thread's share of `x`: `LANES` neighbours at a time, each into an accumulator of its own.
+#[device]
+fn combine_lanes<T: SharedElement, O: Operator<T>, const LANES: usize>(
+    x: &[T],
+    thread: usize,
+    threads: usize,
+) -> T {
+    let mut lanes = [O::identity(); LANES];
+    let mut at = thread * LANES;
+    while at + LANES <= x.len() {
+        let taken = &x[at..at + LANES];
+        for k in 0..LANES {
+            lanes[k] = O::combine(lanes[k], taken[k]);
+        }
+        at += threads * LANES;
+    }
+    // What is left is less than a stride; one thread finds its beginning here.
+    let mut k = 0;
+    while at < x.len() {
+        lanes[k] = O::combine(lanes[k], x[at]);
+        at += 1;
+        k += 1;
+    }
+    let mut total = lanes[0];
+    for k in 1..LANES {
+        total = O::combine(total, lanes[k]);
+    }
+    total
+}
+
 /// Combines the elements of each block's contiguous part of `x`. A thread takes `LANES` neighbours at a time, each
-/// into an accumulator of its own; blocks have a power of two of threads, and `result` an element for each block.
+/// into an accumulator of its own, and where that is one each thread takes an element of every stride; blocks have a power
+/// of two of threads, and `result` an element for each block.
 #[kernel]
 pub async fn reduce_blocks<T: SharedElement, O: Operator<T>, const LANES: usize>(
     acc: &impl BlockAccelerator<1>,
@@ -26,26 +73,11 @@ pub async fn reduce_blocks<T: SharedElement, O: Operator<T>, const LANES: usize>
     let start = (acc.index(Grid, Blocks)[0] * length).min(x.len());
     let part = &x[start..(start + length).min(x.len())];
 
-    let mut lanes = [O::identity(); LANES];
-    let mut at = thread * LANES;
-    while at + LANES <= part.len() {
-        let taken = &part[at..at + LANES];
-        for k in 0..LANES {
-            lanes[k] = O::combine(lanes[k], taken[k]);
-        }
-        at += threads * LANES;
-    }
-    // What is left is less than a stride; one thread finds its beginning here.
-    let mut k = 0;
-    while at < part.len() {
-        lanes[k] = O::combine(lanes[k], part[at]);
-        at += 1;
-        k += 1;
-    }
-    let mut total = lanes[0];
-    for k in 1..LANES {
-        total = O::combine(total, lanes[k]);
-    }
+    let mut total = if LANES == 1 {
+        combine_stride::<T, O>(part, thread, threads)
+    } else {
+        combine_lanes::<T, O, LANES>(part, thread, threads)
+    };
 
     totals.own()[0] = total;
     let mut half = threads / 2;
@@ -83,20 +115,28 @@ pub fn reduce<O: Operator<T> + quipu::kernels::KernelData, T: Item>(
         );
     }
     let limits = queue.limits();
-    let blocks = parts(x.len(), limits);
     let threads = threads(limits);
-    let last = WorkDivision::new(1, threads, 1);
+    let is_wide = threads > 1;
+    let blocks = match parts(x.len(), limits) {
+        // A block that waits for memory leaves a multiprocessor to others.
+        blocks if is_wide && blocks > 1 => 2 * blocks,
+        blocks => blocks,
+    };
+    let launch = |blocks: usize, x: &Buffer<T>, result: &mut Buffer<T>| {
+        let division = WorkDivision::new(blocks, threads, 1);
+        if is_wide {
+            queue.launch(division, reduce_blocks::<T, O, 1>(x, result.overwrite()))
+        } else {
+            queue.launch(
+                division,
+                reduce_blocks::<T, O, LANES>(x, result.overwrite()),
+            )
+        }
+    };
     if blocks == 1 {
-        return queue.launch(last, reduce_blocks::<T, O, LANES>(x, result.overwrite()));
+        return launch(1, x, result);
     }
     let mut partial = queue.allocate::<T>(blocks)?;
-    let division = WorkDivision::new(blocks, threads, 1);
-    queue.launch(
-        division,
-        reduce_blocks::<T, O, LANES>(x, partial.overwrite()),
-    )?;
-    queue.launch(
-        last,
-        reduce_blocks::<T, O, LANES>(&partial, result.overwrite()),
-    )
+    launch(blocks, x, &mut partial)?;
+    launch(1, &partial, result)
 }

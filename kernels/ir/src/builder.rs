@@ -323,12 +323,18 @@ impl FunctionBuilder {
 
     /// An operation of one operand.
     pub fn unary(&mut self, operation: UnaryOperation, operand: Value) -> Value {
+        if let Some(half) = self.half_of(operand) {
+            return self.negated_half(operand, half);
+        }
         let value_type = self.type_of(operand).clone();
         self.define(value_type, Operation::Unary(operation, operand))
     }
 
     /// An operation of two operands.
     pub fn binary(&mut self, operation: BinaryOperation, first: Value, second: Value) -> Value {
+        if let Some(half) = self.half_of(first) {
+            return self.binary_of_halves(operation, [first, second], half);
+        }
         let value_type = if operation.is_comparison() {
             Scalar::Bool.into()
         } else {
@@ -339,12 +345,42 @@ impl FunctionBuilder {
 
     /// `as`.
     pub fn cast(&mut self, value: Value, scalar: Scalar) -> Value {
+        if scalar.is_half() || self.half_of(value).is_some() {
+            return self.cast_of_half(value, scalar);
+        }
         self.define(scalar.into(), Operation::Cast(value, scalar))
     }
 
     /// The same bits as another type.
     pub fn bitcast(&mut self, value: Value, scalar: Scalar) -> Value {
         self.define(scalar.into(), Operation::Bitcast(value, scalar))
+    }
+
+    /// A scalar as a word of 64 bits: integers extended, floats by their bits, those of 16 bits as an `f32`. Also what
+    /// it is a word of.
+    ///
+    /// # Panics
+    /// If the value is no scalar.
+    pub fn word(&mut self, value: Value) -> (Value, Scalar) {
+        let scalar = self.type_of(value).scalar().expect("a scalar");
+        if scalar.is_half() {
+            let single = self.cast(value, Scalar::F32);
+            return self.word(single);
+        }
+        let word = match scalar {
+            Scalar::F32 => {
+                let bits = self.bitcast(value, Scalar::U32);
+                self.cast(bits, Scalar::U64)
+            }
+            Scalar::F64 => self.bitcast(value, Scalar::U64),
+            Scalar::U64 => value,
+            _ if scalar.is_signed() => {
+                let wide = self.cast(value, Scalar::I64);
+                self.cast(wide, Scalar::U64)
+            }
+            _ => self.cast(value, Scalar::U64),
+        };
+        (word, scalar)
     }
 
     /// One of two values.
@@ -358,6 +394,9 @@ impl FunctionBuilder {
     /// # Panics
     /// If there are no operands.
     pub fn math(&mut self, function: MathFunction, operands: &[Value]) -> Value {
+        if let Some(half) = self.half_of(operands[0]) {
+            return self.math_of_halves(function, operands, half);
+        }
         let value_type = if function.is_predicate() {
             Scalar::Bool.into()
         } else {
@@ -401,7 +440,30 @@ impl FunctionBuilder {
     ) -> Value {
         self.define(
             slice(element, space, mutable),
-            Operation::Slice { place, range },
+            Operation::Slice {
+                place,
+                range,
+                checked: true,
+            },
+        )
+    }
+
+    /// Part of an array-like place, which is inside: start and end.
+    pub fn slice_within(
+        &mut self,
+        place: Place,
+        range: (Value, Value),
+        element: Type,
+        space: Space,
+        mutable: bool,
+    ) -> Value {
+        self.define(
+            slice(element, space, mutable),
+            Operation::Slice {
+                place,
+                range: Some(range),
+                checked: false,
+            },
         )
     }
 

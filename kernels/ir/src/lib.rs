@@ -40,6 +40,7 @@
 
 pub mod builder;
 mod function;
+mod half;
 mod module;
 mod operation;
 pub mod print;

@@ -42,6 +42,8 @@ pub enum Operation {
         place: Place,
         /// Start and end.
         range: Option<(Value, Value)>,
+        /// False if the builder knows that the range is inside.
+        checked: bool,
     },
     /// The number of elements of a slice: [`Scalar::Index`].
     Length(Value),

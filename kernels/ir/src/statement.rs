@@ -120,8 +120,12 @@ pub enum Statement {
     Assert {
         /// A `bool`.
         condition: Value,
-        /// What to say.
+        /// What to say, with `{}` for each value in turn.
         message: String,
+        /// At most two words of 64 bits, which [`FunctionBuilder::word`](crate::FunctionBuilder::word) makes of values.
+        values: Vec<Value>,
+        /// What the values were words of.
+        shown: Vec<crate::Scalar>,
         /// Where the user wrote it.
         location: Option<Location>,
     },

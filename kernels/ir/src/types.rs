@@ -25,6 +25,13 @@ pub enum Scalar {
     Index,
     /// `isize`: of the launch's index width. Not a type of memory.
     SignedIndex,
+    /// `half::f16`: a sign, 5 bits of exponent, 10 of digits.
+    ///
+    /// Of both floats of 16 bits there are conversions from and to `f32` alone, and what looks at bits;
+    /// [`FunctionBuilder`](crate::FunctionBuilder) writes other operations with these.
+    F16,
+    /// `half::bf16`: the upper half of an `f32`.
+    Bf16,
     /// `f32`.
     F32,
     /// `f64`.
@@ -32,10 +39,16 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// True for `f32` and `f64`.
+    /// True for floats.
     #[must_use]
     pub fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+
+    /// True for the floats of 16 bits.
+    #[must_use]
+    pub fn is_half(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16)
     }
 
     /// True for integers, indices included.
@@ -54,6 +67,8 @@ impl Scalar {
                 | Self::I32
                 | Self::I64
                 | Self::SignedIndex
+                | Self::F16
+                | Self::Bf16
                 | Self::F32
                 | Self::F64
         )
@@ -64,7 +79,7 @@ impl Scalar {
     pub fn size(self) -> Option<u32> {
         match self {
             Self::Bool | Self::I8 | Self::U8 => Some(1),
-            Self::I16 | Self::U16 => Some(2),
+            Self::I16 | Self::U16 | Self::F16 | Self::Bf16 => Some(2),
             Self::I32 | Self::U32 | Self::F32 => Some(4),
             Self::I64 | Self::U64 | Self::F64 => Some(8),
             Self::Index | Self::SignedIndex => None,
@@ -86,6 +101,8 @@ impl Scalar {
             Self::U64 => "u64",
             Self::Index => "usize",
             Self::SignedIndex => "isize",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
             Self::F32 => "f32",
             Self::F64 => "f64",
         }

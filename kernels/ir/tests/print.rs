@@ -235,6 +235,24 @@ fn opencl_c_refuses_what_the_device_has_not() {
     assert!(print(&corpus::warps(), all).contains("sub_group_shuffle"));
 }
 
+/// A device of OpenCL 3.0 need not compile OpenCL C 2.0.
+#[test]
+fn sub_groups_are_compiled_as_what_the_device_has() {
+    let standard = |subgroups, version_3| {
+        let dialect = Dialect::OpenCl(OpenClFeatures {
+            subgroups,
+            version_3,
+            ..OpenClFeatures::USUAL
+        });
+        let options = Options::new(dialect, IndexWidth::Bits32);
+        let printed = corpus::saxpy().print(dialect, &options).unwrap();
+        printed.compiler_options[0].clone()
+    };
+    assert_eq!(standard(false, true), "-cl-std=CL1.2");
+    assert_eq!(standard(true, false), "-cl-std=CL2.0");
+    assert_eq!(standard(true, true), "-cl-std=CL3.0");
+}
+
 #[test]
 fn modules_that_are_not_valid_are_not_printed() {
     let mut f = FunctionBuilder::new("k");

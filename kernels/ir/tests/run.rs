@@ -499,6 +499,97 @@ fn slices() {
 }
 
 #[test]
+fn loops_whose_checks_are_done_before() {
+    let x: Vec<u32> = (10..18).collect();
+    let launch = |[count, stride, first]: [u64; 3]| {
+        Launch::new(
+            Division::new([1], [1], [1]),
+            [
+                Argument::buffer(&x),
+                Argument::buffer(&[1_u32; 6]),
+                Argument::index(count),
+                Argument::index(stride),
+                Argument::index(first),
+            ],
+        )
+    };
+    let module = corpus::gather();
+    everywhere(&module, &launch([4, 2, 1]), |launch, fault, how| {
+        let y = launch.elements::<u32>(1);
+        assert_eq!(fault, None, "{how}");
+        assert_eq!(y, [11, 13, 15, 17, 1, 1], "{how}");
+    });
+    everywhere(
+        &module,
+        &launch([0, u64::from(u32::MAX), u64::from(u32::MAX)]),
+        |launch, fault, how| {
+            let y = launch.elements::<u32>(1);
+            assert_eq!(fault, None, "{how}");
+            assert_eq!(y, [1; 6], "{how}");
+        },
+    );
+    // The last round is outside: those before are as they were, and the fault is where it was.
+    everywhere(&module, &launch([5, 2, 1]), |launch, fault, how| {
+        let y = launch.elements::<u32>(1);
+        let fault = fault.unwrap();
+        assert_eq!(
+            (fault.site.kind, fault.index),
+            (FaultKind::Read, 9),
+            "{how}"
+        );
+        assert_eq!(y, [11, 13, 15, 17, 0, 1], "{how}");
+    });
+    everywhere(&module, &launch([7, 1, 0]), |launch, fault, how| {
+        let y = launch.elements::<u32>(1);
+        let fault = fault.unwrap();
+        assert_eq!(
+            (fault.site.kind, fault.index),
+            (FaultKind::Write, 6),
+            "{how}"
+        );
+        assert_eq!(y, [10, 11, 12, 13, 14, 15], "{how}");
+    });
+    // What wraps around to where it would be inside is not taken for it.
+    everywhere(&module, &launch([3, 1 << 31, 0]), |launch, fault, how| {
+        let y = launch.elements::<u32>(1);
+        let fault = fault.unwrap();
+        assert_eq!(
+            (fault.site.kind, fault.index),
+            (FaultKind::Read, 1 << 31),
+            "{how}"
+        );
+        assert_eq!(y[..2], [10, 0], "{how}");
+    });
+    everywhere(
+        &module,
+        &launch([2, 1, u64::from(u32::MAX)]),
+        |launch, fault, how| {
+            let y = launch.elements::<u32>(1);
+            let fault = fault.unwrap();
+            assert_eq!(fault.index, u64::from(u32::MAX), "{how}");
+            assert_eq!(y[0], 0, "{how}");
+        },
+    );
+}
+
+#[test]
+fn a_loop_is_written_twice_if_that_spares_checks() {
+    let checks = |width, checked| {
+        let options = Options {
+            checked,
+            ..Options::new(Dialect::Cuda, width)
+        };
+        let printed = corpus::gather().print(Dialect::Cuda, &options).unwrap();
+        let count = |what: &str| printed.source.matches(what).count();
+        (count("for (; "), count("quipu_in(quipu, "))
+    };
+    // Bounds of 64 bits cannot be computed without leaving them.
+    assert_eq!(checks(IndexWidth::Bits32, true), (2, 2));
+    assert_eq!(checks(IndexWidth::Bits64, true), (1, 2));
+    assert_eq!(checks(IndexWidth::Bits32, false), (1, 0));
+}
+
+#[test]
 fn order() {
     let launch = Launch::new(
         Division::new([1], [1], [1]),

@@ -296,7 +296,7 @@ broken! {
         "a condition of type `i32`";
     assertion_of_a_number: kernel(|f| {
         let condition = f.i32_literal(1);
-        f.push(Statement::Assert { condition, message: "so".into(), location: None });
+        f.push(Statement::Assert { condition, message: "so".into(), values: vec![], shown: vec![], location: None });
     }), "a condition of type `i32`";
     print_of_too_little: kernel(|f| f.push(Statement::Print { format: "{}".into(), values: vec![], location: None })),
         "1 `{}` is printed with 0 values";
@@ -446,6 +446,28 @@ broken! {
         let (one, two) = (f.f32_literal(1.0), f.literal(Scalar::F64, 0));
         f.math(MathFunction::Powf, &[one, two]);
     }), "`f64` instead of `f32`";
+    arithmetic_of_halves: kernel(|f| {
+        let one = f.literal(Scalar::F16, 0x3c00);
+        f.define(Scalar::F16.into(), Operation::Binary(BinaryOperation::Add, one, one));
+    }), "Add of `f16`";
+    negation_of_halves: kernel(|f| {
+        let one = f.literal(Scalar::Bf16, 0x3f80);
+        f.define(Scalar::Bf16.into(), Operation::Unary(UnaryOperation::Negate, one));
+    }), "Negate of a `bf16`";
+    mathematics_of_halves: kernel(|f| {
+        let one = f.literal(Scalar::F16, 0x3c00);
+        f.define(Scalar::F16.into(), Operation::Math(MathFunction::Sqrt, vec![one]));
+    }), "which is not a float of 32 or 64 bits";
+    cast_of_halves: kernel(|f| {
+        let one = f.literal(Scalar::F16, 0x3c00);
+        f.define(Scalar::I32.into(), Operation::Cast(one, Scalar::I32));
+    }), "by way of `f32`";
+    half_of_too_many_bits: kernel(|f| { f.literal(Scalar::F16, 0x1_0000); }), "are not those of a `f16`";
+    assertion_of_three_words: kernel(|f| {
+        let (condition, word) = (f.bool_literal(true), f.literal(Scalar::U64, 1));
+        let shown = vec![Scalar::U64; 3];
+        f.push(Statement::Assert { condition, message: "so".into(), values: vec![word; 3], shown, location: None });
+    }), "it may show two";
     length_of_a_number: kernel(|f| { let one = f.i32_literal(1); f.length(one); }), "the length of a `i32`";
     length_of_no_shared_array: kernel(|f| { f.shared_length(SharedId(0)); }), "no block-shared array 0";
     struct_of_too_little: {

@@ -40,9 +40,11 @@
 //!     #[shared(acc.extent(Block, Threads)[0])] mut sums: SharedWrite<f32>,
 //! ) {
 //!     let thread = acc.index(Block, Threads)[0];
+//!     let mut own = 0.0;
 //!     for i in acc.elements(x.len()) {
-//!         sums.own()[0] += x[i];
+//!         own += x[i];
 //!     }
+//!     sums.own()[0] = own;
 //!     let mut half = acc.extent(Block, Threads)[0] / 2; // of a power of two
 //!     while half > 0 {
 //!         let read = acc.sync(sums).await;

@@ -136,7 +136,10 @@ pub struct AttachedArray<T> {
     pointer: *mut T,
     length: usize,
     share: usize,
-    number: u32,
+    /// What a thread that turns it to its read phase arrives with. (Kept, as it is asked for at every barrier.)
+    to_read: Turns,
+    /// And to its write phase.
+    to_write: Turns,
     context: BlockContext,
 }
 
@@ -187,7 +190,8 @@ unsafe impl<T: SharedElement> Shared for SharedArray<T> {
             pointer,
             length: self.length,
             share: self.share,
-            number: self.number,
+            to_read: Turns::to_read(self.number),
+            to_write: Turns::to_write(self.number),
             context: *context,
         }
     }
@@ -403,9 +407,7 @@ impl<'b, T: SharedElement> turn::Turn for SharedWrite<'b, T> {
 
     #[inline(always)]
     fn turns(&self, block: *const ()) -> turn::TurnsOf {
-        self.own
-            .array
-            .turns_at(block, Turns::to_read(self.own.array.number))
+        self.own.array.turns_at(block, self.own.array.to_read)
     }
 
     #[inline(always)]
@@ -419,9 +421,7 @@ impl<'b, T: SharedElement> turn::Turn for SharedRead<'b, T> {
 
     #[inline(always)]
     fn turns(&self, block: *const ()) -> turn::TurnsOf {
-        self.own
-            .array
-            .turns_at(block, Turns::to_write(self.own.array.number))
+        self.own.array.turns_at(block, self.own.array.to_write)
     }
 
     #[inline(always)]

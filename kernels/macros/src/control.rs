@@ -4,7 +4,9 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit::Visit;
-use syn::{Arm, Block, Expr, ExprForLoop, ExprIf, ExprLoop, ExprMatch, ExprWhile, Label, Stmt};
+use syn::{
+    Arm, Block, Expr, ExprForLoop, ExprIf, ExprLoop, ExprMatch, ExprWhile, Label, Pat, Stmt,
+};
 
 use crate::refuse;
 use crate::scope::{LoopScope, Want, Writer};
@@ -41,14 +43,52 @@ impl Writer {
         let condition = self.condition(&branch.cond);
         let Some((_, otherwise)) = &branch.else_branch else {
             let then = self.block(&branch.then_branch, Want::Nothing);
-            return quote_spanned!(span=> __quipu::if_then(#condition, || #then));
+            let token = self.fresh("branch");
+            return quote_spanned!(span=> {
+                let #token = __quipu::branch(#condition);
+                if #token.begins_then() { #token.ends_then(#then); }
+                #token.result()
+            });
         };
         let then = self.block(&branch.then_branch, want);
         let otherwise = match &**otherwise {
             Expr::Block(block) if block.label.is_none() => self.block(&block.block, want),
             otherwise => self.control(otherwise, want),
         };
-        quote_spanned!(span=> __quipu::if_else(#condition, || #then, || #otherwise))
+        self.if_else(span, &condition, &then, &otherwise)
+    }
+
+    /// A branch of two blocks that are written.
+    fn if_else(
+        &mut self,
+        span: Span,
+        condition: &TokenStream,
+        then: &TokenStream,
+        otherwise: &TokenStream,
+    ) -> TokenStream {
+        let token = self.fresh("branch");
+        quote_spanned!(span=> {
+            let #token = __quipu::branch(#condition);
+            if #token.begins_then() { #token.ends_then(#then); }
+            if #token.begins_otherwise() { #token.ends_otherwise(#otherwise); }
+            #token.result()
+        })
+    }
+
+    /// `left && right` and `left || right`, by the name of what begins them.
+    pub(crate) fn short_circuit(
+        &mut self,
+        span: Span,
+        operator: &str,
+        left: &TokenStream,
+        right: &TokenStream,
+    ) -> TokenStream {
+        let (token, operator) = (self.fresh("branch"), syn::Ident::new(operator, span));
+        quote_spanned!(span=> {
+            let #token = __quipu::#operator(#left);
+            if #token.begins_then() { #token.ends_then(#right); }
+            #token.result()
+        })
     }
 
     fn cases(&mut self, cases: &ExprMatch, want: Want) -> TokenStream {
@@ -63,9 +103,7 @@ impl Writer {
         for arm in before.iter().rev() {
             let (condition, body) = self.arm(arm, &source, want, false);
             chain = match condition {
-                Some(condition) => {
-                    quote_spanned!(arm.span()=> __quipu::if_else(#condition, || #body, || #chain))
-                }
+                Some(condition) => self.if_else(arm.span(), &condition, &body, &chain),
                 None => body,
             };
         }
@@ -79,23 +117,27 @@ impl Writer {
         want: Want,
         is_last: bool,
     ) -> (Option<TokenStream>, TokenStream) {
-        let mut condition = self.matches(&arm.pat, source);
+        let (pattern, guard) = match &arm.pat {
+            Pat::Guard(guarded) => (&*guarded.pat, Some(&*guarded.guard)),
+            pattern => (pattern, None),
+        };
+        let mut condition = self.matches(pattern, source);
         if is_last {
             condition = None;
         }
-        if let Some((_, guard)) = &arm.guard {
+        if let Some(guard) = guard {
             let guard = self.scoped(|this| {
-                let bound = this.bind_pattern(&arm.pat, source);
+                let bound = this.bind_pattern(pattern, source);
                 let guard = this.condition(guard);
                 quote!({ #bound #guard })
             });
             condition = Some(match condition {
-                Some(condition) => quote_spanned!(arm.span()=> __quipu::and(#condition, || #guard)),
+                Some(condition) => self.short_circuit(arm.span(), "and", &condition, &guard),
                 None => guard,
             });
         }
         let body = self.scoped(|this| {
-            let bound = this.bind_pattern(&arm.pat, source);
+            let bound = this.bind_pattern(pattern, source);
             let body = match want {
                 Want::Nothing => {
                     let effect = this.effect(&arm.body);
@@ -140,15 +182,27 @@ impl Writer {
         });
         if want == Want::Nothing {
             // Of `break` without a value, or of none at all.
-            return quote_spanned!(span=> __quipu::forever(|#token: __quipu::Loop<()>| #body));
+            return quote_spanned!(span=> {
+                let #token = __quipu::begin_loop::<()>();
+                #body;
+                __quipu::end_loop(#token)
+            });
         }
-        quote_spanned!(span=> __quipu::forever(|#token| #body))
+        quote_spanned!(span=> {
+            let #token = __quipu::begin_loop();
+            #body;
+            __quipu::end_loop(#token)
+        })
     }
 
     fn labelled(&mut self, label: &Label, block: &Block, want: Want) -> TokenStream {
         let (token, body) = self.body(Some(label), true, |this| this.block(block, want));
         let span = label.name.span();
-        quote_spanned!(span=> __quipu::labelled(|#token| #body))
+        quote_spanned!(span=> {
+            let #token = __quipu::begin_loop();
+            __quipu::break_with(#token, #body);
+            __quipu::end_loop(#token)
+        })
     }
 
     pub(crate) fn while_loop(&mut self, while_loop: &ExprWhile) -> TokenStream {
@@ -157,7 +211,12 @@ impl Writer {
         let (token, body) = self.body(while_loop.label.as_ref(), false, |this| {
             this.block(&while_loop.body, Want::Nothing)
         });
-        quote_spanned!(span=> __quipu::while_loop(|| #condition, |#token| #body))
+        quote_spanned!(span=> {
+            let #token = __quipu::begin_loop::<()>();
+            __quipu::break_unless(#condition, #token);
+            #body;
+            __quipu::end_loop(#token)
+        })
     }
 
     pub(crate) fn for_loop(&mut self, each: &ExprForLoop) -> TokenStream {
@@ -171,7 +230,11 @@ impl Writer {
                 quote!({ #bound #body })
             })
         });
-        quote_spanned!(span=> __quipu::for_loop(#over, |#token, #item| #body))
+        quote_spanned!(span=> {
+            let (#token, #item) = __quipu::begin_for(#over);
+            #body;
+            __quipu::end_loop(#token)
+        })
     }
 
     /// `break`, `continue` or `return`, as a call that gives `()`.

@@ -18,8 +18,8 @@ use crate::options::Options;
 use crate::refuse;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
-    check_generics, handle, is_prefix, make_inline, make_native, operator_bounds, operator_impl_of,
-    parameters, with_data_bounds,
+    check_generics, handle, is_mutable_reference, is_mutable_value, is_prefix, make_inline,
+    make_native, operator_bounds, operator_impl_of, parameters, with_data_bounds,
 };
 
 /// Lets kernels call what an item has.
@@ -176,7 +176,7 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
     let mut added = Vec::new();
     let mut refusals = TokenStream::new();
     let is_trait = item.trait_.is_some();
-    if let Some((_, path, _)) = &item.trait_
+    if let Some((path, _)) = &item.trait_
         && let Some((operator, other)) = operator_impl_of(path)
     {
         return operator_impl(krate, &item, operator, other);
@@ -266,7 +266,7 @@ impl<'a> Written<'a> {
         if let Some(receiver) = signature.receiver() {
             let this = this_name(receiver.self_token.span);
             inputs.push(quote!(#this: __Expr<Self>));
-            if receiver.mutability.is_some() && receiver.reference.is_none() {
+            if is_mutable_value(receiver) {
                 bound.extend(
                     quote_spanned!(this.span()=> let #this = __quipu::bind_mut("this", #this);),
                 );
@@ -425,7 +425,7 @@ impl<'a> Written<'a> {
                     place: (::core::file!(), ::core::line!(), ::core::column!()),
                     inline: #inline,
                 };
-                __quipu::call::<#result>(&__callee, #body)
+                __quipu::call::<#result, _>(&__callee, #body)
             }
         }
     }
@@ -457,7 +457,7 @@ impl<'a> Written<'a> {
             });
         let this = &names[0];
         let rest = &names[1..];
-        let receiver = if receiver.reference.is_some() && receiver.mutability.is_some() {
+        let receiver = if is_mutable_reference(receiver) {
             quote!(#krate::__macro::build::reference(#this))
         } else {
             quote!(#krate::__macro::build::value(#krate::__macro::build::dereference(#this)))

@@ -20,7 +20,7 @@ impl Writer {
             return match expression {
                 Expr::Lit(_) | Expr::Path(_) => quote_spanned!(span=> __quipu::lit(#expression)),
                 // What is computed may overflow.
-                _ => quote_spanned!(span=> __quipu::computed(|| #expression)),
+                _ => quote_spanned!(span=> __quipu::computed(&|| #expression)),
             };
         }
         match expression {
@@ -185,10 +185,12 @@ impl Writer {
         );
         match &binary.op {
             BinOp::And(_) => {
-                return quote_spanned!(span=> __quipu::and(__quipu::value(#left), || __quipu::value(#right)));
+                let (left, right) = (value_of(span, &left), value_of(span, &right));
+                return self.short_circuit(span, "and", &left, &right);
             }
             BinOp::Or(_) => {
-                return quote_spanned!(span=> __quipu::or(__quipu::value(#left), || __quipu::value(#right)));
+                let (left, right) = (value_of(span, &left), value_of(span, &right));
+                return self.short_circuit(span, "or", &left, &right);
             }
             _ => {}
         }
@@ -383,38 +385,18 @@ impl Writer {
             // Of a release build, as all that devices run.
             "debug_assert" | "debug_assert_eq" | "debug_assert_ne" => TokenStream::new(),
             "print" | "println" => self.print(span, mac.tokens.clone(), name == "println"),
-            "assert" => {
-                let parser = syn::punctuated::Punctuated::<Expr, syn::Token![,]>::parse_terminated;
-                let Ok(arguments) = mac.parse_body_with(parser) else {
-                    let refused = self.refuse(span, refuse::VERBATIM);
-                    return quote!(let _: __quipu::Expr<()> = #refused;);
-                };
-                let Some(condition) = arguments.first() else {
-                    return TokenStream::new();
-                };
-                let message = match arguments.get(1) {
-                    None => quote!(#condition).to_string(),
-                    Some(Expr::Lit(syn::ExprLit {
-                        lit: Lit::Str(text),
-                        ..
-                    })) if arguments.len() == 2 => text.value(),
-                    Some(other) => {
-                        let refused = self.refuse(
-                            other.span(),
-                            "the message of an `assert!` in a kernel is a text without values",
-                        );
-                        return quote!(let _: __quipu::Expr<()> = #refused;);
-                    }
-                };
-                let condition = self.expression(condition);
-                quote_spanned!(span=> __quipu::assert(#condition, #message);)
-            }
+            "assert" => self.assertion(span, mac),
             _ => {
                 let refused = self.refuse(span, refuse::macro_call(&name));
                 quote!(let _: __quipu::Expr<()> = #refused;)
             }
         }
     }
+}
+
+/// What an expression is now.
+fn value_of(span: Span, expression: &TokenStream) -> TokenStream {
+    quote_spanned!(span=> __quipu::value(#expression))
 }
 
 /// The name of the variable that stands for `self`.
@@ -444,6 +426,8 @@ fn is_type_name(name: &str) -> bool {
                 | "u32"
                 | "u64"
                 | "usize"
+                | "f16"
+                | "bf16"
                 | "f32"
                 | "f64"
                 | "bool"

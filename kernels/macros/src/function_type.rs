@@ -37,7 +37,7 @@ fn function_of(
 
 /// The bound of what writes a closure's body.
 fn writer_bound(function: &ParenthesizedGenericArguments) -> TypeParamBound {
-    let inputs = function.inputs.iter().map(handle);
+    let inputs = function.inputs.iter().map(|input| handle(&input.ty));
     let result = match &function.output {
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, result) => handle(result),

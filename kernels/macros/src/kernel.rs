@@ -9,6 +9,7 @@ use crate::function_type::writer_type;
 use crate::method::{Method, is_this};
 use crate::options::Options;
 use crate::refuse;
+use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
     AcceleratorParameter, Parameter, Passing, check_generics, handle, make_native, parameters,
@@ -286,7 +287,11 @@ impl Kernel<'_> {
                     .push(syn::parse_quote!(#krate::__macro::build::KernelData));
             }
         }
-        let block = &item.block;
+        let block = if item.sig.asyncness.is_some() {
+            in_registers(item)
+        } else {
+            (*item.block).clone()
+        };
         let allowed = item.attrs.iter().filter(|attribute| {
             ["allow", "expect", "warn"]
                 .iter()
@@ -536,7 +541,7 @@ impl Kernel<'_> {
         let body = writer.block(&item.block, Want::Nothing);
         quote! {
             #prelude
-            __quipu::build(#text, #dimensions, || {
+            __quipu::build(#text, #dimensions, &mut || {
                 #declared
                 let _: __quipu::Expr<()> = #body;
             })

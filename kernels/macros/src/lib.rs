@@ -34,6 +34,7 @@ mod options;
 mod pattern;
 mod print;
 mod refuse;
+mod registers;
 mod scope;
 mod signature;
 mod statement;
@@ -56,7 +57,7 @@ use proc_macro::TokenStream;
 ///
 /// | type | what threads have |
 /// |---|---|
-/// | numbers, `bool`, arrays of them, what has `#[derive(KernelData)]`, generic types | the value |
+/// | numbers (`f16` and `bf16`, too), `bool`, arrays of them, what has `#[derive(KernelData)]`, generic types | the value |
 /// | `&[T]`, `GlobalRef<T, D>` | all elements, to read |
 /// | `OwnElements<T, D>` | their own elements, to write |
 /// | `OwnTile<T, D>`, `OwnRows<T>` | a box of neighbouring elements, whole rows |
@@ -92,14 +93,14 @@ use proc_macro::TokenStream;
 /// * `let` with patterns, shadowing, assignment, also to several at once, `const`s;
 /// * `if`, `match` on numbers, ranges, `bool`s, field-less enums and tuples of them, with guards; `while`, `loop` with
 ///   a value, labels, early `return`;
-/// * `for` over ranges, `.rev()` and `.step_by(n)` of them, arrays, `slice.iter()`, `.iter_mut()` and `.enumerate()`,
+/// * `for` over ranges, `.rev()` and `.step_by(n)` of them in either order, arrays, `slice.iter()`, `.iter_mut()` and `.enumerate()`,
 ///   `acc.elements(n)`, `y.each()`, `y.rows()`;
 /// * operators and methods of numbers, `as`, `from`, `into`; structs, tuples, arrays, slices and parts of them;
 /// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;
 /// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of closures in the function
 ///   where they are;
 /// * generics over types and constants, traits with `#[device]`, `unsafe` blocks;
-/// * `assert!(condition, "message")`, which fails the launch, and `print!` and `println!`, of numbers as `{}` and `{name}`.
+/// * `assert!(condition, "message {x}")`, which fails the launch and shows two values at most, and `print!` and `println!`, of numbers as `{}` and `{name}`.
 ///
 /// A condition that is known when the source is made (of a constant, a const parameter) leaves out the other branch.
 /// Everything else is refused at its line, in words that say what to write instead.

@@ -8,15 +8,15 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{
-    Error, FnArg, GenericParam, Generics, ImplItem, ImplItemFn, ItemFn, ItemImpl, Path, Result,
-    Type, parse_quote,
+    Error, FnArg, GenericParam, Generics, ImplItem, ImplItemFn, ItemFn, ItemImpl, Path,
+    ReceiverKind, Result, Type, parse_quote,
 };
 
 use crate::expression::this_name;
 use crate::kernel::function;
 use crate::options::Options;
 use crate::refuse;
-use crate::signature::with_data_bounds;
+use crate::signature::{is_mutable_reference, with_data_bounds};
 
 /// Where a kernel that is a method comes from.
 pub(crate) struct Method<'a> {
@@ -26,7 +26,7 @@ pub(crate) struct Method<'a> {
 
 /// Makes kernels of all methods of an `impl`.
 pub(crate) fn expand(options: &Options, item: &ItemImpl) -> Result<TokenStream> {
-    if let Some((_, path, _)) = &item.trait_ {
+    if let Some((path, _)) = &item.trait_ {
         return Err(Error::new(path.span(), refuse::KERNEL_IMPL));
     }
     let type_name = match &*item.self_ty {
@@ -61,7 +61,7 @@ fn as_function(item: &ItemImpl, type_name: &Ident, method: &ImplItemFn) -> Resul
     for input in &method.sig.inputs {
         match input {
             FnArg::Receiver(receiver) => {
-                if receiver.reference.is_some() && receiver.mutability.is_some() {
+                if is_mutable_reference(receiver) {
                     return Err(Error::new(receiver.span(), refuse::KERNEL_SELF));
                 }
                 let (this, of) = (this_name(receiver.self_token.span), &item.self_ty);
@@ -91,6 +91,7 @@ fn as_function(item: &ItemImpl, type_name: &Ident, method: &ImplItemFn) -> Resul
     Ok(ItemFn {
         attrs: method.attrs.clone(),
         vis: method.vis.clone(),
+        modifiers: method.modifiers.clone(),
         sig: signature,
         block: Box::new(method.block.clone()),
     })
@@ -168,7 +169,7 @@ impl Method<'_> {
             .function
             .sig
             .receiver()
-            .is_some_and(|of| of.reference.is_some());
+            .is_some_and(|of| matches!(of.kind, ReceiverKind::Reference(..)));
         let this = this_name(self.function.sig.ident.span());
         let this = if is_reference {
             quote!(&#this)

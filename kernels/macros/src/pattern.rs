@@ -173,9 +173,7 @@ impl Writer {
                     let next = self.matches(case, source)?;
                     condition = Some(match condition {
                         None => next,
-                        Some(before) => {
-                            quote_spanned!(case.span()=> __quipu::or(#before, || #next))
-                        }
+                        Some(before) => self.short_circuit(case.span(), "or", &before, &next),
                     });
                 }
                 condition
@@ -191,9 +189,7 @@ impl Writer {
                     let next = quote!({ let #name = #part; #next });
                     condition = Some(match condition {
                         None => next,
-                        Some(before) => {
-                            quote_spanned!(inner.span()=> __quipu::and(#before, || #next))
-                        }
+                        Some(before) => self.short_circuit(inner.span(), "and", &before, &next),
                     });
                 }
                 condition
@@ -220,7 +216,7 @@ impl Writer {
             RangeLimits::Closed(_) => comparison("LessEqual", end),
         });
         match (low, high) {
-            (Some(low), Some(high)) => quote_spanned!(span=> __quipu::and(#low, || #high)),
+            (Some(low), Some(high)) => self.short_circuit(span, "and", &low, &high),
             (Some(one), None) | (None, Some(one)) => one,
             (None, None) => self.refuse(span, refuse::PATTERN),
         }

@@ -1,10 +1,11 @@
-//! `print!` and `println!`: a text with values.
+//! `print!` and `println!`, and the message of an `assert!`: a text with values.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, LitStr, Token, parse_quote};
+use syn::spanned::Spanned;
+use syn::{Expr, Ident, LitStr, Macro, Token, parse_quote};
 
 use crate::refuse;
 use crate::scope::Writer;
@@ -80,6 +81,17 @@ impl Writer {
         if ends_line {
             text.push('\n');
         }
+        let (bound, names) = self.shown(span, values, arguments);
+        quote_spanned!(span=> { #bound __quipu::print(#text, &[#(#names.raw()),*]); })
+    }
+
+    /// Binds what a text shows: variables, and arguments in their order.
+    fn shown(
+        &mut self,
+        span: Span,
+        values: Vec<Option<Ident>>,
+        mut arguments: impl Iterator<Item = Expr>,
+    ) -> (TokenStream, Vec<Ident>) {
         // rustc has counted them.
         let values: Vec<Expr> = values
             .into_iter()
@@ -93,6 +105,39 @@ impl Writer {
             bound.extend(quote_spanned!(span=> let #name = __quipu::value(#written);));
             names.push(name);
         }
-        quote_spanned!(span=> { #bound __quipu::print(#text, &[#(#names.raw()),*]); })
+        (bound, names)
+    }
+
+    /// `assert!(condition, "message {}", value)`.
+    pub(crate) fn assertion(&mut self, span: Span, mac: &Macro) -> TokenStream {
+        let refused = |this: &mut Self, span, words| {
+            let refused = this.refuse(span, words);
+            quote!(let _: __quipu::Expr<()> = #refused;)
+        };
+        let Ok(arguments) = mac.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated)
+        else {
+            return refused(self, span, refuse::VERBATIM);
+        };
+        let mut arguments = arguments.into_iter();
+        let Some(condition) = arguments.next() else {
+            return TokenStream::new();
+        };
+        let (text, values) = match arguments.next() {
+            None => (quote!(#condition).to_string(), Vec::new()),
+            Some(Expr::Lit(syn::ExprLit {
+                lit: syn::Lit::Str(format),
+                ..
+            })) => match parsed(&format) {
+                Ok((_, values)) if values.len() > 2 => {
+                    return refused(self, format.span(), refuse::ASSERT_VALUES);
+                }
+                Ok(parsed) => parsed,
+                Err(words) => return refused(self, format.span(), words),
+            },
+            Some(other) => return refused(self, other.span(), refuse::PRINT_FORMAT),
+        };
+        let (bound, names) = self.shown(span, values, arguments);
+        let condition = self.expression(&condition);
+        quote_spanned!(span=> { #bound __quipu::assert(#condition, #text, &[#(#names.raw()),*]); })
     }
 }

@@ -54,6 +54,7 @@ pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of refer
 
 pub(crate) const PRINT_FORMAT: &str =
     "what a kernel prints is a text with `{}` or `{name}` for numbers, which have no other format";
+pub(crate) const ASSERT_VALUES: &str = "the message of an `assert!` in a kernel shows two values at most, as a device keeps no more of a mistake";
 pub(crate) const PRINT_BRACES: &str =
     "a kernel cannot print `{}`; write a space between the braces";
 
@@ -70,7 +71,6 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
         }
         "to_string" | "to_owned" | "as_str" => STRINGS,
         "as_ptr" | "as_mut_ptr" => RAW_ADDRESS,
-        "powi" => "`powi` gives other bits on other devices; multiply, or use `powf`",
         _ => return None,
     })
 }

@@ -66,9 +66,9 @@ impl Writer {
             use #krate::__macro::build as __quipu;
             #[allow(unused_imports)]
             use __quipu::{
-                Casts as _, Conversions as _, FloatBits as _, IterMethods as _, MoreMethods as _, NumberMethods as _, Operated as _,
+                Casts as _, Conversions as _, FloatBits as _, HalfConversions as _, IterMethods as _, MoreMethods as _, NumberMethods as _, Operated as _,
                 OperatedAlone as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeMethods as _,
-                RefusedMethods as _,
+                RefusedConversions as _, RefusedMethods as _,
                 SliceMethods as _,
             };
         }

@@ -6,8 +6,8 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, Expr, FnArg, GenericArgument, GenericParam, Generics, Ident, Lifetime, Pat,
-    PatType, Path, PathArguments, Result, Signature, Token, Type, TypeParamBound, TypePath,
-    WherePredicate, parse_quote,
+    PatType, Path, PathArguments, Receiver, ReceiverKind, Result, Signature, Token, Type,
+    TypeParamBound, TypePath, WherePredicate, parse_quote,
 };
 
 use crate::function_type::writer_type;
@@ -166,7 +166,7 @@ fn check_type(user_type: &Type) -> Result<()> {
         Type::ImplTrait(of) => (of.span(), refuse::IMPL_TRAIT),
         Type::TraitObject(of) => (of.span(), refuse::TRAIT_OBJECT),
         Type::Ptr(of) => (of.span(), refuse::RAW_ADDRESS),
-        Type::BareFn(of) => (of.span(), refuse::CLOSURE_VALUE),
+        Type::FnPtr(of) => (of.span(), refuse::CLOSURE_VALUE),
         Type::Reference(reference) => return check_type(&reference.elem),
         _ => return Ok(()),
     };
@@ -190,7 +190,10 @@ const VIEWS: [&str; 12] = [
 ];
 
 fn view_name(user_type: &Type) -> Option<&Ident> {
-    let Type::Path(TypePath { qself: None, path }) = user_type else {
+    let Type::Path(TypePath {
+        qself: None, path, ..
+    }) = user_type
+    else {
         return None;
     };
     let last = path.segments.last()?;
@@ -382,4 +385,14 @@ pub(crate) fn operator_impl_of(path: &Path) -> Option<(&Ident, Option<&Type>)> {
 /// Whether an operator has one operand.
 pub(crate) fn is_prefix(operator: &Ident) -> bool {
     operator == "Neg" || operator == "Not"
+}
+
+/// Whether a receiver is `mut self`.
+pub(crate) fn is_mutable_value(receiver: &Receiver) -> bool {
+    matches!(receiver.kind, ReceiverKind::Value) && receiver.mutability.is_some()
+}
+
+/// Whether a receiver is `&mut self`.
+pub(crate) fn is_mutable_reference(receiver: &Receiver) -> bool {
+    matches!(receiver.kind, ReceiverKind::Reference(_, _, Some(_)))
 }

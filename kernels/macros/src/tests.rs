@@ -85,7 +85,6 @@ refused! {
     checked: body("let a = n.checked_add(3);") at "checked_add" says "wrapping or saturating";
     map: body("let a = acc.elements(3).map(|i| i);") at "map" says "write a `for` loop";
     any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "sort_by" says "write a `for` loop";
-    powi: body("let a = x[0].powi(3);") at "powi" says "powf";
     pointers: body("let a = x.as_ptr();") at "as_ptr" says "RawMut";
     raw_address: body("let a = &raw const n;") at "raw" says "RawMut";
     closure_as_value: body("let f = |a: u32| a; let g = f;") at "f" says "passed to a `#[device] fn`";
@@ -96,7 +95,8 @@ refused! {
     underscore: body("let a = _ + n;") at "_" says "name it";
     panics: body("panic!(\"no\");") at "panic" says "kernels do not panic";
     assertion_of_equality: body("assert_eq!(n, 3);") at "assert_eq" says "assert!(a == b)";
-    assertion_with_values: body("assert!(n > 3, \"{}\", n);") at "\"{}\"" says "text without values";
+    assertion_with_three_values: body("assert!(n > 3, \"{n}{n}{}\", n);") at "\"{n}{n}{}\"" says "two values at most";
+    assertion_with_a_format: body("assert!(n > 3, \"{:?}\", n);") at "\"{:?}\"" says "no other format";
     print_format: body("print!(\"{:?}\", n);") at "\"{:?}\"" says "no other format";
     print_expression: body("println!(\"{n + 1}\");") at "\"{n" says "no other format";
     print_open: body("println!(\"{n\");") at "\"{n" says "no other format";
@@ -183,6 +183,63 @@ fn the_native_function_is_the_users() {
     let native: syn::ItemFn = syn::parse_str(source).unwrap();
     let block = native.block.to_token_stream().to_string();
     assert!(written.to_string().contains(&block), "{written}");
+}
+
+/// What loops of a kernel with a barrier are given as their own, in order.
+fn own_variables(statements: &str) -> Vec<String> {
+    let source = format!(
+        "async fn k(acc: &impl BlockAccelerator<1>, mut n: u32, #[shared(9)] mut t: SharedWrite<u32>) {{
+            let mut a = 0; let mut b = 0; let c = 0; let mut late;
+            late = 0; {statements} acc.sync_block_threads().await;
+        }}"
+    );
+    let item = syn::parse_str(&source).unwrap();
+    let written = crate::kernel::expand(&Options::default(), item).unwrap();
+    let written = written.to_string();
+    let own = written.split("let mut ").filter_map(|rest| {
+        let (name, value) = rest.split_once(';')?.0.split_once(" = ")?;
+        (name == value.trim()).then(|| name.to_owned())
+    });
+    own.collect()
+}
+
+#[test]
+fn loops_without_await_have_their_own_variables() {
+    for (statements, own) in [
+        ("for i in 0..n { a += i; }", &["a"][..]),
+        ("while n > 0 { n -= 1; (a, b) = (b, n); }", &["a", "b", "n"]),
+        ("if c > 0 { for i in 0..n { a = i; } }", &["a"]),
+        ("loop { while a < 3 { a += 1; break; } break; }", &["a"]),
+        (
+            "'o: for i in 0..n { for j in 0..n { a += j; continue 'o; } }",
+            &["a"],
+        ),
+        (
+            "for i in 0..n { for j in 0..n { a += j; } acc.sync_block_threads().await; }",
+            &["a"],
+        ),
+        // Nothing is assigned as a whole, or it is bound there.
+        ("for i in 0..n { t.own()[0] += i; }", &[]),
+        ("for i in 0..n { let mut a = i; a += 1; b = a; }", &["b"]),
+        // Without a value yet, or perhaps moved.
+        ("for i in 0..n { late += i; }", &[]),
+        ("for i in 0..n { t = other(); } t = acc.sync(t).await;", &[]),
+        // A namesake that cannot be assigned.
+        (
+            "{ let a = &mut b; } for i in 0..n { a += i; b += i; }",
+            &["b"],
+        ),
+        // What is left at other places.
+        ("for i in 0..n { a += i; if a > 9 { return; } }", &[]),
+        (
+            "'o: loop { for i in 0..n { a += i; acc.sync_block_threads().await; break 'o; } }",
+            &[],
+        ),
+        ("'o: loop { for i in 0..n { a += i; break 'o; } }", &[]),
+        ("for i in 0..n { a += i; assert!(a > 3); }", &[]),
+    ] {
+        assert_eq!(own_variables(statements), own, "{statements}");
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub fn all() -> Vec<(&'static str, Module)> {
         ("copies", copies()),
         ("count", count()),
         ("divergent", divergent()),
+        ("gather", gather()),
         ("slices", slices()),
         ("order", order()),
         ("checks", checks()),
@@ -623,6 +624,26 @@ pub fn divergent() -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
+/// A loop whose checks one before it answers for, where all is in bounds: `x: [u32], y: mut [u32], count: usize, stride: usize,
+/// first: usize`, by one thread.
+#[must_use]
+pub fn gather() -> Module {
+    let mut f = FunctionBuilder::new("gather");
+    let x = f.buffer("x", u32_type(), false);
+    let y = f.buffer("y", u32_type(), true);
+    let [count, stride, first] =
+        ["count", "stride", "first"].map(|name| f.uniform(name, Scalar::Index.into()));
+    let zero = f.index_literal(0);
+    f.at(line(90));
+    f.for_range("k", zero, count, |f, _, k| {
+        let at = f.binary(B::Multiply, k, stride);
+        let at = f.binary(B::Add, at, first);
+        let element = f.load(Place::element(x, at), u32_type());
+        f.store(Place::element(y, k), element);
+    });
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
 /// Slices of buffers, of local arrays and of shared memory, handed on, kept in variables: `x: [u32], y: mut [u32], start: usize, end: usize`.
 #[must_use]
 pub fn slices() -> Module {
@@ -896,6 +917,8 @@ pub fn checks() -> Module {
         f.push(Statement::Assert {
             condition,
             message: "an element differs from itself".into(),
+            values: Vec::new(),
+            shown: Vec::new(),
             location: line(85),
         });
         // The thread goes on.

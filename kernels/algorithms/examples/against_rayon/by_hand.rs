@@ -5,6 +5,54 @@ use rayon::prelude::*;
 /// Elements that a task goes through.
 pub(crate) const PART: usize = 1 << 16;
 
+/// Elements of the parts of a division into four for each thread.
+fn part_of(length: usize) -> usize {
+    length.div_ceil(4 * rayon::current_num_threads()).max(1)
+}
+
+/// Sets elements, as fast as memory takes them: each thread has one part.
+pub(crate) fn write_at_bandwidth(y: &mut [f32]) {
+    let part = y.len().div_ceil(rayon::current_num_threads());
+    y.par_chunks_mut(part).for_each(|y| y.fill(3.0));
+}
+
+/// Copies, likewise.
+pub(crate) fn copy_at_bandwidth(x: &[f32], y: &mut [f32]) {
+    let part = y.len().div_ceil(rayon::current_num_threads());
+    let parts = y.par_chunks_mut(part).zip(x.par_chunks(part));
+    parts.for_each(|(y, x)| {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = -*x;
+        }
+    });
+}
+
+/// Adds two, likewise.
+pub(crate) fn add_at_bandwidth(a: &[f32], b: &[f32], y: &mut [f32]) {
+    let part = y.len().div_ceil(rayon::current_num_threads());
+    let inputs = a.par_chunks(part).zip(b.par_chunks(part));
+    y.par_chunks_mut(part).zip(inputs).for_each(|(y, (a, b))| {
+        for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
+            *y = a + b;
+        }
+    });
+}
+
+/// Reads, likewise.
+pub(crate) fn read_at_bandwidth(x: &[f32]) -> u32 {
+    let part = x.len().div_ceil(rayon::current_num_threads());
+    let bits = |x: &[f32]| {
+        let mut lanes = [0_u32; 32];
+        for x in x.chunks_exact(32) {
+            for (lane, x) in lanes.iter_mut().zip(x) {
+                *lane ^= x.to_bits();
+            }
+        }
+        lanes.iter().fold(0, |all, lane| all ^ lane)
+    };
+    x.par_chunks(part).map(bits).reduce(|| 0, |a, b| a ^ b)
+}
+
 /// Four chains of sums, which are under way at the same time.
 fn totals(x: &[f32]) -> [f32; 4] {
     let length = x.len() / 4;
@@ -26,7 +74,7 @@ fn totals(x: &[f32]) -> [f32; 4] {
 
 /// Reduce, then scan.
 pub(crate) fn scan<const INCLUSIVE: bool>(x: &[f32], y: &mut [f32]) {
-    let part = x.len().div_ceil(8);
+    let part = part_of(x.len());
     let totals: Vec<[f32; 4]> = x.par_chunks(part).map(totals).collect();
     let mut before = 0.0;
     let starts: Vec<[f32; 4]> = totals
@@ -91,7 +139,7 @@ impl<T> Shared<T> {
 
 /// The elements that are kept, and how many.
 pub(crate) fn compact(x: &[u32], y: &mut [u32], keep: impl Fn(u32) -> bool + Sync) -> usize {
-    let part = x.len().div_ceil(8);
+    let part = part_of(x.len());
     let counts: Vec<usize> = x
         .par_chunks(part)
         .map(|x| x.iter().filter(|&&x| keep(x)).count())
@@ -119,7 +167,7 @@ pub(crate) fn compact(x: &[u32], y: &mut [u32], keep: impl Fn(u32) -> bool + Syn
 /// By the least significant byte first; `values` along with the keys, if there are any.
 pub(crate) fn radix_sort(keys: &mut Vec<u32>, values: &mut Vec<u32>) {
     let length = keys.len();
-    let part = length.div_ceil(8).max(1);
+    let part = part_of(length);
     let (mut other_keys, mut other_values) = (vec![0; length], vec![0; values.len()]);
     for pass in 0..4 {
         let digit = |key: u32| (key >> (8 * pass)) as usize % 256;
@@ -235,7 +283,7 @@ pub(crate) fn merge_sort(keys: &mut Vec<u32>) {
                 width *= 2;
             }
         });
-    let part = length.div_ceil(8).max(1);
+    let part = part_of(length);
     let mut width = TILE;
     while width < length {
         let from = &keys[..];
@@ -314,7 +362,7 @@ pub(crate) fn stencil(weights: [[f32; 3]; 3], columns: usize, x: &[f32], y: &mut
 
 /// How many of each highest byte.
 pub(crate) fn histogram<const BINS: usize>(x: &[u32]) -> [u32; BINS] {
-    x.par_chunks(x.len().div_ceil(8))
+    x.par_chunks(part_of(x.len()))
         .map(|x| {
             let mut bins = [0; BINS];
             for x in x {

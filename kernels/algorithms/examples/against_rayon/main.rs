@@ -3,7 +3,8 @@
 //! number of rounds.
 //!
 //! A ratio of 1 is equally fast, more is faster than what it is compared with. Rows that stream have the rate at which
-//! they go through their data, and are beside a loop of the same reads and writes.
+//! they go through their data. Those of `… / bandwidth` are beside a loop of as many reads and writes and of nothing
+//! else, which each thread runs over one part of the data: what the machine's memory gives for that mix.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +13,7 @@
 )]
 
 mod by_hand;
+mod guide;
 mod timing;
 
 use by_hand::PART;
@@ -54,16 +56,21 @@ struct Bins {
 }
 
 #[device]
-impl Function<u32, u32> for Bins {
-    fn apply(self, x: u32) -> u32 {
-        x >> (32 - self.count)
-    }
-}
-
-#[device]
 impl Function<u32, bool> for Bins {
     fn apply(self, x: u32) -> bool {
         (x >> 7) % self.count == 0
+    }
+}
+
+/// The highest byte.
+#[derive(Clone, Copy, KernelData)]
+#[repr(C)]
+struct Highest(());
+
+#[device]
+impl Function<u32, u32> for Highest {
+    fn apply(self, x: u32) -> u32 {
+        x >> 24
     }
 }
 
@@ -91,6 +98,9 @@ fn main() -> quipu::Result<()> {
     streams(&table, &context, &queue)?;
     others(&table, &context, &queue)?;
     sorts(&table, &context, &queue)?;
+    guide::loops(&table, &context, &queue)?;
+    guide::blocks(&table, &context, &queue)?;
+    bandwidths(&table, &context, &queue)?;
     products(&table, &context)
 }
 
@@ -141,6 +151,16 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         BYTES,
         run(|| wait(queue.fill(&to.borrow(), 3.0))),
         run(fill_by_hand),
+    );
+    table.row(
+        "queue.copy",
+        2 * BYTES,
+        run(|| wait(queue.copy(&from_a, &to.borrow()))),
+        run(|| {
+            let mut y = y.borrow_mut();
+            let parts = y.par_chunks_mut(PART).zip(a.par_chunks(PART));
+            parts.for_each(|(y, a)| y.copy_from_slice(a));
+        }),
     );
     table.row(
         "iota",
@@ -270,6 +290,63 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
     Ok(())
 }
 
+fn bandwidths(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
+    let a: Vec<f32> = (0..LENGTH).map(|i| (i % 1000) as f32).collect();
+    let b = vec![1.0_f32; LENGTH];
+    let y = RefCell::new(vec![0.0_f32; LENGTH]);
+    let (from_a, from_b) = (context.buffer(&a)?, context.buffer(&b)?);
+    let to = RefCell::new(context.allocate::<f32>(LENGTH)?);
+    let mut sum = context.allocate::<f32>(1)?;
+    let f = Axpy { a: 2.0 };
+    let write = || run(|| by_hand::write_at_bandwidth(&mut y.borrow_mut()));
+    let copy = || run(|| by_hand::copy_at_bandwidth(&a, &mut y.borrow_mut()));
+    table.row(
+        "fill / bandwidth",
+        BYTES,
+        run(|| wait(fill(queue, 3.0, &mut to.borrow_mut()))),
+        write(),
+    );
+    table.row(
+        "queue.fill / bandwidth",
+        BYTES,
+        run(|| wait(queue.fill(&to.borrow(), 3.0))),
+        write(),
+    );
+    table.row(
+        "iota / bandwidth",
+        BYTES,
+        run(|| wait(iota(queue, 3.0, 0.5, &mut to.borrow_mut()))),
+        write(),
+    );
+    table.row(
+        "queue.copy / bandwidth",
+        2 * BYTES,
+        run(|| wait(queue.copy(&from_a, &to.borrow()))),
+        copy(),
+    );
+    table.row(
+        "transform / bandwidth",
+        2 * BYTES,
+        run(|| wait(transform(queue, f, &from_a, &mut to.borrow_mut()))),
+        copy(),
+    );
+    table.row(
+        "zip / bandwidth",
+        3 * BYTES,
+        run(|| wait(zip(queue, f, &from_a, &from_b, &mut to.borrow_mut()))),
+        run(|| by_hand::add_at_bandwidth(&a, &b, &mut y.borrow_mut())),
+    );
+    table.row(
+        "reduce / bandwidth",
+        BYTES,
+        run(|| wait(reduce::<Sum, _>(queue, &from_a, &mut sum))),
+        run(|| {
+            black_box(by_hand::read_at_bandwidth(&a));
+        }),
+    );
+    Ok(())
+}
+
 fn others(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
     let x = random_words(LENGTH);
     let from = context.buffer(&x)?;
@@ -280,7 +357,7 @@ fn others(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> 
     table.row(
         "histogram (256 bins)",
         BYTES,
-        run(|| wait(histogram(queue, Bins { count: 8 }, &from, &mut bins))),
+        run(|| wait(histogram(queue, Highest(()), &from, &mut bins))),
         run(|| {
             black_box(by_hand::histogram::<256>(&x));
         }),

@@ -3,7 +3,7 @@
 use crate::modes::{Input, Output, Value, everywhere};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
-use quipu_algorithms::kernels::compact_tiles;
+use quipu_algorithms::kernels::{compact_neighbours, compact_tiles};
 use quipu_algorithms::{Function, compact};
 
 #[derive(Clone, Copy, KernelData, bytemuck::NoUninit)]
@@ -61,6 +61,29 @@ fn keeps_the_same_in_every_mode() {
         let shared = threads as u64;
         let (.., y, count) = everywhere!(
             compact_tiles<u32, Divides>, WorkDivision::new(tiles, threads, elements), [shared, shared];
+            keep = Value(Divides { by: 3 }),
+            x = Input(x.clone()),
+            states = Output(vec![0_u32; tiles + 1]),
+            totals = Output(vec![0_u64; tiles]),
+            prefixes = Output(vec![0_u64; tiles]),
+            y = Output(vec![9_u32; places]),
+            count = Output(vec![0_u64]),
+        );
+        let mut model = model.clone();
+        assert_eq!(count.0, [model.len() as u64]);
+        model.resize(places, 9);
+        assert_eq!(y.0, model);
+    }
+}
+
+#[test]
+fn neighbours_keep_the_same_in_every_mode() {
+    let x: Vec<u32> = (0..500).map(|i| i * 7 % 301).collect();
+    let model: Vec<u32> = x.iter().copied().filter(|x| x % 3 == 0).collect();
+    for (elements, places) in [(64, 500), (500, 500), (36, 40), (1000, 1)] {
+        let tiles = x.len().div_ceil(elements);
+        let (.., y, count) = everywhere!(
+            compact_neighbours<u32, Divides>, WorkDivision::new(tiles, 1, elements), [];
             keep = Value(Divides { by: 3 }),
             x = Input(x.clone()),
             states = Output(vec![0_u32; tiles + 1]),

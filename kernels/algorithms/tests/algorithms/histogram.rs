@@ -3,7 +3,7 @@
 use crate::modes::{Input, Output, Value, everywhere};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
-use quipu_algorithms::kernels::count_bins;
+use quipu_algorithms::kernels::{count_bins, count_bins_in_tables};
 use quipu_algorithms::{Function, histogram};
 
 #[derive(Clone, Copy, KernelData, bytemuck::NoUninit)]
@@ -65,6 +65,38 @@ fn counts_floats() {
         }
         assert_eq!(queue.read(&bins).unwrap().wait().unwrap(), model);
     });
+}
+
+#[test]
+fn counts_in_many_bins() {
+    on_each_device(|context, queue| {
+        let x: Vec<u32> = numbers(20_000).collect();
+        let from = buffer(context, &x);
+        let mut bins = allocate(context, 3000);
+        histogram(queue, Modulo { divisor: 4000 }, &from, &mut bins).unwrap();
+        let mut model = vec![0_u32; 4000];
+        for x in x {
+            model[x as usize % 4000] += 1;
+        }
+        assert_eq!(queue.read(&bins).unwrap().wait().unwrap(), model[..3000]);
+    });
+}
+
+#[test]
+fn tables_count_the_same_in_every_mode() {
+    fn counts<const TABLES: usize>() {
+        let x: Vec<u32> = numbers(103).collect();
+        let (.., bins) = everywhere!(
+            count_bins_in_tables<u32, Modulo, TABLES>, WorkDivision::new(3, 1, 37), [7];
+            f = Value(Modulo { divisor: 9 }), x = Input(x.clone()), bins = Output(vec![0_u32; 7]),
+        );
+        let model: Vec<u32> = (0..7)
+            .map(|bin| x.iter().filter(|&&x| x % 9 == bin).count() as u32)
+            .collect();
+        assert_eq!(bins.0, model);
+    }
+    counts::<1>();
+    counts::<4>();
 }
 
 #[test]

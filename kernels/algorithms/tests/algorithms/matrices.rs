@@ -10,7 +10,15 @@ use quipu_algorithms::{Item, MultiplyAdd, matrix_product, transpose};
 #[test]
 fn transposes() {
     on_each_device(|context, queue| {
-        for [rows, columns] in [[1, 1], [1, 70], [70, 1], [32, 64], [33, 31], [129, 200]] {
+        for [rows, columns] in [
+            [1, 1],
+            [1, 70],
+            [70, 1],
+            [32, 64],
+            [33, 31],
+            [129, 200],
+            [300, 64],
+        ] {
             let x: Vec<u32> = numbers(rows * columns).collect();
             let from = buffer(context, &x);
             let mut y = allocate(context, x.len());

@@ -4,7 +4,7 @@ use crate::modes::{Input, Output, compare, everywhere, prepare};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::kernels::{BlockScratch, GroupKernel, RunOptions};
 use quipu::prelude::*;
-use quipu_algorithms::kernels::scan_tiles;
+use quipu_algorithms::kernels::{scan_neighbours, scan_tiles};
 use quipu_algorithms::{Item, Maximum, Operator, Sum, exclusive_scan, inclusive_scan};
 
 /// `x -> a x + b` modulo 2^32, one after the other: associative, not commutative.
@@ -30,7 +30,7 @@ impl Operator<[u32; 2]> for Then {
 #[test]
 fn scans_sums() {
     on_each_device(|context, queue| {
-        for length in LENGTHS {
+        for length in LENGTHS.into_iter().chain([400_009]) {
             let x: Vec<u64> = numbers(length).map(u64::from).collect();
             let from = buffer(context, &x);
             let mut y = allocate::<u64>(context, length);
@@ -144,6 +144,93 @@ fn keeps_the_order_in_every_mode() {
         })
         .collect();
     assert_eq!(y, model);
+}
+
+/// A scan in tiles of one thread, in every mode.
+fn everywhere_in_neighbours<O, T, const INCLUSIVE: bool>(
+    x: &[T],
+    elements: usize,
+    zero: T,
+) -> Vec<T>
+where
+    T: Item + bytemuck::NoUninit + bytemuck::AnyBitPattern,
+    O: Operator<T> + KernelData,
+{
+    let length = x.len();
+    let tiles = length.div_ceil(elements);
+    let division = WorkDivision::new(tiles, 1, elements);
+    let (.., y) = everywhere!(
+        scan_neighbours<T, O, INCLUSIVE>, division, [];
+        x = Input(x.to_vec()),
+        states = Output(vec![0_u32; tiles + 1]),
+        totals = Output(vec![zero; tiles]),
+        prefixes = Output(vec![zero; tiles]),
+        y = Output(vec![zero; length]),
+    );
+    y.0
+}
+
+#[test]
+fn neighbours_give_the_same_bits_in_every_mode() {
+    // Tiles of no strand, of one, and of one and what is left of the next.
+    for (length, elements) in [(301, 100), (17_000, 8_320), (21_000, 10_000)] {
+        let x: Vec<f32> = numbers(length).map(|x| x as f32 * 0.1).collect();
+        let with = everywhere_in_neighbours::<Sum, f32, true>(&x, elements, 0.0);
+        let before = everywhere_in_neighbours::<Sum, f32, false>(&x, elements, 0.0);
+        assert_eq!(before[0], 0.0);
+        assert_eq!(with[0], x[0]);
+    }
+}
+
+#[test]
+fn neighbours_keep_the_order_in_every_mode() {
+    let x: Vec<[u32; 2]> = numbers(25_000).map(|x| [x | 1, x >> 3]).collect();
+    let mut total = Then::identity();
+    let (before, with): (Vec<_>, Vec<_>) = x
+        .iter()
+        .map(|&x| {
+            let before = total;
+            total = Then::combine(total, x);
+            (before, total)
+        })
+        .unzip();
+    assert_eq!(
+        everywhere_in_neighbours::<Then, _, true>(&x, 8_320, [0; 2]),
+        with
+    );
+    assert_eq!(
+        everywhere_in_neighbours::<Then, _, false>(&x, 12_000, [0; 2]),
+        before
+    );
+}
+
+/// A tile of one thread whose predecessors never say anything.
+#[test]
+fn neighbours_end_without_their_predecessors() {
+    let x: Vec<f32> = numbers(40_000).map(|x| x as f32 * 0.1).collect();
+    let division = WorkDivision::new(4, 1, 10_000).unwrap();
+    let run = |taken: u32, groups: u64| {
+        let mut states = [0_u32; 5];
+        states[0] = taken;
+        let (mut totals, mut prefixes) = (vec![0.0; 4], vec![0.0; 4]);
+        let mut y = vec![0.0; x.len()];
+        let arguments = (
+            &x[..],
+            &mut states[..],
+            &mut totals[..],
+            &mut prefixes[..],
+            &mut y[..],
+        );
+        let launch = prepare::<scan_neighbours<f32, Sum, true>, _, _>(arguments, division);
+        let mut scratch = BlockScratch::with_options(RunOptions::new());
+        // SAFETY: nobody else runs its groups, and the memory is borrowed by the launch.
+        unsafe { launch.run_groups(0..groups, &mut scratch) }.unwrap();
+        drop(launch);
+        y
+    };
+    let (late, all) = (run(3, 1), run(0, 4));
+    compare(&late[30_000..], &all[30_000..]);
+    assert!(late[..30_000].iter().all(|y| *y == 0.0));
 }
 
 #[test]

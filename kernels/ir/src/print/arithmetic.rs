@@ -4,6 +4,7 @@ use crate::operation::{BinaryOperation, Literal, MathFunction, UnaryOperation};
 use crate::types::Scalar;
 
 use super::expression::{Expression, parenthesised, precedence};
+use super::half;
 use super::helpers::{self, unsigned, width};
 use super::module::ModulePrinter;
 
@@ -32,6 +33,7 @@ pub(super) fn literal(module: &mut ModulePrinter<'_>, literal: Literal) -> Expre
                 Expression::primary(language.float_of_bits(&mut module.helpers, scalar, &bits))
             }
         }
+        Scalar::F16 | Scalar::Bf16 => Expression::primary(format!("{bits:#x}")),
         _ if scalar.is_signed() => {
             let unused = 64 - width(scalar);
             let value = (bits << unused) as i64 >> unused;
@@ -371,6 +373,19 @@ pub(super) fn cast(
     }
     module.doubles |= to == Scalar::F64;
     let language = module.language;
+    if from.is_half() {
+        return call(
+            &half::to_single(&mut module.helpers, language, from),
+            &[value],
+        );
+    }
+    if to.is_half() {
+        let single = cast(module, from, Scalar::F32, value);
+        return call(
+            &half::of_single(&mut module.helpers, language, to),
+            &[&single],
+        );
+    }
     if from.is_float() && to.is_integer() {
         let name = helpers::to_integer(&mut module.helpers, language, from, to);
         return call(&name, &[value]);
@@ -404,6 +419,14 @@ pub(super) fn bitcast(
     value: &Expression,
 ) -> Expression {
     let language = module.language;
+    let bits = |scalar: Scalar| {
+        if scalar.is_half() {
+            Scalar::U16
+        } else {
+            scalar
+        }
+    };
+    let (from, to) = (bits(from), bits(to));
     match (from.is_float(), to.is_float()) {
         (false, false) | (true, true) => cast(module, from, to, value),
         (true, false) => {

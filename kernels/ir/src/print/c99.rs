@@ -79,7 +79,8 @@ impl Language for C99 {
             Scalar::I32 => "int32_t",
             Scalar::I64 | Scalar::SignedIndex => "int64_t",
             Scalar::U8 => "uint8_t",
-            Scalar::U16 => "uint16_t",
+            // Floats of 16 bits are their bits.
+            Scalar::U16 | Scalar::F16 | Scalar::Bf16 => "uint16_t",
             Scalar::U32 => "uint32_t",
             Scalar::U64 | Scalar::Index => "uint64_t",
             Scalar::F32 => "float",

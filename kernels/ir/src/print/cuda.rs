@@ -46,7 +46,8 @@ impl Language for Cuda {
             Scalar::I32 => "int",
             Scalar::I64 | Scalar::SignedIndex => "long long",
             Scalar::U8 => "unsigned char",
-            Scalar::U16 => "unsigned short",
+            // Floats of 16 bits are their bits.
+            Scalar::U16 | Scalar::F16 | Scalar::Bf16 => "unsigned short",
             Scalar::U32 => "unsigned int",
             Scalar::U64 | Scalar::Index => "unsigned long long",
             Scalar::F32 => "float",
@@ -84,7 +85,9 @@ impl Language for Cuda {
     }
 
     fn cold(&self) -> &'static str {
-        "__device__ __noinline__ "
+        // Not a call: its arguments and what it may overwrite would be registers that every thread has, and half as many
+        // threads would fit.
+        "__device__ __forceinline__ "
     }
 
     fn aggregate(&self, type_name: &str, fields: &str) -> String {

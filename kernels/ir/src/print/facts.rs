@@ -67,7 +67,11 @@ fn of_function(
                     facts.barriers = true;
                     facts.counts = true;
                 }
-                Operation::Slice { range: Some(_), .. } => {
+                Operation::Slice {
+                    range: Some(_),
+                    checked: true,
+                    ..
+                } => {
                     facts.faults |= checked;
                     facts.context |= checked;
                 }
@@ -169,7 +173,13 @@ pub(super) fn uses(function: &Function) -> Vec<u32> {
             in_place(place, &mut used);
             used(*value);
         }
-        Statement::If { condition, .. } | Statement::Assert { condition, .. } => used(*condition),
+        Statement::If { condition, .. } => used(*condition),
+        Statement::Assert {
+            condition, values, ..
+        } => {
+            used(*condition);
+            values.iter().for_each(|value| used(*value));
+        }
         Statement::Elements { extent, .. } => extent.iter().for_each(|value| used(*value)),
         Statement::Return(Some(value)) => used(*value),
         Statement::Print { values, .. } => values.iter().for_each(|value| used(*value)),

@@ -371,8 +371,22 @@ pub(super) fn check_assertion(
     helpers: &mut Helpers,
     language: &dyn Language,
     dimensions: usize,
+    has_values: bool,
 ) -> &'static str {
     fault(helpers, language, dimensions);
+    if has_values {
+        helpers.add("quipu_assert_with", |_| {
+            let u64 = language.scalar(Scalar::U64);
+            format!(
+                "static {}void quipu_assert_with({}quipu, bool condition, {u64} first, {u64} second, {} site)\n{{\n    \
+                 if (!condition)\n        quipu_fault(quipu, first, second, site);\n}}",
+                language.function(),
+                language.context_pointer(),
+                language.scalar(Scalar::U32),
+            )
+        });
+        return "quipu_assert_with";
+    }
     helpers.add("quipu_assert", |_| {
         format!(
             "static {}void quipu_assert({}quipu, bool condition, {} site)\n{{\n    \

@@ -73,6 +73,7 @@ mod entry;
 mod expression;
 mod facts;
 mod function;
+mod half;
 mod helpers;
 mod module;
 mod names;
@@ -114,6 +115,8 @@ pub struct OpenClFeatures {
     pub subgroup_ballot: bool,
     /// `cl_khr_subgroup_shuffle` and `cl_khr_subgroup_shuffle_relative`: shuffles.
     pub subgroup_shuffle: bool,
+    /// OpenCL 3.0: what needs more than OpenCL C 1.2 is OpenCL C 3.0, for a device may lack 2.0 then.
+    pub version_3: bool,
 }
 
 impl OpenClFeatures {
@@ -124,6 +127,7 @@ impl OpenClFeatures {
         subgroups: false,
         subgroup_ballot: false,
         subgroup_shuffle: false,
+        version_3: false,
     };
 }
 

@@ -186,9 +186,15 @@ impl<'m> ModulePrinter<'m> {
             function: function.name.clone(),
             location,
             message,
+            values: Vec::new(),
         };
+        self.site_of(site)
+    }
+
+    /// The number of a site that is written down.
+    pub(super) fn site_of(&mut self, site: Site) -> u32 {
         // Each barrier is one of its own.
-        let known = match kind {
+        let known = match site.kind {
             FaultKind::Divergence => None,
             _ => self.sites.iter().position(|known| *known == site),
         };

@@ -39,7 +39,8 @@ impl Language for OpenCl {
             Scalar::I32 => "int",
             Scalar::I64 | Scalar::SignedIndex => "long",
             Scalar::U8 => "uchar",
-            Scalar::U16 => "ushort",
+            // Floats of 16 bits are their bits.
+            Scalar::U16 | Scalar::F16 | Scalar::Bf16 => "ushort",
             Scalar::U32 => "uint",
             Scalar::U64 | Scalar::Index => "ulong",
             Scalar::F32 => "float",
@@ -364,10 +365,10 @@ impl Language for OpenCl {
         let subgroups = self.features.subgroups
             || self.features.subgroup_ballot
             || self.features.subgroup_shuffle;
-        let mut said = vec![if subgroups {
-            "-cl-std=CL2.0"
-        } else {
-            "-cl-std=CL1.2"
+        let mut said = vec![match (subgroups, self.features.version_3) {
+            (false, _) => "-cl-std=CL1.2",
+            (true, false) => "-cl-std=CL2.0",
+            (true, true) => "-cl-std=CL3.0",
         }];
         if options.fast_math {
             said.push("-cl-fast-relaxed-math");

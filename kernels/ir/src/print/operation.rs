@@ -157,9 +157,15 @@ impl FunctionPrinter<'_, '_> {
     /// A value in an initialiser's braces, where C++ wants exactly the type that is there in memory.
     pub(super) fn field(&mut self, of: &Type, field: &Expression) -> String {
         match of {
-            Type::Scalar(Scalar::Bool | Scalar::I8 | Scalar::I16 | Scalar::U8 | Scalar::U16)
-                if field.literal.is_none() =>
-            {
+            Type::Scalar(
+                Scalar::Bool
+                | Scalar::I8
+                | Scalar::I16
+                | Scalar::U8
+                | Scalar::U16
+                | Scalar::F16
+                | Scalar::Bf16,
+            ) if field.literal.is_none() => {
                 let cast = format!("({})", self.module.memory_name(of));
                 if field.precedence == precedence::UNARY && field.text.starts_with(&cast) {
                     return field.text.clone();
@@ -301,7 +307,7 @@ impl FunctionPrinter<'_, '_> {
 }
 
 /// Where a thread is.
-fn position(origin: Origin, unit: Unit, d: u8) -> Expression {
+pub(super) fn position(origin: Origin, unit: Unit, d: u8) -> Expression {
     let block = format!("quipu->block[{d}]");
     let thread = format!("quipu->thread[{d}]");
     let threads = format!("quipu->launch.block_threads[{d}]");
@@ -324,7 +330,7 @@ fn position(origin: Origin, unit: Unit, d: u8) -> Expression {
 }
 
 /// How many there are.
-fn extent(origin: Origin, unit: Unit, d: u8) -> Expression {
+pub(super) fn extent(origin: Origin, unit: Unit, d: u8) -> Expression {
     let blocks = format!("quipu->launch.grid_blocks[{d}]");
     let threads = format!("quipu->launch.block_threads[{d}]");
     let elements = format!("quipu->launch.thread_elements[{d}]");

@@ -154,6 +154,9 @@ impl FunctionPrinter<'_, '_> {
         if !checked {
             return self.take(index);
         }
+        if self.done.contains(&(index, length.to_owned())) {
+            return self.take(index);
+        }
         let expression = self.simple(index);
         if let (Some(literal), Some(number)) = (expression.literal, number)
             && literal.bits < number
@@ -207,7 +210,13 @@ impl FunctionPrinter<'_, '_> {
     }
 
     /// A slice of a place.
-    pub(super) fn slice_of(&mut self, value: Value, place: &Place, range: Option<(Value, Value)>) {
+    pub(super) fn slice_of(
+        &mut self,
+        value: Value,
+        place: &Place,
+        range: Option<(Value, Value)>,
+        checked: bool,
+    ) {
         let location = self.function.values[value.0 as usize].location;
         let location = location.or(self.function.location);
         if let Some((start, end)) = range {
@@ -250,7 +259,7 @@ impl FunctionPrinter<'_, '_> {
         self.flush(Change::Fault);
         let mut conditions = at.checks;
         let bounds = range.map(|(start, end)| (self.simple(start), self.simple(end)));
-        if let (Some((start, end)), true) = (&bounds, self.module.options.checked) {
+        if let (Some((start, end)), true) = (&bounds, checked && self.module.options.checked) {
             let dimensions = usize::from(self.module.module.kernel.dimensions);
             let index = self.module.concrete(Scalar::Index);
             let language = self.module.language;

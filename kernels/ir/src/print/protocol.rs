@@ -130,8 +130,10 @@ pub struct Site {
     pub function: String,
     /// Where in the source.
     pub location: Option<Location>,
-    /// What an assertion says.
+    /// What an assertion says, with `{}` for each of its values.
     pub message: Option<String>,
+    /// The types of these.
+    pub values: Vec<Scalar>,
 }
 
 /// What went wrong in a kernel.
@@ -153,7 +155,8 @@ pub enum FaultKind {
 
 /// How many `u32`s a fault record has: 0, the site's number and 1, or 0 if nothing went wrong; 1, nothing; 2 and 3,
 /// low half first, the row-major number of the thread in the grid's threads; 4 and 5, the index (of a range its
-/// start, of a division the divisor); 6 and 7, the length (of a range its end).
+/// start, of a division the divisor, of an assertion its first value); 6 and 7, the length (of a range its end, of an
+/// assertion its second value).
 pub const FAULT_WORDS: usize = 8;
 
 /// The first fault of a launch.
@@ -178,11 +181,18 @@ impl fmt::Display for Fault {
             FaultKind::Range => write!(f, "range {index}..{length} outside of the slice")?,
             FaultKind::Division if index == 0 => f.write_str("division by zero")?,
             FaultKind::Division => f.write_str("division of the smallest number by -1")?,
-            FaultKind::Assertion => write!(
-                f,
-                "assertion failed: {}",
-                self.site.message.as_deref().unwrap_or_default()
-            )?,
+            FaultKind::Assertion => {
+                let message = self.site.message.as_deref().unwrap_or_default();
+                f.write_str("assertion failed: ")?;
+                let mut rest = message;
+                for (scalar, word) in self.site.values.iter().zip([index, length]) {
+                    let (before, after) = rest.split_once("{}").unwrap_or((rest, ""));
+                    f.write_str(before)?;
+                    write_word(f, *scalar, word)?;
+                    rest = after;
+                }
+                f.write_str(rest)?;
+            }
             FaultKind::Divergence => {
                 f.write_str("a barrier that not every thread of the block came to")?;
             }
@@ -192,6 +202,17 @@ impl fmt::Display for Fault {
             write!(f, " at {file}:{line}")?;
         }
         write!(f, ", by thread {}", self.thread)
+    }
+}
+
+/// A value, of the word that was recorded of it.
+fn write_word(f: &mut fmt::Formatter<'_>, scalar: Scalar, word: u64) -> fmt::Result {
+    match scalar {
+        Scalar::Bool => write!(f, "{}", word != 0),
+        Scalar::F32 => write!(f, "{}", f32::from_bits(word as u32)),
+        Scalar::F64 => write!(f, "{}", f64::from_bits(word)),
+        _ if scalar.is_signed() => write!(f, "{}", word.cast_signed()),
+        _ => write!(f, "{word}"),
     }
 }
 

@@ -341,11 +341,22 @@ impl<'m> Walk<'m> {
             Statement::Barrier(_) | Statement::Fence(_) => {}
             Statement::Assert {
                 condition,
+                values,
+                shown,
                 location,
                 ..
             } => {
                 self.location = location.or(self.location);
                 self.used_as(*condition, Scalar::Bool, "a condition")?;
+                for value in values {
+                    self.used_as(*value, Scalar::U64, "a word that an assertion shows")?;
+                }
+                demand!(
+                    values.len() <= 2 && values.len() == shown.len(),
+                    "an assertion shows {} words of {} values; it may show two",
+                    values.len(),
+                    shown.len()
+                );
             }
             Statement::Print {
                 format,

@@ -96,6 +96,12 @@ impl Types<'_> {
                     from.rust_name(),
                     to.rust_name()
                 );
+                demand!(
+                    !(from.is_half() || to.is_half()) || from == Scalar::F32 || *to == Scalar::F32,
+                    "`{}` is cast to `{}` by way of `f32`",
+                    from.rust_name(),
+                    to.rust_name()
+                );
                 (*to).into()
             }
             Operation::Bitcast(value, to) => {
@@ -128,8 +134,8 @@ impl Types<'_> {
                 );
                 let scalar = self.scalar(operands[0])?;
                 demand!(
-                    scalar.is_float(),
-                    "{math:?} of a `{}`, which is not a float",
+                    scalar.is_float() && !scalar.is_half(),
+                    "{math:?} of a `{}`, which is not a float of 32 or 64 bits",
                     scalar.rust_name()
                 );
                 for operand in operands {
@@ -143,7 +149,7 @@ impl Types<'_> {
                 .into()
             }
             Operation::Load(place) => self.load(place)?,
-            Operation::Slice { place, range } => {
+            Operation::Slice { place, range, .. } => {
                 if let Some((start, end)) = range {
                     self.demand_type(*start, Scalar::Index)?;
                     self.demand_type(*end, Scalar::Index)?;
@@ -313,7 +319,7 @@ impl Types<'_> {
     fn unary(&self, operation: UnaryOperation, value: Value) -> Checked<Scalar> {
         let scalar = self.scalar(value)?;
         let allowed = match operation {
-            UnaryOperation::Negate => scalar.is_signed(),
+            UnaryOperation::Negate => scalar.is_signed() && !scalar.is_half(),
             UnaryOperation::Not => scalar.is_integer() || scalar == Scalar::Bool,
             UnaryOperation::CountOnes
             | UnaryOperation::LeadingZeros
@@ -360,7 +366,11 @@ impl Types<'_> {
             B::MultiplyHigh => scalar.is_integer() && matches!(scalar.size(), None | Some(4 | 8)),
             B::Equal | B::NotEqual | B::Less | B::LessEqual | B::Greater | B::GreaterEqual => true,
         };
-        demand!(allowed, "{operation:?} of `{}`", scalar.rust_name());
+        demand!(
+            allowed && !scalar.is_half(),
+            "{operation:?} of `{}`",
+            scalar.rust_name()
+        );
         Ok(if operation.is_comparison() {
             Scalar::Bool
         } else {

@@ -18,7 +18,7 @@ typedef struct {
 } quipu_context;
 
 /* Records the first fault of a launch. */
-static __device__ __noinline__ void quipu_record(unsigned int *fault, unsigned long long thread, unsigned long long index, unsigned long long length, unsigned int site)
+static __device__ __forceinline__ void quipu_record(unsigned int *fault, unsigned long long thread, unsigned long long index, unsigned long long length, unsigned int site)
 {
     if (fault[0] == 0 && atomicCAS(fault, 0u, site + 1) == 0) {
         fault[2] = (unsigned int)thread;

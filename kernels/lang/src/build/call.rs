@@ -29,12 +29,29 @@ pub struct Callee {
 
 /// Calls a device function. `write` writes its body for arguments.
 #[track_caller]
-pub fn call<R: ?Sized>(
+pub fn call<R: ?Sized, W: FnMut(&[Raw]) -> Expr<R>>(
     callee: &Callee,
     arguments: &[(&'static str, Raw)],
-    write: impl FnOnce(&[Raw]) -> Expr<R>,
+    mut write: W,
 ) -> Expr<R> {
-    let location = Location::caller();
+    Expr::from_raw(call_raw(
+        callee,
+        arguments,
+        // The type of the body tells functions of one trait apart that differ in what
+        // the trait is for: `Operator<u32>` and `Operator<f32>` of one operator.
+        [std::any::type_name::<R>(), std::any::type_name::<W>()],
+        &mut |arguments| write(arguments).raw(),
+        Location::caller(),
+    ))
+}
+
+fn call_raw(
+    callee: &Callee,
+    arguments: &[(&'static str, Raw)],
+    types_of_body: [&'static str; 2],
+    write: &mut dyn FnMut(&[Raw]) -> Raw,
+    location: &'static Location<'static>,
+) -> Raw {
     // Evaluated here: what is in a place is copied out of it.
     let arguments: Vec<_> = state::at(location, |s| {
         arguments
@@ -45,17 +62,11 @@ pub fn call<R: ?Sized>(
     let raws: Vec<_> = arguments.iter().map(|(_, raw)| *raw).collect();
     let types = state::at(location, |s| plain(s, &raws));
     let Some(types) = types.filter(|_| !callee.inline) else {
-        return inlined(|| write(&raws));
+        return inlined(&mut || write(&raws), location);
     };
-    // The type of the body tells functions of one trait apart that differ in what
-    // the trait is for: `Operator<u32>` and `Operator<f32>` of one operator.
     let key = format!(
-        "{} {:?} {:?} {types:?} {} {}",
-        callee.key,
-        callee.types,
-        callee.place,
-        std::any::type_name::<R>(),
-        std::any::type_name_of_val(&write),
+        "{} {:?} {:?} {types:?} {types_of_body:?}",
+        callee.key, callee.types, callee.place,
     );
     let known = state::at(location, |s| match s.functions.get(&key) {
         Some(Known::Done(id, result)) => Some(Some((*id, result.clone()))),
@@ -70,7 +81,7 @@ pub fn call<R: ?Sized>(
     });
     let (id, result) = match known {
         Some(Some(known)) => known,
-        Some(None) => return Expr::from_raw(Raw::Nothing),
+        Some(None) => return Raw::Nothing,
         None => {
             let parameters: Vec<_> = state::at(location, |s| {
                 s.functions.insert(key.clone(), Known::InProgress);
@@ -94,11 +105,11 @@ pub fn call<R: ?Sized>(
                     })
                     .collect()
             });
-            let raw = write(&parameters).raw();
+            let raw = write(&parameters);
             state::at(location, |s| finish(s, callee, key, raw, location))
         }
     };
-    Expr::from_raw(state::at(location, |s| {
+    state::at(location, |s| {
         let values = raws
             .iter()
             .filter(|raw| **raw != Raw::Nothing)
@@ -113,7 +124,7 @@ pub fn call<R: ?Sized>(
         } else {
             Raw::Value(value)
         }
-    }))
+    })
 }
 
 /// The types of arguments, if all are values.

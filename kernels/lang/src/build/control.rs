@@ -1,4 +1,4 @@
-//! Control flow: what the user writes in braces comes here as closures that write it.
+//! Branches and returns: what the user writes in braces is written between two calls. Loops are in `repeat.rs`.
 //!
 //! What follows a `return`, `break` or `continue` in its block is written and thrown away. A result of a branch or
 //! loop goes through a variable.
@@ -7,47 +7,32 @@ use std::marker::PhantomData;
 use std::panic::Location;
 
 use quipu_kernel_ir as ir;
-use quipu_kernel_ir::{BinaryOperation, LocalId, LoopId, Operation, Place, Root, Statement, Value};
+use quipu_kernel_ir::{BinaryOperation, LocalId, Operation, Place, Root, Statement, Value};
 
 use super::expression::Expr;
 use super::state::{self, Mode, Raw, State, Target};
 
-/// Writes a block: its statements, what it gives, and whether its end is reached.
-fn block<T: ?Sized>(
-    location: &'static Location<'static>,
-    write: impl FnOnce() -> Expr<T>,
-) -> (ir::Block, Raw, bool) {
-    begin(location);
-    let raw = write().raw();
-    end(raw, location)
-}
-
-fn begin(location: &'static Location<'static>) {
-    state::at(location, |s| s.frame().begin_block());
-}
-
-fn end(raw: Raw, location: &'static Location<'static>) -> (ir::Block, Raw, bool) {
-    state::at(location, |s| {
-        let raw = if s.frame().is_live() {
-            s.frame().copied(raw)
-        } else {
-            Raw::Nothing
-        };
-        let (block, live) = s.frame().end_block();
-        (block, raw, live)
-    })
+/// Ends a block, which gives this.
+fn end(s: &mut State, raw: Raw) -> Written {
+    let raw = if s.frame().is_live() {
+        s.frame().copied(raw)
+    } else {
+        Raw::Nothing
+    };
+    let (block, live) = s.frame().end_block();
+    (block, raw, live)
 }
 
 /// A variable for the result of several branches.
-struct Joined {
-    local: Option<(LocalId, ir::Type)>,
+pub(super) struct Joined {
+    pub(super) local: Option<(LocalId, ir::Type)>,
     /// What the only branch that has come to its end gave, if that needs no variable.
-    only: Option<Raw>,
+    pub(super) only: Option<Raw>,
 }
 
 impl Joined {
     /// Adds the store of what a branch gave.
-    fn join(
+    pub(super) fn join(
         &mut self,
         s: &mut State,
         block: &mut ir::Block,
@@ -99,7 +84,7 @@ impl Joined {
     }
 
     /// The statement that begins the variable, before the branches.
-    fn begin(&self, s: &mut State) {
+    pub(super) fn begin(&self, s: &mut State) {
         if let Some((local, _)) = self.local {
             s.frame().function.push(Statement::Local {
                 local,
@@ -109,7 +94,7 @@ impl Joined {
     }
 
     /// What the branches gave, after them.
-    fn result(self, s: &mut State) -> Raw {
+    pub(super) fn result(self, s: &mut State) -> Raw {
         match self.local {
             Some((local, _)) => Raw::Value(s.frame().function.load_local(local)),
             None => self.only.unwrap_or(Raw::Nothing),
@@ -122,36 +107,179 @@ const UNJOINED: Joined = Joined {
     only: None,
 };
 
-/// `if condition { then } else { otherwise }`. A condition that is known when the kernel is built has only the
-/// branch written that is taken.
-#[track_caller]
-pub fn if_else<T: ?Sized>(
-    condition: Expr<bool>,
-    then: impl FnOnce() -> Expr<T>,
-    otherwise: impl FnOnce() -> Expr<T>,
-) -> Expr<T> {
-    let location = Location::caller();
-    let (condition, known) = known_value(condition.raw(), location);
-    match known {
-        Some(0) => return otherwise(),
-        Some(_) => return then(),
-        None => {}
-    }
-    let then = block(location, then);
-    let otherwise = block(location, otherwise);
-    Expr::from_raw(branched(condition, then, otherwise, location))
+/// A branch that is being written, which gives a `T`.
+///
+/// What is in braces in the user's source is written between two calls, and not in a closure: of these, each `if` would
+/// have some of its own, and they would be most of what a kernel adds to the time that its crate takes to compile.
+///
+/// 1. [`branch`], [`and`] or [`or`] begins it.
+/// 2. If [`begins_then`](Self::begins_then), its first block is written, and [`ends_then`](Self::ends_then) told what
+///    it gives.
+/// 3. The same with the other block, of a branch that has one.
+/// 4. [`result`](Self::result) is what the branch gives.
+///
+/// Of a condition that is known when the kernel is built only the block is written that is taken.
+pub struct Branch<T: ?Sized> {
+    known: Option<bool>,
+    of: PhantomData<fn(&T)>,
 }
 
-/// The value of a condition, and what it is if that is known.
-fn known_value(raw: Raw, location: &'static Location<'static>) -> (Value, Option<u64>) {
-    state::at(location, |s| (s.value(raw, location), s.frame().known(raw)))
+impl<T: ?Sized> Clone for Branch<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Branch<T> {}
+
+impl<T: ?Sized> std::fmt::Debug for Branch<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Branch({:?})", self.known)
+    }
+}
+
+/// A block that is written: its statements, what it gives, and whether its end is reached.
+type Written = (ir::Block, Raw, bool);
+
+/// What is known of a branch while it is written.
+pub(super) struct BranchState {
+    condition: Value,
+    /// Of `&&` and `||`, which one it is.
+    short: Option<BinaryOperation>,
+    then: Option<Written>,
+    otherwise: Option<Written>,
+    /// What the block gives that is taken, if that is known.
+    known: Option<Raw>,
+    location: &'static Location<'static>,
+}
+
+/// `if condition`.
+#[track_caller]
+pub fn branch<T: ?Sized>(condition: Expr<bool>) -> Branch<T> {
+    Branch {
+        known: branch_raw(condition.raw(), None, Location::caller()),
+        of: PhantomData,
+    }
+}
+
+/// `left && right`: its first block is what is on the right, and it has no other.
+#[track_caller]
+pub fn and(left: Expr<bool>) -> Branch<bool> {
+    Branch {
+        known: branch_raw(left.raw(), Some(BinaryOperation::And), Location::caller()),
+        of: PhantomData,
+    }
+}
+
+/// `left || right`: as [`and`].
+#[track_caller]
+pub fn or(left: Expr<bool>) -> Branch<bool> {
+    let known = branch_raw(left.raw(), Some(BinaryOperation::Or), Location::caller());
+    Branch {
+        known: known.map(|is_true| !is_true),
+        of: PhantomData,
+    }
+}
+
+/// Begins a branch; what its condition is, if that is known.
+fn branch_raw(
+    condition: Raw,
+    short: Option<BinaryOperation>,
+    location: &'static Location<'static>,
+) -> Option<bool> {
+    state::at(location, |s| {
+        let value = s.value(condition, location);
+        let known = s.frame().known(Raw::Value(value)).map(|bits| bits != 0);
+        s.frame().branches.push(BranchState {
+            condition: value,
+            short,
+            then: None,
+            otherwise: None,
+            known: known.map(|_| Raw::Value(value)).filter(|_| short.is_some()),
+            location,
+        });
+        known
+    })
+}
+
+impl<T: ?Sized> Branch<T> {
+    /// Begins the first block, unless it is never taken.
+    pub fn begins_then(self) -> bool {
+        begins_block(self.known.map(|known| !known))
+    }
+
+    /// Ends the first block, which gives this.
+    pub fn ends_then(self, result: Expr<T>) {
+        ends_block(self.known.is_some(), true, result.raw());
+    }
+
+    /// Begins the other block, unless it is never taken.
+    pub fn begins_otherwise(self) -> bool {
+        begins_block(self.known)
+    }
+
+    /// Ends the other block, which gives this.
+    pub fn ends_otherwise(self, result: Expr<T>) {
+        ends_block(self.known.is_some(), false, result.raw());
+    }
+
+    /// Ends the branch: what it gives.
+    pub fn result(self) -> Expr<T> {
+        Expr::from_raw(end_branch(self.known.is_some()))
+    }
+}
+
+/// Begins a block of a branch; not one that is known to be left out.
+fn begins_block(left_out: Option<bool>) -> bool {
+    if left_out.is_none() {
+        state::current(|s| s.frame().begin_block());
+    }
+    left_out != Some(true)
+}
+
+fn ends_block(is_known: bool, is_then: bool, raw: Raw) {
+    state::current(|s| {
+        if is_known {
+            if let Some(branch) = s.frame().branches.last_mut() {
+                branch.known = Some(raw);
+            }
+            return;
+        }
+        let written = end(s, raw);
+        if let Some(branch) = s.frame().branches.last_mut() {
+            if is_then {
+                branch.then = Some(written);
+            } else {
+                branch.otherwise = Some(written);
+            }
+        }
+    });
+}
+
+fn end_branch(is_known: bool) -> Raw {
+    let branch = state::current(|s| s.frame().branches.pop());
+    let branch = branch.expect("every branch that ends has begun");
+    let location = branch.location;
+    if is_known {
+        // A branch without the block that is taken gives nothing.
+        return branch.known.unwrap_or(Raw::Nothing);
+    }
+    let empty = || (ir::Block::new(), Raw::Nothing, true);
+    let then = branch.then.unwrap_or_else(empty);
+    match branch.short {
+        Some(operation) => joined_short(branch.condition, then, operation, location),
+        None => {
+            let otherwise = branch.otherwise.unwrap_or_else(empty);
+            branched(branch.condition, then, otherwise, location)
+        }
+    }
 }
 
 /// Writes a branch of two blocks that are written.
 fn branched(
     condition: Value,
-    (mut then, then_raw, then_live): (ir::Block, Raw, bool),
-    (mut otherwise, otherwise_raw, otherwise_live): (ir::Block, Raw, bool),
+    (mut then, then_raw, then_live): Written,
+    (mut otherwise, otherwise_raw, otherwise_live): Written,
     location: &'static Location<'static>,
 ) -> Raw {
     state::at(location, |s| {
@@ -183,12 +311,6 @@ fn branched(
         }
         joined.result(s)
     })
-}
-
-/// `if condition { then }`.
-#[track_caller]
-pub fn if_then(condition: Expr<bool>, then: impl FnOnce() -> Expr<()>) -> Expr<()> {
-    if_else(condition, then, nothing)
 }
 
 /// Whether a block has nothing in it that costs much, changes something, or may be a fault.
@@ -237,41 +359,9 @@ pub fn discard<T: ?Sized>(_: Expr<T>) -> Expr<()> {
     nothing()
 }
 
-/// `left && right`.
-#[track_caller]
-pub fn and(left: Expr<bool>, right: impl FnOnce() -> Expr<bool>) -> Expr<bool> {
-    short_circuit(left, right, BinaryOperation::And)
-}
-
-/// `left || right`.
-#[track_caller]
-pub fn or(left: Expr<bool>, right: impl FnOnce() -> Expr<bool>) -> Expr<bool> {
-    short_circuit(left, right, BinaryOperation::Or)
-}
-
-#[track_caller]
-fn short_circuit(
-    left: Expr<bool>,
-    right: impl FnOnce() -> Expr<bool>,
-    operation: BinaryOperation,
-) -> Expr<bool> {
-    let location = Location::caller();
-    let (left, known) = known_value(left.raw(), location);
-    let is_and = operation == BinaryOperation::And;
-    if let Some(known) = known {
-        return if (known != 0) == is_and {
-            right()
-        } else {
-            Expr::from_raw(Raw::Value(left))
-        };
-    }
-    let right = block(location, right);
-    Expr::from_raw(joined_short(left, right, operation, location))
-}
-
 fn joined_short(
     left: Value,
-    (mut block, raw, live): (ir::Block, Raw, bool),
+    (mut block, raw, live): Written,
     operation: BinaryOperation,
     location: &'static Location<'static>,
 ) -> Raw {
@@ -302,218 +392,6 @@ fn joined_short(
         });
         joined.result(s)
     })
-}
-
-/// A loop that is being written, whose `break`s give a `T`.
-pub struct Loop<T: ?Sized> {
-    id: LoopId,
-    of: PhantomData<fn(&T)>,
-}
-
-impl<T: ?Sized> Clone for Loop<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: ?Sized> Copy for Loop<T> {}
-
-impl<T: ?Sized> std::fmt::Debug for Loop<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Loop({})", self.id.0)
-    }
-}
-
-/// What is known of a loop while it is written.
-#[derive(Default)]
-pub(super) struct LoopState {
-    left: bool,
-    joined: Option<(LocalId, ir::Type)>,
-}
-
-/// A loop: its body, then its step. What its `break`s give.
-#[track_caller]
-fn repeat<T: ?Sized>(body: impl FnOnce(Loop<T>) -> Expr<()>, step: impl FnOnce()) -> Expr<T> {
-    let location = Location::caller();
-    let id = new_loop(location);
-    let (body, _, _) = block(location, || {
-        body(Loop {
-            id,
-            of: PhantomData,
-        })
-    });
-    let (step, _, _) = block(location, || {
-        step();
-        nothing()
-    });
-    Expr::from_raw(looped(id, body, step, location))
-}
-
-fn new_loop(location: &'static Location<'static>) -> LoopId {
-    state::at(location, |s| {
-        let id = s.frame().function.loop_id();
-        s.frame().loops.insert(id, LoopState::default());
-        id
-    })
-}
-
-/// Writes a loop of two blocks that are written.
-fn looped(
-    id: LoopId,
-    body: ir::Block,
-    step: ir::Block,
-    location: &'static Location<'static>,
-) -> Raw {
-    state::at(location, |s| {
-        let known = s.frame().loops.remove(&id).unwrap_or_default();
-        let joined = Joined {
-            local: known.joined,
-            only: None,
-        };
-        joined.begin(s);
-        s.frame().function.push(Statement::Loop { id, body, step });
-        if !known.left {
-            s.frame().end_with(None);
-        }
-        joined.result(s)
-    })
-}
-
-/// `loop { body }`.
-#[track_caller]
-pub fn forever<T: ?Sized>(body: impl FnOnce(Loop<T>) -> Expr<()>) -> Expr<T> {
-    repeat(body, || ())
-}
-
-/// `while condition { body }`.
-#[track_caller]
-pub fn while_loop(
-    condition: impl FnOnce() -> Expr<bool>,
-    body: impl FnOnce(Loop<()>) -> Expr<()>,
-) -> Expr<()> {
-    repeat::<()>(
-        |this| {
-            break_unless(condition(), this);
-            body(this)
-        },
-        || (),
-    )
-}
-
-/// A loop with a step after each round, which its body leaves by `break`.
-#[track_caller]
-pub(super) fn stepped(body: impl FnOnce(Loop<()>) -> Expr<()>, step: impl FnOnce()) {
-    repeat::<()>(body, step);
-}
-
-/// `'label: { body }`, which `break 'label` leaves.
-#[track_caller]
-pub fn labelled<T: ?Sized>(body: impl FnOnce(Loop<T>) -> Expr<T>) -> Expr<T> {
-    repeat::<T>(
-        |this| {
-            let result = body(this);
-            break_with(this, result);
-            nothing()
-        },
-        || (),
-    )
-}
-
-/// Leaves a loop unless the condition holds.
-#[track_caller]
-pub(super) fn break_unless<T: ?Sized>(condition: Expr<bool>, this: Loop<T>) {
-    let location = Location::caller();
-    if_else(condition, nothing, || {
-        state::at(location, |s| leave(s, this.id));
-        nothing()
-    });
-}
-
-fn leave(s: &mut State, id: LoopId) {
-    if !s.frame().is_live() {
-        return;
-    }
-    if let Some(known) = s.frame().loops.get_mut(&id) {
-        known.left = true;
-    }
-    s.frame().end_with(Some(Statement::Break(id)));
-}
-
-/// `break`.
-#[track_caller]
-pub fn break_loop(this: Loop<()>) {
-    break_with(this, nothing());
-}
-
-/// `break value`.
-#[track_caller]
-pub fn break_with<T: ?Sized>(this: Loop<T>, value: Expr<T>) {
-    break_raw(this.id, value.raw(), Location::caller());
-}
-
-fn break_raw(id: LoopId, raw: Raw, location: &'static Location<'static>) {
-    state::at(location, |s| {
-        if !s.frame().is_live() {
-            return;
-        }
-        let local = s
-            .frame()
-            .loops
-            .get_mut(&id)
-            .and_then(|known| known.joined.take());
-        let mut joined = Joined { local, only: None };
-        let mut block = ir::Block::new();
-        let raw = s.frame().copied(raw);
-        joined.join(s, &mut block, raw, location);
-        s.frame().push_all(block);
-        if let Some(known) = s.frame().loops.get_mut(&id) {
-            known.joined = joined.local;
-        }
-        leave(s, id);
-    });
-}
-
-/// `continue`.
-#[track_caller]
-pub fn continue_loop<T: ?Sized>(this: Loop<T>) {
-    continue_raw(this.id, Location::caller());
-}
-
-fn continue_raw(id: LoopId, location: &'static Location<'static>) {
-    state::at(location, |s| {
-        s.frame().end_with(Some(Statement::Continue(id)));
-    });
-}
-
-/// A loop over this thread's own positions.
-pub(super) fn elements(
-    location: &'static Location<'static>,
-    extent: Vec<Value>,
-    body: impl FnOnce(Loop<()>, Vec<Value>) -> Expr<()>,
-) {
-    let (id, position) = state::at(location, |s| {
-        let id = s.frame().function.loop_id();
-        s.frame().loops.insert(id, LoopState::default());
-        let position: Vec<_> = extent
-            .iter()
-            .map(|_| s.frame().function.value(ir::Scalar::Index.into(), None))
-            .collect();
-        (id, position)
-    });
-    let this = Loop {
-        id,
-        of: PhantomData,
-    };
-    let (body, _, _) = block(location, || body(this, position.clone()));
-    state::at(location, |s| {
-        s.frame().loops.remove(&id);
-        s.frame().function.push(Statement::Elements {
-            id,
-            position,
-            extent,
-            body,
-        });
-    });
 }
 
 /// `return value`; of a kernel `return`.
@@ -560,9 +438,7 @@ fn give_raw(raw: Raw, location: &'static Location<'static>) {
 }
 
 /// Writes a function into its caller. A `return` in it leaves a loop that runs once.
-#[track_caller]
-pub(super) fn inlined<T: ?Sized>(write: impl FnOnce() -> Expr<T>) -> Expr<T> {
-    let location = Location::caller();
+pub(super) fn inlined(write: &mut dyn FnMut() -> Raw, location: &'static Location<'static>) -> Raw {
     state::at(location, |s| {
         let id = s.frame().function.loop_id();
         s.frame().returns.push(Target::Inlined {
@@ -572,8 +448,8 @@ pub(super) fn inlined<T: ?Sized>(write: impl FnOnce() -> Expr<T>) -> Expr<T> {
         });
     });
     state::at(location, |s| s.frame().begin_block());
-    let raw = write().raw();
-    Expr::from_raw(state::at(location, |s| {
+    let raw = write();
+    state::at(location, |s| {
         let live = s.frame().is_live();
         let raw = if live {
             s.frame().copied(raw)
@@ -606,5 +482,5 @@ pub(super) fn inlined<T: ?Sized>(write: impl FnOnce() -> Expr<T>) -> Expr<T> {
             step: ir::Block::new(),
         });
         joined.result(s)
-    }))
+    })
 }

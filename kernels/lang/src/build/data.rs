@@ -6,6 +6,7 @@ use super::expression;
 use super::state::{Raw, State};
 use crate::accelerator::{Block, Blocks, Elements, Grid, Thread, Threads};
 use crate::extent::{Extent, Vector};
+use crate::number::{bf16, f16};
 
 /// A type whose values kernels compute with on every device: numbers, `bool`, arrays and tuples of them, and what
 /// has `#[derive(KernelData)]`.
@@ -63,6 +64,8 @@ scalars! {
     u32: U32, 1, |value| value.into();
     u64: U64, 1, |value| value;
     usize: Index, 1, |value| value as u64;
+    f16: F16, f16::ONE, |value| value.to_bits().into();
+    bf16: Bf16, bf16::ONE, |value| value.to_bits().into();
     f32: F32, 1.0, |value| value.to_bits().into();
     f64: F64, 1.0, |value| value.to_bits();
 }

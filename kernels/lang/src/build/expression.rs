@@ -1,7 +1,10 @@
 //! Expressions: typed handles of what is being written.
 
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::panic::Location;
+use std::sync::{Mutex, PoisonError};
 
 use quipu_kernel_ir::{BinaryOperation, Scalar, UnaryOperation};
 
@@ -60,26 +63,43 @@ pub fn w_ref<T: ?Sized + 'static>(_: Expr<T>) -> &'static mut T {
 
 /// Something to call methods on that the type of an expression has: rustc then finds them as it does natively.
 #[must_use]
-pub fn subject<T: ?Sized + Sample>(_: &Expr<T>) -> Box<T> {
+pub fn subject<T: ?Sized + Sample>(_: &Expr<T>) -> &'static T {
     T::sample()
 }
 
 /// A type of which any value is at hand.
 pub trait Sample {
     /// One.
-    fn sample() -> Box<Self>;
+    fn sample() -> &'static Self;
 }
 
 impl<T: KernelData> Sample for T {
-    fn sample() -> Box<Self> {
-        Box::new(T::sample_value())
+    fn sample() -> &'static Self {
+        kept(T::sample_value)
     }
 }
 
 impl<T> Sample for [T] {
-    fn sample() -> Box<Self> {
-        Box::new([])
+    fn sample() -> &'static Self {
+        &[]
     }
+}
+
+/// One value of a type, made when it is first asked for. (A `Box` would do, but each call of a method in a kernel would
+/// have the code that frees it, once for a panic and once without.)
+pub(super) fn kept<T: Send + Sync + 'static>(make: fn() -> T) -> &'static T {
+    type Kept = BTreeMap<TypeId, &'static (dyn Any + Send + Sync)>;
+    static KEPT: Mutex<Kept> = Mutex::new(BTreeMap::new());
+    // Nothing can have panicked while it was changed.
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(value) = kept.get(&TypeId::of::<T>())
+        && let Some(value) = value.downcast_ref()
+    {
+        return value;
+    }
+    let value: &'static T = Box::leak(Box::new(make()));
+    kept.insert(TypeId::of::<T>(), value);
+    value
 }
 
 /// A constant: whatever does not depend on the kernel's arguments and threads.
@@ -92,7 +112,7 @@ pub fn lit<T: KernelData>(value: T) -> Expr<T> {
 /// A constant that is computed. Where that panics (as what overflows does, in a build with debug assertions) there is
 /// no constant, and a problem.
 #[track_caller]
-pub fn computed<T: KernelData>(value: impl FnOnce() -> T) -> Expr<T> {
+pub fn computed<T: KernelData>(value: &dyn Fn() -> T) -> Expr<T> {
     let location = Location::caller();
     let value = std::panic::catch_unwind(std::panic::AssertUnwindSafe(value)).unwrap_or_else(|_| {
         state::at(location, |s| {
@@ -338,39 +358,63 @@ pub fn compare<T>(operation: BinaryOperation, left: Expr<T>, right: Expr<T>) -> 
     binary(operation, left, right, None::<bool>)
 }
 
-/// `assert!(condition, message)`.
+/// `assert!(condition, message, values…)`.
 #[track_caller]
-pub fn assert(condition: Expr<bool>, message: &str) {
+pub fn assert(condition: Expr<bool>, message: &str, values: &[Raw]) {
     let location = Location::caller();
     state::at(location, |s| {
         let condition = s.value(condition.raw, location);
-        s.frame().function.push(quipu_kernel_ir::Statement::Assert {
-            condition,
-            message: message.to_owned(),
-            location: Some(quipu_kernel_ir::Location {
-                file: location.file(),
-                line: location.line(),
-            }),
-        });
+        assert_value(s, condition, (message, values), location);
     });
 }
+
+pub(super) fn assert_value(
+    s: &mut state::State,
+    condition: quipu_kernel_ir::Value,
+    (message, values): (&str, &[Raw]),
+    location: &'static Location<'static>,
+) {
+    let values: Vec<_> = values.iter().map(|raw| s.value(*raw, location)).collect();
+    let is_number = |value: &_| s.frame().function.type_of(*value).scalar().is_some();
+    if !values.iter().all(is_number) {
+        s.refuse(location, PRINTED);
+        return;
+    }
+    let f = &mut s.frame().function;
+    let (values, shown) = values.into_iter().map(|value| f.word(value)).unzip();
+    f.push(quipu_kernel_ir::Statement::Assert {
+        condition,
+        message: message.to_owned(),
+        values,
+        shown,
+        location: Some(quipu_kernel_ir::Location {
+            file: location.file(),
+            line: location.line(),
+        }),
+    });
+}
+
+/// What there is to say of what is not printed.
+const PRINTED: &str = "kernels print numbers and `bool`s; print each field or element";
 
 /// `print!(format, values…)`.
 #[track_caller]
 pub fn print(format: &str, values: &[Raw]) {
     let location = Location::caller();
     state::at(location, |s| {
-        let values: Vec<_> = values.iter().map(|raw| s.value(*raw, location)).collect();
+        let mut values: Vec<_> = values.iter().map(|raw| s.value(*raw, location)).collect();
         let f = &mut s.frame().function;
         if values
             .iter()
             .any(|value| f.type_of(*value).scalar().is_none())
         {
-            s.refuse(
-                location,
-                "kernels print numbers and `bool`s; print each field or element",
-            );
+            s.refuse(location, PRINTED);
             return;
+        }
+        for value in &mut values {
+            if f.type_of(*value).scalar().is_some_and(Scalar::is_half) {
+                *value = f.cast(*value, Scalar::F32);
+            }
         }
         s.frame().function.push(quipu_kernel_ir::Statement::Print {
             format: format.to_owned(),

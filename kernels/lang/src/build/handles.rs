@@ -9,11 +9,12 @@ use std::panic::Location;
 
 use quipu_kernel_ir::{BinaryOperation, Origin, Place, Scalar, Unit, Value};
 
-use super::control::{self, Loop, nothing};
+use super::control::nothing;
 use super::data::KernelData;
 use super::expression::{Expr, Sample};
 use super::iterate::{Iterate, both_ends, numbered};
 use super::place::{self, ViewParts, view_of};
+use super::repeat::{Loop, begin_elements};
 use super::shared::Turn;
 use super::state::{self, Mode, Raw, State};
 use crate::accelerator::{Block, Blocks, Elements, Grid, Measured, Thread, Threads};
@@ -58,8 +59,8 @@ pub struct SharedReadHandle<T>(PhantomData<fn() -> T>);
 macro_rules! samples {
     ($([$($generics:tt)*] $type:ty = $value:expr;)*) => {$(
         impl<$($generics)*> Sample for $type {
-            fn sample() -> Box<Self> {
-                Box::new($value)
+            fn sample() -> &'static Self {
+                &$value
             }
         }
     )*};
@@ -309,16 +310,10 @@ fn barrier_count(
 impl<const D: usize> Iterate for IndicesHandle<D> {
     type Item = usize;
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<usize>) -> Expr<()>,
-    ) {
-        let extent = state::at(location, |s| values(s, over.raw(), D, location));
-        control::elements(location, extent.clone(), |this, position| {
-            let number = state::at(location, |s| linear(s, &extent, &position));
-            body(this, of_value(number))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let extent = values(s, over, D, location);
+        let (this, position) = begin_elements(s, extent.clone(), location);
+        (this, Raw::Value(linear(s, &extent, &position)))
     }
 }
 
@@ -343,23 +338,21 @@ fn extent_of<H: ?Sized, const D: usize>(
     this: Expr<H>,
     location: &'static Location<'static>,
 ) -> Expr<Extent<D>> {
-    let view = view_at(this.raw(), location);
+    let view = state::at(location, |s| view_at(s, this.raw(), location));
     components::<D, _>(location, |_, d| view.extent[usize::from(d)])
 }
 
-pub(super) fn view_at(raw: Raw, location: &'static Location<'static>) -> ViewParts {
-    state::at(location, |s| match view_of(s, raw) {
-        Some(view) => view,
-        None => {
-            s.refuse(location, "this is no view");
-            let zero = s.frame().literal(Scalar::Index, 0);
-            ViewParts {
-                elements: zero,
-                extent: vec![zero; 3],
-                strides: vec![zero; 3],
-            }
-        }
-    })
+pub(super) fn view_at(s: &mut State, raw: Raw, location: &'static Location<'static>) -> ViewParts {
+    if let Some(view) = view_of(s, raw) {
+        return view;
+    }
+    s.refuse(location, "this is no view");
+    let zero = s.frame().literal(Scalar::Index, 0);
+    ViewParts {
+        elements: zero,
+        extent: vec![zero; 3],
+        strides: vec![zero; 3],
+    }
 }
 
 /// The place of the element of a view at a position that is inside.
@@ -384,54 +377,37 @@ pub(super) fn own_place(s: &mut State, view: &ViewParts, position: &[Value]) -> 
 impl<T: KernelData, const D: usize> Iterate for EachHandle<T, D> {
     type Item = (usize, T);
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<(usize, T)>) -> Expr<()>,
-    ) {
-        let view = view_at(over.raw(), location);
-        control::elements(location, view.extent.clone(), |this, position| {
-            let (number, element) = state::at(location, |s| {
-                let number = linear(s, &view.extent, &position);
-                let place = own_place(s, &view, &position);
-                let elements = Raw::Value(view.elements);
-                let element = place::indexed(s, elements, place, false, location);
-                (number, referred(element))
-            });
-            body(this, numbered(location, Raw::Value(number), element))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let view = view_at(s, over, location);
+        let (this, position) = begin_elements(s, view.extent.clone(), location);
+        let number = linear(s, &view.extent, &position);
+        let place = own_place(s, &view, &position);
+        let element = place::indexed(s, Raw::Value(view.elements), place, false, location);
+        (this, numbered(s, Raw::Value(number), referred(element)))
     }
 }
 
 impl<T: KernelData, const D: usize> Iterate for RowsHandle<T, D> {
     type Item = (Vector<D>, [T]);
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<Self::Item>) -> Expr<()>,
-    ) {
-        let view = view_at(over.raw(), location);
-        control::elements(location, view.extent.clone(), |this, position| {
-            let item = state::at(location, |s| {
-                // A row of one element: which elements neighbour each other is the target's choice.
-                let place = own_place(s, &view, &position);
-                let one = s.frame().literal(Scalar::Index, 1);
-                let end = s.frame().function.binary(BinaryOperation::Add, place, one);
-                let of = T::ir_type(s);
-                let row = s.frame().function.slice(
-                    Place::slice(view.elements),
-                    Some((place, end)),
-                    of,
-                    quipu_kernel_ir::Space::Global,
-                    true,
-                );
-                let position = position.iter().copied().map(Raw::Value).collect();
-                let position = s.frame().aggregate(position, None);
-                s.frame().aggregate(vec![position, Raw::Value(row)], None)
-            });
-            body(this, Expr::from_raw(item))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let view = view_at(s, over, location);
+        let (this, position) = begin_elements(s, view.extent.clone(), location);
+        // A row of one element: which elements neighbour each other is the target's choice.
+        let place = own_place(s, &view, &position);
+        let one = s.frame().literal(Scalar::Index, 1);
+        let end = s.frame().function.binary(BinaryOperation::Add, place, one);
+        let of = T::ir_type(s);
+        let row = s.frame().function.slice_within(
+            Place::slice(view.elements),
+            (place, end),
+            of,
+            quipu_kernel_ir::Space::Global,
+            true,
+        );
+        let position = position.into_iter().map(Raw::Value).collect();
+        let position = s.frame().aggregate(position, None);
+        (this, numbered(s, position, Raw::Value(row)))
     }
 }
 
@@ -455,7 +431,10 @@ impl<T: KernelData, const D: usize> GlobalRefHandle<T, D> {
 impl<T: KernelData> GlobalRefHandle<T, 1> {
     #[track_caller]
     pub fn __method_len(&self, this: Expr<Self>) -> Expr<usize> {
-        of_value(view_at(this.raw(), Location::caller()).extent[0])
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            view_at(s, this.raw(), location).extent[0]
+        }))
     }
 }
 

@@ -5,12 +5,13 @@ use std::ops::{Range, RangeInclusive};
 use std::panic::Location;
 use std::slice::Iter;
 
-use quipu_kernel_ir::{BinaryOperation, LocalId, Scalar, Value};
+use quipu_kernel_ir::{BinaryOperation, LocalId, Scalar, Type, UnaryOperation, Value};
 
-use super::control::{self, Loop, break_unless, nothing};
+use super::control::nothing;
 use super::data::KernelData;
-use super::expression::{Expr, Sample};
+use super::expression::{Expr, Sample, kept};
 use super::place;
+use super::repeat::{self, Loop, begin_stepped, begin_unstepped, leave_unless};
 use super::state::{self, Mode, Raw, State};
 
 /// What a `for` loop goes over.
@@ -23,23 +24,24 @@ pub trait Iterate {
     /// What the loop's pattern is given.
     type Item: ?Sized;
 
-    /// Writes the loop.
+    /// Begins the loop: also what its pattern is given.
     #[doc(hidden)]
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<Self::Item>) -> Expr<()>,
-    );
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw);
 }
 
-/// `for pattern in over { body }`.
+/// Begins `for pattern in over`: the loop, and what its pattern is given.
 #[track_caller]
-pub fn for_loop<I: ?Sized + Iterate>(
-    over: Expr<I>,
-    body: impl FnOnce(Loop<()>, Expr<I::Item>) -> Expr<()>,
-) -> Expr<()> {
-    I::iterate(over, Location::caller(), body);
-    nothing()
+pub fn begin_for<I: ?Sized + Iterate>(over: Expr<I>) -> (Loop<()>, Expr<I::Item>) {
+    let (this, item) = begin_raw(over.raw(), I::begin, Location::caller());
+    (this, Expr::from_raw(item))
+}
+
+fn begin_raw(
+    over: Raw,
+    begin: fn(&mut State, Raw, &'static Location<'static>) -> (Loop<()>, Raw),
+    location: &'static Location<'static>,
+) -> (Loop<()>, Raw) {
+    state::at(location, |s| begin(s, over, location))
 }
 
 /// The parts of an aggregate: the ends of a range, say.
@@ -67,8 +69,11 @@ fn load(s: &mut State, counter: LocalId) -> Value {
     s.frame().function.load_local(counter)
 }
 
-fn one<T: KernelData>(s: &mut State) -> Value {
-    let scalar = T::ir_type(s).scalar().unwrap_or(Scalar::Index);
+/// What makes a number's type. Passed as a value, so that a loop is written by one function for all types.
+type OfType = fn(&mut State) -> Type;
+
+fn one(s: &mut State, of: OfType) -> Value {
+    let scalar = of(s).scalar().unwrap_or(Scalar::Index);
     s.frame().function.literal(scalar, 1)
 }
 
@@ -88,177 +93,105 @@ fn expression<T: ?Sized>(value: Value) -> Expr<T> {
 impl<T: KernelData> Iterate for Range<T> {
     type Item = T;
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-    ) {
-        let (end, counter) = state::at(location, |s| {
-            let (start, end) = both_ends(s, over.raw(), location);
-            (end, s.frame().function.local(None, start))
-        });
-        upward::<T>(location, counter, end, |this, at| {
-            body(this, expression(at))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let (start, end) = both_ends(s, over, location);
+        let counter = s.frame().function.local(None, start);
+        upward(s, T::ir_type, counter, end, location)
     }
 }
 
 /// Counts a variable up to an end, by ones.
-fn upward<T: KernelData>(
-    location: &'static Location<'static>,
+fn upward(
+    s: &mut State,
+    of: OfType,
     counter: LocalId,
     end: Value,
-    body: impl FnOnce(Loop<()>, Value) -> Expr<()>,
-) {
-    control::stepped(
-        |this| {
-            let inside = state::at(location, |s| {
-                let at = load(s, counter);
-                binary(s, BinaryOperation::Less, at, end)
-            });
-            break_unless(expression(inside), this);
-            let at = state::at(location, |s| load(s, counter));
-            body(this, at)
-        },
-        || {
-            state::at(location, |s| {
-                let (at, one) = (load(s, counter), one::<T>(s));
-                let next = binary(s, BinaryOperation::Add, at, one);
-                s.frame().function.store_local(counter, next);
-            });
-        },
-    );
-}
-
-/// Counts a variable down from its value, exclusive, to an end, inclusive.
-fn downward<T: KernelData>(
     location: &'static Location<'static>,
-    counter: LocalId,
-    end: Value,
-    body: impl FnOnce(Loop<()>, Value) -> Expr<()>,
-) {
-    control::stepped(
-        |this| {
-            let inside = state::at(location, |s| {
-                let at = load(s, counter);
-                binary(s, BinaryOperation::Greater, at, end)
-            });
-            break_unless(expression(inside), this);
-            let at = state::at(location, |s| {
-                let (at, one) = (load(s, counter), one::<T>(s));
-                let at = binary(s, BinaryOperation::Subtract, at, one);
-                s.frame().function.store_local(counter, at);
-                at
-            });
-            body(this, at)
-        },
-        || (),
-    );
+) -> (Loop<()>, Raw) {
+    let step = move |s: &mut State| {
+        let (at, one) = (load(s, counter), one(s, of));
+        let next = binary(s, BinaryOperation::Add, at, one);
+        s.frame().function.store_local(counter, next);
+    };
+    let this = begin_stepped(s, step, location);
+    let at = load(s, counter);
+    let inside = binary(s, BinaryOperation::Less, at, end);
+    leave_unless(s, inside, this);
+    (this, Raw::Value(load(s, counter)))
 }
 
 impl<T: KernelData> Iterate for Rev<Range<T>> {
     type Item = T;
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-    ) {
-        let (start, counter) = state::at(location, |s| {
-            let (start, end) = both_ends(s, over.raw(), location);
-            (start, s.frame().function.local(None, end))
-        });
-        downward::<T>(location, counter, start, |this, at| {
-            body(this, expression(at))
-        });
+    /// Counts a variable down from the end, exclusive, to the start, inclusive.
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let (start, end) = both_ends(s, over, location);
+        let counter = s.frame().function.local(None, end);
+        let this = begin_unstepped(s, location);
+        let at = load(s, counter);
+        let inside = binary(s, BinaryOperation::Greater, at, start);
+        leave_unless(s, inside, this);
+        let (at, one) = (load(s, counter), one(s, T::ir_type));
+        let at = binary(s, BinaryOperation::Subtract, at, one);
+        s.frame().function.store_local(counter, at);
+        (this, Raw::Value(at))
     }
 }
 
 /// A loop whose counter may not go past its last value, as that may be the greatest or smallest of its type:
 /// whether it is over is kept in a variable. `advance` says whether this is the last round, and what comes next.
 fn to_the_last(
+    s: &mut State,
+    (first, is_empty): (Value, Value),
+    advance: &mut dyn FnMut(&mut State, Value) -> (Value, Value),
     location: &'static Location<'static>,
-    first: Value,
-    is_empty: Value,
-    advance: impl FnOnce(&mut State, Value) -> (Value, Value),
-    body: impl FnOnce(Loop<()>, Value) -> Expr<()>,
-) {
-    let (counter, over) = state::at(location, |s| {
-        let counter = s.frame().function.local(None, first);
-        (counter, s.frame().function.local(None, is_empty))
-    });
-    control::stepped(
-        |this| {
-            let goes_on = state::at(location, |s| {
-                let over = load(s, over);
-                s.frame()
-                    .function
-                    .unary(quipu_kernel_ir::UnaryOperation::Not, over)
-            });
-            break_unless(expression(goes_on), this);
-            let at = state::at(location, |s| {
-                let at = load(s, counter);
-                let (is_last, next) = advance(s, at);
-                s.frame().function.store_local(over, is_last);
-                s.frame().function.store_local(counter, next);
-                at
-            });
-            body(this, at)
-        },
-        || (),
-    );
+) -> (Loop<()>, Raw) {
+    let counter = s.frame().function.local(None, first);
+    let over = s.frame().function.local(None, is_empty);
+    let this = begin_unstepped(s, location);
+    let is_over = load(s, over);
+    let goes_on = s.frame().function.unary(UnaryOperation::Not, is_over);
+    leave_unless(s, goes_on, this);
+    let at = load(s, counter);
+    let (is_last, next) = advance(s, at);
+    s.frame().function.store_local(over, is_last);
+    s.frame().function.store_local(counter, next);
+    (this, Raw::Value(at))
 }
 
-fn inclusive<T: KernelData>(
-    location: &'static Location<'static>,
+fn inclusive(
+    s: &mut State,
+    of: OfType,
     (first, last): (Value, Value),
-    is_empty: BinaryOperation,
-    step: BinaryOperation,
-    body: impl FnOnce(Loop<()>, Value) -> Expr<()>,
-) {
-    let is_empty = state::at(location, |s| binary(s, is_empty, first, last));
-    to_the_last(
-        location,
-        first,
-        is_empty,
-        |s, at| {
-            let is_last = binary(s, BinaryOperation::Equal, at, last);
-            let one = one::<T>(s);
-            (is_last, binary(s, step, at, one))
-        },
-        body,
-    );
+    (is_empty, step): (BinaryOperation, BinaryOperation),
+    location: &'static Location<'static>,
+) -> (Loop<()>, Raw) {
+    let is_empty = binary(s, is_empty, first, last);
+    let mut advance = |s: &mut State, at| {
+        let is_last = binary(s, BinaryOperation::Equal, at, last);
+        let one = one(s, of);
+        (is_last, binary(s, step, at, one))
+    };
+    to_the_last(s, (first, is_empty), &mut advance, location)
 }
 
 impl<T: KernelData> Iterate for RangeInclusive<T> {
     type Item = T;
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-    ) {
-        let ends = state::at(location, |s| both_ends(s, over.raw(), location));
-        let (empty, step) = (BinaryOperation::Greater, BinaryOperation::Add);
-        inclusive::<T>(location, ends, empty, step, |this, at| {
-            body(this, expression(at))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let ends = both_ends(s, over, location);
+        let operations = (BinaryOperation::Greater, BinaryOperation::Add);
+        inclusive(s, T::ir_type, ends, operations, location)
     }
 }
 
 impl<T: KernelData> Iterate for Rev<RangeInclusive<T>> {
     type Item = T;
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-    ) {
-        let (start, end) = state::at(location, |s| both_ends(s, over.raw(), location));
-        let (empty, step) = (BinaryOperation::Less, BinaryOperation::Subtract);
-        inclusive::<T>(location, (end, start), empty, step, |this, at| {
-            body(this, expression(at))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let (start, end) = both_ends(s, over, location);
+        let operations = (BinaryOperation::Less, BinaryOperation::Subtract);
+        inclusive(s, T::ir_type, (end, start), operations, location)
     }
 }
 
@@ -274,183 +207,201 @@ fn unsigned(scalar: Scalar) -> Scalar {
     }
 }
 
+/// In which order a range is gone over in steps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// `range.step_by(n)`.
+    Upward,
+    /// `range.rev().step_by(n)`: from the end.
+    FromTheEnd,
+    /// `range.step_by(n).rev()`: as upward, the last first.
+    Backward,
+}
+
+/// A step, which is not zero: of zero an iterator panics, and so that is a fault, and then one.
+fn step_of(s: &mut State, step: Raw, location: &'static Location<'static>) -> Value {
+    let step = s.value(step, location);
+    if s.frame()
+        .known(Raw::Value(step))
+        .is_some_and(|step| step != 0)
+    {
+        return step;
+    }
+    let zero = s.frame().literal(Scalar::Index, 0);
+    let is_some = binary(s, BinaryOperation::NotEqual, step, zero);
+    let message = ("step_by: the step is zero", &[][..]);
+    super::expression::assert_value(s, is_some, message, location);
+    let one = s.frame().literal(Scalar::Index, 1);
+    binary(s, BinaryOperation::Maximum, step, one)
+}
+
 /// A range in steps. How far the end is away is computed without a sign, as it may be further than the type's
 /// greatest number.
-fn in_steps<T: KernelData>(
-    location: &'static Location<'static>,
+fn in_steps(
+    s: &mut State,
+    of: OfType,
     raw: Raw,
-    is_inclusive: bool,
-    body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-) {
-    let (first, is_empty, end, step) = state::at(location, |s| {
-        let [range, step] = parts(s, raw, location);
-        let (start, end) = both_ends(s, range, location);
-        let step = s.value(step, location);
-        let comparison = if is_inclusive {
-            BinaryOperation::Greater
-        } else {
-            BinaryOperation::GreaterEqual
-        };
-        let is_empty = binary(s, comparison, start, end);
-        (start, is_empty, end, step)
-    });
-    to_the_last(
-        location,
-        first,
-        is_empty,
-        |s, at| {
-            let scalar = T::ir_type(s).scalar().unwrap_or(Scalar::Index);
-            let f = &mut s.frame().function;
-            let left = f.binary(BinaryOperation::Subtract, end, at);
-            let left = f.cast(left, unsigned(scalar));
-            let left = f.cast(left, Scalar::U64);
-            let wide = f.cast(step, Scalar::U64);
-            let comparison = if is_inclusive {
-                BinaryOperation::Less
-            } else {
-                BinaryOperation::LessEqual
-            };
-            let is_last = f.binary(comparison, left, wide);
-            let step = f.cast(step, scalar);
-            (is_last, f.binary(BinaryOperation::Add, at, step))
-        },
-        |this, at| body(this, expression(at)),
+    (is_inclusive, order): (bool, Order),
+    location: &'static Location<'static>,
+) -> (Loop<()>, Raw) {
+    use BinaryOperation::{Add, Divide, Greater, GreaterEqual, Less, Multiply, Subtract};
+    let [range, step] = parts(s, raw, location);
+    let (start, end) = both_ends(s, range, location);
+    let step = step_of(s, step, location);
+    let scalar = of(s).scalar().unwrap_or(Scalar::Index);
+    // How much greater one is than another.
+    let distance = move |s: &mut State, greater, smaller| {
+        let f = &mut s.frame().function;
+        let distance = f.binary(Subtract, greater, smaller);
+        let distance = f.cast(distance, unsigned(scalar));
+        f.cast(distance, Scalar::U64)
+    };
+    let is_empty = binary(
+        s,
+        if is_inclusive { Greater } else { GreaterEqual },
+        start,
+        end,
     );
-}
-
-impl<T: KernelData> Iterate for StepBy<Range<T>> {
-    type Item = T;
-
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-    ) {
-        in_steps(location, over.raw(), false, body);
-    }
-}
-
-impl<T: KernelData> Iterate for StepBy<RangeInclusive<T>> {
-    type Item = T;
-
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-    ) {
-        in_steps(location, over.raw(), true, body);
-    }
-}
-
-/// Goes over all elements of an array or slice, as places.
-fn each_element(
-    location: &'static Location<'static>,
-    raw: Raw,
-    body: impl FnOnce(Loop<()>, Value, Raw) -> Expr<()>,
-) {
-    let (raw, counter, end) = state::at(location, |s| {
-        let by_reference = !matches!(raw, Raw::Place(_, Mode::Itself));
-        // An array by value is gone over as it is now.
-        let raw = if by_reference {
-            raw
-        } else {
-            let raw = s.frame().copied(raw);
-            super::expression::spilled(s, raw, Mode::Itself)
+    // Of an empty range neither is looked at.
+    let last = if is_inclusive {
+        end
+    } else {
+        let one = one(s, of);
+        binary(s, Subtract, end, one)
+    };
+    let wide = s.frame().function.cast(step, Scalar::U64);
+    let (first, goal) = match order {
+        Order::Upward => (start, last),
+        Order::FromTheEnd => (last, start),
+        Order::Backward => {
+            let all = distance(s, last, start);
+            let f = &mut s.frame().function;
+            let steps = f.binary(Divide, all, wide);
+            let way = f.binary(Multiply, steps, wide);
+            let way = f.cast(way, scalar);
+            (f.binary(Add, start, way), start)
+        }
+    };
+    let mut advance = |s: &mut State, at| {
+        let left = match order {
+            Order::Upward => distance(s, goal, at),
+            Order::FromTheEnd | Order::Backward => distance(s, at, goal),
         };
-        let slice = place::whole_slice(s, raw, location);
-        let end = place::length(s, slice, location);
-        let zero = s.frame().literal(Scalar::Index, 0);
-        (slice, s.frame().function.local(None, zero), end)
-    });
-    upward::<usize>(location, counter, end, |this, at| {
-        let element = state::at(location, |s| {
-            match place::indexed(s, raw, at, false, location) {
-                Raw::Place(id, _) => Raw::Place(id, Mode::Reference),
-                raw => raw,
+        let f = &mut s.frame().function;
+        let is_last = f.binary(Less, left, wide);
+        let step = f.cast(step, scalar);
+        let way = if order == Order::Upward {
+            Add
+        } else {
+            Subtract
+        };
+        (is_last, f.binary(way, at, step))
+    };
+    to_the_last(s, (first, is_empty), &mut advance, location)
+}
+
+macro_rules! in_steps {
+    ($($range:ty, $is_inclusive:literal, $order:ident;)*) => {$(
+        impl<T: KernelData> Iterate for $range {
+            type Item = T;
+
+            fn begin(
+                s: &mut State,
+                over: Raw,
+                location: &'static Location<'static>,
+            ) -> (Loop<()>, Raw) {
+                in_steps(s, T::ir_type, over, ($is_inclusive, Order::$order), location)
             }
-        });
-        body(this, at, element)
-    });
+        }
+    )*};
+}
+
+in_steps! {
+    StepBy<Range<T>>, false, Upward;
+    StepBy<RangeInclusive<T>>, true, Upward;
+    StepBy<Rev<Range<T>>>, false, FromTheEnd;
+    StepBy<Rev<RangeInclusive<T>>>, true, FromTheEnd;
+    Rev<StepBy<Range<T>>>, false, Backward;
+    Rev<StepBy<RangeInclusive<T>>>, true, Backward;
+}
+
+/// Goes over all elements of an array or slice, as places: the number of one, and it.
+fn each_element(
+    s: &mut State,
+    raw: Raw,
+    location: &'static Location<'static>,
+) -> (Loop<()>, Raw, Raw) {
+    let by_reference = !matches!(raw, Raw::Place(_, Mode::Itself));
+    // An array by value is gone over as it is now.
+    let raw = if by_reference {
+        raw
+    } else {
+        let raw = s.frame().copied(raw);
+        super::expression::spilled(s, raw, Mode::Itself)
+    };
+    let slice = place::whole_slice(s, raw, location);
+    let end = place::length(s, slice, location);
+    let zero = s.frame().literal(Scalar::Index, 0);
+    let counter = s.frame().function.local(None, zero);
+    let (this, number) = upward(s, usize::ir_type, counter, end, location);
+    let at = s.value(number, location);
+    let element = match place::indexed(s, slice, at, false, location) {
+        Raw::Place(id, _) => Raw::Place(id, Mode::Reference),
+        raw => raw,
+    };
+    (this, number, element)
 }
 
 impl<T: KernelData, const N: usize> Iterate for [T; N] {
     type Item = T;
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-    ) {
-        let by_value = !matches!(over.raw(), Raw::Place(_, Mode::Reference));
-        each_element(location, over.raw(), |this, _, element| {
-            let element = if by_value {
-                state::at(location, |s| Raw::Value(s.value(element, location)))
-            } else {
-                element
-            };
-            body(this, Expr::from_raw(element))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let by_value = !matches!(over, Raw::Place(_, Mode::Reference));
+        let (this, _, element) = each_element(s, over, location);
+        if by_value {
+            return (this, Raw::Value(s.value(element, location)));
+        }
+        (this, element)
     }
 }
 
 impl<T: KernelData> Iterate for [T] {
     type Item = T;
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-    ) {
-        each_element(location, over.raw(), |this, _, element| {
-            body(this, Expr::from_raw(element))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let (this, _, element) = each_element(s, over, location);
+        (this, element)
     }
 }
 
 impl<T: KernelData> Iterate for Iter<'static, T> {
     type Item = T;
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<T>) -> Expr<()>,
-    ) {
-        each_element(location, over.raw(), |this, _, element| {
-            body(this, Expr::from_raw(element))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let (this, _, element) = each_element(s, over, location);
+        (this, element)
     }
 }
 
 impl<T: KernelData> Iterate for Enumerate<Iter<'static, T>> {
     type Item = (usize, T);
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<(usize, T)>) -> Expr<()>,
-    ) {
-        each_element(location, over.raw(), |this, index, element| {
-            body(this, numbered(location, Raw::Value(index), element))
-        });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let (this, index, element) = each_element(s, over, location);
+        (this, numbered(s, index, element))
     }
 }
 
 /// A number or position, and an element.
-pub(super) fn numbered<A, T>(
-    location: &'static Location<'static>,
-    index: Raw,
-    element: Raw,
-) -> Expr<(A, T)> {
-    Expr::from_raw(state::at(location, |s| {
-        s.frame().aggregate(vec![index, element], None)
-    }))
+pub(super) fn numbered(s: &mut State, index: Raw, element: Raw) -> Raw {
+    s.frame().aggregate(vec![index, element], None)
 }
 
 macro_rules! samples {
     ($([$($generics:tt)*] $type:ty => $value:expr;)*) => {$(
         impl<$($generics)*> Sample for $type {
-            fn sample() -> Box<Self> {
-                Box::new($value)
+            fn sample() -> &'static Self {
+                kept(|| $value)
             }
         }
     )*};
@@ -461,6 +412,20 @@ samples! {
     [T: KernelData] RangeInclusive<T> => T::sample_value()..=T::sample_value();
     [T: KernelData] Iter<'static, T> => [].iter();
 }
+
+/// Of these there is none without a range of numbers that can be counted.
+macro_rules! adapted {
+    ($($number:ty)*) => {$(
+        samples! {
+            [] Rev<Range<$number>> => (0..1).rev();
+            [] Rev<RangeInclusive<$number>> => (0..=1).rev();
+            [] StepBy<Range<$number>> => (0..1).step_by(1);
+            [] StepBy<RangeInclusive<$number>> => (0..=1).step_by(1);
+        }
+    )*};
+}
+
+adapted!(i8 i16 i32 i64 isize u8 u16 u32 u64 usize);
 
 /// Methods of ranges and iterators.
 pub trait RangeMethods: Sized {
@@ -485,6 +450,10 @@ pub trait RangeMethods: Sized {
 
 impl<T: KernelData> RangeMethods for Range<T> {}
 impl<T: KernelData> RangeMethods for RangeInclusive<T> {}
+impl<T: KernelData> RangeMethods for Rev<Range<T>> {}
+impl<T: KernelData> RangeMethods for Rev<RangeInclusive<T>> {}
+impl<T: KernelData> RangeMethods for StepBy<Range<T>> {}
+impl<T: KernelData> RangeMethods for StepBy<RangeInclusive<T>> {}
 
 /// Methods of `slice.iter()`.
 pub trait IterMethods: Sized {
@@ -562,17 +531,22 @@ pub trait SliceMethods<T: KernelData> {
     #[track_caller]
     fn __method_fill<S: ?Sized>(&self, this: Expr<S>, value: Expr<T>) -> Expr<()> {
         let location = Location::caller();
-        let value = state::at(location, |s| s.value(value.raw(), location));
-        let raw = state::at(location, |s| place::whole_slice(s, this.raw(), location));
-        each_element(location, raw, |_, _, element| {
-            place::assign::<T>(
-                super::expression::dereference(Expr::from_raw(element)),
-                expression(value),
-            );
-            nothing()
-        });
+        fill(this.raw(), value.raw(), location);
         nothing()
     }
+}
+
+fn fill(raw: Raw, value: Raw, location: &'static Location<'static>) {
+    state::at(location, |s| {
+        let value = s.value(value, location);
+        let raw = place::whole_slice(s, raw, location);
+        let (this, _, element) = each_element(s, raw, location);
+        if let Raw::Place(id, _) = element {
+            let (place, _) = s.frame().place_of(id).clone();
+            s.frame().function.store(place, value);
+        }
+        repeat::end(s, this);
+    });
 }
 
 impl<T: KernelData> SliceMethods<T> for [T] {}

@@ -15,6 +15,11 @@
 //! binary(Multiply, left, right, if DEAD { Some(w(left) * w(right)) } else { None })
 //! ```
 //!
+//! What is in braces is written between two calls, of which the first begins a block and the last ends it: see
+//! [`Branch`] and [`begin_loop`]. There are no closures, each of which would be compiled with functions of its own, and
+//! what a call does is in functions without type parameters: so a kernel adds little more than its calls to the time that
+//! its crate takes to compile. (`scripts/compile-time` measures it.)
+//!
 //! Methods and device functions have builders of the names `__method_…` and `__call_…`; methods are called on
 //! [something of the same type](subject). References are not counted: `&x` and `x` have the same type here, and
 //! whether a place is meant or what is in it is known when the source is made.
@@ -34,17 +39,16 @@ pub mod operator;
 mod own;
 mod parameter;
 mod place;
+mod power;
 mod refused;
+mod repeat;
 mod shared;
 mod state;
 mod together;
 
 pub use aggregate::{array, repeat, structure, tuple};
 pub use call::{Callee, call, rebound};
-pub use control::{
-    Loop, and, break_loop, break_with, continue_loop, discard, forever, give, if_else, if_then,
-    labelled, never, nothing, or, while_loop,
-};
+pub use control::{Branch, and, branch, discard, give, never, nothing, or};
 pub use data::{KernelData, derived_literal, derived_type, enum_literal};
 pub use error::BuildError;
 pub use expression::{
@@ -55,8 +59,11 @@ pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, Named, OwnElementsHandle, RawMutHandle, RowsHandle,
     SharedReadHandle, SharedWriteHandle, Sketch,
 };
-pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, for_loop};
-pub use number::{Casts, Conversions, FloatBits, MoreMethods, NumberMethods};
+pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, begin_for};
+pub use number::{
+    Casts, Conversions, FloatBits, FromDouble, HalfConversions, MoreMethods, NumberMethods,
+    RefusedConversions,
+};
 pub use operator::{
     Operand, Operands, Operated, OperatedAlone, OperatedAloneAsNumber, OperatedAsNumbers, Operates,
     OperatesAlone,
@@ -72,6 +79,7 @@ pub use place::{
 };
 pub use quipu_kernel_ir as ir;
 pub use refused::RefusedMethods;
+pub use repeat::{Loop, begin_loop, break_loop, break_unless, break_with, continue_loop, end_loop};
 pub use shared::{Part, Tuple, Turn};
 pub use state::{Raw, State, build};
 pub use together::{AtomicsHandle, Scope};

@@ -8,13 +8,13 @@ use quipu_kernel_ir::{
     BinaryOperation as Binary, MathFunction as Math, Scalar, UnaryOperation as Unary, Value,
 };
 
-use super::call::{Callee, call};
-use super::control;
 use super::data::KernelData;
 use super::expression::Expr;
+use super::power::power;
 use super::state::{self, Raw, State};
+use crate::number::{bf16, f16};
 
-fn of_value<T: ?Sized>(value: Value) -> Expr<T> {
+pub(super) fn of_value<T: ?Sized>(value: Value) -> Expr<T> {
     Expr::from_raw(Raw::Value(value))
 }
 
@@ -301,6 +301,19 @@ pub trait MoreMethods: KernelData {
         power(this, exponent)
     }
 
+    /// `x.powi(exponent)`, of floats.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __call_powi(this: Expr<Self>, exponent: Expr<i32>) -> Expr<Self> {
+        power(this, exponent)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_powi(&self, this: Expr<Self>, exponent: Expr<i32>) -> Expr<Self> {
+        power(this, exponent)
+    }
+
     #[doc(hidden)]
     #[track_caller]
     fn __method_wrapping_pow(&self, this: Expr<Self>, exponent: Expr<u32>) -> Expr<Self> {
@@ -309,68 +322,6 @@ pub trait MoreMethods: KernelData {
 }
 
 impl<T: KernelData> MoreMethods for T {}
-
-#[track_caller]
-fn power<T: KernelData>(base: Expr<T>, exponent: Expr<u32>) -> Expr<T> {
-    let location = Location::caller();
-    let callee = Callee {
-        name: "pow",
-        key: "",
-        types: vec![std::any::type_name::<T>().to_owned()],
-        place: (file!(), line!(), column!()),
-        inline: false,
-    };
-    let arguments = [("base", base.raw()), ("exponent", exponent.raw())];
-    call(&callee, &arguments, |arguments| {
-        let (power, base, left) = state::at(location, |s| {
-            let one = T::ir_type(s).scalar().unwrap_or(Scalar::I32);
-            let one = s.frame().function.literal(one, 1);
-            let [base, exponent] = [arguments[0], arguments[1]].map(|raw| s.value(raw, location));
-            let f = &mut s.frame().function;
-            (
-                f.local(Some("power"), one),
-                f.local(Some("square"), base),
-                f.local(Some("left"), exponent),
-            )
-        });
-        let is_left = move |bits: u64, operation: Binary| {
-            move || {
-                of_value::<bool>(state::at(location, |s| {
-                    let f = &mut s.frame().function;
-                    let (left, zero) = (f.load_local(left), f.literal(Scalar::U32, 0));
-                    let mask = f.literal(Scalar::U32, bits);
-                    let left = f.binary(Binary::And, left, mask);
-                    f.binary(operation, left, zero)
-                }))
-            }
-        };
-        let times = move |place| {
-            state::at(location, |s| {
-                let f = &mut s.frame().function;
-                let (value, square) = (f.load_local(place), f.load_local(base));
-                let product = f.binary(Binary::Multiply, value, square);
-                f.store_local(place, product);
-            })
-        };
-        control::while_loop(is_left(u64::from(u32::MAX), Binary::NotEqual), |_| {
-            control::if_then(is_left(1, Binary::NotEqual)(), || {
-                times(power);
-                control::nothing()
-            });
-            times(base);
-            state::at(location, |s| {
-                let f = &mut s.frame().function;
-                let (value, one) = (f.load_local(left), f.literal(Scalar::U32, 1));
-                let half = f.binary(Binary::ShiftRight, value, one);
-                f.store_local(left, half);
-            });
-            control::nothing()
-        });
-        of_value(state::at(location, |s| {
-            s.frame().function.load_local(power)
-        }))
-    })
-}
 
 fn binary(s: &mut State, operation: Binary, left: Value, right: Value) -> Value {
     s.frame().function.binary(operation, left, right)
@@ -393,8 +344,10 @@ fn absolute(s: &mut State, value: Value, scalar: Scalar) -> Value {
 }
 
 /// A small constant of a float type.
-fn constant(s: &mut State, scalar: Scalar, value: f64) -> Value {
+pub(super) fn constant(s: &mut State, scalar: Scalar, value: f64) -> Value {
     let bits = match scalar {
+        Scalar::F16 => f16::from_f64(value).to_bits().into(),
+        Scalar::Bf16 => bf16::from_f64(value).to_bits().into(),
         Scalar::F32 => u64::from((value as f32).to_bits()),
         Scalar::F64 => value.to_bits(),
         _ => value as i64 as u64,
@@ -463,6 +416,7 @@ fn signum(s: &mut State, value: Value, scalar: Scalar) -> Value {
 fn is_negative(s: &mut State, value: Value, scalar: Scalar) -> Value {
     let f = &mut s.frame().function;
     let (bits, shift) = match scalar {
+        Scalar::F16 | Scalar::Bf16 => (Scalar::U16, 15),
         Scalar::F32 => (Scalar::U32, 31),
         _ => (Scalar::U64, 63),
     };
@@ -518,9 +472,61 @@ pub trait FloatBits: KernelData {
 }
 
 bits! {
+    f16: u16, F16, U16;
+    bf16: u16, Bf16, U16;
     f32: u32, F32, U32;
     f64: u64, F64, U64;
 }
+
+/// `f16::from_f32(x)` and `x.to_f32()`, of floats of 16 bits.
+pub trait HalfConversions: KernelData {
+    #[doc(hidden)]
+    #[track_caller]
+    fn __call_from_f32(from: Expr<f32>) -> Expr<Self> {
+        super::expression::cast(from, None::<Self>)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __call_to_f32(this: Expr<Self>) -> Expr<f32> {
+        super::expression::cast(this, None::<f32>)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_to_f32(&self, this: Expr<Self>) -> Expr<f32> {
+        super::expression::cast(this, None::<f32>)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_to_f64(&self, this: Expr<Self>) -> Expr<f64> {
+        super::expression::cast(this, None::<f64>)
+    }
+}
+
+/// Nothing has it.
+#[diagnostic::on_unimplemented(
+    message = "`from_f64` of a float of 16 bits is not in the kernel language, as it is not rounded to the nearest",
+    label = "write `x.cast::<f16>()` or `cast::<bf16>()`, which is"
+)]
+pub trait FromDouble {}
+
+/// `f16::from_f64(x)` is refused.
+pub trait RefusedConversions: Sized {
+    #[doc(hidden)]
+    fn __call_from_f64(_: Expr<f64>) -> Expr<Self>
+    where
+        Self: FromDouble,
+    {
+        super::control::never()
+    }
+}
+
+impl RefusedConversions for f16 {}
+impl RefusedConversions for bf16 {}
+impl HalfConversions for f16 {}
+impl HalfConversions for bf16 {}
 
 /// `T::from(x)`: conversions between numbers without loss.
 pub trait Conversions: KernelData {

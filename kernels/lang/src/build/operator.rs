@@ -12,6 +12,7 @@ use quipu_kernel_ir::{BinaryOperation, UnaryOperation};
 use super::expression::{self, Expr};
 use super::place;
 use super::state::{Mode, Raw};
+use crate::number::{bf16, f16};
 
 /// An operator of two operands, by the name of its trait.
 pub trait Operator {
@@ -122,7 +123,7 @@ macro_rules! primitives {
 }
 
 primitives! {
-    Arithmetic: i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64;
+    Arithmetic: i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f16, bf16, f32, f64;
     Bitwise: i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, bool;
 }
 
@@ -164,7 +165,7 @@ macro_rules! prefixes {
 }
 
 prefixes! {
-    Neg: i8, i16, i32, i64, isize, f32, f64;
+    Neg: i8, i16, i32, i64, isize, f16, bf16, f32, f64;
     Not: bool;
 }
 
@@ -182,7 +183,7 @@ macro_rules! equality {
 }
 
 equality!(
-    i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64, bool
+    i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f16, bf16, f32, f64, bool
 );
 
 /// An operator of numbers, or of what is refused because it is none.

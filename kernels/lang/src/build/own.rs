@@ -9,16 +9,16 @@ use std::panic::Location;
 use quipu_kernel_ir::BinaryOperation::{Add, And, Divide, Less, Maximum, Multiply, Remainder};
 use quipu_kernel_ir::{BinaryOperation, Origin, Place, Space, Unit, Value};
 
-use super::control::{self, Loop, break_unless};
 use super::data::KernelData;
 use super::expression::{Expr, Sample};
 use super::handles::{
-    ceiling_division, components_of, count, extent_value, index_value, of_value, own_place,
-    part_of, referred, thread_number, view_at,
+    ceiling_division, components_of, count, extent_value, index_value, own_place, part_of,
+    referred, thread_number, view_at,
 };
 use super::iterate::{Iterate, numbered};
 use super::parameter::{Declared, Handled, view};
 use super::place::{self, ViewParts, view_of, view_with_start};
+use super::repeat::{Loop, begin_stepped, begin_unstepped, leave_unless};
 use super::state::{self, Raw, State};
 use crate::extent::{Extent, Vector};
 use crate::partition::{OwnBlockTile, OwnRows, OwnTile};
@@ -50,8 +50,8 @@ pub struct EachOwnRowHandle<T>(PhantomData<fn() -> T>);
 macro_rules! handles {
     ($([$($generics:tt)*] $type:ty;)*) => {$(
         impl<$($generics)*> Sample for $type {
-            fn sample() -> Box<Self> {
-                Box::new(Self(PhantomData))
+            fn sample() -> &'static Self {
+                &Self(PhantomData)
             }
         }
     )*};
@@ -136,7 +136,7 @@ impl<T: KernelData, const D: usize> Declared for OwnTile<'_, T, D> {
     fn declare(name: &'static str) -> Expr<Self::Handle> {
         let whole = view::<T, Self::Handle>(name, true, D);
         let location = Location::caller();
-        let view = view_at(whole.raw(), location);
+        let view = state::at(location, |s| view_at(s, whole.raw(), location));
         Expr::from_raw(state::at(location, |s| {
             let extents = view.extent.clone();
             // As `WorkDivision::share` computes it.
@@ -157,7 +157,7 @@ impl<T: KernelData, const D: usize> Declared for OwnBlockTile<'_, T, D> {
     fn declare(name: &'static str) -> Expr<Self::Handle> {
         let whole = view::<T, Self::Handle>(name, true, D);
         let location = Location::caller();
-        let view = view_at(whole.raw(), location);
+        let view = state::at(location, |s| view_at(s, whole.raw(), location));
         Expr::from_raw(state::at(location, |s| {
             let extents = view.extent.clone();
             let share = |s: &mut State, d: u8| {
@@ -178,7 +178,7 @@ impl<T: KernelData> Declared for OwnRows<'_, T> {
     fn declare(name: &'static str) -> Expr<Self::Handle> {
         let whole = view::<T, Self::Handle>(name, true, 2);
         let location = Location::caller();
-        let view = view_at(whole.raw(), location);
+        let view = state::at(location, |s| view_at(s, whole.raw(), location));
         Expr::from_raw(state::at(location, |s| {
             let block = thread_number(s, Origin::Grid, Unit::Blocks);
             let in_block = thread_number(s, Origin::Block, Unit::Threads);
@@ -215,7 +215,10 @@ impl<T: KernelData, const D: usize> OwnTileHandle<T, D> {
     #[track_caller]
     pub fn __method_extent(&self, this: Expr<Self>) -> Expr<Extent<D>> {
         let location = Location::caller();
-        vector(location, view_at(this.raw(), location).extent)
+        vector(
+            location,
+            state::at(location, |s| view_at(s, this.raw(), location)).extent,
+        )
     }
 
     #[track_caller]
@@ -235,7 +238,7 @@ impl<T: KernelData, const D: usize> OwnTileHandle<T, D> {
         row: Expr<[usize; R]>,
     ) -> Expr<[T]> {
         let location = Location::caller();
-        let view = view_at(this.raw(), location);
+        let view = state::at(location, |s| view_at(s, this.raw(), location));
         Expr::from_raw(state::at(location, |s| {
             let mut position = super::handles::values(s, row.raw(), R, location);
             let zero = s.frame().function.index_literal(0);
@@ -272,7 +275,10 @@ impl<T: KernelData, const D: usize> OwnBlockTileHandle<T, D> {
     #[track_caller]
     pub fn __method_extent(&self, this: Expr<Self>) -> Expr<Extent<D>> {
         let location = Location::caller();
-        vector(location, view_at(this.raw(), location).extent)
+        vector(
+            location,
+            state::at(location, |s| view_at(s, this.raw(), location)).extent,
+        )
     }
 
     #[track_caller]
@@ -331,88 +337,72 @@ impl<T: KernelData> OwnRowsHandle<T> {
 }
 
 /// The element of a tile at a position that is inside, with the position.
-fn placed<T: KernelData, const D: usize>(
-    location: &'static Location<'static>,
+fn placed(
+    s: &mut State,
     view: &ViewParts,
     position: Vec<Value>,
-) -> Expr<(Vector<D>, T)> {
-    let (position, element) = state::at(location, |s| {
-        let at = own_place(s, view, &position);
-        let element = place::indexed(s, Raw::Value(view.elements), at, false, location);
-        let position = position.into_iter().map(Raw::Value).collect();
-        (components_of(s, position), referred(element))
-    });
-    numbered(location, position, element)
+    location: &'static Location<'static>,
+) -> Raw {
+    let at = own_place(s, view, &position);
+    let element = place::indexed(s, Raw::Value(view.elements), at, false, location);
+    let position = position.into_iter().map(Raw::Value).collect();
+    let position = components_of(s, position);
+    numbered(s, position, referred(element))
 }
 
 impl<T: KernelData, const D: usize> Iterate for EachPlacedHandle<T, D> {
     type Item = (Vector<D>, T);
 
     /// A position that is counted up as the digits of a number are.
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<Self::Item>) -> Expr<()>,
-    ) {
-        let view = view_at(over.raw(), location);
-        let counters: Vec<_> = state::at(location, |s| {
-            let zero = s.frame().function.index_literal(0);
-            let mut is_inside = None;
-            for extent in &view.extent {
-                let has_some = binary(s, Less, zero, *extent);
-                is_inside = Some(match is_inside {
-                    Some(before) => binary(s, And, before, has_some),
-                    None => has_some,
-                });
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let view = view_at(s, over, location);
+        let zero = s.frame().function.index_literal(0);
+        let mut is_inside = None;
+        for extent in &view.extent {
+            let has_some = binary(s, Less, zero, *extent);
+            is_inside = Some(match is_inside {
+                Some(before) => binary(s, And, before, has_some),
+                None => has_some,
+            });
+        }
+        let past = match is_inside {
+            Some(is_inside) => s.frame().function.select(is_inside, zero, view.extent[0]),
+            None => zero,
+        };
+        let counters: Vec<_> = (0..D)
+            .map(|d| {
+                let first = if d == 0 { past } else { zero };
+                s.frame().function.local(None, first)
+            })
+            .collect();
+        let (digits, extent) = (counters.clone(), view.extent.clone());
+        let step = move |s: &mut State| {
+            let f = &mut s.frame().function;
+            let (zero, mut carry) = (f.index_literal(0), f.index_literal(1));
+            for d in (0..D).rev() {
+                let at = f.load_local(digits[d]);
+                let next = f.binary(Add, at, carry);
+                if d == 0 {
+                    f.store_local(digits[d], next);
+                } else {
+                    let is_over = f.binary(BinaryOperation::Equal, next, extent[d]);
+                    let one = f.index_literal(1);
+                    carry = f.select(is_over, one, zero);
+                    let next = f.select(is_over, zero, next);
+                    f.store_local(digits[d], next);
+                }
             }
-            let past = match is_inside {
-                Some(is_inside) => s.frame().function.select(is_inside, zero, view.extent[0]),
-                None => zero,
-            };
-            (0..D)
-                .map(|d| {
-                    s.frame()
-                        .function
-                        .local(None, if d == 0 { past } else { zero })
-                })
-                .collect()
-        });
-        control::stepped(
-            |this| {
-                let inside = state::at(location, |s| {
-                    let at = s.frame().function.load_local(counters[0]);
-                    binary(s, Less, at, view.extent[0])
-                });
-                break_unless(of_value(inside), this);
-                let position = state::at(location, |s| {
-                    let f = &mut s.frame().function;
-                    counters
-                        .iter()
-                        .map(|counter| f.load_local(*counter))
-                        .collect()
-                });
-                body(this, placed(location, &view, position))
-            },
-            || {
-                state::at(location, |s| {
-                    let f = &mut s.frame().function;
-                    let (zero, mut carry) = (f.index_literal(0), f.index_literal(1));
-                    for d in (0..D).rev() {
-                        let at = f.load_local(counters[d]);
-                        let next = f.binary(Add, at, carry);
-                        if d == 0 {
-                            f.store_local(counters[d], next);
-                        } else {
-                            let is_over = f.binary(BinaryOperation::Equal, next, view.extent[d]);
-                            let one = f.index_literal(1);
-                            carry = f.select(is_over, one, zero);
-                            let next = f.select(is_over, zero, next);
-                            f.store_local(counters[d], next);
-                        }
-                    }
-                });
-            },
-        );
+        };
+        let this = begin_stepped(s, step, location);
+        let at = s.frame().function.load_local(counters[0]);
+        let inside = binary(s, Less, at, view.extent[0]);
+        leave_unless(s, inside, this);
+        let f = &mut s.frame().function;
+        let position = counters
+            .iter()
+            .map(|counter| f.load_local(*counter))
+            .collect();
+        (this, placed(s, &view, position, location))
     }
 }
 
@@ -421,79 +411,56 @@ impl<T: KernelData, const D: usize> Iterate for EachSharedHandle<T, D> {
 
     /// The elements whose numbers are the thread's, and from there as many apart as the block has threads: so
     /// neighbouring threads have neighbouring elements.
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<Self::Item>) -> Expr<()>,
-    ) {
-        let view = view_at(over.raw(), location);
-        let (counter, end, threads) = state::at(location, |s| {
-            let first = view.extent[0];
-            let rest = view.extent.get(1..).unwrap_or_default();
-            let end = rest
-                .iter()
-                .fold(first, |count, extent| binary(s, Multiply, count, *extent));
-            let thread = thread_number(s, Origin::Block, Unit::Threads);
-            let counter = s.frame().function.local(None, thread);
-            (counter, end, count(s, Origin::Block, Unit::Threads))
-        });
-        control::stepped(
-            |this| {
-                let inside = state::at(location, |s| {
-                    let at = s.frame().function.load_local(counter);
-                    binary(s, Less, at, end)
-                });
-                break_unless(of_value(inside), this);
-                let position = state::at(location, |s| {
-                    let mut number = s.frame().function.load_local(counter);
-                    let mut position = Vec::new();
-                    for extent in view.extent.iter().skip(1).rev() {
-                        position.push(binary(s, Remainder, number, *extent));
-                        number = binary(s, Divide, number, *extent);
-                    }
-                    position.push(number);
-                    position.reverse();
-                    position
-                });
-                body(this, placed(location, &view, position))
-            },
-            || {
-                state::at(location, |s| {
-                    let at = s.frame().function.load_local(counter);
-                    let next = binary(s, Add, at, threads);
-                    s.frame().function.store_local(counter, next);
-                });
-            },
-        );
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let view = view_at(s, over, location);
+        let first = view.extent[0];
+        let rest = view.extent.get(1..).unwrap_or_default();
+        let end = rest
+            .iter()
+            .fold(first, |count, extent| binary(s, Multiply, count, *extent));
+        let thread = thread_number(s, Origin::Block, Unit::Threads);
+        let counter = s.frame().function.local(None, thread);
+        let threads = count(s, Origin::Block, Unit::Threads);
+        let step = move |s: &mut State| {
+            let at = s.frame().function.load_local(counter);
+            let next = binary(s, Add, at, threads);
+            s.frame().function.store_local(counter, next);
+        };
+        let this = begin_stepped(s, step, location);
+        let at = s.frame().function.load_local(counter);
+        let inside = binary(s, Less, at, end);
+        leave_unless(s, inside, this);
+        let mut number = s.frame().function.load_local(counter);
+        let mut position = Vec::new();
+        for extent in view.extent.iter().skip(1).rev() {
+            position.push(binary(s, Remainder, number, *extent));
+            number = binary(s, Divide, number, *extent);
+        }
+        position.push(number);
+        position.reverse();
+        (this, placed(s, &view, position, location))
     }
 }
 
 impl<T: KernelData> Iterate for EachOwnRowHandle<T> {
     type Item = (usize, [T]);
 
-    fn iterate(
-        over: Expr<Self>,
-        location: &'static Location<'static>,
-        body: impl FnOnce(Loop<()>, Expr<Self::Item>) -> Expr<()>,
-    ) {
-        let rows = state::at(location, |s| rows_of(s, over.raw(), location));
-        let Some((view, start, end)) = rows else {
-            return;
+    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
+        let Some((view, start, end)) = rows_of(s, over, location) else {
+            return (begin_unstepped(s, location), Raw::Nothing);
         };
-        let range = vector::<Range<usize>>(location, vec![start, end]);
-        Range::iterate(range, location, |this, row| {
-            let item = state::at(location, |s| {
-                let number = s.value(row.raw(), location);
-                let zero = s.frame().function.index_literal(0);
-                let first = own_place(s, &view, &[number, zero]);
-                // Rows of no elements have no places.
-                let is_empty = binary(s, BinaryOperation::Equal, view.extent[1], zero);
-                let first = s.frame().function.select(is_empty, zero, first);
-                let row = row_of::<T>(s, &view, first, view.extent[1]);
-                s.frame().aggregate(vec![Raw::Value(number), row], None)
-            });
-            body(this, Expr::from_raw(item))
-        });
+        let range = s
+            .frame()
+            .aggregate(vec![Raw::Value(start), Raw::Value(end)], None);
+        let (this, number) = Range::<usize>::begin(s, range, location);
+        let number = s.value(number, location);
+        let zero = s.frame().function.index_literal(0);
+        let first = own_place(s, &view, &[number, zero]);
+        // Rows of no elements have no places.
+        let is_empty = binary(s, BinaryOperation::Equal, view.extent[1], zero);
+        let first = s.frame().function.select(is_empty, zero, first);
+        let row = row_of::<T>(s, &view, first, view.extent[1]);
+        (this, numbered(s, Raw::Value(number), row))
     }
 }
 

@@ -78,9 +78,9 @@ impl<T: KernelData> SharedWriteHandle<T> {
                 return Raw::Nothing;
             };
             let of = T::ir_type(s);
-            Raw::Value(s.frame().function.slice(
+            Raw::Value(s.frame().function.slice_within(
                 Place::shared(shared),
-                Some((start, end)),
+                (start, end),
                 of,
                 quipu_kernel_ir::Space::Shared,
                 true,

@@ -15,8 +15,9 @@ use quipu_kernel_ir::{
     Statement, StructId, Type, Value,
 };
 
-use super::control::LoopState;
+use super::control::BranchState;
 use super::error::BuildError;
+use super::repeat::LoopState;
 
 /// What an expression stands for. Places and aggregates are numbers in the tables of the function that is being
 /// written, so that this is `Copy`.
@@ -74,6 +75,8 @@ pub(super) struct Frame {
     ended: Vec<Option<usize>>,
     pub(super) returns: Vec<Target>,
     pub(super) loops: HashMap<LoopId, LoopState>,
+    /// Those that have begun, the innermost last.
+    pub(super) branches: Vec<BranchState>,
     /// The type of what a `return` gave.
     pub(super) result: Option<Type>,
     /// What comes before all else.
@@ -92,6 +95,7 @@ impl Frame {
             ended: vec![None],
             returns: vec![Target::Function],
             loops: HashMap::new(),
+            branches: Vec::new(),
             result: None,
             prologue: ir::Block::new(),
             own_parts: HashMap::new(),
@@ -330,6 +334,14 @@ impl State {
         self.frames.last_mut().expect("a function is being written")
     }
 
+    /// What is written next is written at this place.
+    pub(super) fn locate(&mut self, location: &Location<'static>) {
+        self.frame().function.at(Some(ir::Location {
+            file: location.file(),
+            line: location.line(),
+        }));
+    }
+
     /// Keeps the first problem. What is never reached is thrown away, and has none: what is left there for the result
     /// of a loop that nothing leaves, say, is no value.
     pub(super) fn refuse(&mut self, location: &Location<'static>, problem: &str) {
@@ -392,15 +404,20 @@ thread_local! {
 
 /// Does something to the module under construction, as the user wrote it at this place.
 pub(super) fn at<R>(location: &'static Location<'static>, work: impl FnOnce(&mut State) -> R) -> R {
-    STATE.with_borrow_mut(|state| {
-        let state = state
-            .as_mut()
-            .expect("the functions that write a kernel's source are called while one is written");
-        state.frame().function.at(Some(ir::Location {
-            file: location.file(),
-            line: location.line(),
-        }));
+    current(|state| {
+        state.locate(location);
         work(state)
+    })
+}
+
+/// As [`at`], with what is written next where what was written last is.
+pub(super) fn current<R>(work: impl FnOnce(&mut State) -> R) -> R {
+    STATE.with_borrow_mut(|state| {
+        work(
+            state.as_mut().expect(
+                "the functions that write a kernel's source are called while one is written",
+            ),
+        )
     })
 }
 
@@ -411,7 +428,7 @@ pub(super) fn at<R>(location: &'static Location<'static>, work: impl FnOnce(&mut
 pub fn build(
     name: &str,
     dimensions: usize,
-    write: impl FnOnce(),
+    write: &mut dyn FnMut(),
 ) -> Result<ir::Module, BuildError> {
     /// Leaves nothing behind, also when `write` panics.
     struct Restore(Option<State>);

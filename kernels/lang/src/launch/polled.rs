@@ -4,9 +4,9 @@
 //! the accelerator that the thread borrows and its future. A block goes like this:
 //!
 //! 1. Zero the shared memory.
-//! 2. First round: make each thread in its slot, and poll it, while the slot is in the cache.
-//! 3. Further rounds: poll each thread, as long as all of them arrived at one barrier. What a barrier is,
-//!    and what is checked, is in [`barrier`](crate::barrier).
+//! 2. Make each thread in its slot. A thread that comes to a barrier as it is made, before it is polled, is an error.
+//! 3. Rounds: poll each thread, as long as all of them arrived at one barrier. What a barrier is, and what is checked,
+//!    is in [`barrier`](crate::barrier).
 //! 4. Drop the threads, also when there is an error or a panic: [`Threads`] does.
 //!
 //! A round in which some threads end and others arrive at a barrier is an error, so a future is never
@@ -213,45 +213,51 @@ where
             dropped: 0,
             made: 0,
         };
-        let context = &mut Context::from_waker(Waker::noop());
         let slots = self.slots;
         let end = slots.wrapping_add(self.threads);
-        let mut all_made = false;
+        // (Not counted along, as hardly anybody asks.)
+        // SAFETY: both are in the room.
+        let number = |slot: *mut Slot<A, F>| unsafe { slot.offset_from(slots) } as usize;
+
+        // Not in the first round: a thread that has been made needs fewer instructions in every round.
+        barrier.begin_poll();
+        let mut slot = slots;
+        while slot != end {
+            // SAFETY: slots were reserved for all threads. The accelerator is written before it is borrowed, and stays
+            // where it is until the future that borrows it has been dropped.
+            unsafe {
+                (&raw mut (*slot).acc).write(next_thread());
+                (&raw mut (*slot).future).write((self.make)(&(*slot).acc, attached, number(slot)));
+            }
+            alive.made += 1;
+            if !barrier.has_not_arrived() {
+                let thread = number(slot);
+                return Err(KernelError::ForeignAwait { group, thread });
+            }
+            slot = slot.wrapping_add(1);
+        }
+
+        let context = &mut Context::from_waker(Waker::noop());
         loop {
             let mut finished = 0;
             let mut slot = slots;
-            // One call of `poll` for the first round and the others: so it is inlined, for the feature level's sake.
+            // The only call of `poll`: so it is inlined, for the feature level's sake.
             while slot != end {
-                // SAFETY: both are in the room. (Not counted along, as hardly anybody asks.)
-                let thread = move || unsafe { slot.offset_from(slots) } as usize;
                 barrier.begin_poll();
-                if !all_made {
-                    // SAFETY: slots were reserved for all threads. The accelerator is written before it is
-                    // borrowed, and stays where it is until the future that borrows it has been dropped.
-                    unsafe {
-                        (&raw mut (*slot).acc).write(next_thread());
-                        (&raw mut (*slot).future).write((self.make)(
-                            &(*slot).acc,
-                            attached,
-                            thread(),
-                        ));
-                    }
-                    alive.made += 1;
-                }
                 // SAFETY: the thread is in its slot, where it stays until it is dropped. The reference covers the
                 // future alone, not the accelerator, which the future borrows.
                 let future = unsafe { Pin::new_unchecked(&mut (*slot).future) };
                 match future.poll(context) {
                     Poll::Pending => {
-                        if let Err(fault) = barrier.has_arrived(|| thread() == finished) {
-                            return Err(fault.explain(group, thread()));
+                        if let Err(fault) = barrier.has_arrived(|| number(slot) == finished) {
+                            return Err(fault.explain(group, number(slot)));
                         }
                     }
                     Poll::Ready(()) => {
                         if !barrier.has_not_arrived() {
                             return Err(KernelError::ForeignAwait {
                                 group,
-                                thread: thread(),
+                                thread: number(slot),
                             });
                         }
                         finished += 1;
@@ -259,7 +265,6 @@ where
                 }
                 slot = slot.wrapping_add(1);
             }
-            all_made = true;
             if finished == self.threads {
                 break;
             }

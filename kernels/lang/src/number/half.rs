@@ -66,9 +66,9 @@ macro_rules! constants {
 }
 
 macro_rules! halves {
-    ($($type:ident)*) => {$(
+    ($($type:ident $scalar:ident;)*) => {$(
         impl Scalar for $type {
-            const TYPE: Option<quipu_kernel_ir::Scalar> = None;
+            const TYPE: Option<quipu_kernel_ir::Scalar> = Some(quipu_kernel_ir::Scalar::$scalar);
 
             #[inline(always)]
             fn to_word(self) -> u64 {
@@ -189,7 +189,7 @@ macro_rules! halves {
     )*};
 }
 
-halves!(f16 bf16);
+halves!(f16 F16; bf16 Bf16;);
 
 #[cfg(test)]
 mod tests {

@@ -148,3 +148,33 @@ fn runs_wrapping_divisions() {
     let mut y = vec![0; x.len()];
     check!(wrapping_divisions => (&x, &mut y), division(3, 4, 3));
 }
+
+#[kernel(crate = quipu_kernel)]
+fn powers(
+    _acc: &impl Accelerator<1>,
+    x: &[f32],
+    n: &[i32],
+    mut singles: OwnElements<f32>,
+    mut doubles: OwnElements<f64>,
+) {
+    for (i, y) in singles.each() {
+        *y = x[i].powi(n[i]) + x[i].powi(3) - f32::powi(x[i], -2);
+    }
+    for (i, y) in doubles.each() {
+        *y = (x[i] as f64).powi(n[i]);
+    }
+}
+
+#[test]
+fn runs_powers_of_floats() {
+    let (mut x, mut n) = (Vec::new(), Vec::new());
+    for base in [0.0, -0.0, 1.0, -1.5, 0.1, 7.3, 1e-30, f32::INFINITY] {
+        for exponent in [0, 1, -1, 2, 3, -7, 31, 100, i32::MAX, i32::MIN] {
+            x.push(base);
+            n.push(exponent);
+        }
+    }
+    let (mut singles, mut doubles) = (vec![0.0; 80], vec![0.0; 80]);
+    check!(powers => (&x, &n, &mut singles, &mut doubles), division(4, 5, 4));
+    assert_eq!(doubles[11..13], [f64::from(-0.0f32), f64::NEG_INFINITY]);
+}

@@ -189,3 +189,86 @@ fn looks_each_time_where_it_waits() {
     assert!(source.contains("quipu_atomic_load_u32(&words"), "{source}");
     assert!(source.contains("quipu_atomic_store_u32(&words"), "{source}");
 }
+
+/// Loops between barriers, which assign variables from outside of them in several ways.
+#[kernel(crate = quipu_kernel)]
+async fn between_barriers(
+    acc: &impl BlockAccelerator<1>,
+    mut rounds: u32,
+    mut y: OwnElements<[u32; 4]>,
+    #[shared(acc.extent(Block, Threads)[0])] mut shared: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    let (mut even, mut odd) = (0, 1);
+    let mut last = 0;
+    'rounds: while rounds > 0 {
+        shared.own()[0] = rounds + thread as u32;
+        let read = acc.sync(shared).await;
+        let mut sum = 0;
+        for at in 0..read.len() {
+            sum += read[at];
+            if sum % 5 == 0 {
+                continue;
+            }
+            (even, odd) = (odd, even ^ sum);
+        }
+        shared = acc.sync(read).await;
+        for at in 0..rounds {
+            last += sum % (at + 1);
+            if last > 1000 {
+                break 'rounds;
+            }
+        }
+        while rounds % 3 == 0 {
+            rounds -= 1;
+            let mut even = last;
+            while even > 9 {
+                even /= 3;
+            }
+            last += even;
+        }
+        rounds -= 1;
+    }
+    for (_, y) in y.each() {
+        *y = [even, odd, last, rounds];
+    }
+}
+
+/// The same of one thread, which sees what all of a block have shared.
+fn between_barriers_by_hand(mut rounds: u32, threads: u32) -> [u32; 4] {
+    let (mut even, mut odd, mut last) = (0, 1, 0);
+    'rounds: while rounds > 0 {
+        let mut sum = 0;
+        for thread in 0..threads {
+            sum += rounds + thread;
+            if sum % 5 != 0 {
+                (even, odd) = (odd, even ^ sum);
+            }
+        }
+        for at in 0..rounds {
+            last += sum % (at + 1);
+            if last > 1000 {
+                break 'rounds;
+            }
+        }
+        while rounds % 3 == 0 {
+            rounds -= 1;
+            let mut even = last;
+            while even > 9 {
+                even /= 3;
+            }
+            last += even;
+        }
+        rounds -= 1;
+    }
+    [even, odd, last, rounds]
+}
+
+#[test]
+fn runs_between_barriers() {
+    for rounds in [0, 1, 2, 11, 40, 200] {
+        let mut y = vec![[0; 4]; 8];
+        check!(between_barriers => (rounds, &mut y), division(2, 4, 1), 4);
+        assert_eq!(y, [between_barriers_by_hand(rounds, 4); 8], "{rounds}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::{Passed, division};
 use quipu_kernel::{
     Accelerator, Block, BlockAccelerator, BlockScratch, KernelError, OwnElements, RunOptions,
-    SharedWrite, Threads, kernel,
+    SharedWrite, Threads, f16, kernel,
 };
 use quipu_kernel_ir::print::{Fault, FaultKind};
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
@@ -145,4 +145,51 @@ fn a_barrier_that_a_thread_never_comes_to_is_found_natively_and_in_c99() {
     assert_eq!(fault.site.kind, FaultKind::Divergence, "{fault}");
     assert_eq!(fault.site.function, "divergent");
     assert!(barrier.file().ends_with("failures.rs"), "{error}");
+}
+
+#[kernel(crate = quipu_kernel)]
+fn asserts(_acc: &impl Accelerator<1>, how: u32, x: &[f32], n: &[i32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        let (value, number) = (x[i], n[i]);
+        let (is_small, half) = (value < 2.0, f16::from_f32(value));
+        if how == 0 {
+            assert!(is_small, "element {i} is {value}, {{not}} small");
+        } else if how == 1 {
+            assert!(number > -9, "{number} of {}", number as u8);
+        } else {
+            assert!(is_small, "{half}, {is_small}");
+        }
+        *y = value;
+    }
+}
+
+#[test]
+fn assertions_show_their_values_everywhere() {
+    let x: Vec<f32> = (0..12u8).map(|i| if i == 7 { 2.5 } else { 0.5 }).collect();
+    let n: Vec<i32> = (0..12).map(|i| if i == 8 { -10 } else { i }).collect();
+    for (how, expected) in [
+        (0u32, "element 7 is 2.5, {not} small"),
+        (1, "-10 of 246"),
+        (2, "2.5, false"),
+    ] {
+        let mut y = vec![0.0f32; 12];
+        let call = asserts(how, &x, &n, &mut y);
+        let module = call.module().unwrap();
+        let error = call.run_in(division(2, 3, 2), &mut checked()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        let arguments = [
+            how.argument(),
+            (&x).argument(),
+            (&n).argument(),
+            (&y).argument(),
+        ];
+        for fault in faults(&module, &arguments) {
+            assert!(
+                fault
+                    .to_string()
+                    .contains(&format!("assertion failed: {expected}, in")),
+                "{fault}"
+            );
+        }
+    }
 }

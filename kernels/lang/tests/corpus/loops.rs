@@ -1,7 +1,7 @@
 //! `for` loops.
 
 use super::{check, division};
-use quipu_kernel::{Accelerator, OwnElements, kernel};
+use quipu_kernel::{Accelerator, OwnElements, device, kernel};
 
 #[kernel(crate = quipu_kernel)]
 fn ranges(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i64>) {
@@ -29,8 +29,35 @@ fn ranges(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i64>) {
         for a in (i8::MIN..i8::MAX).step_by(100) {
             hash = hash.wrapping_mul(53).wrapping_add(a as i64);
         }
+        for a in (v..10).rev().step_by(3) {
+            hash = hash.wrapping_mul(59).wrapping_add(a as i64);
+        }
+        for a in (v..=10).rev().step_by(4) {
+            hash = hash.wrapping_mul(61).wrapping_add(a as i64);
+        }
+        for a in (v..10).step_by(3).rev() {
+            hash = hash.wrapping_mul(67).wrapping_add(a as i64);
+        }
+        for a in (v as i16..=10).step_by(4).rev() {
+            hash = hash.wrapping_mul(71).wrapping_add(a as i64);
+        }
+        for a in (i8::MIN..=i8::MAX).step_by(100).rev() {
+            hash = hash.wrapping_mul(73).wrapping_add(a as i64);
+        }
+        for a in (0..=u8::MAX).rev().step_by(255) {
+            hash = hash.wrapping_mul(79).wrapping_add(a as i64);
+        }
+        for a in (i32::MIN..0).step_by(n_of(v)).rev() {
+            hash = hash.wrapping_mul(83).wrapping_add(a as i64);
+        }
         *y = hash;
     }
+}
+
+/// A step that is known where the kernel runs.
+#[device(crate = quipu_kernel)]
+fn n_of(v: i32) -> usize {
+    0x2000_0000 + (v & 0xff) as usize
 }
 
 #[test]

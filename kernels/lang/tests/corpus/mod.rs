@@ -8,6 +8,7 @@ mod control;
 mod data;
 mod failures;
 mod functions;
+mod halves;
 mod library;
 mod loops;
 mod operators;

@@ -1,6 +1,6 @@
 //! Types and functions that kernels do not know.
 
-use quipu_kernel::{Accelerator, KernelData, OwnElements, device, kernel};
+use quipu_kernel::{Accelerator, KernelData, OwnElements, device, f16, kernel};
 use std::ops::Add;
 
 #[derive(Clone, Copy)]
@@ -43,6 +43,13 @@ pub fn operator(_acc: &impl Accelerator<1>, point: Point, mut y: OwnElements<f32
 pub fn wrong(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
     for (i, y) in y.each() {
         *y = x[i] + 1u32; //~ cannot add `u32` to `f32`
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn rounded_twice(_acc: &impl Accelerator<1>, x: f64, mut y: OwnElements<f16>) {
+    for (_, y) in y.each() {
+        *y = f16::from_f64(x); //~ `from_f64` of a float of 16 bits is not in the kernel language
     }
 }
 

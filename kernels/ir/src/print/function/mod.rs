@@ -1,8 +1,9 @@
 //! Statements of a function.
 
+mod hoist;
 mod loops;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::function::{Function, LocalId, Location, Value};
 use crate::operation::Operation;
@@ -15,7 +16,7 @@ use super::facts;
 use super::helpers;
 use super::module::ModulePrinter;
 use super::names::Names;
-use super::protocol::FaultKind;
+use super::protocol::{FaultKind, Site};
 use super::text::{Text, quoted};
 
 /// Where a slice's elements are, and how many: names or numbers.
@@ -57,6 +58,8 @@ pub(super) struct FunctionPrinter<'p, 'm> {
     pub(super) locals: HashMap<LocalId, String>,
     pending: Vec<Pending>,
     loops: Vec<Loop>,
+    /// Checks that were done before the loop that is being printed.
+    pub(super) done: HashSet<hoist::Done>,
     temporaries: u32,
     /// The location seen last: that of statements which have none.
     pub(super) latest: Option<Location>,
@@ -81,6 +84,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
             locals: HashMap::new(),
             pending: Vec::new(),
             loops: Vec::new(),
+            done: HashSet::new(),
             temporaries: 0,
             latest: function.location,
         }
@@ -322,7 +326,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 let location = self.location_of(*condition);
                 self.branches("if", &condition_text, location, then, otherwise)?;
             }
-            Statement::Loop { id, body, step } => self.endless(*id, body, step)?,
+            Statement::Loop { id, body, step } => self.repeated(*id, body, step)?,
             Statement::Elements {
                 id,
                 position,
@@ -360,23 +364,35 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
             Statement::Assert {
                 condition,
                 message,
+                values,
+                shown,
                 location,
             } => {
                 let condition = self.take(*condition);
+                let values: Vec<_> = values.iter().map(|value| self.take(*value)).collect();
                 self.flush(Change::Fault);
                 let dimensions = usize::from(self.module.module.kernel.dimensions);
                 let check = helpers::check_assertion(
                     &mut self.module.helpers,
                     self.module.language,
                     dimensions,
+                    !values.is_empty(),
                 );
-                let message = Some(message.clone());
-                let site =
-                    self.module
-                        .site(FaultKind::Assertion, self.function, *location, message);
-                let condition = condition.at(precedence::ARGUMENT);
-                self.text
-                    .line_at(*location, &format!("{check}(quipu, {condition}, {site});"));
+                let site = self.module.site_of(Site {
+                    kind: FaultKind::Assertion,
+                    function: self.function.name.clone(),
+                    location: *location,
+                    message: Some(message.clone()),
+                    values: shown.clone(),
+                });
+                let mut arguments = vec!["quipu".to_owned(), condition.at(precedence::ARGUMENT)];
+                arguments.extend(values.iter().map(|value| value.at(precedence::ARGUMENT)));
+                if values.len() == 1 {
+                    arguments.push("0".to_owned());
+                }
+                arguments.push(site.to_string());
+                let call = format!("{check}({});", arguments.join(", "));
+                self.text.line_at(*location, &call);
             }
             Statement::Print {
                 format,
@@ -570,7 +586,11 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
     /// A definition.
     fn definition(&mut self, value: Value, operation: &'m Operation) -> Result<(), PrintError> {
         match operation {
-            Operation::Slice { place, range } => self.slice_of(value, place, *range),
+            Operation::Slice {
+                place,
+                range,
+                checked,
+            } => self.slice_of(value, place, *range, *checked),
             Operation::Load(place) if matches!(self.type_of(value), Type::Slice { .. }) => {
                 let Root::Local(local) = place.root else {
                     return Ok(());

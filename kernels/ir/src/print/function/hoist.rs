@@ -1,0 +1,287 @@
+//! Checks of indices that leave a loop.
+//!
+//! A loop that counts up to an end, and has nothing in it that threads do together, is written twice if that spares it
+//! checks: once without those that one check before it answers for all rounds, once as it is. So the first fault is
+//! found where it happens, and where there is none the target's compiler sees a loop without branches.
+//!
+//! Which checks: those of an index that is a sum of products of the counter, of numbers, and of what does not change in
+//! the loop. Such an index is greatest in the last round. It is computed there with 64 bits, that it cannot leave, from
+//! operands of 32 bits; as unsigned arithmetic of 32 bits is that of whole numbers modulo 2^32, an index whose greatest
+//! is less than a length is the same whole number in each round.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use crate::function::{LocalId, Value};
+use crate::operation::{BinaryOperation, Operation};
+use crate::statement::{Block, LoopId, Place, Projection, Root, Statement};
+use crate::types::{Scalar, Type};
+use crate::verify::walk;
+
+use super::super::PrintError;
+use super::super::expression::precedence;
+use super::super::operation::{extent, position};
+use super::FunctionPrinter;
+
+/// More statements than these are not written twice.
+const STATEMENTS: usize = 64;
+
+/// An index and the text of the length that it is compared with: a check that is done.
+pub(super) type Done = (Value, String);
+
+/// What a loop is asked for.
+struct Counted<'m> {
+    /// What defines the values in it.
+    definitions: HashMap<Value, &'m Operation>,
+    /// Variables that change in it.
+    changed: HashSet<LocalId>,
+    counter: LocalId,
+    end: Value,
+}
+
+/// The greatest value of an index.
+struct Greatest {
+    /// With 64 bits, to be multiplied.
+    text: String,
+    /// What it is at most, whatever its operands are.
+    bound: u128,
+}
+
+impl<'m> FunctionPrinter<'_, 'm> {
+    /// A loop, twice if checks can leave it.
+    pub(super) fn repeated(
+        &mut self,
+        id: LoopId,
+        body: &'m Block,
+        step: &'m Block,
+    ) -> Result<(), PrintError> {
+        self.flush_all();
+        let (done, conditions) = match self.counted(id, body, step) {
+            Some(counted) => self.hoisted(&counted, body),
+            None => Default::default(),
+        };
+        if done.is_empty() {
+            return self.endless(id, body, step);
+        }
+        let conditions: Vec<_> = conditions.into_iter().collect();
+        self.text
+            .line(&format!("if ({}) {{", conditions.join(" && ")));
+        self.text.deeper();
+        self.done = done;
+        let written = self.endless(id, body, step);
+        self.done.clear();
+        written?;
+        self.text.back();
+        self.text.line("} else {");
+        self.text.deeper();
+        self.endless(id, body, step)?;
+        self.text.back();
+        self.text.line("}");
+        Ok(())
+    }
+
+    /// A loop whose rounds are counted up to an end, without other loops, jumps out of it, and what threads do together.
+    fn counted(&self, id: LoopId, body: &'m Block, step: &'m Block) -> Option<Counted<'m>> {
+        if !self.module.options.checked || self.module.concrete(Scalar::Index) != Scalar::U32 {
+            return None;
+        }
+        let mut definitions = HashMap::new();
+        let mut changed = HashSet::new();
+        let (mut statements, mut is_plain) = (0, true);
+        walk(body, &mut |statement| {
+            statements += 1;
+            match statement {
+                Statement::Define { value, operation } => {
+                    is_plain &= match operation {
+                        Operation::Call(callee, _) => !self.module.facts(*callee).acts,
+                        Operation::Warp(..) | Operation::BarrierCount(_) => false,
+                        _ => true,
+                    };
+                    definitions.insert(*value, operation);
+                }
+                Statement::Local { local, .. } => {
+                    changed.insert(*local);
+                }
+                Statement::Store { place, .. } => {
+                    if let Root::Local(local) = place.root {
+                        changed.insert(local);
+                    }
+                }
+                Statement::Break(left) => is_plain &= *left == id,
+                Statement::If { .. } => {}
+                _ => is_plain = false,
+            }
+        });
+        if !is_plain || statements > STATEMENTS {
+            return None;
+        }
+        let (at, condition) = body.iter().enumerate().find_map(|(at, statement)| {
+            let Statement::If {
+                condition,
+                otherwise,
+                ..
+            } = statement
+            else {
+                return None;
+            };
+            matches!(otherwise[..], [Statement::Break(left)] if left == id)
+                .then_some((at, *condition))
+        })?;
+        let begins = body[..at]
+            .iter()
+            .all(|statement| matches!(statement, Statement::Define { .. }));
+        let Operation::Binary(BinaryOperation::Less, compared, end) =
+            definitions.get(&condition)?
+        else {
+            return None;
+        };
+        let Operation::Load(Place {
+            root: Root::Local(counter),
+            path,
+        }) = definitions.get(compared)?
+        else {
+            return None;
+        };
+        let (counter, end) = (*counter, *end);
+        let is_counter = begins && path.is_empty() && !changed.contains(&counter);
+        let is_number = self.is_number(*compared) && !definitions.contains_key(&end);
+        if !is_counter || !is_number {
+            return None;
+        }
+        walk(step, &mut |statement| {
+            if let Statement::Store { place, .. } = statement
+                && let Root::Local(local) = place.root
+                && local != counter
+            {
+                changed.insert(local);
+            }
+        });
+        Some(Counted {
+            definitions,
+            changed,
+            counter,
+            end,
+        })
+    }
+
+    /// The checks that one before the loop answers for, and what it has to find.
+    fn hoisted(
+        &mut self,
+        counted: &Counted<'m>,
+        body: &'m Block,
+    ) -> (HashSet<Done>, BTreeSet<String>) {
+        let mut places = Vec::new();
+        walk(body, &mut |statement| match statement {
+            Statement::Define { operation, .. } => places.extend(operation.place()),
+            Statement::Store { place, .. } => places.push(place),
+            _ => {}
+        });
+        let (mut done, mut conditions) = (HashSet::new(), BTreeSet::new());
+        for place in places {
+            let Some(Projection::Index {
+                index,
+                checked: true,
+            }) = place.path.first()
+            else {
+                continue;
+            };
+            let Some(length) = self.length_of(counted, place) else {
+                continue;
+            };
+            if let Some(greatest) = self.greatest(counted, *index) {
+                conditions.insert(format!("{} < {length}", greatest.text));
+                done.insert((*index, length));
+            }
+        }
+        (done, conditions)
+    }
+
+    /// How many elements a place's root has, if that is the same in all rounds.
+    fn length_of(&mut self, counted: &Counted<'m>, place: &Place) -> Option<String> {
+        let of_type = |held: &Type| match held {
+            Type::Array(_, length) => Some(*length),
+            _ => None,
+        };
+        let length = match place.root {
+            Root::Slice(slice) if counted.definitions.contains_key(&slice) => return None,
+            Root::Slice(slice) => return Some(self.slice(slice).length),
+            Root::Shared(shared) => {
+                return Some(self.module.shared_length(shared, self.in_kernel()));
+            }
+            Root::Local(local) => of_type(&self.function.locals[local.0 as usize].local_type),
+            Root::Constant(constant) => {
+                of_type(&self.module.module.constants[constant.0 as usize].constant_type)
+            }
+        };
+        let suffix = self.module.language.suffix(Scalar::U32);
+        length.map(|length| format!("{length}{suffix}"))
+    }
+
+    fn is_number(&self, value: Value) -> bool {
+        self.type_of(value).scalar().is_some() && self.scalar_of(value) == Scalar::U32
+    }
+
+    fn atom(&mut self, text: &str, bound: u64) -> Greatest {
+        let wide = self.module.type_name(&Scalar::U64.into());
+        Greatest {
+            text: format!("({wide}){text}"),
+            bound: bound.into(),
+        }
+    }
+
+    /// What an index is in the last round, if it is greatest there and 64 bits hold it.
+    fn greatest(&mut self, counted: &Counted<'m>, value: Value) -> Option<Greatest> {
+        if !self.is_number(value) {
+            return None;
+        }
+        let Some(operation) = counted.definitions.get(&value) else {
+            let expression = self.simple(value);
+            let bound = expression.literal.map_or(u32::MAX.into(), |l| l.bits);
+            return Some(self.atom(&expression.at(precedence::UNARY), bound));
+        };
+        match operation {
+            Operation::Literal(literal) => {
+                let suffix = self.module.language.suffix(Scalar::U32);
+                Some(self.atom(&format!("{}{suffix}", literal.bits), literal.bits))
+            }
+            Operation::Load(Place {
+                root: Root::Local(local),
+                path,
+            }) if path.is_empty() => {
+                if *local == counted.counter {
+                    let end = self.greatest(counted, counted.end)?;
+                    return Some(Greatest {
+                        text: format!("({} - 1)", end.text),
+                        bound: end.bound,
+                    });
+                }
+                let name = self.locals.get(local)?.clone();
+                (!counted.changed.contains(local)).then(|| self.atom(&name, u32::MAX.into()))
+            }
+            Operation::Index(origin, unit, dimension) => {
+                let text = position(*origin, *unit, *dimension).at(precedence::UNARY);
+                Some(self.atom(&text, u32::MAX.into()))
+            }
+            Operation::Extent(origin, unit, dimension) => {
+                let text = extent(*origin, *unit, *dimension).at(precedence::UNARY);
+                Some(self.atom(&text, u32::MAX.into()))
+            }
+            Operation::Binary(
+                operator @ (BinaryOperation::Add | BinaryOperation::Multiply),
+                first,
+                second,
+            ) => {
+                let first = self.greatest(counted, *first)?;
+                let second = self.greatest(counted, *second)?;
+                let (sign, bound) = match operator {
+                    BinaryOperation::Add => ("+", first.bound.checked_add(second.bound)?),
+                    _ => ("*", first.bound.checked_mul(second.bound)?),
+                };
+                u64::try_from(bound).ok().map(|_| Greatest {
+                    text: format!("({} {sign} {})", first.text, second.text),
+                    bound,
+                })
+            }
+            _ => None,
+        }
+    }
+}
