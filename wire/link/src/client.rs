@@ -1,0 +1,350 @@
+//! Dialling a node: enrolment, hello, ping, status.
+
+use crate::connection::Connection;
+use crate::error::{LinkError, Result};
+use crate::invitation::{Invitation, check_address};
+use crate::key::{Fingerprint, Key, random};
+use crate::tls;
+use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
+use quipu_wire::message::{
+    DataOrder, DeviceKind, Enrol, Hello, Message, Ping, Refuse, Role, SessionId, Status, Takes,
+    Welcome, presentable,
+};
+use quipu_wire::{ENROLMENT_PROTOCOL, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// Whom to dial, and as whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Dial<'a> {
+    /// Where the node is, as `host:port`.
+    pub address: &'a str,
+    /// The key that it has to have.
+    pub node: Fingerprint,
+    /// Our key.
+    pub key: &'a Key,
+    /// What we call ourselves.
+    pub name: &'a str,
+    /// How long it may take until the node has answered the first words.
+    pub patience: Duration,
+}
+
+/// A device of a node, as the node describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeDevice {
+    /// Its kind.
+    pub kind: DeviceKind,
+    /// Which programs it takes.
+    pub takes: Takes,
+    /// What people call it.
+    pub name: String,
+    /// Who made it.
+    pub vendor: String,
+    /// The driver that the node uses it through.
+    pub driver: String,
+    /// Units that run blocks independently.
+    pub multiprocessors: u32,
+    /// Bytes of memory.
+    pub global_memory: u64,
+}
+
+/// A connection to a node that has said welcome.
+#[derive(Debug)]
+pub struct NodeLink {
+    connection: Connection,
+    name: String,
+    version: u16,
+    devices: Vec<NodeDevice>,
+    /// Where times are counted from.
+    start: Instant,
+}
+
+/// What a ping tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PingTimes {
+    /// The way there and back, without what the node took to answer.
+    pub round_trip: Duration,
+    /// By how many nanoseconds the node's clock is ahead of ours, which count from different moments; wrong by half the
+    /// round trip at most.
+    pub ahead_ns: i128,
+}
+
+impl Dial<'_> {
+    /// A connection to the node on which nothing was said yet, until the patience is over.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, is another than it should be, or does not answer in time.
+    pub fn open(&self) -> Result<Connection> {
+        self.connect(PROTOCOL)
+    }
+
+    /// A connection in one of the protocols, handshake done.
+    fn connect(&self, protocol: &[u8]) -> Result<Connection> {
+        check_address(self.address)?;
+        let deadline = Instant::now() + self.patience;
+        let stream = self.reach(deadline)?;
+        let (tls, only) = tls::client(self.key, self.node, protocol, self.address)?;
+        let shaken = Connection::shake_hands(stream, tls.into(), self.address, deadline);
+        if let Some(found) = only.wrong_key() {
+            return Err(LinkError::WrongKey {
+                address: self.address.to_owned(),
+                expected: self.node,
+                found,
+            });
+        }
+        let connection = shaken?;
+        if connection.protocol() == protocol {
+            return Ok(connection);
+        }
+        Err(LinkError::Tls {
+            address: self.address.to_owned(),
+            source: rustls::Error::NoApplicationProtocol,
+        })
+    }
+
+    /// The first of the host's addresses that answers.
+    fn reach(&self, deadline: Instant) -> Result<TcpStream> {
+        let unreachable = |source| LinkError::Unreachable {
+            address: self.address.to_owned(),
+            source,
+        };
+        let mut last = std::io::Error::other("the host has no address");
+        for address in self.address.to_socket_addrs().map_err(unreachable)? {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(LinkError::TimedOut {
+                    address: self.address.to_owned(),
+                });
+            }
+            match TcpStream::connect_timeout(&address, left) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(unreachable(last))
+    }
+
+    /// Asks about the node: a connection for [`NodeLink::ping`] and [`NodeLink::status`], which belongs to no session.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
+    pub fn ask(&self) -> Result<NodeLink> {
+        let mut connection = self.open()?;
+        let name = presentable(self.name, MAX_NAME);
+        let said = connection.send(&Message::Hello(Hello {
+            versions: (OLDEST_VERSION, NEWEST_VERSION),
+            role: Role::Status,
+            features: 0,
+            session: SessionId::NONE,
+            epoch: 0,
+            data_order: own_order(),
+            received: 0,
+            max_frame: MAX_FRAME,
+            patience_ms: 0,
+            name: &name,
+        }));
+        let answer = receive_or_refusal(&mut connection, |message| match message {
+            Message::Welcome(welcome) => Ok((*welcome).into()),
+            _ => Err("a welcome"),
+        });
+        // A node that refuses does so without reading our hello, which may then fail: what it says is why.
+        let answer: Answer = match (answer, said) {
+            (Ok(answer), said) => said.map(|()| answer)?,
+            (Err(refused @ LinkError::Refused { .. }), _) | (Err(refused), Ok(())) => {
+                return Err(refused);
+            }
+            (Err(_), Err(failed)) => return Err(failed),
+        };
+        let sound = (OLDEST_VERSION..=NEWEST_VERSION).contains(&answer.version)
+            && answer.features == 0
+            && answer.order == own_order();
+        if !sound {
+            return Err(LinkError::Unexpected {
+                address: self.address.to_owned(),
+                kind: "welcome",
+                expected: "one that takes what was offered, and no more,",
+            });
+        }
+        connection.allow_frames(answer.max_frame, MAX_FRAME);
+        let mut devices = Vec::new();
+        for number in 0..answer.devices {
+            devices.push(connection.receive_as(|message| match message {
+                Message::Device(device) if device.number == number => Ok(NodeDevice {
+                    kind: device.kind,
+                    takes: device.takes,
+                    name: device.name.to_owned(),
+                    vendor: device.vendor.to_owned(),
+                    driver: device.driver.to_owned(),
+                    multiprocessors: device.multiprocessors,
+                    global_memory: device.global_memory,
+                }),
+                _ => Err("the next device"),
+            })?);
+        }
+        Ok(NodeLink {
+            connection,
+            name: answer.name,
+            version: answer.version,
+            devices,
+            start: Instant::now(),
+        })
+    }
+}
+
+/// What of a welcome is looked at.
+struct Answer {
+    version: u16,
+    features: u64,
+    order: DataOrder,
+    devices: u32,
+    max_frame: u32,
+    name: String,
+}
+
+impl From<Welcome<'_>> for Answer {
+    fn from(welcome: Welcome<'_>) -> Self {
+        Self {
+            version: welcome.version,
+            features: welcome.features,
+            order: welcome.data_order,
+            devices: welcome.devices,
+            max_frame: welcome.max_frame,
+            name: welcome.name.to_owned(),
+        }
+    }
+}
+
+/// The order of bytes in this machine's numbers.
+pub(crate) fn own_order() -> DataOrder {
+    if cfg!(target_endian = "big") {
+        DataOrder::Big
+    } else {
+        DataOrder::Little
+    }
+}
+
+/// As [`Connection::receive_as`]; a refusal is an error of its own.
+fn receive_or_refusal<T>(
+    connection: &mut Connection,
+    take: impl FnOnce(&Message<'_>) -> std::result::Result<T, &'static str>,
+) -> Result<T> {
+    let address = connection.address().to_owned();
+    connection.receive_as(|message| match message {
+        Message::Refuse(Refuse { refusal, text }) => Ok(Err(LinkError::Refused {
+            address,
+            refusal: *refusal,
+            text: (*text).to_owned(),
+        })),
+        other => take(other).map(Ok),
+    })?
+}
+
+impl Invitation {
+    /// Takes the invitation up: has our key enrolled. Gives what the node is called.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, has another key than the invitation says, does not answer in time, or refuses,
+    /// which it does when the invitation is used or older than ten minutes.
+    pub fn take_up(&self, key: &Key, name: &str, patience: Duration) -> Result<String> {
+        let dial = Dial {
+            address: &self.address,
+            node: self.node,
+            key,
+            name,
+            patience,
+        };
+        let mut connection = dial.connect(ENROLMENT_PROTOCOL)?;
+        let name = presentable(name, MAX_NAME);
+        connection.send(&Message::Enrol(Enrol {
+            token: self.token,
+            name: &name,
+        }))?;
+        let node = receive_or_refusal(&mut connection, |message| match message {
+            Message::Enrolled(enrolled) => Ok(enrolled.name.to_owned()),
+            _ => Err("an answer to an enrolment"),
+        })?;
+        connection.end();
+        Ok(node)
+    }
+}
+
+impl NodeLink {
+    /// What the node calls itself.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The version that is spoken.
+    #[must_use]
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// The node's devices.
+    #[must_use]
+    pub fn devices(&self) -> &[NodeDevice] {
+        &self.devices
+    }
+
+    /// From now on, everything is to be answered within this time.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.connection
+            .set_deadline(Some(Instant::now() + patience));
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// How far the node is.
+    ///
+    /// # Errors
+    /// If the connection is lost, or time runs out.
+    pub fn ping(&mut self) -> Result<PingTimes> {
+        let token = u64::from_le_bytes(random("make a ping")?);
+        let sent = self.now_ns();
+        self.connection.send(&Message::Ping(Ping {
+            token,
+            time_ns: sent,
+        }))?;
+        let pong = self.connection.receive_as(|message| match message {
+            Message::Pong(pong) if pong.token == token && pong.time_ns == sent => Ok(*pong),
+            _ => Err("the answer to a ping"),
+        })?;
+        let back = self.now_ns();
+        let (way, answering) = (back - sent, pong.sent_ns - pong.received_ns);
+        let [sent, back, received, answered] =
+            [sent, back, pong.received_ns, pong.sent_ns].map(i128::from);
+        Ok(PingTimes {
+            round_trip: Duration::from_nanos(way.saturating_sub(answering)),
+            ahead_ns: ((received - sent) + (answered - back)) / 2,
+        })
+    }
+
+    /// How the node is.
+    ///
+    /// # Errors
+    /// As [`NodeLink::ping`].
+    pub fn status(&mut self) -> Result<Status> {
+        self.connection.send(&Message::StatusRequest)?;
+        self.connection.receive_as(|message| match message {
+            Message::Status(status) => Ok(*status),
+            _ => Err("the node's status"),
+        })
+    }
+
+    /// The connection, for who has something else to say on it.
+    #[must_use]
+    pub fn into_connection(self) -> Connection {
+        let mut connection = self.connection;
+        connection.set_deadline(None);
+        connection
+    }
+
+    /// Says goodbye.
+    pub fn close(self) {
+        self.connection
+            .close(quipu_wire::message::GoodbyeReason::Done, "");
+    }
+}

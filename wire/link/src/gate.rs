@@ -1,0 +1,279 @@
+//! A node's door: who may come in, and what for.
+//!
+//! 1. TLS's handshake, within some seconds: the client has proved that it has its key.
+//! 2. In the enrolment protocol, one message is read: whoever has a good invitation is enrolled, and goes.
+//! 3. In Quipu's protocol, whoever is not enrolled is told so. No byte that came is looked at.
+//! 4. The hello is read, a version and an order of bytes agreed on. Whoever comes so far is a [`Caller`].
+//!
+//! A gate does not listen: whoever does hands it connections, each on a thread of its own or one after the other.
+
+use crate::client::own_order;
+use crate::clients::{Client, Clients};
+use crate::clock::Clock;
+use crate::connection::Connection;
+use crate::error::{LinkError, Result};
+use crate::folder::Folder;
+use crate::invitation::Invitations;
+use crate::key::{Fingerprint, Key};
+use crate::tls;
+use quipu_wire::message::{
+    Device, Enrolled, Hello, Message, Refusal, Refuse, Role, SessionId, Welcome, presentable,
+};
+use quipu_wire::{ENROLMENT_PROTOCOL, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL, negotiate};
+use rustls::{ServerConfig, ServerConnection};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A node's door.
+pub struct Gate {
+    config: Arc<ServerConfig>,
+    folder: Folder,
+    fingerprint: Fingerprint,
+    name: String,
+    patience: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Gate")
+            .field("name", &self.name)
+            .field("fingerprint", &self.fingerprint)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who has come.
+#[derive(Debug)]
+pub enum Arrival {
+    /// Somebody who has been enrolled, and has gone.
+    Enrolled(Client),
+    /// Somebody enrolled, who has said hello.
+    Caller(Box<Caller>),
+}
+
+/// An enrolled client that has said hello and waits for an answer.
+#[derive(Debug)]
+pub struct Caller {
+    connection: Connection,
+    client: Client,
+    version: u16,
+    role: Role,
+    session: SessionId,
+    epoch: u32,
+    received: u64,
+    max_frame: u32,
+    patience: Duration,
+    name: String,
+}
+
+/// The file of a node's key.
+pub const NODE_KEY: &str = "node.key";
+
+impl Gate {
+    /// The gate of a node whose key and lists are in a folder. The key is made if there is none. A caller has so much
+    /// time until it has said hello.
+    ///
+    /// # Errors
+    /// If the key cannot be used or made.
+    pub fn new(
+        folder: &Folder,
+        name: &str,
+        patience: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let key = Key::of(folder, NODE_KEY)?;
+        Ok(Self {
+            config: tls::server(&key)?,
+            folder: folder.clone(),
+            fingerprint: key.fingerprint(),
+            name: crate::clients::plain(name, "node"),
+            patience,
+            clock,
+        })
+    }
+
+    /// The node's key.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// What the node is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sees to a connection that has come.
+    ///
+    /// # Errors
+    /// Why it was closed, for the log. Whoever came was told, as far as it is theirs to know.
+    pub fn admit(&self, stream: TcpStream) -> Result<Arrival> {
+        let address = match stream.peer_addr() {
+            Ok(address) => address.to_string(),
+            Err(_) => "a client".to_owned(),
+        };
+        let tls =
+            ServerConnection::new(Arc::clone(&self.config)).map_err(|source| LinkError::Tls {
+                address: address.clone(),
+                source,
+            })?;
+        let deadline = Instant::now() + self.patience;
+        let connection = Connection::shake_hands(stream, tls.into(), &address, deadline)?;
+        match connection.protocol() {
+            protocol if protocol == PROTOCOL => {
+                let caller = self.greet(connection)?;
+                Ok(Arrival::Caller(Box::new(caller)))
+            }
+            protocol if protocol == ENROLMENT_PROTOCOL => {
+                self.enrol(connection).map(Arrival::Enrolled)
+            }
+            // TLS goes on without one if a client names none.
+            _ => Err(LinkError::Tls {
+                address,
+                source: rustls::Error::NoApplicationProtocol,
+            }),
+        }
+    }
+
+    /// Reads an enrolled client's hello.
+    fn greet(&self, mut connection: Connection) -> Result<Caller> {
+        let Some(client) = Clients::of(&self.folder).find(connection.peer())? else {
+            let text = format!("the key {} is not enrolled here", connection.peer());
+            return Err(refuse(connection, Refusal::NotEnrolled, &text));
+        };
+        let (hello, name) = connection.receive_as(|message| match message {
+            Message::Hello(hello) => {
+                // What it borrows is kept beside it.
+                let name = hello.name.to_owned();
+                Ok((Hello { name: "", ..*hello }, name))
+            }
+            _ => Err("a hello"),
+        })?;
+        let Some(version) = negotiate((OLDEST_VERSION, NEWEST_VERSION), hello.versions) else {
+            let text = format!(
+                "this node understands versions {OLDEST_VERSION} to {NEWEST_VERSION} of Quipu's protocol, and the \
+                 client {} to {}; update the older of them",
+                hello.versions.0, hello.versions.1
+            );
+            return Err(refuse(connection, Refusal::Version, &text));
+        };
+        if hello.data_order != own_order() {
+            let text = "this node's numbers have another order of bytes than the client's, and buffers are not \
+                        translated; use a node of the client's order";
+            return Err(refuse(connection, Refusal::DataOrder, text));
+        }
+        Ok(Caller {
+            connection,
+            client,
+            version,
+            role: hello.role,
+            session: hello.session,
+            epoch: hello.epoch,
+            received: hello.received,
+            max_frame: hello.max_frame,
+            patience: Duration::from_millis(hello.patience_ms.into()),
+            name,
+        })
+    }
+
+    /// Enrols whoever has an invitation.
+    fn enrol(&self, mut connection: Connection) -> Result<Client> {
+        let (token, name) = connection.receive_as(|message| match message {
+            Message::Enrol(enrol) => Ok((enrol.token, enrol.name.to_owned())),
+            _ => Err("an invitation"),
+        })?;
+        let invitations = Invitations::of(&self.folder);
+        let client = invitations.take_up(&token, connection.peer(), &name, &*self.clock)?;
+        let Some(client) = client else {
+            let text = "the invitation is not good: it was used, or is older than ten minutes";
+            return Err(refuse(connection, Refusal::Invitation, text));
+        };
+        tracing::info!(client = client.name, key = %client.fingerprint, "enrolled");
+        connection.send(&Message::Enrolled(Enrolled { name: &self.name }))?;
+        connection.end_and_drain(LINGER);
+        Ok(client)
+    }
+}
+
+/// For how long a refused client may take to hear it.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Tells somebody that the connection is not taken, and closes it.
+fn refuse(mut connection: Connection, refusal: Refusal, text: &str) -> LinkError {
+    let address = connection.address().to_owned();
+    let text = presentable(text, 512);
+    // Whoever does not hear it finds the connection closed.
+    let _ = connection.send(&Message::Refuse(Refuse {
+        refusal,
+        text: &text,
+    }));
+    connection.end_and_drain(LINGER);
+    LinkError::Refused {
+        address,
+        refusal,
+        text,
+    }
+}
+
+impl Caller {
+    /// Which client it is.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What the program calls itself.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.name
+    }
+
+    /// What the connection is for.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The session that it belongs to, how often that was attached to as far as the client knows, and the last message
+    /// that the client has received.
+    #[must_use]
+    pub fn session(&self) -> (SessionId, u32, u64) {
+        (self.session, self.epoch, self.received)
+    }
+
+    /// For how long the client would wait for a lost connection.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Does not take the connection. Gives what was said, for the log.
+    pub fn refuse(self, refusal: Refusal, text: &str) -> LinkError {
+        refuse(self.connection, refusal, text)
+    }
+
+    /// Takes the connection: says welcome, and what devices there are, whose number and whose version and order of
+    /// bytes in the welcome are seen to here. Without a deadline from here on.
+    ///
+    /// # Errors
+    /// If the connection is lost, or the welcome breaks a rule.
+    pub fn welcome(mut self, welcome: Welcome<'_>, devices: &[Device<'_>]) -> Result<Connection> {
+        let welcome = Welcome {
+            version: self.version,
+            data_order: own_order(),
+            devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
+            ..welcome
+        };
+        let mut messages = vec![Message::Welcome(welcome)];
+        messages.extend(devices.iter().copied().map(Message::Device));
+        self.connection.send_all(&messages)?;
+        self.connection
+            .allow_frames(self.max_frame, welcome.max_frame);
+        self.connection.set_deadline(None);
+        Ok(self.connection)
+    }
+}

@@ -1,0 +1,60 @@
+//! Quipu's connections: keys, who is known to whom, TLS, and the first words.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`key`] | a machine's own key, and fingerprints |
+//! | [`folder`] | where keys and lists are kept, for their owner alone |
+//! | [`nodes`] | the nodes that a client has paired with |
+//! | [`clients`] | the clients that a node has enrolled |
+//! | [`invitation`] | invitations: one word that enrols one client, once, for ten minutes |
+//! | [`connection`] | frames over TLS over TCP |
+//! | [`stream`] | both directions of a connection at once: numbers, acknowledgements, batches |
+//! | [`client`] | dialling a node: enrolment, hello, ping, status |
+//! | [`gate`] | a node's door: who may come in, and what for |
+//! | [`clock`] | the time of day, which tests give |
+//! | [`error`] | what can go wrong, said for people |
+//!
+//! What is said, and what each side must check, is specified in `docs/wire.md`.
+//!
+//! # Trust
+//!
+//! 1. Every machine makes a key of its own, Ed25519. There are no certificates and no authorities. TLS authenticates both
+//!    sides by raw public keys (RFC 7250): what would parse certificates is not there to be attacked.
+//! 2. A client has a node's fingerprint from an invitation, and dials that key only. It sends nothing before the key has
+//!    proved itself.
+//! 3. A node has a client's fingerprint from an enrolment. It reads nothing of a client that has none.
+//! 4. An invitation is good once, for ten minutes, and for enrolment only; the node keeps a hash of it. Whoever steals the
+//!    node's files gets no invitation out of them.
+//!
+//! # Which cryptography
+//!
+//! `rustls` with `ring`. The other choice, `aws-lc-rs`, encrypts bulk data faster, where a machine talks to itself or the
+//! network is faster than a core of `ring`'s; but it takes several times as long to build, and everybody who builds Quipu
+//! builds this. `ring` needs a C compiler, which Rust needs as its linker anyway, and never asks for CMake or an assembler.
+//! The choice is made in one place, in `tls`; what it costs beside the socket is measured by the example `ping_pong`.
+//!
+//! # Blocking
+//!
+//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them, and to be woken through
+//! a runtime costs what to be woken by the socket does, and the runtime's part on top.
+//! A [`Connection`](connection::Connection) blocks, and everything that waits for the other side before it is known has a
+//! deadline, however slowly bytes drip in.
+
+mod base32;
+pub mod client;
+pub mod clients;
+pub mod clock;
+pub mod connection;
+pub mod error;
+pub mod folder;
+pub mod gate;
+pub mod invitation;
+pub mod key;
+pub mod nodes;
+pub mod stream;
+mod tls;
+
+pub use error::{LinkError, Result};
+pub use folder::Folder;
+pub use invitation::Invitation;
+pub use key::{Fingerprint, Key};

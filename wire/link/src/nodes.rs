@@ -1,0 +1,161 @@
+//! The nodes that a client has paired with: a file of lines, each a fingerprint, an address and a name.
+
+use crate::clients::plain;
+use crate::error::{LinkError, Result};
+use crate::folder::{Folder, Locked};
+use crate::invitation::check_address;
+use crate::key::Fingerprint;
+
+/// A node that a client knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its key.
+    pub fingerprint: Fingerprint,
+    /// Where it is, as `host:port`.
+    pub address: String,
+    /// What it is called here: no other node is.
+    pub name: String,
+}
+
+/// The nodes of a client.
+#[derive(Clone, Debug)]
+pub struct Nodes(Folder);
+
+const FILE: &str = "nodes";
+
+impl Nodes {
+    /// The nodes in a client's folder.
+    #[must_use]
+    pub fn of(folder: &Folder) -> Self {
+        Self(folder.clone())
+    }
+
+    /// All of them, in the order in which they were paired with.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or something else is in it.
+    pub fn list(&self) -> Result<Vec<Node>> {
+        let lines = self.0.read_lines(FILE)?;
+        let parsed = lines.iter().enumerate().map(|(at, line)| {
+            parse(line).ok_or_else(|| {
+                let problem = format!("has a line {} that names no node; remove it", at + 1);
+                LinkError::bad_file(&self.0.file(FILE), problem)
+            })
+        });
+        parsed.collect()
+    }
+
+    /// Remembers a node, in place of what was known of its key. A name that another node has gets a number.
+    ///
+    /// # Errors
+    /// If the address is none; or as [`Nodes::list`].
+    pub fn remember(&self, fingerprint: Fingerprint, address: &str, name: &str) -> Result<Node> {
+        check_address(address)?;
+        let locked = self.0.lock()?;
+        let mut nodes = self.list()?;
+        nodes.retain(|node| node.fingerprint != fingerprint);
+        let wanted = plain(name, "node");
+        let mut name = wanted.clone();
+        let mut number = 2_u32;
+        while nodes.iter().any(|node| node.name == name) {
+            name = format!("{wanted}-{number}");
+            number += 1;
+        }
+        let node = Node {
+            fingerprint,
+            address: address.to_owned(),
+            name,
+        };
+        nodes.push(node.clone());
+        self.write(&nodes, &locked)?;
+        Ok(node)
+    }
+
+    /// Forgets the node of this name, address or fingerprint.
+    ///
+    /// # Errors
+    /// If there is no such node; or as [`Nodes::list`].
+    pub fn forget(&self, which: &str) -> Result<Node> {
+        let locked = self.0.lock()?;
+        let mut nodes = self.list()?;
+        let fingerprint = which.parse::<Fingerprint>().ok();
+        let found = nodes.iter().position(|node| {
+            node.name == which || node.address == which || Some(node.fingerprint) == fingerprint
+        });
+        let Some(found) = found else {
+            return Err(LinkError::BadText {
+                what: "the node",
+                text: which.to_owned(),
+                problem: "was not paired with, by name, address or fingerprint",
+            });
+        };
+        let node = nodes.remove(found);
+        self.write(&nodes, &locked)?;
+        Ok(node)
+    }
+
+    fn write(&self, nodes: &[Node], locked: &Locked) -> Result<()> {
+        let lines = nodes
+            .iter()
+            .map(|node| format!("{}\t{}\t{}", node.fingerprint, node.address, node.name));
+        self.0.write_lines(FILE, lines, locked)
+    }
+}
+
+fn parse(line: &str) -> Option<Node> {
+    let mut fields = line.split('\t');
+    let node = Node {
+        fingerprint: fields.next()?.parse().ok()?,
+        address: fields.next()?.to_owned(),
+        name: fields.next().filter(|name| !name.is_empty())?.to_owned(),
+    };
+    check_address(&node.address).ok()?;
+    fields.next().is_none().then_some(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Key;
+
+    #[test]
+    fn nodes_are_remembered_and_forgotten() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::open(parent.path().join("client")).unwrap();
+        let nodes = Nodes::of(&folder);
+        let [a, b] = ["a", "b"].map(|name| Key::of(&folder, name).unwrap().fingerprint());
+        nodes.remember(a, "one:7", "gpu").unwrap();
+        assert_eq!(nodes.remember(b, "two:7", "gpu").unwrap().name, "gpu-2");
+        // It has moved.
+        nodes.remember(a, "[::1]:8", "gpu").unwrap();
+        let list = nodes.list().unwrap();
+        assert_eq!(list.len(), 2);
+        assert_eq!(
+            (list[1].address.as_str(), list[1].fingerprint),
+            ("[::1]:8", a)
+        );
+        assert!(nodes.remember(a, "nowhere", "x").is_err());
+        assert_eq!(nodes.forget("two:7").unwrap().fingerprint, b);
+        assert!(nodes.forget("two:7").is_err());
+        assert_eq!(nodes.forget("gpu").unwrap().fingerprint, a);
+        assert!(nodes.list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn lines_that_name_no_node_are_errors() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::open(parent.path().join("client")).unwrap();
+        let key = Key::of(&folder, "a").unwrap().fingerprint();
+        let locked = folder.lock().unwrap();
+        for line in [
+            "x",
+            &format!("{key}\tone\tgpu"),
+            &format!("{key}\tone:7\tgpu\tx"),
+        ] {
+            folder
+                .write(FILE, format!("{line}\n").as_bytes(), &locked)
+                .unwrap();
+            assert!(Nodes::of(&folder).list().is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The direction from which messages come.
+
+use super::{Duplex, Shared, lock, socket};
+use crate::connection::{ended, wire};
+use crate::error::{LinkError, Result};
+use quipu_wire::frame::{Frame, Sender};
+use quipu_wire::message::{Message, Pong, decode};
+use quipu_wire::reader::{FrameReader, Next};
+use quipu_wire::sequence::{Arrival, Received};
+use std::io::{ErrorKind, Read};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The direction from which messages come: for one thread.
+#[derive(Debug)]
+pub struct Incoming {
+    shared: Arc<Shared>,
+    reader: FrameReader,
+    received: Received,
+    /// Messages and bytes since something was last acknowledged.
+    due: (u32, usize),
+    cipher: Box<[u8]>,
+    from: Sender,
+    options: Duplex,
+    start: Instant,
+}
+
+/// Bytes that are taken from the socket at once.
+const PIECE: usize = 1 << 17;
+
+/// After so many messages, or bytes, they are acknowledged by themselves. Who sends may count on 1024 and 16 MiB.
+const DUE: (u32, usize) = (512, 1 << 23);
+
+/// Answers to pings that the other side lets lie, at most.
+const MOST_PONGS: u32 = 1024;
+
+/// What came, if it is not the stream's own affair.
+enum Came {
+    Message,
+    Nothing,
+}
+
+impl Incoming {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        reader: FrameReader,
+        from: Sender,
+        options: Duplex,
+    ) -> Self {
+        Self {
+            shared,
+            reader,
+            received: Received::default(),
+            due: (0, 0),
+            cipher: vec![0; PIECE].into_boxed_slice(),
+            from,
+            options,
+            start: Instant::now(),
+        }
+    }
+
+    /// Hands the next message to `take`, with its number; waits for it. What concerns the stream alone, and what was
+    /// had before, does not come here. Gives what `take` gives.
+    ///
+    /// # Errors
+    /// If what comes makes no sense or has a wrong number, the connection is lost, or the other side says goodbye.
+    /// Nothing more comes then. Who receives bytes that make no sense should
+    /// [say so](super::Outgoing::close) and end it.
+    pub fn receive<T>(&mut self, take: impl FnOnce(&Message<'_>, u64) -> T) -> Result<T> {
+        loop {
+            self.wait_for_frame()?;
+            let frame = match self.reader.next() {
+                Ok(Next::Frame(frame)) => frame,
+                Ok(Next::Missing(_)) => continue,
+                Err(source) => return Err(wire(&self.shared.address, source)),
+            };
+            let routed = frame.kind.check_route(self.from, self.options.stream);
+            routed.map_err(|source| wire(&self.shared.address, source))?;
+            let message = decode(&frame).map_err(|source| wire(&self.shared.address, source))?;
+            let (received, due) = (&mut self.received, &mut self.due);
+            match notice(&self.shared, &frame, &message, received, due, self.start)? {
+                Came::Message => return Ok(take(&message, frame.sequence)),
+                Came::Nothing => {}
+            }
+        }
+    }
+
+    /// Returns when a frame is there.
+    fn wait_for_frame(&mut self) -> Result<()> {
+        loop {
+            let missing = self.reader.missing();
+            if missing.map_err(|source| wire(&self.shared.address, source))? == 0 {
+                return Ok(());
+            }
+            self.read_more()?;
+        }
+    }
+
+    /// Gets bytes that have come to the reader; waits for some.
+    fn read_more(&mut self) -> Result<()> {
+        let length = match self.receive_bytes() {
+            Ok(length) => length,
+            Err(error) => {
+                let reason = self.shared.queue().failure.clone();
+                return Err(match reason {
+                    Some(reason) => self.shared.failed(&reason),
+                    None => ended(&self.shared.address, error),
+                });
+            }
+        };
+        let mut cipher = &self.cipher[..length];
+        let mut tls = lock(&self.shared.tls);
+        let mut closed = false;
+        // Also of no bytes: TLS has to learn that the stream is over.
+        loop {
+            let read = tls.read_tls(&mut cipher);
+            read.map_err(|error| ended(&self.shared.address, error))?;
+            let state = match tls.process_new_packets() {
+                Ok(state) => state,
+                Err(source) => {
+                    drop(tls);
+                    // The alert.
+                    self.shared.flush();
+                    return Err(LinkError::Tls {
+                        address: self.shared.address.clone(),
+                        source,
+                    });
+                }
+            };
+            let mut left = state.plaintext_bytes_to_read();
+            let mut piece = [0; 1 << 14];
+            while left > 0 {
+                let taken = tls.reader().read(&mut piece);
+                let taken = taken.map_err(|error| ended(&self.shared.address, error))?;
+                self.reader.push(&piece[..taken]);
+                left = left.saturating_sub(taken.max(1));
+            }
+            closed |= state.peer_has_closed();
+            if cipher.is_empty() {
+                break;
+            }
+        }
+        let has_to_say = tls.wants_write();
+        drop(tls);
+        if has_to_say {
+            self.shared.flush();
+        }
+        if length > 0 && !closed {
+            return Ok(());
+        }
+        if self.reader.missing().is_ok_and(|missing| missing == 0) {
+            // What came before the end is read first.
+            return Ok(());
+        }
+        let failure = self.shared.queue().failure.clone();
+        Err(match failure {
+            Some(reason) => self.shared.failed(&reason),
+            None if closed && self.reader.is_between_frames() => {
+                self.shared.failed("the other side closed it")
+            }
+            None => ended(&self.shared.address, ErrorKind::UnexpectedEof.into()),
+        })
+    }
+
+    /// Looks for a while, then sleeps.
+    fn receive_bytes(&mut self) -> std::io::Result<usize> {
+        let mut since = None;
+        loop {
+            match socket::receive_now(&self.shared.socket, &mut self.cipher) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                outcome => return outcome,
+            }
+            if self.options.spin.is_zero() {
+                break;
+            }
+            if since.get_or_insert_with(Instant::now).elapsed() >= self.options.spin {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        loop {
+            match (&self.shared.socket).read(&mut self.cipher) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// From now on, frames may be so large.
+    pub fn allow_frames(&mut self, received: u32) {
+        self.reader.allow(received);
+    }
+
+    /// The last numbered message that came.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.received.last()
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.shared.fail("this side has given it up".to_owned());
+    }
+}
+
+/// Sees to what concerns the stream alone.
+fn notice(
+    shared: &Shared,
+    frame: &Frame<'_>,
+    message: &Message<'_>,
+    received: &mut Received,
+    due: &mut (u32, usize),
+    start: Instant,
+) -> Result<Came> {
+    if frame.sequence > 0 {
+        let arrival = received.take(frame.sequence);
+        let arrival = arrival.map_err(|source| wire(&shared.address, source))?;
+        due.0 += 1;
+        due.1 += frame.body.len();
+        let mut queue = shared.queue();
+        queue.received = Some(received.last());
+        drop(queue);
+        if due.0 >= DUE.0 || due.1 >= DUE.1 {
+            *due = (0, 0);
+            shared.flush();
+        }
+        return Ok(match arrival {
+            Arrival::New => Came::Message,
+            Arrival::Repeated => Came::Nothing,
+        });
+    }
+    match message {
+        Message::Acknowledge(acknowledge) => {
+            let noted = shared.queue().sent.acknowledge(acknowledge.received);
+            noted.map_err(|source| wire(&shared.address, source))?;
+            Ok(Came::Nothing)
+        }
+        Message::Ping(ping) => {
+            let now = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let pong = Message::Pong(Pong {
+                token: ping.token,
+                time_ns: ping.time_ns,
+                received_ns: now,
+                sent_ns: now,
+            });
+            let mut queue = shared.queue();
+            queue.pongs += 1;
+            let pongs = queue.pongs;
+            // If it cannot be sent, who receives next is told why.
+            let _ = shared.push(&mut queue, &pong);
+            drop(queue);
+            if pongs > MOST_PONGS {
+                return Err(shared.failed("it sends pings and does not read their answers"));
+            }
+            shared.flush();
+            Ok(Came::Nothing)
+        }
+        Message::Goodbye(goodbye) => Err(LinkError::Goodbye {
+            address: shared.address.clone(),
+            reason: goodbye.reason,
+            text: goodbye.text.to_owned(),
+        }),
+        _ => Ok(Came::Message),
+    }
+}

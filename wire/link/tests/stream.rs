@@ -1,0 +1,352 @@
+//! Both directions of a connection at once, over loopback.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+use quipu_link::client::Dial;
+use quipu_link::clock::SystemClock;
+use quipu_link::connection::Connection;
+use quipu_link::gate::{Arrival, Gate};
+use quipu_link::invitation::Invitations;
+use quipu_link::stream::{Duplex, Incoming, Outgoing};
+use quipu_link::{Folder, Key, LinkError, Result};
+use quipu_wire::batch::Batch;
+use quipu_wire::frame::Stream;
+use quipu_wire::limits::MIN_FRAME;
+use quipu_wire::message::*;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Long enough for anything that is not stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Both ends of a connection on which nothing was said: the client's and the node's.
+fn ends() -> (Connection, Connection) {
+    let parent = tempfile::tempdir().unwrap();
+    let node = Folder::open(parent.path().join("node")).unwrap();
+    let client = Folder::open(parent.path().join("client")).unwrap();
+    let gate = Gate::new(&node, "node", PATIENCE, Arc::new(SystemClock)).unwrap();
+    let key = Key::of(&client, "client.key").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let invitation = Invitations::of(&node)
+        .invite(gate.fingerprint(), &address, &SystemClock)
+        .unwrap();
+    let welcome = Welcome {
+        version: 0,
+        data_order: DataOrder::Little,
+        devices: 0,
+        features: 0,
+        session: SessionId::NONE,
+        epoch: 0,
+        patience_ms: 0,
+        received: 0,
+        max_frame: 1 << 20,
+        max_inline: 0,
+        max_commands: 0,
+        max_buffers: 0,
+        max_programs: 0,
+        max_program_bytes: 0,
+        max_buffer_bytes: 0,
+        max_session_bytes: 0,
+        idle_ms: 0,
+        name: "node",
+    };
+    std::thread::scope(|scope| {
+        let node = scope.spawn(|| {
+            gate.admit(listener.accept().unwrap().0).unwrap();
+            match gate.admit(listener.accept().unwrap().0).unwrap() {
+                Arrival::Caller(caller) => caller.welcome(welcome, &[]).unwrap(),
+                Arrival::Enrolled(client) => panic!("{client:?}"),
+            }
+        });
+        invitation.take_up(&key, "client", PATIENCE).unwrap();
+        let dial = Dial {
+            address: &address,
+            node: gate.fingerprint(),
+            key: &key,
+            name: "a test",
+            patience: PATIENCE,
+        };
+        let client = dial.ask().unwrap().into_connection();
+        (client, node.join().unwrap())
+    })
+}
+
+fn split(connection: Connection) -> (Incoming, Outgoing) {
+    connection.split(Duplex::default()).unwrap()
+}
+
+fn split_bulk(connection: Connection) -> (Incoming, Outgoing) {
+    let bulk = Duplex {
+        stream: Stream::Bulk,
+        ..Duplex::default()
+    };
+    connection.split(bulk).unwrap()
+}
+
+/// What a node says of the number.
+fn done(event: u64) -> Message<'static> {
+    let events = Box::leak(Box::new([Word::new(event)]));
+    Message::Completed(Completed { events })
+}
+
+/// What a client says of it.
+fn free(buffer: u64) -> Message<'static> {
+    Message::FreeBuffer(FreeBuffer { buffer })
+}
+
+fn number(incoming: &mut Incoming) -> Result<(u64, u64)> {
+    incoming.receive(|message, sequence| match message {
+        Message::FreeBuffer(FreeBuffer { buffer }) => (*buffer, sequence),
+        Message::Completed(Completed { events }) => (events[0].get(), sequence),
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn messages_of_many_threads_come_once_in_order_both_ways() {
+    const EACH: u64 = 3000;
+    const THREADS: u64 = 3;
+    let (client, node) = ends();
+    let work = |(mut incoming, outgoing): (Incoming, Outgoing),
+                say: fn(u64) -> Message<'static>| {
+        move || {
+            std::thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let outgoing = outgoing.clone();
+                    scope.spawn(move || {
+                        for at in 0..EACH {
+                            outgoing.send(&say(1 + at * THREADS + thread)).unwrap();
+                        }
+                    });
+                }
+                let mut next = [0; THREADS as usize];
+                for expected in 1..=EACH * THREADS {
+                    let (value, sequence) = number(&mut incoming).unwrap();
+                    assert_eq!(sequence, expected);
+                    let (at, thread) = ((value - 1) / THREADS, (value - 1) % THREADS);
+                    assert_eq!(next[thread as usize], at);
+                    next[thread as usize] += 1;
+                }
+            });
+            assert_eq!(incoming.last(), EACH * THREADS);
+            (incoming, outgoing)
+        }
+    };
+    let (client, node) = (work(split(client), free), work(split(node), done));
+    let other = std::thread::spawn(node);
+    let ((mut incoming, outgoing), (_node_in, node_out)) = (client(), other.join().unwrap());
+    // The last of it is acknowledged with the next word, and behind it.
+    for value in [1, 2] {
+        node_out.send(&done(value)).unwrap();
+        assert_eq!(number(&mut incoming).unwrap().0, value);
+    }
+    assert_eq!(outgoing.unacknowledged(), 0);
+}
+
+#[test]
+fn two_that_send_and_do_not_read_do_not_wait_for_each_other() {
+    const CHUNKS: u64 = 400;
+    let (client, node) = ends();
+    let bytes = vec![7; 1 << 17];
+    let both = [split_bulk(client), split_bulk(node)];
+    for (_, outgoing) in &both {
+        // More than two sockets' buffers hold.
+        for number in 0..CHUNKS {
+            let chunk = Message::Chunk(Chunk {
+                transfer: 1,
+                offset: number << 17,
+                bytes: &bytes,
+            });
+            outgoing.send(&chunk).unwrap();
+        }
+    }
+    assert!(
+        both.iter()
+            .any(|(_, outgoing)| outgoing.pending_bytes() > 0)
+    );
+    let readers = both.map(|(mut incoming, outgoing)| {
+        std::thread::spawn(move || {
+            for number in 0..CHUNKS {
+                incoming
+                    .receive(|message, _| match message {
+                        Message::Chunk(chunk) => {
+                            assert_eq!((chunk.offset >> 17, chunk.bytes.len()), (number, 1 << 17));
+                        }
+                        other => panic!("{other:?}"),
+                    })
+                    .unwrap();
+            }
+            outgoing.wait_for_room(0).unwrap();
+            assert_eq!(outgoing.pending_bytes(), 0);
+            (incoming, outgoing)
+        })
+    });
+    // Both are kept until both have read all.
+    let _ends = readers.map(|reader| reader.join().unwrap());
+}
+
+#[test]
+fn pings_are_answered_by_the_stream() {
+    let (client, node) = ends();
+    let (mut incoming, _outgoing) = split(client);
+    let mut node = node;
+    let ping = Message::Ping(Ping {
+        token: 5,
+        time_ns: 6,
+    });
+    node.send(&ping).unwrap();
+    let mut batch = Batch::new(MIN_FRAME);
+    batch.push(&done(9), 1).unwrap();
+    node.send_batch(&batch).unwrap();
+    assert_eq!(number(&mut incoming).unwrap(), (9, 1));
+    let pong = node.receive_as(|message| match message {
+        Message::Pong(pong) => Ok(*pong),
+        _ => Err("a pong"),
+    });
+    assert_eq!(pong.unwrap().token, 5);
+}
+
+#[test]
+fn who_sends_pings_and_reads_nothing_is_given_up() {
+    let (client, mut node) = ends();
+    let (mut incoming, outgoing) = split(client);
+    let flood = std::thread::spawn(move || {
+        let ping = Message::Ping(Ping {
+            token: 5,
+            time_ns: 6,
+        });
+        let pings = vec![ping; 4096];
+        // Until the other side has had enough.
+        while node.send_all(&pings).is_ok() {}
+    });
+    let error = number(&mut incoming).unwrap_err();
+    assert!(error.to_string().contains("does not read"), "{error}");
+    // Who floods does not read, and so learns of the end when nobody has the socket any more.
+    drop((incoming, outgoing));
+    flood.join().unwrap();
+}
+
+/// What becomes of an end to which these messages are sent.
+fn after(messages: &[(Message<'_>, u64)]) -> (Vec<(u64, u64)>, LinkError) {
+    let (client, mut node) = ends();
+    let (mut incoming, _outgoing) = split(client);
+    let mut batch = Batch::new(MIN_FRAME);
+    for (message, sequence) in messages {
+        batch.push(message, *sequence).unwrap();
+    }
+    node.send_batch(&batch).unwrap();
+    let mut came = Vec::new();
+    loop {
+        match number(&mut incoming) {
+            Ok(one) => came.push(one),
+            Err(error) => return (came, error),
+        }
+        if came.len() == 3 {
+            drop(node);
+            return (came, number(&mut incoming).unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn repetitions_are_left_out_and_gaps_end_it() {
+    let (came, error) = after(&[
+        (done(1), 1),
+        (done(2), 2),
+        (done(1), 1),
+        (done(2), 2),
+        (done(3), 3),
+    ]);
+    assert_eq!(came, [(1, 1), (2, 2), (3, 3)]);
+    assert!(matches!(error, LinkError::Ended { .. }), "{error}");
+    let (came, error) = after(&[(done(1), 1), (done(3), 3)]);
+    assert_eq!(came, [(1, 1)]);
+    assert!(matches!(error, LinkError::Wire { .. }), "{error}");
+    let never_sent = Message::Acknowledge(Acknowledge { received: 5 });
+    let (_, error) = after(&[(never_sent, 0)]);
+    assert!(matches!(error, LinkError::Wire { .. }), "{error}");
+}
+
+#[test]
+fn goodbye_comes_after_everything_and_is_the_last_word() {
+    let (client, node) = ends();
+    let ((_incoming, outgoing), (mut node_in, node_out)) = (split(client), split(node));
+    for value in 1..=1000 {
+        outgoing.push(&free(value)).unwrap();
+    }
+    outgoing.close(GoodbyeReason::Limit, "too\u{1b} much", PATIENCE);
+    let error = outgoing.push(&free(1)).unwrap_err();
+    assert!(
+        error.to_string().contains("this side has closed it"),
+        "{error}"
+    );
+    for value in 1..=1000 {
+        assert_eq!(number(&mut node_in).unwrap(), (value, value));
+    }
+    let error = number(&mut node_in).unwrap_err();
+    assert!(
+        matches!(&error, LinkError::Goodbye { reason: GoodbyeReason::Limit, text, .. } if text == "too  much"),
+        "{error}"
+    );
+    // The other direction is still open.
+    node_out.send(&done(5)).unwrap();
+}
+
+#[test]
+fn a_side_that_is_dropped_ends_it_for_both() {
+    for drop_incoming in [false, true] {
+        let (client, node) = ends();
+        let (mut incoming, outgoing) = split(client);
+        let (node_in, node_out) = split(node);
+        if drop_incoming {
+            drop(node_in);
+            assert!(node_out.push(&done(1)).is_err());
+        } else {
+            drop(node_out);
+            drop(node_in);
+        }
+        let error = number(&mut incoming).unwrap_err();
+        assert!(matches!(error, LinkError::Ended { .. }), "{error}");
+        drop(incoming);
+        let error = outgoing.push(&free(1)).unwrap_err();
+        assert!(error.to_string().contains("given it up"), "{error}");
+        assert!(outgoing.wait_for_room(0).is_err());
+    }
+}
+
+#[test]
+fn closing_does_not_wait_for_who_never_reads() {
+    let (client, node) = ends();
+    let (_incoming, outgoing) = split_bulk(client);
+    let bytes = vec![7; 1 << 19];
+    for number in 0..64 {
+        let chunk = Message::Chunk(Chunk {
+            transfer: 1,
+            offset: number << 19,
+            bytes: &bytes,
+        });
+        outgoing.send(&chunk).unwrap();
+    }
+    assert!(outgoing.pending_bytes() > 0);
+    outgoing.close(GoodbyeReason::Done, "", Duration::from_millis(10));
+    let error = outgoing.push(&free(1)).unwrap_err();
+    assert!(error.to_string().contains("goodbye in time"), "{error}");
+    drop(node);
+}
+
+#[test]
+fn what_the_other_side_does_not_send_here_ends_it() {
+    let chunk = Message::Chunk(Chunk {
+        transfer: 1,
+        offset: 0,
+        bytes: &[1],
+    });
+    // A client's word from a node; what belongs to the other stream; a hello in the middle.
+    for (message, sequence) in [(free(1), 1), (chunk, 1), (Message::StatusRequest, 0)] {
+        let (came, error) = after(&[(message, sequence)]);
+        assert!(came.is_empty());
+        assert!(matches!(error, LinkError::Wire { .. }), "{error}");
+        assert!(error.to_string().contains("does not send it"), "{error}");
+    }
+}

@@ -1,0 +1,138 @@
+//! What was wrong with bytes that came, or with a message that was to go.
+
+use std::fmt;
+
+/// Bytes that make no sense, or a message that must not be sent. Whoever receives such bytes closes the connection:
+/// what follows them has no meaning either.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct WireError {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub problem: Problem,
+}
+
+/// Where something was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a frame's header.
+    Header,
+    /// In a message of this kind.
+    Message(&'static str),
+    /// In the order of messages.
+    Order,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header => formatter.write_str("a frame's header"),
+            Self::Message(name) => write!(formatter, "message '{name}'"),
+            Self::Order => formatter.write_str("the order of messages"),
+        }
+    }
+}
+
+/// What was wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A length of a frame that no frame has.
+    #[error("a frame of {length} bytes; it has 16 to {most}, in multiples of 8")]
+    FrameLength {
+        /// What the header says.
+        length: u32,
+        /// What is allowed here.
+        most: u32,
+    },
+    /// A kind that this version does not know.
+    #[error("kind {kind:#06x} is not one of this version")]
+    Kind {
+        /// What the header says.
+        kind: u16,
+    },
+    /// The frame ends within the message.
+    #[error("{field} needs {needed} bytes, and {there} are left")]
+    Short {
+        /// What is cut off.
+        field: &'static str,
+        /// Bytes that it has.
+        needed: usize,
+        /// Bytes that there are.
+        there: usize,
+    },
+    /// Bytes after the message's end.
+    #[error("{bytes} bytes follow its end")]
+    Trailing {
+        /// How many.
+        bytes: usize,
+    },
+    /// Something has to be zero and is not.
+    #[error("{field} is not zero")]
+    NotZero {
+        /// What.
+        field: &'static str,
+    },
+    /// A number that stands for nothing.
+    #[error("{field} is {value}, which stands for nothing")]
+    Unknown {
+        /// Of what.
+        field: &'static str,
+        /// The number.
+        value: u64,
+    },
+    /// A number, or a count, out of its bounds.
+    #[error("{field} is {value}; it is {least} to {most}")]
+    Bounds {
+        /// Of what.
+        field: &'static str,
+        /// The number.
+        value: u64,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A text that is not UTF-8, or has characters in it that control a terminal.
+    #[error("{field} is not a text: UTF-8 without control characters but line feeds and tabs")]
+    Text {
+        /// What.
+        field: &'static str,
+    },
+    /// A rule that concerns several fields.
+    #[error("{0}")]
+    Rule(&'static str),
+}
+
+impl Problem {
+    pub(crate) fn at(self, place: Place) -> WireError {
+        WireError {
+            place,
+            problem: self,
+        }
+    }
+}
+
+/// Fails unless a number is within bounds.
+pub(crate) fn within(
+    field: &'static str,
+    value: u64,
+    least: u64,
+    most: u64,
+) -> Result<(), Problem> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Problem::Bounds {
+        field,
+        value,
+        least,
+        most,
+    })
+}
+
+/// Fails with a rule unless something holds.
+pub(crate) fn holds(it: bool, rule: &'static str) -> Result<(), Problem> {
+    if it { Ok(()) } else { Err(Problem::Rule(rule)) }
+}

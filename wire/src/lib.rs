@@ -1,0 +1,76 @@
+//! Quipu's network protocol: frames and messages, read in place and checked.
+//!
+//! This crate is bytes alone: it opens no connection and keeps no session. The protocol itself, with every layout and
+//! every rule, is specified in `docs/wire.md`, from which somebody else could write a client; what is here follows it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`frame`] | headers, kinds, where one frame ends and the next begins |
+//! | [`reader`] | frames from a stream that comes in pieces |
+//! | [`batch`] | frames to a stream, many at a time |
+//! | [`sequence`] | numbers of messages: what is new, what is a repetition, what is acknowledged |
+//! | [`message`] | what frames say |
+//! | [`limits`] | how much of what a frame may hold |
+//! | [`error`] | what was wrong with bytes that came |
+//!
+//! # What is promised
+//!
+//! * [`message::decode`] takes any bytes. It never panics, never allocates, reads nothing twice, and its time is linear in
+//!   the bytes. What it gives is wholly valid by the rules of `docs/wire.md`: counts, lengths, numbers of enums, UTF-8,
+//!   ranges that do not overflow, zeros where zeros have to be.
+//! * [`message::Message::encode`] writes nothing that `decode` would refuse: both check by the same function.
+//! * What was encoded is decoded as it was, and encoded again gives the same bytes: there is one way to write a message.
+//!
+//! Texts, lists and payloads borrow from the frame; layouts are structs of bytes, read where they lie by `zerocopy`, on
+//! machines of either byte order.
+//!
+//! ```
+//! use quipu_wire::batch::Batch;
+//! use quipu_wire::message::{Message, Ping, decode};
+//! use quipu_wire::reader::{Next, FrameReader};
+//!
+//! let mut batch = Batch::new(quipu_wire::limits::MIN_FRAME);
+//! batch.push(&Message::Ping(Ping { token: 7, time_ns: 42 }), 0)?;
+//!
+//! let mut reader = FrameReader::new(quipu_wire::limits::MIN_FRAME);
+//! reader.push(batch.bytes());
+//! let Next::Frame(frame) = reader.next()? else { panic!("a whole frame was pushed") };
+//! assert_eq!(decode(&frame)?, Message::Ping(Ping { token: 7, time_ns: 42 }));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod batch;
+pub mod error;
+pub mod frame;
+mod layout;
+pub mod limits;
+pub mod message;
+pub mod reader;
+pub mod sequence;
+
+/// The protocol's name as TLS negotiates it (ALPN). Another *major* version would be another name.
+pub const PROTOCOL: &[u8] = b"quipu/1";
+
+/// The protocol in which a client asks to be enrolled, which is all that can be said in it.
+pub const ENROLMENT_PROTOCOL: &[u8] = b"quipu-enrol/1";
+
+/// The first bytes of a client's hello.
+pub const MAGIC: [u8; 8] = *b"quipu\r\n\0";
+
+/// The oldest minor version that is understood.
+pub const OLDEST_VERSION: u16 = 1;
+
+/// The newest minor version that is understood.
+pub const NEWEST_VERSION: u16 = 1;
+
+/// The version that two speak who understand these: the newest of both. `None` if there is none.
+///
+/// ```
+/// assert_eq!(quipu_wire::negotiate((1, 3), (2, 5)), Some(3));
+/// assert_eq!(quipu_wire::negotiate((1, 1), (2, 5)), None);
+/// ```
+#[must_use]
+pub fn negotiate(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
+    let newest = ours.1.min(theirs.1);
+    (newest >= ours.0 && newest >= theirs.0).then_some(newest)
+}

@@ -1,0 +1,333 @@
+//! Events: what has come about, and what is to.
+
+use super::cursor::{Cursor, RESERVED, check_id, check_text, zero};
+use super::resource::ids;
+use super::{Body, Word, numbers};
+use crate::error::{Problem, holds, within};
+use crate::layout;
+use crate::limits::{MAX_FRAME, MAX_ID, MAX_NAME, MAX_TEXT};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+ids! {
+    /// An event that somebody else brings about: a command of another machine, or of the client's. Commands may wait for
+    /// it; it is resolved by a later message. Its id is larger than that of every event before.
+    Placeholder, event, "the event";
+    /// A command is not to be run, if it has not begun.
+    Cancel, event, "the event";
+}
+
+numbers! {
+    /// How a command has failed.
+    Failure, "the failure" {
+        /// It was cancelled.
+        Cancelled = 1,
+        /// What it needs has failed, with its `cause`.
+        Dependency = 2,
+        /// The kernel reported it, or could not be compiled.
+        Kernel = 3,
+        /// The device reported it.
+        Device = 4,
+        /// The device is lost.
+        DeviceLost = 5,
+        /// Memory could not be had: bytes asked for, bytes free, bytes in all.
+        OutOfMemory = 6,
+        /// The device cannot do it.
+        Unsupported = 7,
+        /// What it was given makes no sense to it.
+        InvalidArgument = 8,
+        /// A size makes no sense.
+        InvalidSize = 9,
+        /// It panicked.
+        Panicked = 10,
+        /// Something that is not one of these.
+        Other = 11,
+    }
+}
+
+/// A placeholder has come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolve<'a> {
+    /// Which.
+    pub event: u64,
+    /// How it has failed, if it has.
+    pub failure: Option<Failure>,
+    /// For people, if it has.
+    pub text: &'a str,
+}
+
+impl<'a> Body<'a> for Resolve<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Resolve = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        let failure = match fixed.failure.get() {
+            0 => None,
+            number => Some(Failure::of(number)?),
+        };
+        Ok(Self {
+            event: fixed.event.get(),
+            failure,
+            text: cursor.text("the text", fixed.text_length.get().into())?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_id("the event", self.event)?;
+        check_text("the text", self.text, MAX_TEXT)?;
+        holds(
+            self.failure.is_some() || self.text.is_empty(),
+            "a success has no text",
+        )
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::Resolve {
+            event: self.event.into(),
+            failure: self.failure.map_or(0, Failure::number).into(),
+            text_length: (self.text.len() as u16).into(),
+            reserved: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.text.as_bytes());
+    }
+}
+
+/// Commands that have succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed<'a> {
+    /// Their events.
+    pub events: &'a [Word],
+}
+
+impl<'a> Body<'a> for Completed<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Completed = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        Ok(Self {
+            events: cursor.list("the events", fixed.count.get() as usize)?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        holds(!self.events.is_empty(), "it names no event")?;
+        let mut events = self.events.iter();
+        events.try_for_each(|event| check_id("the event", event.get()))
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::Completed {
+            count: (self.events.len() as u32).into(),
+            reserved: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.events.as_bytes());
+    }
+}
+
+/// A command that has succeeded, and when, in nanoseconds of the node's clock.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct Profile {
+    /// Its event.
+    pub event: Word,
+    /// When it was handed to its device.
+    pub submitted_ns: Word,
+    /// When it began.
+    pub started_ns: Word,
+    /// When it ended.
+    pub ended_ns: Word,
+}
+
+/// Commands that have succeeded, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profiled<'a> {
+    /// Their events and times.
+    pub profiles: &'a [Profile],
+}
+
+impl<'a> Body<'a> for Profiled<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Completed = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        Ok(Self {
+            profiles: cursor.list("the profiles", fixed.count.get() as usize)?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        holds(!self.profiles.is_empty(), "it names no event")?;
+        let mut profiles = self.profiles.iter();
+        profiles.try_for_each(|profile| {
+            check_id("the event", profile.event.get())?;
+            let times = [profile.submitted_ns, profile.started_ns, profile.ended_ns];
+            holds(times.is_sorted(), "its times are not in order")
+        })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::Completed {
+            count: (self.profiles.len() as u32).into(),
+            reserved: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.profiles.as_bytes());
+    }
+}
+
+/// A command that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed<'a> {
+    /// Its event.
+    pub event: u64,
+    /// The event whose failure is the first cause, if that is one of this session; else zero.
+    pub cause: u64,
+    /// How.
+    pub failure: Failure,
+    /// What a failure has numbers of; else zero.
+    pub numbers: [u64; 3],
+    /// The device, kernel or operation that it concerns.
+    pub what: &'a str,
+    /// For people.
+    pub text: &'a str,
+}
+
+impl<'a> Body<'a> for Failed<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Failed = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        zero(RESERVED, fixed.reserved_2)?;
+        Ok(Self {
+            event: fixed.event.get(),
+            cause: fixed.cause.get(),
+            failure: Failure::of(fixed.failure.get())?,
+            numbers: fixed.numbers.map(Word::get),
+            what: cursor.text("what it concerns", fixed.what_length.get().into())?,
+            text: cursor.text("the text", fixed.text_length.get().into())?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_id("the event", self.event)?;
+        within("the cause", self.cause, 0, MAX_ID)?;
+        check_text("what it concerns", self.what, MAX_NAME)?;
+        check_text("the text", self.text, MAX_TEXT)?;
+        holds(
+            self.failure == Failure::OutOfMemory || self.numbers == [0; 3],
+            "a failure that has no numbers",
+        )?;
+        holds(
+            self.cause == 0 || self.failure == Failure::Dependency,
+            "only what was not run has a cause",
+        )
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::Failed {
+            event: self.event.into(),
+            cause: self.cause.into(),
+            failure: self.failure.number().into(),
+            text_length: (self.text.len() as u16).into(),
+            what_length: (self.what.len() as u16).into(),
+            reserved: 0.into(),
+            numbers: self.numbers.map(Word::new),
+            reserved_2: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.what.as_bytes());
+        out.extend_from_slice(self.text.as_bytes());
+    }
+}
+
+/// What a read gave whose bytes no transfer brings. It comes before the read's completion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ReadBytes<'a> {
+    /// The read's event.
+    pub event: u64,
+    /// The bytes, one row after the other.
+    pub bytes: &'a [u8],
+}
+
+impl std::fmt::Debug for ReadBytes<'_> {
+    /// With the number of its bytes.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ReadBytes")
+            .field("event", &self.event)
+            .field("bytes", &self.bytes.len())
+            .finish()
+    }
+}
+
+impl<'a> Body<'a> for ReadBytes<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::ReadBytes = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        Ok(Self {
+            event: fixed.event.get(),
+            bytes: cursor.bytes("the bytes", fixed.length.get() as usize)?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_id("the event", self.event)?;
+        within("the bytes", self.bytes.len() as u64, 1, MAX_FRAME.into())
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::ReadBytes {
+            event: self.event.into(),
+            length: (self.bytes.len() as u32).into(),
+            reserved: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.bytes);
+    }
+}
+
+/// A device is lost: what it had to do fails, and nothing more is done there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceLost<'a> {
+    /// Which.
+    pub device: u32,
+    /// True if what was only in its memory is gone.
+    pub memory_lost: bool,
+    /// For people.
+    pub text: &'a str,
+}
+
+impl<'a> Body<'a> for DeviceLost<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::DeviceLost = cursor.fixed()?;
+        let memory_lost = match fixed.memory_lost.get() {
+            0 => false,
+            1 => true,
+            other => {
+                return Err(Problem::Unknown {
+                    field: "whether memory is lost",
+                    value: other.into(),
+                });
+            }
+        };
+        Ok(Self {
+            device: fixed.device.get(),
+            memory_lost,
+            text: cursor.text("the text", fixed.text_length.get().into())?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        within("the device's number", self.device.into(), 0, 1023)?;
+        check_text("the text", self.text, MAX_TEXT)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::DeviceLost {
+            device: self.device.into(),
+            memory_lost: u16::from(self.memory_lost).into(),
+            text_length: (self.text.len() as u16).into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.text.as_bytes());
+    }
+}

@@ -1,0 +1,456 @@
+//! Random messages, all of them valid, made of bytes that somebody else draws: fewer bytes, smaller messages.
+
+use super::kept;
+use quipu_wire::limits::{MAX_BUFFER, MAX_ID, MIN_FRAME};
+use quipu_wire::message::*;
+
+/// Numbers out of bytes; zeros when there are no more.
+pub(crate) struct Draw<'a>(pub(crate) &'a [u8]);
+
+impl Draw<'_> {
+    fn byte(&mut self) -> u8 {
+        let (byte, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        *byte
+    }
+
+    /// Any number, of any magnitude.
+    fn number(&mut self) -> u64 {
+        let length = usize::from(self.byte() % 9);
+        (0..length).fold(0, |number, _| number << 8 | u64::from(self.byte()))
+    }
+
+    fn up_to(&mut self, most: u64) -> u64 {
+        match most.checked_add(1) {
+            Some(count) => self.number() % count,
+            None => self.number(),
+        }
+    }
+
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.up_to(most - least)
+    }
+
+    fn small(&mut self) -> u32 {
+        self.number() as u32
+    }
+
+    fn flag(&mut self) -> bool {
+        self.byte() & 1 == 1
+    }
+
+    fn one_of<T: Clone>(&mut self, list: &[T]) -> T {
+        list[usize::from(self.byte()) % list.len()].clone()
+    }
+
+    fn id(&mut self) -> u64 {
+        self.between(1, MAX_ID)
+    }
+
+    fn text(&mut self, most: u64) -> &'static str {
+        let characters = ['a', 'Z', ' ', '\n', '\t', 'ü', '→', '𝄞', '~', '0'];
+        let length = self.up_to(most / 4);
+        let text: String = (0..length).map(|_| self.one_of(&characters)).collect();
+        text.leak()
+    }
+
+    fn bytes(&mut self, length: u64) -> &'static [u8] {
+        let bytes: Vec<u8> = (0..length).map(|_| self.byte()).collect();
+        kept(&bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        std::array::from_fn(|_| self.byte())
+    }
+
+    fn words<const N: usize>(&mut self) -> [u64; N] {
+        std::array::from_fn(|_| self.number())
+    }
+
+    fn list<T: Clone>(&mut self, most: u64, mut one: impl FnMut(&mut Self) -> T) -> &'static [T] {
+        let count = self.up_to(most);
+        let list: Vec<T> = (0..count).map(|_| one(self)).collect();
+        kept(&list)
+    }
+
+    /// A range within a buffer of any size.
+    fn range(&mut self) -> (u64, u64) {
+        let length = self.between(1, MAX_BUFFER);
+        (self.up_to(MAX_BUFFER - length), length)
+    }
+}
+
+/// A random message and a number for it.
+pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
+    let message = match draw.byte() % 26 {
+        0 => hello(draw),
+        1 => welcome(draw),
+        2 => Message::Refuse(Refuse {
+            refusal: draw.one_of(Refusal::ALL),
+            text: draw.text(4096),
+        }),
+        3 => Message::Acknowledge(Acknowledge {
+            received: draw.id(),
+        }),
+        4 => Message::Ping(Ping {
+            token: draw.number(),
+            time_ns: draw.number(),
+        }),
+        5 => {
+            let mut times: [u64; 2] = draw.words();
+            times.sort_unstable();
+            Message::Pong(Pong {
+                token: draw.number(),
+                time_ns: draw.number(),
+                received_ns: times[0],
+                sent_ns: times[1],
+            })
+        }
+        6 => Message::Goodbye(Goodbye {
+            reason: draw.one_of(GoodbyeReason::ALL),
+            text: draw.text(4096),
+        }),
+        7 => Message::Enrol(Enrol {
+            token: draw.array(),
+            name: draw.text(256),
+        }),
+        8 => Message::Enrolled(Enrolled {
+            name: if draw.flag() { "ä" } else { "node" },
+        }),
+        9 => Message::StatusRequest,
+        10 => {
+            let memory = draw.number();
+            Message::Status(Status {
+                uptime_ms: draw.number(),
+                sessions: draw.small(),
+                cores: draw.small(),
+                load_thousandths: draw.small(),
+                memory_bytes: memory,
+                memory_free: draw.up_to(memory),
+                session_bytes: draw.number(),
+                commands_held: draw.number(),
+                commands_over: draw.number(),
+            })
+        }
+        11 => device(draw),
+        12 => {
+            let buffer = draw.id();
+            Message::CreateBuffer(CreateBuffer {
+                buffer,
+                size: draw.between(1, MAX_BUFFER),
+                content_size: draw.up_to(buffer - 1),
+            })
+        }
+        13 => Message::FreeBuffer(FreeBuffer { buffer: draw.id() }),
+        14 => program(draw),
+        15 => Message::FreeProgram(FreeProgram { program: draw.id() }),
+        16 => Message::Placeholder(Placeholder { event: draw.id() }),
+        17 => {
+            let failure = draw.flag().then(|| draw.one_of(Failure::ALL));
+            Message::Resolve(Resolve {
+                event: draw.id(),
+                failure,
+                text: failure.map_or("", |_| draw.text(4096)),
+            })
+        }
+        18 => Message::Cancel(Cancel { event: draw.id() }),
+        19 => {
+            let first = Word::new(draw.id());
+            let more = draw.list(64, |draw| Word::new(draw.id()));
+            Message::Completed(Completed {
+                events: kept(&[&[first], more].concat()),
+            })
+        }
+        20 => {
+            let profile = |draw: &mut Draw<'_>| {
+                let mut times: [u64; 3] = draw.words();
+                times.sort_unstable();
+                Profile {
+                    event: draw.id().into(),
+                    submitted_ns: times[0].into(),
+                    started_ns: times[1].into(),
+                    ended_ns: times[2].into(),
+                }
+            };
+            let first = profile(draw);
+            let more = draw.list(16, profile);
+            Message::Profiled(Profiled {
+                profiles: kept(&[&[first], more].concat()),
+            })
+        }
+        21 => {
+            let failure = draw.one_of(Failure::ALL);
+            Message::Failed(Failed {
+                event: draw.id(),
+                cause: match failure {
+                    Failure::Dependency => draw.up_to(MAX_ID),
+                    _ => 0,
+                },
+                failure,
+                numbers: match failure {
+                    Failure::OutOfMemory => draw.words(),
+                    _ => [0; 3],
+                },
+                what: draw.text(256),
+                text: draw.text(4096),
+            })
+        }
+        22 => {
+            let length = draw.between(1, 3000);
+            Message::ReadBytes(ReadBytes {
+                event: draw.id(),
+                bytes: draw.bytes(length),
+            })
+        }
+        23 => Message::DeviceLost(DeviceLost {
+            device: draw.up_to(1023) as u32,
+            memory_lost: draw.flag(),
+            text: draw.text(4096),
+        }),
+        24 => {
+            let length = draw.between(1, 3000);
+            Message::Chunk(Chunk {
+                transfer: draw.id(),
+                offset: draw.up_to(MAX_BUFFER - length),
+                bytes: draw.bytes(length),
+            })
+        }
+        _ => command(draw),
+    };
+    let sequence = match message.kind().is_numbered() {
+        true => draw.id(),
+        false => 0,
+    };
+    (message, sequence)
+}
+
+fn hello(draw: &mut Draw<'_>) -> Message<'static> {
+    let role = draw.one_of(Role::ALL);
+    let belongs = matches!(role, Role::Resume | Role::Bulk);
+    let newest = draw.between(1, u16::MAX.into());
+    let mut session = SessionId::NONE;
+    if belongs {
+        session.0 = draw.array();
+        session.0[15] = 1;
+    }
+    Message::Hello(Hello {
+        versions: (draw.between(1, newest) as u16, newest as u16),
+        role,
+        features: draw.number(),
+        session,
+        epoch: if belongs {
+            draw.between(1, u32::MAX.into()) as u32
+        } else {
+            0
+        },
+        data_order: draw.one_of(DataOrder::ALL),
+        received: if belongs { draw.up_to(MAX_ID) } else { 0 },
+        max_frame: draw.between(MIN_FRAME.into(), 1 << 24) as u32,
+        patience_ms: draw.small(),
+        name: draw.text(256),
+    })
+}
+
+fn welcome(draw: &mut Draw<'_>) -> Message<'static> {
+    let belongs = draw.flag();
+    let mut session = SessionId::NONE;
+    if belongs {
+        session.0 = draw.array();
+        session.0[0] = 1;
+    }
+    let max_frame = draw.between(MIN_FRAME.into(), 1 << 24) as u32;
+    let rides = u64::from(max_frame - MIN_FRAME / 2);
+    Message::Welcome(Welcome {
+        version: draw.between(1, u16::MAX.into()) as u16,
+        data_order: draw.one_of(DataOrder::ALL),
+        devices: draw.up_to(1024) as u32,
+        features: draw.number(),
+        session,
+        epoch: if belongs {
+            draw.between(1, u32::MAX.into()) as u32
+        } else {
+            0
+        },
+        patience_ms: draw.small(),
+        received: draw.up_to(MAX_ID),
+        max_frame,
+        max_inline: draw.up_to(rides) as u32,
+        max_commands: draw.small(),
+        max_buffers: draw.small(),
+        max_programs: draw.small(),
+        max_program_bytes: draw.up_to(rides) as u32,
+        max_buffer_bytes: draw.number(),
+        max_session_bytes: draw.number(),
+        idle_ms: draw.small(),
+        name: draw.text(256),
+    })
+}
+
+fn device(draw: &mut Draw<'_>) -> Message<'static> {
+    Message::Device(Device {
+        number: draw.up_to(1023) as u32,
+        kind: draw.one_of(DeviceKind::ALL),
+        takes: Takes(draw.up_to(Takes::ALL.into()) as u16),
+        multiprocessors: draw.small(),
+        clock_mhz: draw.small(),
+        max_grid_blocks: draw.words(),
+        max_grid_block_count: draw.number(),
+        max_block_threads: draw.words(),
+        max_block_thread_count: draw.number(),
+        max_thread_elements: draw.words(),
+        max_thread_element_count: draw.number(),
+        shared_memory_per_block: draw.number(),
+        global_memory: draw.number(),
+        max_buffer: draw.number(),
+        concurrent_commands: draw.small(),
+        warp_sizes: draw.list(16, |draw| (1_u32 << draw.up_to(31)).into()),
+        name: draw.text(256),
+        vendor: draw.text(256),
+        driver: draw.text(256),
+    })
+}
+
+fn program(draw: &mut Draw<'_>) -> Message<'static> {
+    let format = draw.one_of(ProgramFormat::ALL);
+    let (entry, options) = match format {
+        ProgramFormat::OpenClC => ("saxpy", draw.text(4096)),
+        ProgramFormat::Module => ("", ""),
+    };
+    Message::CreateProgram(CreateProgram {
+        program: draw.id(),
+        format,
+        source: match format {
+            ProgramFormat::OpenClC => "kernel void saxpy() { /* ü */ }".as_bytes(),
+            ProgramFormat::Module => {
+                let length = draw.between(1, 2000);
+                draw.bytes(length)
+            }
+        },
+        entry,
+        options,
+    })
+}
+
+fn strides(draw: &mut Draw<'_>) -> &'static [Stride] {
+    draw.list(4, |draw| Stride {
+        count: draw.between(1, 5).into(),
+        stride: draw.up_to(1 << 20).into(),
+    })
+}
+
+fn command(draw: &mut Draw<'_>) -> Message<'static> {
+    let operation = match draw.byte() % 6 {
+        0 => Operation::Nothing,
+        1 => Operation::Launch(launch(draw)),
+        2 => {
+            let length = draw.between(1, 16);
+            let mut pattern = draw.array::<16>();
+            pattern[length as usize..].fill(0);
+            let count = draw.between(1, MAX_BUFFER / length);
+            Operation::Fill(Fill {
+                buffer: draw.id(),
+                offset: draw.up_to(MAX_BUFFER - count * length),
+                length: count * length,
+                pattern,
+                pattern_length: length as u8,
+            })
+        }
+        3 => Operation::Copy(Copy {
+            source: draw.id(),
+            source_offset: draw.up_to(1 << 40),
+            destination: draw.id(),
+            destination_offset: draw.up_to(1 << 40),
+            row: draw.between(1, 1 << 30),
+            steps: draw.list(4, |draw| Step {
+                count: draw.between(1, 5).into(),
+                source_stride: draw.up_to(1 << 20).into(),
+                destination_stride: draw.up_to(1 << 20).into(),
+            }),
+        }),
+        4 => {
+            let mut write = Write {
+                buffer: draw.id(),
+                offset: draw.up_to(1 << 40),
+                row: draw.between(1, 10),
+                steps: strides(draw),
+                transfer: if draw.flag() { draw.id() } else { 0 },
+                bytes: &[],
+            };
+            if write.transfer == 0 {
+                write.bytes = draw.bytes(write.region_bytes().unwrap());
+            }
+            Operation::Write(write)
+        }
+        _ => Operation::Read(Read {
+            buffer: draw.id(),
+            offset: draw.up_to(1 << 40),
+            row: draw.between(1, 1 << 30),
+            steps: strides(draw),
+            transfer: draw.up_to(MAX_ID),
+        }),
+    };
+    let event = draw.id();
+    let waits = match event {
+        1 => 0,
+        _ => 32,
+    };
+    Message::Command(Command {
+        event,
+        device: draw.up_to(1023) as u32,
+        queue: draw.small(),
+        priority: draw.one_of(Priority::ALL),
+        profiled: draw.flag(),
+        waits: draw.list(waits, |draw| {
+            let other = draw.between(1, event - 1);
+            if draw.flag() {
+                Wait::needs(other)
+            } else {
+                Wait::after(other)
+            }
+        }),
+        operation,
+    })
+}
+
+fn launch(draw: &mut Draw<'_>) -> Launch<'static> {
+    let rank = draw.between(1, 4);
+    let mut extents = |least: u64, most: u64| {
+        let words: Vec<Word> = (0..rank)
+            .map(|_| draw.between(least, most).into())
+            .collect();
+        kept(&words)
+    };
+    let (blocks, threads, elements) = (extents(0, 200), extents(1, 99), extents(1, 99));
+    let shared = draw.list(4, |draw| draw.number().into());
+    let (mut value_bytes, mut ranks) = (0, 0);
+    let parameters = draw.list(12, |draw| {
+        Parameter::new(if draw.flag() {
+            let length = draw.up_to(40) as u32;
+            value_bytes += u64::from(length);
+            ParameterKind::Value { length }
+        } else {
+            let (offset, length) = draw.range();
+            let rank = draw.up_to(3) as u8;
+            ranks += usize::from(rank);
+            ParameterKind::Memory {
+                mode: draw.one_of(AccessMode::ALL),
+                buffer: draw.id(),
+                offset,
+                length,
+                element: draw.between(1, u32::MAX.into()) as u32,
+                rank,
+            }
+        })
+    });
+    let words: Vec<Word> = (0..2 * ranks).map(|_| draw.number().into()).collect();
+    Launch {
+        program: draw.id(),
+        blocks,
+        threads,
+        elements,
+        shared,
+        parameters,
+        extents: kept(&words),
+        values: draw.bytes(value_bytes),
+    }
+}
