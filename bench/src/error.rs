@@ -53,6 +53,17 @@ pub enum BenchError {
         /// Every name there is, separated by commas.
         known: String,
     },
+    /// No device has this name.
+    #[error("there is no device \"{asked}\"; there are: {known}")]
+    UnknownDevice {
+        /// The name that was given.
+        asked: String,
+        /// Every device there is, separated by commas.
+        known: String,
+    },
+    /// A device's own interface, which is compared with, failed.
+    #[error("the hand-written reference failed: {0}")]
+    Raw(#[from] crate::reference::raw::RawError),
     /// An option's value cannot be used.
     #[error("the option {option} was {given}, {wrong}; {advice}")]
     InvalidOption {

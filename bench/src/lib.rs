@@ -8,8 +8,11 @@
 //!                                                                         ours/   Quipu as a subject
 //! ```
 //!
+//! Benchmarks of devices (`benchmarks/devices/`) go another way: they launch the kernels of [`kernels`] through the front
+//! end's queues, and hand-written ones through the device's own interface ([`reference::raw`]).
+//!
 //! A figure is only reported beside a floor or a peer measured in the same run, and only when the
-//! result that was computed is right. Only [`ours`] knows Quipu: whoever wants to be measured
+//! result that was computed is right. Of the others only [`ours`] knows Quipu: whoever wants to be measured
 //! implements [`subject::Subject`].
 //!
 //! ```
@@ -31,6 +34,7 @@
 pub mod benchmarks;
 pub mod error;
 pub mod harness;
+pub mod kernels;
 pub mod ours;
 pub mod reference;
 pub mod subject;

@@ -84,6 +84,17 @@ pub struct GraphOutcome {
     pub elapsed: Duration,
 }
 
+/// The outcome of commands that are launched as a recorded graph, or enqueued one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedOutcome {
+    /// Until the calling thread could go on.
+    pub handed_over: Duration,
+    /// Until all commands have finished, from the same moment on.
+    pub elapsed: Duration,
+    /// The integer that every kernel of a chain adds one to, read back; it is zero before the run.
+    pub sum: Option<i64>,
+}
+
 /// How commands are enqueued when enqueueing itself is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnqueueParameters {
@@ -191,6 +202,31 @@ pub trait Subject {
     ) -> Prepared<'_, GraphOutcome> {
         let _ = (workers, shape, task);
         Err(self.unsupported("graphs"))
+    }
+
+    /// `recorded`: `kernels` kernels that each add one to the same integer, in one in-order queue,
+    /// recorded as this is prepared and launched in each run, or enqueued in each run. Nothing holds
+    /// them back.
+    fn recorded_chain(
+        &self,
+        workers: usize,
+        kernels: usize,
+        recorded: bool,
+    ) -> Prepared<'_, RecordedOutcome> {
+        let _ = (workers, kernels, recorded);
+        Err(self.unsupported("recorded"))
+    }
+
+    /// `recorded`: the same of a shape's tasks, as [`graph`](Subject::graph) has them.
+    fn recorded_graph(
+        &self,
+        workers: usize,
+        shape: Arc<GraphShape>,
+        task: Arc<dyn Task>,
+        recorded: bool,
+    ) -> Prepared<'_, RecordedOutcome> {
+        let _ = (workers, shape, task, recorded);
+        Err(self.unsupported("recorded"))
     }
 
     /// `enqueue`: times the enqueueing alone, then lets all commands finish.

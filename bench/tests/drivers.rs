@@ -5,7 +5,7 @@ mod sequential;
 
 use quipu_bench::harness::{Options, Report, Scale};
 use quipu_bench::subject::Subject;
-use quipu_bench::{BenchError, list, publish, run};
+use quipu_bench::{BenchError, Benchmark, list, publish, run};
 use sequential::{Fault, Sequential};
 
 fn tiny() -> Options {
@@ -14,6 +14,11 @@ fn tiny() -> Options {
         workers: vec![1, 2],
         ..Options::default()
     }
+}
+
+/// Those that measure a subject: `devices.rs` has the others.
+fn of_subjects() -> impl Iterator<Item = &'static Benchmark> {
+    list().iter().filter(|benchmark| !benchmark.is_of_devices())
 }
 
 /// Benchmarks that need what only Linux tells.
@@ -30,7 +35,14 @@ fn the_list_names_each_benchmark_once() {
     let mut names: Vec<&str> = list().iter().map(|benchmark| benchmark.name()).collect();
     let expected = [
         "babelstream",
+        "block-size",
+        "device-babelstream",
+        "device-costs",
+        "device-overlap",
+        "device-peers",
+        "device-transfers",
         "enqueue",
+        "gemm",
         "graphs",
         "group-imbalance",
         "idle",
@@ -38,9 +50,16 @@ fn the_list_names_each_benchmark_once() {
         "in-order-parallel",
         "kernel-group-imbalance",
         "kernel-imbalance",
+        "mandelbrot",
+        "matmul",
         "memory",
+        "nbody",
         "no-op",
         "out-of-order",
+        "recorded",
+        "reduce",
+        "saxpy",
+        "stream",
     ];
     names.sort_unstable();
     assert_eq!(names, expected);
@@ -53,7 +72,7 @@ fn the_list_names_each_benchmark_once() {
 
 #[test]
 fn every_driver_reports_rows_with_numbers_beside_references() {
-    for benchmark in list() {
+    for benchmark in of_subjects() {
         let name = benchmark.name();
         if needs_linux(name) && !cfg!(target_os = "linux") {
             continue;
@@ -185,7 +204,7 @@ fn fault(name: &str, fault: Fault) -> BenchError {
 
 #[test]
 fn every_driver_notices_a_lost_command() {
-    for benchmark in list() {
+    for benchmark in of_subjects() {
         // An idle device runs nothing that could be lost.
         if benchmark.name() == "idle"
             || (needs_linux(benchmark.name()) && !cfg!(target_os = "linux"))
@@ -202,6 +221,7 @@ fn every_driver_notices_a_lost_command() {
 fn drivers_notice_commands_in_the_wrong_order() {
     for name in [
         "graphs",
+        "recorded",
         "kernel-imbalance",
         "group-imbalance",
         "kernel-group-imbalance",
@@ -240,7 +260,7 @@ fn a_subject_without_a_benchmark_says_so() {
             "nothing".into()
         }
     }
-    for benchmark in list() {
+    for benchmark in of_subjects() {
         if needs_linux(benchmark.name()) && !cfg!(target_os = "linux") {
             continue;
         }

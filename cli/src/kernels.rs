@@ -128,9 +128,11 @@ async fn block_sum(
     #[shared(acc.extent(Block, Threads)[0])] mut sums: SharedWrite<u64>,
 ) {
     let thread = acc.index(Block, Threads)[0];
+    let mut own = 0;
     for i in acc.elements(x.len()) {
-        sums.own()[0] += x[i];
+        own += x[i];
     }
+    sums.own()[0] = own;
     let mut half = acc.extent(Block, Threads)[0] / 2;
     while half > 0 {
         let read = acc.sync(sums).await;

@@ -36,6 +36,9 @@ pub struct Options {
     pub runs: Option<usize>,
     /// Worker counts to measure; powers of two up to the number of cores when empty.
     pub workers: Vec<usize>,
+    /// The devices to measure, by the names that `quipu devices` gives them (`--device`); all real ones when empty. For
+    /// benchmarks of devices.
+    pub devices: Vec<String>,
     /// Where to write the JSON form (`--json`).
     pub json: Option<PathBuf>,
     /// Where to write the page (`--html`).

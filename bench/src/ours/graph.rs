@@ -15,7 +15,7 @@ use crate::reference::task::Task;
 use crate::subject::GraphOutcome;
 
 /// One task.
-struct Numbered {
+pub(super) struct Numbered {
     task: Lent<dyn Task>,
     number: u32,
 }
@@ -53,7 +53,9 @@ impl Graph {
     pub(super) fn run(&mut self) -> Result<GraphOutcome, SubjectError> {
         let gate = UserEvent::new();
         let started = Instant::now();
-        let events = self.enqueue(&gate).map_err(failed("enqueueing a task"))?;
+        let events = self
+            .enqueue(&[gate.event()])
+            .map_err(failed("enqueueing a task"))?;
         let build = started.elapsed();
         let started = Instant::now();
         gate.complete();
@@ -63,15 +65,27 @@ impl Graph {
         Ok(GraphOutcome { build, elapsed })
     }
 
-    /// Enqueues every task; their events, as a user who may want any of them keeps them.
-    fn enqueue(&self, gate: &UserEvent) -> quipu_core::Result<Vec<Event>> {
+    /// The task of this number, as a kernel.
+    pub(super) fn task(&self, number: usize) -> Numbered {
+        Numbered {
+            task: self.held.lend(),
+            number: number as u32,
+        }
+    }
+
+    /// The queue, and the tasks that are in it.
+    pub(super) fn held(&self) -> &Held<dyn Task> {
+        &self.held
+    }
+
+    /// Enqueues every task, the first after `held`; their events, as a user who may want any of them keeps them.
+    pub(super) fn enqueue(&self, held: &[Event]) -> quipu_core::Result<Vec<Event>> {
         let queue = self.held.queue();
-        let held = [gate.event()];
         let mut events: Vec<Event> = Vec::with_capacity(self.shape.tasks());
         let mut scattered = Vec::new();
         for number in 0..self.shape.tasks() {
             let waits = match self.shape.predecessors(number) {
-                [] => &held[..],
+                [] => held,
                 before => match neighbours(before) {
                     Some(range) => &events[range],
                     None => {
@@ -85,11 +99,7 @@ impl Graph {
                 waits,
                 ..Request::default()
             };
-            let task = Numbered {
-                task: self.held.lend(),
-                number: number as u32,
-            };
-            events.push(queue.launch(task, 1, &request)?);
+            events.push(queue.launch(self.task(number), 1, &request)?);
         }
         Ok(events)
     }

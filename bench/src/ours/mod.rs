@@ -15,6 +15,7 @@
 //! | `batches` | the three imbalance benchmarks |
 //! | `parallel` | `in-order-parallel` |
 //! | `graph` | `graphs` |
+//! | `recorded` | `recorded` |
 //! | `counted` | `enqueue`, `no-op`, `memory` |
 //! | `idle` | `idle` |
 //! | `stream` | `babelstream` |
@@ -26,6 +27,7 @@ mod idle;
 mod lent;
 mod parallel;
 mod pool;
+mod recorded;
 mod serial;
 mod stream;
 
@@ -39,7 +41,7 @@ use crate::reference::stream::{Precision, StreamArray};
 use crate::reference::task::Task;
 use crate::subject::{
     BatchOutcome, ChainOutcome, CommandOutcome, Declared, EnqueueParameters, GraphOutcome,
-    InOrderParallel, PendingCommands, Prepared, Queues, StreamArrays, Subject,
+    InOrderParallel, PendingCommands, Prepared, Queues, RecordedOutcome, StreamArrays, Subject,
 };
 use pool::Pool;
 
@@ -111,6 +113,28 @@ impl Subject for Quipu {
         task: Arc<dyn Task>,
     ) -> Prepared<'_, GraphOutcome> {
         let mut graph = graph::Graph::new(&self.pool(workers)?, shape, task)?;
+        Ok(Box::new(move || graph.run()))
+    }
+
+    fn recorded_chain(
+        &self,
+        workers: usize,
+        kernels: usize,
+        recorded: bool,
+    ) -> Prepared<'_, RecordedOutcome> {
+        let mut chain = recorded::Chain::new(&self.pool(workers)?, kernels, recorded)?;
+        Ok(Box::new(move || chain.run()))
+    }
+
+    fn recorded_graph(
+        &self,
+        workers: usize,
+        shape: Arc<GraphShape>,
+        task: Arc<dyn Task>,
+        recorded: bool,
+    ) -> Prepared<'_, RecordedOutcome> {
+        let pool = self.pool(workers)?;
+        let mut graph = recorded::Shaped::new(&pool, shape, task, recorded)?;
         Ok(Box::new(move || graph.run()))
     }
 

@@ -40,6 +40,11 @@ impl Pool {
         Ok(Pool { context, device })
     }
 
+    /// The context.
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
     /// A new queue.
     pub(crate) fn queue(&self, in_order: bool) -> Result<Queue, SubjectError> {
         let options = QueueOptions {

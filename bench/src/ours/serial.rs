@@ -11,7 +11,7 @@ use crate::error::SubjectError;
 use crate::subject::{ChainOutcome, Queues};
 
 /// One integer add.
-struct AddOne;
+pub(super) struct AddOne;
 
 impl NativeKernel for AddOne {
     fn name(&self) -> &'static str {

@@ -15,6 +15,8 @@
 //! | `spinning_threads` | the same by hand: threads that spin and claim pieces from one counter |
 //! | `spinning_work` | the imbalance benchmarks and `in-order-parallel` on them |
 //! | `stream` | the five streaming kernels on rayon |
+//! | `loops` | `saxpy`, `gemm`, `nbody`, `mandelbrot`, `reduce` as loops on rayon |
+//! | `raw` | a device's own interface, OpenCL or CUDA, with hand-written kernels |
 //! | `process` | processor time, context switches and resident memory of this process |
 
 pub mod bare;
@@ -22,9 +24,11 @@ pub mod counted;
 pub mod deque_executor;
 pub mod imbalance;
 pub mod list_scheduling;
+pub mod loops;
 pub mod piece_times;
 pub mod ping_pong;
 pub mod process;
+pub mod raw;
 pub mod rayon_executor;
 pub mod shape;
 pub mod spinning_threads;

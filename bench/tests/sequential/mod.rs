@@ -11,7 +11,8 @@ use quipu_bench::reference::stream::{Precision, RayonStream};
 use quipu_bench::reference::task::Task;
 use quipu_bench::subject::{
     BatchOutcome, ChainOutcome, CommandOutcome, Declared, EnqueueParameters, GraphOutcome,
-    InOrderParallel, ParallelOutcome, PendingCommands, Prepared, Queues, StreamArrays, Subject,
+    InOrderParallel, ParallelOutcome, PendingCommands, Prepared, Queues, RecordedOutcome,
+    StreamArrays, Subject,
 };
 
 /// What the runtime gets wrong.
@@ -120,6 +121,40 @@ impl Subject for Sequential {
             Ok(GraphOutcome {
                 build: Duration::ZERO,
                 elapsed: started.elapsed(),
+            })
+        }))
+    }
+
+    fn recorded_chain(
+        &self,
+        _workers: usize,
+        kernels: usize,
+        _recorded: bool,
+    ) -> Prepared<'_, RecordedOutcome> {
+        let mut chain = self.serial_chain(1, Queues::OneInOrder, kernels)?;
+        Ok(Box::new(move || {
+            let outcome = chain()?;
+            Ok(RecordedOutcome {
+                handed_over: Duration::ZERO,
+                elapsed: outcome.elapsed,
+                sum: Some(outcome.sum),
+            })
+        }))
+    }
+
+    fn recorded_graph(
+        &self,
+        workers: usize,
+        shape: Arc<GraphShape>,
+        task: Arc<dyn Task>,
+        _recorded: bool,
+    ) -> Prepared<'_, RecordedOutcome> {
+        let mut graph = self.graph(workers, shape, task)?;
+        Ok(Box::new(move || {
+            Ok(RecordedOutcome {
+                handed_over: Duration::ZERO,
+                elapsed: graph()?.elapsed,
+                sum: None,
             })
         }))
     }

@@ -23,6 +23,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     workers: Vec<usize>,
 
+    /// The devices that benchmarks of devices measure, as `quipu devices` names them (`cuda:0`, or `cuda` for the first of
+    /// a driver's); every real one without it.
+    #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
+    device: Vec<String>,
+
     /// How many rounds are kept.
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
@@ -103,6 +108,7 @@ impl Options {
             },
             runs: self.runs,
             workers: self.workers.clone(),
+            devices: self.device.clone(),
             json: file(&self.json),
             html: file(&self.html),
         }
@@ -139,6 +145,7 @@ mod tests {
             names: names.iter().map(|&name| name.to_owned()).collect(),
             quick: true,
             workers: vec![],
+            device: vec![],
             runs: None,
             json: None,
             html: None,

@@ -1,0 +1,374 @@
+//! `device-costs`: what commands cost beside the device's own interface.
+//!
+//! Every command adds one to the same number, so all are a chain, and the number says how many ran.
+//!
+//! 1. *enqueue*: the time of the calls alone, of commands that run meanwhile.
+//! 2. *launch and wait*, in callback and in polling mode, beside each way to wait that the interface has.
+//! 3. *chain*: kernels that wait for each other, per kernel, from the release of a user event that has held them all
+//!    back, or from the first enqueue; beside launches one by one and, of CUDA, the replay of a graph made by hand.
+
+use super::matmul::MODES;
+use super::side::{mean, rows, times};
+use super::{Doing, Need, Target, targets};
+use crate::error::BenchError;
+use crate::harness::{Contender, Gate, Plan, Report, Session, median};
+use crate::kernels;
+use crate::reference::raw::{self, Argument, Cuda, Grid, Launch, Memory, Raw, RawResult, Waiting};
+use crate::reference::raw::{download, upload};
+use quipu::{Buffer, Completion, Event, Queue, UserEvent, WorkDivision};
+use std::cell::{Cell, RefCell};
+use std::time::Instant;
+
+/// How much more than the interface's a call may cost, in microseconds.
+const ENQUEUE: f64 = 1.0;
+/// How much longer a launch and its wait may take, in microseconds.
+const WAIT: f64 = 2.0;
+/// Microseconds for each kernel of a chain that was known ahead.
+const CHAIN: f64 = 1.3;
+
+/// The benchmark `device-costs`.
+pub(in crate::benchmarks) fn run(
+    session: &Session<'_>,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let targets = targets(session, report, Need::OwnInterface)?;
+    let plan = session.begin(8 * targets.len());
+    for target in &targets {
+        enqueue(session, report, &plan, target)?;
+        for mode in MODES {
+            wait(session, report, &plan, target, mode)?;
+        }
+        chain(session, report, &plan, target)?;
+    }
+    Ok(())
+}
+
+/// A number that commands of ours count in.
+struct Counter {
+    queue: Queue,
+    number: RefCell<Buffer<u32>>,
+    count: Cell<u32>,
+}
+
+impl Counter {
+    fn new(target: &Target, completion: Completion) -> Result<Self, BenchError> {
+        let number = target.context().allocate(1).doing("making a buffer")?;
+        let counter = Counter {
+            queue: target.queue(completion)?,
+            number: RefCell::new(number),
+            count: Cell::new(0),
+        };
+        // Compiled, and its memory taken, before anything is timed.
+        let first = counter.launch(&counter.queue)?;
+        first.wait().doing("waiting for a command")?;
+        Ok(counter)
+    }
+
+    /// With a future.
+    fn launch(&self, queue: &Queue) -> Result<Event, BenchError> {
+        self.count.set(self.count.get() + 1);
+        let number = &mut *self.number.borrow_mut();
+        let launch = queue.launch(WorkDivision::new(1, 1, 1), kernels::add_one(number));
+        launch.doing("enqueueing a command")
+    }
+
+    /// Without.
+    fn post(&self) -> Result<(), BenchError> {
+        self.count.set(self.count.get() + 1);
+        let number = &mut *self.number.borrow_mut();
+        let launch = self
+            .queue
+            .post_launch(WorkDivision::new(1, 1, 1), kernels::add_one(number));
+        launch.doing("enqueueing a command")
+    }
+
+    fn wait(&self) -> Result<(), BenchError> {
+        self.queue.wait().doing("waiting for a queue")
+    }
+
+    fn verify(&self, session: &Session<'_>, case: &str) -> Result<(), BenchError> {
+        let found = self.queue.read(&self.number.borrow());
+        let found = found.and_then(quipu::Pending::wait);
+        let found = found.doing("reading a buffer")?[0];
+        session.verify(
+            case,
+            "the number of commands that ran",
+            self.count.get(),
+            found,
+        )
+    }
+}
+
+/// The same by hand.
+struct ByHand {
+    raw: RefCell<Box<dyn Raw>>,
+    launch: Launch,
+    number: Memory,
+    count: Cell<u32>,
+}
+
+impl ByHand {
+    fn new(mut raw: Box<dyn Raw>) -> RawResult<Self> {
+        let (launch, number) = prepare(&mut *raw)?;
+        Ok(ByHand {
+            raw: RefCell::new(raw),
+            launch,
+            number,
+            count: Cell::new(0),
+        })
+    }
+
+    fn enqueue(&self) -> Result<(), BenchError> {
+        self.count.set(self.count.get() + 1);
+        Ok(self.raw.borrow_mut().enqueue(self.launch)?)
+    }
+
+    fn wait(&self, waiting: Waiting) -> Result<(), BenchError> {
+        Ok(self.raw.borrow_mut().wait(waiting)?)
+    }
+
+    fn verify(&self, session: &Session<'_>, case: &str) -> Result<(), BenchError> {
+        let found = download::<u32>(&mut **self.raw.borrow_mut(), self.number, 1)?[0];
+        let what = "the number of launches by hand that ran";
+        session.verify(case, what, self.count.get(), found)
+    }
+}
+
+fn prepare(raw: &mut dyn Raw) -> RawResult<(Launch, Memory)> {
+    let number = upload(raw, &[0_u32])?;
+    let launch = raw.prepare("add_one", Grid::line(1, 1), &[Argument::Memory(number)])?;
+    Ok((launch, number))
+}
+
+/// The calls alone.
+fn enqueue(
+    session: &Session<'_>,
+    report: &mut Report,
+    plan: &Plan,
+    target: &Target,
+) -> Result<(), BenchError> {
+    // Fewer than streams take before a call waits for the device.
+    let commands = session.scale().choose(500, 200, 3);
+    let counter = Counter::new(target, Completion::Callback)?;
+    let by_hand = target.or_note(target.raw().and_then(ByHand::new), report);
+    let mut events = Vec::with_capacity(commands);
+    let mut one = |case: &str, with_future: bool| -> Result<(), BenchError> {
+        let mut contenders = vec![Contender::new("quipu", || {
+            let sample = match with_future {
+                true => mean(commands, || {
+                    events.push(counter.launch(&counter.queue)?);
+                    Ok(())
+                }),
+                false => mean(commands, || counter.post()),
+            };
+            counter.wait()?;
+            events.clear();
+            sample
+        })];
+        if let Some(by_hand) = &by_hand {
+            let name = by_hand.raw.borrow().language().interface();
+            contenders.push(Contender::new(name, || {
+                let sample = mean(commands, || by_hand.enqueue());
+                by_hand.wait(Waiting::Synchronise)?;
+                sample
+            }));
+        }
+        let samples = rows(session, report, plan, target, (case, "µs"), contenders)?;
+        if samples.contenders() > 1 {
+            let more = median(samples.of(0)) - median(samples.of(1));
+            let what = format!("{case}, {}, more than the interface's own", target.id());
+            report.gates.push(Gate::at_most(what, more, ENQUEUE, "µs"));
+        }
+        Ok(())
+    };
+    one("enqueue, one-way", false)?;
+    one("enqueue, with a future", true)?;
+    counter.verify(session, "enqueue")?;
+    by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, "enqueue"))
+}
+
+/// A launch and its wait.
+fn wait(
+    session: &Session<'_>,
+    report: &mut Report,
+    plan: &Plan,
+    target: &Target,
+    (mode, completion, waiting): (&str, Completion, Waiting),
+) -> Result<(), BenchError> {
+    let case = format!("launch and wait, {mode}");
+    let counter = Counter::new(target, completion)?;
+    let by_hand = target.or_note(target.raw().and_then(ByHand::new), report);
+    let ours = || -> Result<(), BenchError> {
+        let event = counter.launch(&counter.queue)?;
+        event.wait().doing("waiting for a command")
+    };
+    let started = Instant::now();
+    ours()?;
+    let times = times(session, started.elapsed());
+    let mut contenders = vec![Contender::new("quipu", || mean(times, ours))];
+    let mut theirs = vec![waiting];
+    if completion == Completion::Polling {
+        theirs.push(Waiting::Synchronise);
+    }
+    if let Some(by_hand) = &by_hand {
+        let interface = by_hand.raw.borrow().language().interface();
+        for waiting in theirs {
+            let one = move || {
+                by_hand.enqueue()?;
+                by_hand.wait(waiting)
+            };
+            let name = format!("{interface}, {}", waiting.name());
+            contenders.push(Contender::new(name, move || mean(times, one)));
+        }
+    }
+    let samples = rows(session, report, plan, target, (&case, "µs"), contenders)?;
+    for other in 1..samples.contenders() {
+        let more = median(samples.of(0)) - median(samples.of(other));
+        let beside = samples.name(other);
+        let what = format!("{case}, {}, longer than {beside}", target.id());
+        report.gates.push(Gate::at_most(what, more, WAIT, "µs"));
+    }
+    counter.verify(session, &case)?;
+    by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, &case))
+}
+
+/// Kernels that wait for each other.
+fn chain(
+    session: &Session<'_>,
+    report: &mut Report,
+    plan: &Plan,
+    target: &Target,
+) -> Result<(), BenchError> {
+    let kernels = session.scale().choose(10_000, 2_000, 10);
+    let by_hand = target.or_note(target.raw().and_then(ByHand::new), report);
+    let replay = match target.device().driver_name() {
+        "cuda" => {
+            let queue = target.queue(Completion::Callback)?;
+            target.or_note(Replay::new(&queue, kernels), report)
+        }
+        _ => None,
+    };
+    let each = |seconds: f64| Ok(seconds * 1e6 / kernels as f64);
+    let references = || {
+        let mut contenders = Vec::new();
+        if let Some(by_hand) = &by_hand {
+            let interface = by_hand.raw.borrow().language().interface();
+            let name = format!("{interface}, one by one");
+            contenders.push(Contender::new(name, move || {
+                let started = Instant::now();
+                for _ in 0..kernels {
+                    by_hand.enqueue()?;
+                }
+                by_hand.wait(Waiting::Synchronise)?;
+                each(started.elapsed().as_secs_f64())
+            }));
+        }
+        if let Some(replay) = &replay {
+            contenders.push(Contender::new("CUDA, a graph's replay", move || {
+                let started = Instant::now();
+                replay.run()?;
+                each(started.elapsed().as_secs_f64())
+            }));
+        }
+        contenders
+    };
+    for (mode, completion, _) in MODES {
+        let counter = Counter::new(target, completion)?;
+        for held in [true, false] {
+            let how = if held {
+                "from release"
+            } else {
+                "from the first enqueue"
+            };
+            let case = format!("chain of {kernels}, {how}, {mode}");
+            let mut contenders = vec![Contender::new("quipu", || {
+                each(run_chain(&counter, kernels, held)?)
+            })];
+            contenders.extend(references());
+            let samples = rows(
+                session,
+                report,
+                plan,
+                target,
+                (&case, "µs/kernel"),
+                contenders,
+            )?;
+            if held && target.device().driver_name() == "cuda" {
+                let what = format!("{case}, {}", target.id());
+                let ours = median(samples.of(0));
+                report
+                    .gates
+                    .push(Gate::at_most(what, ours, CHAIN, "µs/kernel"));
+            }
+        }
+        counter.verify(session, "chain")?;
+    }
+    if let Some(replay) = &replay {
+        replay.verify(session)?;
+    }
+    by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, "chain"))
+}
+
+/// Enqueues a chain, and waits for all of it: seconds from the release, or from the first enqueue. Every command has its
+/// event, kept until all are over.
+fn run_chain(counter: &Counter, kernels: usize, held: bool) -> Result<f64, BenchError> {
+    let gate = UserEvent::new();
+    let mut events = Vec::with_capacity(kernels);
+    let enqueued = Instant::now();
+    // The queue is in order, and all write the same number: the first holds the others.
+    let first = match held {
+        true => counter.queue.after([gate.event()]),
+        false => counter.queue.clone(),
+    };
+    events.push(counter.launch(&first)?);
+    for _ in 1..kernels {
+        events.push(counter.launch(&counter.queue)?);
+    }
+    let released = Instant::now();
+    gate.complete();
+    counter.wait()?;
+    let started = if held { released } else { enqueued };
+    let seconds = started.elapsed().as_secs_f64();
+    for event in events {
+        event.wait().doing("waiting for a command")?;
+    }
+    Ok(seconds)
+}
+
+/// A graph made by hand of CUDA's.
+struct Replay {
+    cuda: RefCell<Cuda>,
+    graph: raw::Graph,
+    number: Memory,
+    kernels: usize,
+    count: Cell<u32>,
+}
+
+impl Replay {
+    fn new(queue: &Queue, kernels: usize) -> RawResult<Self> {
+        let mut cuda = raw::open_cuda(queue)?;
+        let (launch, number) = prepare(&mut cuda)?;
+        let graph = cuda.graph(|cuda| (0..kernels).try_for_each(|_| cuda.enqueue(launch)))?;
+        Ok(Replay {
+            cuda: RefCell::new(cuda),
+            graph,
+            number,
+            kernels,
+            count: Cell::new(0),
+        })
+    }
+
+    fn run(&self) -> Result<(), BenchError> {
+        let cuda = &mut *self.cuda.borrow_mut();
+        cuda.replay(&self.graph)?;
+        cuda.wait(Waiting::Synchronise)?;
+        self.count.set(self.count.get() + self.kernels as u32);
+        Ok(())
+    }
+
+    fn verify(&self, session: &Session<'_>) -> Result<(), BenchError> {
+        let found = download::<u32>(&mut *self.cuda.borrow_mut(), self.number, 1)?[0];
+        let what = "the number of replayed launches that ran";
+        session.verify("chain", what, self.count.get(), found)
+    }
+}

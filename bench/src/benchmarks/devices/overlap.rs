@@ -1,0 +1,189 @@
+//! `device-overlap`: copies both ways while a kernel runs.
+//!
+//! Three commands that have nothing to do with each other, on three queues: bytes to the device, other bytes from it, and a
+//! kernel that takes about as long. Each alone, then all together: where copies and kernels overlap, together takes as
+//! long as the longest of them. `QUIPU_TRACE=file.json` in the environment leaves a trace of it.
+
+use super::side::rows;
+use super::{Doing, Need, Target, targets};
+use crate::error::BenchError;
+use crate::harness::{Contender, Plan, Report, Session};
+use crate::kernels;
+use quipu::{Buffer, Completion, Pending, Pinned, Queue};
+use std::cell::{Cell, RefCell};
+use std::time::Instant;
+
+/// What goes up, and what comes down.
+const UP: u8 = 1;
+const DOWN: u8 = 2;
+
+/// The benchmark `device-overlap`.
+pub(in crate::benchmarks) fn run(
+    session: &Session<'_>,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let targets = targets(session, report, Need::OwnInterface)?;
+    let plan = session.begin(targets.len());
+    for target in &targets {
+        one(session, report, &plan, target)?;
+    }
+    Ok(())
+}
+
+/// What runs side by side.
+struct Three {
+    queues: [Queue; 3],
+    up: Buffer<u8>,
+    down: Buffer<u8>,
+    worked: RefCell<Buffer<f32>>,
+    times: Cell<u32>,
+    to_device: RefCell<Option<Pinned<u8>>>,
+    from_device: RefCell<Option<Pinned<u8>>>,
+}
+
+/// Which of them are run.
+#[derive(Clone, Copy)]
+struct Which {
+    up: bool,
+    down: bool,
+    kernel: bool,
+}
+
+impl Three {
+    fn new(target: &Target, bytes: usize, threads: usize) -> Result<Self, BenchError> {
+        let queue = || target.queue(Completion::Callback);
+        let context = target.context();
+        let pinned = |value: u8| {
+            let mut pinned = Pinned::<u8>::new(bytes)?;
+            pinned.fill(value);
+            Ok(RefCell::new(Some(pinned)))
+        };
+        let three = Three {
+            queues: [queue()?, queue()?, queue()?],
+            up: context.allocate(bytes).doing("making a buffer")?,
+            down: context.allocate(bytes).doing("making a buffer")?,
+            worked: RefCell::new(context.allocate(threads).doing("making a buffer")?),
+            times: Cell::new(1000),
+            to_device: pinned(UP).doing("pinning memory")?,
+            from_device: pinned(0).doing("pinning memory")?,
+        };
+        let fill = three.queues[1].fill(&three.down, DOWN);
+        fill.and_then(|event| event.wait())
+            .doing("filling a buffer")?;
+        Ok(three)
+    }
+
+    /// Milliseconds from the first enqueue to the last end.
+    fn run(&self, which: Which) -> Result<f64, BenchError> {
+        let given = |bytes: &RefCell<Option<Pinned<u8>>>| bytes.borrow_mut().take();
+        let (to_device, from_device) = (given(&self.to_device), given(&self.from_device));
+        let [first, second, third] = &self.queues;
+        let started = Instant::now();
+        let mut up: Option<Pending<Pinned<u8>>> = None;
+        let mut down: Option<Pending<Pinned<u8>>> = None;
+        match to_device {
+            Some(bytes) if which.up => {
+                up = Some(first.write(&self.up, bytes).doing("writing a buffer")?);
+            }
+            kept => *self.to_device.borrow_mut() = kept,
+        }
+        match from_device {
+            Some(bytes) if which.down => {
+                down = Some(
+                    second
+                        .read_to(&self.down, bytes)
+                        .doing("reading a buffer")?,
+                );
+            }
+            kept => *self.from_device.borrow_mut() = kept,
+        }
+        if which.kernel {
+            let worked = &mut *self.worked.borrow_mut();
+            let length = worked.len();
+            let converge = kernels::converge(self.times.get(), worked.overwrite());
+            third
+                .post_launch(length, converge)
+                .doing("enqueueing a command")?;
+        }
+        if let Some(up) = up {
+            *self.to_device.borrow_mut() = Some(up.wait().doing("writing a buffer")?);
+        }
+        if let Some(down) = down {
+            *self.from_device.borrow_mut() = Some(down.wait().doing("reading a buffer")?);
+        }
+        third.wait().doing("waiting for a queue")?;
+        Ok(started.elapsed().as_secs_f64() * 1e3)
+    }
+}
+
+fn one(
+    session: &Session<'_>,
+    report: &mut Report,
+    plan: &Plan,
+    target: &Target,
+) -> Result<(), BenchError> {
+    let bytes = session.scale().choose(256 << 20, 64 << 20, 4 << 10);
+    let threads = 256 * 8 * target.workers();
+    let three = Three::new(target, bytes, threads)?;
+    let alone = |up, down, kernel| Which { up, down, kernel };
+    let [up, down, kernel, all] = [
+        alone(true, false, false),
+        alone(false, true, false),
+        alone(false, false, true),
+        alone(true, true, true),
+    ];
+    three.run(all)?;
+    // A kernel that takes as long as a copy.
+    let (copy, work) = (three.run(up)?, three.run(kernel)?);
+    let times = 1000.0 * copy / work.max(1e-6);
+    three.times.set(times.clamp(100.0, 1e8) as u32);
+
+    let last = Cell::new([0.0_f64; 3]);
+    let mut contenders = vec![Contender::new("together", || three.run(all))];
+    contenders.push(Contender::new("one after the other", || {
+        let each = [three.run(up)?, three.run(down)?, three.run(kernel)?];
+        last.set(each);
+        Ok(each.iter().sum())
+    }));
+    contenders.push(Contender::new("the longest alone", || {
+        let each = [three.run(up)?, three.run(down)?, three.run(kernel)?];
+        Ok(each.into_iter().fold(0.0, f64::max))
+    }));
+    let case = format!("{} MiB up, {0} MiB down and a kernel together", bytes >> 20);
+    rows(session, report, plan, target, (&case, "ms"), contenders)?;
+    let [up, down, kernel] = last.get();
+    report.notes.push(format!(
+        "{}: alone up {up:.2} ms, down {down:.2} ms, kernel {kernel:.2} ms",
+        target.id()
+    ));
+
+    let right = |bytes: &RefCell<Option<Pinned<u8>>>, value: u8| {
+        let bytes = bytes.borrow();
+        bytes
+            .as_ref()
+            .is_some_and(|bytes| bytes.iter().all(|&byte| byte == value))
+    };
+    let back = three.queues[0].read(&three.up).and_then(Pending::wait);
+    let back = back.doing("reading a buffer")?;
+    let worked = three.queues[2].read(&three.worked.borrow());
+    let worked = worked.and_then(Pending::wait).doing("reading a buffer")?;
+    session.verify(
+        &case,
+        "what went up",
+        true,
+        back.iter().all(|&byte| byte == UP),
+    )?;
+    session.verify(
+        &case,
+        "what came down",
+        true,
+        right(&three.from_device, DOWN),
+    )?;
+    let settled = worked.iter().all(|&number| (number - 2.0).abs() < 1e-3);
+    session.verify(
+        &case,
+        "whether the kernel's numbers have come to 2",
+        true,
+        settled,
+    )
+}

@@ -1,0 +1,386 @@
+//! The kernels that devices are measured with, in Quipu's language; beside them, in `by_hand.cl` and `by_hand.cu`, what a
+//! programmer writes for the same in the devices' languages.
+//!
+//! | kernels | benchmark |
+//! |---|---|
+//! | [`saxpy`] | `saxpy` |
+//! | the library's [`multiply_squares`](quipu_algorithms::kernels::multiply_squares) | `gemm` |
+//! | [`pull`] | `nbody` |
+//! | [`escape`] | `mandelbrot` |
+//! | [`sum_blocks`] | `reduce` |
+//! | [`copy_each`], [`scale_each`], [`add_each`], [`triad_each`], [`dot_blocks`] | `babelstream` |
+//! | [`multiply_blocks`] | `matmul`, `block-size` |
+//! | [`add_each`] | `stream` |
+//! | [`add_one`], [`converge`], [`peek`] | what commands cost |
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "the kernel language has no iterators of several arrays"
+)]
+// What `#[kernel]` makes beside the functions has no documentation of its own.
+#![allow(missing_docs)]
+
+use quipu::kernels::{
+    Accelerator, Block, BlockAccelerator, Blocks, Float, Grid, OwnBlock, OwnElements,
+    SharedElement, SharedWrite, Threads, device, kernel,
+};
+
+/// The hand-written kernels in OpenCL C.
+pub const OPENCL_C: &str = include_str!("by_hand.cl");
+/// The hand-written kernels in CUDA C.
+pub const CUDA_C: &str = include_str!("by_hand.cu");
+
+/// y += a x
+#[kernel]
+pub fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+    for (position, row) in y.rows() {
+        let x = &x[position[0]..position[0] + row.len()];
+        for (i, y) in row.iter_mut().enumerate() {
+            *y += a * x[i];
+        }
+    }
+}
+
+/// c = a
+#[kernel]
+pub fn copy_each<T: Float>(_acc: &impl Accelerator<1>, a: &[T], mut c: OwnElements<T>) {
+    for (position, row) in c.rows() {
+        let a = &a[position[0]..position[0] + row.len()];
+        for (i, c) in row.iter_mut().enumerate() {
+            *c = a[i];
+        }
+    }
+}
+
+/// b = scalar c
+#[kernel]
+pub fn scale_each<T: Float>(_acc: &impl Accelerator<1>, scalar: T, c: &[T], mut b: OwnElements<T>) {
+    for (position, row) in b.rows() {
+        let c = &c[position[0]..position[0] + row.len()];
+        for (i, b) in row.iter_mut().enumerate() {
+            *b = scalar * c[i];
+        }
+    }
+}
+
+/// c = a + b
+#[kernel]
+pub fn add_each<T: Float>(_acc: &impl Accelerator<1>, a: &[T], b: &[T], mut c: OwnElements<T>) {
+    for (position, row) in c.rows() {
+        let a = &a[position[0]..position[0] + row.len()];
+        let b = &b[position[0]..position[0] + row.len()];
+        for (i, c) in row.iter_mut().enumerate() {
+            *c = a[i] + b[i];
+        }
+    }
+}
+
+/// a = b + scalar c
+#[kernel]
+pub fn triad_each<T: Float>(
+    _acc: &impl Accelerator<1>,
+    scalar: T,
+    b: &[T],
+    c: &[T],
+    mut a: OwnElements<T>,
+) {
+    for (position, row) in a.rows() {
+        let b = &b[position[0]..position[0] + row.len()];
+        let c = &c[position[0]..position[0] + row.len()];
+        for (i, a) in row.iter_mut().enumerate() {
+            *a = b[i] + scalar * c[i];
+        }
+    }
+}
+
+/// A thread's share of the sum of a b: `LANES` neighbours at a time, each into a sum of its own.
+#[device]
+fn dot_share<T: Float, const LANES: usize>(a: &[T], b: &[T], thread: usize, threads: usize) -> T {
+    let mut lanes = [T::ZERO; LANES];
+    let mut at = thread * LANES;
+    while at + LANES <= a.len() {
+        let x = &a[at..at + LANES];
+        let y = &b[at..at + LANES];
+        for k in 0..LANES {
+            lanes[k] += x[k] * y[k];
+        }
+        at += threads * LANES;
+    }
+    // What is left is less than a stride; one thread finds its beginning here.
+    let mut k = 0;
+    while at < a.len() {
+        lanes[k] += a[at] * b[at];
+        at += 1;
+        k += 1;
+    }
+    let mut sum = lanes[0];
+    for k in 1..LANES {
+        sum += lanes[k];
+    }
+    sum
+}
+
+/// The same, one element at a time: neighbouring threads read neighbouring elements.
+#[device]
+fn dot_stride<T: Float>(a: &[T], b: &[T], thread: usize, threads: usize) -> T {
+    let rounds = a.len() / threads;
+    let mut sum = T::ZERO;
+    for round in 0..rounds {
+        sum += a[round * threads + thread] * b[round * threads + thread];
+    }
+    let last = rounds * threads + thread;
+    if last < a.len() {
+        sum += a[last] * b[last];
+    }
+    sum
+}
+
+/// The sum of a b, of each block's contiguous part. Blocks have a power of two of threads; those of many threads take one
+/// lane.
+#[kernel]
+pub async fn dot_blocks<T: Float + SharedElement, const LANES: usize>(
+    acc: &impl BlockAccelerator<1>,
+    a: &[T],
+    b: &[T],
+    sums: OwnBlock<T>,
+    #[shared(acc.extent(Block, Threads)[0])] mut totals: SharedWrite<T>,
+) {
+    let blocks = acc.extent(Grid, Blocks)[0];
+    let threads = acc.extent(Block, Threads)[0];
+    let thread = acc.index(Block, Threads)[0];
+    let length = a.len().div_ceil(blocks);
+    let start = (acc.index(Grid, Blocks)[0] * length).min(a.len());
+    let end = (start + length).min(a.len());
+    let a = &a[start..end];
+    let b = &b[start..end];
+    let mut total = if LANES == 1 {
+        dot_stride(a, b, thread, threads)
+    } else {
+        dot_share::<T, LANES>(a, b, thread, threads)
+    };
+    totals.own()[0] = total;
+    let mut half = threads / 2;
+    while half > 0 {
+        let read = acc.sync(totals).await;
+        if thread < half {
+            total += read[thread + half];
+        }
+        totals = acc.sync(read).await;
+        totals.own()[0] = total;
+        half /= 2;
+    }
+    for sum in sums {
+        *sum = total;
+    }
+}
+
+/// A thread's share of the sum of x.
+#[device]
+fn sum_share<const LANES: usize>(x: &[f32], thread: usize, threads: usize) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let mut at = thread * LANES;
+    while at + LANES <= x.len() {
+        let x = &x[at..at + LANES];
+        for k in 0..LANES {
+            lanes[k] += x[k];
+        }
+        at += threads * LANES;
+    }
+    // As above.
+    let mut k = 0;
+    while at < x.len() {
+        lanes[k] += x[at];
+        at += 1;
+        k += 1;
+    }
+    let mut sum = lanes[0];
+    for k in 1..LANES {
+        sum += lanes[k];
+    }
+    sum
+}
+
+/// The same, one element at a time, as above.
+#[device]
+fn sum_stride(x: &[f32], thread: usize, threads: usize) -> f32 {
+    let rounds = x.len() / threads;
+    let mut sum = 0.0;
+    for round in 0..rounds {
+        sum += x[round * threads + thread];
+    }
+    let last = rounds * threads + thread;
+    if last < x.len() {
+        sum += x[last];
+    }
+    sum
+}
+
+/// The sum of x, of each block's contiguous part. Blocks have a power of two of threads; those of many threads take one
+/// lane.
+#[kernel]
+pub async fn sum_blocks<const LANES: usize>(
+    acc: &impl BlockAccelerator<1>,
+    x: &[f32],
+    sums: OwnBlock<f32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut totals: SharedWrite<f32>,
+) {
+    let blocks = acc.extent(Grid, Blocks)[0];
+    let threads = acc.extent(Block, Threads)[0];
+    let thread = acc.index(Block, Threads)[0];
+    let length = x.len().div_ceil(blocks);
+    let start = (acc.index(Grid, Blocks)[0] * length).min(x.len());
+    let end = (start + length).min(x.len());
+    let x = &x[start..end];
+    let mut total = if LANES == 1 {
+        sum_stride(x, thread, threads)
+    } else {
+        sum_share::<LANES>(x, thread, threads)
+    };
+    totals.own()[0] = total;
+    let mut half = threads / 2;
+    while half > 0 {
+        let read = acc.sync(totals).await;
+        if thread < half {
+            total += read[thread + half];
+        }
+        totals = acc.sync(read).await;
+        totals.own()[0] = total;
+        half /= 2;
+    }
+    for sum in sums {
+        *sum = total;
+    }
+}
+
+/// What other bodies do to one, added to a sum: 20 operations for each, as is the custom to count them.
+#[device]
+fn pulled(softening: f32, body: [f32; 4], others: &[[f32; 4]], sum: [f32; 4]) -> [f32; 4] {
+    let mut sum = sum;
+    for other in others {
+        let x = other[0] - body[0];
+        let y = other[1] - body[1];
+        let z = other[2] - body[2];
+        let square = x.mul_add(x, y.mul_add(y, z.mul_add(z, softening)));
+        let inverse = square.rsqrt();
+        let weight = other[3] * (inverse * inverse * inverse);
+        sum[0] = x.mul_add(weight, sum[0]);
+        sum[1] = y.mul_add(weight, sum[1]);
+        sum[2] = z.mul_add(weight, sum[2]);
+    }
+    sum
+}
+
+/// Gravity: sets element `i` of the acceleration to what all bodies, `[x, y, z, mass]`, do to body `i`. A block takes as
+/// many bodies at a time into its shared memory as it has threads, of one element each; their number divides that of
+/// bodies.
+#[kernel]
+pub async fn pull(
+    acc: &impl BlockAccelerator<1>,
+    softening: f32,
+    bodies: &[[f32; 4]],
+    mut acceleration: OwnElements<[f32; 4]>,
+    #[shared(acc.extent(Block, Threads)[0])] mut tile: SharedWrite<[f32; 4]>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    let threads = acc.extent(Block, Threads)[0];
+    let body = bodies[acc.index(Grid, Threads)[0]];
+    let mut sum = [0.0; 4];
+    let mut from = 0;
+    while from < bodies.len() {
+        tile.own()[0] = bodies[from + thread];
+        let read = acc.sync(tile).await;
+        // In a function of its own, as variables of an `async fn` are in memory.
+        sum = pulled(softening, body, &read[..threads], sum);
+        tile = acc.sync(read).await;
+        from += threads;
+    }
+    for (_, acceleration) in acceleration.each() {
+        *acceleration = sum;
+    }
+}
+
+/// How many steps it takes until z = z^2 + c leaves the circle of radius 2, `limit` at most, for points of a plane `width`
+/// points wide.
+#[kernel]
+pub fn escape(
+    _acc: &impl Accelerator<1>,
+    left: f32,
+    bottom: f32,
+    step: f32,
+    width: usize,
+    limit: u32,
+    mut steps: OwnElements<u32>,
+) {
+    for (i, steps) in steps.each() {
+        let real = ((i % width) as f32).mul_add(step, left);
+        let imaginary = ((i / width) as f32).mul_add(step, bottom);
+        let mut x = 0.0_f32;
+        let mut y = 0.0_f32;
+        let mut count = 0;
+        while count < limit && x.mul_add(x, y * y) < 4.0 {
+            let next = x.mul_add(x, (-y).mul_add(y, real));
+            y = (2.0 * x).mul_add(y, imaginary);
+            x = next;
+            count += 1;
+        }
+        *steps = count;
+    }
+}
+
+/// The product of square matrices of `n` x `n` elements, column after column, in blocks of `SIDE` x `SIDE` threads that
+/// share what each of them reads (Schupikov, "OpenCL-HPX Integration", 2021, listing 5.1). `SIDE` divides `n`.
+#[kernel]
+pub async fn multiply_blocks<const SIDE: usize>(
+    acc: &impl BlockAccelerator<2>,
+    n: usize,
+    a: &[f32],
+    b: &[f32],
+    mut c: OwnElements<f32, 2>,
+    #[shared(SIDE * SIDE)] mut a_block: SharedWrite<f32>,
+    #[shared(SIDE * SIDE)] mut b_block: SharedWrite<f32>,
+) {
+    let (column, row) = (acc.index(Block, Threads)[0], acc.index(Block, Threads)[1]);
+    let across = acc.index(Grid, Threads)[0];
+    let down = acc.index(Grid, Threads)[1];
+    let mut sum = 0.0;
+    for block in 0..n / SIDE {
+        a_block.own()[0] = a[(SIDE * block + column) * n + down];
+        b_block.own()[0] = b[across * n + SIDE * block + row];
+        let (a_read, b_read) = acc.sync((a_block, b_block)).await;
+        for k in 0..SIDE {
+            sum += a_read[k * SIDE + row] * b_read[column * SIDE + k];
+        }
+        (a_block, b_block) = acc.sync((a_read, b_read)).await;
+    }
+    for (_, c) in c.each() {
+        *c = sum;
+    }
+}
+
+/// Adds one to a number: a command that does next to nothing, and shows that it ran.
+#[kernel]
+pub fn add_one(_acc: &impl Accelerator<1>, mut counter: OwnElements<u32>) {
+    for (_, counter) in counter.each() {
+        *counter += 1;
+    }
+}
+
+/// Halves a number and adds one, so many times, which comes to two: work that takes as long as one likes.
+#[kernel]
+pub fn converge(_acc: &impl Accelerator<1>, times: u32, mut x: OwnElements<f32>) {
+    for (_, x) in x.each() {
+        let mut number = 0.0;
+        for _ in 0..times {
+            number = 0.5 * number + 1.0;
+        }
+        *x = number;
+    }
+}
+
+/// Reads one of many numbers: so all of them are brought to the device.
+#[kernel]
+pub fn peek<T>(_acc: &impl Accelerator<1>, x: &[T], mut y: OwnElements<T>) {
+    for (i, y) in y.each() {
+        *y = x[i];
+    }
+}
