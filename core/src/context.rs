@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::driver::{Driver, Notification};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::memory::{Eviction, Memory, MemoryRef, Owned, SpaceId};
+use crate::memory::{Evicted, Eviction, Memory, MemoryRef, Owned, SpaceId};
 use crate::queue::{Queue, QueueOptions, enqueue::drop_after};
 use std::any::Any;
 use std::collections::HashMap;
@@ -311,12 +311,12 @@ pub(crate) fn all_contexts(first: u32) -> Vec<Arc<ContextShared>> {
 
 /// Frees `wanted` bytes of what is not in use in a space, or as much as there
 /// is: first what has copies elsewhere, then anything, written back, then what
-/// commands will use that are not handed over yet. Gives how many bytes were freed.
+/// commands will use that are not handed over yet.
 ///
-/// One context is locked at a time, and no object is waited for: the caller has
-/// locked the one that needs the room.
-pub(crate) fn evict(contexts: &[Arc<ContextShared>], space: SpaceId, wanted: u64) -> u64 {
+/// One context is locked at a time, and no object is waited for.
+pub(crate) fn evict(contexts: &[Arc<ContextShared>], space: SpaceId, wanted: u64) -> Evicted {
     let mut freed = 0;
+    let mut busy = false;
     for what in [Eviction::Redundant, Eviction::Idle, Eviction::Waiting] {
         for context in contexts {
             if context.devices.iter().all(|device| device.space() != space) {
@@ -324,18 +324,24 @@ pub(crate) fn evict(contexts: &[Arc<ContextShared>], space: SpaceId, wanted: u64
             }
             for memory in lock(&context.memories).values() {
                 if freed >= wanted {
-                    return freed;
+                    return Evicted::Freed;
                 }
                 // SAFETY: a handle refers to it: it is removed, under this lock,
                 // before it goes.
                 let memory = unsafe { memory.0.as_ref() };
-                if memory.evict(space, what) {
-                    freed += memory.size();
+                match memory.evict(space, what) {
+                    Evicted::Freed => freed += memory.size(),
+                    Evicted::Busy => busy = true,
+                    Evicted::Nothing => {}
                 }
             }
         }
     }
-    freed
+    match (freed, busy) {
+        (0, true) => Evicted::Busy,
+        (0, false) => Evicted::Nothing,
+        _ => Evicted::Freed,
+    }
 }
 
 /// True if no device of any context has anything to do.

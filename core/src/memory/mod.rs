@@ -25,7 +25,7 @@ use std::any::Any;
 use std::ops::{Deref, Range};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 use tracker::Tracker;
 
 /// Bytes that hold a content size: a little-endian number.
@@ -56,6 +56,17 @@ pub(crate) enum Eviction {
     Waiting,
 }
 
+/// What came of an attempt to evict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evicted {
+    /// Memory was freed.
+    Freed,
+    /// None was, but an object was locked: it may be freed when it is not.
+    Busy,
+    /// None was.
+    Nothing,
+}
+
 /// A live mapping of a byte range to the host.
 #[derive(Clone, Debug)]
 struct Mapping {
@@ -78,6 +89,13 @@ struct Cold {
     /// Keeps memory alive that the user brought.
     keep: Option<Box<dyn Any + Send + Sync>>,
     content_size: Option<MemoryRef>,
+}
+
+impl Cold {
+    fn allocation(&self, space: SpaceId) -> Option<Allocation> {
+        let mut allocations = self.allocations.iter();
+        allocations.find_map(|(s, allocation)| (*s == space).then_some(*allocation))
+    }
 }
 
 /// A memory object. Aligned to 64 bytes, so that its address has room for an
@@ -528,13 +546,20 @@ impl Memory {
     /// was evicted.
     pub fn allocation(&self, space: SpaceId) -> Result<Allocation> {
         debug_assert_ne!(space, SpaceId::HOST);
-        // Dropped after the lock.
-        let mut contexts = Vec::new();
-        let mut cold = self.cold();
-        if let Some((_, allocation)) = cold.allocations.iter().find(|(s, _)| *s == space) {
-            return Ok(*allocation);
+        if let Some(allocation) = self.cold().allocation(space) {
+            return Ok(allocation);
         }
-        let allocation = self.allocate_in(space, &mut contexts)?;
+        // With nothing locked: making room looks into other objects, and who makes room
+        // for those may look into this one.
+        let allocation = self.allocate_in(space)?;
+        let mut cold = self.cold();
+        if let Some(theirs) = cold.allocation(space) {
+            drop(cold);
+            if let Some((driver, key)) = space::owner(space) {
+                driver.free(key, allocation.address, allocation.size);
+            }
+            return Ok(theirs);
+        }
         let swapped = cold.swapped.iter().position(|(s, _)| *s == space);
         if let Some(at) = swapped
             && let Some((driver, key)) = space::owner(space)
@@ -560,17 +585,14 @@ impl Memory {
             return Some(pointer.as_ptr().addr() as u64);
         }
         let cold = self.cold.try_lock().ok()?;
-        let (_, allocation) = cold.allocations.iter().find(|(s, _)| *s == space)?;
-        Some(allocation.address)
+        Some(cold.allocation(space)?.address)
     }
 
     /// Allocates, and makes room as long as that fails and anything is left to
-    /// evict. `contexts` keeps those whose buffers may have to go.
-    fn allocate_in(
-        &self,
-        space: SpaceId,
-        contexts: &mut Vec<Arc<ContextShared>>,
-    ) -> Result<Allocation> {
+    /// evict. Nothing may be locked.
+    fn allocate_in(&self, space: SpaceId) -> Result<Allocation> {
+        // Those whose buffers may have to go.
+        let mut contexts = Vec::new();
         let Some((driver, key)) = space::owner(space) else {
             return Err(ErrorKind::DeviceLost {
                 device: format!("{space:?}"),
@@ -603,25 +625,35 @@ impl Memory {
                 break error;
             }
             if contexts.is_empty() {
-                *contexts = context::all_contexts(self.context_id);
+                contexts = context::all_contexts(self.context_id);
             }
             // Where enough is free but in pieces, one object more each time.
             let wanted = self.size.saturating_sub(*free).max(1);
-            if context::evict(contexts, space, wanted) == 0 {
-                break error;
+            match context::evict(&contexts, space, wanted) {
+                Evicted::Freed => {}
+                Evicted::Busy => std::thread::yield_now(),
+                Evicted::Nothing => break error,
             }
         };
         Err(error)
     }
 
     /// Frees what an object holds in a space, if it is as `what` says, writing back
-    /// what is valid only there. True if anything was freed. Called under memory
-    /// pressure.
-    pub(crate) fn evict(&self, space: SpaceId, what: Eviction) -> bool {
-        // Never waits: a contended object is in use.
-        let Ok(mut cold) = self.cold.try_lock() else {
-            return false;
+    /// what is valid only there. Called under memory pressure; never waits.
+    pub(crate) fn evict(&self, space: SpaceId, what: Eviction) -> Evicted {
+        let mut cold = match self.cold.try_lock() {
+            Ok(cold) => cold,
+            Err(TryLockError::Poisoned(cold)) => cold.into_inner(),
+            Err(TryLockError::WouldBlock) => return Evicted::Busy,
         };
+        if self.evict_locked(&mut cold, space, what) {
+            Evicted::Freed
+        } else {
+            Evicted::Nothing
+        }
+    }
+
+    fn evict_locked(&self, cold: &mut Cold, space: SpaceId, what: Eviction) -> bool {
         let Some(index) = cold.allocations.iter().position(|(s, _)| *s == space) else {
             return false;
         };
@@ -636,14 +668,14 @@ impl Memory {
         }
         if !tracker.is_idle() {
             drop(tracker);
-            return what == Eviction::Waiting && self.swap_out(&mut cold, index, &*driver, key);
+            return what == Eviction::Waiting && self.swap_out(cold, index, &*driver, key);
         }
         if !tracker.is_redundant_in(space) {
             if what == Eviction::Redundant {
                 return false;
             }
             let address = cold.allocations[index].1.address;
-            let Ok(host) = self.allocate_host_in(&mut cold) else {
+            let Ok(host) = self.allocate_host_in(cold) else {
                 return false;
             };
             for range in tracker.only_in(space) {

@@ -307,6 +307,35 @@ fn work_beyond_the_memory_needs_no_waits_between() {
 }
 
 #[test]
+fn commands_that_wait_for_the_host_give_way_to_those_that_do_not() {
+    let _alone = support::alone();
+    for rig in [
+        Rig::manual(separate(1, 16 << 10)),
+        Rig::threaded(separate(1, 16 << 10)),
+    ] {
+        let queue = rig.queue(0);
+        let held: Vec<MemoryRef> = (0..3).map(|_| rig.cells(640)).collect();
+        let gate = UserEvent::new();
+        let after: Vec<Event> = held
+            .iter()
+            .map(|buffer| update(&queue, buffer, 7, &[gate.event()]))
+            .collect();
+        queue.flush();
+        // All of the memory is theirs now, and none of them moves before the gate does.
+        for buffer in (0..4).map(|_| rig.cells(640)) {
+            update(&queue, &buffer, 5, &[]).wait().unwrap();
+            assert_eq!(read(&queue, &buffer).unwrap(), [5; 640]);
+        }
+        assert!(after.iter().all(|event| !event.is_complete()));
+        gate.complete();
+        for buffer in &held {
+            assert_eq!(read(&queue, buffer).unwrap(), [7; 640]);
+        }
+        assert_eq!(rig.driver.races(), 0);
+    }
+}
+
+#[test]
 fn what_was_swapped_out_is_freed_and_lost_as_anything() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(1, 16 << 10));

@@ -8,7 +8,7 @@
 //! machine's next report, if one is sure to come.
 
 use super::Inside;
-use super::ledger::{Ending, Job};
+use super::ledger::{Ending, Job, NoMemory};
 use crate::Shared;
 use crate::engine::{
     self, DeviceId, Failure, HostError, Mode, Nanoseconds, Notice, Outcome, RefusalReason, Status,
@@ -191,10 +191,16 @@ impl Shared {
         match plan {
             Ok(plan) => self.upload_planned(sequence, held, plan),
             Err(error) => {
-                let waits = matches!(error.kind(), ErrorKind::OutOfMemory { .. })
-                    && self.ledger().no_memory(sequence);
-                if !waits {
-                    self.ledger().refuse(sequence, error);
+                let mut ledger = self.ledger();
+                let answer = match error.kind() {
+                    ErrorKind::OutOfMemory { .. } => ledger.no_memory(sequence),
+                    _ => NoMemory::Refuse,
+                };
+                match answer {
+                    NoMemory::Wait => {}
+                    // Where it is over by now, the machine's report of that is on its way.
+                    NoMemory::Recall(command) => drop(self.machine.recall(command)),
+                    NoMemory::Refuse => ledger.refuse(sequence, error),
                 }
             }
         }

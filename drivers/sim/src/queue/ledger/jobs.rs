@@ -32,6 +32,16 @@ pub(crate) struct Ending {
     pub(crate) seen_ended: Option<u64>,
 }
 
+/// What becomes of a command for which its device's memory has no room.
+pub(crate) enum NoMemory {
+    /// It waits: others will end and leave theirs.
+    Wait,
+    /// It waits until this one, which waits for the host, has come back.
+    Recall(CommandId),
+    /// Nothing will change by itself.
+    Refuse,
+}
+
 impl Ledger {
     /// The next thing to do.
     pub(crate) fn next_job(&mut self) -> Option<Job> {
@@ -103,6 +113,15 @@ impl Ledger {
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn ungate_dependants(&mut self, sequence: u64) {
+        let Some(entry) = self.entries.get(&sequence) else {
+            return;
+        };
+        for dependant in entry.dependants.clone() {
+            self.ungate(dependant);
         }
     }
 
@@ -230,7 +249,7 @@ impl Ledger {
             return;
         };
         entry.place = Place::Uploaded(id);
-        entry.gated = gated;
+        let was_gated = std::mem::replace(&mut entry.gated, gated);
         let has_gate = entry.gate.is_some();
         let signalled = entry.signal.map(|_| entry.event);
         let lane = &mut self.lanes[entry.device];
@@ -253,6 +272,10 @@ impl Ledger {
                 self.meet(dependant, event);
             }
         }
+        if was_gated && !gated {
+            // It had been recalled; what waits for it on the machine moves by itself now.
+            self.ungate_dependants(sequence);
+        }
     }
 
     /// A command was not uploaded, because its device had no slot after all.
@@ -270,23 +293,42 @@ impl Ledger {
         }
     }
 
-    /// A command was not uploaded, because its device's memory has no room; false if that will not change by itself.
-    pub(crate) fn no_memory(&mut self, sequence: u64) -> bool {
+    /// A command was not uploaded, because its device's memory has no room.
+    pub(crate) fn no_memory(&mut self, sequence: u64) -> NoMemory {
         let gated = self.waits_for_host(sequence);
         let Some(entry) = self.entries.get_mut(&sequence) else {
-            return false;
+            return NoMemory::Refuse;
         };
+        let space = self.lanes[entry.device].space;
+        let mut answer = NoMemory::Wait;
         if gated {
             entry.lacks_memory = true;
         } else {
-            let space = &mut self.spaces[self.lanes[entry.device].space];
-            if space.moving == 0 {
-                return false;
+            if self.spaces[space].moving == 0 {
+                let Some(last) = self.last_gated(space) else {
+                    return NoMemory::Refuse;
+                };
+                answer = NoMemory::Recall(last);
             }
-            space.starved = true;
+            self.spaces[space].starved = true;
         }
         self.hold_again(sequence);
-        true
+        answer
+    }
+
+    /// The last of the commands that keep memory of a space on the machine while they wait for the host. It is not
+    /// uploaded again before it has waited: what it waits for may be what lacks the memory.
+    fn last_gated(&mut self, space: usize) -> Option<CommandId> {
+        let lanes = &self.lanes;
+        let gated = self.entries.values_mut().filter_map(|entry| {
+            let Place::Uploaded(id) = entry.place else {
+                return None;
+            };
+            (entry.gated && lanes[entry.device].space == space).then_some((id, entry))
+        });
+        let (id, entry) = gated.max_by_key(|(_, entry)| entry.turn)?;
+        entry.lacks_memory = true;
+        Some(id)
     }
 
     /// Puts a command back that was to be uploaded.
@@ -320,9 +362,7 @@ impl Ledger {
         }
         if entry.gated {
             // It never came to its gate, but what waits for it need not either.
-            for dependant in entry.dependants.clone() {
-                self.ungate(dependant);
-            }
+            self.ungate_dependants(sequence);
         }
     }
 

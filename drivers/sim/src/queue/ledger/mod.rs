@@ -35,7 +35,7 @@ use quipu_core::{Command, Error, EventId, Priority};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-pub(crate) use jobs::{Ending, Job};
+pub(crate) use jobs::{Ending, Job, NoMemory};
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
 
@@ -397,17 +397,17 @@ impl Ledger {
         self.end(sequence);
     }
 
-    /// A command came back unrun; nobody asked for that but the user of the machine.
+    /// A command came back unrun: its memory was needed, or the user of the machine asked for it.
     pub(crate) fn recalled(&mut self, sequence: u64) {
         let Some(entry) = self.entries.get_mut(&sequence) else {
             return;
         };
         entry.place = Place::Held;
         entry.reported = false;
-        let device = entry.device;
+        let space = &mut self.spaces[self.lanes[entry.device].space];
+        space.starved = false;
         if std::mem::replace(&mut entry.moves, false) {
-            let space = self.lanes[device].space;
-            self.spaces[space].moving -= 1;
+            space.moving -= 1;
         }
         self.leave_slot(sequence);
         self.consider(sequence);
