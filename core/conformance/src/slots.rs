@@ -6,11 +6,14 @@
 
 use crate::Fixture;
 use crate::support::*;
-use quipu_core::{Event, MemoryRef, Request, UserEvent};
+use quipu_core::{Event, MemoryRef, Queue, Request, UserEvent};
 use std::collections::HashSet;
 
-/// How many slots are tried.
-const ATTEMPTS: usize = 1024;
+/// More slots than this process ever uses at once. Slots are handed out from the
+/// lowest address up, so who holds so many has every free one.
+const EVERY_SLOT: usize = 10_000;
+/// How often a thread that keeps the slot is waited for.
+const PATIENCE: usize = 100_000;
 
 /// An event's number is its slot, in the low bits, and the generation.
 pub(crate) fn slot_and_generation(event: &Event) -> (u64, u64) {
@@ -27,11 +30,7 @@ pub fn a_used_up_slot_is_retired(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let queue = stage.in_order();
     let memory = stage.memory(8);
-    // A thread of the driver that frees the slot may keep it a while: then
-    // another one is used up.
-    let target = (0..ATTEMPTS)
-        .find_map(|_| use_up_a_slot(&queue, &memory))
-        .unwrap_or_else(|| panic!("the threads of {} leave no slot alone", fixture.name()));
+    let target = use_up_a_slot(fixture, &queue, &memory);
     // It is not handed out again.
     let held: Vec<UserEvent> = (0..1000).map(|_| UserEvent::new()).collect();
     for user in &held {
@@ -51,9 +50,8 @@ pub fn a_used_up_slot_is_retired(fixture: &dyn Fixture) {
 }
 
 /// Uses one slot until its generations are used up, while a handle to its first
-/// use here stays in the buffer's tracker; nothing if others took it and do not
-/// give it back soon.
-fn use_up_a_slot(queue: &quipu_core::Queue, memory: &MemoryRef) -> Option<u64> {
+/// use here stays in the buffer's tracker.
+fn use_up_a_slot(fixture: &dyn Fixture, queue: &Queue, memory: &MemoryRef) -> u64 {
     const LAST_GENERATION: u64 = (1 << 17) - 1;
     let first = put(queue, memory, 1, &[]);
     first.wait().unwrap();
@@ -62,6 +60,7 @@ fn use_up_a_slot(queue: &quipu_core::Queue, memory: &MemoryRef) -> Option<u64> {
     // Every other free slot is held, so that the target comes again and again.
     let mut held = Vec::new();
     let mut seen = HashSet::new();
+    let mut patience = PATIENCE;
     while generation < LAST_GENERATION {
         let user = UserEvent::new();
         let (slot, now) = slot_and_generation(&user.event());
@@ -74,12 +73,18 @@ fn use_up_a_slot(queue: &quipu_core::Queue, memory: &MemoryRef) -> Option<u64> {
                 // The stale handle is no wait, whatever the slot is now.
                 fold(queue, memory, now, &[]).wait().unwrap();
             }
-        } else if held.len() < 100_000 {
-            held.push(user);
-        } else {
-            break;
+            continue;
+        }
+        held.push(user);
+        if held.len() == EVERY_SLOT {
+            // A thread of the driver has freed the target, and gives it back when it
+            // has nothing more to do.
+            held.drain(..).for_each(UserEvent::complete);
+            std::thread::yield_now();
+            patience -= 1;
+            assert!(patience > 0, "a thread of {} keeps a slot", fixture.name());
         }
     }
     held.into_iter().for_each(UserEvent::complete);
-    (generation == LAST_GENERATION).then_some(target)
+    target
 }
