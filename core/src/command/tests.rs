@@ -4,6 +4,7 @@
 use super::{Command, ToDrivers};
 use crate::driver::Notification;
 use crate::error::ErrorKind;
+use crate::memory::{Evicted, Eviction};
 use crate::{
     Access, AccessMode, Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace,
     Queue, QueueOptions, Request, Result,
@@ -19,7 +20,7 @@ use std::time::Duration;
 /// Who ends a command cannot be told that somebody looks, only be kept waiting for
 /// some turns after: so each test is repeated.
 const ROUNDS: u32 = 10;
-const TURNS: u32 = if cfg!(miri) { 100 } else { 2_000 };
+const TURNS: u32 = if cfg!(miri) { 100 } else { 500 };
 
 /// Keeps what is ready for the test to end.
 #[derive(Default)]
@@ -30,8 +31,9 @@ impl Driver for Hoard {
         "hoard"
     }
 
+    /// Two: the second has a memory of its own.
     fn devices(&self) -> Vec<DeviceProperties> {
-        vec![DeviceProperties {
+        let device = |memory| DeviceProperties {
             name: "hoard".to_owned(),
             kind: DeviceKind::Simulated,
             vendor: "quipu".to_owned(),
@@ -47,11 +49,12 @@ impl Driver for Hoard {
             max_buffer: 0,
             warp_sizes: vec![1],
             clock_mhz: None,
-            memory: MemorySpace::Host,
+            memory,
             domain: None,
             concurrent_commands: 1,
             caller_runs: false,
-        }]
+        };
+        vec![device(MemorySpace::Host), device(MemorySpace::Own(0))]
     }
 
     fn notify(&self, notification: Notification) {
@@ -59,10 +62,17 @@ impl Driver for Hoard {
             self.0.lock().unwrap().push(command);
         }
     }
+
+    fn allocate(&self, _key: u32, _size: u64) -> Result<u64> {
+        Ok(64)
+    }
+
+    fn free(&self, _key: u32, _address: u64, _size: u64) {}
 }
 
 struct Stage {
     hoard: Arc<Hoard>,
+    devices: Vec<Device>,
     context: Context,
     queue: Queue,
 }
@@ -80,6 +90,7 @@ impl Stage {
         let queue = context.queue(&devices[0], options).unwrap();
         Self {
             hoard,
+            devices,
             context,
             queue,
         }
@@ -255,5 +266,27 @@ fn a_buffer_is_freed_after_its_context() {
             assert_eq!(Arc::strong_count(&alive), 1);
             event.wait().unwrap();
         });
+    }
+}
+
+#[test]
+fn memory_that_an_ended_command_used_is_evicted() {
+    for _ in 0..ROUNDS {
+        let stage = Stage::new(false);
+        let space = stage.devices[1].space();
+        let memory = stage.context.memory(8).unwrap();
+        let (command, event) = stage.command_of(&[Access {
+            memory: &memory,
+            offset: 0,
+            length: 8,
+            mode: AccessMode::ReadWrite,
+        }]);
+        memory.allocation(space).unwrap();
+        assert_eq!(memory.evict(space, Eviction::Idle), Evicted::Nothing);
+        while_it_ends(command, Ok(()), || {
+            stage.queue.wait().unwrap();
+            assert_eq!(memory.evict(space, Eviction::Idle), Evicted::Freed);
+        });
+        event.wait().unwrap();
     }
 }
