@@ -576,6 +576,19 @@ impl Memory {
         Ok(allocation)
     }
 
+    /// Looks at the object's allocation in a device's space, if it has one there now: for
+    /// a driver that prepares a command before it hands it over. Afterwards it may be
+    /// elsewhere; as long as `look` lasts, which must not wait, it stays.
+    pub fn with_allocation<R>(
+        &self,
+        space: SpaceId,
+        look: impl FnOnce(&Allocation) -> R,
+    ) -> Option<R> {
+        let cold = self.cold();
+        let known = cold.allocations.iter().find(|(s, _)| *s == space);
+        known.map(|(_, allocation)| look(allocation))
+    }
+
     /// Where the object is in a space, for the log: it never waits, so `None`
     /// may also mean that somebody else just looks.
     pub(crate) fn address_in(&self, space: SpaceId) -> Option<u64> {

@@ -3,7 +3,7 @@
 
 use crate::Cuda;
 use crate::device::{Device, Lane, Live, Signal};
-use crate::graph::{Executable, Recorded};
+use crate::graph::{Batch, Executable, Recorded};
 use crate::native::{CallError, Called, Entered, Event, Stream, named};
 use crate::program::{Compiled, FaultRead, Launch};
 use crate::staging::{Block, MOST_STAGED};
@@ -427,6 +427,37 @@ fn put_graph(mut chain: Chain<'_>, work: &Work<'_>, graph: &Graph) -> Put {
     })?;
     chain.cargo.graph = Some(executable);
     chain.end()
+}
+
+/// Puts a batch into a stream of its device, after these.
+pub(crate) fn put_batch(
+    work: &Work<'_>,
+    batch: &Batch,
+    memories: &[Bytes<'_>],
+    waits: &[Signal],
+) -> std::result::Result<Vec<Flight<Cuda>>, Obstacle<CallError>> {
+    let mut chain = Chain::new(work.device(), Lane::Compute, waits, false)?;
+    for bytes in memories {
+        chain.uses(bytes)?;
+    }
+    let raw = batch.raw();
+    chain.call("cuGraphLaunch", |stream| {
+        // SAFETY: it is kept until its commands are over, and with them all that its nodes use. Nothing else launches it.
+        unsafe { sys::cuGraphLaunch(raw, stream) }
+    })?;
+    let flight = chain.end()?;
+    let faults = batch.take_faults().into_iter();
+    let flights = faults.map(|fault| Flight {
+        signal: flight.signal.clone(),
+        done: None,
+        line: flight.line,
+        failure: flight.failure,
+        cargo: Cargo {
+            fault,
+            ..Cargo::default()
+        },
+    });
+    Ok(flights.collect())
 }
 
 fn put_fill(mut chain: Chain<'_>, work: &Work<'_>, fill: &Fill) -> Put {

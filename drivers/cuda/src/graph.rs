@@ -1,5 +1,8 @@
-//! Recorded graphs as CUDA's: made when one is first launched, for then its code is compiled and its memory allocated, and
-//! made anew when memory that its nodes name has moved.
+//! Graphs of CUDA's.
+//!
+//! * Of recorded graphs: made when one is first launched, for then its code is compiled and its memory allocated, and
+//!   made anew when memory that its nodes name has moved.
+//! * Of batches: made while their commands are held back, and launched once.
 
 use crate::Cuda;
 use crate::device::{Device, Live};
@@ -14,17 +17,18 @@ use cudarc::driver::sys::{
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::memory::Memory;
-use quipu_core::operation::{Endpoint, Fill, Operation, Transfer};
+use quipu_core::operation::{Endpoint, Fill, Operation};
 use quipu_core::{Command, Error, Graph, SpaceId};
+use quipu_driver_vendor::batch::{self, Plan};
 use quipu_driver_vendor::graph::TakenGraph;
 use quipu_driver_vendor::launch::Code;
-use quipu_driver_vendor::region::Shape;
+use quipu_driver_vendor::region::{Part, Shape};
 use quipu_driver_vendor::{Obstacle, Vendor};
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The CUDA that has all functions that are called here: 12.0.
 const OLDEST: c_int = 12_000;
@@ -37,7 +41,8 @@ pub(crate) struct Recorded {
     space: SpaceId,
     /// An argument for each memory object that its commands use. The graph keeps those.
     memories: Vec<Argument>,
-    made: Mutex<Option<Arc<Executable>>>,
+    /// It, and where the memories are that it was made for.
+    made: Mutex<Option<(Arc<Executable>, Vec<CUdeviceptr>)>>,
     /// See [`Recorded::may_fail`]; known once it is made.
     may_fail: AtomicBool,
 }
@@ -95,7 +100,7 @@ impl Recorded {
         recorded.is_ok_and(|recorded| recorded.may_fail.load(Ordering::Relaxed))
     }
 
-    fn made(&self) -> MutexGuard<'_, Option<Arc<Executable>>> {
+    fn made(&self) -> MutexGuard<'_, Option<(Arc<Executable>, Vec<CUdeviceptr>)>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +125,7 @@ impl Recorded {
         addresses: &[CUdeviceptr],
     ) -> std::result::Result<Arc<Executable>, Obstacle<CallError>> {
         let mut made = self.made();
-        if let Some(known) = made.as_ref().filter(|known| known.addresses == addresses) {
+        if let Some((known, _)) = made.as_ref().filter(|(_, of)| of == addresses) {
             return Ok(known.clone());
         }
         // Its fault records are used again.
@@ -132,18 +137,44 @@ impl Recorded {
             .memories
             .iter()
             .map(|it| std::ptr::from_ref(it.memory()));
-        let starts = pointers.zip(addresses.iter().copied()).collect();
-        let mut builder = Builder::new(device, starts)?;
+        let starts: HashMap<*const Memory, CUdeviceptr> =
+            pointers.zip(addresses.iter().copied()).collect();
+        let mut builder = Builder::new(device)?;
         let (mut codes, mut outcome) = (taken.codes().iter(), Ok(()));
         graph.for_each_command(|command, edges| {
             if outcome.is_ok() {
                 let code = codes.next().and_then(Option::as_ref);
                 let after = edges.iter().map(|edge| edge.command as usize);
-                outcome = builder.add(command, code, after);
+                // All arguments' memory was listed when the graph was taken.
+                let start = |argument: &Argument| starts[&std::ptr::from_ref(argument.memory())];
+                let starts: Vec<CUdeviceptr> = command.arguments().iter().map(start).collect();
+                let parts;
+                let does = match (command.operation(), code) {
+                    (Operation::Launch { .. }, Some(code)) => Does::Launch(code),
+                    (Operation::Fill(fill), _) => Does::Fill(fill),
+                    (Operation::Transfer(transfer), _) if transfer.bytes() > 0 => {
+                        let number = |side: &Endpoint| match side {
+                            Endpoint::Argument(number) => Ok(*number),
+                            Endpoint::Host(_) => Err(not_taken()),
+                        };
+                        match (number(&transfer.source), number(&transfer.destination)) {
+                            (Ok(from), Ok(to)) => {
+                                parts = Shape::of(transfer).parts();
+                                Does::Copy(from, to, &parts)
+                            }
+                            (Err(error), _) | (_, Err(error)) => {
+                                outcome = Err(error.into());
+                                return;
+                            }
+                        }
+                    }
+                    _ => Does::Nothing,
+                };
+                outcome = builder.add(&does, (command.arguments(), &starts), after);
             }
         });
         outcome?;
-        let executable = Arc::new(builder.finish(addresses)?);
+        let executable = Arc::new(builder.finish()?);
         let may_fail = !executable.faults.is_empty();
         self.may_fail.store(may_fail, Ordering::Relaxed);
         tracing::debug!(
@@ -151,8 +182,71 @@ impl Recorded {
             commands = graph.len(),
             "a recorded graph is made one of CUDA's"
         );
-        Ok(made.insert(executable).clone())
+        let (executable, _) = made.insert((executable, addresses.to_vec()));
+        Ok(executable.clone())
     }
+}
+
+/// Commands that were held back, as a graph of CUDA's that is launched once.
+pub struct Batch {
+    executable: Executable,
+    /// What each of its commands says of itself, until it is launched.
+    faults: Mutex<Vec<Option<FaultRead>>>,
+}
+
+impl Batch {
+    /// Makes one, and brings it to its device: its launch takes no longer than that of one launched before.
+    pub(crate) fn of(
+        device: &Device,
+        plan: &Plan<Cuda>,
+    ) -> std::result::Result<Self, Obstacle<CallError>> {
+        let mut builder = Builder::new(device)?;
+        for command in &plan.commands {
+            let does = match &command.does {
+                batch::Does::Launch(code) => Does::Launch(code),
+                batch::Does::Fill(fill) => Does::Fill(fill),
+                batch::Does::Copy { from, to, parts } => Does::Copy(*from, *to, parts),
+            };
+            let places = (&command.arguments[..], &command.starts[..]);
+            let after = command.after.iter().map(|number| *number as usize);
+            builder.add(&does, places, after)?;
+        }
+        let mut faults: Vec<Option<FaultRead>> = plan.commands.iter().map(|_| None).collect();
+        for (number, fault) in std::mem::take(&mut builder.faults) {
+            faults[number] = Some(fault);
+        }
+        let live = builder.live;
+        let executable = builder.finish()?;
+        let _entered = live.context.enter()?;
+        live.with_stream(|stream| {
+            // SAFETY: both are alive.
+            let code = unsafe { sys::cuGraphUpload(executable.raw, stream.raw()) };
+            named("cuGraphUpload", code)?;
+            stream.synchronize()
+        })?;
+        Ok(Self {
+            executable,
+            faults: Mutex::new(faults),
+        })
+    }
+
+    /// The graph, for calls.
+    pub(crate) fn raw(&self) -> CUgraphExec {
+        self.executable.raw
+    }
+
+    /// What each of its commands says of itself, once it is over.
+    pub(crate) fn take_faults(&self) -> Vec<Option<FaultRead>> {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *faults)
+    }
+}
+
+/// True if a command may be one of a batch.
+pub(crate) fn can_be_batched(command: &Command) -> bool {
+    static IS_NEW: OnceLock<bool> = OnceLock::new();
+    *IS_NEW.get_or_init(|| version().is_ok_and(|version| version >= OLDEST))
+        && can_be_nodes(command)
 }
 
 fn not_taken() -> Error {
@@ -172,7 +266,7 @@ fn version() -> Called<c_int> {
 }
 
 /// True if CUDA has nodes for a command.
-fn can_be_nodes(command: &Command) -> bool {
+pub(crate) fn can_be_nodes(command: &Command) -> bool {
     match command.operation() {
         Operation::Launch { .. } => true,
         Operation::Fill(fill) => command
@@ -181,7 +275,7 @@ fn can_be_nodes(command: &Command) -> bool {
             .is_some_and(|to| Pattern::of(fill, to.offset()).nodes() <= MOST_FILLS),
         Operation::Transfer(transfer) => {
             let shape = Shape::of(transfer);
-            let is_near = |part: &quipu_driver_vendor::region::Part| part.row < MOST_PITCH;
+            let is_near = |part: &Part| part.row < MOST_PITCH;
             shape.is_for_a_device(MOST_PITCH) && shape.parts().iter().all(is_near)
         }
         _ => false,
@@ -232,7 +326,6 @@ pub(crate) struct Executable {
     is_clean: AtomicBool,
     /// What kernels are given that cannot fail.
     _unused: Record,
-    addresses: Vec<CUdeviceptr>,
     context: Arc<Context>,
 }
 
@@ -296,12 +389,19 @@ impl Drop for Definition {
     }
 }
 
+/// What a command of a graph does.
+enum Does<'a> {
+    Launch(&'a Code<Compiled>),
+    Fill(&'a Fill),
+    /// From this argument to that.
+    Copy(usize, usize, &'a [Part]),
+    Nothing,
+}
+
 /// Makes a graph of CUDA's.
 struct Builder<'a> {
     device: &'a Device,
     live: &'a Live,
-    /// Where memory begins on the device.
-    starts: HashMap<*const Memory, CUdeviceptr>,
     /// The last node of each command.
     nodes: Vec<CUgraphNode>,
     faults: Vec<(usize, FaultRead)>,
@@ -310,7 +410,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(device: &'a Device, starts: HashMap<*const Memory, CUdeviceptr>) -> Called<Self> {
+    fn new(device: &'a Device) -> Called<Self> {
         let live = device.live()?;
         let mut raw = null_mut();
         // SAFETY: no flags are known.
@@ -320,7 +420,6 @@ impl<'a> Builder<'a> {
         Ok(Self {
             device,
             live,
-            starts,
             nodes: Vec::new(),
             faults: Vec::new(),
             definition: Definition(raw),
@@ -331,16 +430,17 @@ impl<'a> Builder<'a> {
     /// Adds the next command, after those of these numbers.
     fn add(
         &mut self,
-        command: &Command,
-        code: Option<&Code<Compiled>>,
+        does: &Does<'_>,
+        (arguments, starts): (&[Argument], &[CUdeviceptr]),
         after: impl Iterator<Item = usize>,
     ) -> std::result::Result<(), Obstacle<CallError>> {
         let after: Vec<CUgraphNode> = after.map(|number| self.nodes[number]).collect();
-        let mut made = match (command.operation(), code) {
-            (Operation::Launch { .. }, Some(code)) => vec![self.launch(command, code, &after)?],
-            (Operation::Fill(fill), _) => self.fill(&command.arguments()[0], fill, &after)?,
-            (Operation::Transfer(transfer), _) => self.transfer(command, transfer, &after)?,
-            _ => Vec::new(),
+        let place = |number: usize| starts[number] + arguments[number].offset();
+        let mut made = match *does {
+            Does::Launch(code) => vec![self.launch(arguments, starts, code, &after)?],
+            Does::Fill(fill) => self.fill(&arguments[0], place(0), fill, &after)?,
+            Does::Copy(from, to, parts) => self.copy(place(from), place(to), parts, &after)?,
+            Does::Nothing => Vec::new(),
         };
         let last = match (made.pop(), made.is_empty()) {
             (Some(only), true) => only,
@@ -355,7 +455,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Instantiates the graph.
-    fn finish(self, addresses: &[CUdeviceptr]) -> Called<Executable> {
+    fn finish(self) -> Called<Executable> {
         let _entered = self.live.context.enter()?;
         let mut raw = null_mut();
         // SAFETY: a graph; no flags.
@@ -366,16 +466,8 @@ impl<'a> Builder<'a> {
             faults: self.faults,
             is_clean: AtomicBool::new(true),
             _unused: self.unused,
-            addresses: addresses.to_vec(),
             context: self.live.context.clone(),
         })
-    }
-
-    /// Where an argument's memory begins.
-    fn start(&self, argument: &Argument) -> CUdeviceptr {
-        let memory = std::ptr::from_ref(argument.memory());
-        // All arguments' memory was listed when the graph was taken.
-        self.starts.get(&memory).copied().unwrap_or_default()
     }
 
     /// Does nothing.
@@ -395,17 +487,17 @@ impl<'a> Builder<'a> {
 
     fn launch(
         &mut self,
-        command: &Command,
+        arguments: &[Argument],
+        starts: &[CUdeviceptr],
         code: &Code<Compiled>,
         after: &[CUgraphNode],
     ) -> std::result::Result<CUgraphNode, Obstacle<CallError>> {
-        let arguments = command.arguments();
         let launch = Launch {
             device: self.device,
             compiled: &code.compiled,
             passed: &code.passed,
             arguments,
-            memories: arguments.iter().map(|it| self.start(it)).collect(),
+            memories: starts.to_vec(),
         };
         let (graph, context) = (self.definition.0, self.live.context.raw());
         if !launch.can_fail() {
@@ -419,14 +511,19 @@ impl<'a> Builder<'a> {
         Ok(node)
     }
 
-    fn fill(&self, to: &Argument, fill: &Fill, after: &[CUgraphNode]) -> Called<Vec<CUgraphNode>> {
+    fn fill(
+        &self,
+        to: &Argument,
+        first: CUdeviceptr,
+        fill: &Fill,
+        after: &[CUgraphNode],
+    ) -> Called<Vec<CUgraphNode>> {
         let pattern = Pattern::of(fill, to.offset());
         let period = pattern.nodes() * pattern.width;
         let count = (to.length() / period) as usize;
         if count == 0 {
             return Ok(Vec::new());
         }
-        let first = self.start(to) + to.offset();
         // Of several words, each is written once in every row, and a row is a period.
         let (width, height) = match pattern.nodes() {
             1 => (count, 1),
@@ -458,28 +555,18 @@ impl<'a> Builder<'a> {
         nodes.collect()
     }
 
-    fn transfer(
+    fn copy(
         &self,
-        command: &Command,
-        transfer: &Transfer,
+        from: CUdeviceptr,
+        to: CUdeviceptr,
+        parts: &[Part],
         after: &[CUgraphNode],
-    ) -> std::result::Result<Vec<CUgraphNode>, Obstacle<CallError>> {
-        if transfer.bytes() == 0 {
-            return Ok(Vec::new());
-        }
-        let start = |side: &Endpoint| match side {
-            Endpoint::Argument(number) => {
-                let argument = &command.arguments()[*number];
-                Ok(self.start(argument) + argument.offset())
-            }
-            Endpoint::Host(_) => Err(not_taken()),
-        };
-        let (from, to) = (start(&transfer.source)?, start(&transfer.destination)?);
+    ) -> Called<Vec<CUgraphNode>> {
         let mut nodes = Vec::new();
-        for part in Shape::of(transfer).parts() {
+        for part in parts {
             let there = CUmemorytype::CU_MEMORYTYPE_DEVICE;
             let copy = region(
-                &part,
+                part,
                 (there, null_mut(), from + part.source),
                 (there, null_mut(), to + part.destination),
             );

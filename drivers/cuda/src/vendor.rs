@@ -1,8 +1,8 @@
 //! The verbs that a driver is made of.
 
 use crate::device::{self, Device, Signal};
-use crate::forward::{self, Cargo, Work};
-use crate::graph::Recorded;
+use crate::forward::{self, Bytes, Cargo, Work};
+use crate::graph::{self, Batch, Recorded};
 use crate::host;
 use crate::memory::{self, Allocation};
 use crate::native::{CallError, Called};
@@ -10,6 +10,7 @@ use crate::program::{self, Compiled};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
 use quipu_core::error::Result;
 use quipu_core::{Command, Graph};
+use quipu_driver_vendor::batch::Plan;
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Failure, Flight, Obstacle, Status, Vendor};
@@ -78,6 +79,7 @@ impl Vendor for Cuda {
     type Cargo = Cargo;
     type Compiled = Compiled;
     type Allocation = Allocation;
+    type Batch = Batch;
 
     fn open() -> Result<Self> {
         Ok(Self {
@@ -105,6 +107,32 @@ impl Vendor for Cuda {
 
     fn take_graph(&self, device: &Device, graph: &Graph) -> Option<Box<dyn Any + Send + Sync>> {
         Recorded::take(device, graph).map(|recorded| Box::new(recorded) as Box<_>)
+    }
+
+    fn can_be_batched(command: &Command) -> bool {
+        graph::can_be_batched(command)
+    }
+
+    fn start_of(allocation: &Allocation) -> u64 {
+        allocation.address
+    }
+
+    fn make_batch(
+        &self,
+        device: &Device,
+        plan: &Plan<Self>,
+    ) -> std::result::Result<Batch, Obstacle<CallError>> {
+        Batch::of(device, plan)
+    }
+
+    fn put_batch(
+        &self,
+        work: &Work<'_>,
+        batch: &Batch,
+        memories: &[Bytes<'_>],
+        waits: &[Signal],
+    ) -> std::result::Result<Vec<Flight<Self>>, Obstacle<CallError>> {
+        forward::put_batch(work, batch, memories, waits)
     }
 
     fn do_here(&self, work: &Work<'_>) -> Option<Result<()>> {

@@ -69,6 +69,7 @@ impl Vendor for OpenCl {
     type Cargo = Cargo;
     type Compiled = Compiled;
     type Allocation = Allocation;
+    type Batch = ();
 
     fn open() -> Result<Self> {
         let devices = device::all()?;

@@ -60,6 +60,7 @@ impl Vendor for Nothing {
     type Signal = ();
     type Cargo = ();
     type Compiled = ();
+    type Batch = ();
     type Allocation = ();
 
     fn open() -> Result<Self> {

@@ -82,7 +82,7 @@ fn device_of<V: Vendor>(vendor: &V, graph: &Graph) -> Option<usize> {
 
 /// True if a command may be put on its device with the others of its graph. One whose times are asked for may not: they
 /// are known of the whole only.
-fn may_be_within(vendor: &impl Vendor, command: &Command) -> bool {
+pub(crate) fn may_be_within(vendor: &impl Vendor, command: &Command) -> bool {
     if command.queue().options().profiling || quipu_core::trace::enabled() {
         return false;
     }

@@ -10,6 +10,7 @@
 //! | [`queue`] | the driver contract: which command goes when, how ends are heard of |
 //! | [`work`] | a command that is being worked on, and where its bytes are |
 //! | `host` | what a thread of the host does for a command; `copies`: of its bytes |
+//! | [`batch`] | commands that are put on a device with one call |
 //! | `memory` | allocations, as the core asks for them |
 //! | [`programs`] | which programs there are, and which are being compiled |
 //! | [`disk`] | compiled programs on disk |
@@ -20,6 +21,7 @@
 //! | [`error`] | refusals as the core's errors |
 //! | `inside` | which threads must not wait |
 
+pub mod batch;
 mod copies;
 pub mod disk;
 pub mod error;
@@ -103,6 +105,12 @@ impl<V: Vendor> VendorDriver<V> {
             })?;
         tracing::debug!(driver = V::NAME, devices = count, "devices found");
         Ok(driver)
+    }
+
+    /// How many batches there were.
+    #[must_use]
+    pub fn batches(&self) -> batch::Counts {
+        self.shared.ledger().counts()
     }
 }
 

@@ -110,6 +110,14 @@ impl<C> Programs<C> {
         }
     }
 
+    /// A program, if it is there now.
+    pub fn known_program(&self, id: ProgramId) -> Option<Arc<C>> {
+        match self.known().programs.get(&id) {
+            Some(State::Built { outcome, .. }) => outcome.clone().ok(),
+            _ => None,
+        }
+    }
+
     /// A program is there; the launches that wait for it.
     pub fn built(&self, id: ProgramId, outcome: Outcome<C>) -> Vec<u64> {
         let mut known = self.known();

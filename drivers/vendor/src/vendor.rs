@@ -1,8 +1,9 @@
 //! What a vendor's library can do, as far as the shared part of a driver needs it: one trait, dispatched statically.
 
+use crate::batch::Plan;
 use crate::launch::Code;
 use crate::queue::Wake;
-use crate::work::Work;
+use crate::work::{Bytes, Work};
 use quipu_core::{Command, DeviceProperties, Error, Graph, Result};
 use quipu_kernel_ir::IndexWidth;
 use std::any::{Any, TypeId};
@@ -122,6 +123,8 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     type Compiled: Send + Sync + 'static;
     /// Memory of a device. Every byte of it is zero for whoever waits for what the vendor's part has it wait for.
     type Allocation: Send + Sync + 'static;
+    /// Commands of a device that are put there with one call.
+    type Batch: Send + Sync + 'static;
 
     /// Looks for the library and its devices.
     ///
@@ -160,6 +163,55 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     ) -> Option<Box<dyn Any + Send + Sync>> {
         let _ = (device, graph);
         None
+    }
+
+    /// True if a command may be one of a [batch](crate::batch). It is the device's, and a launch of code that the vendor
+    /// compiles, a fill, or a transfer between arguments. Called with every such command that waits.
+    ///
+    /// A vendor that makes no batches, as by default, has the commands put there one by one.
+    fn can_be_batched(command: &Command) -> bool {
+        let _ = command;
+        false
+    }
+
+    /// Where memory begins, as batches name it.
+    fn start_of(allocation: &Self::Allocation) -> u64 {
+        let _ = allocation;
+        0
+    }
+
+    /// Makes a batch. Called by a thread of the host, while the commands wait.
+    ///
+    /// # Errors
+    /// If it cannot be made: then the commands are put on the device one by one.
+    fn make_batch(
+        &self,
+        device: &Self::Device,
+        plan: &Plan<Self>,
+    ) -> std::result::Result<Self::Batch, Obstacle<Self::Failure>> {
+        let what = "make a batch of commands";
+        let problem = "its driver makes none".to_owned();
+        let _ = plan;
+        Err(crate::error::of_device(device.name(), what, problem).into())
+    }
+
+    /// Puts a batch on its device, after these, once: one flight for each of its commands, in their order, all with
+    /// the same signal. `work` is its first command; `memories` are those that it [uses](Plan::memories).
+    ///
+    /// # Errors
+    /// If nothing of it is on the device: then the commands are put there one by one, unless it is
+    /// [spent](Obstacle::Spent).
+    fn put_batch(
+        &self,
+        work: &Work<'_, Self>,
+        batch: &Self::Batch,
+        memories: &[Bytes<'_, Self>],
+        waits: &[Self::Signal],
+    ) -> std::result::Result<Vec<Flight<Self>>, Obstacle<Self::Failure>> {
+        let _ = (batch, memories, waits);
+        let what = "put a batch of commands on it";
+        let problem = "its driver makes none".to_owned();
+        Err(crate::error::of_device(work.device().name(), what, problem).into())
     }
 
     /// Does a command on a thread of the host in a way of the vendor's own, if there is one.

@@ -5,162 +5,10 @@
 
 mod library;
 
+use library::acts::{Act, BUFFERS, BYTES, Model};
 use library::faults::{Fault, Faults, next};
 use library::{Refusal, stage};
-use quipu_core::operation::{HostMemory, Step};
-use quipu_core::{
-    Access, AccessMode, Completion, Context, Event, MemoryRef, Queue, QueueOptions, RawArgument,
-    Request, Result,
-};
-use std::sync::Arc;
-
-const BYTES: usize = 64;
-const BUFFERS: usize = 5;
-
-/// What a command does.
-#[derive(Clone, Copy, Debug)]
-enum Act {
-    Fill(usize, u8),
-    Copy(usize, usize),
-    /// Two bytes of each eight.
-    CopyRows(usize, usize),
-    /// Three times the bytes, and one.
-    Task(usize, usize),
-    Write(usize, u8),
-}
-
-impl Act {
-    fn of(random: &mut u64) -> Self {
-        let number = next(random) as usize;
-        let (from, other) = (number / 8 % BUFFERS, number / 64 % (BUFFERS - 1));
-        // Two that differ.
-        let to = (from + 1 + other) % BUFFERS;
-        let byte = (number / 4096) as u8;
-        match number % 8 {
-            0 => Self::Fill(to, byte),
-            1 | 2 => Self::Copy(from, to),
-            3 | 4 => Self::CopyRows(from, to),
-            5 | 6 => Self::Task(from, to),
-            _ => Self::Write(to, byte),
-        }
-    }
-
-    fn reads(self) -> Vec<usize> {
-        match self {
-            Self::Fill(..) | Self::Write(..) => vec![],
-            Self::Copy(from, _) | Self::Task(from, _) => vec![from],
-            Self::CopyRows(from, to) => vec![from, to],
-        }
-    }
-
-    fn writes(self) -> usize {
-        match self {
-            Self::Fill(to, _)
-            | Self::Write(to, _)
-            | Self::Copy(_, to)
-            | Self::CopyRows(_, to)
-            | Self::Task(_, to) => to,
-        }
-    }
-
-    fn model(self, bytes: &mut [[u8; BYTES]; BUFFERS]) {
-        match self {
-            Self::Fill(to, byte) | Self::Write(to, byte) => bytes[to] = [byte; BYTES],
-            Self::Copy(from, to) => bytes[to] = bytes[from],
-            Self::CopyRows(from, to) => {
-                for row in 0..8 {
-                    let source = bytes[from];
-                    bytes[to][8 * row..8 * row + 2].copy_from_slice(&source[4 * row..4 * row + 2]);
-                }
-            }
-            Self::Task(from, to) => bytes[to] = bytes[from].map(task),
-        }
-    }
-
-    fn enqueue(self, queue: &Queue, buffers: &[MemoryRef]) -> Result<Event> {
-        let access = |number: usize, mode| Access {
-            memory: &buffers[number],
-            offset: 0,
-            length: BYTES as u64,
-            mode,
-        };
-        let (read, write) = (AccessMode::Read, AccessMode::Overwrite);
-        match self {
-            Self::Fill(to, byte) => queue.fill(access(to, write), &[byte], &[]),
-            Self::Copy(from, to) => queue.copy(
-                access(from, read),
-                access(to, write),
-                BYTES as u64,
-                &[],
-                &[],
-            ),
-            Self::CopyRows(from, to) => {
-                let step = Step {
-                    count: 8,
-                    source_stride: 4,
-                    destination_stride: 8,
-                };
-                let to = access(to, AccessMode::ReadWrite);
-                queue.copy(access(from, read), to, 2, &[step], &[])
-            }
-            Self::Task(from, to) => {
-                let accesses = [access(from, read), access(to, write)];
-                let request = Request {
-                    accesses: &accesses,
-                    ..Request::default()
-                };
-                let run = |arguments: &[RawArgument]| {
-                    for at in 0..BYTES {
-                        // SAFETY: both have so many bytes, of which nobody writes the first and nobody else has the
-                        // second.
-                        unsafe {
-                            let byte = arguments[0].pointer.add(at).read();
-                            arguments[1].pointer.add(at).write(task(byte));
-                        }
-                    }
-                    Ok(())
-                };
-                queue.host_task(run, &request)
-            }
-            Self::Write(to, byte) => {
-                let bytes: Arc<[u8; BYTES]> = Arc::new([byte; BYTES]);
-                let pointer = bytes.as_ptr().cast_mut();
-                // SAFETY: kept until the write is over, and only read.
-                let host = unsafe { HostMemory::new(pointer, BYTES, Some(bytes)) };
-                queue.write(host, access(to, write), BYTES as u64, &[], &[])
-            }
-        }
-    }
-}
-
-fn task(byte: u8) -> u8 {
-    byte.wrapping_mul(3).wrapping_add(1)
-}
-
-fn read(queue: &Queue, memory: &MemoryRef) -> Result<[u8; BYTES]> {
-    let mut bytes = [0xee; BYTES];
-    // SAFETY: the bytes are there until the read is over, and nobody else looks.
-    let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), BYTES, None) };
-    let access = Access {
-        memory,
-        offset: 0,
-        length: BYTES as u64,
-        mode: AccessMode::Read,
-    };
-    queue.read(access, host, BYTES as u64, &[], &[])?.wait()?;
-    Ok(bytes)
-}
-
-/// What is known of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
-    /// Its bytes.
-    Good,
-    /// Its bytes, if they can be had: bringing them somewhere has failed, perhaps.
-    Doubtful,
-    /// It is to be written by a command that has failed.
-    Void,
-}
+use quipu_core::{Completion, Context, MemoryRef, Queue, QueueOptions};
 
 fn plan(faults: &Faults, random: &mut u64, ordered: bool) {
     let mut often = |fault, most: u64, refusal| {
@@ -182,47 +30,18 @@ fn plan(faults: &Faults, random: &mut u64, ordered: bool) {
 }
 
 /// Enqueues some commands, waits for all, and follows them in the model.
-fn phase(
-    queue: &Queue,
-    buffers: &[MemoryRef],
-    random: &mut u64,
-    bytes: &mut [[u8; BYTES]; BUFFERS],
-    known: &mut [Known; BUFFERS],
-) -> u64 {
+fn phase(queue: &Queue, buffers: &[MemoryRef], random: &mut u64, model: &mut Model) {
     let count = 1 + next(random) % 30;
     let acts: Vec<Act> = (0..count).map(|_| Act::of(random)).collect();
     let events: Vec<_> = acts
         .iter()
-        .map(|act| act.enqueue(queue, buffers).unwrap())
+        .map(|act| act.enqueue(queue, buffers, &[]).unwrap())
         .collect();
     queue.wait().unwrap();
-    let mut failures = 0;
     for (act, event) in acts.into_iter().zip(events) {
         assert!(event.is_complete(), "{act:?} goes on");
-        let reads = act.reads();
-        let is_void = reads.iter().any(|read| known[*read] == Known::Void);
-        match event.wait() {
-            Ok(()) => {
-                assert!(
-                    !is_void,
-                    "{act:?} went well and read what is void: {known:?}"
-                );
-                act.model(bytes);
-                known[act.writes()] = Known::Good;
-            }
-            Err(_) => {
-                failures += u64::from(!is_void);
-                for read in reads.into_iter().filter(|_| !is_void) {
-                    known[read] = match known[read] {
-                        Known::Good => Known::Doubtful,
-                        other => other,
-                    };
-                }
-                known[act.writes()] = Known::Void;
-            }
-        }
+        model.follow(act, event.wait());
     }
-    failures
 }
 
 fn chain(seed: u64, ordered: bool) {
@@ -234,28 +53,15 @@ fn chain(seed: u64, ordered: bool) {
     let buffers: Vec<MemoryRef> = (0..BUFFERS)
         .map(|_| context.memory(BYTES as u64).unwrap())
         .collect();
-    let mut bytes = [[0; BYTES]; BUFFERS];
-    let mut known = [Known::Good; BUFFERS];
+    let mut model = Model::new();
     plan(&faults, &mut random, ordered);
-    let mut failures = 0;
     for _ in 0..6 {
         let queue = &queues[(next(&mut random) % 4) as usize];
-        failures += phase(queue, &buffers, &mut random, &mut bytes, &mut known);
+        phase(queue, &buffers, &mut random, &mut model);
     }
-    assert!(failures == 0 || faults.refused() > 0, "seed {seed}");
+    assert!(model.failures == 0 || faults.refused() > 0, "seed {seed}");
     faults.end();
-    for ((buffer, bytes), known) in buffers.iter().zip(bytes).zip(known) {
-        let read = read(&queues[0], buffer);
-        match known {
-            Known::Good => assert_eq!(read.unwrap(), bytes, "seed {seed}"),
-            Known::Doubtful => {
-                if let Ok(read) = read {
-                    assert_eq!(read, bytes, "seed {seed}");
-                }
-            }
-            Known::Void => assert!(read.is_err(), "seed {seed}"),
-        }
-    }
+    model.check(&queues[0], &buffers, seed);
     drop((buffers, queues, context));
     assert_eq!(faults.violations(), [""; 0], "seed {seed}");
 }

@@ -44,6 +44,8 @@ pub(super) struct Watched<V: Vendor> {
     pub(super) signal: V::Signal,
     /// Whether it is over if a later one of its line is.
     pub(super) is_implied: bool,
+    /// Whether its signal is that of the one that came before it in its line.
+    pub(super) is_joined: bool,
     /// Its queue asks for polling.
     pub(super) polled: bool,
 }
@@ -126,14 +128,21 @@ impl<V: Vendor> Completions<V> {
         self.bell.clone()
     }
 
-    /// Has a command's end noted.
-    pub(super) fn watch(&self, watched: Watched<V>) {
-        self.polled
-            .fetch_add(usize::from(watched.polled), Ordering::Relaxed);
-        locked(&self.fresh).push(watched);
+    /// Has commands' ends noted; those of a line in the order in which they will come.
+    pub(super) fn watch(&self, watched: impl IntoIterator<Item = Watched<V>>) {
+        let (mut count, mut polled) = (0, 0);
         self.unarmed.store(true, Ordering::Relaxed);
         self.active.store(clock::now_ns(), Ordering::Relaxed);
-        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        {
+            let mut fresh = locked(&self.fresh);
+            fresh.extend(watched.into_iter().inspect(|watched| {
+                count += 1;
+                polled += usize::from(watched.polled);
+            }));
+            // With the lock: who takes them takes these off again.
+            self.polled.fetch_add(polled, Ordering::Relaxed);
+            self.in_flight.fetch_add(count, Ordering::SeqCst);
+        }
         // Whoever helps nudges when it ceases to.
         if self.helpers.load(Ordering::SeqCst) == 0 {
             self.bell.nudge();
@@ -304,9 +313,11 @@ impl<V: Vendor> Line<V> {
         vendor: &V,
         ended: &mut Vec<(Watched<V>, Result<Result<(), V::Failure>, V::Failure>)>,
     ) {
-        let (mut asked_last, mut all_over) = (false, false);
+        let (mut asked_last, mut all_over, mut before) = (false, false, None);
         while let Some(oldest) = self.watched.front() {
-            let end = if all_over && oldest.is_implied {
+            let end = if let Some(before) = before.take().filter(|_| oldest.is_joined) {
+                before
+            } else if all_over && oldest.is_implied {
                 Ok(Ok(()))
             } else {
                 let status = vendor.status(&oldest.signal);
@@ -316,6 +327,7 @@ impl<V: Vendor> Line<V> {
                 }
             };
             let well = matches!(end, Ok(Ok(())));
+            before = Some(end.clone());
             ended.extend(self.watched.pop_front().map(|watched| (watched, end)));
             self.failures = 0;
             if well

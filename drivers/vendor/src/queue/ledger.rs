@@ -28,15 +28,18 @@
 //! Whose device keeps an order says which [line](super::completion) a command is in. For others, a command is in the line
 //! of one that it waits for on its device, if that is the last there; else it begins a new one.
 
+use super::batches::{BatchKey, Batches, Made, OfDevice, Ungathered, Way, Whole};
 use super::hash::EventHash;
 pub(super) use super::slab::Key;
 use super::slab::Slab;
+use crate::batch::{Counts, Plan};
 use crate::vendor::{Doer, Flight, Vendor};
 use quipu_core::driver::{DomainWait, Held, Submission};
 use quipu_core::{Command, Error, EventId, Priority};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::Arc;
 
 /// Commands that a device is given at once, at most.
 const CREDIT: usize = 256;
@@ -95,6 +98,13 @@ pub(super) struct Entry<V: Vendor> {
     pub(super) turn: Turn,
     /// Its code is being compiled.
     pub(super) building: bool,
+    /// It waits for something outside the domain, or for a command that does.
+    pub(super) blocked: bool,
+    /// Which batch it is one of, and the how-manyeth.
+    pub(super) batch: Option<BatchKey>,
+    pub(super) place_in_batch: u32,
+    /// It counts among those that its device is given.
+    pub(super) is_counted: bool,
     /// It waits for nothing on the device: there it would fail with what it waits for.
     pub(super) alone: bool,
     /// What commands on the device wait for.
@@ -132,6 +142,7 @@ pub(super) struct Lane {
     pub(super) lines: Vec<Option<Key>>,
     /// Lines that nothing is in.
     pub(super) free_lines: Vec<usize>,
+    pub(super) batches: OfDevice,
 }
 
 /// Something to do, with no lock held.
@@ -143,6 +154,23 @@ pub(super) enum Job<V: Vendor> {
     Prepare(Key),
     Finish(Key, Arrival<V>),
     Forward(Key, Departure<V>),
+    ForwardWhole(Whole<V>),
+    Gather(BatchKey, Ungathered<V>),
+    Make(BatchKey, usize, Plan<V>),
+    /// To give up what no device uses.
+    Discard(Vec<Arc<Made<V>>>),
+}
+
+/// What is known of a command as it is noted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    pub(super) doer: Doer,
+    /// Whether it can fail by itself, as a kernel can.
+    pub(super) fallible: bool,
+    /// Its code is not compiled yet.
+    pub(super) building: bool,
+    /// It may be one of a batch.
+    pub(super) batched: bool,
 }
 
 /// What it takes to forward a command.
@@ -175,6 +203,10 @@ pub(crate) struct Ledger<V: Vendor> {
     pub(super) over: VecDeque<Key>,
     /// Launches whose code is to be compiled.
     pub(super) unprepared: VecDeque<Key>,
+    pub(super) batches: Batches<V>,
+    /// Batches that are over, or were dissolved.
+    pub(super) unused: Vec<Arc<Made<V>>>,
+    pub(super) batch_counts: Counts,
     /// Commands noted since somebody last looked for jobs.
     pub(super) unseen: usize,
     /// Whether a thread does the jobs.
@@ -190,6 +222,9 @@ impl<V: Vendor> Ledger<V> {
             lanes: (0..devices).map(|_| Lane::default()).collect(),
             over: VecDeque::new(),
             unprepared: VecDeque::new(),
+            batches: Batches::default(),
+            unused: Vec::new(),
+            batch_counts: Counts::default(),
             unseen: 0,
             pumping: false,
         }
@@ -200,15 +235,14 @@ impl<V: Vendor> Ledger<V> {
         self.entries.is_empty()
     }
 
-    /// Takes note of a command. If it is `building`, its code is not compiled yet. True if so many came without that
-    /// anybody looked that the drain thread should.
-    pub(super) fn submit(
-        &mut self,
-        submission: &Submission<'_>,
-        doer: Doer,
-        fallible: bool,
-        building: bool,
-    ) -> bool {
+    /// Takes note of a command. True if so many came without that anybody looked that the drain thread should.
+    pub(super) fn submit(&mut self, submission: &Submission<'_>, facts: Facts) -> bool {
+        let Facts {
+            doer,
+            fallible,
+            building,
+            batched,
+        } = facts;
         let (key, number) = (self.entries.next_key(), self.next);
         self.next += 1;
         let mut waits: SmallVec<[Awaited; 2]> = SmallVec::new();
@@ -216,7 +250,7 @@ impl<V: Vendor> Ledger<V> {
             waits.push(self.note_wait(key, wait, doer));
         }
         self.keys.insert(submission.id, key);
-        let entry = Entry {
+        let mut entry = Entry {
             event: submission.id,
             held: submission.command,
             device: submission.queue.device_index(),
@@ -230,6 +264,10 @@ impl<V: Vendor> Ledger<V> {
             eligible: false,
             turn: (Reverse(submission.queue.priority()), number, key),
             building,
+            blocked: false,
+            batch: None,
+            place_in_batch: 0,
+            is_counted: true,
             alone: false,
             signal: None,
             flight: None,
@@ -238,7 +276,12 @@ impl<V: Vendor> Ledger<V> {
             dependants: SmallVec::new(),
             command: None,
         };
+        entry.blocked = self.is_blocked(&entry);
+        let batched = batched && entry.blocked;
         self.entries.insert(entry);
+        if batched {
+            self.join_batch(key);
+        }
         if building {
             self.unprepared.push_back(key);
         }
@@ -368,8 +411,8 @@ impl<V: Vendor> Ledger<V> {
         }
     }
 
-    /// The next thing to do.
-    pub(super) fn next_job(&mut self) -> Option<Job<V>> {
+    /// The next thing to do; `ahead` if that may be what only makes later things faster.
+    pub(super) fn next_job(&mut self, ahead: bool) -> Option<Job<V>> {
         self.unseen = 0;
         loop {
             while let Some(key) = self.over.pop_front() {
@@ -382,15 +425,24 @@ impl<V: Vendor> Ledger<V> {
             }
             for device in 0..self.lanes.len() {
                 while let Some(key) = self.next_eligible(device) {
-                    if let Some(departure) = self.begin(key) {
-                        return Some(Job::Forward(key, departure));
+                    let job = match self.way_of(key) {
+                        Way::Alone => self.begin(key).map(|it| Job::Forward(key, it)),
+                        Way::Whole(batch) => self.begin_whole(batch).map(Job::ForwardWhole),
+                        Way::Later => None,
+                    };
+                    if job.is_some() {
+                        return job;
                     }
                 }
             }
             // What must not run has ended as it was to leave.
-            if self.over.is_empty() {
-                return None;
+            if !self.over.is_empty() {
+                continue;
             }
+            if !self.unused.is_empty() {
+                return Some(Job::Discard(std::mem::take(&mut self.unused)));
+            }
+            return if ahead { self.next_gathering() } else { None };
         }
     }
 

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `ledger` | what each command waits for, where it is, what is to be done next; `travel`: its way through there |
+//! | `batches` | commands that leave together, as the ledger knows them; `together`: making them, and putting them on a device |
 //! | `pump` | doing it: one thread at a time |
 //! | `code` | code of launches, compiled before they go |
 //! | `completion` | how ends are heard of; `bell`: what wakes the drain thread |
@@ -15,6 +16,7 @@
 //! * `join` looks for what has ended for a while, or, while commands of polling queues are in flight, all the time; then
 //!   sleeps.
 
+mod batches;
 mod bell;
 mod code;
 mod completion;
@@ -22,6 +24,7 @@ mod hash;
 mod ledger;
 mod pump;
 mod slab;
+mod together;
 mod travel;
 
 pub use bell::Wake;
@@ -30,10 +33,11 @@ pub(crate) use ledger::Ledger;
 pub(crate) use pump::drain;
 
 use crate::VendorDriver;
-use crate::graph::TakenGraph;
+use crate::graph::{TakenGraph, may_be_within};
 use crate::inside::Inside;
 use crate::vendor::{Doer, Vendor, VendorDevice};
 use completion::PATIENCE_NS;
+use ledger::Facts;
 use pump::Caller;
 use quipu_core::driver::{Notification, Submission};
 use quipu_core::error::Result;
@@ -75,6 +79,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
     }
 
     fn submit(&self, submission: Submission<'_>) {
+        let waits = submission.host_waits > 0 || !submission.domain_waits.is_empty();
         let look = |command: &Command| {
             (!command.needs_no_device()).then(|| {
                 let fallible = matches!(
@@ -82,13 +87,23 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     Operation::Launch { .. } | Operation::Graph(_)
                 );
                 let building = command.portable().is_some() && command.groups() > 0;
-                (doer_of::<V>(command), fallible, building)
+                let doer = doer_of::<V>(command);
+                let batched = waits
+                    && doer == Doer::Device
+                    && may_be_within(&self.shared.vendor, command)
+                    && V::can_be_batched(command);
+                Facts {
+                    doer,
+                    fallible,
+                    building,
+                    batched,
+                }
             })
         };
         // SAFETY: it is still being enqueued.
-        if let Some((doer, fallible, building)) = unsafe { submission.command.with(look) } {
+        if let Some(facts) = unsafe { submission.command.with(look) } {
             let mut ledger = self.shared.ledger();
-            let many = ledger.submit(&submission, doer, fallible, building);
+            let many = ledger.submit(&submission, facts);
             drop(ledger);
             if many {
                 self.shared.completions.call();

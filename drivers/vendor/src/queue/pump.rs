@@ -124,13 +124,18 @@ impl<V: Vendor> Shared<V> {
             }
             let (job, dirty) = {
                 let mut ledger = self.ledger();
-                match ledger.next_job() {
+                match ledger.next_job(caller == Caller::Drain) {
                     Some(job) => (Some(job), Vec::new()),
                     None => {
                         let dirty = ledger.take_dirty();
                         if dirty.is_empty() {
                             // Under the lock: whoever notes something from now on pumps itself.
                             ledger.pumping = false;
+                            let ahead = caller == Caller::Host && ledger.has_gathering();
+                            drop(ledger);
+                            if ahead {
+                                self.completions.call();
+                            }
                             return true;
                         }
                         (None, dirty)
@@ -144,6 +149,10 @@ impl<V: Vendor> Shared<V> {
                 Some(Job::Prepare(key)) => self.prepare(key),
                 Some(Job::Finish(key, arrival)) => self.finish(key, arrival),
                 Some(Job::Forward(key, departure)) => self.forward(key, departure),
+                Some(Job::ForwardWhole(whole)) => self.forward_whole(whole),
+                Some(Job::Gather(batch, ungathered)) => self.gather(batch, ungathered),
+                Some(Job::Make(batch, device, plan)) => self.have_made(batch, device, plan),
+                Some(Job::Discard(unused)) => self.workers.run(Box::new(move || drop(unused))),
                 None => {}
             }
             jobs += 1;
@@ -255,14 +264,15 @@ impl<V: Vendor> Shared<V> {
         let Some(line) = self.ledger().forwarded(key, flight, line) else {
             return;
         };
-        self.completions.watch(Watched {
+        self.completions.watch([Watched {
             key,
             device: number,
             line,
             signal,
             is_implied,
+            is_joined: false,
             polled,
-        });
+        }]);
         if let Some(reason) = loss {
             self.lose(held, &reason);
         }
@@ -380,7 +390,7 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
-    fn lose(&self, held: Held, reason: &str) {
+    pub(super) fn lose(&self, held: Held, reason: &str) {
         // SAFETY: only the pump finishes commands, and it does not now.
         unsafe { held.with(|command| self.lose_device_of(command, reason)) };
     }

@@ -85,7 +85,7 @@ impl<V: Vendor> Ledger<V> {
     ) -> Option<usize> {
         let entry = self.entries.get_mut(key)?;
         let lane = &mut self.lanes[entry.device];
-        lane.away += 1;
+        lane.away += usize::from(entry.is_counted);
         lane.dirty = true;
         entry.line = match flight.line {
             Some(line) => line,
@@ -221,12 +221,13 @@ impl<V: Vendor> Ledger<V> {
             return;
         }
         let lane = &mut self.lanes[entry.device];
-        lane.away -= 1;
+        lane.away -= usize::from(std::mem::replace(&mut entry.is_counted, true));
         lane.starved = false;
         lane.leave(entry.line, key);
         let is_of_a_wait = matches!(&result, Err(failure) if failure.is_of_a_wait());
         if is_of_a_wait && !entry.alone {
             entry.flight = None;
+            self.leave_batch(key, None);
             return self.hold_alone(key);
         }
         self.end(key, Some(Ended::There { result, seen }));
@@ -234,6 +235,7 @@ impl<V: Vendor> Ledger<V> {
 
     /// A command is over, and finished as soon as it is ours.
     pub(super) fn end(&mut self, key: Key, ended: Option<Ended<V::Failure>>) {
+        self.leave_batch(key, ended.as_ref());
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
@@ -275,7 +277,8 @@ impl<V: Vendor> Ledger<V> {
         let mut there: Vec<Turn> = there.map(|(_, entry)| entry.turn).collect();
         there.sort_unstable();
         for (_, _, key) in there {
-            self.lanes[device].away -= 1;
+            let counted = self.entries.get(key).is_some_and(|it| it.is_counted);
+            self.lanes[device].away -= usize::from(counted);
             self.end(key, Some(Ended::Here(Err(error.clone()))));
         }
     }

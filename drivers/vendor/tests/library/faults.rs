@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex};
 
 /// A place where something can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     Reserve,
     /// Copies of the host's.
     HostCopy,
+    /// Making a batch.
+    Make,
 }
 
 /// When.
@@ -35,7 +37,10 @@ enum When {
 }
 
 /// See the module.
-pub(crate) struct Faults(Mutex<State>);
+pub(crate) struct Faults {
+    state: Mutex<State>,
+    change: Condvar,
+}
 
 struct State {
     random: u64,
@@ -45,6 +50,10 @@ struct State {
     refused: u64,
     /// No device runs anything.
     held: bool,
+    /// No batch is made.
+    unmade: bool,
+    /// Memory is elsewhere.
+    moved: bool,
 }
 
 /// The next of a sequence of random numbers: xorshift (Marsaglia 2003).
@@ -57,17 +66,23 @@ pub(crate) fn next(state: &mut u64) -> u64 {
 
 impl Faults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Mutex::new(State {
+        let state = State {
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             planned: HashMap::new(),
             violations: Vec::new(),
             refused: 0,
             held: false,
-        }))
+            unmade: false,
+            moved: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            change: Condvar::new(),
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().expect("nobody panics with it")
+        self.state.lock().expect("nobody panics with it")
     }
 
     /// Of the calls from now on, `count` go wrong after `skip` that do not.
@@ -116,6 +131,30 @@ impl Faults {
     /// True if the devices run nothing.
     pub(crate) fn is_held(&self) -> bool {
         self.state().held
+    }
+
+    /// Has batches that are being made stay so, or be made.
+    pub(crate) fn hold_making(&self, held: bool) {
+        self.state().unmade = held;
+        self.change.notify_all();
+    }
+
+    /// From now on memory is elsewhere, as far as batches know.
+    pub(crate) fn move_memory(&self) {
+        self.state().moved = true;
+    }
+
+    /// True if memory is elsewhere.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.state().moved
+    }
+
+    /// A batch is made, once it may be.
+    pub(crate) fn make(&self) -> Result<(), Refusal> {
+        let state = self.state();
+        let state = self.change.wait_while(state, |state| state.unmade);
+        drop(state.expect("nobody panics with it"));
+        self.check(Fault::Make)
     }
 
     /// How many calls were refused.

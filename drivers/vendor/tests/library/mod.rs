@@ -2,10 +2,13 @@
 //! the waits allow, and which go wrong as a test says.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
+pub(crate) mod acts;
+mod batch;
 pub(crate) mod faults;
 pub(crate) mod machine;
 mod put;
 
+use batch::Batch;
 pub(crate) use put::Recorded;
 
 use faults::{Fault, Faults};
@@ -14,11 +17,12 @@ use quipu_core::{
     Command, Context, Device, DeviceKind, DeviceProperties, Driver, Error, Graph, MemorySpace,
     Result,
 };
+use quipu_driver_vendor::batch::Plan;
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::region::Shape;
 use quipu_driver_vendor::{
-    Doer, Failure, Flight, Obstacle, Status, Vendor, VendorDevice, VendorDriver, Work,
+    Bytes, Doer, Failure, Flight, Obstacle, Status, Vendor, VendorDevice, VendorDriver, Work,
 };
 use quipu_kernel_ir::{IndexWidth, Module};
 use std::alloc::Layout;
@@ -81,6 +85,7 @@ pub(crate) struct Allocation {
     /// Tells it from all others that there ever were.
     pub(crate) number: usize,
     pub(crate) zeroed: Point,
+    faults: Arc<Faults>,
 }
 
 // SAFETY: it owns its bytes, which are touched as the driver orders it.
@@ -168,6 +173,7 @@ impl Vendor for Library {
     type Cargo = Cargo;
     type Compiled = ();
     type Allocation = Allocation;
+    type Batch = Batch;
 
     fn open() -> Result<Self> {
         Err(quipu_driver_vendor::error::no_devices(
@@ -195,6 +201,35 @@ impl Vendor for Library {
 
     fn take_graph(&self, _device: &Fake, graph: &Graph) -> Option<Box<dyn Any + Send + Sync>> {
         Some(Box::new(Recorded::of(graph)))
+    }
+
+    fn can_be_batched(_command: &Command) -> bool {
+        true
+    }
+
+    fn start_of(allocation: &Allocation) -> u64 {
+        // Another place, if the memory is said to have moved: nothing is ever run there.
+        let moved = u64::from(allocation.faults.is_moved()) << 60;
+        allocation.pointer.expose_provenance() as u64 | moved
+    }
+
+    fn make_batch(
+        &self,
+        _device: &Fake,
+        plan: &Plan<Self>,
+    ) -> std::result::Result<Batch, Obstacle<Refusal>> {
+        self.faults.make()?;
+        Ok(Batch::of(plan))
+    }
+
+    fn put_batch(
+        &self,
+        work: &Work<'_, Self>,
+        batch: &Batch,
+        memories: &[Bytes<'_, Self>],
+        waits: &[Point],
+    ) -> std::result::Result<Vec<Flight<Self>>, Obstacle<Refusal>> {
+        batch::put_batch(self, work, batch, memories, waits)
     }
 
     fn flush(&self, device: &Fake) -> std::result::Result<(), Refusal> {
@@ -261,6 +296,7 @@ impl Vendor for Library {
             layout,
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             zeroed,
+            faults: self.faults.clone(),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::faults::Fault;
 use super::machine::{Part as Step, Point, STREAMS};
-use super::{Cargo, Library, Refusal, is_for_a_device};
+use super::{Allocation, Cargo, Library, Refusal, is_for_a_device};
 use quipu_core::access::Argument;
 use quipu_core::operation::{Endpoint, Operation};
 use quipu_core::{Command, Graph, RawArgument, SpaceId, clock};
@@ -28,18 +28,18 @@ pub(super) fn doer_of(command: &Command) -> Doer {
 }
 
 #[derive(Clone, Copy)]
-struct Place(*mut u8);
+pub(super) struct Place(pub(super) *mut u8);
 // SAFETY: whose it is, is the driver's to order.
 unsafe impl Send for Place {}
 
 impl Place {
-    fn at(self, offset: u64) -> Self {
+    pub(super) fn at(self, offset: u64) -> Self {
         Self(self.0.wrapping_add(offset as usize))
     }
 }
 
 /// A command's parts, each after the one before.
-struct Chain<'a> {
+pub(super) struct Chain<'a> {
     library: &'a Library,
     work: &'a Work<'a, Library>,
     stream: usize,
@@ -50,9 +50,29 @@ struct Chain<'a> {
     times: Option<Arc<Mutex<(u64, u64)>>>,
 }
 
-type Put = Result<Flight<Library>, Obstacle<Refusal>>;
+pub(super) type Put = Result<Flight<Library>, Obstacle<Refusal>>;
 
 impl<'a> Chain<'a> {
+    pub(super) fn new(library: &'a Library, work: &'a Work<'a, Library>, waits: &[Point]) -> Self {
+        let queue = work.command().queue();
+        Self {
+            library,
+            work,
+            stream: queue.id() as usize % STREAMS,
+            waits: waits.to_vec(),
+            uses: Vec::new(),
+            made: Vec::new(),
+            failure: None,
+            times: queue.options().profiling.then(Arc::default),
+        }
+    }
+
+    /// Uses memory.
+    pub(super) fn uses(&mut self, allocation: &Allocation) {
+        self.waits.push(allocation.zeroed.clone());
+        self.uses.push(allocation.pointer.addr());
+    }
+
     /// An argument's first byte.
     fn place(&mut self, number: usize, space: Option<SpaceId>) -> Result<Place, quipu_core::Error> {
         let argument = &self.work.command().arguments()[number];
@@ -60,12 +80,11 @@ impl<'a> Chain<'a> {
             Some(space) => self.work.bytes_in(argument, space)?.0,
             None => self.work.bytes(argument)?,
         };
-        self.waits.push(bytes.allocation.zeroed.clone());
-        self.uses.push(bytes.allocation.pointer.addr());
+        self.uses(bytes.allocation);
         Ok(Place(bytes.allocation.pointer).at(bytes.offset))
     }
 
-    fn call(&mut self, run: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
+    pub(super) fn call(&mut self, run: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
         if self.failure.is_some() {
             return Ok(());
         }
@@ -109,7 +128,7 @@ impl<'a> Chain<'a> {
     }
 
     /// The end; `later` if what says so is not what others wait for.
-    fn end(mut self, later: bool) -> Put {
+    pub(super) fn end(mut self, later: bool) -> Put {
         if self.made.is_empty() {
             self.call(|| ())?;
         }
@@ -141,17 +160,7 @@ pub(super) fn put<'a>(
     waits: &[Point],
 ) -> Put {
     let command = work.command();
-    let options = command.queue().options();
-    let mut chain = Chain {
-        library,
-        work,
-        stream: command.queue().id() as usize % STREAMS,
-        waits: waits.to_vec(),
-        uses: Vec::new(),
-        made: Vec::new(),
-        failure: None,
-        times: options.profiling.then(Arc::default),
-    };
+    let mut chain = Chain::new(library, work, waits);
     match command.operation() {
         Operation::Graph(graph) => return put_graph(chain, graph),
         Operation::Launch { .. } if code.is_some() => return put_launch(chain),

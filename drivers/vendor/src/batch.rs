@@ -1,0 +1,92 @@
+//! Batches: commands that are known ahead, because something outside the driver holds them all back, and that are put
+//! on their device with one call when it lets them go.
+//!
+//! What a batch is made of is gathered while its commands wait, and the batch is made by a thread of the host. Nothing
+//! of this holds a command up: if it is not made in time, if one of its commands was cancelled, or memory has moved, the
+//! commands are put on the device one by one.
+
+use crate::launch::Code;
+use crate::region::Part;
+use crate::vendor::Vendor;
+use quipu_core::SpaceId;
+use quipu_core::access::Argument;
+use quipu_core::driver::Held;
+use quipu_core::operation::Fill;
+use smallvec::SmallVec;
+
+/// A batch of fewer commands gains less than it costs.
+pub const FEWEST: usize = 32;
+/// The most commands of a batch: so long does it take to make one, and so long is what it tells of at once.
+pub const MOST: usize = 256;
+
+/// What a batch is made of.
+pub struct Plan<V: Vendor> {
+    /// Its commands, each after those that it waits for.
+    pub commands: Vec<Planned<V>>,
+    /// An argument for each memory object that they use, and where that begins. For who puts them on the device.
+    pub(crate) memories: Vec<(Argument, u64)>,
+    /// The device's memory.
+    pub(crate) space: Option<SpaceId>,
+}
+
+/// A command of a batch.
+pub struct Planned<V: Vendor> {
+    /// What it does.
+    pub does: Does<V>,
+    /// Its arguments: where in their memory they are, and how long. That memory may be gone while a batch is made.
+    pub arguments: SmallVec<[Argument; 4]>,
+    /// Where the memory of each argument begins, as [`Vendor::start_of`] says.
+    pub starts: SmallVec<[u64; 4]>,
+    /// The numbers of those commands of the batch that it waits for.
+    pub after: SmallVec<[u32; 2]>,
+    /// The command, which may be looked at from when the batch is put on its device until it is over there.
+    pub held: Held,
+}
+
+/// What a command of a batch does.
+pub enum Does<V: Vendor> {
+    /// It launches this.
+    Launch(Code<V::Compiled>),
+    /// It fills its first argument.
+    Fill(Fill),
+    /// It moves bytes from one argument to another.
+    Copy {
+        /// The number of the argument that they are from.
+        from: usize,
+        /// The number of the argument that they go to.
+        to: usize,
+        /// What is moved, from and to where the arguments begin.
+        parts: Vec<Part>,
+    },
+}
+
+impl<V: Vendor> Default for Plan<V> {
+    fn default() -> Self {
+        Self {
+            commands: Vec::new(),
+            memories: Vec::new(),
+            space: None,
+        }
+    }
+}
+
+impl<V: Vendor> Plan<V> {
+    /// How many memory objects its commands use.
+    #[must_use]
+    pub fn memories(&self) -> usize {
+        self.memories.len()
+    }
+}
+
+/// How many batches there were, since the driver was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Batches that lay ready for their commands to be let go.
+    pub made: u64,
+    /// Batches that were put on a device.
+    pub put: u64,
+    /// Commands in those.
+    pub commands: u64,
+    /// Commands of batches that lie ready now.
+    pub ready: u64,
+}

@@ -1,0 +1,434 @@
+//! Commands that wait for something outside the driver, and that are put on their device with one call when it lets them
+//! go: all that is seen of them is as if they went one by one.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod library;
+
+use library::faults::{Fault, Faults};
+use library::{Library, Refusal, started};
+use quipu_conformance::folding;
+use quipu_core::operation::HostMemory;
+use quipu_core::{
+    Access, AccessMode, Completion, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions,
+    Request, Result, UserEvent,
+};
+use quipu_driver_vendor::VendorDriver;
+use quipu_driver_vendor::batch::{FEWEST, MOST};
+use std::sync::Arc;
+
+struct Rig {
+    driver: Arc<VendorDriver<Library>>,
+    devices: Vec<Device>,
+    context: Context,
+    faults: Arc<Faults>,
+    queue: Queue,
+}
+
+/// Over both kinds of library, with both kinds of queue.
+fn each(test: impl Fn(&Rig)) {
+    for (seed, ordered) in [(1, false), (2, true)] {
+        for completion in [Completion::Callback, Completion::Polling] {
+            let (driver, faults) = started(ordered, seed);
+            let dynamic: Arc<dyn Driver> = driver.clone();
+            let devices = Device::all_of(&dynamic).unwrap();
+            let context = Context::new(&devices).unwrap();
+            let options = QueueOptions {
+                completion,
+                ..QueueOptions::default()
+            };
+            let queue = context.queue(&devices[0], options).unwrap();
+            let rig = Rig {
+                driver,
+                devices,
+                context,
+                faults,
+                queue,
+            };
+            test(&rig);
+            rig.queue.wait().unwrap();
+            assert_eq!(rig.faults.violations(), [""; 0]);
+        }
+    }
+}
+
+fn all(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
+    Access {
+        memory,
+        offset: 0,
+        length: memory.size(),
+        mode,
+    }
+}
+
+fn fold(queue: &Queue, memory: &MemoryRef, number: u64, waits: &[Event]) -> Event {
+    let accesses = [all(memory, AccessMode::ReadWrite)];
+    let label = format!("fold {number}");
+    let request = Request {
+        accesses: &accesses,
+        label: Some(&label),
+        waits,
+        ..Request::default()
+    };
+    queue.launch(folding(number), 1, &request).unwrap()
+}
+
+impl Rig {
+    fn memory(&self, size: u64) -> MemoryRef {
+        self.context.memory(size).unwrap()
+    }
+
+    /// Folds the numbers below `count` into a memory object, one after the other, the first after the gate.
+    fn folds(&self, memory: &MemoryRef, count: u64, gate: &UserEvent) -> Vec<Event> {
+        let fold = |number| {
+            let gate = [gate.event()];
+            let waits = if number == 0 { &gate[..] } else { &[] };
+            fold(&self.queue, memory, number, waits)
+        };
+        (0..count).map(fold).collect()
+    }
+
+    /// Waits until so many commands lie ready to leave together.
+    fn until_ready(&self, commands: u64) {
+        self.queue.flush();
+        while self.driver.batches().ready < commands {
+            std::thread::yield_now();
+        }
+    }
+
+    fn read(&self, memory: &MemoryRef) -> Result<u64> {
+        let mut bytes = [0xee_u8; 8];
+        // SAFETY: the bytes are there until the read is over, and nobody else looks.
+        let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
+        let access = all(memory, AccessMode::Read);
+        self.queue.read(access, host, 8, &[], &[])?.wait()?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+fn folded(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    let numbers = numbers.into_iter();
+    numbers.fold(0, |x: u64, n| x.wrapping_mul(31).wrapping_add(n))
+}
+
+/// What may be left of a chain that goes one by one: the last, which are too few.
+const REST: u64 = FEWEST as u64 - 1;
+
+#[test]
+fn a_chain_that_is_held_back_leaves_as_batches() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let gate = UserEvent::new();
+        let count = 3 * MOST as u64;
+        let events = rig.folds(&memory, count, &gate);
+        rig.until_ready(count - REST);
+        assert!(events.iter().all(|event| !event.is_complete()));
+        gate.complete();
+        for event in &events {
+            event.wait().unwrap();
+        }
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..count));
+        let counts = rig.driver.batches();
+        assert!(counts.commands >= count - REST, "{counts:?}");
+        assert_eq!((counts.put, counts.ready), (counts.made, 0), "{counts:?}");
+    });
+}
+
+#[test]
+fn commands_end_in_their_order() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let gate = UserEvent::new();
+        let events = rig.folds(&memory, 100, &gate);
+        rig.until_ready(100 - REST);
+        rig.faults.hold(true);
+        gate.complete();
+        rig.queue.flush();
+        assert!(events.iter().all(|event| !event.is_complete()));
+        rig.faults.hold(false);
+        for (number, event) in events.iter().enumerate().rev() {
+            event.wait().unwrap();
+            assert!(events[..number].iter().all(Event::is_complete));
+        }
+    });
+}
+
+#[test]
+fn few_commands_go_one_by_one() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let gate = UserEvent::new();
+        rig.folds(&memory, REST, &gate);
+        rig.queue.flush();
+        gate.complete();
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..REST));
+        assert_eq!(rig.driver.batches().made, 0);
+    });
+}
+
+#[test]
+fn what_nothing_holds_back_goes_one_by_one() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        for number in 0..200 {
+            fold(&rig.queue, &memory, number, &[]);
+        }
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..200));
+        assert_eq!(rig.driver.batches().made, 0);
+    });
+}
+
+#[test]
+fn a_batch_that_is_not_made_in_time_holds_nothing_up() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let gate = UserEvent::new();
+        rig.faults.hold_making(true);
+        rig.folds(&memory, 200, &gate);
+        rig.queue.flush();
+        gate.complete();
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..200));
+        rig.faults.hold_making(false);
+        assert_eq!(rig.driver.batches().put, 0);
+    });
+}
+
+#[test]
+fn a_batch_that_cannot_be_made_or_put_goes_one_by_one() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        // The allocation is there, and the code.
+        fold(&rig.queue, &memory, 0, &[]).wait().unwrap();
+        let gate = UserEvent::new();
+        rig.faults.plan(Fault::Make, 0, u64::MAX, Refusal::Busy);
+        rig.folds(&memory, 100, &gate);
+        rig.queue.flush();
+        gate.complete();
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..100));
+        rig.faults.end();
+        let gate = UserEvent::new();
+        rig.folds(&memory, 100, &gate);
+        rig.until_ready(100 - REST);
+        for refusal in [Refusal::Busy, Refusal::Memory] {
+            rig.faults.plan(Fault::Put, 0, 1, refusal);
+        }
+        gate.complete();
+        let expected = folded((0..100).chain(0..100));
+        assert_eq!(rig.read(&memory).unwrap(), expected);
+    });
+}
+
+#[test]
+fn a_device_with_enough_to_do_leaves_time_to_make_the_next() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let gate = UserEvent::new();
+        let mut count = 0;
+        let mut more = |commands: u64| {
+            for _ in 0..commands {
+                let gate = [gate.event()];
+                fold(&rig.queue, &memory, count, &gate[usize::from(count > 0)..]);
+                count += 1;
+            }
+            rig.queue.flush();
+        };
+        while rig.driver.batches().made < 2 {
+            more(FEWEST as u64);
+            std::thread::yield_now();
+        }
+        rig.faults.hold_making(true);
+        more(2 * FEWEST as u64);
+        let made = rig.driver.batches().made;
+        rig.faults.hold(true);
+        gate.complete();
+        rig.faults.hold_making(false);
+        // Nothing is over, so the device has enough to do.
+        while rig.driver.batches().put <= made {
+            std::thread::yield_now();
+        }
+        rig.faults.hold(false);
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..count));
+    });
+}
+
+#[test]
+fn memory_that_has_moved_is_used_where_it_is() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let gate = UserEvent::new();
+        rig.folds(&memory, 100, &gate);
+        rig.until_ready(100 - REST);
+        rig.faults.move_memory();
+        gate.complete();
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..100));
+        assert_eq!(rig.driver.batches().put, 0);
+    });
+}
+
+#[test]
+fn a_cancelled_command_of_a_batch_is_not_run() {
+    each(|rig| {
+        let (memory, other) = (rig.memory(8), rig.memory(8));
+        let gate = UserEvent::new();
+        let mut events = rig.folds(&memory, 60, &gate);
+        let first = events[0].clone();
+        for number in 0..60 {
+            events.push(fold(&rig.queue, &other, number, &[first.clone()]));
+        }
+        rig.until_ready(120 - REST);
+        events[30].cancel();
+        gate.complete();
+        for (number, event) in events.iter().enumerate() {
+            let ended = event.wait();
+            // What was to read what it writes fails with it.
+            assert_eq!(ended.is_err(), (30..60).contains(&number), "{number}");
+        }
+        rig.read(&memory).unwrap_err();
+        assert_eq!(rig.read(&other).unwrap(), folded(0..60));
+    });
+}
+
+#[test]
+fn a_gate_that_fails_runs_nothing() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let gate = UserEvent::new();
+        let events = rig.folds(&memory, 100, &gate);
+        rig.until_ready(100 - REST);
+        gate.fail("nobody opens the gate");
+        for event in events {
+            let error = event.wait().unwrap_err();
+            assert!(error.to_string().contains("nobody opens"), "{error}");
+        }
+        let counts = rig.driver.batches();
+        assert_eq!((counts.put, counts.ready), (0, 0));
+    });
+}
+
+#[test]
+fn a_kernel_that_fails_fails_what_depends_on_it_and_no_more() {
+    each(|rig| {
+        let (memory, short, other) = (rig.memory(8), rig.memory(4), rig.memory(8));
+        let gate = UserEvent::new();
+        let mut events = rig.folds(&memory, 40, &gate);
+        let first = events[0].clone();
+        let failing = fold(&rig.queue, &short, 7, &[first]);
+        for number in 0..40 {
+            events.push(fold(&rig.queue, &other, number, &[failing.clone()]));
+        }
+        for number in 40..80 {
+            events.push(fold(&rig.queue, &memory, number, &[]));
+        }
+        rig.until_ready(121 - REST);
+        gate.complete();
+        let error = failing.wait().unwrap_err();
+        assert!(error.to_string().contains("fold 7"), "{error}");
+        for (number, event) in events.iter().enumerate() {
+            let ended = event.wait();
+            assert_eq!(ended.is_err(), (40..80).contains(&number), "{number}");
+        }
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..80));
+        assert!(rig.driver.batches().put > 0);
+    });
+}
+
+#[test]
+fn what_waits_for_the_host_in_the_middle_does_not_hold_up_what_is_before() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let (gate, second) = (UserEvent::new(), UserEvent::new());
+        let mut events = rig.folds(&memory, 100, &gate);
+        events.push(fold(&rig.queue, &memory, 100, &[second.event()]));
+        for number in 101..200 {
+            events.push(fold(&rig.queue, &memory, number, &[]));
+        }
+        rig.until_ready(200 - 2 * REST);
+        gate.complete();
+        events[99].wait().unwrap();
+        assert!(!events[100].is_complete());
+        second.complete();
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..200));
+    });
+}
+
+#[test]
+fn a_batch_waits_for_what_it_depends_on_on_another_device() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let options = QueueOptions::default();
+        let there = rig.context.queue(&rig.devices[1], options).unwrap();
+        let gate = UserEvent::new();
+        let mut last = None;
+        for number in 0..120 {
+            let queue = if number < 60 { &there } else { &rig.queue };
+            let waits: Vec<Event> = match number {
+                0 => vec![gate.event()],
+                _ => last.into_iter().collect(),
+            };
+            last = Some(fold(queue, &memory, number, &waits));
+        }
+        there.flush();
+        rig.until_ready(120 - 2 * REST);
+        gate.complete();
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..120));
+    });
+}
+
+#[test]
+fn a_device_that_is_lost_fails_what_is_in_its_batches() {
+    each(|rig| {
+        for fault in [Fault::Put, Fault::Run] {
+            let (driver, faults) = started(true, 3);
+            let dynamic: Arc<dyn Driver> = driver.clone();
+            let devices = Device::all_of(&dynamic).unwrap();
+            let context = Context::new(&devices).unwrap();
+            let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+            let memory = context.memory(8).unwrap();
+            fold(&queue, &memory, 0, &[]).wait().unwrap();
+            let gate = UserEvent::new();
+            let events: Vec<Event> = (0..500)
+                .map(|number| {
+                    let gate = [gate.event()];
+                    fold(&queue, &memory, number, &gate[usize::from(number > 0)..])
+                })
+                .collect();
+            queue.flush();
+            while driver.batches().ready < 500 - REST {
+                std::thread::yield_now();
+            }
+            faults.plan(fault, 0, 1, Refusal::Lost);
+            gate.complete();
+            for event in events {
+                event.wait().unwrap_err();
+            }
+            assert!(devices[0].lost().is_some());
+        }
+        rig.queue.wait().unwrap();
+    });
+}
+
+#[test]
+fn recordings_traces_and_times_are_as_without() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let options = QueueOptions {
+            profiling: true,
+            ..QueueOptions::default()
+        };
+        let timed = rig.context.queue(&rig.devices[0], options).unwrap();
+        let gate = UserEvent::new();
+        let events: Vec<Event> = (0..100)
+            .map(|number| {
+                let gate = [gate.event()];
+                fold(&timed, &memory, number, &gate[usize::from(number > 0)..])
+            })
+            .collect();
+        timed.flush();
+        gate.complete();
+        timed.wait().unwrap();
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..100));
+        for event in events {
+            event.wait().unwrap();
+        }
+        assert_eq!(rig.driver.batches().made, 0);
+    });
+}
