@@ -11,6 +11,7 @@
 //! nothing per argument to keep it.
 
 pub mod mapping;
+pub mod pinned;
 pub mod space;
 pub(crate) mod tracker;
 

@@ -200,6 +200,8 @@ impl Batch {
         device: &Device,
         plan: &Plan<Cuda>,
     ) -> std::result::Result<Self, Obstacle<CallError>> {
+        let live = device.live()?;
+        let _entered = live.context.enter()?;
         let mut builder = Builder::new(device)?;
         for command in &plan.commands {
             let does = match &command.does {
@@ -215,9 +217,7 @@ impl Batch {
         for (number, fault) in std::mem::take(&mut builder.faults) {
             faults[number] = Some(fault);
         }
-        let live = builder.live;
         let executable = builder.finish()?;
-        let _entered = live.context.enter()?;
         live.with_stream(|stream| {
             // SAFETY: both are alive.
             let code = unsafe { sys::cuGraphUpload(executable.raw, stream.raw()) };

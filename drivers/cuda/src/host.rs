@@ -1,9 +1,11 @@
 //! Large copies from and to the host, on threads of it: in pieces through pinned memory, of which one is copied while
-//! another is on its way.
+//! another is on its way. What is in memory that [stays where it is](quipu_core::memory::pinned) is moved at once: CUDA
+//! is told of that memory the first time.
 
 use crate::device::{Device, Live};
 use crate::forward::{Bytes, MOST_PITCH, Work, address};
 use crate::native::{CallError, Called, Event, Stream, named};
+use crate::registered::Registered;
 use crate::staging::PIECE;
 use crate::transfer::{Side, put_part, sides};
 use cudarc::driver::sys::{self, CUdeviceptr};
@@ -93,6 +95,9 @@ fn move_large(
     is_upload: bool,
 ) -> Called<()> {
     let live = device.live()?;
+    if Registered::is(live, host, length) {
+        return move_registered(live, bytes, host, length, is_upload);
+    }
     let threads = (length / WORTH_A_THREAD).clamp(1, MOST_THREADS);
     let share = length.div_ceil(threads).next_multiple_of(PIECE as u64);
     let (ready, first) = (bytes.allocation.ready(), address(bytes));
@@ -143,6 +148,34 @@ fn move_large(
             outcome = outcome.and(moved);
         }
         outcome
+    })
+}
+
+/// Moves bytes between a device and memory of the host's that CUDA knows.
+fn move_registered(
+    live: &Live,
+    bytes: &Bytes<'_>,
+    host: *mut u8,
+    length: u64,
+    is_upload: bool,
+) -> Called<()> {
+    let _entered = live.context.enter()?;
+    let (there, length) = (address(bytes), length as usize);
+    live.with_stream(|stream| {
+        if let Some(ready) = bytes.allocation.ready() {
+            stream.wait(&ready)?;
+        }
+        // SAFETY: so many bytes on both sides, which are the command's until the stream has come here.
+        let moved = unsafe {
+            if is_upload {
+                let code = sys::cuMemcpyHtoDAsync_v2(there, host.cast(), length, stream.raw());
+                named("cuMemcpyHtoDAsync", code)
+            } else {
+                let code = sys::cuMemcpyDtoHAsync_v2(host.cast(), there, length, stream.raw());
+                named("cuMemcpyDtoHAsync", code)
+            }
+        };
+        moved.and(stream.synchronize())
     })
 }
 

@@ -8,6 +8,7 @@
 //! | `graph` | recorded graphs, as CUDA's |
 //! | `host` | large copies from and to the host |
 //! | `peer` | devices that reach each other's memory |
+//! | `registered` | the user's pinned memory, as CUDA knows it |
 //! | `staging` | pinned memory, through which the host's bytes go |
 //! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
@@ -56,6 +57,7 @@ mod memory;
 mod native;
 mod peer;
 mod program;
+mod registered;
 mod staging;
 mod transfer;
 mod vendor;

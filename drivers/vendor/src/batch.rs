@@ -44,6 +44,7 @@ pub struct Planned<V: Vendor> {
 }
 
 /// What a command of a batch does.
+#[allow(clippy::large_enum_variant, reason = "nearly all of them are launches")]
 pub enum Does<V: Vendor> {
     /// It launches this.
     Launch(Code<V::Compiled>),
@@ -85,7 +86,9 @@ pub struct Counts {
     pub made: u64,
     /// Batches that were put on a device.
     pub put: u64,
-    /// Commands in those.
+    /// Batches that could not be made.
+    pub failed: u64,
+    /// Commands of those that were put on a device.
     pub commands: u64,
     /// Commands of batches that lie ready now.
     pub ready: u64,

@@ -272,7 +272,12 @@ fn a_cancelled_command_of_a_batch_is_not_run() {
         let mut events = rig.folds(&memory, 60, &gate);
         let first = events[0].clone();
         for number in 0..60 {
-            events.push(fold(&rig.queue, &other, number, &[first.clone()]));
+            events.push(fold(
+                &rig.queue,
+                &other,
+                number,
+                std::slice::from_ref(&first),
+            ));
         }
         rig.until_ready(120 - REST);
         events[30].cancel();
@@ -313,7 +318,12 @@ fn a_kernel_that_fails_fails_what_depends_on_it_and_no_more() {
         let first = events[0].clone();
         let failing = fold(&rig.queue, &short, 7, &[first]);
         for number in 0..40 {
-            events.push(fold(&rig.queue, &other, number, &[failing.clone()]));
+            events.push(fold(
+                &rig.queue,
+                &other,
+                number,
+                std::slice::from_ref(&failing),
+            ));
         }
         for number in 40..80 {
             events.push(fold(&rig.queue, &memory, number, &[]));

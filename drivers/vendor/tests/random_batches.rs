@@ -37,6 +37,12 @@ fn stage(seed: u64, ordered: bool) -> Stage {
     }
 }
 
+fn open(gate: Option<UserEvent>) {
+    if let Some(gate) = gate {
+        gate.complete();
+    }
+}
+
 /// Commands behind a gate, of which some are not the device's and some wait for a second gate.
 fn phase(stage: &Stage, random: &mut u64, model: &mut Model, faulty: bool) {
     let queue = &stage.queues[(next(random) % 3) as usize];
@@ -46,7 +52,7 @@ fn phase(stage: &Stage, random: &mut u64, model: &mut Model, faulty: bool) {
     // All else waits for one of these.
     let mut acts: Vec<Act> = (0..BUFFERS).map(|buffer| Act::Fold(buffer, 1)).collect();
     let (others, gated) = (next(random) % 2 * 20, next(random) % 2 * 10);
-    let early = next(random) % 3 == 0;
+    let early = next(random).is_multiple_of(3);
     let mut events = Vec::new();
     for number in 0..acts.len() as u64 + count {
         let act = match acts.get(number as usize) {
@@ -64,7 +70,7 @@ fn phase(stage: &Stage, random: &mut u64, model: &mut Model, faulty: bool) {
         };
         events.push(act.enqueue(queue, &stage.buffers, &waits).unwrap());
         if early && number == count / 2 {
-            gate.take().map_or((), UserEvent::complete);
+            open(gate.take());
         }
     }
     queue.flush();
@@ -79,12 +85,12 @@ fn phase(stage: &Stage, random: &mut u64, model: &mut Model, faulty: bool) {
         let chosen: &Event = &events[next(random) as usize % events.len()];
         chosen.cancel();
     }
-    if next(random) % 2 == 0 {
-        gate.map_or((), UserEvent::complete);
+    if next(random).is_multiple_of(2) {
+        open(gate);
         second.complete();
     } else {
         second.complete();
-        gate.map_or((), UserEvent::complete);
+        open(gate);
     }
     queue.wait().unwrap();
     for (act, event) in acts.into_iter().zip(events) {

@@ -1,8 +1,10 @@
-//! Memory that stays where it is: page-aligned, and locked where the system
-//! allows it, so that a device can read and write it at full speed.
+//! Memory that stays where it is: page-aligned, locked where the system
+//! allows it, and known to drivers as such, so that a device can read and write
+//! it at full speed.
 
 use crate::element::Element;
 use crate::host::HostView;
+use quipu_core::memory::pinned::Pinning;
 use quipu_core::{ErrorKind, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
@@ -13,7 +15,9 @@ use std::ptr::NonNull;
 const PAGE: usize = 4096;
 
 /// A fixed number of elements in pinned host memory, zero at first. A slice
-/// that transfers take and give back like any container.
+/// that transfers take and give back like any container. A device's driver that
+/// can make use of it is told of the memory with the first large transfer, which
+/// takes longer for that.
 ///
 /// ```
 /// # use quipu::prelude::*;
@@ -27,6 +31,8 @@ pub struct Pinned<T: Element> {
     pointer: NonNull<T>,
     length: usize,
     locked: bool,
+    /// Tells drivers of it; ends before the memory does.
+    pinning: Option<Pinning>,
 }
 
 // SAFETY: it owns its elements as a `Box<[T]>` does.
@@ -50,8 +56,12 @@ impl<T: Element> Pinned<T> {
                 capacity: 0,
             }
         })?;
+        // SAFETY: allocated, until this is dropped; and transfers have it for
+        // themselves, whole.
+        let pinning = unsafe { Pinning::new(pointer.as_ptr(), layout.size()) };
         Ok(Self {
             locked: lock(pointer, layout.size()),
+            pinning: Some(pinning),
             pointer: pointer.cast(),
             length,
         })
@@ -107,6 +117,7 @@ fn unlock(_: NonNull<u8>, _: usize) {}
 impl<T: Element> Drop for Pinned<T> {
     fn drop(&mut self) {
         let layout = layout::<T>(self.length).expect("the layout was valid when it was allocated");
+        self.pinning = None;
         if self.locked {
             unlock(self.pointer.cast(), layout.size());
         }
@@ -146,5 +157,21 @@ impl<T: Element> HostView for Pinned<T> {
 impl<T: Element + fmt::Debug> fmt::Debug for Pinned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.deref().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_core::memory::pinned::PinnedRange;
+
+    #[test]
+    fn drivers_know_of_it_as_long_as_it_is_there() {
+        let pinned = Pinned::<u32>::new(3000).expect("so little memory");
+        let (first, bytes) = (pinned.as_ptr().cast::<u8>(), 4 * 3000);
+        let find = |start: usize, length| PinnedRange::of(first.wrapping_add(start), length);
+        assert!(find(0, bytes).is_some() && find(bytes - 4, 4).is_some());
+        drop(pinned);
+        assert!(find(0, bytes).is_none());
     }
 }

@@ -291,6 +291,12 @@ impl<V: Vendor> Ledger<V> {
         None
     }
 
+    /// A batch cannot be made.
+    pub(super) fn unmade(&mut self, batch: BatchKey) {
+        self.batch_counts.failed += 1;
+        self.dissolve(batch);
+    }
+
     /// If the turn of one of a batch's commands has come, it comes again.
     fn recall(&mut self, batch: BatchKey) {
         let Some(known) = self.batches.get_mut(batch) else {

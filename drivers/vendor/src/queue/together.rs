@@ -36,7 +36,7 @@ impl<V: Vendor> Shared<V> {
             let planned = |command: &Command| self.planned(device, &mut plan, command, held, after);
             // SAFETY: only the pump finishes commands, and it does not now.
             if unsafe { held.with(planned) }.is_none() {
-                return self.ledger().dissolve(batch);
+                return self.ledger().unmade(batch);
             }
         }
         self.ledger().gathered(batch, plan);
@@ -151,7 +151,7 @@ impl<V: Vendor> Shared<V> {
                 }
                 Err(obstacle) => {
                     tracing::debug!(?obstacle, "a batch was not made");
-                    shared.ledger().dissolve(batch);
+                    shared.ledger().unmade(batch);
                 }
             }
             shared.pump(Caller::Host);

@@ -44,7 +44,11 @@ impl Act {
     pub(crate) fn of_device(random: &mut u64) -> Self {
         let number = next(random);
         match Self::of(random) {
-            act @ (Self::Fill(..) | Self::Copy(..) | Self::CopyRows(..)) if number % 4 > 0 => act,
+            act @ (Self::Fill(..) | Self::Copy(..) | Self::CopyRows(..))
+                if !number.is_multiple_of(4) =>
+            {
+                act
+            }
             other => Self::Fold(other.writes(), number % 100),
         }
     }

@@ -1,0 +1,185 @@
+//! Host memory that stays where it is: whoever has some says so here, and drivers look whether a transfer's bytes are in
+//! such memory. What a library wants to know of it before it can reach it by itself, a driver tells it once, and keeps
+//! what undoes that with the range, which gives it up before its memory goes.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+/// All ranges, by their last byte.
+static RANGES: RwLock<BTreeMap<usize, Arc<PinnedRange>>> = RwLock::new(BTreeMap::new());
+/// How many there are: nobody looks if there are none.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// A range of the host's memory that stays where it is.
+pub struct PinnedRange {
+    bytes: Range<usize>,
+    kept: Mutex<Vec<(usize, Kept)>>,
+}
+
+/// What a user of a range keeps with it; made once, and looked at by whoever comes meanwhile when it is there.
+type Kept = Arc<OnceLock<Box<dyn Any + Send + Sync>>>;
+
+/// Says, while it lives, that a range of memory stays where it is.
+#[derive(Debug)]
+pub struct Pinning(Arc<PinnedRange>);
+
+impl Pinning {
+    /// These bytes stay where they are.
+    ///
+    /// # Safety
+    /// They are mapped until this is dropped, and no transfer uses them when it is.
+    #[must_use]
+    pub unsafe fn new(pointer: *const u8, length: usize) -> Self {
+        let start = pointer.expose_provenance();
+        let range = Arc::new(PinnedRange {
+            bytes: start..start + length,
+            kept: Mutex::default(),
+        });
+        if length > 0 {
+            let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
+            ranges.insert(start + length - 1, range.clone());
+            COUNT.store(ranges.len(), Ordering::Release);
+        }
+        Self(range)
+    }
+}
+
+impl Drop for Pinning {
+    fn drop(&mut self) {
+        if !self.0.bytes.is_empty() {
+            let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
+            ranges.remove(&(self.0.bytes.end - 1));
+            COUNT.store(ranges.len(), Ordering::Release);
+        }
+        let kept = std::mem::take(&mut *self.0.kept());
+        // No transfer uses the range any more: what undoes a registration runs here, before the memory goes.
+        drop(kept);
+    }
+}
+
+impl PinnedRange {
+    /// The range that holds all of these bytes, if they are in one.
+    #[must_use]
+    pub fn of(pointer: *const u8, length: usize) -> Option<Arc<Self>> {
+        if COUNT.load(Ordering::Acquire) == 0 || length == 0 {
+            return None;
+        }
+        let start = pointer.addr();
+        let end = start.checked_add(length)?;
+        let ranges = RANGES.read().unwrap_or_else(PoisonError::into_inner);
+        let (_, range) = ranges.range(start..).next()?;
+        (range.bytes.start <= start && end <= range.bytes.end).then(|| range.clone())
+    }
+
+    /// Its first byte, and how many there are.
+    #[must_use]
+    pub fn bytes(&self) -> Range<usize> {
+        self.bytes.clone()
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Vec<(usize, Kept)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is kept with the range under a name, made if there is none: of several that ask at a time, one makes it and
+    /// the others wait. It is dropped before the range's memory goes.
+    pub fn keep<T: Any + Send + Sync, R>(
+        &self,
+        name: usize,
+        make: impl FnOnce() -> T,
+        look: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
+        let cell = {
+            let mut kept = self.kept();
+            match kept.iter().find(|(known, _)| *known == name) {
+                Some((_, cell)) => cell.clone(),
+                None => {
+                    let cell = Kept::default();
+                    kept.push((name, cell.clone()));
+                    cell
+                }
+            }
+        };
+        let made = cell.get_or_init(|| Box::new(make()));
+        made.downcast_ref().map(look)
+    }
+}
+
+impl std::fmt::Debug for PinnedRange {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("PinnedRange")
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Tells(Arc<AtomicUsize>);
+
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn bytes_are_found_in_the_range_that_holds_all_of_them() {
+        let memory = [vec![0_u8; 100], vec![0_u8; 50]];
+        let pin = |bytes: &[u8]| {
+            // SAFETY: the vectors outlive it, and nobody transfers anything.
+            unsafe { Pinning::new(bytes.as_ptr(), bytes.len()) }
+        };
+        let find = |bytes: &[u8]| {
+            let found = PinnedRange::of(bytes.as_ptr(), bytes.len());
+            found.map(|range| range.bytes().start)
+        };
+        let first = pin(&memory[0][10..90]);
+        let second = pin(&memory[1]);
+        let starts = [memory[0][10..].as_ptr().addr(), memory[1].as_ptr().addr()];
+        for part in [10..90, 10..11, 89..90, 40..60] {
+            assert_eq!(find(&memory[0][part]), Some(starts[0]));
+        }
+        for part in [9..90, 10..91, 0..5, 90..100, 30..30] {
+            assert_eq!(find(&memory[0][part.clone()]), None, "{part:?}");
+        }
+        assert_eq!(find(&memory[1]), Some(starts[1]));
+        drop(first);
+        assert_eq!(find(&memory[0][10..90]), None);
+        assert_eq!(find(&memory[1][1..2]), Some(starts[1]));
+        drop(second);
+        assert_eq!(find(&memory[1][1..2]), None);
+    }
+
+    #[test]
+    fn what_is_kept_is_made_once_and_dropped_with_the_range() {
+        let memory = [0_u8; 64];
+        // SAFETY: as above.
+        let pinning = unsafe { Pinning::new(memory.as_ptr(), memory.len()) };
+        let range = PinnedRange::of(memory.as_ptr(), 8).expect("it was just said");
+        let (made, dropped) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        let make = || {
+            made.fetch_add(1, Ordering::Relaxed);
+            Tells(dropped.clone())
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| assert_eq!(range.keep(1, make, |_| 7), Some(7)));
+            }
+        });
+        assert_eq!(made.load(Ordering::Relaxed), 1);
+        assert_eq!(range.keep(2, make, |_| ()), Some(()));
+        assert_eq!(range.keep(1, || 3_u8, |_| ()), None);
+        assert_eq!(dropped.load(Ordering::Relaxed), 0);
+        drop(pinning);
+        // Even if somebody still knows the range.
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+        drop(range);
+    }
+}

@@ -1,0 +1,74 @@
+//! Memory of the host's that stays where it is, as CUDA knows it: told of it once, with the first large copy, and told
+//! when it goes. Where CUDA does not take it, copies go the way of all others.
+
+use crate::device::Live;
+use crate::native::{Called, Context, named};
+use cudarc::driver::sys;
+use quipu_core::memory::pinned::PinnedRange;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What is kept with a range: one for all devices, which all reach it.
+pub(crate) struct Registered {
+    /// The range's first byte, if CUDA has taken it.
+    start: Option<usize>,
+    context: Arc<Context>,
+}
+
+/// The name under which that is kept: the address of something of this driver's.
+static NAME: u8 = 0;
+
+impl Registered {
+    /// True if CUDA knows these bytes, told of them now if need be.
+    pub(crate) fn is(live: &Live, host: *const u8, length: u64) -> bool {
+        let Some(range) = PinnedRange::of(host, length as usize) else {
+            return false;
+        };
+        let name = std::ptr::from_ref(&NAME).addr();
+        let make = || Self::of(&live.context, range.bytes());
+        let is_taken = range.keep(name, make, |kept: &Self| kept.start.is_some());
+        is_taken.unwrap_or(false)
+    }
+
+    fn of(context: &Arc<Context>, bytes: Range<usize>) -> Self {
+        let taken = register(context, &bytes);
+        if let Err(error) = &taken {
+            tracing::debug!(
+                ?error,
+                bytes = bytes.len(),
+                "CUDA does not take pinned memory"
+            );
+        }
+        Self {
+            start: taken.is_ok().then_some(bytes.start),
+            context: context.clone(),
+        }
+    }
+}
+
+fn pointer(start: usize) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(start)
+}
+
+fn register(context: &Context, bytes: &Range<usize>) -> Called<()> {
+    let _entered = context.enter()?;
+    let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
+    // SAFETY: mapped until the range gives this up, which it does first.
+    let code = unsafe { sys::cuMemHostRegister_v2(pointer(bytes.start), bytes.len(), flags) };
+    named("cuMemHostRegister", code)
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let Some(start) = self.start else {
+            return;
+        };
+        let _entered = self.context.enter();
+        // SAFETY: registered so, once; no copy uses it any more.
+        let code = unsafe { sys::cuMemHostUnregister(pointer(start)) };
+        if let Err(error) = named("cuMemHostUnregister", code) {
+            tracing::debug!(?error, "pinned memory was not given back");
+        }
+    }
+}
