@@ -112,8 +112,18 @@ impl<C> Programs<C> {
 
     /// A program, if it is there now.
     pub fn known_program(&self, id: ProgramId) -> Option<Arc<C>> {
-        match self.known().programs.get(&id) {
-            Some(State::Built { outcome, .. }) => outcome.clone().ok(),
+        let mut known = self.known();
+        let now = known.uses + 1;
+        match known.programs.get_mut(&id) {
+            Some(State::Built {
+                outcome: Ok(compiled),
+                used,
+            }) => {
+                *used = now;
+                let compiled = compiled.clone();
+                known.uses = now;
+                Some(compiled)
+            }
             _ => None,
         }
     }

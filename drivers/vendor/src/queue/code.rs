@@ -133,9 +133,12 @@ impl<V: Vendor> Shared<V> {
         let passed = portable.pass(command.arguments()).map_err(Delay::Never)?;
         let width = width_of(command.arguments(), &passed);
         let key = portable.key();
+        let id = ProgramId { device, key, width };
+        if let Some(compiled) = self.programs.known_program(id) {
+            return Ok(Some(Code { compiled, passed }));
+        }
         // First, so that whoever compiles it is not too early to say so.
         self.ledger().expect_code(launch);
-        let id = ProgramId { device, key, width };
         match self.find(id, launch, || Source::Launch(held)) {
             Found::Built(outcome) => {
                 self.ledger().built(launch);

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How long one looks before one sleeps: longer than being woken takes.
-pub(super) const PATIENCE_NS: u64 = 100_000;
+const PATIENCE_NS: u64 = 100_000;
 
 /// How often a device is asked for a command's status before it is taken to be lost.
 const TRIES: u32 = 1000;

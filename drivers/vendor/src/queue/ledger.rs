@@ -250,6 +250,9 @@ impl<V: Vendor> Ledger<V> {
             waits.push(self.note_wait(key, wait, doer));
         }
         self.keys.insert(submission.id, key);
+        let missing = waits.iter().filter(|wait| !wait.met).count();
+        // What may go at once asks for its code as it goes.
+        let building = building && (missing > 0 || submission.host_waits > 0);
         let mut entry = Entry {
             event: submission.id,
             held: submission.command,
@@ -257,7 +260,7 @@ impl<V: Vendor> Ledger<V> {
             doer,
             fallible,
             sure: false,
-            missing: waits.iter().filter(|wait| !wait.met).count(),
+            missing,
             waits,
             host_waits: submission.host_waits,
             place: Place::Held,

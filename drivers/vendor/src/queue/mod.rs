@@ -36,7 +36,6 @@ use crate::VendorDriver;
 use crate::graph::{TakenGraph, may_be_within};
 use crate::inside::Inside;
 use crate::vendor::{Doer, Vendor, VendorDevice};
-use completion::PATIENCE_NS;
 use ledger::Facts;
 use pump::Caller;
 use quipu_core::driver::{Notification, Submission};
@@ -50,8 +49,13 @@ use std::sync::Arc;
 
 /// How long a thread that waits keeps its core to itself.
 const SPIN_NS: u64 = 20_000;
+/// How long it goes on looking, while others may have its core, before it sleeps: who sleeps is told of an end some 100 µs
+/// late, by a callback of the device's and two threads that have to be woken, which is to be little of what was waited for.
+const WAIT_NS: u64 = 1_000_000;
 /// Its pauses between two looks.
 const PAUSES: u32 = 16;
+/// The same while a queue asks for polling.
+const POLLING_PAUSES: u32 = 1;
 
 /// Who does a command.
 fn doer_of<V: Vendor>(command: &Command) -> Doer {
@@ -136,8 +140,12 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                 let waited = clock::now_ns() - begun;
                 if waited < SPIN_NS {
                     // Half a microsecond or so: the library has locks, which others want.
-                    (0..PAUSES).for_each(|_| std::hint::spin_loop());
-                } else if waited < PATIENCE_NS || shared.completions.is_polling() {
+                    let pauses = match shared.completions.is_polling() {
+                        true => POLLING_PAUSES,
+                        false => PAUSES,
+                    };
+                    (0..pauses).for_each(|_| std::hint::spin_loop());
+                } else if waited < WAIT_NS || shared.completions.is_polling() {
                     // Whoever runs the command may need the core.
                     std::thread::yield_now();
                 } else {
