@@ -5,16 +5,18 @@
 
 use quipu_core::{
     Access, AccessMode, Command, Context, Device, DeviceKind, DeviceProperties, Driver,
-    MemorySpace, QueueOptions, Result,
+    MemorySpace, QueueOptions, Result, UserEvent,
 };
+use quipu_driver_vendor::batch::{FEWEST, Plan};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{
-    Doer, Failure, Flight, Obstacle, Status, Vendor, VendorDevice, VendorDriver, Work,
+    Bytes, Doer, Failure, Flight, Obstacle, Status, Vendor, VendorDevice, VendorDriver, Work,
 };
 use quipu_kernel_ir::IndexWidth;
 use std::any::{Any, TypeId};
 use std::sync::Arc;
+use std::time::Instant;
 
 const CHAIN: usize = 10_000;
 const ROUNDS: usize = 50;
@@ -60,7 +62,7 @@ impl Vendor for Nothing {
     type Signal = ();
     type Cargo = ();
     type Compiled = ();
-    type Batch = ();
+    type Batch = usize;
     type Allocation = ();
 
     fn open() -> Result<Self> {
@@ -130,6 +132,35 @@ impl Vendor for Nothing {
         None
     }
 
+    fn can_be_batched(_command: &Command) -> bool {
+        true
+    }
+
+    fn make_batch(
+        &self,
+        _device: &Null,
+        plan: &Plan<Self>,
+    ) -> std::result::Result<usize, Obstacle<Never>> {
+        Ok(plan.commands.len())
+    }
+
+    fn put_batch(
+        &self,
+        _work: &Work<'_, Self>,
+        batch: &usize,
+        _memories: &[Bytes<'_, Self>],
+        _waits: &[()],
+    ) -> std::result::Result<Vec<Flight<Self>>, Obstacle<Never>> {
+        let flight = || Flight {
+            signal: (),
+            done: None,
+            line: Some(0),
+            failure: None,
+            cargo: (),
+        };
+        Ok((0..*batch).map(|_| flight()).collect())
+    }
+
     fn takes_code(&self, _of: TypeId) -> bool {
         false
     }
@@ -178,8 +209,9 @@ fn processor_time() -> f64 {
 }
 
 fn main() -> Result<()> {
-    let driver: Arc<dyn Driver> = VendorDriver::<Nothing>::start()?;
-    let devices = Device::all_of(&driver)?;
+    let driver = VendorDriver::<Nothing>::start()?;
+    let dynamic: Arc<dyn Driver> = driver.clone();
+    let devices = Device::all_of(&dynamic)?;
     let context = Context::new(&devices)?;
     let queue = context.queue(&devices[0], QueueOptions::default())?;
     for (name, count) in [("in a chain", 1), ("in eight chains", 8)] {
@@ -207,6 +239,49 @@ fn main() -> Result<()> {
         times.sort_by(f64::total_cmp);
         let (least, median) = (times[0], times[ROUNDS / 2]);
         println!("{name:<18}{median:8.0} ns per command, at least {least:.0}");
+    }
+    held_back(&driver, &context, &queue)
+}
+
+/// A chain that a user event holds back: the time that passes from when that lets it go.
+fn held_back(
+    driver: &VendorDriver<Nothing>,
+    context: &Context,
+    queue: &quipu_core::Queue,
+) -> Result<()> {
+    let memory = context.memory(BYTES)?;
+    for batched in [true, false] {
+        let mut times = Vec::with_capacity(ROUNDS);
+        for _ in 0..ROUNDS {
+            let gate = UserEvent::new();
+            for number in 0..CHAIN {
+                let access = Access {
+                    memory: &memory,
+                    offset: 0,
+                    length: BYTES,
+                    mode: AccessMode::Overwrite,
+                };
+                let waits = [gate.event()];
+                // What waits for something of the host's itself is not in a batch.
+                let all = usize::from(number > 0 && batched);
+                drop(queue.fill(access, &[7; 4], &waits[all..])?);
+            }
+            queue.flush();
+            while batched && driver.batches().ready < (CHAIN - FEWEST) as u64 {
+                std::thread::yield_now();
+            }
+            let begun = Instant::now();
+            gate.complete();
+            queue.wait()?;
+            times.push(begun.elapsed().as_secs_f64() * 1e9 / CHAIN as f64);
+        }
+        times.sort_by(f64::total_cmp);
+        let how = if batched { "in batches" } else { "one by one" };
+        println!(
+            "held back, {how}: {:.0} ns per command from when it is let go, at least {:.0}",
+            times[ROUNDS / 2],
+            times[0]
+        );
     }
     Ok(())
 }

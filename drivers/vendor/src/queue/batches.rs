@@ -9,7 +9,8 @@
 //! 1. A command is *blocked* if it waits for something outside the domain, or for a command that is. Blocked commands of
 //!    a device that come one after the other are a batch, as long as each waits for others of the batch, or for what came
 //!    before its first. So nothing that a batch waits for waits for a part of it.
-//! 2. The drain thread gathers what a batch is made of; when it has caught up, the batch is closed and made elsewhere.
+//! 2. The drain thread gathers what a batch is made of. When it has caught up and the batch is full, or nothing has come
+//!    for a while, the batch is closed and made elsewhere.
 //! 3. When the turn of any of its commands comes, a batch either leaves whole, at once, or is dissolved. It stays only
 //!    while it is not made and its device has other batches to do.
 
@@ -18,14 +19,16 @@ use super::slab::Slab;
 use crate::batch::{Counts, FEWEST, MOST, Plan};
 use crate::vendor::{Doer, Flight, Vendor};
 use quipu_core::driver::Held;
-use quipu_core::{Error, Priority};
+use quipu_core::{Error, Priority, clock};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Batches of a device that are gathered, made or ready.
-const MOST_BATCHES: usize = 64;
+/// Commands of a device in batches that are gathered, made or ready.
+const MOST_AHEAD: usize = 64 * MOST;
+/// For so long nothing has to have come before a batch is made that has room for more, in nanoseconds.
+const SETTLED_NS: u64 = 50_000;
 /// Batches that a device has to do while the next is made.
 const BACKLOG: usize = 2;
 /// Commands that are gathered at a time.
@@ -56,6 +59,8 @@ pub(super) struct Batch<V: Vendor> {
     first: u64,
     members: Vec<Key>,
     stage: Stage<V>,
+    /// When the last joined it, on the process's clock.
+    grown: u64,
     /// The turn of one of its commands has come.
     is_due: bool,
 }
@@ -67,9 +72,9 @@ pub(super) struct OfDevice {
     open: Option<BatchKey>,
     /// Those that are not made, oldest first.
     gathering: VecDeque<BatchKey>,
-    /// How many are not on the device.
+    /// How many commands are in those that are not on the device.
     here: usize,
-    /// How many are.
+    /// How many are on the device.
     away: usize,
 }
 
@@ -145,7 +150,7 @@ impl<V: Vendor> Ledger<V> {
             None => {
                 self.close(device);
                 let of_device = &mut self.lanes[device].batches;
-                if of_device.here >= MOST_BATCHES {
+                if of_device.here >= MOST_AHEAD {
                     return;
                 }
                 let batch = self.batches.insert(Batch {
@@ -154,9 +159,9 @@ impl<V: Vendor> Ledger<V> {
                     first: number,
                     members: Vec::new(),
                     stage: Stage::Gathering(0, Some(Plan::default())),
+                    grown: 0,
                     is_due: false,
                 });
-                of_device.here += 1;
                 of_device.open = Some(batch);
                 of_device.gathering.push_back(batch);
                 batch
@@ -172,6 +177,8 @@ impl<V: Vendor> Ledger<V> {
             entry.place_in_batch = known.members.len() as u32;
         }
         known.members.push(key);
+        known.grown = clock::now_ns();
+        self.lanes[device].batches.here += 1;
         if known.members.len() == MOST {
             self.close(device);
         }
@@ -212,6 +219,10 @@ impl<V: Vendor> Ledger<V> {
                 continue;
             }
             if *gathered == known.members.len() {
+                let is_open = self.lanes[device].batches.open == Some(batch);
+                if is_open && clock::now_ns() < known.grown + SETTLED_NS {
+                    continue;
+                }
                 let plan = plan.take();
                 known.stage = Stage::Making;
                 let batches = &mut self.lanes[device].batches;
@@ -242,7 +253,24 @@ impl<V: Vendor> Ledger<V> {
         None
     }
 
-    /// True if there is something that [`Ledger::next_gathering`] would be.
+    /// When a batch will be closed that has been gathered, if nothing joins it.
+    pub(super) fn settles(&self) -> Option<u64> {
+        let open = self.lanes.iter().filter_map(|lane| {
+            // Others are gathered first.
+            let mut batches = lane.batches.gathering.iter().copied();
+            let first = batches.find(|batch| self.batches.get(*batch).is_some());
+            first.filter(|first| lane.batches.open == Some(*first))
+        });
+        let open = open.filter_map(|batch| self.batches.get(batch));
+        let open = open.filter(|batch| batch.members.len() >= FEWEST);
+        let open = open.filter(|batch| match batch.stage {
+            Stage::Gathering(gathered, _) => gathered == batch.members.len(),
+            _ => false,
+        });
+        open.map(|batch| batch.grown + SETTLED_NS).min()
+    }
+
+    /// True if there is something that [`Ledger::next_gathering`] would be, or will.
     pub(super) fn has_gathering(&self) -> bool {
         self.lanes.iter().any(|lane| {
             let mut batches = lane.batches.gathering.iter();
@@ -427,7 +455,7 @@ impl<V: Vendor> Ledger<V> {
         self.batch_counts.put += 1;
         self.batch_counts.commands += members.len() as u64;
         let batches = &mut self.lanes[device].batches;
-        batches.here -= 1;
+        batches.here -= members.len();
         batches.away += 1;
         let mut lines = Vec::with_capacity(members.len());
         for (number, (key, flight)) in members.into_iter().zip(flights).enumerate() {
@@ -453,7 +481,7 @@ impl<V: Vendor> Ledger<V> {
             return;
         };
         let batches = &mut self.lanes[device].batches;
-        batches.here -= 1;
+        batches.here -= members.len();
         batches.open = batches.open.filter(|open| *open != batch);
         if let Stage::Made(made) = stage {
             self.unused.push(made);

@@ -78,6 +78,8 @@ pub(crate) struct Completions<V: Vendor> {
     unarmed: AtomicBool,
     /// When something was last in flight that was new, or ended.
     active: AtomicU64,
+    /// When there will be something to do for batches; zero if there will not. The drain thread's.
+    settles: AtomicU64,
 }
 
 impl<V: Vendor> Default for Completions<V> {
@@ -93,6 +95,7 @@ impl<V: Vendor> Default for Completions<V> {
             helpers: AtomicUsize::new(0),
             unarmed: AtomicBool::new(false),
             active: AtomicU64::new(0),
+            settles: AtomicU64::new(0),
         }
     }
 }
@@ -266,8 +269,23 @@ impl<V: Vendor> Completions<V> {
         self.bell.close();
     }
 
+    /// When there will be something to do for batches, as who asks now, the drain thread, knows.
+    pub(super) fn settle(&self, at: Option<u64>) {
+        self.settles.store(at.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// What the drain thread is to do.
     pub(super) fn need(&self) -> Need {
+        let settles = self.settles.load(Ordering::Relaxed);
+        match self.need_of_flights() {
+            Need::Now(due) if due != Due::Pause => Need::Now(due),
+            other if settles == 0 => other,
+            _ if clock::now_ns() < settles => Need::Now(Due::Pause),
+            _ => Need::Now(Due::Pump),
+        }
+    }
+
+    fn need_of_flights(&self) -> Need {
         if self.has_notices() {
             return Need::Now(Due::Pump);
         }

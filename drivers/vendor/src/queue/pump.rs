@@ -132,9 +132,12 @@ impl<V: Vendor> Shared<V> {
                             // Under the lock: whoever notes something from now on pumps itself.
                             ledger.pumping = false;
                             let ahead = caller == Caller::Host && ledger.has_gathering();
+                            let settles = ledger.settles();
                             drop(ledger);
-                            if ahead {
-                                self.completions.call();
+                            match caller {
+                                Caller::Drain => self.completions.settle(settles),
+                                Caller::Host if ahead => self.completions.call(),
+                                Caller::Host => {}
                             }
                             return true;
                         }
