@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SIZES: [usize; 3] = [4 << 10, 64 << 10, 256 << 10];
 /// The most bytes that a command moves through one block, on its way.
 pub(crate) const MOST_STAGED: u64 = 256 << 10;
-/// Bytes of a piece of a large copy.
-pub(crate) const PIECE: usize = 2 << 20;
+/// Bytes of a piece of a large copy: those of a thread that copies fit into its core's cache.
+pub(crate) const PIECE: usize = 512 << 10;
 /// Fault records that are made at a time.
 const RECORDS: usize = 64;
 /// Bytes between fault records.

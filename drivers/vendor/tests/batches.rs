@@ -222,21 +222,28 @@ fn a_device_with_enough_to_do_leaves_time_to_make_the_next() {
     each(|rig| {
         let memory = rig.memory(8);
         let gate = UserEvent::new();
-        let mut count = 0;
-        let mut more = |commands: u64| {
-            for _ in 0..commands {
+        let more = |from: u64, commands: u64| {
+            for number in from..from + commands {
                 let gate = [gate.event()];
-                fold(&rig.queue, &memory, count, &gate[usize::from(count > 0)..]);
-                count += 1;
+                fold(
+                    &rig.queue,
+                    &memory,
+                    number,
+                    &gate[usize::from(number > 0)..],
+                );
             }
             rig.queue.flush();
+            from + commands
         };
+        let mut count = 0;
         while rig.driver.batches().made < 2 {
-            more(FEWEST as u64);
+            count = more(count, FEWEST as u64);
             std::thread::yield_now();
         }
+        // All of the first ones are ready: one that is not would go one by one.
+        rig.until_ready(count - REST);
         rig.faults.hold_making(true);
-        more(2 * FEWEST as u64);
+        count = more(count, 2 * FEWEST as u64);
         let made = rig.driver.batches().made;
         rig.faults.hold(true);
         gate.complete();
