@@ -19,6 +19,9 @@ pub(crate) enum CommandError {
     /// A benchmark gave no report.
     #[error(transparent)]
     Bench(#[from] BenchError),
+    /// There is no trace to be written.
+    #[error(transparent)]
+    StartTrace(#[from] quipu_core::trace::TraceError),
     /// The demo did not come to its end.
     #[error(transparent)]
     Demo(#[from] crate::demo::run::DemoError),

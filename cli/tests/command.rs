@@ -357,13 +357,19 @@ fn a_trace_that_cannot_be_used_is_explained() {
 fn a_benchmark_can_be_traced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.json");
-    let output = quipu(&["bench", "no-op", "--quick", "--runs", "1", "--workers", "1"])
-        .env("QUIPU_TRACE", &path)
-        .output()
-        .unwrap();
-    stdout(&output);
+    let arguments = ["bench", "no-op", "--quick", "--runs", "1", "--workers", "1"];
+    let bench = || quipu(&arguments);
+    let by_environment = bench().env("QUIPU_TRACE", &path).output().unwrap();
+    stdout(&by_environment);
     let table = stdout(&quipu(&["trace"]).arg(&path).output().unwrap());
     assert!(table.contains(" commands on 1 device"), "{table}");
+    let path = folder.path().join("another.json");
+    stdout(&bench().arg("--trace").arg(&path).output().unwrap());
+    let table = stdout(&quipu(&["trace"]).arg(&path).output().unwrap());
+    assert!(table.contains(" commands on 1 device"), "{table}");
+    let nowhere = folder.path().join("no/trace.json");
+    let error = failure(&bench().arg("--trace").arg(&nowhere).output().unwrap());
+    assert!(error.contains("cannot create the trace file"), "{error}");
 }
 
 #[test]

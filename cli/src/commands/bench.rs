@@ -40,6 +40,10 @@ pub(crate) struct Options {
     /// Where to write a page with the figures; of several benchmarks as for --json.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    /// Where to write a trace of all that runs, which `quipu trace` shows; the figures are then those of a traced program.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
 }
 
 /// Runs the benchmarks and prints a table of each.
@@ -48,6 +52,9 @@ pub(crate) fn run(options: Options) -> Result<(), CommandError> {
         return print_list();
     }
     let benchmarks = options.benchmarks()?;
+    if let Some(path) = &options.trace {
+        quipu_core::trace::start(path)?;
+    }
     let quipu = Quipu::new();
     let mut stdout = io::stdout();
     for (number, benchmark) in benchmarks.iter().enumerate() {
@@ -149,6 +156,7 @@ mod tests {
             runs: None,
             json: None,
             html: None,
+            trace: None,
         };
         let all = asked(&["all"]).benchmarks().expect("they are all known");
         assert_eq!(all.len(), list().len());

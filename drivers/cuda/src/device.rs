@@ -19,6 +19,9 @@ const COMPUTE: usize = 8;
 const UPLOAD: usize = COMPUTE;
 /// The number of the stream for what goes to the host.
 const DOWNLOAD: usize = COMPUTE + 1;
+/// The lanes of copies from and to the host, for traces.
+pub(crate) const UPLOADS: u32 = 1;
+pub(crate) const DOWNLOADS: u32 = 2;
 /// How long a point of the device's time is used: elapsed times have 24 bits, so for so long they are exact to 0.1 µs.
 const POINT_NS: u64 = 1_000_000_000;
 
@@ -126,8 +129,8 @@ impl Live {
     /// The lane of a stream, for traces.
     pub(crate) fn lane_number(track: usize) -> u32 {
         match track {
-            UPLOAD => 1,
-            DOWNLOAD => 2,
+            UPLOAD => UPLOADS,
+            DOWNLOAD => DOWNLOADS,
             _ => 0,
         }
     }

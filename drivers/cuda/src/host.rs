@@ -2,7 +2,7 @@
 //! another is on its way. What is in memory that [stays where it is](quipu_core::memory::pinned) is moved at once: CUDA
 //! is told of that memory the first time.
 
-use crate::device::{Device, Live};
+use crate::device::{DOWNLOADS, Device, Live, UPLOADS};
 use crate::forward::{Bytes, MOST_PITCH, Work, address};
 use crate::native::{CallError, Called, Event, Stream, named};
 use crate::registered::Registered;
@@ -11,12 +11,15 @@ use crate::transfer::{Side, put_part, sides};
 use cudarc::driver::sys::{self, CUdeviceptr};
 use quipu_core::SpaceId;
 use quipu_core::error::Result;
-use quipu_core::operation::{Migration, Operation, Transfer};
+use quipu_core::operation::{Endpoint, Migration, Operation, Transfer};
 use quipu_driver_vendor::region::Shape;
 use std::collections::VecDeque;
 
 /// Does a command of many bytes; none if it is not such a one.
 pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
+    if let Some(lane) = host_lane(work.command().operation()) {
+        work.command().set_lane(lane);
+    }
     match work.command().operation() {
         Operation::Migrate(migration) if migration.content.is_none() => {
             Some(migrate_large(work, migration))
@@ -24,6 +27,26 @@ pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
         Operation::Transfer(transfer) if Shape::of(transfer).is_for_a_device(MOST_PITCH) => {
             Some(transfer_large(work, transfer))
         }
+        _ => None,
+    }
+}
+
+/// The lane of what goes between the host and a device, for traces.
+fn host_lane(operation: Operation<'_>) -> Option<u32> {
+    let (from_host, to_host) = match operation {
+        Operation::Migrate(migration) => (
+            migration.from == SpaceId::HOST,
+            migration.to == SpaceId::HOST,
+        ),
+        Operation::Transfer(transfer) => {
+            let is_host = |side: &Endpoint| matches!(side, Endpoint::Host(_));
+            (is_host(&transfer.source), is_host(&transfer.destination))
+        }
+        _ => (false, false),
+    };
+    match (from_host, to_host) {
+        (true, _) => Some(UPLOADS),
+        (_, true) => Some(DOWNLOADS),
         _ => None,
     }
 }

@@ -235,15 +235,12 @@ fn a_device_with_enough_to_do_leaves_time_to_make_the_next() {
             rig.queue.flush();
             from + commands
         };
-        let mut count = 0;
-        while rig.driver.batches().made < 2 {
-            count = more(count, FEWEST as u64);
-            std::thread::yield_now();
-        }
+        // Two batches at least.
+        let count = more(0, 2 * MOST as u64);
         // All of the first ones are ready: one that is not would go one by one.
         rig.until_ready(count - REST);
         rig.faults.hold_making(true);
-        count = more(count, 2 * FEWEST as u64);
+        let count = more(count, 2 * FEWEST as u64);
         let made = rig.driver.batches().made;
         rig.faults.hold(true);
         gate.complete();

@@ -5,7 +5,8 @@
 //! 1. *enqueue*: the time of the calls alone, of commands that run meanwhile.
 //! 2. *launch and wait*, in callback and in polling mode, beside each way to wait that the interface has.
 //! 3. *chain*: kernels that wait for each other, per kernel, from the release of a user event that has held them all
-//!    back, or from the first enqueue; beside launches one by one and, of CUDA, the replay of a graph made by hand.
+//!    back, or from the first enqueue, or recorded and launched as one; beside launches one by one and, of CUDA, the
+//!    replay of a graph made by hand.
 
 use super::matmul::MODES;
 use super::side::{mean, rows, times};
@@ -15,7 +16,7 @@ use crate::harness::{Contender, Gate, Plan, Report, Session, median};
 use crate::kernels;
 use crate::reference::raw::{self, Argument, Cuda, Grid, Launch, Memory, Raw, RawResult, Waiting};
 use crate::reference::raw::{download, upload};
-use quipu::{Buffer, Completion, Event, Queue, UserEvent, WorkDivision};
+use quipu::{Buffer, Completion, Event, Graph, Queue, UserEvent, WorkDivision};
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
@@ -32,7 +33,7 @@ pub(in crate::benchmarks) fn run(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::OwnInterface)?;
-    let plan = session.begin(8 * targets.len());
+    let plan = session.begin(10 * targets.len());
     for target in &targets {
         enqueue(session, report, &plan, target)?;
         for mode in MODES {
@@ -80,6 +81,28 @@ impl Counter {
             .queue
             .post_launch(WorkDivision::new(1, 1, 1), kernels::add_one(number));
         launch.doing("enqueueing a command")
+    }
+
+    /// So many, to be launched again and again as one. Launched once before anything is timed.
+    fn record(&self, target: &Target, commands: usize) -> Result<Graph, BenchError> {
+        let recording = target.context().record();
+        let recorder = recording.on(&self.queue);
+        for _ in 0..commands {
+            let number = &mut *self.number.borrow_mut();
+            let launch = recorder.launch(WorkDivision::new(1, 1, 1), kernels::add_one(number));
+            launch.doing("recording a command")?;
+        }
+        let graph = recording.finish().doing("recording a graph")?;
+        self.launch_all(&graph, commands)?;
+        Ok(graph)
+    }
+
+    /// Launches a recorded graph of so many commands, and waits for it.
+    fn launch_all(&self, graph: &Graph, commands: usize) -> Result<(), BenchError> {
+        self.count.set(self.count.get() + commands as u32);
+        let launched = self.queue.launch_graph(graph);
+        let launched = launched.and_then(|event| event.wait());
+        launched.doing("launching a graph")
     }
 
     fn wait(&self) -> Result<(), BenchError> {
@@ -300,6 +323,22 @@ fn chain(
                     .gates
                     .push(Gate::at_most(what, ours, CHAIN, "µs/kernel"));
             }
+        }
+        let graph = counter.record(target, kernels)?;
+        let case = format!("chain of {kernels}, recorded, {mode}");
+        let mut contenders = vec![Contender::new("quipu", || {
+            let started = Instant::now();
+            counter.launch_all(&graph, kernels)?;
+            each(started.elapsed().as_secs_f64())
+        })];
+        contenders.extend(references());
+        let unit = (&*case, "µs/kernel");
+        let samples = rows(session, report, plan, target, unit, contenders)?;
+        if target.device().driver_name() == "cuda" {
+            let what = format!("{case}, {}", target.id());
+            let ours = median(samples.of(0));
+            let gate = Gate::at_most(what, ours, CHAIN, "µs/kernel");
+            report.gates.push(gate);
         }
         counter.verify(session, "chain")?;
     }

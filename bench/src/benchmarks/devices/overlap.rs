@@ -2,7 +2,7 @@
 //!
 //! Three commands that have nothing to do with each other, on three queues: bytes to the device, other bytes from it, and a
 //! kernel that takes about as long. Each alone, then all together: where copies and kernels overlap, together takes as
-//! long as the longest of them. `QUIPU_TRACE=file.json` in the environment leaves a trace of it.
+//! long as the longest of them. `--trace file.json` leaves a trace of it.
 
 use super::side::rows;
 use super::{Doing, Need, Target, targets};
