@@ -181,6 +181,12 @@ pub trait Driver: Send + Sync + 'static {
         None
     }
 
+    /// True if the driver hands queues of this type to [native enqueues](crate::NativeEnqueue).
+    fn takes_native(&self, queue: TypeId) -> bool {
+        let _ = queue;
+        false
+    }
+
     /// True if the driver runs native code: then a launch is run by
     /// [`Command::run_native`]. A driver that does not takes launches that bring
     /// their code along ([`Command::portable`]), and fails others.

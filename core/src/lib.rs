@@ -12,6 +12,7 @@
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
 //! | [`graph`] | commands recorded once and launched many times |
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
+//! | [`native`] | closures that put work of their own into a driver's queue |
 //! | [`portable`] | launches that bring their code along |
 //! | [`driver`] | the contract with drivers |
 //! | [`trace`] | what happened when |
@@ -28,6 +29,7 @@ mod fill;
 pub mod front;
 pub mod graph;
 pub mod memory;
+pub mod native;
 pub mod operation;
 pub mod portable;
 pub mod queue;
@@ -44,6 +46,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Clock, Event, Profile, SystemClock, UserEvent};
 pub use graph::{Graph, Recording};
 pub use memory::{MemoryRef, SpaceId};
+pub use native::{NativeEnqueue, NativeQueue};
 pub use portable::{CodeKey, Passed, PassedParameter, PortableKernel};
 pub use queue::enqueue::Request;
 pub use queue::{Completion, Priority, Queue, QueueOptions};

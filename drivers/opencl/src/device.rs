@@ -30,9 +30,18 @@ unsafe impl Send for DeviceHandle {}
 // SAFETY: as above, by several at a time.
 unsafe impl Sync for DeviceHandle {}
 
+/// A platform's handle. They live as long as the process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlatformHandle(pub(crate) cl_platform_id);
+// SAFETY: OpenCL's objects may be used by any thread.
+unsafe impl Send for PlatformHandle {}
+// SAFETY: as above, by several at a time.
+unsafe impl Sync for PlatformHandle {}
+
 /// A platform: a vendor's implementation.
 #[derive(Debug)]
 pub(crate) struct Platform {
+    pub(crate) handle: PlatformHandle,
     /// Its number among the platforms that have devices; that of its devices' sync domain.
     pub(crate) number: u32,
     /// Name and version, which compiled programs depend on.
@@ -62,6 +71,8 @@ pub(crate) struct Queues {
     download: Queue,
     /// What is waited for at once by the thread that asks for it.
     pub(crate) service: Queue,
+    /// What closures of users put there, in order; made when they are first used.
+    native: [OnceLock<Queue>; IN_ORDER_QUEUES],
     next: AtomicUsize,
 }
 
@@ -89,6 +100,7 @@ impl Queues {
             upload: queue(device.out_of_order)?,
             download: queue(device.out_of_order)?,
             service: queue(false)?,
+            native: Default::default(),
             next: AtomicUsize::new(0),
         })
     }
@@ -108,6 +120,7 @@ impl Queues {
     /// Has the device begin with all of it.
     fn flush(&self) -> Called<()> {
         let queues = self.compute.iter().chain([&self.upload, &self.download]);
+        let queues = queues.chain(self.native.iter().filter_map(OnceLock::get));
         worst(queues.map(Queue::flush))
     }
 }
@@ -162,6 +175,15 @@ impl Device {
         };
         made_once(queues, || {
             Queues::of(self.platform.context()?, self, profiling)
+        })
+    }
+
+    /// An in-order queue for what a closure of a user puts there.
+    pub(crate) fn native_queue(&self, profiling: bool) -> Called<&Queue> {
+        let queues = self.queues(profiling)?;
+        let turn = queues.next.fetch_add(1, Ordering::Relaxed);
+        made_once(&queues.native[turn % IN_ORDER_QUEUES], || {
+            Queue::of(self.platform.context()?, self.handle.0, false, profiling)
         })
     }
 
@@ -296,6 +318,7 @@ fn devices_of(
     let handles: Vec<_> = handles.filter(|handle| is_available(*handle)).collect();
     let version = format!("{name} {}", about(cl3::platform::CL_PLATFORM_VERSION));
     let platform = Arc::new(Platform {
+        handle: PlatformHandle(platform),
         number,
         version,
         handles: handles.clone(),

@@ -37,7 +37,7 @@ mod native;
 mod program;
 mod vendor;
 
-pub use vendor::{OpenCl, OpenClQueue};
+pub use vendor::{OpenCl, OpenClMemory, OpenClQueue};
 
 /// The driver. Its devices' contexts and queues are made when they are first used.
 pub type OpenClDriver = quipu_driver_vendor::VendorDriver<OpenCl>;

@@ -48,6 +48,12 @@ impl VendorDevice for Null {
 
 struct Nothing([Null; 1]);
 
+/// It has no queues.
+enum NoQueue {}
+impl quipu_core::NativeQueue for NoQueue {
+    type Memory = ();
+}
+
 type Called<T> = std::result::Result<T, Never>;
 
 impl Vendor for Nothing {
@@ -61,6 +67,7 @@ impl Vendor for Nothing {
     type Cargo = ();
     type Compiled = ();
     type Allocation = ();
+    type NativeQueue = NoQueue;
 
     fn open() -> Result<Self> {
         Ok(Self([Null(DeviceProperties {
@@ -108,6 +115,7 @@ impl Vendor for Nothing {
             done: None,
             line: Some(0),
             failure: None,
+            error: None,
             cargo: (),
         })
     }
@@ -160,7 +168,7 @@ impl Vendor for Nothing {
         true
     }
 
-    fn native_queue(&self, _device: &Null) -> Option<Box<dyn Any + Send>> {
+    fn native_queue(&self, _device: &Null) -> Option<NoQueue> {
         None
     }
 }

@@ -6,13 +6,14 @@
 mod library;
 
 use library::faults::{Fault, Faults, next};
-use library::{Refusal, stage};
+use library::{FakeMemory, FakeQueue, Refusal, stage};
 use quipu_core::operation::{HostMemory, Step};
 use quipu_core::{
-    Access, AccessMode, Completion, Context, Event, MemoryRef, Queue, QueueOptions, RawArgument,
-    Request, Result,
+    Access, AccessMode, Completion, Context, ErrorKind, Event, MemoryRef, NativeEnqueue, Queue,
+    QueueOptions, RawArgument, Request, Result,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const BYTES: usize = 64;
 const BUFFERS: usize = 5;
@@ -27,6 +28,10 @@ enum Act {
     /// Three times the bytes, and one.
     Task(usize, usize),
     Write(usize, u8),
+    /// As a task, by a closure that puts parts of its own there.
+    Native(usize, usize),
+    /// The same, and then it says no.
+    Refused(usize, usize),
 }
 
 impl Act {
@@ -36,11 +41,13 @@ impl Act {
         // Two that differ.
         let to = (from + 1 + other) % BUFFERS;
         let byte = (number / 4096) as u8;
-        match number % 8 {
+        match number % 11 {
             0 => Self::Fill(to, byte),
             1 | 2 => Self::Copy(from, to),
             3 | 4 => Self::CopyRows(from, to),
             5 | 6 => Self::Task(from, to),
+            7 | 8 => Self::Native(from, to),
+            9 if byte < 40 => Self::Refused(from, to),
             _ => Self::Write(to, byte),
         }
     }
@@ -48,7 +55,10 @@ impl Act {
     fn reads(self) -> Vec<usize> {
         match self {
             Self::Fill(..) | Self::Write(..) => vec![],
-            Self::Copy(from, _) | Self::Task(from, _) => vec![from],
+            Self::Copy(from, _)
+            | Self::Task(from, _)
+            | Self::Native(from, _)
+            | Self::Refused(from, _) => vec![from],
             Self::CopyRows(from, to) => vec![from, to],
         }
     }
@@ -59,7 +69,9 @@ impl Act {
             | Self::Write(to, _)
             | Self::Copy(_, to)
             | Self::CopyRows(_, to)
-            | Self::Task(_, to) => to,
+            | Self::Task(_, to)
+            | Self::Native(_, to)
+            | Self::Refused(_, to) => to,
         }
     }
 
@@ -73,11 +85,18 @@ impl Act {
                     bytes[to][8 * row..8 * row + 2].copy_from_slice(&source[4 * row..4 * row + 2]);
                 }
             }
-            Self::Task(from, to) => bytes[to] = bytes[from].map(task),
+            Self::Task(from, to) | Self::Native(from, to) => bytes[to] = bytes[from].map(task),
+            Self::Refused(..) => panic!("it went well"),
         }
     }
 
-    fn enqueue(self, queue: &Queue, buffers: &[MemoryRef]) -> Result<Event> {
+    /// Counts how often a closure is called.
+    fn enqueue(
+        self,
+        queue: &Queue,
+        buffers: &[MemoryRef],
+        calls: &Arc<AtomicUsize>,
+    ) -> Result<Event> {
         let access = |number: usize, mode| Access {
             memory: &buffers[number],
             offset: 0,
@@ -128,6 +147,32 @@ impl Act {
                 // SAFETY: kept until the write is over, and only read.
                 let host = unsafe { HostMemory::new(pointer, BYTES, Some(bytes)) };
                 queue.write(host, access(to, write), BYTES as u64, &[], &[])
+            }
+            Self::Native(from, to) | Self::Refused(from, to) => {
+                let accesses = [access(from, read), access(to, write)];
+                let request = Request {
+                    accesses: &accesses,
+                    ..Request::default()
+                };
+                let (calls, is_refused) = (calls.clone(), matches!(self, Self::Refused(..)));
+                let call = move |queue: &FakeQueue, memories: Vec<FakeMemory>| {
+                    calls.fetch_add(1, Ordering::SeqCst);
+                    let [from, to] = [memories[0], memories[1]];
+                    for start in [0, BYTES / 2] {
+                        queue.put(move || {
+                            let (from, to) = (from, to);
+                            for at in start..start + BYTES / 2 {
+                                to.bytes()[at] = task(from.bytes()[at]);
+                            }
+                        });
+                    }
+                    if is_refused {
+                        return Err(ErrorKind::Cancelled.into());
+                    }
+                    Ok(())
+                };
+                // SAFETY: it minds what it declares.
+                unsafe { queue.native_enqueue(NativeEnqueue::new(call), &request) }
             }
         }
     }
@@ -188,20 +233,36 @@ fn phase(
     random: &mut u64,
     bytes: &mut [[u8; BYTES]; BUFFERS],
     known: &mut [Known; BUFFERS],
+    is_sure: bool,
 ) -> u64 {
     let count = 1 + next(random) % 30;
     let acts: Vec<Act> = (0..count).map(|_| Act::of(random)).collect();
     let events: Vec<_> = acts
         .iter()
-        .map(|act| act.enqueue(queue, buffers).unwrap())
+        .map(|act| {
+            let calls = Arc::new(AtomicUsize::new(0));
+            (act.enqueue(queue, buffers, &calls).unwrap(), calls)
+        })
         .collect();
     queue.wait().unwrap();
     let mut failures = 0;
-    for (act, event) in acts.into_iter().zip(events) {
+    for (act, (event, calls)) in acts.into_iter().zip(events) {
         assert!(event.is_complete(), "{act:?} goes on");
         let reads = act.reads();
         let is_void = reads.iter().any(|read| known[*read] == Known::Void);
-        match event.wait() {
+        let (ended, calls) = (event.wait(), calls.load(Ordering::SeqCst));
+        if let Act::Native(..) | Act::Refused(..) = act {
+            assert!(
+                calls < 2 && (calls == 1 || ended.is_err()),
+                "{act:?}: {calls}"
+            );
+            // Where only calls fail, what is on a device ends well.
+            assert!(
+                !(is_void && is_sure) || calls == 0,
+                "{act:?} was called for what is void"
+            );
+        }
+        match ended {
             Ok(()) => {
                 assert!(
                     !is_void,
@@ -211,7 +272,7 @@ fn phase(
                 known[act.writes()] = Known::Good;
             }
             Err(_) => {
-                failures += u64::from(!is_void);
+                failures += u64::from(!is_void && !matches!(act, Act::Refused(..)));
                 for read in reads.into_iter().filter(|_| !is_void) {
                     known[read] = match known[read] {
                         Known::Good => Known::Doubtful,
@@ -240,7 +301,14 @@ fn chain(seed: u64, ordered: bool) {
     let mut failures = 0;
     for _ in 0..6 {
         let queue = &queues[(next(&mut random) % 4) as usize];
-        failures += phase(queue, &buffers, &mut random, &mut bytes, &mut known);
+        failures += phase(
+            queue,
+            &buffers,
+            &mut random,
+            &mut bytes,
+            &mut known,
+            ordered,
+        );
     }
     assert!(failures == 0 || faults.refused() > 0, "seed {seed}");
     faults.end();

@@ -17,9 +17,11 @@
 //!    can, nor can what it depends on.
 //!    Others are forwarded all the same: if what they depend on turns out to have failed, they have read and written
 //!    what is void anyway, and are then said to have failed.
-//! 4. What is done by the host (host tasks, and transfers that no call describes) is *the host's*: it begins when the core
+//! 4. Native enqueues are met in the same way: code of the user's must not be called for what is void. Nor is it called
+//!    twice, so one that ends because of what it waited for there has failed, and is not forwarded again.
+//! 5. What is done by the host (host tasks, and transfers that no call describes) is *the host's*: it begins when the core
 //!    has said that it is ready, and so does what reads memory of the host's that commands write.
-//! 5. Eligible commands leave by priority, then in enqueue order, as far as their device has credit.
+//! 6. Eligible commands leave by priority, then in enqueue order, as far as their device has credit.
 //!
 //! A command whose memory cannot be had waits while others of its device move: their ends free memory.
 //!
@@ -440,7 +442,7 @@ impl<V: Vendor> Ledger<V> {
 pub(super) fn is_met_by(doer: Doer, propagates: bool, sure: bool) -> bool {
     match doer {
         Doer::Device => true,
-        Doer::DeviceForUser => !propagates || sure,
+        Doer::DeviceForUser | Doer::DeviceOnce => !propagates || sure,
         Doer::DeviceWhenReady | Doer::Host => false,
     }
 }

@@ -53,6 +53,7 @@ const PAUSES: u32 = 16;
 fn doer_of<V: Vendor>(command: &Command) -> Doer {
     match command.operation() {
         Operation::HostTask => Doer::Host,
+        Operation::NativeEnqueue(_) => Doer::DeviceOnce,
         _ if is_nothing(command) => Doer::Host,
         Operation::Migrate(migration) if migration.content.is_some() => Doer::Host,
         _ => V::doer_of(command),
@@ -165,7 +166,12 @@ impl<V: Vendor> Driver for VendorDriver<V> {
 
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
         let device = self.shared.vendor.devices().get(queue.device_index())?;
-        self.shared.vendor.native_queue(device)
+        let native = self.shared.vendor.native_queue(device)?;
+        Some(Box::new(native))
+    }
+
+    fn takes_native(&self, queue: TypeId) -> bool {
+        queue == TypeId::of::<V::NativeQueue>()
     }
 
     fn runs_native_code(&self) -> bool {

@@ -201,6 +201,19 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
+    /// Has all devices begin with what is there; false if this one is lost.
+    fn flush_for(&self, number: usize) -> bool {
+        loop {
+            let dirty = self.ledger().take_dirty();
+            if dirty.is_empty() {
+                return !self.ledger().lanes[number].lost;
+            }
+            for device in dirty {
+                self.flush_device(device);
+            }
+        }
+    }
+
     fn forward(self: &Arc<Self>, key: Key, departure: Departure<V>) {
         let Departure {
             held,
@@ -211,6 +224,8 @@ impl<V: Vendor> Shared<V> {
             line,
         } = departure;
         let device = self.device(number);
+        // Code of the user's may wait for what is there, which has to begin for that.
+        let is_lost = is_lost || (doer == Doer::DeviceOnce && !self.flush_for(number));
         if is_lost {
             let error = lost(device.name(), "an earlier command lost it");
             return self.end_here(key, Err(error));
@@ -334,6 +349,9 @@ impl<V: Vendor> Shared<V> {
             if let (Ok(()), Some(failure)) = (&result, flight.failure.take()) {
                 let what = format!("run '{}'", command.label());
                 result = Err(of_call(self.device(number).name(), &what, &failure));
+            }
+            if let (Ok(()), Some(error)) = (&result, flight.error.take()) {
+                result = Err(error);
             }
             if is_given_up {
                 // Its device is lost, and may still be writing: what it uses is never given up.

@@ -1,7 +1,7 @@
 //! A command's way through the ledger: it leaves, is on its device, ends, is forgotten, or comes back to be held.
 
 use super::ledger::{Arrival, Departure, Ended, Key, Lane, Ledger, Place, Turn, is_met_by};
-use crate::vendor::{Failure, Flight, Vendor};
+use crate::vendor::{Doer, Failure, Flight, Vendor};
 use quipu_core::driver::Held;
 use quipu_core::{Error, EventId};
 use smallvec::SmallVec;
@@ -92,7 +92,7 @@ impl<V: Vendor> Ledger<V> {
             None => lane.enter(line, key),
         };
         entry.place = Place::Away;
-        entry.sure &= flight.failure.is_none();
+        entry.sure &= flight.failure.is_none() && flight.error.is_none();
         entry.signal = Some(flight.signal.clone());
         entry.flight = Some(flight);
         let (event, sure, line) = (entry.event, entry.sure, entry.line);
@@ -225,7 +225,7 @@ impl<V: Vendor> Ledger<V> {
         lane.starved = false;
         lane.leave(entry.line, key);
         let is_of_a_wait = matches!(&result, Err(failure) if failure.is_of_a_wait());
-        if is_of_a_wait && !entry.alone {
+        if is_of_a_wait && !entry.alone && entry.doer != Doer::DeviceOnce {
             entry.flight = None;
             return self.hold_alone(key);
         }

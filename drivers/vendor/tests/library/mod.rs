@@ -4,8 +4,12 @@
 
 pub(crate) mod faults;
 pub(crate) mod machine;
+mod native;
 mod put;
 
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use native::FakeMemory;
+pub(crate) use native::FakeQueue;
 pub(crate) use put::Recorded;
 
 use faults::{Fault, Faults};
@@ -168,6 +172,7 @@ impl Vendor for Library {
     type Cargo = Cargo;
     type Compiled = ();
     type Allocation = Allocation;
+    type NativeQueue = FakeQueue;
 
     fn open() -> Result<Self> {
         Err(quipu_driver_vendor::error::no_devices(
@@ -308,7 +313,7 @@ impl Vendor for Library {
         true
     }
 
-    fn native_queue(&self, _device: &Fake) -> Option<Box<dyn Any + Send>> {
+    fn native_queue(&self, _device: &Fake) -> Option<FakeQueue> {
         None
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn doer_of(command: &Command) -> Doer {
 }
 
 #[derive(Clone, Copy)]
-struct Place(*mut u8);
+pub(super) struct Place(pub(super) *mut u8);
 // SAFETY: whose it is, is the driver's to order.
 unsafe impl Send for Place {}
 
@@ -39,9 +39,9 @@ impl Place {
 }
 
 /// A command's parts, each after the one before.
-struct Chain<'a> {
+pub(super) struct Chain<'a> {
     library: &'a Library,
-    work: &'a Work<'a, Library>,
+    pub(super) work: &'a Work<'a, Library>,
     stream: usize,
     waits: Vec<Point>,
     uses: Vec<usize>,
@@ -54,7 +54,11 @@ type Put = Result<Flight<Library>, Obstacle<Refusal>>;
 
 impl<'a> Chain<'a> {
     /// An argument's first byte.
-    fn place(&mut self, number: usize, space: Option<SpaceId>) -> Result<Place, quipu_core::Error> {
+    pub(super) fn place(
+        &mut self,
+        number: usize,
+        space: Option<SpaceId>,
+    ) -> Result<Place, quipu_core::Error> {
         let argument = &self.work.command().arguments()[number];
         let bytes = match space {
             Some(space) => self.work.bytes_in(argument, space)?.0,
@@ -65,7 +69,7 @@ impl<'a> Chain<'a> {
         Ok(Place(bytes.allocation.pointer).at(bytes.offset))
     }
 
-    fn call(&mut self, run: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
+    pub(super) fn call(&mut self, run: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
         if self.failure.is_some() {
             return Ok(());
         }
@@ -109,7 +113,7 @@ impl<'a> Chain<'a> {
     }
 
     /// The end; `later` if what says so is not what others wait for.
-    fn end(mut self, later: bool) -> Put {
+    pub(super) fn end(mut self, later: bool) -> Put {
         if self.made.is_empty() {
             self.call(|| ())?;
         }
@@ -125,6 +129,7 @@ impl<'a> Chain<'a> {
             done,
             line: self.library.ordered.then_some(self.stream),
             failure: self.failure,
+            error: None,
             cargo: Cargo {
                 earlier: self.made,
                 times: self.times,
@@ -154,6 +159,7 @@ pub(super) fn put<'a>(
     };
     match command.operation() {
         Operation::Graph(graph) => return put_graph(chain, graph),
+        Operation::NativeEnqueue(enqueue) => return super::native::put(chain, enqueue),
         Operation::Launch { .. } if code.is_some() => return put_launch(chain),
         Operation::Transfer(transfer) => {
             let mut side = |endpoint: &Endpoint| match endpoint {
