@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 mod devices;
+mod natives;
 
 use quipu::prelude::*;
 use quipu::{DeviceKind, ErrorKind};
