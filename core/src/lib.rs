@@ -14,6 +14,7 @@
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
 //! | [`native`] | closures that put work of their own into a driver's queue |
 //! | [`portable`] | launches that bring their code along |
+//! | [`polling`] | users who look for what has ended themselves |
 //! | [`driver`] | the contract with drivers |
 //! | [`trace`] | what happened when |
 
@@ -31,6 +32,7 @@ pub mod graph;
 pub mod memory;
 pub mod native;
 pub mod operation;
+pub mod polling;
 pub mod portable;
 pub mod queue;
 pub mod sync;
@@ -47,6 +49,7 @@ pub use event::{Clock, Event, Profile, SystemClock, UserEvent};
 pub use graph::{Graph, Recording};
 pub use memory::{MemoryRef, SpaceId};
 pub use native::{NativeEnqueue, NativeQueue};
+pub use polling::Polling;
 pub use portable::{CodeKey, Passed, PassedParameter, PortableKernel};
 pub use queue::enqueue::Request;
 pub use queue::{Completion, Priority, Queue, QueueOptions};

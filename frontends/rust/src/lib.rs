@@ -96,7 +96,7 @@ pub use record::{Graph, Node, Recorder, Recording};
 pub use quipu_core::event::Profile;
 pub use quipu_core::{
     Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, Kind, Partition, Phase,
-    Priority, QueueOptions, Result, UserEvent,
+    Polling, Priority, QueueOptions, Result, UserEvent,
 };
 pub use quipu_driver_sim::engine as simulation;
 pub use quipu_kernel::{

@@ -135,6 +135,22 @@ impl<V: Vendor> Driver for VendorDriver<V> {
         Ok(())
     }
 
+    fn poll(&self) -> bool {
+        let shared = Arc::clone(&self.shared);
+        // What was noted may be left to do, by a thread that has done enough.
+        shared.completions.poll(&shared.vendor);
+        shared.pump(Caller::Host);
+        shared.completions.is_in_flight()
+    }
+
+    fn suspend_polling(&self) {
+        self.shared.completions.suspend();
+    }
+
+    fn resume_polling(&self) {
+        self.shared.completions.resume();
+    }
+
     fn notify(&self, notification: Notification) {
         let shared = Arc::clone(&self.shared);
         match notification {

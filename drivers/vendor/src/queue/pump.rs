@@ -65,13 +65,13 @@ pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
             Due::End => return,
             Due::Pause => std::thread::yield_now(),
             Due::Arm => shared.completions.arm(&shared.vendor),
-            Due::Poll if !shared.completions.poll(&shared.vendor) => {
+            Due::Poll if !shared.completions.poll_unless_suspended(&shared.vendor) => {
                 // Whoever runs the command may need the core.
                 std::thread::yield_now();
             }
-            Due::Poll => shared.pump(Caller::Drain),
-            Due::Pump => {
-                // The device may have called, which it does once: what has ended there is not noted yet.
+            Due::Poll | Due::Pump => shared.pump(Caller::Drain),
+            Due::Hear => {
+                // It calls once, and what has ended there is not noted yet.
                 shared.completions.poll_again(&shared.vendor);
                 shared.pump(Caller::Drain);
             }

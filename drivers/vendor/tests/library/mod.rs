@@ -209,6 +209,7 @@ impl Vendor for Library {
     }
 
     fn status(&self, signal: &Point) -> std::result::Result<Status<Refusal>, Refusal> {
+        self.faults.looked();
         self.faults.check(Fault::Status)?;
         signal.status()
     }
