@@ -90,6 +90,12 @@ impl<V: Vendor> VendorDriver<V> {
                 this: this.clone(),
             }),
         });
+        let weak = Arc::downgrade(&driver.shared);
+        driver.shared.workers.on_wait(move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.waits_inside();
+            }
+        });
         let (shared, bell) = (
             Arc::downgrade(&driver.shared),
             driver.shared.completions.bell(),

@@ -111,6 +111,24 @@ impl<V: Vendor> Shared<V> {
         read.map_err(|failure| of_call(device.name(), "read memory back", &failure))
     }
 
+    pub(crate) fn write_allocation(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let device = self.device(self.number_of_key(key)?);
+        let pointer = std::ptr::with_exposed_provenance::<V::Allocation>(address as usize);
+        // SAFETY: as above.
+        let allocation = unsafe { &*pointer };
+        let written = self.vendor.write(device, allocation, offset, bytes);
+        written.map_err(|failure| of_call(device.name(), "put memory back", &failure))
+    }
+
     pub(crate) fn has_route(&self, from: SpaceId, to: SpaceId) -> bool {
         let (from, to) = (self.device_of_space(from), self.device_of_space(to));
         from.zip(to)

@@ -23,7 +23,7 @@
 //!    has said that it is ready, and so does what reads memory of the host's that commands write.
 //! 6. Eligible commands leave by priority, then in enqueue order, as far as their device has credit.
 //!
-//! A command whose memory cannot be had waits while others of its device move: their ends free memory.
+//! A command whose memory cannot be had waits while others move: their ends free memory (see `usage`).
 //!
 //! # Lines
 //!
@@ -122,6 +122,8 @@ impl<V: Vendor> Entry<V> {
 pub(super) struct Lane {
     pub(super) lost: bool,
     pub(super) away: usize,
+    /// Commands that threads of the host do.
+    pub(super) here: usize,
     /// A command waits for memory.
     pub(super) starved: bool,
     /// Something was put into its queues since they were flushed.
@@ -175,6 +177,10 @@ pub(crate) struct Ledger<V: Vendor> {
     pub(super) keys: HashMap<EventId, Key, EventHash>,
     pub(super) lanes: Vec<Lane>,
     pub(super) over: VecDeque<Key>,
+    /// Those that are handed over, and some that were.
+    pub(super) handed: Vec<Key>,
+    /// So many of them are looked through.
+    pub(super) handed_most: usize,
     /// Launches whose code is to be compiled.
     pub(super) unprepared: VecDeque<Key>,
     /// Commands noted since somebody last looked for jobs.
@@ -191,6 +197,8 @@ impl<V: Vendor> Ledger<V> {
             keys: HashMap::default(),
             lanes: (0..devices).map(|_| Lane::default()).collect(),
             over: VecDeque::new(),
+            handed: Vec::new(),
+            handed_most: 64,
             unprepared: VecDeque::new(),
             unseen: 0,
             pumping: false,

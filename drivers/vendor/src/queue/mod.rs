@@ -6,6 +6,7 @@
 //! | `pump` | doing it: one thread at a time |
 //! | `code` | code of launches, compiled before they go |
 //! | `completion` | how ends are heard of; `bell`: what wakes the drain thread |
+//! | `usage` | whose memory is in use, and may not be taken away |
 //! | `slab`, `hash` | where the ledger's entries are, and how they are found |
 //!
 //! * `submit` takes note of the command, with its waits split: those within the domain become signals that the device
@@ -23,6 +24,7 @@ mod ledger;
 mod pump;
 mod slab;
 mod travel;
+mod usage;
 
 pub use bell::Wake;
 pub(crate) use completion::Completions;
@@ -38,6 +40,7 @@ use pump::Caller;
 use quipu_core::driver::{Notification, Submission};
 use quipu_core::error::Result;
 use quipu_core::event::Waiter;
+use quipu_core::memory::Memory;
 use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
 use quipu_core::{Command, DeviceProperties, Driver, Graph, SpaceId, clock};
@@ -216,6 +219,15 @@ impl<V: Vendor> Driver for VendorDriver<V> {
 
     fn read_allocation(&self, key: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
         self.shared.read_allocation(key, address, offset, bytes)
+    }
+
+    fn write_allocation(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.shared.write_allocation(key, address, offset, bytes)
+    }
+
+    fn is_in_use(&self, key: u32, _address: u64, memory: &Memory) -> bool {
+        let is_there = |space: SpaceId| space.key_in(self) == Some(key);
+        self.shared.is_in_use(memory, is_there)
     }
 
     fn has_route(&self, from: SpaceId, to: SpaceId) -> bool {

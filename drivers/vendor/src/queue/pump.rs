@@ -250,6 +250,12 @@ impl<V: Vendor> Shared<V> {
             return self.end_here(key, Ok(()));
         }
         if doer == Doer::Host {
+            // While it can wait: the thread could not.
+            let take = |command: &Command| Work::new(self, number, held, command).take_memory();
+            // SAFETY: as above.
+            if let Err(error) = unsafe { held.with(take) } {
+                return self.obstructed(key, device, held, error.into());
+            }
             self.ledger().taken(key);
             return self.have_done_here(key, number, held);
         }
@@ -286,10 +292,11 @@ impl<V: Vendor> Shared<V> {
     /// A command could not be put on its device.
     fn obstructed(&self, key: Key, device: &V::Device, held: Held, obstacle: Obstacle<V::Failure>) {
         let is_alone = self.ledger().is_alone(key);
+        let waiting = self.workers.waiting();
         let (failure, may_wait) = match obstacle {
             Obstacle::Error(error) => {
                 let waits = matches!(error.kind(), ErrorKind::OutOfMemory { .. })
-                    && self.ledger().hold_for_memory(key);
+                    && self.ledger().hold_for_memory(key, waiting);
                 if !waits {
                     self.end_here(key, Err(error));
                 }
@@ -303,7 +310,10 @@ impl<V: Vendor> Shared<V> {
         };
         if failure.is_loss() {
             self.lose(held, &failure.text());
-        } else if failure.is_out_of_memory() && may_wait && self.ledger().hold_for_memory(key) {
+        } else if failure.is_out_of_memory()
+            && may_wait
+            && self.ledger().hold_for_memory(key, waiting)
+        {
             return;
         }
         // SAFETY: only the pump finishes commands, and it does not now.
@@ -322,7 +332,7 @@ impl<V: Vendor> Shared<V> {
             let run = |command: &Command| Work::new(&shared, device, held, command).do_here();
             // SAFETY: the command is ready, and finished only when this has returned; it is run here only.
             let result = unsafe { held.with(run) };
-            shared.end_here(key, result);
+            shared.ledger().done_here(key, result);
             shared.pump(Caller::Host);
         }));
     }
