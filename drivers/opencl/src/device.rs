@@ -47,14 +47,18 @@ pub(crate) struct Platform {
     /// Name and version, which compiled programs depend on.
     pub(crate) version: String,
     handles: Vec<DeviceHandle>,
+    /// Parts of them that were made before the context.
+    pub(crate) parts: Mutex<Vec<DeviceHandle>>,
     context: OnceLock<Context>,
 }
 
 impl Platform {
-    /// The context of all its devices.
+    /// The context of all its devices, and of the parts that there are when it is made.
     pub(crate) fn context(&self) -> Called<&Context> {
         made_once(&self.context, || {
-            let handles: Vec<_> = self.handles.iter().map(|handle| handle.0).collect();
+            let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            let handles = self.handles.iter().chain(parts.iter());
+            let handles: Vec<_> = handles.map(|handle| handle.0).collect();
             Context::of(&handles)
         })
     }
@@ -157,6 +161,21 @@ pub struct Device {
     pub(crate) alignment: u64,
     /// The process's clock less the device's, as far as it is known.
     pub(crate) offset: Mutex<Option<i64>>,
+    /// What keeps it, if it is a part of another.
+    pub(crate) part: Option<Part>,
+}
+
+/// A device that was made by splitting another, which OpenCL counts.
+#[derive(Debug)]
+pub(crate) struct Part(pub(crate) DeviceHandle);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // SAFETY: this reference is given up once.
+        if let Err(code) = unsafe { info::release_device(self.0.0) } {
+            tracing::error!(code, "a part of a device was not released");
+        }
+    }
 }
 
 impl VendorDevice for Device {
@@ -322,12 +341,14 @@ fn devices_of(
         number,
         version,
         handles: handles.clone(),
+        parts: Mutex::default(),
         context: OnceLock::new(),
     });
     let mut devices = Vec::new();
     let mut problem = None;
     for handle in handles {
-        match describe(handle, &platform, first + devices.len()) {
+        let key = u32::try_from(first + devices.len()).unwrap_or(u32::MAX);
+        match describe(handle, &platform, key) {
             Ok(device) => devices.push(device),
             Err(error) => {
                 let text = format!("{name}: {}", error.text());
@@ -352,11 +373,11 @@ fn is_available(handle: DeviceHandle) -> bool {
     is_available
 }
 
-/// Asks a device for all that is to be known. `index` is its number in the driver.
-fn describe(
+/// Asks a device for all that is to be known. `key` is that of its memory.
+pub(crate) fn describe(
     handle: DeviceHandle,
     platform: &Arc<Platform>,
-    index: usize,
+    key: u32,
 ) -> Result<Device, CallError> {
     let mut problem = None;
     let mut ask = Asked {
@@ -393,7 +414,6 @@ fn describe(
     let axis = |number: usize| along.get(number).map_or(1, |size| *size as u64).max(1);
     let global_memory = ask.long(info::CL_DEVICE_GLOBAL_MEM_SIZE);
     let clock = ask.number(info::CL_DEVICE_MAX_CLOCK_FREQUENCY);
-    let key = u32::try_from(index).unwrap_or(u32::MAX);
     let properties = DeviceProperties {
         kind,
         vendor: if vendor.is_empty() {
@@ -450,6 +470,7 @@ fn describe(
             // In bits.
             alignment: (alignment / 8).max(1),
             offset: Mutex::new(None),
+            part: None,
         }),
     }
 }

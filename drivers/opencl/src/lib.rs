@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `device` | the devices: what they are, their contexts and queues |
+//! | `partition` | devices that are parts of others |
 //! | `vendor` | the verbs that [`quipu_driver_vendor`] makes a driver of |
 //! | `forward` | how commands become calls |
 //! | `program` | code that launches bring along: compiled, launched |
@@ -34,6 +35,7 @@ mod error;
 mod forward;
 mod memory;
 mod native;
+mod partition;
 mod program;
 mod vendor;
 

@@ -4,13 +4,14 @@ use crate::device::{self, Device, DeviceHandle, PlatformHandle};
 use crate::forward::{self, Bytes, Cargo, Work};
 use crate::memory::{self, Allocation};
 use crate::native::{CallError, Called, Context, Event, Queue, named};
+use crate::partition;
 use crate::program::{self, Compiled};
 use cl3::event::CL_COMPLETE;
 use cl3::types::{
     cl_command_queue, cl_context, cl_device_id, cl_event, cl_int, cl_mem, cl_platform_id,
 };
 use quipu_core::error::Result;
-use quipu_core::{AccessMode, Command, NativeQueue};
+use quipu_core::{AccessMode, Command, NativeQueue, Partition};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor};
@@ -238,6 +239,10 @@ impl Vendor for OpenCl {
     /// Between devices of one platform.
     fn has_route(&self, from: &Device, to: &Device) -> bool {
         Arc::ptr_eq(&from.platform, &to.platform)
+    }
+
+    fn partition(&self, device: &Device, partition: &Partition) -> Result<Vec<Device>> {
+        partition::partition(device, partition)
     }
 
     fn native_queue(&self, device: &Device) -> Option<OpenClQueue> {

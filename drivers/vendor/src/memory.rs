@@ -6,6 +6,7 @@
 use crate::Shared;
 use crate::error::of_call;
 use crate::vendor::{Failure, Vendor, VendorDevice};
+use quipu_core::MemorySpace;
 use quipu_core::error::{Error, ErrorKind, Result};
 use quipu_core::memory::SpaceId;
 use std::sync::atomic::Ordering;
@@ -136,7 +137,12 @@ impl<V: Vendor> Shared<V> {
     }
 
     pub(crate) fn free_memory(&self, number: usize) -> Option<u64> {
-        let device = self.vendor.devices().get(number)?;
+        // A part's memory is that of the device that it is a part of.
+        let MemorySpace::Own(key) = self.device_if_any(number)?.properties().memory else {
+            return None;
+        };
+        let number = self.number_of_key(key).ok()?;
+        let device = self.device(number);
         let used = self.allocated[number].load(Ordering::Acquire);
         let left = device.properties().global_memory.saturating_sub(used);
         self.vendor.free_memory(device, left)

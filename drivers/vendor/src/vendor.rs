@@ -3,7 +3,9 @@
 use crate::launch::Code;
 use crate::queue::Wake;
 use crate::work::Work;
-use quipu_core::{Command, DeviceProperties, Error, Graph, NativeQueue, Result};
+use quipu_core::{
+    Command, DeviceProperties, Error, ErrorKind, Graph, NativeQueue, Partition, Result,
+};
 use quipu_kernel_ir::IndexWidth;
 use std::any::{Any, TypeId};
 use std::fmt::Debug;
@@ -277,6 +279,20 @@ pub trait Vendor: Sized + Send + Sync + 'static {
 
     /// True if bytes go from one device to another without passing through the host.
     fn has_route(&self, from: &Self::Device, to: &Self::Device) -> bool;
+
+    /// Splits a device into parts, each with the memory of its device.
+    ///
+    /// # Errors
+    /// If it cannot be split so.
+    fn partition(&self, device: &Self::Device, partition: &Partition) -> Result<Vec<Self::Device>> {
+        let _ = (device, partition);
+        Err(ErrorKind::Unsupported {
+            driver: Self::NAME,
+            what: "split a device".to_owned(),
+            instead: "use the whole device",
+        }
+        .into())
+    }
 
     /// What a native call is handed.
     fn native_queue(&self, device: &Self::Device) -> Option<Self::NativeQueue>;

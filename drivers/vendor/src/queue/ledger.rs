@@ -205,6 +205,13 @@ impl<V: Vendor> Ledger<V> {
         }
     }
 
+    /// There are so many devices now.
+    pub(crate) fn expect_devices(&mut self, count: usize) {
+        if self.lanes.len() < count {
+            self.lanes.resize_with(count, Lane::default);
+        }
+    }
+
     /// True if no command is held or away.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -43,7 +43,7 @@ use quipu_core::event::Waiter;
 use quipu_core::memory::Memory;
 use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver, Graph, SpaceId, clock};
+use quipu_core::{Command, DeviceProperties, Driver, Graph, Partition, SpaceId, clock};
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
@@ -184,7 +184,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
     }
 
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
-        let device = self.shared.vendor.devices().get(queue.device_index())?;
+        let device = self.shared.device_if_any(queue.device_index())?;
         let native = self.shared.vendor.native_queue(device)?;
         Some(Box::new(native))
     }
@@ -232,6 +232,20 @@ impl<V: Vendor> Driver for VendorDriver<V> {
 
     fn has_route(&self, from: SpaceId, to: SpaceId) -> bool {
         self.shared.has_route(from, to)
+    }
+
+    fn partition(
+        &self,
+        device: usize,
+        partition: &Partition,
+    ) -> Result<Vec<(usize, DeviceProperties)>> {
+        let parts = self.shared.partition(device, partition)?;
+        let described = |number| (number, self.shared.device(number).properties().clone());
+        Ok(parts.map(described).collect())
+    }
+
+    fn forget_part(&self, device: usize) {
+        self.shared.forget_part(device);
     }
 
     fn free_memory(&self, device: usize) -> Option<u64> {
