@@ -140,6 +140,18 @@ pub trait Driver: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Looks for what has ended, without blocking; true if something is on a device still. Of several threads one looks.
+    fn poll(&self) -> bool {
+        false
+    }
+
+    /// From now on, no thread of the driver's looks for ends of commands of polling queues, until
+    /// [`resume_polling`](Driver::resume_polling) was called as often: then as many do as ever. May be called after that.
+    fn suspend_polling(&self) {}
+
+    /// See [`suspend_polling`](Driver::suspend_polling).
+    fn resume_polling(&self) {}
+
     /// Tells of a held command's waits.
     fn notify(&self, notification: Notification);
 
@@ -179,6 +191,12 @@ pub trait Driver: Send + Sync + 'static {
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
         let _ = queue;
         None
+    }
+
+    /// True if the driver hands queues of this type to [native enqueues](crate::NativeEnqueue).
+    fn takes_native(&self, queue: TypeId) -> bool {
+        let _ = queue;
+        false
     }
 
     /// True if the driver runs native code: then a launch is run by

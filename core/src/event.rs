@@ -6,6 +6,7 @@ use crate::command::slot::{Slot, Times};
 use crate::command::{self, EventId, Phase, ToDrivers, observe, release, retain, slab, unobserve};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
+use crate::polling;
 use crate::queue::progress::Watcher;
 use crate::queue::{QueueShared, flush_all};
 use std::cell::Cell;
@@ -199,6 +200,7 @@ impl Event {
 
     fn join(&self, deadline: Option<(&dyn Clock, Duration)>) -> Result<()> {
         flush_all();
+        let _resumed = polling::while_waiting();
         let waiter = Waiter {
             target: Target::Event(self),
             deadline,

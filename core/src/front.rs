@@ -5,9 +5,10 @@ use crate::error::{ErrorKind, Result};
 use crate::event::Event;
 use crate::graph::Graph;
 use crate::memory::Memory;
+use crate::native::NativeEnqueue;
 use crate::operation::{
     BarrierBody, Body, BoxedLaunch, COPY, Endpoint, Fill, HostMemory, LaunchBody, MarkerBody,
-    NativeKernel, READ, Step, TaskBody, Transfer, TransferBody, WRITE,
+    NativeEnqueueBody, NativeKernel, READ, Step, TaskBody, Transfer, TransferBody, WRITE,
 };
 use crate::queue::Queue;
 use crate::queue::enqueue::Request;
@@ -101,6 +102,60 @@ impl Queue {
         request: &Request<'_>,
     ) -> Result<Event> {
         self.enqueue(TaskBody::<true, _>(Some(Box::new(call))), 1, request)
+    }
+
+    /// Has a closure put work of its own into the driver's queue, with the native memory of what the
+    /// request declares, which is made valid there first. The command is over when that work is. The
+    /// closure is called once, when everything that it reads has been written without a fault, and not if
+    /// that fails or the command is cancelled before.
+    ///
+    /// It is called by a thread that hands commands over for the driver, which hands over nothing else
+    /// meanwhile: it is to enqueue, not to wait for other commands.
+    ///
+    /// # Errors
+    /// If the driver hands out no queues of the closure's type; as [`Queue::launch`].
+    ///
+    /// # Safety
+    /// What the closure puts there touches no memory but what the request declares, in the ranges and modes
+    /// declared, and what is its own; all that uses the command's memory is in the queue that it was handed, or
+    /// over, when it returns; and it leaves the driver's objects as they were.
+    pub unsafe fn native_enqueue(
+        &self,
+        enqueue: NativeEnqueue,
+        request: &Request<'_>,
+    ) -> Result<Event> {
+        self.check_native(&enqueue)?;
+        self.enqueue(NativeEnqueueBody(Box::new(enqueue)), 1, request)
+    }
+
+    /// As [`Queue::native_enqueue`], one-way: no event.
+    ///
+    /// # Errors
+    /// As [`Queue::native_enqueue`].
+    ///
+    /// # Safety
+    /// As [`Queue::native_enqueue`].
+    pub unsafe fn post_native_enqueue(
+        &self,
+        enqueue: NativeEnqueue,
+        request: &Request<'_>,
+    ) -> Result<()> {
+        self.check_native(&enqueue)?;
+        self.post(NativeEnqueueBody(Box::new(enqueue)), 1, request)
+    }
+
+    fn check_native(&self, enqueue: &NativeEnqueue) -> Result<()> {
+        let driver = self.shared().driver();
+        if driver.takes_native(enqueue.queue_type()) {
+            return Ok(());
+        }
+        Err(ErrorKind::Unsupported {
+            driver: driver.name(),
+            what: format!("hand a {} to a closure", enqueue.queue_type_name()),
+            instead: "use the type of native queue that the device's driver documents, or, where it has none, a \
+                      kernel or a host task",
+        }
+        .into())
     }
 
     /// Launches a recorded graph, as one command of this queue: see

@@ -12,7 +12,9 @@
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
 //! | [`graph`] | commands recorded once and launched many times |
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
+//! | [`native`] | closures that put work of their own into a driver's queue |
 //! | [`portable`] | launches that bring their code along |
+//! | [`polling`] | users who look for what has ended themselves |
 //! | [`driver`] | the contract with drivers |
 //! | [`trace`] | what happened when |
 
@@ -28,7 +30,9 @@ mod fill;
 pub mod front;
 pub mod graph;
 pub mod memory;
+pub mod native;
 pub mod operation;
+pub mod polling;
 pub mod portable;
 pub mod queue;
 pub mod sync;
@@ -44,6 +48,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Clock, Event, Profile, SystemClock, UserEvent};
 pub use graph::{Graph, Recording};
 pub use memory::{MemoryRef, SpaceId};
+pub use native::{NativeEnqueue, NativeQueue};
+pub use polling::Polling;
 pub use portable::{CodeKey, Passed, PassedParameter, PortableKernel};
 pub use queue::enqueue::Request;
 pub use queue::{Completion, Priority, Queue, QueueOptions};

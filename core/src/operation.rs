@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 pub use crate::fill::Fill;
 use crate::graph::Graph;
 use crate::memory::SpaceId;
+use crate::native::NativeEnqueue;
 use crate::portable::PortableKernel;
 use std::any::Any;
 use std::ops::Range;
@@ -303,6 +304,9 @@ pub enum Operation<'a> {
     Migrate(&'a Migration),
     /// A closure on the host, by [`Command::run_native`] over `0..1`.
     HostTask,
+    /// A closure that puts work of its own into the driver's queue: only on drivers that
+    /// [take it](crate::Driver::takes_native).
+    NativeEnqueue(&'a NativeEnqueue),
     /// A recorded graph that the driver has [taken](crate::Driver::take_graph).
     Graph(&'a Graph),
     /// Nothing.
@@ -331,6 +335,11 @@ impl Command {
                 Operation::Migrate(unsafe { &*self.state_pointer().cast::<Migration>() })
             }
             Kind::HostTask | Kind::NativeCall => Operation::HostTask,
+            Kind::NativeEnqueue => {
+                // SAFETY: as above.
+                let enqueue = unsafe { &*self.state_pointer().cast::<Box<NativeEnqueue>>() };
+                Operation::NativeEnqueue(enqueue)
+            }
             // SAFETY: as above.
             Kind::Graph => Operation::Graph(unsafe { &*self.state_pointer().cast::<Graph>() }),
             Kind::Marker | Kind::Barrier | Kind::UserEvent => Operation::Nothing,
@@ -537,6 +546,11 @@ data_body!(TransferBody<READ>, Kind::Read, "read", run_transfer);
 data_body!(TransferBody<WRITE>, Kind::Write, "write", run_transfer);
 data_body!(Fill, Kind::Fill, "fill", run_fill);
 data_body!(Migration, Kind::Migrate, "migrate");
+
+/// A closure for the driver's queue.
+#[repr(transparent)]
+pub(crate) struct NativeEnqueueBody(pub(crate) Box<NativeEnqueue>);
+data_body!(NativeEnqueueBody, Kind::NativeEnqueue, "native enqueue");
 
 /// A marker; may carry something to drop when it is over.
 pub(crate) struct MarkerBody<T>(pub(crate) T);

@@ -52,7 +52,7 @@ pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: Option<&Er
         Kind::Marker => CommandKind::Marker,
         Kind::Barrier => CommandKind::Barrier,
         Kind::HostTask => CommandKind::HostTask,
-        Kind::NativeCall => CommandKind::Native,
+        Kind::NativeCall | Kind::NativeEnqueue => CommandKind::Native,
         Kind::Map => CommandKind::Map,
         Kind::Unmap => CommandKind::Unmap,
         Kind::Graph => CommandKind::Graph,

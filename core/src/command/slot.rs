@@ -97,6 +97,8 @@ pub enum Kind {
     HostTask,
     /// A closure that is handed the driver's own queue.
     NativeCall,
+    /// A closure that puts work of its own into the driver's queue.
+    NativeEnqueue,
     /// Completed by the host.
     UserEvent,
     /// A mapping of a buffer to the host.
@@ -122,6 +124,7 @@ impl Kind {
             Self::Barrier => "barrier",
             Self::HostTask => "host task",
             Self::NativeCall => "native",
+            Self::NativeEnqueue => "native enqueue",
             Self::UserEvent => "user event",
             Self::Map => "map",
             Self::Unmap => "unmap",

@@ -26,6 +26,7 @@ use crate::driver::Driver;
 use crate::error::{ErrorKind, Result};
 use crate::event::Waiter;
 use crate::memory::SpaceId;
+use crate::polling;
 use progress::{Progress, Watcher};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -592,6 +593,7 @@ impl Queue {
         if self.shared.progress.reached(end) {
             return Ok(());
         }
+        let _resumed = polling::while_waiting();
         let waiter = Waiter::for_queue(self.shared, end);
         waiter.join(&**self.shared.driver())?;
         if waiter.is_done() {

@@ -8,11 +8,12 @@ use crate::native::{CallError, Called, Entered, Event, Stream, named};
 use crate::program::{Compiled, FaultRead, Launch};
 use crate::staging::{Block, MOST_STAGED};
 use crate::transfer::{Side, lane_of, put_part, sides};
+use crate::vendor::{CudaMemory, CudaQueue};
 use cudarc::driver::sys::{self, CUdeviceptr, CUresult, CUstream};
 use quipu_core::command::Kind;
 use quipu_core::error::Result;
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
-use quipu_core::{Command, Graph, SpaceId, clock};
+use quipu_core::{Command, Graph, NativeEnqueue, SpaceId, clock};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::region::Shape;
 use quipu_driver_vendor::{Doer, Flight, Obstacle};
@@ -219,6 +220,7 @@ impl<'a> Chain<'a> {
             done: None,
             line: Some(self.track),
             failure: self.failure,
+            error: None,
             cargo: self.cargo,
         })
     }
@@ -351,6 +353,7 @@ pub(crate) fn put(work: &Work<'_>, code: Option<&Code<Compiled>>, waits: &[Signa
         }
         (Operation::Graph(graph), _) => put_graph(chain(Lane::Compute)?, work, graph),
         (Operation::Launch { .. }, Some(code)) => put_launch(chain(Lane::Compute)?, work, code),
+        (Operation::NativeEnqueue(enqueue), _) => put_native(chain(Lane::Compute)?, work, enqueue),
         _ => chain(Lane::Compute)?.end(),
     }
 }
@@ -409,6 +412,26 @@ fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: &Code<Compiled>) -> P
     chain.end()
 }
 
+/// What a user's closure puts into the stream.
+fn put_native(mut chain: Chain<'_>, work: &Work<'_>, enqueue: &NativeEnqueue) -> Put {
+    let arguments = work.command().arguments();
+    let mut memories = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let bytes = work.bytes(argument)?;
+        chain.uses(&bytes)?;
+        memories.push(CudaMemory::new(&bytes, argument.mode()));
+    }
+    let native = CudaQueue::new(chain.device, chain.live, chain.stream());
+    chain.is_begun = true;
+    let called = enqueue.call(work.command().label(), &native, memories);
+    // It may have left another context behind.
+    let entered = chain.live.context.enter();
+    let mut flight = chain.end()?;
+    drop(entered);
+    flight.error = called.err();
+    Ok(flight)
+}
+
 fn put_graph(mut chain: Chain<'_>, work: &Work<'_>, graph: &Graph) -> Put {
     let recorded = Recorded::of(graph)?;
     let mut addresses = Vec::with_capacity(recorded.memories().len());
@@ -452,6 +475,7 @@ pub(crate) fn put_batch(
         done: None,
         line: flight.line,
         failure: flight.failure,
+        error: None,
         cargo: Cargo {
             fault,
             ..Cargo::default()

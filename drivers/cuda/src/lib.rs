@@ -62,7 +62,7 @@ mod staging;
 mod transfer;
 mod vendor;
 
-pub use vendor::{Cuda, CudaQueue};
+pub use vendor::{Cuda, CudaMemory, CudaQueue};
 
 /// The driver. Its devices' contexts and streams are made when they are first used.
 pub type CudaDriver = quipu_driver_vendor::VendorDriver<Cuda>;

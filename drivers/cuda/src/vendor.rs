@@ -1,15 +1,15 @@
 //! The verbs that a driver is made of.
 
-use crate::device::{self, Device, Signal};
+use crate::device::{self, Device, Live, Signal};
 use crate::forward::{self, Bytes, Cargo, Work};
 use crate::graph::{self, Batch, Recorded};
 use crate::host;
 use crate::memory::{self, Allocation};
-use crate::native::{CallError, Called};
+use crate::native::{CallError, Called, Stream};
 use crate::program::{self, Compiled};
-use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUstream};
 use quipu_core::error::Result;
-use quipu_core::{Command, Graph};
+use quipu_core::{AccessMode, Command, Graph, NativeQueue};
 use quipu_driver_vendor::batch::Plan;
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
@@ -27,8 +27,8 @@ pub struct Cuda {
     pub(crate) linked: Mutex<Vec<(usize, usize)>>,
 }
 
-/// What a native call on a CUDA device's queue is handed: CUDA's own objects, alive for as long as the driver is, which
-/// is at least until the call returns.
+/// What native calls and native enqueues on a CUDA device are handed: CUDA's own objects, alive for as long as the driver
+/// is, which is at least until the call returns.
 #[derive(Clone, Copy, Debug)]
 pub struct CudaQueue {
     context: CUcontext,
@@ -42,13 +42,23 @@ unsafe impl Send for CudaQueue {}
 unsafe impl Sync for CudaQueue {}
 
 impl CudaQueue {
-    /// The device's primary context, which the call's thread has to make its own (`cuCtxSetCurrent`).
+    pub(crate) fn new(device: &Device, live: &Live, stream: &Stream) -> Self {
+        Self {
+            context: live.context.raw(),
+            stream: stream.raw(),
+            device: device.handle,
+        }
+    }
+
+    /// The device's primary context. It is current where a native enqueue is called; the thread of a native call has to
+    /// make it so (`cuCtxSetCurrent`).
     #[must_use]
     pub fn context(&self) -> CUcontext {
         self.context
     }
 
-    /// A stream of the device. What is put there must be over when the native call returns.
+    /// A stream of the device. What a native enqueue puts there comes after what its command waits for, and is over
+    /// before its command is. What a native call puts there must be over when it returns.
     #[must_use]
     pub fn stream(&self) -> CUstream {
         self.stream
@@ -58,6 +68,46 @@ impl CudaQueue {
     #[must_use]
     pub fn device(&self) -> CUdevice {
         self.device
+    }
+}
+
+impl NativeQueue for CudaQueue {
+    type Memory = CudaMemory;
+}
+
+/// A buffer, or a part of one, that a native enqueue was given: valid until its command is over.
+#[derive(Clone, Copy, Debug)]
+pub struct CudaMemory {
+    address: CUdeviceptr,
+    length: usize,
+    mode: AccessMode,
+}
+
+impl CudaMemory {
+    pub(crate) fn new(bytes: &Bytes<'_>, mode: AccessMode) -> Self {
+        Self {
+            address: forward::address(bytes),
+            length: bytes.length as usize,
+            mode,
+        }
+    }
+
+    /// Its first byte.
+    #[must_use]
+    pub fn address(&self) -> CUdeviceptr {
+        self.address
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// What may be done there.
+    #[must_use]
+    pub fn mode(&self) -> AccessMode {
+        self.mode
     }
 }
 
@@ -80,6 +130,7 @@ impl Vendor for Cuda {
     type Compiled = Compiled;
     type Allocation = Allocation;
     type Batch = Batch;
+    type NativeQueue = CudaQueue;
 
     fn open() -> Result<Self> {
         Ok(Self {
@@ -218,12 +269,8 @@ impl Vendor for Cuda {
         true
     }
 
-    fn native_queue(&self, device: &Device) -> Option<Box<dyn Any + Send>> {
+    fn native_queue(&self, device: &Device) -> Option<CudaQueue> {
         let live = device.live().ok()?;
-        Some(Box::new(CudaQueue {
-            context: live.context.raw(),
-            stream: live.service.raw(),
-            device: device.handle,
-        }))
+        Some(CudaQueue::new(device, live, &live.service))
     }
 }

@@ -30,22 +30,35 @@ unsafe impl Send for DeviceHandle {}
 // SAFETY: as above, by several at a time.
 unsafe impl Sync for DeviceHandle {}
 
+/// A platform's handle. They live as long as the process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlatformHandle(pub(crate) cl_platform_id);
+// SAFETY: OpenCL's objects may be used by any thread.
+unsafe impl Send for PlatformHandle {}
+// SAFETY: as above, by several at a time.
+unsafe impl Sync for PlatformHandle {}
+
 /// A platform: a vendor's implementation.
 #[derive(Debug)]
 pub(crate) struct Platform {
+    pub(crate) handle: PlatformHandle,
     /// Its number among the platforms that have devices; that of its devices' sync domain.
     pub(crate) number: u32,
     /// Name and version, which compiled programs depend on.
     pub(crate) version: String,
     handles: Vec<DeviceHandle>,
+    /// Parts of them that were made before the context.
+    pub(crate) parts: Mutex<Vec<DeviceHandle>>,
     context: OnceLock<Context>,
 }
 
 impl Platform {
-    /// The context of all its devices.
+    /// The context of all its devices, and of the parts that there are when it is made.
     pub(crate) fn context(&self) -> Called<&Context> {
         made_once(&self.context, || {
-            let handles: Vec<_> = self.handles.iter().map(|handle| handle.0).collect();
+            let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            let handles = self.handles.iter().chain(parts.iter());
+            let handles: Vec<_> = handles.map(|handle| handle.0).collect();
             Context::of(&handles)
         })
     }
@@ -62,6 +75,8 @@ pub(crate) struct Queues {
     download: Queue,
     /// What is waited for at once by the thread that asks for it.
     pub(crate) service: Queue,
+    /// What closures of users put there, in order; made when they are first used.
+    native: [OnceLock<Queue>; IN_ORDER_QUEUES],
     next: AtomicUsize,
 }
 
@@ -89,6 +104,7 @@ impl Queues {
             upload: queue(device.out_of_order)?,
             download: queue(device.out_of_order)?,
             service: queue(false)?,
+            native: Default::default(),
             next: AtomicUsize::new(0),
         })
     }
@@ -108,6 +124,7 @@ impl Queues {
     /// Has the device begin with all of it.
     fn flush(&self) -> Called<()> {
         let queues = self.compute.iter().chain([&self.upload, &self.download]);
+        let queues = queues.chain(self.native.iter().filter_map(OnceLock::get));
         worst(queues.map(Queue::flush))
     }
 }
@@ -144,6 +161,21 @@ pub struct Device {
     pub(crate) alignment: u64,
     /// The process's clock less the device's, as far as it is known.
     pub(crate) offset: Mutex<Option<i64>>,
+    /// What keeps it, if it is a part of another.
+    pub(crate) part: Option<Part>,
+}
+
+/// A device that was made by splitting another, which OpenCL counts.
+#[derive(Debug)]
+pub(crate) struct Part(pub(crate) DeviceHandle);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // SAFETY: this reference is given up once.
+        if let Err(code) = unsafe { info::release_device(self.0.0) } {
+            tracing::error!(code, "a part of a device was not released");
+        }
+    }
 }
 
 impl VendorDevice for Device {
@@ -162,6 +194,15 @@ impl Device {
         };
         made_once(queues, || {
             Queues::of(self.platform.context()?, self, profiling)
+        })
+    }
+
+    /// An in-order queue for what a closure of a user puts there.
+    pub(crate) fn native_queue(&self, profiling: bool) -> Called<&Queue> {
+        let queues = self.queues(profiling)?;
+        let turn = queues.next.fetch_add(1, Ordering::Relaxed);
+        made_once(&queues.native[turn % IN_ORDER_QUEUES], || {
+            Queue::of(self.platform.context()?, self.handle.0, false, profiling)
         })
     }
 
@@ -296,15 +337,18 @@ fn devices_of(
     let handles: Vec<_> = handles.filter(|handle| is_available(*handle)).collect();
     let version = format!("{name} {}", about(cl3::platform::CL_PLATFORM_VERSION));
     let platform = Arc::new(Platform {
+        handle: PlatformHandle(platform),
         number,
         version,
         handles: handles.clone(),
+        parts: Mutex::default(),
         context: OnceLock::new(),
     });
     let mut devices = Vec::new();
     let mut problem = None;
     for handle in handles {
-        match describe(handle, &platform, first + devices.len()) {
+        let key = u32::try_from(first + devices.len()).unwrap_or(u32::MAX);
+        match describe(handle, &platform, key) {
             Ok(device) => devices.push(device),
             Err(error) => {
                 let text = format!("{name}: {}", error.text());
@@ -329,11 +373,11 @@ fn is_available(handle: DeviceHandle) -> bool {
     is_available
 }
 
-/// Asks a device for all that is to be known. `index` is its number in the driver.
-fn describe(
+/// Asks a device for all that is to be known. `key` is that of its memory.
+pub(crate) fn describe(
     handle: DeviceHandle,
     platform: &Arc<Platform>,
-    index: usize,
+    key: u32,
 ) -> Result<Device, CallError> {
     let mut problem = None;
     let mut ask = Asked {
@@ -370,7 +414,6 @@ fn describe(
     let axis = |number: usize| along.get(number).map_or(1, |size| *size as u64).max(1);
     let global_memory = ask.long(info::CL_DEVICE_GLOBAL_MEM_SIZE);
     let clock = ask.number(info::CL_DEVICE_MAX_CLOCK_FREQUENCY);
-    let key = u32::try_from(index).unwrap_or(u32::MAX);
     let properties = DeviceProperties {
         kind,
         vendor: if vendor.is_empty() {
@@ -427,6 +470,7 @@ fn describe(
             // In bits.
             alignment: (alignment / 8).max(1),
             offset: Mutex::new(None),
+            part: None,
         }),
     }
 }

@@ -5,12 +5,13 @@ use crate::OpenCl;
 use crate::device::{Lane, Queues};
 use crate::native::{CallError, Called, Event, Memory, Queue, list, named};
 use crate::program::{Compiled, FaultRead, Launch};
+use crate::vendor::{OpenClMemory, OpenClQueue};
 use cl3::event::{
     CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_START,
 };
 use cl3::types::{CL_FALSE, cl_event};
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
-use quipu_core::{Command, Error, SpaceId, clock};
+use quipu_core::{Command, Error, NativeEnqueue, SpaceId, clock};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::region::{Part, Shape};
 use quipu_driver_vendor::{Doer, Flight, Obstacle};
@@ -25,6 +26,8 @@ type Put = Result<Flight<OpenCl>, Obstacle<CallError>>;
 pub struct Cargo {
     /// The ends of its calls before the one that gave the signal.
     pub(crate) earlier: Vec<Event>,
+    /// What it began after, if that is no call of its own.
+    began: Option<Event>,
     /// Whether it has timestamps, and between which times it was put into its queue.
     put: Option<(u64, u64)>,
     /// Which of the device's queues it is in, for traces.
@@ -81,8 +84,12 @@ struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     fn new(queues: &'a Queues, lane: Lane, waits: &'a [Event]) -> Self {
+        Self::within(queues.of_lane(lane), lane, waits)
+    }
+
+    fn within(queue: &'a Queue, lane: Lane, waits: &'a [Event]) -> Self {
         Self {
-            queue: queues.of_lane(lane),
+            queue,
             lane,
             waits: waits.iter().map(Event::raw).collect(),
             zeroing: Vec::new(),
@@ -137,6 +144,7 @@ impl<'a> Chain<'a> {
             done: None,
             line: None,
             failure: self.failure,
+            error: None,
             cargo: Cargo {
                 earlier: self.made.into_vec(),
                 lane: self.lane,
@@ -254,6 +262,7 @@ pub(crate) fn put(work: &Work<'_>, code: Option<&Code<Compiled>>, waits: &[Event
         (Operation::Fill(fill), _) => put_fill(queues, work, fill, waits)?,
         (Operation::Migrate(migration), _) => put_migration(queues, work, migration, waits)?,
         (Operation::Launch { .. }, Some(code)) => put_launch(queues, work, code, waits)?,
+        (Operation::NativeEnqueue(enqueue), _) => put_native(work, enqueue, waits, profiled)?,
         _ => Chain::new(queues, Lane::Compute, waits).end()?,
     };
     if profiled {
@@ -311,10 +320,49 @@ fn put_launch(queues: &Queues, work: &Work<'_>, code: &Code<Compiled>, waits: &[
         done: launched.done,
         line: None,
         failure: launched.failure,
+        error: None,
         cargo: Cargo {
             earlier: launched.earlier,
             fault: launched.fault,
             _parts: launched.parts,
+            ..Cargo::default()
+        },
+    })
+}
+
+/// What a user's closure puts into a queue, between what it waits for and a marker.
+fn put_native(work: &Work<'_>, enqueue: &NativeEnqueue, waits: &[Event], profiled: bool) -> Put {
+    let (device, command) = (work.device(), work.command());
+    let queue = device.native_queue(profiled)?;
+    let mut chain = Chain::within(queue, Lane::Compute, waits);
+    let mut memories = Vec::with_capacity(command.arguments().len());
+    for argument in command.arguments() {
+        let bytes = work.bytes(argument)?;
+        chain.uses(&bytes)?;
+        memories.push(OpenClMemory::new(&bytes, argument.mode()));
+    }
+    let native = OpenClQueue::new(device, queue)?;
+    let began = if chain.waits.is_empty() && !profiled {
+        None
+    } else {
+        Some(queue.barrier(&chain.waits)?)
+    };
+    let called = enqueue.call(command.label(), &native, memories);
+    let signal = match queue.marker(&[]) {
+        Ok(signal) => signal,
+        // There is no other way to learn when what is in the queue is over.
+        Err(error) => {
+            return Err(Obstacle::Spent(queue.finish().err().unwrap_or(error)));
+        }
+    };
+    Ok(Flight {
+        signal,
+        done: None,
+        line: None,
+        failure: None,
+        error: called.err(),
+        cargo: Cargo {
+            began,
             ..Cargo::default()
         },
     })
@@ -338,7 +386,10 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<OpenCl>, seen: u64) ->
         Lane::Download => 2,
     });
     let queued = flight.signal.time(CL_PROFILING_COMMAND_QUEUED)?;
-    let started = flight.signal.time(CL_PROFILING_COMMAND_START)?;
+    let started = match &flight.cargo.began {
+        Some(began) => began.time(CL_PROFILING_COMMAND_END)?,
+        None => flight.signal.time(CL_PROFILING_COMMAND_START)?,
+    };
     let ended = flight.done().time(CL_PROFILING_COMMAND_END)?;
     let offset = work.device().offset(queued, before, after);
     // Not before it was handed over, and not after its end was seen here: whatever a device says.

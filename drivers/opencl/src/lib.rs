@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `device` | the devices: what they are, their contexts and queues |
+//! | `partition` | devices that are parts of others |
 //! | `vendor` | the verbs that [`quipu_driver_vendor`] makes a driver of |
 //! | `forward` | how commands become calls |
 //! | `program` | code that launches bring along: compiled, launched |
@@ -34,10 +35,11 @@ mod error;
 mod forward;
 mod memory;
 mod native;
+mod partition;
 mod program;
 mod vendor;
 
-pub use vendor::{OpenCl, OpenClQueue};
+pub use vendor::{OpenCl, OpenClMemory, OpenClQueue};
 
 /// The driver. Its devices' contexts and queues are made when they are first used.
 pub type OpenClDriver = quipu_driver_vendor::VendorDriver<OpenCl>;

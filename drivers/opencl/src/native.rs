@@ -138,7 +138,25 @@ impl Queue {
         named("clFlush", cl3::command_queue::flush(self.0))
     }
 
-    /// A command that does nothing, after these.
+    /// What comes next begins after these.
+    pub(crate) fn barrier(&self, waits: &[cl_event]) -> Called<Event> {
+        // SAFETY: as many events as said, of the queue's context.
+        let made = unsafe {
+            cl3::command_queue::enqueue_barrier_with_wait_list(
+                self.0,
+                waits.len() as u32,
+                list(waits),
+            )
+        };
+        named("clEnqueueBarrierWithWaitList", made).map(Event::new)
+    }
+
+    /// Waits until all is done that was put into it.
+    pub(crate) fn finish(&self) -> Called<()> {
+        named("clFinish", cl3::command_queue::finish(self.0))
+    }
+
+    /// A command that does nothing, after these; after all that is there, if there are none.
     pub(crate) fn marker(&self, waits: &[cl_event]) -> Called<Event> {
         // SAFETY: as many events as said, of the queue's context.
         let made = unsafe {

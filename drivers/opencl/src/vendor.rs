@@ -1,14 +1,17 @@
 //! The verbs that a driver is made of.
 
-use crate::device::{self, Device, DeviceHandle};
-use crate::forward::{self, Cargo, Work};
+use crate::device::{self, Device, DeviceHandle, PlatformHandle};
+use crate::forward::{self, Bytes, Cargo, Work};
 use crate::memory::{self, Allocation};
 use crate::native::{CallError, Called, Context, Event, Queue, named};
+use crate::partition;
 use crate::program::{self, Compiled};
 use cl3::event::CL_COMPLETE;
-use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_event, cl_int};
-use quipu_core::Command;
+use cl3::types::{
+    cl_command_queue, cl_context, cl_device_id, cl_event, cl_int, cl_mem, cl_platform_id,
+};
 use quipu_core::error::Result;
+use quipu_core::{AccessMode, Command, NativeQueue, Partition};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor};
@@ -23,22 +26,40 @@ pub struct OpenCl {
     devices: Vec<Device>,
 }
 
-/// What a native call on an OpenCL device's queue is handed: OpenCL's own objects, alive for as long as this is.
+/// What native calls and native enqueues on an OpenCL device are handed: OpenCL's own objects, alive for as long as this
+/// is.
 #[derive(Clone, Debug)]
 pub struct OpenClQueue {
+    platform: PlatformHandle,
     context: Context,
     queue: Queue,
     device: DeviceHandle,
 }
 
 impl OpenClQueue {
+    pub(crate) fn new(device: &Device, queue: &Queue) -> Called<Self> {
+        Ok(Self {
+            platform: device.platform.handle,
+            context: device.platform.context()?.clone(),
+            queue: queue.clone(),
+            device: device.handle,
+        })
+    }
+
+    /// The platform.
+    #[must_use]
+    pub fn platform(&self) -> cl_platform_id {
+        self.platform.0
+    }
+
     /// The context: that of all devices of the platform.
     #[must_use]
     pub fn context(&self) -> cl_context {
         self.context.raw()
     }
 
-    /// An in-order queue of the device. What is put there must be over when the native call returns.
+    /// An in-order queue of the device. What a native enqueue puts there comes after what its command waits for, and is
+    /// over before its command is. What a native call puts there must be over when it returns.
     #[must_use]
     pub fn queue(&self) -> cl_command_queue {
         self.queue.raw()
@@ -48,6 +69,54 @@ impl OpenClQueue {
     #[must_use]
     pub fn device(&self) -> cl_device_id {
         self.device.0
+    }
+}
+
+impl NativeQueue for OpenClQueue {
+    type Memory = OpenClMemory;
+}
+
+/// A buffer, or a part of one, that a native enqueue was given: valid until its command is over.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenClMemory {
+    memory: cl_mem,
+    offset: usize,
+    length: usize,
+    mode: AccessMode,
+}
+
+impl OpenClMemory {
+    pub(crate) fn new(bytes: &Bytes<'_>, mode: AccessMode) -> Self {
+        Self {
+            memory: bytes.allocation.memory.raw(),
+            offset: bytes.offset as usize,
+            length: bytes.length as usize,
+            mode,
+        }
+    }
+
+    /// The memory object, in which other parts may be in use by others.
+    #[must_use]
+    pub fn memory(&self) -> cl_mem {
+        self.memory
+    }
+
+    /// Where in the memory object its first byte is.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// What may be done there.
+    #[must_use]
+    pub fn mode(&self) -> AccessMode {
+        self.mode
     }
 }
 
@@ -70,6 +139,7 @@ impl Vendor for OpenCl {
     type Compiled = Compiled;
     type Allocation = Allocation;
     type Batch = ();
+    type NativeQueue = OpenClQueue;
 
     fn open() -> Result<Self> {
         let devices = device::all()?;
@@ -172,12 +242,12 @@ impl Vendor for OpenCl {
         Arc::ptr_eq(&from.platform, &to.platform)
     }
 
-    fn native_queue(&self, device: &Device) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(OpenClQueue {
-            context: device.platform.context().ok()?.clone(),
-            queue: device.queues(false).ok()?.service.clone(),
-            device: device.handle,
-        }))
+    fn partition(&self, device: &Device, partition: &Partition) -> Result<Vec<Device>> {
+        partition::partition(device, partition)
+    }
+
+    fn native_queue(&self, device: &Device) -> Option<OpenClQueue> {
+        OpenClQueue::new(device, &device.queues(false).ok()?.service).ok()
     }
 }
 

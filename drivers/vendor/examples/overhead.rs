@@ -50,6 +50,12 @@ impl VendorDevice for Null {
 
 struct Nothing([Null; 1]);
 
+/// It has no queues.
+enum NoQueue {}
+impl quipu_core::NativeQueue for NoQueue {
+    type Memory = ();
+}
+
 type Called<T> = std::result::Result<T, Never>;
 
 impl Vendor for Nothing {
@@ -64,6 +70,7 @@ impl Vendor for Nothing {
     type Compiled = ();
     type Batch = usize;
     type Allocation = ();
+    type NativeQueue = NoQueue;
 
     fn open() -> Result<Self> {
         Ok(Self([Null(DeviceProperties {
@@ -111,6 +118,7 @@ impl Vendor for Nothing {
             done: None,
             line: Some(0),
             failure: None,
+            error: None,
             cargo: (),
         })
     }
@@ -156,6 +164,7 @@ impl Vendor for Nothing {
             done: None,
             line: Some(0),
             failure: None,
+            error: None,
             cargo: (),
         };
         Ok((0..*batch).map(|_| flight()).collect())
@@ -192,7 +201,7 @@ impl Vendor for Nothing {
         true
     }
 
-    fn native_queue(&self, _device: &Null) -> Option<Box<dyn Any + Send>> {
+    fn native_queue(&self, _device: &Null) -> Option<NoQueue> {
         None
     }
 }

@@ -10,10 +10,10 @@ use crate::vendor::{Vendor, VendorDevice};
 use crate::work::Work;
 use crate::workers::Running;
 use quipu_core::access::Argument;
-use quipu_core::error::{ErrorKind, Result};
-use quipu_core::operation::{Migration, Operation, drop_panic};
-use quipu_core::{Command, RawArgument, SpaceId};
-use std::any::Any;
+use quipu_core::error::Result;
+use quipu_core::native::panicked;
+use quipu_core::operation::{Migration, Operation};
+use quipu_core::{RawArgument, SpaceId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl<V: Vendor> Work<'_, V> {
@@ -110,7 +110,7 @@ impl<V: Vendor> Work<'_, V> {
             _ => {
                 // SAFETY: started, the arguments are copies that nobody else has, and it is run once.
                 let run = AssertUnwindSafe(|| unsafe { command.run_native(&arguments, 0..1) });
-                catch_unwind(run).unwrap_or_else(|panic| Err(panicked(command, panic)))?;
+                catch_unwind(run).unwrap_or_else(|panic| Err(panicked(command.label(), panic)))?;
             }
         }
         for argument in command.arguments() {
@@ -123,18 +123,4 @@ impl<V: Vendor> Work<'_, V> {
         }
         Ok(())
     }
-}
-
-fn panicked(command: &Command, panic: Box<dyn Any + Send>) -> quipu_core::Error {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|message| (*message).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".to_owned());
-    drop_panic(panic);
-    ErrorKind::Panicked {
-        what: format!("'{}'", command.label()),
-        message,
-    }
-    .into()
 }

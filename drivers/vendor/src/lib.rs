@@ -12,6 +12,7 @@
 //! | `host` | what a thread of the host does for a command; `copies`: of its bytes |
 //! | [`batch`] | commands that are put on a device with one call |
 //! | `memory` | allocations, as the core asks for them |
+//! | `parts` | devices that are parts of others |
 //! | [`programs`] | which programs there are, and which are being compiled |
 //! | [`disk`] | compiled programs on disk |
 //! | [`graph`] | recorded graphs that are put on a device whole |
@@ -30,6 +31,7 @@ mod host;
 mod inside;
 pub mod launch;
 mod memory;
+mod parts;
 pub mod programs;
 pub mod queue;
 pub mod region;
@@ -38,8 +40,10 @@ pub mod work;
 pub mod workers;
 
 pub use inside::is_own_thread;
+use parts::Parts;
 use programs::Programs;
 use queue::{Completions, Ledger};
+use quipu_core::Partition;
 use quipu_core::error::{ErrorKind, Result};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -55,6 +59,7 @@ pub struct VendorDriver<V: Vendor> {
 /// What the driver, the drain thread and commands on their way share.
 pub(crate) struct Shared<V: Vendor> {
     pub(crate) vendor: V,
+    parts: Parts<V::Device>,
     ledger: Mutex<Ledger<V>>,
     pub(crate) completions: Completions<V>,
     pub(crate) workers: Arc<Workers>,
@@ -84,6 +89,7 @@ impl<V: Vendor> VendorDriver<V> {
         let driver = Arc::new_cyclic(|this| Self {
             shared: Arc::new(Shared {
                 vendor,
+                parts: Parts::default(),
                 ledger: Mutex::new(Ledger::new(count)),
                 completions: Completions::default(),
                 workers: Workers::new(V::NAME),
@@ -91,6 +97,12 @@ impl<V: Vendor> VendorDriver<V> {
                 allocated: (0..count).map(|_| AtomicU64::new(0)).collect(),
                 this: this.clone(),
             }),
+        });
+        let weak = Arc::downgrade(&driver.shared);
+        driver.shared.workers.on_wait(move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.waits_inside();
+            }
         });
         let (shared, bell) = (
             Arc::downgrade(&driver.shared),
@@ -127,7 +139,39 @@ impl<V: Vendor> Shared<V> {
 
     /// A device by its number, which is the core's, and so one that there is.
     pub(crate) fn device(&self, number: usize) -> &V::Device {
-        &self.vendor.devices()[number]
+        match self.device_if_any(number) {
+            Some(device) => device,
+            None => unreachable!("the core has its numbers from the driver"),
+        }
+    }
+
+    /// A device by its number: one that the library lists, or a part.
+    #[inline]
+    pub(crate) fn device_if_any(&self, number: usize) -> Option<&V::Device> {
+        let listed = self.vendor.devices();
+        match listed.get(number) {
+            Some(device) => Some(device),
+            None => self.parts.get(number - listed.len()),
+        }
+    }
+
+    /// Splits a device; the parts' numbers.
+    pub(crate) fn partition(
+        &self,
+        number: usize,
+        partition: &Partition,
+    ) -> Result<std::ops::Range<usize>> {
+        let listed = self.vendor.devices().len();
+        let device = self.device(number);
+        let split = || self.vendor.partition(device, partition);
+        let parts = self.parts.split(number, partition, split)?;
+        self.ledger().expect_devices(listed + parts.end);
+        Ok(listed + parts.start..listed + parts.end)
+    }
+
+    /// A part is gone.
+    pub(crate) fn forget_part(&self, number: usize) {
+        self.parts.forget(number - self.vendor.devices().len());
     }
 }
 

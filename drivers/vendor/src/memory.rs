@@ -6,6 +6,7 @@
 use crate::Shared;
 use crate::error::of_call;
 use crate::vendor::{Failure, Vendor, VendorDevice};
+use quipu_core::MemorySpace;
 use quipu_core::error::{Error, ErrorKind, Result};
 use quipu_core::memory::SpaceId;
 use std::sync::atomic::Ordering;
@@ -111,6 +112,24 @@ impl<V: Vendor> Shared<V> {
         read.map_err(|failure| of_call(device.name(), "read memory back", &failure))
     }
 
+    pub(crate) fn write_allocation(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let device = self.device(self.number_of_key(key)?);
+        let pointer = std::ptr::with_exposed_provenance::<V::Allocation>(address as usize);
+        // SAFETY: as above.
+        let allocation = unsafe { &*pointer };
+        let written = self.vendor.write(device, allocation, offset, bytes);
+        written.map_err(|failure| of_call(device.name(), "put memory back", &failure))
+    }
+
     pub(crate) fn has_route(&self, from: SpaceId, to: SpaceId) -> bool {
         let (from, to) = (self.device_of_space(from), self.device_of_space(to));
         from.zip(to)
@@ -118,7 +137,12 @@ impl<V: Vendor> Shared<V> {
     }
 
     pub(crate) fn free_memory(&self, number: usize) -> Option<u64> {
-        let device = self.vendor.devices().get(number)?;
+        // A part's memory is that of the device that it is a part of.
+        let MemorySpace::Own(key) = self.device_if_any(number)?.properties().memory else {
+            return None;
+        };
+        let number = self.number_of_key(key).ok()?;
+        let device = self.device(number);
         let used = self.allocated[number].load(Ordering::Acquire);
         let left = device.properties().global_memory.saturating_sub(used);
         self.vendor.free_memory(device, left)

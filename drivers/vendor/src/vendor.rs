@@ -4,7 +4,9 @@ use crate::batch::Plan;
 use crate::launch::Code;
 use crate::queue::Wake;
 use crate::work::{Bytes, Work};
-use quipu_core::{Command, DeviceProperties, Error, Graph, Result};
+use quipu_core::{
+    Command, DeviceProperties, Error, ErrorKind, Graph, NativeQueue, Partition, Result,
+};
 use quipu_kernel_ir::IndexWidth;
 use std::any::{Any, TypeId};
 use std::fmt::Debug;
@@ -48,6 +50,8 @@ pub enum Doer {
     DeviceWhenReady,
     /// The device, and the host's memory is written for the user, even by a command that then fails.
     DeviceForUser,
+    /// The device, with code of the user's that must not be called twice, nor for what is void.
+    DeviceOnce,
     /// A thread of the host.
     Host,
 }
@@ -64,6 +68,8 @@ pub struct Flight<V: Vendor> {
     pub line: Option<usize>,
     /// Why the rest of its calls were not made: what is on the device runs, then the command fails.
     pub failure: Option<V::Failure>,
+    /// Why the command fails when what is on the device has run, whatever comes of that.
+    pub error: Option<Error>,
     /// What the device uses until it is over, and what is left to do then.
     pub cargo: V::Cargo,
 }
@@ -125,6 +131,8 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     type Allocation: Send + Sync + 'static;
     /// Commands of a device that are put there with one call.
     type Batch: Send + Sync + 'static;
+    /// What native calls and native enqueues are handed.
+    type NativeQueue: NativeQueue;
 
     /// Looks for the library and its devices.
     ///
@@ -138,7 +146,8 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// Who does a command that is not the host's anyway.
     fn doer_of(command: &Command) -> Doer;
 
-    /// Puts a command on its device, after these.
+    /// Puts a command on its device, after these. A [native enqueue](quipu_core::NativeEnqueue) is called here, with all
+    /// that it waits for flushed.
     ///
     /// # Errors
     /// If nothing of it is on the device. Where some of its calls were made and one is refused, the flight says so.
@@ -323,6 +332,20 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// True if bytes go from one device to another without passing through the host.
     fn has_route(&self, from: &Self::Device, to: &Self::Device) -> bool;
 
+    /// Splits a device into parts, each with the memory of its device.
+    ///
+    /// # Errors
+    /// If it cannot be split so.
+    fn partition(&self, device: &Self::Device, partition: &Partition) -> Result<Vec<Self::Device>> {
+        let _ = (device, partition);
+        Err(ErrorKind::Unsupported {
+            driver: Self::NAME,
+            what: "split a device".to_owned(),
+            instead: "use the whole device",
+        }
+        .into())
+    }
+
     /// What a native call is handed.
-    fn native_queue(&self, device: &Self::Device) -> Option<Box<dyn Any + Send>>;
+    fn native_queue(&self, device: &Self::Device) -> Option<Self::NativeQueue>;
 }

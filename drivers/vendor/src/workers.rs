@@ -11,7 +11,7 @@ use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::{Waiter, replace_joiner};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long a thread without a task stays.
@@ -29,6 +29,8 @@ pub struct Workers {
     most: usize,
     /// What its threads are called.
     name: String,
+    /// Called by a thread that begins to wait inside of a task.
+    on_wait: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Default)]
@@ -37,6 +39,8 @@ struct State {
     idle: usize,
     /// Threads, without those that wait inside of a task.
     counted: usize,
+    /// Threads that wait inside of a task.
+    waiting: usize,
 }
 
 thread_local! {
@@ -64,11 +68,18 @@ fn join(waiter: &Waiter<'_>) -> Result<()> {
     if let Some(workers) = &workers {
         let mut state = workers.state();
         state.counted -= 1;
+        state.waiting += 1;
         workers.start_if_due(&mut state);
+        drop(state);
+        if let Some(on_wait) = workers.on_wait.get() {
+            on_wait();
+        }
     }
     waiter.sleep();
     if let Some(workers) = &workers {
-        workers.state().counted += 1;
+        let mut state = workers.state();
+        state.counted += 1;
+        state.waiting -= 1;
     }
     Ok(())
 }
@@ -98,6 +109,7 @@ impl Workers {
             wake: Condvar::new(),
             most: cores.max(LEAST),
             name: format!("quipu-{driver}-task"),
+            on_wait: OnceLock::new(),
         })
     }
 
@@ -121,6 +133,17 @@ impl Workers {
         if let Some(task) = stranded {
             task();
         }
+    }
+
+    /// Has this called by each thread that begins to wait inside of a task.
+    pub(crate) fn on_wait(&self, call: impl Fn() + Send + Sync + 'static) {
+        // Said once, by who has just made it.
+        let _ = self.on_wait.set(Box::new(call));
+    }
+
+    /// How many threads wait inside of a task.
+    pub(crate) fn waiting(&self) -> usize {
+        self.state().waiting
     }
 
     /// True if there is nothing to run and nothing is run.

@@ -285,6 +285,69 @@ fn a_lost_device_fails_what_is_there_and_the_others_live_on() {
     });
 }
 
+/// The first eight bytes times 31, and a number.
+fn fold(queue: &Queue, memory: &MemoryRef, number: u64) -> Event {
+    let accesses = [Access {
+        length: 8,
+        ..all(memory, AccessMode::ReadWrite)
+    }];
+    let request = quipu_core::Request {
+        accesses: &accesses,
+        ..quipu_core::Request::default()
+    };
+    let kernel = quipu_conformance::folding(number);
+    queue.launch(kernel, 1, &request).unwrap()
+}
+
+#[test]
+fn a_kernel_that_faults_fails_and_its_device_is_lost_in_words_while_others_live_on() {
+    each(|rig| {
+        let (x, y, z) = (rig.used(1), rig.used(2), rig.used(3));
+        let other = rig
+            .context
+            .queue(&rig.devices[1], QueueOptions::default())
+            .unwrap();
+        // Its copy there is as good as the one that is lost.
+        assert_eq!(read(&other, &z).unwrap(), vec![3; 64]);
+        fold(&other, &z, 1).wait().unwrap();
+        // Both are enqueued before anybody knows.
+        rig.faults.hold(true);
+        rig.faults.plan(Fault::Run, 0, u64::MAX, Refusal::Lost);
+        let faulty = fold(&rig.queue, &x, 7);
+        let later = fold(&rig.queue, &y, 7);
+        rig.faults.hold(false);
+        let error = faulty.wait().unwrap_err();
+        rig.faults.end();
+        let ErrorKind::DeviceLost { device, reason } = error.kind() else {
+            panic!("{error}")
+        };
+        assert!(
+            device.contains("fake 0") && reason.contains("the library says Lost"),
+            "{error}"
+        );
+        later.wait().unwrap_err();
+        // In words, to whoever asks or tries.
+        let lost = rig.devices[0].lost().unwrap().to_string();
+        assert!(lost.contains("fake 0") && lost.contains("Lost"), "{lost}");
+        let access = all(&y, AccessMode::Overwrite);
+        let refused = rig.queue.fill(access, &[1], &[]).unwrap_err();
+        assert_eq!(refused.to_string(), lost);
+        // What was there only is gone, and says why; the rest lives on.
+        let error = read(&other, &x).unwrap_err();
+        assert!(
+            matches!(error.first_cause().kind(), ErrorKind::DeviceLost { .. }),
+            "{error}"
+        );
+        assert!(rig.devices[1].lost().is_none());
+        fold(&other, &z, 2).wait().unwrap();
+        let folded = |x: u64, n| x.wrapping_mul(31).wrapping_add(n);
+        let expected = folded(folded(u64::from_le_bytes([3; 8]), 1), 2);
+        assert_eq!(read(&other, &z).unwrap()[..8], expected.to_le_bytes());
+        fill(&other, &x, 9, &[]).wait().unwrap();
+        assert_eq!(read(&other, &x).unwrap(), vec![9; 64]);
+    });
+}
+
 #[test]
 fn a_status_that_cannot_be_had_for_a_while_is_asked_for_again() {
     each(|rig| {

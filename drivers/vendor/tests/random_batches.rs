@@ -68,7 +68,10 @@ fn phase(stage: &Stage, random: &mut u64, model: &mut Model, faulty: bool) {
             chance if chance < gated => vec![second.event()],
             _ => vec![],
         };
-        events.push(act.enqueue(queue, &stage.buffers, &waits).unwrap());
+        events.push(
+            act.enqueue(queue, &stage.buffers, &Arc::default(), &waits)
+                .unwrap(),
+        );
         if early && number == count / 2 {
             open(gate.take());
         }

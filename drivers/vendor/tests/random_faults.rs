@@ -9,6 +9,8 @@ use library::acts::{Act, BUFFERS, BYTES, Model};
 use library::faults::{Fault, Faults, next};
 use library::{Refusal, stage};
 use quipu_core::{Completion, Context, MemoryRef, Queue, QueueOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn plan(faults: &Faults, random: &mut u64, ordered: bool) {
     let mut often = |fault, most: u64, refusal| {
@@ -30,17 +32,32 @@ fn plan(faults: &Faults, random: &mut u64, ordered: bool) {
 }
 
 /// Enqueues some commands, waits for all, and follows them in the model.
-fn phase(queue: &Queue, buffers: &[MemoryRef], random: &mut u64, model: &mut Model) {
+fn phase(queue: &Queue, buffers: &[MemoryRef], random: &mut u64, model: &mut Model, is_sure: bool) {
     let count = 1 + next(random) % 30;
     let acts: Vec<Act> = (0..count).map(|_| Act::of(random)).collect();
     let events: Vec<_> = acts
         .iter()
-        .map(|act| act.enqueue(queue, buffers, &[]).unwrap())
+        .map(|act| {
+            let calls = Arc::new(AtomicUsize::new(0));
+            (act.enqueue(queue, buffers, &calls, &[]).unwrap(), calls)
+        })
         .collect();
     queue.wait().unwrap();
-    for (act, event) in acts.into_iter().zip(events) {
+    for (act, (event, calls)) in acts.into_iter().zip(events) {
         assert!(event.is_complete(), "{act:?} goes on");
-        model.follow(act, event.wait());
+        let (ended, calls) = (event.wait(), calls.load(Ordering::SeqCst));
+        if let Act::Native(..) | Act::Refused(..) = act {
+            assert!(
+                calls < 2 && (calls == 1 || ended.is_err()),
+                "{act:?}: {calls}"
+            );
+            // Where only calls fail, what is on a device ends well.
+            assert!(
+                !(model.is_void(act) && is_sure) || calls == 0,
+                "{act:?} was called for what is void"
+            );
+        }
+        model.follow(act, ended);
     }
 }
 
@@ -57,7 +74,7 @@ fn chain(seed: u64, ordered: bool) {
     plan(&faults, &mut random, ordered);
     for _ in 0..6 {
         let queue = &queues[(next(&mut random) % 4) as usize];
-        phase(queue, &buffers, &mut random, &mut model);
+        phase(queue, &buffers, &mut random, &mut model, ordered);
     }
     assert!(model.failures == 0 || faults.refused() > 0, "seed {seed}");
     faults.end();

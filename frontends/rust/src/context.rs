@@ -8,7 +8,7 @@ use crate::kernel::Program;
 use crate::layout::{Layout, View};
 use crate::queue::Queue;
 use quipu_core::memory::mapping::HostQueue;
-use quipu_core::{QueueOptions, Result};
+use quipu_core::{Polling, QueueOptions, Result};
 use quipu_kernel::Extent;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -260,6 +260,41 @@ impl Context {
     #[must_use]
     pub fn program(&self, source: &str) -> Program {
         Program::new(source)
+    }
+
+    /// From now on, until what this gives is dropped, the caller looks for what has ended on devices, with
+    /// [`Context::poll`]: a scheduler that has threads of its own does so between its tasks, and no thread of
+    /// Quipu's takes time from them. Concerns commands of queues that
+    /// [ask for polling](crate::Completion::Polling), on the devices of drivers over vendors' libraries, in whichever
+    /// context; others are heard of as ever.
+    ///
+    /// Nothing hangs if nobody polls while threads wait ([`Event::wait`](crate::Event::wait) and its like): then
+    /// Quipu polls again, as long as they do. Futures and callbacks are not waited for in this sense.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # use quipu::Completion;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// let options = QueueOptions { completion: Completion::Polling, ..QueueOptions::default() };
+    /// let queue = context.queue_with(&context.fastest(), options)?;
+    /// let polling = context.polling();
+    /// let event = queue.marker()?;
+    /// while !event.is_complete() {
+    ///     context.poll(); // and now and then a task of one's own
+    /// }
+    /// drop(polling); // from here on, Quipu's threads poll
+    /// # Ok(()) }
+    /// ```
+    pub fn polling(&self) -> Polling {
+        self.0.core.polling()
+    }
+
+    /// Looks once for commands that have ended on the context's devices: their futures are woken, their callbacks
+    /// called, and what waited for them goes to its device. Never blocks; of several threads one looks. True if there
+    /// is something on a device still. May be called without [`Context::polling`], too.
+    pub fn poll(&self) -> bool {
+        self.0.core.poll()
     }
 
     /// Marks the context as lost: from now on its queues refuse commands; what

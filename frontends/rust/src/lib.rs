@@ -96,7 +96,7 @@ pub use record::{Graph, Node, Recorder, Recording};
 pub use quipu_core::event::Profile;
 pub use quipu_core::{
     Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, Kind, Partition, Phase,
-    Priority, QueueOptions, Result, UserEvent,
+    Polling, Priority, QueueOptions, Result, UserEvent,
 };
 pub use quipu_driver_sim::engine as simulation;
 pub use quipu_kernel::{
@@ -123,6 +123,7 @@ pub mod driver {
     //! | ends commands | [`Command::finish`] with [`ToDrivers`] or a [`ReadySink`] of its own |
     //! | lets a thread of its own sleep | [`slab::flush`] before it does |
     //! | lets a thread of the host wait | [`Waiter`], [`Armed`] |
+    //! | hands out a queue of its own | [`Driver::native_queue`]; [`Driver::takes_native`] with a [`NativeQueue`], to [`NativeEnqueue`]s |
     //! | loses a device | [`Context::device_lost`] with the queue's [`Device`] |
     //!
     //! [`Context`] and [`Device`] here are the core's.
@@ -134,6 +135,7 @@ pub mod driver {
     pub use quipu_core::event::{Armed, Waiter};
     pub use quipu_core::front::MAX_GROUPS;
     pub use quipu_core::memory::{Allocation, Memory};
+    pub use quipu_core::native::{NativeEnqueue, NativeQueue};
     pub use quipu_core::operation::{
         Endpoint, Fill, HostMemory, Migration, Operation, Step, Transfer,
     };
@@ -143,8 +145,8 @@ pub mod driver {
         AccessMode, Command, Context, Device, EventId, Kind, MemorySpace, RawArgument, SpaceId,
     };
     pub use quipu_driver_cpu::CpuQueue;
-    pub use quipu_driver_cuda::CudaQueue;
-    pub use quipu_driver_opencl::OpenClQueue;
+    pub use quipu_driver_cuda::{CudaMemory, CudaQueue};
+    pub use quipu_driver_opencl::{OpenClMemory, OpenClQueue};
     pub use quipu_driver_sim::SimQueue;
 }
 

@@ -27,6 +27,7 @@ examples! {
     matrix_product: "../examples/11_matrix_product.rs",
     driver: "../examples/12_driver.rs",
     recorded_graph: "../examples/13_recorded_graph.rs",
+    native_opencl: "../examples/14_native_opencl.rs",
 }
 
 /// Those with kernels of threads that share or wait for something, in the modes that the guide to kernels lists.

@@ -427,6 +427,7 @@ impl<V: Vendor> Ledger<V> {
                 entry.eligible = false;
                 entry.sure = sure;
             }
+            self.note_handed(key);
         }
         Some(Whole {
             batch,

@@ -21,6 +21,8 @@ pub(crate) struct Bell {
 struct Rung {
     /// Somebody has left work to the drain thread.
     called: bool,
+    /// A device has called.
+    heard: bool,
     /// The driver is gone.
     closed: bool,
 }
@@ -30,6 +32,8 @@ struct Rung {
 pub(super) enum Due {
     /// What is noted.
     Pump,
+    /// Look at what is in flight, for a device has called, and do what is noted.
+    Hear,
     /// Look at what is in flight.
     Poll,
     /// Have streams call.
@@ -68,6 +72,11 @@ impl Bell {
         self.change(|state| state.called = true);
     }
 
+    /// A device has called.
+    fn hear(&self) {
+        self.change(|state| state.heard = true);
+    }
+
     /// Has the drain thread look again at what there is to do, which was changed before, in sequential consistency.
     pub(super) fn nudge(&self) {
         // Either this sees that it sleeps, or it sees the change before it does.
@@ -88,7 +97,11 @@ impl Bell {
             if state.closed {
                 return Due::End;
             }
-            if std::mem::take(&mut state.called) {
+            let called = std::mem::take(&mut state.called);
+            if std::mem::take(&mut state.heard) {
+                return Due::Hear;
+            }
+            if called {
                 return Due::Pump;
             }
             self.asleep.store(true, Ordering::SeqCst);
@@ -123,7 +136,7 @@ pub struct Wake(pub(super) Arc<Bell>);
 impl Wake {
     /// Wakes it. Calls nothing of the library's, and takes no time.
     pub fn ring(self) {
-        self.0.ring();
+        self.0.hear();
     }
 
     /// As a callback's argument.

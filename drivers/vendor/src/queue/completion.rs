@@ -8,14 +8,16 @@
 //! 3. After a while in which nothing has ended, and unless a queue asked for polling, the drain thread has the device
 //!    call when the oldest command of each line ends, and sleeps. The call only wakes.
 //! 4. A device that is lost does not call: so the drain thread looks from time to time all the same.
-//! 5. What is noted is acted on by whoever [pumps](super::pump): the drain thread, or a host thread that does so anyway.
+//! 5. While polling is [suspended](Completions::suspend) the drain thread looks at nothing whose queue asked for polling:
+//!    it has devices call for others, and looks when they do. Whoever suspended it looks.
+//! 6. What is noted is acted on by whoever [pumps](super::pump): the drain thread, or a host thread that does so anyway.
 
 use super::bell::{Bell, Due, Need, Wake};
 use super::ledger::Key;
 use crate::vendor::{Failure, Status, Vendor};
 use quipu_core::clock;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How long one looks before one sleeps: longer than being woken takes.
@@ -74,6 +76,8 @@ pub(crate) struct Completions<V: Vendor> {
     polled: AtomicUsize,
     /// Threads that wait, and look meanwhile.
     helpers: AtomicUsize,
+    /// Polling is somebody else's as long as this is positive.
+    suspended: AtomicIsize,
     /// Some line's oldest has not been asked to wake the drain thread.
     unarmed: AtomicBool,
     /// When something was last in flight that was new, or ended.
@@ -93,6 +97,7 @@ impl<V: Vendor> Default for Completions<V> {
             in_flight: AtomicUsize::new(0),
             polled: AtomicUsize::new(0),
             helpers: AtomicUsize::new(0),
+            suspended: AtomicIsize::new(0),
             unarmed: AtomicBool::new(false),
             active: AtomicU64::new(0),
             settles: AtomicU64::new(0),
@@ -146,8 +151,9 @@ impl<V: Vendor> Completions<V> {
             self.polled.fetch_add(polled, Ordering::Relaxed);
             self.in_flight.fetch_add(count, Ordering::SeqCst);
         }
-        // Whoever helps nudges when it ceases to.
-        if self.helpers.load(Ordering::SeqCst) == 0 {
+        // Whoever helps nudges when it ceases to, and so does whoever gives polling back.
+        let is_others = polled == count && self.is_suspended();
+        if self.helpers.load(Ordering::SeqCst) == 0 && !is_others {
             self.bell.nudge();
         }
     }
@@ -179,6 +185,29 @@ impl<V: Vendor> Completions<V> {
         self.look(vendor, locked(&self.lines))
     }
 
+    /// As [`poll`](Completions::poll), for the drain thread: not while polling is suspended.
+    pub(super) fn poll_unless_suspended(&self, vendor: &V) -> bool {
+        let lines = self.lines.try_lock();
+        lines.is_ok_and(|lines| !self.is_suspended() && self.look(vendor, lines))
+    }
+
+    /// True if polling is suspended.
+    fn is_suspended(&self) -> bool {
+        self.suspended.load(Ordering::SeqCst) > 0
+    }
+
+    /// From now on the drain thread does not poll: when this returns, it is not just at it.
+    pub(super) fn suspend(&self) {
+        self.suspended.fetch_add(1, Ordering::SeqCst);
+        drop(locked(&self.lines));
+    }
+
+    /// The drain thread polls again, if this was called as often as [`suspend`](Completions::suspend).
+    pub(super) fn resume(&self) {
+        self.suspended.fetch_sub(1, Ordering::SeqCst);
+        self.bell.nudge();
+    }
+
     fn look(&self, vendor: &V, mut lines: MutexGuard<'_, Vec<Vec<Line<V>>>>) -> bool {
         self.sort_in(&mut lines);
         let mut ended = Vec::new();
@@ -204,6 +233,10 @@ impl<V: Vendor> Completions<V> {
         self.in_flight.fetch_sub(count, Ordering::SeqCst);
         drop(lines);
         self.active.store(seen, Ordering::Relaxed);
+        if self.is_suspended() {
+            // What is next in a line may be one to be called for.
+            self.bell.nudge();
+        }
         true
     }
 
@@ -223,7 +256,7 @@ impl<V: Vendor> Completions<V> {
         clock::now_ns().saturating_sub(active) > PATIENCE_NS
     }
 
-    /// Has the drain thread woken when the oldest command of each line ends.
+    /// Has the drain thread woken when the oldest command of each line ends, unless it is polled for.
     pub(super) fn arm(&self, vendor: &V) {
         let mut lines = locked(&self.lines);
         self.unarmed.store(false, Ordering::Relaxed);
@@ -232,7 +265,7 @@ impl<V: Vendor> Completions<V> {
             let Some(oldest) = line.watched.front_mut() else {
                 continue;
             };
-            if line.armed == Some(oldest.key) {
+            if line.armed == Some(oldest.key) || oldest.polled {
                 continue;
             }
             line.armed = Some(oldest.key);
@@ -291,6 +324,13 @@ impl<V: Vendor> Completions<V> {
         }
         if !self.is_in_flight() {
             return Need::Nothing;
+        }
+        if self.is_suspended() {
+            return if self.unarmed.load(Ordering::Relaxed) {
+                Need::Now(Due::Arm)
+            } else {
+                Need::Nothing
+            };
         }
         let is_quiet = self.is_quiet();
         if self.helpers.load(Ordering::SeqCst) > 0 {

@@ -17,11 +17,13 @@
 //!    can, nor can what it depends on.
 //!    Others are forwarded all the same: if what they depend on turns out to have failed, they have read and written
 //!    what is void anyway, and are then said to have failed.
-//! 4. What is done by the host (host tasks, and transfers that no call describes) is *the host's*: it begins when the core
+//! 4. Native enqueues are met in the same way: code of the user's must not be called for what is void. Nor is it called
+//!    twice, so one that ends because of what it waited for there has failed, and is not forwarded again.
+//! 5. What is done by the host (host tasks, and transfers that no call describes) is *the host's*: it begins when the core
 //!    has said that it is ready, and so does what reads memory of the host's that commands write.
-//! 5. Eligible commands leave by priority, then in enqueue order, as far as their device has credit.
+//! 6. Eligible commands leave by priority, then in enqueue order, as far as their device has credit.
 //!
-//! A command whose memory cannot be had waits while others of its device move: their ends free memory.
+//! A command whose memory cannot be had waits while others move: their ends free memory (see `usage`).
 //!
 //! # Lines
 //!
@@ -130,6 +132,8 @@ impl<V: Vendor> Entry<V> {
 pub(super) struct Lane {
     pub(super) lost: bool,
     pub(super) away: usize,
+    /// Commands that threads of the host do.
+    pub(super) here: usize,
     /// A command waits for memory.
     pub(super) starved: bool,
     /// Something was put into its queues since they were flushed.
@@ -201,6 +205,10 @@ pub(crate) struct Ledger<V: Vendor> {
     pub(super) keys: HashMap<EventId, Key, EventHash>,
     pub(super) lanes: Vec<Lane>,
     pub(super) over: VecDeque<Key>,
+    /// Those that are handed over, and some that were.
+    pub(super) handed: Vec<Key>,
+    /// So many of them are looked through.
+    pub(super) handed_most: usize,
     /// Launches whose code is to be compiled.
     pub(super) unprepared: VecDeque<Key>,
     pub(super) batches: Batches<V>,
@@ -221,12 +229,21 @@ impl<V: Vendor> Ledger<V> {
             keys: HashMap::default(),
             lanes: (0..devices).map(|_| Lane::default()).collect(),
             over: VecDeque::new(),
+            handed: Vec::new(),
+            handed_most: 64,
             unprepared: VecDeque::new(),
             batches: Batches::default(),
             unused: Vec::new(),
             batch_counts: Counts::default(),
             unseen: 0,
             pumping: false,
+        }
+    }
+
+    /// There are so many devices now.
+    pub(crate) fn expect_devices(&mut self, count: usize) {
+        if self.lanes.len() < count {
+            self.lanes.resize_with(count, Lane::default);
         }
     }
 
@@ -495,7 +512,7 @@ impl<V: Vendor> Ledger<V> {
 pub(super) fn is_met_by(doer: Doer, propagates: bool, sure: bool) -> bool {
     match doer {
         Doer::Device => true,
-        Doer::DeviceForUser => !propagates || sure,
+        Doer::DeviceForUser | Doer::DeviceOnce => !propagates || sure,
         Doer::DeviceWhenReady | Doer::Host => false,
     }
 }

@@ -7,6 +7,7 @@
 //! | `pump` | doing it: one thread at a time |
 //! | `code` | code of launches, compiled before they go |
 //! | `completion` | how ends are heard of; `bell`: what wakes the drain thread |
+//! | `usage` | whose memory is in use, and may not be taken away |
 //! | `slab`, `hash` | where the ledger's entries are, and how they are found |
 //!
 //! * `submit` takes note of the command, with its waits split: those within the domain become signals that the device
@@ -26,6 +27,7 @@ mod pump;
 mod slab;
 mod together;
 mod travel;
+mod usage;
 
 pub use bell::Wake;
 pub(crate) use completion::Completions;
@@ -41,9 +43,10 @@ use pump::Caller;
 use quipu_core::driver::{Notification, Submission};
 use quipu_core::error::Result;
 use quipu_core::event::Waiter;
+use quipu_core::memory::Memory;
 use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver, Graph, SpaceId, clock};
+use quipu_core::{Command, DeviceProperties, Driver, Graph, Partition, SpaceId, clock};
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
@@ -61,6 +64,7 @@ const POLLING_PAUSES: u32 = 1;
 fn doer_of<V: Vendor>(command: &Command) -> Doer {
     match command.operation() {
         Operation::HostTask => Doer::Host,
+        Operation::NativeEnqueue(_) => Doer::DeviceOnce,
         _ if is_nothing(command) => Doer::Host,
         Operation::Migrate(migration) if migration.content.is_some() => Doer::Host,
         _ => V::doer_of(command),
@@ -157,6 +161,22 @@ impl<V: Vendor> Driver for VendorDriver<V> {
         Ok(())
     }
 
+    fn poll(&self) -> bool {
+        let shared = Arc::clone(&self.shared);
+        // What was noted may be left to do, by a thread that has done enough.
+        shared.completions.poll(&shared.vendor);
+        shared.pump(Caller::Host);
+        shared.completions.is_in_flight()
+    }
+
+    fn suspend_polling(&self) {
+        self.shared.completions.suspend();
+    }
+
+    fn resume_polling(&self) {
+        self.shared.completions.resume();
+    }
+
     fn notify(&self, notification: Notification) {
         let shared = Arc::clone(&self.shared);
         match notification {
@@ -187,8 +207,13 @@ impl<V: Vendor> Driver for VendorDriver<V> {
     }
 
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
-        let device = self.shared.vendor.devices().get(queue.device_index())?;
-        self.shared.vendor.native_queue(device)
+        let device = self.shared.device_if_any(queue.device_index())?;
+        let native = self.shared.vendor.native_queue(device)?;
+        Some(Box::new(native))
+    }
+
+    fn takes_native(&self, queue: TypeId) -> bool {
+        queue == TypeId::of::<V::NativeQueue>()
     }
 
     fn runs_native_code(&self) -> bool {
@@ -219,8 +244,31 @@ impl<V: Vendor> Driver for VendorDriver<V> {
         self.shared.read_allocation(key, address, offset, bytes)
     }
 
+    fn write_allocation(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.shared.write_allocation(key, address, offset, bytes)
+    }
+
+    fn is_in_use(&self, key: u32, _address: u64, memory: &Memory) -> bool {
+        let is_there = |space: SpaceId| space.key_in(self) == Some(key);
+        self.shared.is_in_use(memory, is_there)
+    }
+
     fn has_route(&self, from: SpaceId, to: SpaceId) -> bool {
         self.shared.has_route(from, to)
+    }
+
+    fn partition(
+        &self,
+        device: usize,
+        partition: &Partition,
+    ) -> Result<Vec<(usize, DeviceProperties)>> {
+        let parts = self.shared.partition(device, partition)?;
+        let described = |number| (number, self.shared.device(number).properties().clone());
+        Ok(parts.map(described).collect())
+    }
+
+    fn forget_part(&self, device: usize) {
+        self.shared.forget_part(device);
     }
 
     fn free_memory(&self, device: usize) -> Option<u64> {

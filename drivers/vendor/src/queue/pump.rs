@@ -65,13 +65,13 @@ pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
             Due::End => return,
             Due::Pause => std::thread::yield_now(),
             Due::Arm => shared.completions.arm(&shared.vendor),
-            Due::Poll if !shared.completions.poll(&shared.vendor) => {
+            Due::Poll if !shared.completions.poll_unless_suspended(&shared.vendor) => {
                 // Whoever runs the command may need the core.
                 std::thread::yield_now();
             }
-            Due::Poll => shared.pump(Caller::Drain),
-            Due::Pump => {
-                // The device may have called, which it does once: what has ended there is not noted yet.
+            Due::Poll | Due::Pump => shared.pump(Caller::Drain),
+            Due::Hear => {
+                // It calls once, and what has ended there is not noted yet.
                 shared.completions.poll_again(&shared.vendor);
                 shared.pump(Caller::Drain);
             }
@@ -213,6 +213,19 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
+    /// Has all devices begin with what is there; false if this one is lost.
+    fn flush_for(&self, number: usize) -> bool {
+        loop {
+            let dirty = self.ledger().take_dirty();
+            if dirty.is_empty() {
+                return !self.ledger().lanes[number].lost;
+            }
+            for device in dirty {
+                self.flush_device(device);
+            }
+        }
+    }
+
     fn forward(self: &Arc<Self>, key: Key, departure: Departure<V>) {
         let Departure {
             held,
@@ -223,6 +236,8 @@ impl<V: Vendor> Shared<V> {
             line,
         } = departure;
         let device = self.device(number);
+        // Code of the user's may wait for what is there, which has to begin for that.
+        let is_lost = is_lost || (doer == Doer::DeviceOnce && !self.flush_for(number));
         if is_lost {
             let error = lost(device.name(), "an earlier command lost it");
             return self.end_here(key, Err(error));
@@ -247,6 +262,12 @@ impl<V: Vendor> Shared<V> {
             return self.end_here(key, Ok(()));
         }
         if doer == Doer::Host {
+            // While it can wait: the thread could not.
+            let take = |command: &Command| Work::new(self, number, held, command).take_memory();
+            // SAFETY: as above.
+            if let Err(error) = unsafe { held.with(take) } {
+                return self.obstructed(key, device, held, error.into());
+            }
             self.ledger().taken(key);
             return self.have_done_here(key, number, held);
         }
@@ -284,10 +305,11 @@ impl<V: Vendor> Shared<V> {
     /// A command could not be put on its device.
     fn obstructed(&self, key: Key, device: &V::Device, held: Held, obstacle: Obstacle<V::Failure>) {
         let is_alone = self.ledger().is_alone(key);
+        let waiting = self.workers.waiting();
         let (failure, may_wait) = match obstacle {
             Obstacle::Error(error) => {
                 let waits = matches!(error.kind(), ErrorKind::OutOfMemory { .. })
-                    && self.ledger().hold_for_memory(key);
+                    && self.ledger().hold_for_memory(key, waiting);
                 if !waits {
                     self.end_here(key, Err(error));
                 }
@@ -301,7 +323,10 @@ impl<V: Vendor> Shared<V> {
         };
         if failure.is_loss() {
             self.lose(held, &failure.text());
-        } else if failure.is_out_of_memory() && may_wait && self.ledger().hold_for_memory(key) {
+        } else if failure.is_out_of_memory()
+            && may_wait
+            && self.ledger().hold_for_memory(key, waiting)
+        {
             return;
         }
         // SAFETY: only the pump finishes commands, and it does not now.
@@ -320,7 +345,7 @@ impl<V: Vendor> Shared<V> {
             let run = |command: &Command| Work::new(&shared, device, held, command).do_here();
             // SAFETY: the command is ready, and finished only when this has returned; it is run here only.
             let result = unsafe { held.with(run) };
-            shared.end_here(key, result);
+            shared.ledger().done_here(key, result);
             shared.pump(Caller::Host);
         }));
     }
@@ -347,6 +372,9 @@ impl<V: Vendor> Shared<V> {
             if let (Ok(()), Some(failure)) = (&result, flight.failure.take()) {
                 let what = format!("run '{}'", command.label());
                 result = Err(of_call(self.device(number).name(), &what, &failure));
+            }
+            if let (Ok(()), Some(error)) = (&result, flight.error.take()) {
+                result = Err(error);
             }
             if is_given_up {
                 // Its device is lost, and may still be writing: what it uses is never given up.

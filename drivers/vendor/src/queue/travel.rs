@@ -1,7 +1,7 @@
 //! A command's way through the ledger: it leaves, is on its device, ends, is forgotten, or comes back to be held.
 
 use super::ledger::{Arrival, Departure, Ended, Key, Lane, Ledger, Place, Turn, is_met_by};
-use crate::vendor::{Failure, Flight, Vendor};
+use crate::vendor::{Doer, Failure, Flight, Vendor};
 use quipu_core::driver::Held;
 use quipu_core::{Error, EventId};
 use smallvec::SmallVec;
@@ -43,6 +43,8 @@ impl<V: Vendor> Ledger<V> {
             return None;
         }
         entry.place = Place::Leaving;
+        self.note_handed(key);
+        let entry = self.entries.get(key)?;
         let (held, device, doer) = (entry.held, entry.device, entry.doer);
         let mut sure = !entry.fallible;
         let (mut waits, mut line) = (SmallVec::new(), None);
@@ -92,7 +94,7 @@ impl<V: Vendor> Ledger<V> {
             None => lane.enter(line, key),
         };
         entry.place = Place::Away;
-        entry.sure &= flight.failure.is_none();
+        entry.sure &= flight.failure.is_none() && flight.error.is_none();
         entry.signal = Some(flight.signal.clone());
         entry.flight = Some(flight);
         let (event, sure, line) = (entry.event, entry.sure, entry.line);
@@ -111,7 +113,17 @@ impl<V: Vendor> Ledger<V> {
     pub(super) fn taken(&mut self, key: Key) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.place = Place::Away;
+            self.lanes[entry.device].here += 1;
         }
+    }
+
+    /// A thread of the host has done a command.
+    pub(super) fn done_here(&mut self, key: Key, result: Result<(), Error>) {
+        if let Some(entry) = self.entries.get(key) {
+            self.lanes[entry.device].here -= 1;
+            self.made_room();
+        }
+        self.end(key, Some(Ended::Here(result)));
     }
 
     /// What a command waits for is on its device.
@@ -136,6 +148,7 @@ impl<V: Vendor> Ledger<V> {
         };
         entry.place = Place::Held;
         entry.alone = true;
+        entry.flight = None;
         if entry.signal.take().is_some() {
             let (event, dependants) = (entry.event, entry.dependants.clone());
             for dependant in dependants {
@@ -170,17 +183,18 @@ impl<V: Vendor> Ledger<V> {
         entry.is_some_and(|entry| entry.alone)
     }
 
-    /// A command was not forwarded, because its device has no memory; false if that will not change by itself.
-    pub(super) fn hold_for_memory(&mut self, key: Key) -> bool {
+    /// A command was not forwarded, because its device has no memory; false if that will not change by itself. So many
+    /// host tasks wait.
+    pub(super) fn hold_for_memory(&mut self, key: Key, waiting: usize) -> bool {
         let Some(entry) = self.entries.get_mut(key) else {
             return false;
         };
-        let lane = &mut self.lanes[entry.device];
-        if lane.away == 0 {
+        let device = entry.device;
+        entry.place = Place::Held;
+        if !self.is_moving(waiting) {
             return false;
         }
-        lane.starved = true;
-        entry.place = Place::Held;
+        self.lanes[device].starved = true;
         self.consider(key);
         true
     }
@@ -222,11 +236,11 @@ impl<V: Vendor> Ledger<V> {
         }
         let lane = &mut self.lanes[entry.device];
         lane.away -= usize::from(std::mem::replace(&mut entry.is_counted, true));
-        lane.starved = false;
         lane.leave(entry.line, key);
         let is_of_a_wait = matches!(&result, Err(failure) if failure.is_of_a_wait());
-        if is_of_a_wait && !entry.alone {
-            entry.flight = None;
+        let goes_again = is_of_a_wait && !entry.alone && entry.doer != Doer::DeviceOnce;
+        self.made_room();
+        if goes_again {
             self.leave_batch(key, None);
             return self.hold_alone(key);
         }
@@ -263,7 +277,7 @@ impl<V: Vendor> Ledger<V> {
     pub(super) fn forget(&mut self, key: Key) {
         if let Some(entry) = self.entries.remove(key) {
             self.keys.remove(&entry.event);
-            self.lanes[entry.device].starved = false;
+            self.made_room();
         }
     }
 

@@ -2,10 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 use super::faults::next;
+use super::{FakeMemory, FakeQueue};
 use quipu_conformance::folding;
 use quipu_core::operation::{HostMemory, Step};
-use quipu_core::{Access, AccessMode, Event, MemoryRef, Queue, RawArgument, Request, Result};
+use quipu_core::{
+    Access, AccessMode, ErrorKind, Event, MemoryRef, NativeEnqueue, Queue, RawArgument, Request,
+    Result,
+};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) const BYTES: usize = 64;
 pub(crate) const BUFFERS: usize = 5;
@@ -20,6 +25,10 @@ pub(crate) enum Act {
     /// Three times the bytes, and one.
     Task(usize, usize),
     Write(usize, u8),
+    /// As a task, by a closure that puts parts of its own there.
+    Native(usize, usize),
+    /// The same, and then it says no.
+    Refused(usize, usize),
     /// The first eight bytes, as a number, times 31, and this: a kernel.
     Fold(usize, u64),
 }
@@ -31,11 +40,13 @@ impl Act {
         // Two that differ.
         let to = (from + 1 + other) % BUFFERS;
         let byte = (number / 4096) as u8;
-        match number % 8 {
+        match number % 11 {
             0 => Self::Fill(to, byte),
             1 | 2 => Self::Copy(from, to),
             3 | 4 => Self::CopyRows(from, to),
             5 | 6 => Self::Task(from, to),
+            7 | 8 => Self::Native(from, to),
+            9 if byte < 40 => Self::Refused(from, to),
             _ => Self::Write(to, byte),
         }
     }
@@ -56,7 +67,10 @@ impl Act {
     fn reads(self) -> Vec<usize> {
         match self {
             Self::Fill(..) | Self::Write(..) => vec![],
-            Self::Copy(from, _) | Self::Task(from, _) => vec![from],
+            Self::Copy(from, _)
+            | Self::Task(from, _)
+            | Self::Native(from, _)
+            | Self::Refused(from, _) => vec![from],
             Self::CopyRows(from, to) => vec![from, to],
             Self::Fold(to, _) => vec![to],
         }
@@ -69,6 +83,8 @@ impl Act {
             | Self::Copy(_, to)
             | Self::CopyRows(_, to)
             | Self::Task(_, to)
+            | Self::Native(_, to)
+            | Self::Refused(_, to)
             | Self::Fold(to, _) => to,
         }
     }
@@ -83,7 +99,8 @@ impl Act {
                     bytes[to][8 * row..8 * row + 2].copy_from_slice(&source[4 * row..4 * row + 2]);
                 }
             }
-            Self::Task(from, to) => bytes[to] = bytes[from].map(task),
+            Self::Task(from, to) | Self::Native(from, to) => bytes[to] = bytes[from].map(task),
+            Self::Refused(..) => panic!("it went well"),
             Self::Fold(to, number) => {
                 let mut x = [0; 8];
                 x.copy_from_slice(&bytes[to][..8]);
@@ -93,10 +110,12 @@ impl Act {
         }
     }
 
+    /// Counts how often a closure is called.
     pub(crate) fn enqueue(
         self,
         queue: &Queue,
         buffers: &[MemoryRef],
+        calls: &Arc<AtomicUsize>,
         waits: &[Event],
     ) -> Result<Event> {
         let access = |number: usize, mode| Access {
@@ -150,6 +169,33 @@ impl Act {
                 // SAFETY: kept until the write is over, and only read.
                 let host = unsafe { HostMemory::new(pointer, BYTES, Some(bytes)) };
                 queue.write(host, access(to, write), BYTES as u64, &[], waits)
+            }
+            Self::Native(from, to) | Self::Refused(from, to) => {
+                let accesses = [access(from, read), access(to, write)];
+                let request = Request {
+                    accesses: &accesses,
+                    waits,
+                    ..Request::default()
+                };
+                let (calls, is_refused) = (calls.clone(), matches!(self, Self::Refused(..)));
+                let call = move |queue: &FakeQueue, memories: Vec<FakeMemory>| {
+                    calls.fetch_add(1, Ordering::SeqCst);
+                    let [from, to] = [memories[0], memories[1]];
+                    for start in [0, BYTES / 2] {
+                        queue.put(move || {
+                            let (from, to) = (from, to);
+                            for at in start..start + BYTES / 2 {
+                                to.bytes()[at] = task(from.bytes()[at]);
+                            }
+                        });
+                    }
+                    if is_refused {
+                        return Err(ErrorKind::Cancelled.into());
+                    }
+                    Ok(())
+                };
+                // SAFETY: it minds what it declares.
+                unsafe { queue.native_enqueue(NativeEnqueue::new(call), &request) }
             }
             Self::Fold(to, number) => {
                 let accesses = [access(to, AccessMode::ReadWrite)];
@@ -211,10 +257,16 @@ impl Model {
         }
     }
 
+    /// True if a command reads what is void.
+    pub(crate) fn is_void(&self, act: Act) -> bool {
+        let mut reads = act.reads().into_iter();
+        reads.any(|read| self.known[read] == Known::Void)
+    }
+
     /// A command has ended so. Commands come in the order in which they were enqueued.
     pub(crate) fn follow(&mut self, act: Act, ended: Result<()>) {
+        let is_void = self.is_void(act);
         let (reads, known) = (act.reads(), &mut self.known);
-        let is_void = reads.iter().any(|read| known[*read] == Known::Void);
         match ended {
             Ok(()) => {
                 assert!(
@@ -225,7 +277,7 @@ impl Model {
                 known[act.writes()] = Known::Good;
             }
             Err(_) => {
-                self.failures += u64::from(!is_void);
+                self.failures += u64::from(!is_void && !matches!(act, Act::Refused(..)));
                 for read in reads.into_iter().filter(|_| !is_void) {
                     known[read] = match known[read] {
                         Known::Good => Known::Doubtful,

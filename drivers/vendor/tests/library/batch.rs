@@ -82,6 +82,7 @@ pub(super) fn put_batch(
         done: None,
         line: flight.line,
         failure: flight.failure,
+        error: None,
         cargo: Cargo {
             outcome,
             ..Cargo::default()

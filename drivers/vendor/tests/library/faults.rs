@@ -54,6 +54,8 @@ struct State {
     unmade: bool,
     /// Memory is elsewhere.
     moved: bool,
+    /// How often the driver's own thread has asked for a status.
+    looks: u64,
 }
 
 /// The next of a sequence of random numbers: xorshift (Marsaglia 2003).
@@ -74,6 +76,7 @@ impl Faults {
             held: false,
             unmade: false,
             moved: false,
+            looks: 0,
         };
         Self {
             state: Mutex::new(state),
@@ -155,6 +158,17 @@ impl Faults {
         let state = self.change.wait_while(state, |state| state.unmade);
         drop(state.expect("nobody panics with it"));
         self.check(Fault::Make)
+    }
+
+    /// A status is asked for.
+    pub(crate) fn looked(&self) {
+        let is_own = std::thread::current().name() == Some("quipu-fake");
+        self.state().looks += u64::from(is_own);
+    }
+
+    /// How often the driver's own thread has asked for a status.
+    pub(crate) fn looks(&self) -> u64 {
+        self.state().looks
     }
 
     /// How many calls were refused.

@@ -6,9 +6,13 @@ pub(crate) mod acts;
 mod batch;
 pub(crate) mod faults;
 pub(crate) mod machine;
+mod native;
 mod put;
 
 use batch::Batch;
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use native::FakeMemory;
+pub(crate) use native::FakeQueue;
 pub(crate) use put::Recorded;
 
 use faults::{Fault, Faults};
@@ -113,9 +117,18 @@ pub(crate) struct Library {
 
 /// A library of two devices, as a driver, and its faults.
 pub(crate) fn started(ordered: bool, seed: u64) -> (Arc<VendorDriver<Library>>, Arc<Faults>) {
+    started_with(ordered, seed, CAPACITY)
+}
+
+/// The same, with so many bytes of memory each.
+pub(crate) fn started_with(
+    ordered: bool,
+    seed: u64,
+    capacity: u64,
+) -> (Arc<VendorDriver<Library>>, Arc<Faults>) {
     let faults = Arc::new(Faults::new(seed));
     let device = |number: u32| Fake {
-        properties: properties(number),
+        properties: properties(number, capacity),
         machine: Machine::start(seed + u64::from(number), ordered, faults.clone()),
     };
     let library = Library {
@@ -131,14 +144,23 @@ pub(crate) fn started(ordered: bool, seed: u64) -> (Arc<VendorDriver<Library>>, 
 
 /// The devices of a fresh library, a context over them, and its faults.
 pub(crate) fn stage(ordered: bool, seed: u64) -> (Vec<Device>, Context, Arc<Faults>) {
-    let (driver, faults) = started(ordered, seed);
+    stage_with(ordered, seed, CAPACITY)
+}
+
+/// The same, with so many bytes of memory each.
+pub(crate) fn stage_with(
+    ordered: bool,
+    seed: u64,
+    capacity: u64,
+) -> (Vec<Device>, Context, Arc<Faults>) {
+    let (driver, faults) = started_with(ordered, seed, capacity);
     let driver: Arc<dyn Driver> = driver;
     let devices = Device::all_of(&driver).expect("its devices");
     let context = Context::new(&devices).expect("a context over them");
     (devices, context, faults)
 }
 
-fn properties(number: u32) -> DeviceProperties {
+fn properties(number: u32, capacity: u64) -> DeviceProperties {
     DeviceProperties {
         name: format!("fake {number}"),
         kind: DeviceKind::Gpu,
@@ -151,8 +173,8 @@ fn properties(number: u32) -> DeviceProperties {
         max_thread_elements: [u64::MAX; 3],
         max_thread_element_count: u64::MAX,
         shared_memory_per_block: 1 << 14,
-        global_memory: CAPACITY,
-        max_buffer: CAPACITY,
+        global_memory: capacity,
+        max_buffer: capacity,
         warp_sizes: vec![1],
         clock_mhz: None,
         memory: MemorySpace::Own(number),
@@ -174,6 +196,7 @@ impl Vendor for Library {
     type Compiled = ();
     type Allocation = Allocation;
     type Batch = Batch;
+    type NativeQueue = FakeQueue;
 
     fn open() -> Result<Self> {
         Err(quipu_driver_vendor::error::no_devices(
@@ -239,6 +262,7 @@ impl Vendor for Library {
     }
 
     fn status(&self, signal: &Point) -> std::result::Result<Status<Refusal>, Refusal> {
+        self.faults.looked();
         self.faults.check(Fault::Status)?;
         signal.status()
     }
@@ -344,7 +368,7 @@ impl Vendor for Library {
         true
     }
 
-    fn native_queue(&self, _device: &Fake) -> Option<Box<dyn Any + Send>> {
+    fn native_queue(&self, _device: &Fake) -> Option<FakeQueue> {
         None
     }
 }

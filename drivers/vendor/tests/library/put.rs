@@ -41,7 +41,7 @@ impl Place {
 /// A command's parts, each after the one before.
 pub(super) struct Chain<'a> {
     library: &'a Library,
-    work: &'a Work<'a, Library>,
+    pub(super) work: &'a Work<'a, Library>,
     stream: usize,
     waits: Vec<Point>,
     uses: Vec<usize>,
@@ -74,7 +74,11 @@ impl<'a> Chain<'a> {
     }
 
     /// An argument's first byte.
-    fn place(&mut self, number: usize, space: Option<SpaceId>) -> Result<Place, quipu_core::Error> {
+    pub(super) fn place(
+        &mut self,
+        number: usize,
+        space: Option<SpaceId>,
+    ) -> Result<Place, quipu_core::Error> {
         let argument = &self.work.command().arguments()[number];
         let bytes = match space {
             Some(space) => self.work.bytes_in(argument, space)?.0,
@@ -144,6 +148,7 @@ impl<'a> Chain<'a> {
             done,
             line: self.library.ordered.then_some(self.stream),
             failure: self.failure,
+            error: None,
             cargo: Cargo {
                 earlier: self.made,
                 times: self.times,
@@ -163,6 +168,7 @@ pub(super) fn put<'a>(
     let mut chain = Chain::new(library, work, waits);
     match command.operation() {
         Operation::Graph(graph) => return put_graph(chain, graph),
+        Operation::NativeEnqueue(enqueue) => return super::native::put(chain, enqueue),
         Operation::Launch { .. } if code.is_some() => return put_launch(chain),
         Operation::Transfer(transfer) => {
             let mut side = |endpoint: &Endpoint| match endpoint {

@@ -104,6 +104,30 @@ pub trait SharedArguments<'b>: Arguments<'b, Stored: Shared> {}
 
 impl<'b, A: Arguments<'b, Stored: Shared>> SharedArguments<'b> for A {}
 
+/// An [`Argument`] that is memory: a buffer or a view.
+pub trait MemoryArgument<'b>: Argument<'b> {}
+
+impl<'b, T: Element> MemoryArgument<'b> for &'b Buffer<T> {}
+impl<'b, T: Element> MemoryArgument<'b> for &'b mut Buffer<T> {}
+impl<'b, T: Element> MemoryArgument<'b> for Overwrite<'b, T> {}
+impl<'b, T: Element, const D: usize> MemoryArgument<'b> for &'b View<T, D> {}
+impl<'b, T: Element, const D: usize> MemoryArgument<'b> for &'b mut View<T, D> {}
+
+/// A tuple of up to eight [`MemoryArgument`]s, for [`Queue::async_execute`](crate::Queue::async_execute).
+pub trait NativeArguments<'b> {
+    /// One for each of them.
+    type Memories<M>;
+
+    /// Adds what the command accesses, in order.
+    ///
+    /// # Errors
+    /// If one cannot be an argument.
+    fn declare(self, accesses: &mut Accesses<'b>) -> Result<()>;
+
+    /// As many as there are arguments; none if they are not.
+    fn memories<M>(memories: Vec<M>) -> Option<Self::Memories<M>>;
+}
+
 /// What a host task is given for the arguments `A`.
 pub type HostArguments<'a, 'b, A> = <<A as Arguments<'b>>::Stored as Stored>::Host<'a>;
 
@@ -522,6 +546,20 @@ macro_rules! tuples {
                     }
                     stored
                 },)*))
+            }
+        }
+
+        #[allow(unused_variables)]
+        impl<'b, $($name: MemoryArgument<'b>),*> NativeArguments<'b> for ($($name,)*) {
+            type Memories<M> = [M; 0 $(+ { let _: usize = $at; 1 })*];
+
+            fn declare(self, accesses: &mut Accesses<'b>) -> Result<()> {
+                $(accesses.extend(self.$at.split()?.1);)*
+                Ok(())
+            }
+
+            fn memories<M>(memories: Vec<M>) -> Option<Self::Memories<M>> {
+                memories.try_into().ok()
             }
         }
     };

@@ -45,8 +45,8 @@ pub mod print;
 mod text;
 
 pub use argument::{
-    Accesses, Argument, Arguments, HostArguments, Raw, Read, ReadView, Shared, SharedArguments,
-    Stored, Value, Write, WriteView,
+    Accesses, Argument, Arguments, HostArguments, MemoryArgument, NativeArguments, Raw, Read,
+    ReadView, Shared, SharedArguments, Stored, Value, Write, WriteView,
 };
 pub use bind::{Bind, Bound, BoundBlocks, BoundKernel, bind, bind_blocks};
 pub use call::{Call, Launch, Native, Pass, PassAll, native};

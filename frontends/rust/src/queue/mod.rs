@@ -7,6 +7,7 @@
 //! | `borrow` | the same of memory that is borrowed, in calls and scopes that wait |
 //! | `launch` | kernels and closures over indices |
 //! | `task` | closures on the host |
+//! | `native` | closures that are handed the driver's own queue |
 //! | `map` | the host's turn at a buffer |
 //! | `post` | some of the above, one-way |
 //! | `record` | launches of recorded graphs |
@@ -21,6 +22,7 @@ mod borrow;
 mod content;
 pub(crate) mod launch;
 mod map;
+mod native;
 mod post;
 mod record;
 pub(crate) mod task;

@@ -7,7 +7,6 @@ use crate::kernel::{Arguments, HostArguments, collect};
 use crate::parcel::{Contained, Parcel};
 use quipu_core::Request;
 use quipu_core::{ErrorKind, RawArgument, Result};
-use std::any::Any;
 use std::sync::Arc;
 
 impl Queue {
@@ -32,46 +31,6 @@ impl Queue {
         task: impl FnOnce() -> R + Send + 'static,
     ) -> Result<Pending<R>> {
         self.enqueue_task(move |_: &[RawArgument]| Ok(task()), &self.unknown())
-    }
-
-    /// Calls a closure with the driver's own queue: for what only the driver
-    /// can do. `N` is the type that the driver hands out, which its crate
-    /// documents ([`driver::CpuQueue`](crate::driver::CpuQueue) for one). Ordered
-    /// as a [host task](Queue::host_task) is; what the closure has the driver do
-    /// must be over when it returns.
-    ///
-    /// ```
-    /// # use quipu::prelude::*;
-    /// # fn main() -> quipu::Result<()> {
-    /// # let platform = Platform::new()?;
-    /// # let cpu = platform.devices().iter().find(|d| d.name() != "serial").unwrap().clone();
-    /// # let context = platform.context()?;
-    /// # let queue = context.queue(&cpu)?;
-    /// let workers = queue
-    ///     .native_call(|cpu: &quipu::driver::CpuQueue| cpu.workers.len())?
-    ///     .wait()?;
-    /// assert!(workers > 0);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// If the driver hands out no queue of this type, or the device or the
-    /// context is lost.
-    pub fn native_call<N: Any + Send, R: Send + 'static>(
-        &self,
-        call: impl FnOnce(&N) -> R + Send + 'static,
-    ) -> Result<Pending<R>> {
-        let native = self.core().native();
-        let Some(native) = native.and_then(|native| native.downcast::<N>().ok()) else {
-            return Err(ErrorKind::Unsupported {
-                driver: self.core().shared().driver().name(),
-                what: format!("hand out a {}", std::any::type_name::<N>()),
-                instead: "ask for the type of queue that the device's driver documents",
-            }
-            .into());
-        };
-        let call = move |_: &[RawArgument]| Ok(call(&native));
-        self.enqueue_contained::<true, R>(call, &self.unknown())
     }
 
     /// As [`Queue::host_task`], for a closure that may fail: an error fails its
@@ -150,7 +109,7 @@ impl Queue {
     }
 
     /// Enqueues a host task, or a native call.
-    fn enqueue_contained<const NATIVE: bool, R: Send + 'static>(
+    pub(super) fn enqueue_contained<const NATIVE: bool, R: Send + 'static>(
         &self,
         task: impl FnOnce(&[RawArgument]) -> Result<R> + Send + 'static,
         request: &Request<'_>,

@@ -1,0 +1,146 @@
+//! Native enqueues: closures that put work of their own into a driver's queue, which so becomes one command.
+//!
+//! 1. A driver with such queues says of which type they are ([`NativeQueue`], [`Driver::takes_native`]).
+//! 2. A front end makes a [`NativeEnqueue`] of a closure for that type, and enqueues it with what it touches
+//!    ([`Queue::native_enqueue`](crate::Queue::native_enqueue)). It is ordered, cancelled and failed as any command.
+//! 3. The driver hands the closure its queue and the command's memory once, when what comes before is in that queue too
+//!    or over; what it leaves there ends before the command does.
+//!
+//! [`Driver::takes_native`]: crate::Driver::takes_native
+
+use crate::error::{ErrorKind, Result};
+use crate::operation::drop_panic;
+use std::any::{Any, TypeId, type_name};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+
+/// A queue of a vendor's own, as a driver hands it to closures.
+pub trait NativeQueue: Any + Send {
+    /// Where the bytes of an argument are.
+    type Memory: Any;
+}
+
+type Call<Q> = Box<dyn FnOnce(&Q, Vec<<Q as NativeQueue>::Memory>) -> Result<()> + Send>;
+
+/// What a native enqueue does: a closure, for a type of queue.
+pub struct NativeEnqueue {
+    of: TypeId,
+    of_name: &'static str,
+    /// A [`Call`]; none when it has been called.
+    call: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl NativeEnqueue {
+    /// A closure that is handed a queue, and the memory of each of the command's arguments, in order.
+    pub fn new<Q: NativeQueue>(
+        call: impl FnOnce(&Q, Vec<Q::Memory>) -> Result<()> + Send + 'static,
+    ) -> Self {
+        let call: Call<Q> = Box::new(call);
+        Self {
+            of: TypeId::of::<Q>(),
+            of_name: type_name::<Q>(),
+            call: Mutex::new(Some(Box::new(call))),
+        }
+    }
+
+    /// The type of queue that it is for.
+    #[must_use]
+    pub fn queue_type(&self) -> TypeId {
+        self.of
+    }
+
+    /// The name of that type.
+    #[must_use]
+    pub fn queue_type_name(&self) -> &'static str {
+        self.of_name
+    }
+
+    /// Calls the closure. Whatever comes of it, there may be work in the queue then.
+    ///
+    /// # Errors
+    /// What it says; that it panicked; that it is for another type of queue, or has been called before.
+    pub fn call<Q: NativeQueue>(
+        &self,
+        label: &str,
+        queue: &Q,
+        memories: Vec<Q::Memory>,
+    ) -> Result<()> {
+        let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = call.take();
+        drop(call);
+        let call = taken.and_then(|call| call.downcast::<Call<Q>>().ok());
+        let Some(call) = call else {
+            return Err(ErrorKind::InvalidArgument {
+                what: "call a native enqueue",
+                problem: format!(
+                    "it is for a {}, once; this is an error of the device's driver",
+                    self.of_name
+                ),
+            }
+            .into());
+        };
+        let called = catch_unwind(AssertUnwindSafe(|| call(queue, memories)));
+        called.unwrap_or_else(|panic| Err(panicked(label, panic)))
+    }
+}
+
+impl std::fmt::Debug for NativeEnqueue {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "NativeEnqueue({})", self.of_name)
+    }
+}
+
+/// The error of a command whose code has panicked.
+pub fn panicked(label: &str, panic: Box<dyn Any + Send>) -> crate::Error {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|message| (*message).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned());
+    drop_panic(panic);
+    ErrorKind::Panicked {
+        what: format!("'{label}'"),
+        message,
+    }
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Mine;
+    struct Other;
+    impl NativeQueue for Mine {
+        type Memory = u32;
+    }
+    impl NativeQueue for Other {
+        type Memory = u32;
+    }
+
+    #[test]
+    fn it_is_called_once_with_what_it_is_for() {
+        let enqueue = NativeEnqueue::new(|_: &Mine, memories| {
+            assert_eq!(memories, [1, 2]);
+            Ok(())
+        });
+        assert_eq!(enqueue.queue_type(), TypeId::of::<Mine>());
+        enqueue.call("a", &Mine, vec![1, 2]).unwrap();
+        let again = enqueue.call("a", &Mine, vec![1, 2]).unwrap_err();
+        assert!(again.to_string().contains("once"), "{again}");
+        let enqueue = NativeEnqueue::new(|_: &Mine, _| Ok(()));
+        let error = enqueue.call("a", &Other, vec![]).unwrap_err();
+        assert!(error.to_string().contains("Mine"), "{error}");
+    }
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let enqueue = NativeEnqueue::new(|_: &Mine, _| panic!("by {}", "design"));
+        let error = enqueue.call("sgemm", &Mine, vec![]).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Panicked { .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("'sgemm'") && error.to_string().contains("by design"));
+    }
+}

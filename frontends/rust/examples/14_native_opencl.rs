@@ -1,0 +1,95 @@
+//! Native calls: a kernel that is compiled and launched by hand, with OpenCL's own functions, between two that are not.
+//! Any library that takes a `cl_command_queue` or a `CUstream` is called in this way.
+
+use cl3::command_queue::enqueue_nd_range_kernel;
+use cl3::types::{cl_kernel, cl_mem};
+use quipu::driver::{OpenClMemory, OpenClQueue};
+use quipu::prelude::*;
+use std::ptr::{from_ref, null};
+
+#[kernel]
+fn count(_acc: &impl Accelerator<1>, mut x: OwnElements<f32>) {
+    for (i, x) in x.each() {
+        *x = i as f32;
+    }
+}
+
+#[kernel]
+fn add_one(_acc: &impl Accelerator<1>, mut x: OwnElements<f32>) {
+    for (_, x) in x.each() {
+        *x += 1.0;
+    }
+}
+
+const SQUARE: &str = "kernel void square(global const float *x, global float *y, ulong first) {
+    size_t i = get_global_id(0);
+    y[i] = x[first + i] * x[first + i];
+}";
+
+struct Kernel(cl_kernel);
+// SAFETY: OpenCL's objects may be used by any thread.
+unsafe impl Send for Kernel {}
+
+fn compile(native: &OpenClQueue) -> Result<Kernel, i32> {
+    let program = cl3::program::create_program_with_source(native.context(), &[SQUARE])?;
+    let device = [native.device()];
+    cl3::program::build_program(program, &device, c"", None, std::ptr::null_mut())?;
+    cl3::kernel::create_kernel(program, c"square").map(Kernel)
+}
+
+/// Launches it, as any OpenCL program would.
+unsafe fn square(
+    native: &OpenClQueue,
+    Kernel(kernel): Kernel,
+    from: &OpenClMemory,
+    to: &OpenClMemory,
+) -> Result<(), i32> {
+    let (memories, first) = (
+        [from.memory(), to.memory()],
+        from.offset() / size_of::<f32>(),
+    );
+    let (first, threads) = (first as u64, [to.length() / size_of::<f32>()]);
+    // SAFETY: these are the kernel's parameters, and it touches what was declared.
+    unsafe {
+        for (number, memory) in (0..).zip(&memories) {
+            let size = size_of::<cl_mem>();
+            cl3::kernel::set_kernel_arg(kernel, number, size, from_ref(memory).cast())?;
+        }
+        cl3::kernel::set_kernel_arg(kernel, 2, size_of::<u64>(), from_ref(&first).cast())?;
+        let (queue, threads) = (native.queue(), threads.as_ptr());
+        let event = enqueue_nd_range_kernel(queue, kernel, 1, null(), threads, null(), 0, null())?;
+        cl3::event::release_event(event)
+    }
+}
+
+/// Counts, squares a part by hand, adds one.
+pub fn main() -> quipu::Result<()> {
+    let platform = Platform::new()?;
+    let Ok(device) = platform.device("opencl") else {
+        println!("no OpenCL device, and so nothing to show");
+        return Ok(());
+    };
+    let context = platform.context()?;
+    let queue = context.queue(&device)?;
+    let kernel = queue
+        .native_call(compile)?
+        .wait()?
+        .expect("a kernel that compiles");
+
+    let (mut x, mut y) = (context.allocate(1000)?, context.allocate(100)?);
+    queue.launch(1000, count(&mut x))?;
+    let part = x.slice(500..600)?;
+    // SAFETY: it reads the one range and writes the other, in the queue that it is handed.
+    let squared = unsafe {
+        queue.async_execute((&part, y.overwrite()), |native, [from, to]| {
+            square(native, kernel, &from, &to)
+        })?
+    };
+    queue.launch(100, add_one(&mut y))?;
+
+    let y = queue.read(&y)?.wait()?;
+    println!("{:?}", &y[..4]);
+    squared.wait()?;
+    assert!((500..600).zip(y).all(|(i, y)| y == (i * i + 1) as f32));
+    Ok(())
+}
