@@ -69,7 +69,10 @@ impl Queue {
             footprint.record(self, &mut waits, id);
         }
         let before = last.replace(Event::from_slot(slot));
-        let event = self.conclude(waits, id, want_event, (locked, last));
+        let event = want_event.then(|| Event::from_slot(slot));
+        let command = self.register(&mut waits, id);
+        drop((locked, last));
+        self.conclude(&mut waits, id, command);
         drop(before);
         Ok(event)
     }

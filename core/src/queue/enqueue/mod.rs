@@ -180,7 +180,11 @@ impl Queue {
                 tracker.record(range, access.mode, qbody.space, id, &mut *waits);
             }
         }
-        self.conclude(waits, id, want_event, locked)
+        let event = want_event.then(|| Event::from_slot(slot));
+        let command = self.register(&mut waits, id);
+        drop(locked);
+        self.conclude(&mut waits, id, command);
+        event
     }
 
     /// Gathers what the queue's order demands, and explicit waits. True if the command's list is open then, as a
@@ -215,35 +219,32 @@ impl Queue {
         barrier
     }
 
-    /// Registers what was gathered, unlocks what was locked, and hands the command over if it is ready.
+    /// Registers what was gathered; gives the command if it is ready. By reference, and so
+    /// is [`conclude`](Self::conclude): what was written in words is slow to move at once.
     #[inline(always)]
-    fn conclude<L>(
-        &self,
-        mut waits: ManuallyDrop<Waits<'_>>,
-        id: EventId,
-        want_event: bool,
-        locked: L,
-    ) -> Option<Event> {
-        let queue = self.shared();
-        let qbody = queue.body();
-        let event = want_event.then(|| Event::from_slot(waits.slot));
+    fn register(&self, waits: &mut Waits<'_>, id: EventId) -> Option<Command> {
+        let qbody = self.shared().body();
         // From here on the command may be run and freed by others; with a sync
         // domain, not before its driver has been told.
-        let command = if qbody.timed || qbody.domain.is_some() {
-            self.register_slowly(&mut waits, qbody, id)
+        if qbody.timed || qbody.domain.is_some() {
+            self.register_slowly(waits, qbody, id)
         } else {
             waits.register(0)
-        };
-        drop(locked);
+        }
+    }
+
+    /// With nothing locked: drops what was gathered, and hands the command over if it is ready.
+    #[inline(always)]
+    fn conclude(&self, waits: &mut ManuallyDrop<Waits<'_>>, id: EventId, command: Option<Command>) {
         let command = if waits.rare.is_some() {
-            finish_rare(ManuallyDrop::into_inner(waits), id, command)
+            // SAFETY: both callers end with this; nobody looks at it again.
+            finish_rare(unsafe { ManuallyDrop::take(waits) }, id, command)
         } else {
             command
         };
         if let Some(command) = command {
-            hand_over(queue, command);
+            hand_over(self.shared(), command);
         }
-        event
     }
 
     /// Registers a traced command, or one whose driver has a sync domain.
