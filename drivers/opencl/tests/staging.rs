@@ -78,7 +78,7 @@ fn copies_of_every_size_come_through() {
         ] {
             for offset in [0, 13] {
                 let memory = context.memory(length + 2 * offset).unwrap();
-                let mut bytes: Vec<u8> = (0..length).map(|n| (n * 31 >> 7) as u8).collect();
+                let mut bytes: Vec<u8> = (0..length).map(|n| ((n * 31) >> 7) as u8).collect();
                 write(&queue, &mut bytes, &memory, offset);
                 let mut back = vec![0xee; (length + 2 * offset) as usize];
                 read(&queue, &memory, 0, &mut back);
@@ -113,7 +113,7 @@ fn what_is_brought_to_the_host_and_back_is_whole() {
     let queues: Vec<Queue> = queues.collect();
     for length in [3 * MIB, 7 * MIB + 8] {
         let memory = context.memory(length).unwrap();
-        let mut bytes: Vec<u8> = (0..length).map(|n| (n * 31 >> 7) as u8).collect();
+        let mut bytes: Vec<u8> = (0..length).map(|n| ((n * 31) >> 7) as u8).collect();
         write(&queues[0], &mut bytes, &memory, 0);
         let first: [u8; 8] = bytes[..8].try_into().unwrap();
         let mut model = u64::from_le_bytes(first);
