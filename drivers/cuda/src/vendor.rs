@@ -143,7 +143,7 @@ impl Vendor for Cuda {
         &self.devices
     }
 
-    fn doer_of(command: &Command) -> Doer {
+    fn doer_of(_device: &Device, command: &Command) -> Doer {
         forward::doer_of(command)
     }
 

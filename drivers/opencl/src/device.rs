@@ -5,6 +5,7 @@
 //! them.
 
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
+use crate::staging::Stage;
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
 use quipu_core::error::Result;
@@ -161,6 +162,10 @@ pub struct Device {
     pub(crate) alignment: u64,
     /// The process's clock less the device's, as far as it is known.
     pub(crate) offset: Mutex<Option<i64>>,
+    /// Whether large copies go through pinned memory.
+    pub(crate) staged: bool,
+    /// What they go through, and nothing does now.
+    pub(crate) stages: Mutex<Vec<Stage>>,
     /// What keeps it, if it is a part of another.
     pub(crate) part: Option<Part>,
 }
@@ -195,6 +200,11 @@ impl Device {
         made_once(queues, || {
             Queues::of(self.platform.context()?, self, profiling)
         })
+    }
+
+    /// A queue of its own, in order.
+    pub(crate) fn own_queue(&self) -> Called<Queue> {
+        Queue::of(self.platform.context()?, self.handle.0, false, false)
     }
 
     /// An in-order queue for what a closure of a user puts there.
@@ -447,6 +457,9 @@ pub(crate) fn describe(
         name,
     };
     let alignment = ask.number(info::CL_DEVICE_MEM_BASE_ADDR_ALIGN);
+    // Deprecated, and known to all. One that does not say so has nothing to gain for sure.
+    let unified = info::get_device_info(handle.0, info::CL_DEVICE_HOST_UNIFIED_MEMORY);
+    let unified = unified.map_or(true, |value| value.to_uint() != 0);
     let build = format!(
         "{}\n{}\n{}\n{}\n{}",
         platform.version,
@@ -470,6 +483,8 @@ pub(crate) fn describe(
             // In bits.
             alignment: (alignment / 8).max(1),
             offset: Mutex::new(None),
+            staged: !unified,
+            stages: Mutex::default(),
             part: None,
         }),
     }

@@ -2,9 +2,10 @@
 //! for.
 
 use crate::OpenCl;
-use crate::device::{Lane, Queues};
+use crate::device::{Device, Lane, Queues};
 use crate::native::{CallError, Called, Event, Memory, Queue, list, named};
 use crate::program::{Compiled, FaultRead, Launch};
+use crate::staging;
 use crate::vendor::{OpenClMemory, OpenClQueue};
 use cl3::event::{
     CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_START,
@@ -41,8 +42,9 @@ pub struct Cargo {
 }
 
 /// Who does a command.
-pub(crate) fn doer_of(command: &Command) -> Doer {
+pub(crate) fn doer_of(device: &Device, command: &Command) -> Doer {
     match command.operation() {
+        _ if device.staged && staging::is_large(command) => Doer::Host,
         Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Doer::Host,
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
             Doer::DeviceForUser

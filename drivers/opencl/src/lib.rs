@@ -8,6 +8,7 @@
 //! | `forward` | how commands become calls |
 //! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
+//! | `staging` | large copies, through pinned memory |
 //! | `native` | OpenCL's objects |
 //! | `error` | OpenCL's refusals in words |
 //!
@@ -37,6 +38,7 @@ mod memory;
 mod native;
 mod partition;
 mod program;
+mod staging;
 mod vendor;
 
 pub use vendor::{OpenCl, OpenClMemory, OpenClQueue};

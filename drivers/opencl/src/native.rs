@@ -178,6 +178,14 @@ impl Event {
         named("clGetEventInfo", info).map(|info| info.to_int())
     }
 
+    /// Waits until it is over.
+    pub(crate) fn wait(&self) -> Called<()> {
+        named(
+            "clWaitForEvents",
+            cl3::event::wait_for_events(&[self.raw()]),
+        )
+    }
+
     /// A time of the device, in nanoseconds of its own clock.
     pub(crate) fn time(&self, which: u32) -> Option<u64> {
         let info = cl3::event::get_event_profiling_info(self.raw(), which).ok()?;
@@ -189,15 +197,19 @@ impl Event {
 impl Memory {
     /// Memory of so many bytes, undefined.
     pub(crate) fn allocate(context: &Context, bytes: usize) -> Called<Self> {
+        Self::of(context, cl3::memory::CL_MEM_READ_WRITE, bytes)
+    }
+
+    /// The same, which the host can map where devices reach it.
+    pub(crate) fn pinned(context: &Context, bytes: usize) -> Called<Self> {
+        let flags = cl3::memory::CL_MEM_READ_WRITE | cl3::memory::CL_MEM_ALLOC_HOST_PTR;
+        Self::of(context, flags, bytes)
+    }
+
+    fn of(context: &Context, flags: cl3::types::cl_mem_flags, bytes: usize) -> Called<Self> {
         // SAFETY: no host memory is given.
-        let made = unsafe {
-            cl3::memory::create_buffer(
-                context.0,
-                cl3::memory::CL_MEM_READ_WRITE,
-                bytes,
-                null_mut::<c_void>(),
-            )
-        };
+        let made =
+            unsafe { cl3::memory::create_buffer(context.0, flags, bytes, null_mut::<c_void>()) };
         named("clCreateBuffer", made).map(Self)
     }
 }

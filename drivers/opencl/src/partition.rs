@@ -102,6 +102,7 @@ pub(crate) fn partition(device: &Device, partition: &Partition) -> Result<Vec<De
         }
         let mut described = describe(part.0, platform, key).map_err(failed)?;
         described.part = Some(part);
+        described.staged = device.staged;
         devices.push(described);
     }
     Ok(devices)

@@ -6,6 +6,7 @@ use crate::memory::{self, Allocation};
 use crate::native::{CallError, Called, Context, Event, Queue, named};
 use crate::partition;
 use crate::program::{self, Compiled};
+use crate::staging;
 use cl3::event::CL_COMPLETE;
 use cl3::types::{
     cl_command_queue, cl_context, cl_device_id, cl_event, cl_int, cl_mem, cl_platform_id,
@@ -23,7 +24,7 @@ use std::sync::Arc;
 /// Every device of every platform of the system's OpenCL loader.
 #[derive(Debug)]
 pub struct OpenCl {
-    devices: Vec<Device>,
+    pub(crate) devices: Vec<Device>,
 }
 
 /// What native calls and native enqueues on an OpenCL device are handed: OpenCL's own objects, alive for as long as this
@@ -150,8 +151,12 @@ impl Vendor for OpenCl {
         &self.devices
     }
 
-    fn doer_of(command: &Command) -> Doer {
-        forward::doer_of(command)
+    fn doer_of(device: &Device, command: &Command) -> Doer {
+        forward::doer_of(device, command)
+    }
+
+    fn do_here(&self, work: &Work<'_>) -> Option<Result<()>> {
+        staging::do_here(work)
     }
 
     fn put(

@@ -100,7 +100,7 @@ impl Vendor for Nothing {
         &self.0
     }
 
-    fn doer_of(_command: &Command) -> Doer {
+    fn doer_of(_device: &Null, _command: &Command) -> Doer {
         Doer::Device
     }
 

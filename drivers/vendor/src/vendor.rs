@@ -144,7 +144,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     fn devices(&self) -> &[Self::Device];
 
     /// Who does a command that is not the host's anyway.
-    fn doer_of(command: &Command) -> Doer;
+    fn doer_of(device: &Self::Device, command: &Command) -> Doer;
 
     /// Puts a command on its device, after these. A [native enqueue](quipu_core::NativeEnqueue) is called here, with all
     /// that it waits for flushed.

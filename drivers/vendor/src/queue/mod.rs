@@ -61,13 +61,13 @@ const PAUSES: u32 = 16;
 const POLLING_PAUSES: u32 = 1;
 
 /// Who does a command.
-fn doer_of<V: Vendor>(command: &Command) -> Doer {
+fn doer_of<V: Vendor>(device: &V::Device, command: &Command) -> Doer {
     match command.operation() {
         Operation::HostTask => Doer::Host,
         Operation::NativeEnqueue(_) => Doer::DeviceOnce,
         _ if is_nothing(command) => Doer::Host,
         Operation::Migrate(migration) if migration.content.is_some() => Doer::Host,
-        _ => V::doer_of(command),
+        _ => V::doer_of(device, command),
     }
 }
 
@@ -88,6 +88,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
 
     fn submit(&self, submission: Submission<'_>) {
         let waits = submission.host_waits > 0 || !submission.domain_waits.is_empty();
+        let device = self.shared.device(submission.queue.device_index());
         let look = |command: &Command| {
             (!command.needs_no_device()).then(|| {
                 let fallible = matches!(
@@ -95,7 +96,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     Operation::Launch { .. } | Operation::Graph(_)
                 );
                 let building = command.portable().is_some() && command.groups() > 0;
-                let doer = doer_of::<V>(command);
+                let doer = doer_of::<V>(device, command);
                 let batched = waits
                     && doer == Doer::Device
                     && may_be_within(&self.shared.vendor, command)

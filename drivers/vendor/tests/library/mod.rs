@@ -209,7 +209,7 @@ impl Vendor for Library {
         &self.devices
     }
 
-    fn doer_of(command: &Command) -> Doer {
+    fn doer_of(_device: &Fake, command: &Command) -> Doer {
         put::doer_of(command)
     }
 

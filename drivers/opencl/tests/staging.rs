@@ -1,0 +1,199 @@
+//! Large copies through pinned memory, which devices whose memory is the host's do not use by themselves.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use quipu_conformance::{fixture, folding, graph};
+use quipu_core::operation::HostMemory;
+use quipu_core::{
+    Access, AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request, Result,
+};
+use quipu_driver_cpu::{CpuDriver, Options};
+use quipu_driver_opencl::{OpenCl, OpenClDriver};
+use quipu_driver_vendor::Vendor;
+use std::sync::Arc;
+use support::opencl_or_skip;
+
+const MIB: u64 = 1 << 20;
+
+fn devices(is_staged: bool) -> Result<Vec<Device>> {
+    let driver: Arc<dyn Driver> = OpenClDriver::over(OpenCl::open()?.staged(is_staged))?;
+    Device::all_of(&driver)
+}
+
+fn part(memory: &MemoryRef, offset: u64, length: u64, mode: AccessMode) -> Access<'_> {
+    Access {
+        memory,
+        offset,
+        length,
+        mode,
+    }
+}
+
+fn write(queue: &Queue, bytes: &mut [u8], memory: &MemoryRef, offset: u64) {
+    let length = bytes.len() as u64;
+    // SAFETY: the bytes are there until the write is over, and only read.
+    let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
+    let access = part(memory, offset, length, AccessMode::Overwrite);
+    let event = queue.write(host, access, length, &[], &[]).unwrap();
+    event.wait().unwrap();
+}
+
+fn read(queue: &Queue, memory: &MemoryRef, offset: u64, bytes: &mut [u8]) {
+    let length = bytes.len() as u64;
+    // SAFETY: the bytes are there until the read is over, and nobody else looks.
+    let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
+    let access = part(memory, offset, length, AccessMode::Read);
+    let event = queue.read(access, host, length, &[], &[]).unwrap();
+    event.wait().unwrap();
+}
+
+fn fold(queue: &Queue, memory: &MemoryRef, number: u64) {
+    // All of it is brought there.
+    let accesses = [part(memory, 0, memory.size(), AccessMode::ReadWrite)];
+    let request = Request {
+        accesses: &accesses,
+        ..Request::default()
+    };
+    queue.launch(folding(number), 1, &request).unwrap();
+}
+
+#[test]
+fn copies_of_every_size_come_through() {
+    if !opencl_or_skip() {
+        return;
+    }
+    for device in devices(true).unwrap() {
+        let context = Context::new(std::slice::from_ref(&device)).unwrap();
+        let queue = context.queue(&device, QueueOptions::default()).unwrap();
+        for length in [
+            MIB,
+            MIB + 1,
+            2 * MIB - 1,
+            2 * MIB,
+            2 * MIB + 1,
+            4 * MIB,
+            4 * MIB + 5,
+            11 * MIB + 3,
+        ] {
+            for offset in [0, 13] {
+                let memory = context.memory(length + 2 * offset).unwrap();
+                let mut bytes: Vec<u8> = (0..length).map(|n| ((n * 31) >> 7) as u8).collect();
+                write(&queue, &mut bytes, &memory, offset);
+                let mut back = vec![0xee; (length + 2 * offset) as usize];
+                read(&queue, &memory, 0, &mut back);
+                let (start, end) = (offset as usize, (offset + length) as usize);
+                assert!(back[start..end] == bytes, "{length} at {offset}");
+                assert!(
+                    back[..start]
+                        .iter()
+                        .chain(&back[end..])
+                        .all(|byte| *byte == 0)
+                );
+                back.fill(0xee);
+                read(&queue, &memory, offset, &mut back[..length as usize]);
+                assert!(back[..length as usize] == bytes, "{length} at {offset}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_brought_to_the_host_and_back_is_whole() {
+    if !opencl_or_skip() {
+        return;
+    }
+    let mut all = devices(true).unwrap();
+    let pool: Arc<dyn Driver> = CpuDriver::start(Options::new()).unwrap();
+    all.extend(Device::all_of(&pool).unwrap());
+    let context = Context::new(&all).unwrap();
+    let queues = all
+        .iter()
+        .map(|device| context.queue(device, QueueOptions::default()).unwrap());
+    let queues: Vec<Queue> = queues.collect();
+    for length in [3 * MIB, 7 * MIB + 8] {
+        let memory = context.memory(length).unwrap();
+        let mut bytes: Vec<u8> = (0..length).map(|n| ((n * 31) >> 7) as u8).collect();
+        write(&queues[0], &mut bytes, &memory, 0);
+        let first: [u8; 8] = bytes[..8].try_into().unwrap();
+        let mut model = u64::from_le_bytes(first);
+        for round in 0..6 {
+            for queue in &queues {
+                fold(queue, &memory, round);
+                model = model.wrapping_mul(31).wrapping_add(round);
+            }
+        }
+        bytes[..8].copy_from_slice(&model.to_le_bytes());
+        let mut back = vec![0xee; length as usize];
+        read(&queues[0], &memory, 0, &mut back);
+        assert!(back == bytes);
+    }
+}
+
+#[test]
+fn random_graphs_with_staging() {
+    if !opencl_or_skip() {
+        return;
+    }
+    let staged = fixture::of("staged OpenCL", || devices(true));
+    let staged = staged.without_priorities().with_longest_chain(5_000);
+    graph::random_graphs(20, 29, &staged);
+}
+
+/// Gigabytes per second to each device and from there, in commands of so many bytes.
+fn rates_of(is_staged: bool, piece: u64) -> Vec<(String, [f64; 2])> {
+    const LENGTH: u64 = 256 * MIB;
+    let devices = devices(is_staged).unwrap().into_iter();
+    let rates = devices.map(|device| {
+        let context = Context::new(std::slice::from_ref(&device)).unwrap();
+        let queue = context.queue(&device, QueueOptions::default()).unwrap();
+        let memory = context.memory(LENGTH).unwrap();
+        let mut bytes = vec![1_u8; LENGTH as usize];
+        let mut times = [vec![], vec![]];
+        for _ in 0..9 {
+            for (is_read, times) in [false, true].into_iter().zip(&mut times) {
+                let begun = std::time::Instant::now();
+                for (number, bytes) in (0..).zip(bytes.chunks_mut(piece as usize)) {
+                    // SAFETY: waited for below; nobody else looks.
+                    let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
+                    let at = number * piece;
+                    let of = |mode| part(&memory, at, piece, mode);
+                    let event = if is_read {
+                        queue.read(of(AccessMode::Read), host, piece, &[], &[])
+                    } else {
+                        queue.write(host, of(AccessMode::Overwrite), piece, &[], &[])
+                    };
+                    event.unwrap();
+                }
+                queue.wait().unwrap();
+                times.push(begun.elapsed().as_secs_f64());
+            }
+        }
+        let rates = times.map(|mut times| {
+            times.sort_by(f64::total_cmp);
+            LENGTH as f64 / times[4] / 1e9
+        });
+        (device.name().to_owned(), rates)
+    });
+    rates.collect()
+}
+
+/// Shows what staging gains.
+#[test]
+#[ignore = "it measures"]
+fn rates() {
+    println!("GB/s to the device and from there, medians of nine");
+    for (what, is_staged, piece) in [
+        ("in one, pageable", false, 256 * MIB),
+        ("in one, staged", true, 256 * MIB),
+        ("in pieces of 1 MiB, pageable", false, MIB),
+        ("in pieces of 16 MiB, pageable", false, 16 * MIB),
+        ("in pieces of 16 MiB, staged", true, 16 * MIB),
+        ("in one, pageable", false, 256 * MIB),
+        ("in one, staged", true, 256 * MIB),
+    ] {
+        for (name, [up, down]) in rates_of(is_staged, piece) {
+            println!("{name}, {what}: {up:.2} {down:.2}");
+        }
+    }
+}
