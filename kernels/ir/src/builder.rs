@@ -652,12 +652,25 @@ impl FunctionBuilder {
         then: impl FnOnce(&mut Self),
         otherwise: impl FnOnce(&mut Self),
     ) {
+        let location = self.location;
         let then = self.block(then);
         let otherwise = self.block(otherwise);
         self.push(Statement::If {
             condition,
             then,
             otherwise,
+            location,
+        });
+    }
+
+    /// `if`, of blocks that are written.
+    pub fn branch(&mut self, condition: Value, then: Block, otherwise: Block) {
+        let location = self.location;
+        self.push(Statement::If {
+            condition,
+            then,
+            otherwise,
+            location,
         });
     }
 
@@ -747,7 +760,13 @@ impl FunctionBuilder {
 
     /// Leaves the function with a result.
     pub fn give(&mut self, result: Value) {
-        self.push(Statement::Return(Some(result)));
+        self.leave(Some(result));
+    }
+
+    /// Leaves the function, with its result if it has one.
+    pub fn leave(&mut self, value: Option<Value>) {
+        let location = self.location;
+        self.push(Statement::Return { value, location });
     }
 
     /// Waits for the threads of the block.

@@ -181,7 +181,9 @@ pub(super) fn uses(function: &Function) -> Vec<u32> {
             values.iter().for_each(|value| used(*value));
         }
         Statement::Elements { extent, .. } => extent.iter().for_each(|value| used(*value)),
-        Statement::Return(Some(value)) => used(*value),
+        Statement::Return {
+            value: Some(value), ..
+        } => used(*value),
         Statement::Print { values, .. } => values.iter().for_each(|value| used(*value)),
         _ => {}
     });

@@ -725,9 +725,9 @@ impl<'m> ModulePrinter<'m> {
 fn leaves_early(function: &Function) -> bool {
     let mut returns = 0;
     walk(&function.body, &mut |statement| {
-        returns += usize::from(matches!(statement, Statement::Return(_)));
+        returns += usize::from(matches!(statement, Statement::Return { .. }));
     });
-    returns > usize::from(matches!(function.body.last(), Some(Statement::Return(_))))
+    returns > usize::from(matches!(function.body.last(), Some(Statement::Return { .. })))
 }
 
 /// The names of a struct's fields; a tuple's numbers follow an `f`.
