@@ -727,7 +727,11 @@ fn leaves_early(function: &Function) -> bool {
     walk(&function.body, &mut |statement| {
         returns += usize::from(matches!(statement, Statement::Return { .. }));
     });
-    returns > usize::from(matches!(function.body.last(), Some(Statement::Return { .. })))
+    returns
+        > usize::from(matches!(
+            function.body.last(),
+            Some(Statement::Return { .. })
+        ))
 }
 
 /// The names of a struct's fields; a tuple's numbers follow an `f`.

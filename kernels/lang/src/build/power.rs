@@ -2,9 +2,7 @@
 
 use std::panic::Location;
 
-use quipu_kernel_ir::{
-    BinaryOperation as Binary, Scalar, Statement, UnaryOperation as Unary, Value,
-};
+use quipu_kernel_ir::{BinaryOperation as Binary, Scalar, UnaryOperation as Unary, Value};
 
 use super::call::{Callee, call};
 use super::data::KernelData;

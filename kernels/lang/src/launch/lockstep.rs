@@ -213,11 +213,7 @@ impl Round {
         poll: Poll<()>,
         place: Place,
     ) -> Result<(), KernelError> {
-        let Place {
-            of,
-            thread,
-            first,
-        } = place;
+        let Place { of, thread, first } = place;
         let foreign = || of.foreign(thread);
         if meeting.strays.get() {
             return Err(foreign());

@@ -1,8 +1,8 @@
 //! Control flow.
 
 use super::{check, division};
-use quipu_kernel_ir::{Dialect, IndexWidth, Options};
 use quipu_kernel::{Accelerator, Grid, KernelData, OwnElements, Threads, device, kernel};
+use quipu_kernel_ir::{Dialect, IndexWidth, Options};
 
 #[kernel(crate = quipu_kernel)]
 fn collatz(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {

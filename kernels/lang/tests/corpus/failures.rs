@@ -2,8 +2,8 @@
 
 use super::{Passed, division};
 use quipu_kernel::{
-    Accelerator, Block, BlockAccelerator, BlockScratch, Execution, KernelError, OwnElements, RunOptions,
-    SharedWrite, Threads, f16, kernel,
+    Accelerator, Block, BlockAccelerator, BlockScratch, Execution, KernelError, OwnElements,
+    RunOptions, SharedWrite, Threads, f16, kernel,
 };
 use quipu_kernel_ir::print::{Fault, FaultKind};
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
