@@ -206,6 +206,14 @@ impl FunctionBuilder {
         value
     }
 
+    /// Adds a parameter of a kernel: a value without bits.
+    pub fn nothing(&mut self, name: &'static str) {
+        self.entry.push(Parameter {
+            name: Some(name),
+            kind: ParameterKind::Nothing,
+        });
+    }
+
     /// Adds a parameter of a kernel: elements in global memory with gaps nowhere. Its slice.
     pub fn buffer(&mut self, name: &'static str, element: Type, mutable: bool) -> Value {
         let value = self.parameter(name, slice(element, Space::Global, mutable));
@@ -557,6 +565,11 @@ impl FunctionBuilder {
     /// A barrier that counts.
     pub fn barrier_count(&mut self, predicate: Value) -> Value {
         self.define(Scalar::Index.into(), Operation::BarrierCount(predicate))
+    }
+
+    /// What a clock shows.
+    pub fn clock(&mut self) -> Value {
+        self.define(Scalar::U64.into(), Operation::Clock)
     }
 
     // Statements.

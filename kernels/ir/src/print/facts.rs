@@ -60,7 +60,9 @@ fn of_function(
                 Operation::Load(place) => {
                     facts.reads |= !matches!(place.root, Root::Local(_) | Root::Constant(_));
                 }
-                Operation::Atomic { .. } | Operation::Warp(..) => facts.acts = true,
+                Operation::Atomic { .. } | Operation::Clock | Operation::Warp(..) => {
+                    facts.acts = true;
+                }
                 Operation::BarrierCount(_) => {
                     facts.acts = true;
                     facts.context = true;

@@ -565,6 +565,7 @@ impl<'m> ModulePrinter<'m> {
         for (parameter, described) in kernel.parameters.iter().enumerate() {
             let wanted = described.name.unwrap_or("argument");
             match &described.kind {
+                ParameterKind::Nothing => {}
                 ParameterKind::Uniform(value) => {
                     let value_type = &function.values[value.0 as usize].value_type;
                     let name = printer.names.unique(wanted, &[]);

@@ -624,7 +624,10 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
             Operation::Load(place) if *self.type_of(value) == Type::Unit => {
                 let _ = place;
             }
-            Operation::Atomic { .. } | Operation::Warp(..) | Operation::BarrierCount(_) => {
+            Operation::Atomic { .. }
+            | Operation::Clock
+            | Operation::Warp(..)
+            | Operation::BarrierCount(_) => {
                 let expression = self.effectful(value, operation)?;
                 self.act(value, &expression);
             }
