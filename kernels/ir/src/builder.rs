@@ -604,6 +604,12 @@ impl FunctionBuilder {
         self.blocks.last().map_or(0, Vec::len)
     }
 
+    /// Takes back the statements that the block that is being written has after so many.
+    pub fn take_back(&mut self, first: usize) -> Block {
+        let block = self.blocks.last_mut();
+        block.map_or_else(Block::new, |block| block.split_off(first.min(block.len())))
+    }
+
     /// What a closure writes.
     pub fn block(&mut self, write: impl FnOnce(&mut Self)) -> Block {
         self.begin_block();

@@ -325,7 +325,7 @@ async fn of_neighbours<O: Operator>(
     }
     let numbers = acc.sync(numbers).await;
     for (i, y) in y.each() {
-        *y = operator.apply(numbers[0], numbers[numbers.len() - 1]) + i as u32;
+        *y = operator.apply(numbers[0], numbers[numbers.len() - per_thread]) + i as u32;
     }
 }
 
