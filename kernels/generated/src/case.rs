@@ -1,6 +1,6 @@
 //! A generated kernel as the tests know it.
 
-use quipu_kernel::BuildError;
+use quipu_kernel::{BuildError, bf16, f16};
 use quipu_kernel_generator::random::Random;
 use quipu_kernel_ir::Module;
 use quipu_kernel_testing::Argument;
@@ -22,6 +22,8 @@ pub enum Kind {
     U32,
     U64,
     Usize,
+    F16,
+    Bf16,
     F32,
     F64,
 }
@@ -32,7 +34,7 @@ impl Kind {
     pub fn size(self) -> usize {
         match self {
             Self::Bool | Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 => 2,
+            Self::I16 | Self::U16 | Self::F16 | Self::Bf16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::Isize | Self::Usize | Self::F64 => 8,
         }
@@ -41,6 +43,8 @@ impl Kind {
     /// Whether an element is a NaN.
     fn is_nan(self, bits: u64) -> bool {
         match self {
+            Self::F16 => f16::from_bits(bits as u16).is_nan(),
+            Self::Bf16 => bf16::from_bits(bits as u16).is_nan(),
             Self::F32 => f32::from_bits(bits as u32).is_nan(),
             Self::F64 => f64::from_bits(bits).is_nan(),
             _ => false,
@@ -59,6 +63,8 @@ impl Kind {
         let unused = 64 - 8 * self.size() as u32;
         match self {
             Self::Bool => (bits != 0).to_string(),
+            Self::F16 => format!("{:?} ({bits:#x})", f16::from_bits(bits as u16)),
+            Self::Bf16 => format!("{:?} ({bits:#x})", bf16::from_bits(bits as u16)),
             Self::F32 => format!("{:?} ({bits:#x})", f32::from_bits(bits as u32)),
             Self::F64 => format!("{:?} ({bits:#x})", f64::from_bits(bits)),
             Self::I8 | Self::I16 | Self::I32 | Self::I64 | Self::Isize => {
@@ -75,6 +81,14 @@ impl Kind {
         let edge = *random.pick(&[0, 1, 2, 7, mask, mask >> 1, (mask >> 1) + 1, mask - 1]);
         match self {
             Self::Bool => random.word() & 1,
+            Self::F16 => {
+                let number = float(random, 65504.0, f64::from(f16::MIN_POSITIVE));
+                f16::from_f64(number).to_bits().into()
+            }
+            Self::Bf16 => {
+                let number = float(random, f64::from(bf16::MAX), f64::from(bf16::MIN_POSITIVE));
+                bf16::from_f64(number).to_bits().into()
+            }
             Self::F32 => {
                 let number =
                     float(random, f64::from(f32::MAX), f64::from(f32::MIN_POSITIVE)) as f32;
@@ -112,6 +126,19 @@ pub enum Given {
     Value(Kind),
     /// So many elements.
     Elements(Kind, usize),
+    /// A view: its rows, its columns, and how far its rows are apart.
+    View(Kind, [usize; 3]),
+}
+
+impl Given {
+    /// The type, and how many there are in memory, gaps included.
+    fn in_memory(self) -> (Kind, usize) {
+        match self {
+            Self::Value(kind) => (kind, 1),
+            Self::Elements(kind, count) => (kind, count),
+            Self::View(kind, [rows, _, apart]) => (kind, rows * apart),
+        }
+    }
 }
 
 /// A kernel, its launch, and how it is run and written down.
@@ -161,7 +188,9 @@ macro_rules! elements {
     )*};
 }
 
-elements!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
+elements!(
+    i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f16, bf16, f32, f64
+);
 
 impl Element for bool {
     fn of(bytes: &[u8]) -> Self {
@@ -179,10 +208,7 @@ impl Data {
             .enumerate()
             .map(|(at, given)| {
                 let mut random = Random::new(case.seed.wrapping_mul(31).wrapping_add(at as u64));
-                let (kind, count) = match given {
-                    Given::Value(kind) => (*kind, 1),
-                    Given::Elements(kind, count) => (*kind, *count),
-                };
+                let (kind, count) = given.in_memory();
                 (0..count)
                     .flat_map(|_| {
                         let bytes = kind.random(&mut random).to_le_bytes();
@@ -231,6 +257,14 @@ impl Data {
                 size: kind.size(),
                 shape: None,
             },
+            Given::View(kind, shape) => {
+                let [rows, columns, apart] = shape.map(|extent| extent as u64);
+                Argument::Elements {
+                    bytes: bytes.clone(),
+                    size: kind.size(),
+                    shape: Some((vec![rows, columns], vec![apart, 1])),
+                }
+            }
         };
         case.given
             .iter()
@@ -243,9 +277,10 @@ impl Data {
     #[must_use]
     pub fn difference(&self, other: &Self, case: &Case) -> Option<String> {
         for (at, given) in case.given.iter().enumerate() {
-            let Given::Elements(kind, _) = given else {
+            if let Given::Value(_) = given {
                 continue;
-            };
+            }
+            let (kind, _) = given.in_memory();
             let element = |bytes: &[u8]| {
                 let mut word = [0; 8];
                 word[..bytes.len()].copy_from_slice(bytes);
@@ -271,7 +306,7 @@ impl Data {
     pub fn text(&self, case: &Case) -> String {
         let mut text = String::new();
         for (at, (given, bytes)) in case.given.iter().zip(&self.arguments).enumerate() {
-            let (Given::Value(kind) | Given::Elements(kind, _)) = given;
+            let (kind, _) = given.in_memory();
             let elements: Vec<String> = bytes
                 .chunks_exact(kind.size())
                 .map(|bytes| {

@@ -1,7 +1,8 @@
 //! Runs cases natively and printed, and says what differs.
 
-use quipu_kernel_ir::{Dialect, IndexWidth, Options, Printed};
-use quipu_kernel_testing::{C99Program, Division, Launch};
+use quipu_kernel_ir::print::Fault;
+use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, Printed};
+use quipu_kernel_testing::{C99Program, Division, Launch, OpenClProgram, TestingError};
 
 use crate::case::{Case, Data};
 use crate::native::{Failure, Way};
@@ -37,9 +38,10 @@ struct Outcome {
 
 /// Compares each case in all ways with what it gives with checks; the first difference of each case.
 ///
-/// Sources are printed with indices of 32 or of 64 bits, as the seed says.
+/// Sources are printed with indices of 32 or of 64 bits, as the seed says: as C99, and, if that is asked for, as OpenCL C,
+/// which takes a device's compiler its time for each.
 #[must_use]
-pub fn compare(cases: &[Case]) -> Vec<Difference> {
+pub fn compare(cases: &[Case], opencl: bool) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut printed = Vec::new();
     for case in cases {
@@ -47,7 +49,7 @@ pub fn compare(cases: &[Case]) -> Vec<Difference> {
         let different = Way::all(case.is_block)
             .iter()
             .find_map(|way| difference(case, &reference, &native(case, way)));
-        match different.map_or_else(|| print(case), Err) {
+        match different.map_or_else(|| print(case, Dialect::C99), Err) {
             Ok(source) => printed.push((*case, reference, source)),
             Err(what) => differences.push(Difference { case: *case, what }),
         }
@@ -57,10 +59,18 @@ pub fn compare(cases: &[Case]) -> Vec<Difference> {
         let programs = C99Program::compile_together(&sources, &["-O2"]);
         for ((case, reference, _), program) in part.iter().zip(programs) {
             let what = match program {
-                Ok(program) => run_printed(case, &program)
+                Ok(program) => run_printed(case, "C99", &|launch| program.run(launch))
                     .and_then(|outcome| difference(case, reference, &outcome).map_or(Ok(()), Err)),
                 Err(error) => Err(format!("{error}")),
             };
+            let what = what.and_then(|()| {
+                if opencl {
+                    let outcome = run_opencl(case)?;
+                    difference(case, reference, &outcome).map_or(Ok(()), Err)
+                } else {
+                    Ok(())
+                }
+            });
             if let Err(what) = what {
                 differences.push(Difference { case: *case, what });
             }
@@ -79,19 +89,41 @@ fn native(case: &Case, way: &Way) -> Outcome {
     }
 }
 
-fn print(case: &Case) -> Result<Printed, String> {
+/// Printed as OpenCL C, on the system's first device.
+fn run_opencl(case: &Case) -> Result<Outcome, String> {
+    let printed = print(case, Dialect::OpenCl(OpenClFeatures::USUAL))?;
+    let program = OpenClProgram::compile(&printed).map_err(|error| error.to_string())?;
+    let mut outcome = run_printed(case, "OpenCL C", &|launch| program.run(launch))?;
+    if let Err(failure) = &mut outcome.result {
+        // Work-groups run at the same time, and any of them is the first.
+        failure.thread = None;
+    }
+    Ok(outcome)
+}
+
+fn print(case: &Case, dialect: Dialect) -> Result<Printed, String> {
     let module = (case.module)().map_err(|error| format!("no source: {error}"))?;
     let width = if case.is_wide || case.seed % 2 == 1 {
         IndexWidth::Bits64
     } else {
         IndexWidth::Bits32
     };
+    let options = Options {
+        // In the order that threads have natively, as what they add up depends on it.
+        elements: ElementOrder::Contiguous,
+        ..Options::new(dialect, width)
+    };
     module
-        .print(Dialect::C99, &Options::new(Dialect::C99, width))
+        .print(dialect, &options)
         .map_err(|error| format!("not printed: {error}"))
 }
 
-fn run_printed(case: &Case, program: &C99Program) -> Result<Outcome, String> {
+/// Runs printed source: in a way of such a name, which says what went wrong.
+fn run_printed(
+    case: &Case,
+    way: &str,
+    run: &dyn Fn(&mut Launch) -> Result<Option<Fault>, TestingError>,
+) -> Result<Outcome, String> {
     let [blocks, threads, elements] = case.division.map(|extent| extent as u64);
     let mut data = Data::of(case);
     let mut launch = Launch::new(
@@ -99,9 +131,7 @@ fn run_printed(case: &Case, program: &C99Program) -> Result<Outcome, String> {
         data.printed(case),
     )
     .with_shared(case.shared.iter().copied());
-    let fault = program
-        .run(&mut launch)
-        .map_err(|error| error.to_string())?;
+    let fault = run(&mut launch).map_err(|error| error.to_string())?;
     for (at, argument) in launch.arguments.iter().enumerate() {
         data.keep_printed(at, argument);
     }
@@ -112,7 +142,7 @@ fn run_printed(case: &Case, program: &C99Program) -> Result<Outcome, String> {
         })
     });
     Ok(Outcome {
-        way: "C99".into(),
+        way: way.to_owned(),
         data,
         result,
     })

@@ -25,7 +25,7 @@ pub use native::{Failure, Way};
 mod kernels {
     use quipu_kernel::*;
 
-    use crate::device::{settled_f32, settled_f64};
+    use crate::device::{settled_bf16, settled_f16, settled_f32, settled_f64};
     use crate::{Case, Given, Kind};
 
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));

@@ -3,6 +3,7 @@
 use quipu_kernel::{Accelerator, Entry, OwnElements, WorkDivision, kernel};
 use quipu_kernel_generated::device::{self, settled_f32};
 use quipu_kernel_generated::{Case, Given, Kind, compare};
+use quipu_kernel_testing::opencl_or_skip;
 
 #[kernel(crate = quipu_kernel)]
 fn bits(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<u64>) {
@@ -40,7 +41,7 @@ fn device_functions_of_another_crate_are_called_everywhere() {
     let division = WorkDivision::new(1, 1, 2).expect("a division");
     bits(&x, &mut y).run(division).expect("nothing goes wrong");
     assert_eq!(y, [0x3fc0_0000 ^ (1.5 * 1e300_f64).to_bits(), 0]);
-    let differences = compare(&[CASE]);
+    let differences = compare(&[CASE], false);
     assert!(differences.is_empty(), "{}", differences[0].text());
 }
 
@@ -57,7 +58,7 @@ fn what_differs_natively_and_printed_is_seen() {
         },
         ..CASE
     };
-    let differences = compare(&[CASE, wrong]);
+    let differences = compare(&[CASE, wrong], false);
     assert_eq!(differences.len(), 1);
     let what = &differences[0].what;
     assert!(
@@ -73,10 +74,28 @@ fn what_differs_natively_and_printed_is_seen() {
         },
         ..CASE
     };
-    let differences = compare(&[wrong]);
+    let differences = compare(&[wrong], false);
     assert!(
         differences[0].what.contains("C99"),
         "{}",
         differences[0].what
     );
+}
+
+#[test]
+fn what_differs_as_opencl_c_is_seen() {
+    if !opencl_or_skip() {
+        return;
+    }
+    assert!(compare(&[CASE], true).is_empty());
+    // Indices of another width, and a kernel that is not the one that runs natively.
+    let wrong = Case {
+        module: || <bits as Entry<1>>::module(),
+        run: |data, _| {
+            data.keep(1, &[0_u64; 40]);
+            Ok(())
+        },
+        ..CASE
+    };
+    assert_eq!(compare(&[wrong], true).len(), 1);
 }

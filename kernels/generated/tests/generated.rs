@@ -4,7 +4,7 @@ use quipu_kernel_generated::{CASES, compare};
 
 #[test]
 fn native_and_printed_kernels_give_the_same() {
-    let differences = compare(CASES);
+    let differences = compare(CASES, false);
     let texts: Vec<String> = differences.iter().map(|one| one.text()).collect();
     assert!(
         differences.is_empty(),

@@ -17,6 +17,8 @@ pub enum Scalar {
     U32,
     U64,
     Usize,
+    F16,
+    Bf16,
     F32,
     F64,
 }
@@ -25,7 +27,7 @@ use Scalar as S;
 
 impl Scalar {
     /// Those that are as wide on every device.
-    pub const FIXED: [Self; 11] = [
+    pub const FIXED: [Self; 13] = [
         S::Bool,
         S::I8,
         S::I16,
@@ -35,6 +37,8 @@ impl Scalar {
         S::U16,
         S::U32,
         S::U64,
+        S::F16,
+        S::Bf16,
         S::F32,
         S::F64,
     ];
@@ -54,6 +58,8 @@ impl Scalar {
             S::U32 => "u32",
             S::U64 => "u64",
             S::Usize => "usize",
+            S::F16 => "f16",
+            S::Bf16 => "bf16",
             S::F32 => "f32",
             S::F64 => "f64",
         }
@@ -62,7 +68,13 @@ impl Scalar {
     /// Whether it is a float.
     #[must_use]
     pub fn is_float(self) -> bool {
-        matches!(self, S::F32 | S::F64)
+        matches!(self, S::F16 | S::Bf16 | S::F32 | S::F64)
+    }
+
+    /// Whether it is a float of 16 bits, which has no literals and no `as`.
+    #[must_use]
+    pub fn is_half(self) -> bool {
+        matches!(self, S::F16 | S::Bf16)
     }
 
     /// Whether it is an integer.
@@ -82,7 +94,7 @@ impl Scalar {
     pub fn bits(self) -> u32 {
         match self {
             S::Bool | S::I8 | S::U8 => 8,
-            S::I16 | S::U16 => 16,
+            S::I16 | S::U16 | S::F16 | S::Bf16 => 16,
             S::I32 | S::U32 | S::F32 => 32,
             _ => 64,
         }
@@ -117,25 +129,38 @@ impl Scalar {
         }
     }
 
+    /// A number written in Rust, which is a float, as one of this type.
+    #[must_use]
+    pub fn float_literal(self, number: &str) -> String {
+        let name = self.name();
+        if self.is_half() {
+            return format!("{name}::from_f32({number}f32)");
+        }
+        format!("{number}{name}")
+    }
+
     fn float(self, random: &mut Random) -> String {
         let name = self.name();
+        let number = |number: &str| self.float_literal(number);
         match random.below(20) {
-            0 => format!("0.0{name}"),
-            1 => format!("(-0.0{name})"),
+            0 => number("0.0"),
+            1 => format!("(-{})", number("0.0")),
             2 => format!("{name}::NAN"),
             3 => format!("{name}::INFINITY"),
             4 => format!("{name}::NEG_INFINITY"),
             5 => format!("{name}::MAX"),
             6 => format!("{name}::MIN_POSITIVE"),
-            7 => format!("{name}::from_bits({})", 1 + random.below(1 << 20)), // denormal
+            // Denormal.
+            7 if self.is_half() => format!("{name}::from_bits({})", 1 + random.below(1 << 7)),
+            7 => format!("{name}::from_bits({})", 1 + random.below(1 << 20)),
             8 => format!("{name}::EPSILON"),
-            9 => format!("{}{name}", random.pick(&EDGES)),
-            12 => format!("(-{}{name})", random.pick(&EDGES)),
-            10 => format!("(-{}.5{name})", random.below(10)),
-            11 => format!("{}.5{name}", random.below(10)),
+            9 => number(random.pick::<&str>(&EDGES)),
+            12 => format!("(-{})", number(random.pick::<&str>(&EDGES))),
+            10 => format!("(-{})", number(&format!("{}.5", random.below(10)))),
+            11 => number(&format!("{}.5", random.below(10))),
             _ => {
                 let (whole, part) = (random.below(200), random.below(1000));
-                format!("{whole}.{part:03}{name}")
+                number(&format!("{whole}.{part:03}"))
             }
         }
     }

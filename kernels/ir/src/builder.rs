@@ -206,6 +206,14 @@ impl FunctionBuilder {
         value
     }
 
+    /// Adds a parameter of a kernel: a value without bits.
+    pub fn nothing(&mut self, name: &'static str) {
+        self.entry.push(Parameter {
+            name: Some(name),
+            kind: ParameterKind::Nothing,
+        });
+    }
+
     /// Adds a parameter of a kernel: elements in global memory with gaps nowhere. Its slice.
     pub fn buffer(&mut self, name: &'static str, element: Type, mutable: bool) -> Value {
         let value = self.parameter(name, slice(element, Space::Global, mutable));
@@ -559,6 +567,11 @@ impl FunctionBuilder {
         self.define(Scalar::Index.into(), Operation::BarrierCount(predicate))
     }
 
+    /// What a clock shows.
+    pub fn clock(&mut self) -> Value {
+        self.define(Scalar::U64.into(), Operation::Clock)
+    }
+
     // Statements.
 
     /// Adds a statement.
@@ -589,6 +602,12 @@ impl FunctionBuilder {
     #[must_use]
     pub fn statements(&self) -> usize {
         self.blocks.last().map_or(0, Vec::len)
+    }
+
+    /// Takes back the statements that the block that is being written has after so many.
+    pub fn take_back(&mut self, first: usize) -> Block {
+        let block = self.blocks.last_mut();
+        block.map_or_else(Block::new, |block| block.split_off(first.min(block.len())))
     }
 
     /// What a closure writes.
@@ -652,12 +671,25 @@ impl FunctionBuilder {
         then: impl FnOnce(&mut Self),
         otherwise: impl FnOnce(&mut Self),
     ) {
+        let location = self.location;
         let then = self.block(then);
         let otherwise = self.block(otherwise);
         self.push(Statement::If {
             condition,
             then,
             otherwise,
+            location,
+        });
+    }
+
+    /// `if`, of blocks that are written.
+    pub fn branch(&mut self, condition: Value, then: Block, otherwise: Block) {
+        let location = self.location;
+        self.push(Statement::If {
+            condition,
+            then,
+            otherwise,
+            location,
         });
     }
 
@@ -747,7 +779,13 @@ impl FunctionBuilder {
 
     /// Leaves the function with a result.
     pub fn give(&mut self, result: Value) {
-        self.push(Statement::Return(Some(result)));
+        self.leave(Some(result));
+    }
+
+    /// Leaves the function, with its result if it has one.
+    pub fn leave(&mut self, value: Option<Value>) {
+        let location = self.location;
+        self.push(Statement::Return { value, location });
     }
 
     /// Waits for the threads of the block.

@@ -42,6 +42,9 @@ pub struct Parameter {
 /// The kinds of parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
+    /// A value without bits. Defines nothing, and printed kernels are passed nothing for it: it keeps the place of what
+    /// a launch has for it.
+    Nothing,
     /// A number or struct, the same for all threads. Defines one value.
     Uniform(Value),
     /// Elements in global memory with gaps nowhere. Defines one value, a slice in [`Space::Global`](crate::Space).
@@ -65,6 +68,7 @@ impl ParameterKind {
     #[must_use]
     pub fn values(&self) -> Vec<Value> {
         match self {
+            Self::Nothing => Vec::new(),
             Self::Uniform(value) | Self::Buffer(value) => vec![*value],
             Self::View {
                 elements,

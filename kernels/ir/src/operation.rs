@@ -76,6 +76,8 @@ pub enum Operation {
         /// For whom it is one step.
         scope: Scope,
     },
+    /// What a clock shows, of type `u64`: it ticks in a unit of the device's own.
+    Clock,
     /// Something that the threads of a warp do together; every thread of it comes here.
     Warp(WarpOperation, Vec<Value>),
     /// A barrier of the block, with a predicate: gives for how many threads it holds ([`Scalar::Index`]). Every
@@ -89,6 +91,7 @@ impl Operation {
     pub fn operands(&self) -> Vec<Value> {
         match self {
             Self::Literal(_)
+            | Self::Clock
             | Self::Load(_)
             | Self::SharedLength(_)
             | Self::Index(..)

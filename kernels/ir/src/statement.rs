@@ -81,6 +81,8 @@ pub enum Statement {
         then: Block,
         /// If not.
         otherwise: Block,
+        /// Where the user wrote it.
+        location: Option<Location>,
     },
     /// For ever, until a `Break` or `Return`. Its end leads to its begin.
     Loop {
@@ -109,8 +111,13 @@ pub enum Statement {
     Break(LoopId),
     /// Goes to a loop's step.
     Continue(LoopId),
-    /// Leaves the function, with its result if it has one.
-    Return(Option<Value>),
+    /// Leaves the function.
+    Return {
+        /// Its result, if it has one.
+        value: Option<Value>,
+        /// Where the user wrote it.
+        location: Option<Location>,
+    },
     /// Waits until every thread of the block is here. Memory accesses before it happen before those after it. With where
     /// the user wrote it.
     Barrier(Option<Location>),

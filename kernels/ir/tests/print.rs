@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use quipu_kernel_ir::print::EntryKind;
 use quipu_kernel_ir::{
-    AtomicOperation, Dialect, FunctionBuilder, IndexWidth, Module, ModuleBuilder, OpenClFeatures,
-    Operation, Options, Place, PrintError, Scalar, Scope, SharedId, SharedLength, Statement, Type,
-    UnaryOperation, WarpOperation,
+    AtomicOperation, BinaryOperation, Dialect, FunctionBuilder, IndexWidth, Module, ModuleBuilder,
+    OpenClFeatures, Operation, Options, Place, PrintError, Scalar, Scope, SharedId, SharedLength,
+    Statement, Type, UnaryOperation, WarpOperation,
 };
 use quipu_kernel_testing::{C99Program, compile_cuda_or_skip, corpus};
 
@@ -233,6 +233,31 @@ fn opencl_c_refuses_what_the_device_has_not() {
         ..OpenClFeatures::USUAL
     });
     assert!(print(&corpus::warps(), all).contains("sub_group_shuffle"));
+}
+
+/// Two readings stay two, in their order, and what is between them is between them.
+#[test]
+fn clocks_are_read_where_they_are() {
+    let mut f = FunctionBuilder::new("timed");
+    let y = f.buffer("y", Scalar::U64.into(), true);
+    let before = f.clock();
+    let zero = f.index_literal(0);
+    f.store(Place::element(y, zero), before);
+    let after = f.clock();
+    let difference = f.binary(BinaryOperation::Subtract, after, before);
+    f.store(Place::element(y, zero), difference);
+    let module = ModuleBuilder::new().finish(f.kernel(1));
+    module.verify().unwrap();
+    for (dialect, read) in [
+        (Dialect::Cuda, "clock64()"),
+        (Dialect::C99, "= quipu_clock()"),
+    ] {
+        let source = print(&module, dialect);
+        assert_eq!(source.matches(read).count(), 2, "{source}");
+        let (first, second) = (source.find(read).unwrap(), source.rfind(read).unwrap());
+        assert!(source[first..second].contains("y[0u] ="), "{source}");
+    }
+    refused(&module, Dialect::OpenCl(OpenClFeatures::USUAL), "a clock");
 }
 
 /// A device of OpenCL 3.0 need not compile OpenCL C 2.0.

@@ -5,7 +5,7 @@
 use quipu_kernel_ir::print::{Fault, FaultKind};
 use quipu_kernel_ir::{
     BinaryOperation, Dialect, ElementOrder, FunctionBuilder, IndexWidth, Module, ModuleBuilder,
-    OpenClFeatures, Options, Origin, Statement, Unit,
+    OpenClFeatures, Options, Origin, Unit,
 };
 use quipu_kernel_testing::{
     Argument, C99Program, Division, Launch, OpenClProgram, corpus, opencl_or_skip,
@@ -457,7 +457,7 @@ fn threads_at_different_barriers_are_a_fault_in_c99() {
         f.at(corpus::line(51));
         f.if_else(odd, FunctionBuilder::barrier, |f| {
             if ends {
-                f.push(Statement::Return(None));
+                f.leave(None);
             } else {
                 f.barrier();
             }

@@ -185,7 +185,7 @@ broken! {
     }), "can be reached without a `Return`";
     wrong_result: with_function(f32_type(), |f| { let one = f.i32_literal(1); f.give(one); }),
         "gives a `i32`";
-    no_result: with_function(f32_type(), |f| f.push(Statement::Return(None))), "gives a `()`";
+    no_result: with_function(f32_type(), |f| f.leave(None)), "gives a `()`";
 }
 
 // Variables.
@@ -268,7 +268,7 @@ broken! {
     }), "in that loop's step";
     return_in_a_step: kernel(|f| {
         let id = f.loop_id();
-        f.push(Statement::Loop { id, body: Vec::new(), step: vec![Statement::Return(None)] });
+        f.push(Statement::Loop { id, body: Vec::new(), step: vec![Statement::Return { value: None, location: None }] });
     }), "`Return` in the step";
     element_loop_of_other_dimensions: kernel(|f| {
         let extent = f.index_literal(1);
@@ -612,7 +612,7 @@ fn what_may_look_wrong_and_is_not() {
                 let one = f.f32_literal(1.0);
                 f.store_local(local, one);
             },
-            |f| f.push(Statement::Return(None)),
+            |f| f.leave(None),
         );
         f.load_local(local);
         // A loop that is left after the assignment only.
@@ -624,7 +624,7 @@ fn what_may_look_wrong_and_is_not() {
         });
         f.load_local(other);
         // What nothing comes to.
-        f.push(Statement::Return(None));
+        f.leave(None);
         let third = f.uninitialised(None, f32_type());
         f.load_local(third);
     });

@@ -15,7 +15,9 @@
 
 use std::future::Future;
 use std::panic::Location;
+use std::sync::LazyLock;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
+use std::time::Instant;
 
 use crate::barrier::{Barrier, Port, Turns};
 use crate::check;
@@ -153,6 +155,15 @@ pub trait Accelerator<const D: usize> {
     fn lane(&self) -> u32 {
         let thread = self.division().block_threads().offset(self.thread_index());
         (thread % self.warp_size() as usize) as u32
+    }
+
+    /// What a clock shows, which never goes back for a thread: for measuring what takes how long inside of a kernel. It
+    /// ticks in a unit of the device's own: nanoseconds natively, cycles of a multiprocessor in CUDA. OpenCL C has none,
+    /// so such a kernel is refused there.
+    #[inline]
+    fn clock(&self) -> u64 {
+        static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        BEGIN.elapsed().as_nanos() as u64
     }
 
     /// What this thread did to memory before happens before what it does after, for the threads of its block.

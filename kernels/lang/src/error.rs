@@ -92,14 +92,18 @@ pub enum KernelError {
 
     /// Some threads of a block finished while others wait for them at a barrier.
     #[error(
-        "{waiting} threads of work-group {group} wait at the barrier at {barrier} for {finished} that have finished; \
-         every thread of a block must reach the same barriers"
+        "{kernel}: {waiting} threads of work-group {group} wait at the barrier at {barrier} for {finished} that have \
+         finished, the first of which is thread {thread}; every thread of a block must reach the same barriers"
     )]
     DivergentBarrier {
+        /// The kernel's type.
+        kernel: &'static str,
         /// The work-group, counted in row-major order.
         group: u64,
         /// How many threads have ended.
         finished: usize,
+        /// The first of those, counted in row-major order in its block.
+        thread: usize,
         /// How many threads wait.
         waiting: usize,
         /// Where they wait.
@@ -108,10 +112,12 @@ pub enum KernelError {
 
     /// Threads of a block wait at two different barriers.
     #[error(
-        "threads of work-group {group} wait at different barriers, at {first} and (thread {thread}) at {second}; \
+        "{kernel}: threads of work-group {group} wait at different barriers, at {first} and (thread {thread}) at {second}; \
          every thread of a block must reach the same barriers with the same shared arrays"
     )]
     MismatchedBarrier {
+        /// The kernel's type.
+        kernel: &'static str,
         /// The work-group, counted in row-major order.
         group: u64,
         /// The thread that came to another barrier than those before it.
@@ -124,10 +130,12 @@ pub enum KernelError {
 
     /// A thread waits for something that is not one barrier of its block.
     #[error(
-        "thread {thread} of work-group {group} awaits something that is not exactly one barrier of its block; a block \
+        "{kernel}: thread {thread} of work-group {group} awaits something that is not exactly one barrier of its block; a block \
          kernel can await its accelerator's barriers, one at a time, and nothing else"
     )]
     ForeignAwait {
+        /// The kernel's type.
+        kernel: &'static str,
         /// The work-group, counted in row-major order.
         group: u64,
         /// The thread, counted in row-major order in its block.
@@ -136,10 +144,12 @@ pub enum KernelError {
 
     /// Threads of a warp are at two different warp functions.
     #[error(
-        "threads of one warp of work-group {group} are at different warp functions, at {first} and (thread {thread}) at \
+        "{kernel}: threads of one warp of work-group {group} are at different warp functions, at {first} and (thread {thread}) at \
          {second}; every thread of a warp must reach the same warp functions"
     )]
     MismatchedWarp {
+        /// The kernel's type.
+        kernel: &'static str,
         /// The work-group, counted in row-major order.
         group: u64,
         /// The thread that came to another warp function than those before it.
@@ -152,10 +162,12 @@ pub enum KernelError {
 
     /// Some threads of a warp wait at a warp function for others that have ended, or wait at a barrier.
     #[error(
-        "{waiting} threads of warp {warp} of work-group {group} wait at the warp function at {site} for {elsewhere} that \
+        "{kernel}: {waiting} threads of warp {warp} of work-group {group} wait at the warp function at {site} for {elsewhere} that \
          have ended or wait at a barrier; every thread of a warp must reach the same warp functions"
     )]
     DivergentWarp {
+        /// The kernel's type.
+        kernel: &'static str,
         /// The work-group, counted in row-major order.
         group: u64,
         /// The warp in its block.

@@ -74,6 +74,7 @@
 //! | changes in one step, of global and block-shared memory; fences | [`Atomics`], [`SharedAtomics`], [`Accelerator::fence_device`] |
 //! | what the threads of a warp do together | [`BlockAccelerator::warp_shuffle`] and its neighbours |
 //! | random numbers | [`random`] |
+//! | a clock | [`Accelerator::clock`] |
 //!
 //! # What `#[kernel]` makes
 //!

@@ -444,6 +444,7 @@ fn nobody_waits_for_ever() {
                     KernelError::DivergentBarrier {
                         group: 1,
                         finished: 1,
+                        thread: 6,
                         waiting: 7,
                         ..
                     }
@@ -473,7 +474,8 @@ fn nobody_waits_for_ever() {
                         error,
                         KernelError::ForeignAwait {
                             group: 1,
-                            thread: 6
+                            thread: 6,
+                            ..
                         }
                     )
                 }
@@ -482,7 +484,8 @@ fn nobody_waits_for_ever() {
                     error,
                     KernelError::ForeignAwait {
                         group: 1,
-                        thread: 6
+                        thread: 6,
+                        ..
                     }
                 ),
             };
@@ -490,6 +493,8 @@ fn nobody_waits_for_ever() {
             let in_any_order =
                 threads && matches!(error, KernelError::ForeignAwait { group: 1, .. });
             assert!(right || in_any_order, "{mode:?} {deed:?}: {error}");
+            let text = error.to_string();
+            assert!(text.contains("Misbehave"), "{text}");
         }
     }
 }

@@ -4,9 +4,10 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, Path, PathArguments, Token};
 
-use crate::expression::is_associated;
+use crate::expression::{is_assignment, is_associated};
 use crate::refuse;
 use crate::scope::{Kind, Writer, witness};
 
@@ -135,11 +136,51 @@ impl Writer {
         let generics = &call.turbofish;
         let builder = format_ident!("__method_{}", call.method, span = span);
         let name = self.fresh("receiver");
+        if may_assign(&call.args) {
+            // The receiver is evaluated before what the arguments do.
+            let names: Vec<_> = call.args.iter().map(|_| self.fresh("argument")).collect();
+            let before = self.fresh("before");
+            return quote_spanned!(span=> {
+                let #name = #receiver;
+                let #before = __quipu::before_arguments();
+                let (#(#names,)*) = (#arguments,);
+                let #name = __quipu::receiver(#name, #before);
+                __quipu::subject(&#name).#builder #generics (#name, #(#names),*)
+            });
+        }
         quote_spanned!(span=> {
             let #name = #receiver;
             __quipu::subject(&#name).#builder #generics (#name, #arguments)
         })
     }
+}
+
+/// Whether arguments, of which none is a closure, may change a variable.
+fn may_assign(arguments: &Punctuated<Expr, Token![,]>) -> bool {
+    #[derive(Default)]
+    struct Found {
+        assigns: bool,
+        closures: bool,
+    }
+    impl<'ast> Visit<'ast> for Found {
+        fn visit_expr(&mut self, expression: &'ast Expr) {
+            match expression {
+                Expr::Assign(_) => self.assigns = true,
+                Expr::Binary(binary) => self.assigns |= is_assignment(&binary.op),
+                Expr::Reference(reference) => self.assigns |= reference.mutability.is_some(),
+                // It may be one that takes `&mut self`.
+                Expr::Block(_) => self.assigns = true,
+                Expr::Closure(_) => self.closures = true,
+                _ => {}
+            }
+            visit::visit_expr(self, expression);
+        }
+    }
+    let mut found = Found::default();
+    for argument in arguments {
+        found.visit_expr(argument);
+    }
+    found.assigns && !found.closures
 }
 
 /// Whether a path is `std::mem::swap`, or the end of it.

@@ -396,11 +396,11 @@ pub fn leaves() -> Module {
     f.name(thread, "thread");
     let length = f.length(y);
     let outside = f.binary(B::GreaterEqual, thread, length);
-    f.if_then(outside, |f| f.push(Statement::Return(None)));
+    f.if_then(outside, |f| f.leave(None));
     let element = f.load(Place::element(x, thread), u32_type());
     let found = f.call(root, &[element], u32_type());
     f.store(Place::element_unchecked(y, thread), found);
-    f.push(Statement::Return(None));
+    f.leave(None);
     module.finish(f.kernel(1))
 }
 

@@ -1,47 +1,19 @@
 //! Kernels of the guide and of the front end's examples, beside the same by hand.
 
 use crate::by_hand::PART;
-use crate::timing::{Table, run};
+use crate::timing::{self, Table, run};
 use crate::wait;
 use quipu::kernels::Complex;
 use quipu::prelude::*;
 use rayon::prelude::*;
+use std::cell::RefCell;
+use std::ops::{Add, Mul};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const LENGTH: usize = 1 << 24;
 const SIDE: usize = 4096;
-const TILE: usize = 16;
 
-#[kernel]
-fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
-    for (i, y) in y.each() {
-        *y += a * x[i];
-    }
-}
-
-#[kernel]
-fn shift(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
-    for (i, y) in y.each() {
-        *y = if i == 0 { 0.0 } else { x[i - 1] };
-    }
-}
-
-#[kernel]
-fn spread(_acc: &impl Accelerator<2>, before: GlobalRef<f32, 2>, mut after: OwnElements<f32, 2>) {
-    let last_row = before.extent()[0] - 1;
-    let last_column = before.extent()[1] - 1;
-    for (position, part) in after.rows() {
-        let i = position[0];
-        for (k, after) in part.iter_mut().enumerate() {
-            let j = position[1] + k;
-            let above = before[[i.saturating_sub(1), j]];
-            let below = before[[(i + 1).min(last_row), j]];
-            let left = before[[i, j.saturating_sub(1)]];
-            let right = before[[i, (j + 1).min(last_column)]];
-            *after = (above + below + left + right) / 4.0;
-        }
-    }
-}
+include!("guide_kernels.rs");
 
 fn spread_by_hand(before: &[f32], after: &mut [f32]) {
     let last = before.len() / SIDE - 1;
@@ -56,58 +28,6 @@ fn spread_by_hand(before: &[f32], after: &mut [f32]) {
                 *after = (above[j] + below[j] + left + right) / 4.0;
             }
         });
-}
-
-#[kernel]
-fn normalise(_acc: &impl Accelerator<1>, mut shares: OwnRows<f32>) {
-    for (_, row) in shares.each() {
-        let mut sum = 0.0;
-        for share in row.iter() {
-            sum += share;
-        }
-        for share in row {
-            *share /= sum;
-        }
-    }
-}
-
-#[derive(Clone, Copy, KernelData)]
-#[repr(C)]
-struct Line {
-    slope: f32,
-    offset: f32,
-}
-
-#[device]
-impl Line {
-    fn height(self, x: f32) -> f32 {
-        self.slope * x + self.offset
-    }
-}
-
-#[device]
-fn square(x: f32) -> f32 {
-    x * x
-}
-
-#[kernel]
-fn parabola(_acc: &impl Accelerator<1>, line: Line, mut y: OwnElements<f32>) {
-    for (_, y) in y.each() {
-        *y = square(line.height(*y));
-    }
-}
-
-#[kernel]
-fn mandelbrot(_acc: &impl Accelerator<1>, width: f32, mut steps: OwnElements<u32>) {
-    for (i, steps) in steps.each() {
-        let c = Complex::new(-2.0 + i as f32 * width, 0.5);
-        let mut z = Complex::ZERO;
-        *steps = 0;
-        while z.norm_sqr() < 4.0 && *steps < 100 {
-            z = z * z + c;
-            *steps += 1;
-        }
-    }
 }
 
 fn mandelbrot_by_hand(width: f32, steps: &mut [u32]) {
@@ -126,51 +46,6 @@ fn mandelbrot_by_hand(width: f32, steps: &mut [u32]) {
     });
 }
 
-#[device]
-fn first_number(holds: impl Fn(f32) -> bool) -> f32 {
-    let mut number = 0.0;
-    while number < 1000.0 && !holds(number) {
-        number += 1.0;
-    }
-    number
-}
-
-#[kernel]
-fn roots(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
-    for (i, y) in y.each() {
-        *y = first_number(|root| root * root >= x[i]).clamp(2.0, 10.0);
-    }
-}
-
-#[derive(Clone, Copy, KernelData)]
-#[repr(C)]
-struct Ring {
-    centre: [f32; 2],
-    outer: f32,
-    inner: f32,
-}
-
-#[device]
-impl Ring {
-    fn covers(self, x: f32, y: f32) -> bool {
-        let distance = square(x - self.centre[0]) + square(y - self.centre[1]);
-        distance < square(self.outer) && distance >= square(self.inner)
-    }
-}
-
-#[kernel]
-fn draw(_acc: &impl Accelerator<2>, shape: Ring, mut picture: OwnElements<u8, 2>) {
-    let rows = picture.extent()[0] as f32;
-    let columns = picture.extent()[1] as f32;
-    for (position, part) in picture.rows() {
-        for (k, pixel) in part.iter_mut().enumerate() {
-            let x = ((position[1] + k) as f32 + 0.5) / columns;
-            let y = (position[0] as f32 + 0.5) / rows;
-            *pixel = if shape.covers(x, y) { 1 } else { 0 };
-        }
-    }
-}
-
 fn draw_by_hand(shape: Ring, picture: &mut [u8]) {
     let rows = (picture.len() / SIDE) as f32;
     picture
@@ -180,48 +55,13 @@ fn draw_by_hand(shape: Ring, picture: &mut [u8]) {
             let y = (i as f32 + 0.5) / rows;
             for (j, pixel) in line.iter_mut().enumerate() {
                 let x = (j as f32 + 0.5) / SIDE as f32;
-                let distance = square(x - shape.centre[0]) + square(y - shape.centre[1]);
-                let covers = distance < square(shape.outer) && distance >= square(shape.inner);
+                let Disc { centre, radius } = shape.outer;
+                let distance = square(x - centre[0]) + square(y - centre[1]);
+                let inner = radius - shape.width;
+                let covers = distance < square(radius) && distance >= square(inner);
                 *pixel = u8::from(covers);
             }
         });
-}
-
-#[kernel]
-fn count_bytes(acc: &impl Accelerator<1>, bytes: &[u8], counts: Atomics<u32>) {
-    for i in acc.elements(bytes.len()) {
-        counts.add(bytes[i] as usize, 1);
-    }
-}
-
-#[kernel]
-async fn block_sum(
-    acc: &impl BlockAccelerator<1>,
-    x: &[u64],
-    sum: OwnBlock<u64>,
-    #[shared(acc.extent(Block, Threads)[0])] mut sums: SharedWrite<u64>,
-) {
-    let thread = acc.index(Block, Threads)[0];
-    let mut own = 0;
-    for i in acc.elements(x.len()) {
-        own += x[i];
-    }
-    sums.own()[0] = own;
-    let mut half = acc.extent(Block, Threads)[0] / 2;
-    while half > 0 {
-        let read = acc.sync(sums).await;
-        let other = if thread < half {
-            read[thread + half]
-        } else {
-            0
-        };
-        sums = acc.sync(read).await;
-        sums.own()[0] += other;
-        half /= 2;
-    }
-    for sum in sum {
-        *sum = sums.own()[0];
-    }
 }
 
 /// The same threads, which are loops between the barriers.
@@ -242,44 +82,6 @@ fn block_sum_by_hand(x: &[u64], sums: &mut [u64], threads: usize, elements: usiz
         }
         *sum = shared[0];
     });
-}
-
-#[kernel]
-async fn matrix_product(
-    acc: &impl BlockAccelerator<2>,
-    a: GlobalRef<f32, 2>,
-    b: GlobalRef<f32, 2>,
-    mut c: OwnElements<f32, 2>,
-    #[shared(TILE * TILE)] mut a_tile: SharedWrite<f32>,
-    #[shared(TILE * TILE)] mut b_tile: SharedWrite<f32>,
-) {
-    let (rows, inner, columns) = (a.extent()[0], b.extent()[0], b.extent()[1]);
-    let (row, column) = (acc.index(Grid, Threads)[0], acc.index(Grid, Threads)[1]);
-    let (i, j) = (acc.index(Block, Threads)[0], acc.index(Block, Threads)[1]);
-
-    let mut sum = 0.0;
-    for tile in 0..inner.div_ceil(TILE) {
-        let (across, down) = (tile * TILE + j, tile * TILE + i);
-        a_tile.own()[0] = if row < rows && across < inner {
-            a[[row, across]]
-        } else {
-            0.0
-        };
-        b_tile.own()[0] = if down < inner && column < columns {
-            b[[down, column]]
-        } else {
-            0.0
-        };
-
-        let (a_read, b_read) = acc.sync((a_tile, b_tile)).await;
-        for k in 0..TILE {
-            sum += a_read[i * TILE + k] * b_read[k * TILE + j];
-        }
-        (a_tile, b_tile) = acc.sync((a_read, b_read)).await;
-    }
-    for (_, c) in c.each() {
-        *c = sum;
-    }
 }
 
 /// The same tiles, element by element. (Of a `side` that is a multiple of `TILE`.)
@@ -385,13 +187,19 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
         }),
     );
     let few = LENGTH / 64;
-    let mut steps = context.allocate::<u32>(few)?;
+    let steps = RefCell::new(context.allocate::<u32>(few)?);
     let mut steps_by_hand = vec![0; few];
     let width = 3.0 / few as f32;
     table.row(
         "guide: mandelbrot",
         0,
-        run(|| wait(queue.launch(few, mandelbrot(width, &mut steps)))),
+        timing::after(
+            || wait(queue.fill(&steps.borrow(), 0)),
+            || {
+                let (from, step) = (Vector { x: -2.0, y: 0.5 }, Vector { x: width, y: 0.0 });
+                wait(queue.launch(few, mandelbrot(from, step, &mut *steps.borrow_mut())));
+            },
+        ),
         run(|| mandelbrot_by_hand(width, &mut steps_by_hand)),
     );
     let few_from = context.buffer(&x[..few])?;
@@ -399,7 +207,13 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
     table.row(
         "guide: roots",
         0,
-        run(|| wait(queue.launch(few, roots(&few_from, &mut few_to)))),
+        run(|| {
+            let clip = Clip {
+                low: 2.0,
+                high: 10.0,
+            };
+            wait(queue.launch(few, clip.roots(&few_from, &mut few_to)));
+        }),
         run(|| {
             let parts = y
                 .par_chunks_mut(PART / 16)
@@ -416,9 +230,11 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
         }),
     );
     let ring = Ring {
-        centre: [0.5, 0.5],
-        outer: 0.5,
-        inner: 0.25,
+        outer: Disc {
+            centre: [0.5, 0.5],
+            radius: 0.5,
+        },
+        width: 0.25,
     };
     let mut picture = context.allocate_nd::<u8, 2>([SIDE, SIDE])?;
     let mut picture_by_hand = vec![0_u8; SIDE * SIDE];
@@ -435,7 +251,7 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
     table.row(
         "guide: histogram of atomics",
         text.len(),
-        run(|| wait(queue.launch(text.len(), count_bytes(&from_text, &mut counts)))),
+        run(|| wait(queue.launch(text.len(), histogram(&from_text, &mut counts)))),
         run(|| {
             text.par_chunks(PART / 16).for_each(|text| {
                 for byte in text {

@@ -8,6 +8,7 @@
 
 mod compact;
 mod elementwise;
+mod guide;
 mod histogram;
 mod matrices;
 mod modes;

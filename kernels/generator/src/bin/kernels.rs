@@ -1,7 +1,7 @@
-//! Generated kernels by the thousand, natively and as printed C99.
+//! Generated kernels by the thousand, natively and as printed C99; with `--opencl` also as OpenCL C.
 //!
 //! `cargo run -p quipu-kernel-generator --bin kernels -- --count 10000`
-//! `[--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED]`
+//! `[--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED] [--seconds N] [--opencl]`
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,13 +12,15 @@ use std::time::Instant;
 use quipu_kernel_generator::{Kernel, batch, kernel, shrink};
 
 const USAGE: &str =
-    "kernels [--count N] [--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED]
+    "kernels [--count N] [--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED] [--seconds N] [--opencl]
   --count N     how many kernels (10000)
   --seed N      the first of as many seeds (1)
   --batch N     how many kernels are compiled at a time (200)
   --shrink N    how many of the kernels that show a difference are made smaller (3)
   --only SEED   one kernel, as a difference named it
-  --print SEED  the source of one kernel, and nothing else";
+  --print SEED  the source of one kernel, and nothing else
+  --seconds N   no batch is begun after that
+  --opencl      also as OpenCL C, on the first device of the system's OpenCL; several times as slow";
 
 struct Options {
     count: u64,
@@ -26,6 +28,8 @@ struct Options {
     batch: usize,
     shrink: usize,
     print: bool,
+    seconds: u64,
+    opencl: bool,
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -43,8 +47,14 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         batch: 200,
         shrink: 3,
         print: false,
+        seconds: u64::MAX,
+        opencl: false,
     };
     while let Some(argument) = arguments.next() {
+        if argument == "--opencl" {
+            options.opencl = true;
+            continue;
+        }
         let value = arguments
             .next()
             .ok_or_else(|| format!("{argument} needs a value"))?;
@@ -52,6 +62,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         match argument.as_str() {
             "--count" => options.count = value,
             "--seed" => options.seed = value,
+            "--seconds" => options.seconds = value,
             "--batch" => options.batch = (value as usize).max(1),
             "--shrink" => options.shrink = value as usize,
             "--only" | "--print" => {
@@ -69,16 +80,21 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
 struct Runner {
     folder: PathBuf,
     runs: usize,
+    opencl: bool,
 }
 
 /// What a kernel shows, by its place among those that were run.
 type Differences = BTreeMap<usize, String>;
 
 impl Runner {
-    fn new() -> std::io::Result<Self> {
+    fn new(opencl: bool) -> std::io::Result<Self> {
         let folder = std::env::temp_dir().join(format!("quipu-kernels-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, runs: 0 })
+        Ok(Self {
+            folder,
+            runs: 0,
+            opencl,
+        })
     }
 
     /// What differs. Kernels that rustc refuses are reported as such, and the others run without them.
@@ -118,6 +134,12 @@ impl Runner {
         let output = Command::new(cargo)
             .args(["run", "--quiet", "--message-format", "short"])
             .args(["-p", "quipu-kernel-generated"])
+            .args(
+                self.opencl
+                    .then_some(["--", "--opencl"])
+                    .into_iter()
+                    .flatten(),
+            )
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
             .env("QUIPU_GENERATED_SOURCE", &file)
             .output()?;
@@ -215,7 +237,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
         println!("{}", kernel(options.seed).source());
         return Ok(true);
     }
-    let mut runner = Runner::new()?;
+    let mut runner = Runner::new(options.opencl)?;
     let start = Instant::now();
     let seeds: Vec<u64> = (0..options.count)
         .map(|at| options.seed.wrapping_add(at))
@@ -224,6 +246,9 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     let mut to_shrink = options.shrink;
     let mut classes = Vec::new();
     for part in seeds.chunks(options.batch) {
+        if start.elapsed().as_secs() >= options.seconds {
+            break;
+        }
         let kernels: Vec<Kernel> = part.iter().copied().map(kernel).collect();
         let found = runner.run(&kernels)?;
         done += kernels.len();

@@ -1,5 +1,6 @@
 //! Expressions of any type: places, branches, blocks, calls; the operations of numbers are in `number`.
 
+use super::number::converted;
 use super::{Argument, LoopScope, Maker, text};
 use crate::tree::{Block, Expression, Piece, Statement, pieces};
 use crate::types::{Scalar, Type};
@@ -132,8 +133,13 @@ impl Maker {
                 Type::Scalar(_) => !variable.name.starts_with('*'),
                 _ => false,
             });
-            if let Some(found) = found {
-                return text(of, format!("(({}) as {})", found.name, of.name()));
+            if let Some(super::Variable {
+                name,
+                of: Type::Scalar(from),
+                ..
+            }) = found
+            {
+                return text(of, converted(format!("({name})"), from, of));
             }
         }
         text(of, of.literal(&mut self.random))
@@ -147,6 +153,19 @@ impl Maker {
             .filter(|(_, element)| *element == of)
             .map(|(name, _)| name.clone())
             .collect();
+        let views = self.views.iter().filter(|(_, element)| *element == of);
+        let views: Vec<String> = views.map(|(name, _)| name.clone()).collect();
+        if !views.is_empty() && (fitting.is_empty() || self.random.chance(50)) {
+            let name = self.random.pick(&views).clone();
+            let [row, column] = [0, 1].map(|dimension| {
+                let extent = format!("{name}.extent()[{dimension}]");
+                self.index(&extent)
+            });
+            return Some(Expression::new(
+                Type::Scalar(of),
+                pieces![format!("{name}[["), row, ", ", column, "]]"],
+            ));
+        }
         if fitting.is_empty() {
             return None;
         }

@@ -14,8 +14,12 @@ pub enum Passing {
     Value,
     /// A slice that is read, of so many elements.
     Read(usize),
+    /// A view that is read: its rows, its columns, and how far its rows are apart.
+    View([usize; 3]),
     /// Each thread's own elements, of so many.
     Own(usize),
+    /// Each thread's own rows of a view.
+    Rows([usize; 3]),
     /// Elements that are changed in single steps, all with the same method.
     Atomic(usize, &'static str),
     /// An array of the block, of so many elements for each thread.
@@ -88,6 +92,7 @@ pub fn kernel(seed: u64) -> Kernel {
         structures: Vec::new(),
         functions: Vec::new(),
         inputs: Vec::new(),
+        views: Vec::new(),
         counters: Vec::new(),
         loops: Vec::new(),
         returns: None,
@@ -136,6 +141,20 @@ impl Maker {
             let (name, of) = (format!("x{at}"), *self.random.pick(&Scalar::FIXED));
             self.inputs.push((name.clone(), of));
             add(name, of, Passing::Read(1 + self.random.below(40)));
+        }
+        let shape = |random: &mut Random| {
+            let columns = 1 + random.below(6);
+            [1 + random.below(7), columns, columns + random.below(3)]
+        };
+        if self.random.chance(35) {
+            let (name, of) = ("z0".to_owned(), *self.random.pick(&Scalar::FIXED));
+            self.views.push((name.clone(), of));
+            add(name, of, Passing::View(shape(&mut self.random)));
+        }
+        if self.random.chance(20) {
+            let of = *self.random.pick(&Scalar::FIXED);
+            let passing = Passing::Rows(shape(&mut self.random));
+            add("w0".into(), of, passing);
         }
         for at in 0..1 + self.random.below(2) {
             let (name, of) = (format!("y{at}"), *self.random.pick(&Scalar::FIXED));
@@ -191,6 +210,7 @@ impl Maker {
         for parameter in parameters {
             match parameter.passing {
                 Passing::Own(_) => self.own_elements(&mut body, parameter, parameters),
+                Passing::Rows(_) => self.own_rows(&mut body, parameter),
                 Passing::Atomic(_, method) if self.random.chance(30) => {
                     let statement = self.atomic(parameter, method);
                     body.statements.push(statement);
@@ -237,6 +257,44 @@ impl Maker {
         body.statements.push(Statement::new(pieces![
             format!("{label}for ({i}, {y}) in {name}.each() "),
             inner
+        ]));
+    }
+
+    /// The loop over the rows of a thread, around one over the elements of each.
+    fn own_rows(&mut self, body: &mut Block, parameter: &Parameter) {
+        let scope = self.enter();
+        let (row, of_row, at, element) = (
+            self.fresh("i"),
+            self.fresh("w"),
+            self.fresh("k"),
+            self.fresh("e"),
+        );
+        self.counters.extend([row.clone(), at.clone()]);
+        self.define(&format!("*{element}"), Type::Scalar(parameter.of), true);
+        self.budget = 12;
+        let mut inner = Block::default();
+        self.loops.push(LoopScope {
+            label: None,
+            is_plain: true,
+        });
+        self.statements(&mut inner, 1, 2);
+        let value = self.scalar(parameter.of, 3);
+        inner.statements.push(Statement::new(pieces![
+            format!("*{element} = "),
+            value,
+            ";"
+        ]));
+        self.loops.pop();
+        self.leave(&scope);
+        let name = &parameter.name;
+        let mut outer = Block::default();
+        outer.statements.push(Statement::new(pieces![
+            format!("for ({at}, {element}) in {of_row}.iter_mut().enumerate() "),
+            inner
+        ]));
+        body.statements.push(Statement::new(pieces![
+            format!("for ({row}, {of_row}) in {name}.each() "),
+            outer
         ]));
     }
 
@@ -437,7 +495,9 @@ impl Kernel {
             let _ = match passing {
                 Passing::Value => write!(out, ", {name}: {of}"),
                 Passing::Read(_) => write!(out, ", {name}: &[{of}]"),
+                Passing::View(_) => write!(out, ", {name}: GlobalRef<{of}, 2>"),
                 Passing::Own(_) => write!(out, ", mut {name}: OwnElements<{of}>"),
+                Passing::Rows(_) => write!(out, ", mut {name}: OwnRows<{of}>"),
                 Passing::Atomic(..) => write!(out, ", {name}: Atomics<{of}>"),
                 Passing::Shared(times) => write!(
                     out,
@@ -466,8 +526,12 @@ impl Kernel {
         let mut shared = String::new();
         for (at, Parameter { name, of, passing }) in self.parameters.iter().enumerate() {
             let (kind, of) = (format!("Kind::{of:?}"), of.name());
-            let mut elements = |length: &usize, mutable: &str| {
-                let _ = write!(given, "Given::Elements({kind}, {length}), ");
+            let shape = |[rows, columns, apart]: &[usize; 3]| {
+                format!(".in_strides([{rows}, {columns}], [{apart}, 1]).unwrap()")
+            };
+            let given_view = |shape: &[usize; 3]| format!("Given::View({kind}, {shape:?}), ");
+            let mut elements = |how: String, mutable: &str| {
+                given.push_str(&how);
                 let _ = write!(bound, "let {mutable}{name} = data.elements::<{of}>({at}); ");
                 if !mutable.is_empty() {
                     let _ = write!(kept, "data.keep({at}, &{name}); ");
@@ -480,11 +544,19 @@ impl Kernel {
                     let _ = write!(passed, "{name}, ");
                 }
                 Passing::Read(length) => {
-                    elements(length, "");
+                    elements(format!("Given::Elements({kind}, {length}), "), "");
                     let _ = write!(passed, "&{name}, ");
                 }
+                Passing::View(extent) => {
+                    elements(given_view(extent), "");
+                    let _ = write!(passed, "GlobalRef::from(&{name}){}, ", shape(extent));
+                }
+                Passing::Rows(extent) => {
+                    elements(given_view(extent), "mut ");
+                    let _ = write!(passed, "GlobalMut::from(&mut {name}){}, ", shape(extent));
+                }
                 Passing::Own(length) | Passing::Atomic(length, _) => {
-                    elements(length, "mut ");
+                    elements(format!("Given::Elements({kind}, {length}), "), "mut ");
                     let _ = write!(passed, "&mut {name}, ");
                 }
                 Passing::Shared(times) => {

@@ -70,6 +70,8 @@ pub(crate) struct Maker {
     functions: Vec<Callable>,
     /// What is read: slices.
     inputs: Vec<(String, Scalar)>,
+    /// What is read: views of two dimensions.
+    views: Vec<(String, Scalar)>,
     /// A small `usize` in scope, if there is one.
     counters: Vec<String>,
     loops: Vec<LoopScope>,

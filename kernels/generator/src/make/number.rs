@@ -15,6 +15,8 @@ const BINARY_METHODS: [&str; 7] = [
     "max",
 ];
 
+const FLOATS: [Scalar; 4] = [Scalar::F16, Scalar::Bf16, Scalar::F32, Scalar::F64];
+
 impl Maker {
     /// An operation with a result of a type.
     pub(super) fn operation(&mut self, of: Scalar, depth: usize) -> Expression {
@@ -34,7 +36,12 @@ impl Maker {
         if of != Scalar::Bool && self.random.chance(15) {
             let bare = 1 + self.random.below(9);
             let bare = if of.is_float() {
-                format!("{bare}.25")
+                let bare = format!("{bare}.25");
+                if of.is_half() {
+                    of.float_literal(&bare)
+                } else {
+                    bare
+                }
             } else {
                 bare.to_string()
             };
@@ -48,12 +55,12 @@ impl Maker {
         match self.random.below(12) {
             0 => pieces!["(!", self.scalar(Scalar::Bool, depth), ")"],
             1 => {
-                let of = *self.random.pick(&[Scalar::F32, Scalar::F64]);
+                let of = *self.random.pick(&FLOATS);
                 let method = *self.random.pick(&["is_nan", "is_infinite", "is_finite"]);
                 pieces!["(", self.scalar(of, depth), format!(").{method}()")]
             }
             2 => {
-                let of = *self.random.pick(&[Scalar::F32, Scalar::F64]);
+                let of = *self.random.pick(&FLOATS);
                 pieces![self.settled(of, depth), ".is_sign_negative()"]
             }
             3 => {
@@ -124,25 +131,36 @@ impl Maker {
             }
             11..13 => {
                 // Of two zeros either: the sum is the same.
-                let method = *self.random.pick(&["min", "max"]);
+                let methods = if of.is_half() {
+                    // Their own `min` and `max`, of the crate `half`, give a NaN if the first is one.
+                    ["lesser", "greater"]
+                } else {
+                    ["min", "max"]
+                };
+                let method = *self.random.pick(&methods);
                 let (a, b) = (self.scalar(of, depth), self.scalar(of, depth));
-                pieces!["((", a, format!(").{method}("), b, ") + 0.0)"]
+                let zero = if of.is_half() {
+                    of.float_literal("0.0")
+                } else {
+                    "0.0".to_owned()
+                };
+                pieces!["((", a, format!(").{method}("), b, format!(") + {zero})")]
             }
             13 => {
                 let sign = self.settled(of, depth.min(2));
                 pieces!["(", self.scalar(of, depth), ").copysign(", sign, ")"]
             }
-            14 => {
+            14 if !of.is_half() => {
                 let low = self.random.below(5);
                 let high = low + self.random.below(100);
                 let value = self.scalar(of, depth);
                 pieces!["(", value, format!(").clamp(-{low}.5, {high}.0)")]
             }
             15 => {
-                let bits = if of == Scalar::F32 {
-                    Scalar::U32
-                } else {
-                    Scalar::U64
+                let bits = match of.bits() {
+                    16 => Scalar::U16,
+                    32 => Scalar::U32,
+                    _ => Scalar::U64,
                 };
                 let value = self.scalar(bits, depth);
                 pieces![
@@ -242,6 +260,10 @@ impl Maker {
             }
             23 if of == Scalar::U64 => pieces![self.settled(Scalar::F64, depth), ".to_bits()"],
             25 if of == Scalar::U32 => pieces![self.settled(Scalar::F32, depth), ".to_bits()"],
+            23 if of == Scalar::U16 => {
+                let half = *self.random.pick(&[Scalar::F16, Scalar::Bf16]);
+                pieces![self.settled(half, depth), ".to_bits()"]
+            }
             26 if of == Scalar::U64 || of == Scalar::I64 => {
                 let from = if of == Scalar::U64 {
                     *self.random.pick(&[Scalar::U8, Scalar::U32, Scalar::Bool])
@@ -295,7 +317,8 @@ impl Maker {
         if let Some(counter) = self.counters.last()
             && self.random.chance(25)
         {
-            return pieces![format!("({counter} as {})", to.name())];
+            let counter = format!("({counter} as u32)");
+            return pieces![converted(counter, Scalar::U32, to)];
         }
         let from = loop {
             let from = self.any_scalar();
@@ -307,11 +330,8 @@ impl Maker {
         // Through a type between, at times.
         if self.random.chance(15) {
             let between = self.any_integer();
-            return pieces![
-                "(",
-                self.scalar(from, depth),
-                format!(" as {} as {})", between.name(), to.name())
-            ];
+            let value = self.scalar(from, depth);
+            return through(through(pieces![value], from, between), between, to);
         }
         if self.random.chance(10) && from != Scalar::Bool {
             return pieces![
@@ -320,6 +340,30 @@ impl Maker {
                 format!(").cast::<{}>()", to.name())
             ];
         }
-        pieces!["(", self.scalar(from, depth), format!(" as {})", to.name())]
+        let value = self.scalar(from, depth);
+        through(pieces![value], from, to)
+    }
+}
+
+/// A conversion: `as`, where there is that.
+fn through(value: Vec<Piece>, from: Scalar, to: Scalar) -> Vec<Piece> {
+    let mut pieces = pieces!["("];
+    pieces.extend(value);
+    pieces.push(conversion(from, to).into());
+    pieces
+}
+
+/// As [`through`], of a text.
+pub(super) fn converted(value: String, from: Scalar, to: Scalar) -> String {
+    format!("({value}{}", conversion(from, to))
+}
+
+/// What ends a conversion.
+fn conversion(from: Scalar, to: Scalar) -> String {
+    let name = to.name();
+    if from.is_half() || to.is_half() {
+        format!(").cast::<{name}>()")
+    } else {
+        format!(" as {name})")
     }
 }

@@ -146,6 +146,14 @@ impl Maker {
         } else {
             self.scalar(of, 3)
         };
+        if of.is_half() {
+            // No number of the compiler's own: what is on the right may not touch the place.
+            let name = self.fresh("h");
+            let mut whole = pieces![format!("{{ let {name} = "), value, "; "];
+            whole.extend(place);
+            whole.push(format!(" {sign} {name}; }}").into());
+            return Statement::new(whole);
+        }
         place.extend(pieces![format!(" {sign} "), value, ";"]);
         Statement::new(place)
     }

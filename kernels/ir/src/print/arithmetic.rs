@@ -147,7 +147,13 @@ pub(super) fn unary(
             let text = if is_narrow(scalar) {
                 format!("-{}", operand(value))
             } else {
-                format!("-{}", as_unsigned(module, scalar, value, precedence::UNARY))
+                let text = as_unsigned(module, scalar, value, precedence::UNARY);
+                // As in `operand`.
+                if text.starts_with('-') {
+                    format!("-({text})")
+                } else {
+                    format!("-{text}")
+                }
             };
             return wrapped(module, scalar, text, precedence::UNARY).with([value]);
         }

@@ -191,6 +191,16 @@ impl Language for C99 {
         format!("quipu_wait(quipu->crew, {site}, {predicate})")
     }
 
+    fn clock(&self, helpers: &mut Helpers) -> Possible {
+        helpers.add("quipu_clock", |_| {
+            "#include <time.h>\n\n/* Nanoseconds. */\nstatic inline uint64_t quipu_clock(void)\n{\n    \
+             struct timespec now;\n    clock_gettime(CLOCK_MONOTONIC, &now);\n    \
+             return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;\n}"
+                .into()
+        });
+        Ok("quipu_clock()".into())
+    }
+
     fn fence(&self, _scope: Scope) -> Possible {
         Ok("__atomic_thread_fence(__ATOMIC_SEQ_CST)".into())
     }

@@ -142,6 +142,10 @@ impl Language for Cuda {
         format!("__syncthreads_count({predicate})")
     }
 
+    fn clock(&self, _helpers: &mut Helpers) -> Possible {
+        Ok("(unsigned long long)clock64()".into())
+    }
+
     fn fence(&self, scope: Scope) -> Possible {
         Ok(match scope {
             Scope::Block => "__threadfence_block()",

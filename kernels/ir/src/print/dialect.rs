@@ -82,6 +82,9 @@ pub(super) trait Language {
     /// A barrier that counts, as an expression.
     fn barrier_count(&self, helpers: &mut Helpers, predicate: &str, site: u32) -> String;
 
+    /// What a clock shows, as an expression.
+    fn clock(&self, helpers: &mut Helpers) -> Possible;
+
     /// A fence, as an expression.
     fn fence(&self, scope: Scope) -> Possible;
 

@@ -60,7 +60,9 @@ fn of_function(
                 Operation::Load(place) => {
                     facts.reads |= !matches!(place.root, Root::Local(_) | Root::Constant(_));
                 }
-                Operation::Atomic { .. } | Operation::Warp(..) => facts.acts = true,
+                Operation::Atomic { .. } | Operation::Clock | Operation::Warp(..) => {
+                    facts.acts = true;
+                }
                 Operation::BarrierCount(_) => {
                     facts.acts = true;
                     facts.context = true;
@@ -181,7 +183,9 @@ pub(super) fn uses(function: &Function) -> Vec<u32> {
             values.iter().for_each(|value| used(*value));
         }
         Statement::Elements { extent, .. } => extent.iter().for_each(|value| used(*value)),
-        Statement::Return(Some(value)) => used(*value),
+        Statement::Return {
+            value: Some(value), ..
+        } => used(*value),
         Statement::Print { values, .. } => values.iter().for_each(|value| used(*value)),
         _ => {}
     });

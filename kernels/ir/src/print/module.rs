@@ -565,6 +565,7 @@ impl<'m> ModulePrinter<'m> {
         for (parameter, described) in kernel.parameters.iter().enumerate() {
             let wanted = described.name.unwrap_or("argument");
             match &described.kind {
+                ParameterKind::Nothing => {}
                 ParameterKind::Uniform(value) => {
                     let value_type = &function.values[value.0 as usize].value_type;
                     let name = printer.names.unique(wanted, &[]);
@@ -725,9 +726,13 @@ impl<'m> ModulePrinter<'m> {
 fn leaves_early(function: &Function) -> bool {
     let mut returns = 0;
     walk(&function.body, &mut |statement| {
-        returns += usize::from(matches!(statement, Statement::Return(_)));
+        returns += usize::from(matches!(statement, Statement::Return { .. }));
     });
-    returns > usize::from(matches!(function.body.last(), Some(Statement::Return(_))))
+    returns
+        > usize::from(matches!(
+            function.body.last(),
+            Some(Statement::Return { .. })
+        ))
 }
 
 /// The names of a struct's fields; a tuple's numbers follow an `f`.

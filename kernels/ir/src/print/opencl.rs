@@ -136,6 +136,10 @@ impl Language for OpenCl {
         format!("quipu_barrier_count(quipu, {predicate})")
     }
 
+    fn clock(&self, _helpers: &mut Helpers) -> Possible {
+        Err("a clock".into())
+    }
+
     fn fence(&self, scope: Scope) -> Possible {
         match scope {
             Scope::Block | Scope::Device => {

@@ -122,6 +122,7 @@ impl FunctionPrinter<'_, '_> {
             | Operation::Repeat(..)
             | Operation::Call(..)
             | Operation::Atomic { .. }
+            | Operation::Clock
             | Operation::Warp(..)
             | Operation::BarrierCount(_) => Expression::primary("0"),
         }
@@ -288,6 +289,12 @@ impl FunctionPrinter<'_, '_> {
                     .warp(&mut self.module.helpers, *operation, scalar, &texts)
                     .map_err(|what| self.module.unsupported(what, location))?;
                 Ok(Expression::primary(text).with(&operands))
+            }
+            Operation::Clock => {
+                let text = language
+                    .clock(&mut self.module.helpers)
+                    .map_err(|what| self.module.unsupported(what, location))?;
+                Ok(Expression::primary(text))
             }
             Operation::BarrierCount(predicate) => {
                 let predicate = self.take(*predicate);

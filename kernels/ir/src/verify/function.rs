@@ -301,7 +301,9 @@ impl<'m> Walk<'m> {
                 condition,
                 then,
                 otherwise,
+                location,
             } => {
+                self.location = location.or(self.location);
                 self.used_as(*condition, Scalar::Bool, "a condition")?;
                 let before = self.assigned.clone();
                 self.inner("then", then)?;
@@ -337,7 +339,10 @@ impl<'m> Walk<'m> {
                 let inside = self.current(*id, "Continue")?;
                 inside.at_continue = both(inside.at_continue.take(), assigned);
             }
-            Statement::Return(result) => self.leave(*result)?,
+            Statement::Return { value, location } => {
+                self.location = location.or(self.location);
+                self.leave(*value)?;
+            }
             Statement::Barrier(_) | Statement::Fence(_) => {}
             Statement::Assert {
                 condition,

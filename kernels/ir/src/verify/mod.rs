@@ -286,6 +286,7 @@ impl Module {
             self.demand_memory(element)
         };
         match kind {
+            ParameterKind::Nothing => {}
             ParameterKind::Uniform(value) => {
                 let uniform = type_of(*value)?;
                 self.verify_type(uniform, self.structs.len())?;

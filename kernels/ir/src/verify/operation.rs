@@ -309,6 +309,7 @@ impl Types<'_> {
                     }
                 }
             }
+            Operation::Clock => Scalar::U64.into(),
             Operation::BarrierCount(predicate) => {
                 self.demand_type(*predicate, Scalar::Bool)?;
                 Scalar::Index.into()

@@ -14,12 +14,36 @@ mod polled;
 
 pub(crate) use polled::{BarrierState, Polling};
 
+/// A block of a launch, for what is said when something is wrong with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockOf {
+    /// The kernel's type.
+    pub(crate) kernel: &'static str,
+    /// The work-group, counted in row-major order.
+    pub(crate) group: u64,
+}
+
+impl BlockOf {
+    /// A thread of it awaits what it may not.
+    #[cold]
+    pub(crate) fn foreign(self, thread: usize) -> KernelError {
+        let Self { kernel, group } = self;
+        KernelError::ForeignAwait {
+            kernel,
+            group,
+            thread,
+        }
+    }
+}
+
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+use crate::error::KernelError;
 
 /// A place in the source.
 pub type Site = &'static Location<'static>;

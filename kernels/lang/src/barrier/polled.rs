@@ -24,7 +24,7 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::task::Poll;
 
-use super::{Exchanged, Port, Site, Turns};
+use super::{BlockOf, Exchanged, Port, Site, Turns};
 use crate::error::KernelError;
 
 /// Mark of an arrival that turns arrays.
@@ -153,18 +153,27 @@ impl BarrierState {
         self.outcome.set(self.votes.replace(0));
     }
 
-    /// Some threads ended while others arrived.
+    /// Some threads ended, of which this is the first, while others arrived.
     #[cold]
-    pub(crate) fn diverged(&self, group: u64, finished: usize, waiting: usize) -> KernelError {
+    pub(crate) fn diverged(
+        &self,
+        block: BlockOf,
+        thread: usize,
+        finished: usize,
+        waiting: usize,
+    ) -> KernelError {
+        let BlockOf { kernel, group } = block;
         let expected = Some(self.expected.get()).filter(|word| *word != NOWHERE);
         match expected.and_then(site_of) {
             Some(barrier) => KernelError::DivergentBarrier {
+                kernel,
                 group,
                 finished,
+                thread,
                 waiting,
                 barrier,
             },
-            None => KernelError::ForeignAwait { group, thread: 0 },
+            None => block.foreign(0),
         }
     }
 
@@ -197,15 +206,17 @@ impl BarrierState {
 impl Fault {
     /// Why a thread neither ended nor arrived exactly once.
     #[cold]
-    pub(crate) fn explain(self, group: u64, thread: usize) -> KernelError {
+    pub(crate) fn explain(self, block: BlockOf, thread: usize) -> KernelError {
+        let BlockOf { kernel, group } = block;
         match (self.first, self.second) {
             (Some(first), Some(second)) => KernelError::MismatchedBarrier {
+                kernel,
                 group,
                 thread,
                 first,
                 second,
             },
-            _ => KernelError::ForeignAwait { group, thread },
+            _ => block.foreign(thread),
         }
     }
 }

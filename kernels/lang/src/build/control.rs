@@ -301,11 +301,7 @@ fn branched(
         }
         joined.begin(s);
         let both_end = !then_live && !otherwise_live;
-        s.frame().function.push(Statement::If {
-            condition,
-            then,
-            otherwise,
-        });
+        s.frame().function.branch(condition, then, otherwise);
         if both_end {
             s.frame().end_with(None);
         }
@@ -385,11 +381,7 @@ fn joined_short(
         } else {
             (other, block)
         };
-        s.frame().function.push(Statement::If {
-            condition: left,
-            then,
-            otherwise,
-        });
+        s.frame().function.branch(left, then, otherwise);
         joined.result(s)
     })
 }
@@ -414,7 +406,8 @@ fn give_raw(raw: Raw, location: &'static Location<'static>) {
                     let of = s.frame().function.type_of(result).clone();
                     s.frame().result = Some(of);
                 }
-                s.frame().end_with(Some(Statement::Return(result)));
+                s.frame().function.leave(result);
+                s.frame().end_with(None);
                 Target::Function
             }
             Target::Inlined { id, result, .. } => {

@@ -6,7 +6,10 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
-use quipu_kernel_ir::{BinaryOperation, Scalar, UnaryOperation};
+use quipu_kernel_ir as ir;
+use quipu_kernel_ir::{
+    BinaryOperation, FunctionBuilder, Operation, Root, Scalar, Statement, Type, UnaryOperation,
+};
 
 use super::data::KernelData;
 use super::state::{self, Mode, Raw};
@@ -141,6 +144,65 @@ fn value_raw(raw: Raw, location: &'static Location<'static>) -> Raw {
         Raw::Place(..) | Raw::Aggregate(_) => state::at(location, |s| s.frame().copied(raw)),
         _ => raw,
     }
+}
+
+/// Where a method's arguments begin, for [`receiver`].
+#[must_use]
+pub fn before_arguments() -> usize {
+    state::current(|s| s.frame().function.statements())
+}
+
+/// The receiver of a method whose arguments have been written since: what was in its place before, if they change that.
+/// (Then it is not borrowed, so the method takes the value, which is evaluated before the arguments.)
+#[track_caller]
+pub fn receiver<T: ?Sized>(receiver: Expr<T>, arguments: usize) -> Expr<T> {
+    Expr::from_raw(receiver_raw(receiver.raw, arguments, Location::caller()))
+}
+
+fn receiver_raw(raw: Raw, arguments: usize, location: &'static Location<'static>) -> Raw {
+    let Raw::Place(id, _) = raw else {
+        return raw;
+    };
+    state::at(location, |s| {
+        let (place, of) = s.frame().place_of(id).clone();
+        if of.scalar().is_none() || !s.frame().is_live() {
+            return raw;
+        }
+        let written = s.frame().function.take_back(arguments);
+        let is_changed = changes(&s.frame().function, &written, place.root);
+        let raw = if is_changed {
+            Raw::Value(s.frame().function.load(place, of))
+        } else {
+            raw
+        };
+        s.frame().push_all(written);
+        raw
+    })
+}
+
+/// Whether statements may change what begins there.
+fn changes(function: &FunctionBuilder, block: &ir::Block, root: Root) -> bool {
+    block.iter().any(|statement| match statement {
+        Statement::Store { place, .. } => place.root == root,
+        // A function that is handed a slice may write to it.
+        Statement::Define {
+            operation: Operation::Call(_, arguments),
+            ..
+        } => arguments.iter().any(|argument| {
+            matches!(
+                function.type_of(*argument),
+                Type::Slice { mutable: true, .. }
+            )
+        }),
+        Statement::If {
+            then, otherwise, ..
+        } => changes(function, then, root) || changes(function, otherwise, root),
+        Statement::Loop { body, step, .. } => {
+            changes(function, body, root) || changes(function, step, root)
+        }
+        Statement::Elements { body, .. } => changes(function, body, root),
+        _ => false,
+    })
 }
 
 /// `&expression`.

@@ -52,8 +52,9 @@ pub use control::{Branch, and, branch, discard, give, never, nothing, or};
 pub use data::{KernelData, derived_literal, derived_type, enum_literal};
 pub use error::BuildError;
 pub use expression::{
-    Coerce, DEAD, Expr, Sample, assert, binary, bind, bind_mut, cast, coerced, compare, computed,
-    declare, dereference, lit, print, reference, subject, unary, value, w, w_ref,
+    Coerce, DEAD, Expr, Sample, assert, before_arguments, binary, bind, bind_mut, cast, coerced,
+    compare, computed, declare, dereference, lit, print, receiver, reference, subject, unary,
+    value, w, w_ref,
 };
 pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, Named, OwnElementsHandle, RawMutHandle, RowsHandle,

@@ -38,11 +38,7 @@ pub fn uniform<T: KernelData>(name: &'static str) -> Expr<T> {
     let parameter = Expr::<T>::from_raw(state::at(location, |s| {
         let of = T::ir_type(s);
         if of == quipu_kernel_ir::Type::Unit {
-            s.refuse(
-                location,
-                "a value without bits cannot be passed to devices: leave the parameter out, and name its type, \
-                as a type parameter of the kernel",
-            );
+            s.frame().function.nothing(name);
             return Raw::Nothing;
         }
         Raw::Value(s.frame().function.uniform(name, of))

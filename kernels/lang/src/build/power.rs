@@ -2,9 +2,7 @@
 
 use std::panic::Location;
 
-use quipu_kernel_ir::{
-    BinaryOperation as Binary, Scalar, Statement, UnaryOperation as Unary, Value,
-};
+use quipu_kernel_ir::{BinaryOperation as Binary, Scalar, UnaryOperation as Unary, Value};
 
 use super::call::{Callee, call};
 use super::data::KernelData;
@@ -88,11 +86,7 @@ fn power_of_values(
     let product = f.binary(Binary::Multiply, value, factor);
     f.store_local(power, product);
     let then = f.end_block();
-    f.push(Statement::If {
-        condition: is_odd,
-        then,
-        otherwise: Vec::new(),
-    });
+    f.branch(is_odd, then, Vec::new());
     let value = f.load_local(square);
     let squared = f.binary(Binary::Multiply, value, value);
     f.store_local(square, squared);

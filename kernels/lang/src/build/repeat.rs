@@ -188,11 +188,8 @@ fn break_unless_value(s: &mut State, condition: Value, id: LoopId) {
             s.frame().begin_block();
             leave(s, id);
             let (otherwise, _) = s.frame().end_block();
-            s.frame().function.push(Statement::If {
-                condition,
-                then: ir::Block::new(),
-                otherwise,
-            });
+            let function = &mut s.frame().function;
+            function.branch(condition, ir::Block::new(), otherwise);
         }
     }
 }

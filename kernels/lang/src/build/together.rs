@@ -216,6 +216,13 @@ impl<const D: usize> Sketch<D> {
         __method_warp_shuffle_xor = ShuffleXor;
     }
 
+    #[track_caller]
+    pub fn __method_clock(&self, _: Expr<Self>) -> Expr<u64> {
+        of_value(state::at(Location::caller(), |s| {
+            s.frame().function.clock()
+        }))
+    }
+
     fences! {
         __method_fence_block = Block;
         __method_fence_device = Device;

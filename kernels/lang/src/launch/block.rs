@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::test_thread::{Test, TestBlock};
 use super::{BlockScratch, Execution, GroupKernel, checked_range, crowd, lockstep, polled};
+use crate::barrier::BlockOf;
 use crate::check::Shadow;
 use crate::division::WorkDivision;
 use crate::error::KernelError;
@@ -139,7 +140,10 @@ impl<K: BlockKernel<D>, const D: usize> BlockLaunch<'_, K, D> {
             };
             let test = Test {
                 block: &block_of_kernel,
-                group: group as u64,
+                of: BlockOf {
+                    kernel: std::any::type_name::<K>(),
+                    group: group as u64,
+                },
                 threads: self.division.threads_per_block(),
                 shadow,
             };

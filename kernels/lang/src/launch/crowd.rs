@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::test_thread::{Meeting, Test};
-use crate::barrier::{Exchanged, Site, Turns};
+use crate::barrier::{BlockOf, Exchanged, Site, Turns};
 use crate::error::KernelError;
 
 /// What a thread has arrived at without having been told that all have.
@@ -52,6 +52,8 @@ struct State {
     arrived: Vec<Arrived>,
     warps: Vec<Warp>,
     ended: usize,
+    /// The first in order of those that have ended.
+    first_ended: usize,
     /// The block has failed; with a panic if there is no error.
     failed: bool,
     error: Option<KernelError>,
@@ -59,7 +61,7 @@ struct State {
 
 /// Where the threads meet.
 struct Crowd {
-    group: u64,
+    of: BlockOf,
     threads: usize,
     warp_size: usize,
     state: Mutex<State>,
@@ -68,7 +70,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn new(group: u64, threads: usize, warp_size: usize) -> Self {
+    fn new(of: BlockOf, threads: usize, warp_size: usize) -> Self {
         let warps = (0..threads).step_by(warp_size).map(|first| {
             let lanes = warp_size.min(threads - first);
             Warp {
@@ -90,11 +92,12 @@ impl Crowd {
             arrived: vec![Arrived::Nowhere; threads],
             warps: warps.collect(),
             ended: 0,
+            first_ended: usize::MAX,
             failed: false,
             error: None,
         };
         Self {
-            group,
+            of,
             threads,
             warp_size,
             state: Mutex::new(state),
@@ -124,8 +127,7 @@ impl Crowd {
     }
 
     fn foreign(&self, thread: usize) -> Option<KernelError> {
-        let group = self.group;
-        Some(KernelError::ForeignAwait { group, thread })
+        Some(self.of.foreign(thread))
     }
 
     /// Whether a thread can arrive somewhere.
@@ -143,9 +145,10 @@ impl Crowd {
         if waiting == 0 || waiting + state.ended < self.threads {
             return;
         }
-        let group = self.group;
+        let BlockOf { kernel, group } = self.of;
         let stuck = |(number, warp): (usize, &Warp)| {
             Some(KernelError::DivergentWarp {
+                kernel,
                 group,
                 warp: number,
                 waiting: warp.waiting as usize,
@@ -155,8 +158,10 @@ impl Crowd {
         };
         let error = state.warps.iter().enumerate().find_map(stuck).or_else(|| {
             Some(KernelError::DivergentBarrier {
+                kernel,
                 group,
                 finished: state.ended,
+                thread: state.first_ended,
                 waiting: state.waiting,
                 barrier: state.site?,
             })
@@ -171,6 +176,7 @@ impl Crowd {
             self.fail(&mut state, self.foreign(thread));
         }
         state.ended += 1;
+        state.first_ended = state.first_ended.min(thread);
         self.look_for_divergence(&mut state);
     }
 }
@@ -192,7 +198,8 @@ impl Meeting for Crowd {
             let error = match turns {
                 Turns::FOREIGN => self.foreign(thread),
                 _ => Some(KernelError::MismatchedBarrier {
-                    group: self.group,
+                    kernel: self.of.kernel,
+                    group: self.of.group,
                     thread,
                     first,
                     second: site,
@@ -243,7 +250,8 @@ impl Meeting for Crowd {
         let first = *warp.site.get_or_insert(site);
         if *first != *site {
             let error = KernelError::MismatchedWarp {
-                group: self.group,
+                kernel: self.of.kernel,
+                group: self.of.group,
                 thread,
                 first,
                 second: site,
@@ -298,7 +306,7 @@ impl Meeting for Crowd {
 /// Runs one block.
 pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelError> {
     let threads = test.threads;
-    let crowd = Crowd::new(test.group, threads, warp_size);
+    let crowd = Crowd::new(test.of, threads, warp_size);
     let block = test.block;
     let body = |thread: usize| {
         // SAFETY: each thread is started once.

@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::test_thread::{Meeting, Test};
-use crate::barrier::{BarrierState, Exchanged, Polling, Port, Site, Turns};
+use crate::barrier::{BarrierState, BlockOf, Exchanged, Polling, Port, Site, Turns};
 use crate::error::KernelError;
 
 /// Where the threads meet.
@@ -105,6 +105,8 @@ impl Meeting for Lockstep {
 #[derive(Default)]
 struct Round {
     ended: usize,
+    /// The first that ended.
+    first_ended: Option<usize>,
     waiting: usize,
     /// How many are at a warp function, and where the first of them is.
     exchanging: usize,
@@ -128,7 +130,7 @@ pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelE
     let mut alive = Alive(Vec::new());
     let mut epoch = 0;
     loop {
-        let (mut ended, mut waiting) = (0, 0);
+        let (mut ended, mut first_ended, mut waiting) = (0, None, 0);
         for first in (0..threads).step_by(warp_size) {
             let lanes = first..(first + warp_size).min(threads);
             meeting.active.set(u64::MAX >> (64 - lanes.len()));
@@ -145,7 +147,7 @@ pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelE
                         future.poll(&mut Context::from_waker(Waker::noop()))
                     })?;
                     let place = Place {
-                        group: test.group,
+                        of: test.of,
                         thread,
                         first: waiting + round.waiting == 0,
                     };
@@ -154,7 +156,8 @@ pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelE
                 if round.exchanging < lanes.len() {
                     if let (1.., Some(site)) = (round.exchanging, round.site) {
                         return Err(KernelError::DivergentWarp {
-                            group: test.group,
+                            kernel: test.of.kernel,
+                            group: test.of.group,
                             warp: first / warp_size,
                             waiting: round.exchanging,
                             elsewhere: lanes.len() - round.exchanging,
@@ -162,6 +165,7 @@ pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelE
                         });
                     }
                     ended += round.ended;
+                    first_ended = first_ended.or(round.first_ended);
                     waiting += round.waiting;
                     break;
                 }
@@ -171,8 +175,9 @@ pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelE
         if ended == threads {
             return Ok(());
         }
-        if ended > 0 {
-            return Err(meeting.block.diverged(test.group, ended, waiting));
+        if let Some(thread) = first_ended {
+            let error = meeting.block.diverged(test.of, thread, ended, waiting);
+            return Err(error);
         }
         meeting.block.end_round();
         epoch += 1;
@@ -194,7 +199,7 @@ impl Drop for Alive<'_> {
 
 /// Which thread is looked at.
 struct Place {
-    group: u64,
+    of: BlockOf,
     thread: usize,
     /// No other has come to the barrier of this round yet.
     first: bool,
@@ -208,23 +213,23 @@ impl Round {
         poll: Poll<()>,
         place: Place,
     ) -> Result<(), KernelError> {
-        let Place {
-            group,
-            thread,
-            first,
-        } = place;
-        let foreign = KernelError::ForeignAwait { group, thread };
+        let Place { of, thread, first } = place;
+        let foreign = || of.foreign(thread);
         if meeting.strays.get() {
-            return Err(foreign);
+            return Err(foreign());
         }
         match (poll, meeting.at.get()) {
-            (Poll::Ready(()), None) if meeting.block.has_not_arrived() => self.ended += 1,
-            (Poll::Ready(()), _) => return Err(foreign),
+            (Poll::Ready(()), None) if meeting.block.has_not_arrived() => {
+                self.ended += 1;
+                self.first_ended = self.first_ended.or(Some(thread));
+            }
+            (Poll::Ready(()), _) => return Err(foreign()),
             (Poll::Pending, Some(second)) => {
                 let first = *self.site.get_or_insert(second);
                 if *first != *second {
                     return Err(KernelError::MismatchedWarp {
-                        group,
+                        kernel: of.kernel,
+                        group: of.group,
                         thread,
                         first,
                         second,
@@ -234,7 +239,7 @@ impl Round {
             }
             (Poll::Pending, None) => {
                 let arrived = meeting.block.has_arrived(|| first);
-                arrived.map_err(|fault| fault.explain(group, thread))?;
+                arrived.map_err(|fault| fault.explain(of, thread))?;
                 self.waiting += 1;
             }
         }

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::{BlockLaunch, BlockScratch};
 use crate::accelerator::{Accelerator, BlockAccelerator};
-use crate::barrier::{BarrierState, Polling};
+use crate::barrier::{BarrierState, BlockOf, Polling};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::extent::Vector;
@@ -141,7 +141,11 @@ fn run_block<L: Level, K: BlockKernel<D>, const D: usize>(
         state.division.block_threads().advance(&mut thread);
         acc
     };
-    room.run(group, &state.barrier, &shared, next_thread)
+    let block = BlockOf {
+        kernel: std::any::type_name::<K>(),
+        group,
+    };
+    room.run(block, &state.barrier, &shared, next_thread)
 }
 
 /// A thread in the scratch: the future borrows the accelerator beside it.
@@ -200,7 +204,7 @@ where
     #[inline(always)]
     fn run(
         &mut self,
-        group: u64,
+        block: BlockOf,
         barrier: &BarrierState,
         attached: &'b S,
         mut next_thread: impl FnMut() -> A,
@@ -231,8 +235,7 @@ where
             }
             alive.made += 1;
             if !barrier.has_not_arrived() {
-                let thread = number(slot);
-                return Err(KernelError::ForeignAwait { group, thread });
+                return Err(block.foreign(number(slot)));
             }
             slot = slot.wrapping_add(1);
         }
@@ -240,6 +243,7 @@ where
         let context = &mut Context::from_waker(Waker::noop());
         loop {
             let mut finished = 0;
+            let mut first_finished = slots;
             let mut slot = slots;
             // The only call of `poll`: so it is inlined, for the feature level's sake.
             while slot != end {
@@ -250,15 +254,15 @@ where
                 match future.poll(context) {
                     Poll::Pending => {
                         if let Err(fault) = barrier.has_arrived(|| number(slot) == finished) {
-                            return Err(fault.explain(group, number(slot)));
+                            return Err(fault.explain(block, number(slot)));
                         }
                     }
                     Poll::Ready(()) => {
                         if !barrier.has_not_arrived() {
-                            return Err(KernelError::ForeignAwait {
-                                group,
-                                thread: number(slot),
-                            });
+                            return Err(block.foreign(number(slot)));
+                        }
+                        if finished == 0 {
+                            first_finished = slot;
                         }
                         finished += 1;
                     }
@@ -269,7 +273,8 @@ where
                 break;
             }
             if finished > 0 {
-                return Err(barrier.diverged(group, finished, self.threads - finished));
+                let (thread, waiting) = (number(first_finished), self.threads - finished);
+                return Err(barrier.diverged(block, thread, finished, waiting));
             }
             barrier.end_round();
         }

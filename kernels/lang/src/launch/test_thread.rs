@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use super::BlockLaunch;
 use crate::accelerator::{Accelerator, BlockAccelerator};
-use crate::barrier::{Exchanged, Port, Site, Turns};
+use crate::barrier::{BlockOf, Exchanged, Port, Site, Turns};
 use crate::check::{self, Shadow, Watched};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
@@ -79,7 +79,7 @@ pub(super) fn block_of<A>(arrays: &A) -> *const () {
 /// A block that is run in one of the test modes, of any kernel.
 pub(super) struct Test<'l> {
     pub(super) block: &'l dyn Start,
-    pub(super) group: u64,
+    pub(super) of: BlockOf,
     pub(super) threads: usize,
     /// Where what its threads do to raw memory is noted, in checking mode.
     pub(super) shadow: Option<&'l Shadow>,
@@ -97,7 +97,7 @@ impl Test<'_> {
             None => Ok(step()),
             Some(shadow) => {
                 let watched = Watched {
-                    group: self.group,
+                    group: self.of.group,
                     thread,
                     epoch,
                 };

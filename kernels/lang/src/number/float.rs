@@ -83,9 +83,11 @@ pub trait Float: Signed {
     fn remainder(self, divisor: Self) -> Self;
     /// One divided by it.
     fn recip(self) -> Self;
-    /// The smaller of two; of a number and NaN the number.
+    /// The smaller of two; of a number and NaN the number. (Where `f16` or `bf16` is written out, `min` and `max` are
+    /// natively those of the crate `half`, which give a NaN if `self` is one: [`lesser`](Number::lesser) and
+    /// [`greater`](Number::greater) are the same everywhere.)
     fn min(self, other: Self) -> Self;
-    /// The greater of two; of a number and NaN the number.
+    /// The greater of two; of a number and NaN the number. (As for [`min`](Self::min).)
     fn max(self, other: Self) -> Self;
     /// Whether it is a NaN.
     fn is_nan(self) -> bool;

@@ -178,3 +178,28 @@ fn runs_powers_of_floats() {
     check!(powers => (&x, &n, &mut singles, &mut doubles), division(4, 5, 4));
     assert_eq!(doubles[11..13], [f64::from(-0.0f32), f64::NEG_INFINITY]);
 }
+
+/// Signs that follow each other, of every kind of number.
+#[kernel(crate = quipu_kernel)]
+fn negated_twice(_acc: &impl Accelerator<1>, x: &[i64], mut y: OwnElements<[i64; 6]>) {
+    for (i, y) in y.each() {
+        let (wide, narrow) = (x[i], x[i] as i8);
+        let (word, float) = (x[i] as i32, x[i] as f32);
+        *y = [
+            -(-wide) - (-(-(-wide))),
+            -(-word) as i64,
+            (-(-narrow)) as i64,
+            (-(-float)) as i64,
+            (!(-word) - -(!word)) as i64,
+            -(!(-wide)),
+        ];
+    }
+}
+
+#[test]
+fn signs_do_not_run_into_each_other() {
+    let x: Vec<i64> = (-10..10).map(|i| i * 5).collect();
+    let mut y = vec![[0; 6]; 20];
+    check!(negated_twice => (&x, &mut y), division(2, 5, 2));
+    assert_eq!(y[12], [20, 10, 10, 10, 9 - 11, -9]);
+}

@@ -1,7 +1,8 @@
 //! Control flow.
 
 use super::{check, division};
-use quipu_kernel::{Accelerator, KernelData, OwnElements, kernel};
+use quipu_kernel::{Accelerator, Grid, KernelData, OwnElements, Threads, device, kernel};
+use quipu_kernel_ir::{Dialect, IndexWidth, Options};
 
 #[kernel(crate = quipu_kernel)]
 fn collatz(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
@@ -226,4 +227,70 @@ fn runs_unreached() {
     check!(unreached::<false> => (&x, &mut y), division(5, 2, 1));
     check!(unreached::<true> => (&x, &mut y), division(5, 2, 1));
     assert_eq!(y, [3.0; 10]);
+}
+
+const BEFORE_PLACES: u32 = line!();
+
+#[device(crate = quipu_kernel)]
+fn seven_of(x: u32) -> u32 {
+    if x > 3 {
+        return 7;
+    }
+    return x;
+}
+
+#[kernel(crate = quipu_kernel)]
+fn places(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    let even = acc.index(Grid, Threads)[0] % 2 == 0;
+
+    if even {
+        for (i, y) in y.each() {
+            *y = seven_of(x[i]);
+        }
+
+        return;
+    } else if x.len() == 100 {
+        return;
+    }
+    for (_, y) in y.each() {
+        *y = 1;
+    }
+}
+
+#[test]
+fn branches_and_returns_are_where_the_user_wrote_them() {
+    let x = vec![1u32; 3];
+    let mut y = vec![0; 3];
+    let module = places(&x, &mut y).module().unwrap();
+    let options = Options::new(Dialect::C99, IndexWidth::Bits32);
+    let source = module.print(Dialect::C99, &options).unwrap().source;
+    // The user's line of each line, as a compiler counts.
+    let mut at = 0;
+    let mut lines = Vec::new();
+    for line in source.lines() {
+        if let Some(directive) = line.strip_prefix("#line ") {
+            at = directive.split(' ').next().unwrap().parse().unwrap();
+        } else {
+            lines.push((line.trim(), at - i64::from(BEFORE_PLACES)));
+            at += 1;
+        }
+    }
+    for (begins, expected) in [
+        ("if (x > ", 4),
+        ("return 7", 5),
+        ("return x", 7),
+        ("if (even", 14),
+    ] {
+        let (line, at) = lines
+            .iter()
+            .find(|(line, _)| line.starts_with(begins))
+            .unwrap_or_else(|| panic!("no line begins with {begins}\n{source}"));
+        assert_eq!(*at, expected, "{line}\n{source}");
+    }
+    let left: Vec<_> = lines
+        .iter()
+        .filter(|(line, _)| *line == "return;" || line.starts_with("goto"))
+        .map(|(_, at)| *at)
+        .collect();
+    assert_eq!(left, [19, 21], "{source}");
 }

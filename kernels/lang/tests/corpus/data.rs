@@ -1,8 +1,12 @@
 //! Structs, tuples, arrays, slices.
 
-use super::{check, division};
-use quipu_kernel::{Accelerator, KernelData, OwnElements, device, kernel};
+use super::{Passed, check, division};
+use quipu_kernel::{
+    Accelerator, Block, BlockAccelerator, KernelData, OwnElements, SharedWrite, Threads, device,
+    kernel,
+};
 use quipu_kernel_ir::{Dialect, IndexWidth, Options};
+use quipu_kernel_testing::Argument;
 
 #[derive(
     Clone, Copy, Debug, PartialEq, bytemuck::NoUninit, bytemuck::AnyBitPattern, KernelData,
@@ -274,6 +278,71 @@ fn runs_operators() {
     let mut y = vec![1; 20];
     check!(operators => (&mut y), division(2, 5, 2));
     assert_eq!(y[4], 1 + 7 * 4 + 6);
-    let error = passed(Sum, &mut y).module().unwrap_err().to_string();
-    assert!(error.contains("without bits"), "{error}");
+}
+
+impl Passed for Sum {
+    fn argument(&self) -> Argument {
+        Argument::Uniform(Vec::new())
+    }
+}
+
+impl Passed for Product {
+    fn argument(&self) -> Argument {
+        Argument::Uniform(Vec::new())
+    }
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+struct Doubled;
+
+impl Passed for Doubled {
+    fn argument(&self) -> Argument {
+        Argument::Uniform(Vec::new())
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+impl Doubled {
+    fn of_all(self, _acc: &impl Accelerator<1>, more: u32, mut y: OwnElements<u32>) {
+        for (_, y) in y.each() {
+            *y = *y * 2 + more;
+        }
+    }
+}
+
+/// The length of its shared array is computed from what comes after a value without bits.
+#[kernel(crate = quipu_kernel)]
+async fn of_neighbours<O: Operator>(
+    acc: &impl BlockAccelerator<1>,
+    operator: O,
+    per_thread: usize,
+    mut y: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0] * per_thread)] mut numbers: SharedWrite<u32>,
+) {
+    for number in numbers.own() {
+        *number = acc.index(Block, Threads)[0] as u32 + 1;
+    }
+    let numbers = acc.sync(numbers).await;
+    for (i, y) in y.each() {
+        *y = operator.apply(numbers[0], numbers[numbers.len() - per_thread]) + i as u32;
+    }
+}
+
+#[test]
+fn runs_values_without_bits() {
+    let mut y = vec![1; 20];
+    check!(passed => (Sum, &mut y), division(2, 5, 2));
+    assert_eq!(y[4], 5);
+    check!(passed => (Product {}, &mut y), division(2, 5, 2));
+    assert_eq!(y[4], 4);
+    let doubled = Doubled;
+    check!(doubled.of_all => (3, &mut y), division(2, 5, 2));
+    assert_eq!(y[4], 11);
+    check!(of_neighbours => (Product {}, 2usize, &mut y), division(2, 5, 2), 10);
+    assert_eq!(y[4], 9);
+    let printed = passed(Sum, &mut y).module().unwrap();
+    let options = Options::new(Dialect::Cuda, IndexWidth::Bits32);
+    let printed = printed.print(Dialect::Cuda, &options).unwrap();
+    assert!(!printed.source.contains("operator,"), "{}", printed.source);
 }

@@ -2,8 +2,8 @@
 
 use super::{Passed, division};
 use quipu_kernel::{
-    Accelerator, Block, BlockAccelerator, BlockScratch, KernelError, OwnElements, RunOptions,
-    SharedWrite, Threads, f16, kernel,
+    Accelerator, Block, BlockAccelerator, BlockScratch, Execution, KernelError, OwnElements,
+    RunOptions, SharedWrite, Threads, f16, kernel,
 };
 use quipu_kernel_ir::print::{Fault, FaultKind};
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
@@ -124,8 +124,10 @@ fn a_barrier_that_a_thread_never_comes_to_is_found_natively_and_in_c99() {
     let module = call.module().unwrap();
     let error = call.run_in(division(2, 3, 2), &mut checked()).unwrap_err();
     let KernelError::DivergentBarrier {
+        kernel,
         group: 0,
         finished: 1,
+        thread: 1,
         waiting: 2,
         barrier,
         ..
@@ -133,6 +135,11 @@ fn a_barrier_that_a_thread_never_comes_to_is_found_natively_and_in_c99() {
     else {
         panic!("{error}");
     };
+    assert!(kernel.ends_with("divergent"), "{error}");
+    let text = error.to_string();
+    for said in [kernel, "thread 1", &barrier.to_string()] {
+        assert!(text.contains(said), "{text}");
+    }
     let printed = module
         .print(
             Dialect::C99,
@@ -144,7 +151,123 @@ fn a_barrier_that_a_thread_never_comes_to_is_found_natively_and_in_c99() {
     let fault = program.run(&mut launch).unwrap().unwrap();
     assert_eq!(fault.site.kind, FaultKind::Divergence, "{fault}");
     assert_eq!(fault.site.function, "divergent");
+    let line = fault.site.location.unwrap().line;
+    assert_eq!(barrier.line(), line, "{fault}: {error}");
     assert!(barrier.file().ends_with("failures.rs"), "{error}");
+}
+
+const BEFORE_STEPS: u32 = line!();
+
+#[kernel(crate = quipu_kernel)]
+fn zero_steps(_acc: &impl Accelerator<1>, how: u32, x: &[i32], mut y: OwnElements<i32>) {
+    for (i, y) in y.each() {
+        // Of one thread's element it is zero.
+        let step = if i == 9 { 0 } else { 2 };
+        let v = x[i];
+        let mut sum = 0;
+        if how == 0 {
+            for a in (0..v).step_by(step) {
+                sum += a;
+            }
+        } else if how == 1 {
+            for a in (0..=v).step_by(step) {
+                sum += a;
+            }
+        } else if how == 2 {
+            for a in (0..v).rev().step_by(step) {
+                sum += a;
+            }
+        } else if how == 3 {
+            for a in (0..=v).rev().step_by(step) {
+                sum += a;
+            }
+        } else if how == 4 {
+            for a in (0..v).step_by(step).rev() {
+                sum += a;
+            }
+        } else {
+            for a in (0..=v as u8).step_by(step).rev() {
+                sum += a as i32;
+            }
+        }
+        *y = sum;
+    }
+}
+
+#[test]
+fn ranges_in_steps_of_zero_are_faults_and_end_everywhere() {
+    let x: Vec<i32> = (0..12).collect();
+    for how in 0..6u32 {
+        let mut y = vec![0; 12];
+        let arguments = [how.argument(), (&x).argument(), (&mut y).argument()];
+        let call = zero_steps(how, &x, &mut y);
+        let module = call.module().unwrap();
+        let error = call.run_in(division(2, 3, 2), &mut checked()).unwrap_err();
+        let KernelError::Panicked {
+            kernel,
+            group: 1,
+            thread: 1,
+            message,
+            ..
+        } = &error
+        else {
+            panic!("{how}: {error}");
+        };
+        assert!(kernel.contains("zero_steps"), "{error}");
+        assert!(message.contains("step != 0"), "{error}");
+        // There are four lines for each.
+        let line = BEFORE_STEPS + 10 + 4 * how;
+        for fault in faults(&module, &arguments) {
+            assert_eq!(fault.site.kind, FaultKind::Assertion, "{fault}");
+            let location = fault.site.location.unwrap();
+            assert_eq!(location.line, line, "{fault}");
+            assert!(fault.to_string().contains("the step is zero"), "{fault}");
+        }
+    }
+}
+
+/// As `zero_steps`, in a kernel with barriers.
+#[kernel(crate = quipu_kernel)]
+async fn zero_step_of_a_block(
+    acc: &impl BlockAccelerator<1>,
+    step: u32,
+    mut y: OwnElements<i32>,
+    #[shared(3)] mut sums: SharedWrite<i32>,
+) {
+    for a in (0..5).step_by(step as usize) {
+        sums.own()[0] += a;
+    }
+    let sums = acc.sync(sums).await;
+    for (_, y) in y.each() {
+        *y = sums[0];
+    }
+}
+
+#[test]
+fn a_step_of_zero_is_a_fault_in_every_way_to_run_blocks() {
+    for execution in [
+        Execution::Native,
+        Execution::Lockstep { warp_size: 4 },
+        Execution::OsThreads { warp_size: 1 },
+    ] {
+        let mut options = RunOptions::new();
+        options.check = true;
+        options.execution = execution;
+        let mut scratch = BlockScratch::with_options(options);
+        let mut y = vec![0; 12];
+        let call = zero_step_of_a_block(0, &mut y);
+        let error = call.run_in(division(2, 3, 2), &mut scratch).unwrap_err();
+        assert!(
+            matches!(&error, KernelError::Panicked { message, .. } if message.contains("step != 0")),
+            "{execution:?}: {error}"
+        );
+    }
+    let mut y = vec![0; 12];
+    let arguments = [0u32.argument(), (&mut y).argument()];
+    let module = zero_step_of_a_block(0, &mut y).module().unwrap();
+    for fault in faults(&module, &arguments) {
+        assert!(fault.to_string().contains("the step is zero"), "{fault}");
+    }
 }
 
 #[kernel(crate = quipu_kernel)]

@@ -66,7 +66,7 @@ fn halves<T: Float + Bits>(
 
 /// The bits of a number, as kernels see them.
 #[device(crate = quipu_kernel)]
-trait Bits {
+pub(crate) trait Bits {
     fn to_word_of_kernel(self) -> u32;
 }
 

@@ -1,10 +1,11 @@
 //! What the crate has besides the language: complex numbers, random numbers, functions of numbers.
 
-use super::{check, division, run_printed};
+use super::{Passed, check, division, run_printed};
 use quipu_kernel::{
     Accelerator, Complex, Float, Integer, OwnElements, Philox, Uniform, kernel, philox4x32,
 };
-use quipu_kernel_testing::{Argument, Launch};
+use quipu_kernel_ir::{Dialect, IndexWidth, Options};
+use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
 
 /// Runs a kernel of an input and an output natively and printed, and compares the output to some units in the last
 /// place: it goes through functions that devices compute so.
@@ -210,4 +211,34 @@ fn runs_circles() {
     let mut y = vec![[0.0; 3]; 24];
     check_nearly!(f32, circles, &x, &mut y, division(2, 4, 3));
     assert_eq!(y[0], [0.0, 1.0, 1.0]);
+}
+
+#[kernel(crate = quipu_kernel)]
+fn timed(acc: &impl Accelerator<1>, rounds: u32, mut y: OwnElements<[u64; 2]>) {
+    for (i, y) in y.each() {
+        let before = acc.clock();
+        let mut hash = i as u64;
+        for _ in 0..rounds {
+            hash = hash.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        }
+        *y = [hash, acc.clock() - before];
+    }
+}
+
+/// Of clocks nothing is the same twice but that they do not go back.
+#[test]
+fn clocks_do_not_go_back() {
+    let mut y = vec![[0, u64::MAX]; 12];
+    let arguments = [1000u32.argument(), (&mut y).argument()];
+    let module = timed(1000, &mut y).module().unwrap();
+    timed(1000, &mut y).run(division(2, 3, 2)).unwrap();
+    let options = Options::new(Dialect::C99, IndexWidth::Bits32);
+    let printed = module.print(Dialect::C99, &options).unwrap();
+    let mut launch = Launch::new(Division::new([2], [3], [2]), arguments);
+    let program = C99Program::compile(&printed).unwrap();
+    assert_eq!(program.run(&mut launch).unwrap(), None);
+    for (native, printed) in y.iter().zip(launch.elements::<[u64; 2]>(1)) {
+        assert_eq!(native[0], printed[0]);
+        assert!(native[1] <= i64::MAX as u64 && printed[1] <= i64::MAX as u64);
+    }
 }

@@ -8,6 +8,7 @@ mod control;
 mod data;
 mod failures;
 mod functions;
+mod half_operations;
 mod halves;
 mod library;
 mod loops;

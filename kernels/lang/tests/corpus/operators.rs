@@ -233,3 +233,53 @@ fn runs_folded() {
     let mut y = x.clone();
     check!(folded => (&x, &mut y), division(2, 5, 1));
 }
+
+#[device(crate = quipu_kernel)]
+fn doubled_in(y: &mut [i32]) -> i32 {
+    y[0] *= 2;
+    y[0]
+}
+
+/// What a method is called on is evaluated before what its arguments change.
+#[kernel(crate = quipu_kernel)]
+fn receivers(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<[i32; 5]>) {
+    for (i, y) in y.each() {
+        let mut v = x[i];
+        y[0] = v.min({
+            v *= 2;
+            v
+        });
+        y[1] = v.max(if v > 3 {
+            v -= 9;
+            v
+        } else {
+            v += 9;
+            v
+        }) - v;
+        y[2] = 7;
+        y[2] = y[2].wrapping_sub({
+            y[2] <<= 2;
+            y[2]
+        });
+        let mut own = [v, 3];
+        y[3] = own[0].wrapping_add(doubled_in(&mut own)) ^ own[0];
+        y[4] = v.clamp(
+            {
+                v += 1;
+                -4
+            },
+            {
+                v *= 3;
+                v.abs() + 2
+            },
+        ) + v;
+    }
+}
+
+#[test]
+fn receivers_are_evaluated_before_arguments() {
+    let x: Vec<i32> = (-10..10).collect();
+    let mut y = vec![[0; 5]; 20];
+    check!(receivers => (&x, &mut y), division(2, 5, 2));
+    assert_eq!(y[15][..3], [5, 9, -21]);
+}

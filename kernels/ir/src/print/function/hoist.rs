@@ -93,7 +93,9 @@ impl<'m> FunctionPrinter<'_, 'm> {
                 Statement::Define { value, operation } => {
                     is_plain &= match operation {
                         Operation::Call(callee, _) => !self.module.facts(*callee).acts,
-                        Operation::Warp(..) | Operation::BarrierCount(_) => false,
+                        Operation::Clock | Operation::Warp(..) | Operation::BarrierCount(_) => {
+                            false
+                        }
                         _ => true,
                     };
                     definitions.insert(*value, operation);

@@ -138,6 +138,7 @@ impl<'m> FunctionPrinter<'_, 'm> {
                 condition,
                 then,
                 otherwise,
+                location,
             },
         )) = first.map(|at| (at, &body[at]))
         else {
@@ -150,14 +151,13 @@ impl<'m> FunctionPrinter<'_, 'm> {
         };
         self.statements(&body[..at])?;
         let expression = self.take(*condition);
-        let location = self.location_of(*condition);
         if self.text.is_empty() && self.pending.is_empty() {
             let text = if negated {
                 format!("!{}", expression.at(precedence::UNARY))
             } else {
                 expression.text
             };
-            *head = Some((Some(text), location));
+            *head = Some((Some(text), *location));
         } else {
             self.flush_all();
             let text = if negated {
@@ -165,7 +165,7 @@ impl<'m> FunctionPrinter<'_, 'm> {
             } else {
                 format!("!{}", expression.at(precedence::UNARY))
             };
-            self.text.line_at(location, &format!("if ({text})"));
+            self.text.line_at(*location, &format!("if ({text})"));
             self.text.deeper();
             let leave = self.jump(id, true);
             self.text.line(&leave);

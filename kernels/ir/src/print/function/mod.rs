@@ -260,7 +260,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
     fn statements(&mut self, statements: &'m [Statement]) -> Result<(), PrintError> {
         for (at, statement) in statements.iter().enumerate() {
             let last = at + 1 == statements.len();
-            if let (Statement::Return(None), true, Some(_), true) = (
+            if let (Statement::Return { value: None, .. }, true, Some(_), true) = (
                 statement,
                 last,
                 self.kernel,
@@ -272,7 +272,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
             self.statement(statement)?;
             if matches!(
                 statement,
-                Statement::Break(_) | Statement::Continue(_) | Statement::Return(_)
+                Statement::Break(_) | Statement::Continue(_) | Statement::Return { .. }
             ) {
                 break;
             }
@@ -320,11 +320,12 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 condition,
                 then,
                 otherwise,
+                location,
             } => {
+                self.latest = location.or(self.latest);
                 let condition_text = self.condition(*condition);
                 self.flush_all();
-                let location = self.location_of(*condition);
-                self.branches("if", &condition_text, location, then, otherwise)?;
+                self.branches("if", &condition_text, *location, then, otherwise)?;
             }
             Statement::Loop { id, body, step } => self.repeated(*id, body, step)?,
             Statement::Elements {
@@ -345,7 +346,10 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 let line = self.jump(*id, false);
                 self.text.line(&line);
             }
-            Statement::Return(value) => self.leave(*value),
+            Statement::Return { value, location } => {
+                self.latest = location.or(self.latest);
+                self.leave(*value, *location);
+            }
             Statement::Barrier(location) => {
                 self.latest = location.or(self.latest);
                 self.flush(Change::All);
@@ -458,6 +462,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 condition,
                 then,
                 otherwise: rest,
+                location,
             },
             before,
         )) = otherwise.split_last()
@@ -471,14 +476,13 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 Ok(())
             })?;
             let inner = inner.unwrap_or_default();
-            let location = self.location_of(*condition);
             if prefix.is_empty() && !then.is_empty() {
-                return self.branches("} else if", &inner, location, then, rest);
+                return self.branches("} else if", &inner, *location, then, rest);
             }
             self.text.line("} else {");
             self.text.append(&prefix);
             self.text.deeper();
-            self.branches("if", &inner, location, then, rest)?;
+            self.branches("if", &inner, *location, then, rest)?;
             self.text.back();
         } else {
             self.text.line("} else {");
@@ -569,9 +573,8 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
         Ok(())
     }
 
-    fn leave(&mut self, value: Option<Value>) {
+    fn leave(&mut self, value: Option<Value>, location: Option<Location>) {
         let value = value.filter(|value| *self.type_of(*value) != Type::Unit);
-        let location = value.and_then(|value| self.location_of(value));
         let line = match (value, self.kernel) {
             (Some(value), _) => format!("return {};", self.take(value).text),
             (None, Some(_)) => self.module.language.leave().to_owned(),
@@ -621,7 +624,10 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
             Operation::Load(place) if *self.type_of(value) == Type::Unit => {
                 let _ = place;
             }
-            Operation::Atomic { .. } | Operation::Warp(..) | Operation::BarrierCount(_) => {
+            Operation::Atomic { .. }
+            | Operation::Clock
+            | Operation::Warp(..)
+            | Operation::BarrierCount(_) => {
                 let expression = self.effectful(value, operation)?;
                 self.act(value, &expression);
             }
