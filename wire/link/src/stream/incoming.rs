@@ -78,11 +78,28 @@ impl Incoming {
             routed.map_err(|source| wire(&self.shared.address, source))?;
             let message = decode(&frame).map_err(|source| wire(&self.shared.address, source))?;
             let (received, due) = (&mut self.received, &mut self.due);
-            match notice(&self.shared, &frame, &message, received, due, self.start)? {
-                Came::Message => return Ok(take(&message, frame.sequence)),
+            let came = notice(&self.shared, &frame, &message, received, due, self.start)?;
+            let is_numbered = frame.sequence > 0;
+            // Not acknowledged before it is taken over: who acknowledges a command's end does not name it any more.
+            match came {
+                Came::Message => {
+                    let taken = take(&message, frame.sequence);
+                    if is_numbered {
+                        acknowledge(&self.shared, received.last(), due);
+                    }
+                    return Ok(taken);
+                }
+                Came::Nothing if is_numbered => acknowledge(&self.shared, received.last(), due),
                 Came::Nothing => {}
             }
         }
+    }
+
+    /// True if a message is there already, or something that makes no sense: [`receive`](Self::receive) does not sleep
+    /// before it looks at it.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.reader.missing().map_or(true, |missing| missing == 0)
     }
 
     /// Returns when a frame is there.
@@ -205,6 +222,15 @@ impl Drop for Incoming {
     }
 }
 
+/// Has what was taken over acknowledged with what is sent next, or now if that is much.
+fn acknowledge(shared: &Shared, last: u64, due: &mut (u32, usize)) {
+    shared.queue().received = Some(last);
+    if due.0 >= DUE.0 || due.1 >= DUE.1 {
+        *due = (0, 0);
+        shared.flush();
+    }
+}
+
 /// Sees to what concerns the stream alone.
 fn notice(
     shared: &Shared,
@@ -219,13 +245,6 @@ fn notice(
         let arrival = arrival.map_err(|source| wire(&shared.address, source))?;
         due.0 += 1;
         due.1 += frame.body.len();
-        let mut queue = shared.queue();
-        queue.received = Some(received.last());
-        drop(queue);
-        if due.0 >= DUE.0 || due.1 >= DUE.1 {
-            *due = (0, 0);
-            shared.flush();
-        }
         return Ok(match arrival {
             Arrival::New => Came::Message,
             Arrival::Repeated => Came::Nothing,
