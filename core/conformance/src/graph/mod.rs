@@ -28,6 +28,7 @@ pub mod plan;
 pub(crate) mod random;
 mod shrink;
 
+pub(crate) use kernel::mix_natively;
 use crate::{Fixture, Watchdog};
 use plan::Plan;
 use random::Random;

@@ -36,7 +36,7 @@ use quipu_link::connection::Connection;
 use quipu_link::stream::{Duplex, Outgoing};
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::frame::Stream;
-use quipu_wire::message::{GoodbyeReason, SessionId};
+use quipu_wire::message::{GoodbyeReason, Message, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -160,19 +160,20 @@ impl Session {
             // Also if something panics: else the thread above would never end.
             let _closing = Closing(&ends);
             let ended = loop {
-                let step = incoming.receive(|message, _| {
+                let take = |work: &mut Work, message: &Message<'_>, _| {
                     ends.receiving(true);
                     work.take(message)
-                });
+                };
+                let rest = |work: &mut Work| {
+                    work.rest();
+                    ends.receiving(false);
+                };
+                let step = incoming.receive_or_rest(&mut work, take, rest);
                 match step {
                     Ok(Ok(())) => {}
                     Ok(Err(broken)) => break Ok(Some(broken)),
                     Err(LinkError::Goodbye { .. }) => break Ok(None),
                     Err(error) => break Err(error),
-                }
-                if !incoming.is_ready() {
-                    work.rest();
-                    ends.receiving(false);
                 }
                 if out.pending_bytes() > MOST_PENDING
                     && let Err(error) = out.wait_for_room(MOST_PENDING / 4)

@@ -2,7 +2,7 @@
 
 use super::Broken;
 use crate::limits::Limits;
-use crate::native::{Maker, Natives};
+use crate::native::Maker;
 use crate::node::Shared;
 use quipu_core::operation::NativeKernel;
 use quipu_core::portable::PortableKernel;

@@ -67,7 +67,25 @@ impl Incoming {
     /// Nothing more comes then. Who receives bytes that make no sense should
     /// [say so](super::Outgoing::close) and end it.
     pub fn receive<T>(&mut self, take: impl FnOnce(&Message<'_>, u64) -> T) -> Result<T> {
+        let take = |(): &mut (), message: &Message<'_>, number| take(message, number);
+        self.receive_or_rest(&mut (), take, |()| ())
+    }
+
+    /// As [`receive`](Self::receive), and calls `rest` whenever all that has come was taken, before it waits for more: for
+    /// what is better done once for many messages. Both are handed `with`.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_or_rest<W, T>(
+        &mut self,
+        with: &mut W,
+        take: impl FnOnce(&mut W, &Message<'_>, u64) -> T,
+        mut rest: impl FnMut(&mut W),
+    ) -> Result<T> {
         loop {
+            if !self.is_ready() {
+                rest(with);
+            }
             self.wait_for_frame()?;
             let frame = match self.reader.next() {
                 Ok(Next::Frame(frame)) => frame,
@@ -83,7 +101,7 @@ impl Incoming {
             // Not acknowledged before it is taken over: who acknowledges a command's end does not name it any more.
             match came {
                 Came::Message => {
-                    let taken = take(&message, frame.sequence);
+                    let taken = take(with, &message, frame.sequence);
                     if is_numbered {
                         acknowledge(&self.shared, received.last(), due);
                     }
@@ -95,10 +113,8 @@ impl Incoming {
         }
     }
 
-    /// True if a message is there already, or something that makes no sense: [`receive`](Self::receive) does not sleep
-    /// before it looks at it.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
+    /// True if something is there to be looked at.
+    fn is_ready(&self) -> bool {
         self.reader.missing().map_or(true, |missing| missing == 0)
     }
 
