@@ -11,6 +11,7 @@
 //! | `memory` | buffers of the node |
 //! | `program` | kernels, as the node is told of them |
 //! | `device` | what the devices are |
+//! | [`paired`] | the nodes that were paired with, by name |
 //! | `failure` | what a node says went wrong |
 //!
 //! The driver is [that of vendors' libraries](quipu_driver_vendor), with a node for a library: which command goes when, who
@@ -36,6 +37,7 @@ mod failure;
 mod forward;
 mod link;
 mod memory;
+pub mod paired;
 mod point;
 mod program;
 mod receive;
