@@ -1,7 +1,7 @@
 //! The devices there are, and the drivers that have none, with the reason.
 
-use quipu::{Platform, PlatformBuilder};
 use quipu::simulation::Configuration;
+use quipu::{Platform, PlatformBuilder};
 
 /// How many simulated accelerators there are.
 const SIMULATED: u8 = 2;

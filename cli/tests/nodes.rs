@@ -64,20 +64,32 @@ fn a_device_of_another_machine_is_three_commands_away() {
         .unwrap();
     let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
-    assert!(first.starts_with("node lab offers 1 device at 127.0.0.1:"), "{first}");
+    assert!(
+        first.starts_with("node lab offers 1 device at 127.0.0.1:"),
+        "{first}"
+    );
     // And somebody is let in.
     let invitation = stdout(&node, &["invite"]);
     let line = invitation.trim().strip_prefix("quipu pair ").unwrap();
     // Where the program is.
     let paired = stdout(&client, &["pair", line]);
-    assert!(paired.starts_with("paired with lab at 127.0.0.1:"), "{paired}");
+    assert!(
+        paired.starts_with("paired with lab at 127.0.0.1:"),
+        "{paired}"
+    );
 
     let devices = remote_devices(&client, &["devices", "--json"]);
     assert_eq!(devices.len(), 1, "{devices:?}");
     assert!(devices[0].ends_with(" on lab"), "{devices:?}");
-    assert_eq!(remote_devices(&client, &["devices", "--json", "--node", "lab"]), devices);
+    assert_eq!(
+        remote_devices(&client, &["devices", "--json", "--node", "lab"]),
+        devices
+    );
     let nodes = stdout(&client, &["nodes"]);
-    assert!(nodes.starts_with("lab  127.0.0.1:") && nodes.contains(" us away, 1 devices"), "{nodes}");
+    assert!(
+        nodes.starts_with("lab  127.0.0.1:") && nodes.contains(" us away, 1 devices"),
+        "{nodes}"
+    );
     // An invitation is good once.
     let again = output(&client, &["pair", line]);
     assert_eq!(again.status.code(), Some(1));
@@ -111,5 +123,8 @@ fn what_is_missing_is_said_with_what_to_do() {
         assert_eq!(text.lines().count(), 1, "{text}");
     }
     let unknown = stdout(&home, &["devices", "--node", "nowhere", "--verbose"]);
-    assert!(unknown.contains("no node 'nowhere' was paired with"), "{unknown}");
+    assert!(
+        unknown.contains("no node 'nowhere' was paired with"),
+        "{unknown}"
+    );
 }

@@ -152,7 +152,12 @@ pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
             Ok(how) => how,
             Err(error) => shown(&error.to_string().replace('\n', " ")),
         };
-        let _ = writeln!(text, "{}  {}  {how}", shown(&node.name), shown(&node.address));
+        let _ = writeln!(
+            text,
+            "{}  {}  {how}",
+            shown(&node.name),
+            shown(&node.address)
+        );
     }
     print(&text)
 }

@@ -52,9 +52,8 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let platform = Platform::builder().build_available();
     let devices = platform.devices().iter();
     // What runs on the thread that enqueues would keep a session's thread; what is another node's is there already.
-    let devices = devices.filter(|device| {
-        !device.properties().caller_runs && device.driver_name() != "remote"
-    });
+    let devices = devices
+        .filter(|device| !device.properties().caller_runs && device.driver_name() != "remote");
     let devices: Vec<_> = devices.map(|device| device.core().clone()).collect();
     let count = devices.len();
     let fingerprint = gate.fingerprint();

@@ -42,8 +42,13 @@ fn first_value(passed: &Passed) -> Result<u64> {
         return Err(boom("no value is passed"));
     };
     // SAFETY: the suite passes numbers, all of whose bytes are something.
-    let bytes: Vec<u8> = bytes.iter().map(|byte| unsafe { byte.assume_init() }).collect();
-    let bytes = bytes.try_into().map_err(|_| boom("a value of another size is passed"))?;
+    let bytes: Vec<u8> = bytes
+        .iter()
+        .map(|byte| unsafe { byte.assume_init() })
+        .collect();
+    let bytes = bytes
+        .try_into()
+        .map_err(|_| boom("a value of another size is passed"))?;
     Ok(u64::from_ne_bytes(bytes))
 }
 

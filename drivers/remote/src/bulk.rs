@@ -80,7 +80,10 @@ impl HostRegion {
         length: usize,
         use_them: impl FnOnce(&[u8]) -> R,
     ) -> R {
-        assert!(from.checked_add(length).is_some_and(|end| end <= self.len()));
+        assert!(
+            from.checked_add(length)
+                .is_some_and(|end| end <= self.len())
+        );
         if self.steps.is_empty() {
             let start = self.pointer.wrapping_add(from);
             // SAFETY: within the region, as just checked, which is there, as `new` was promised.
@@ -96,7 +99,10 @@ impl HostRegion {
 
     /// Writes bytes.
     pub(crate) fn scatter(&self, to: usize, bytes: &[u8]) {
-        assert!(to.checked_add(bytes.len()).is_some_and(|end| end <= self.len()));
+        assert!(
+            to.checked_add(bytes.len())
+                .is_some_and(|end| end <= self.len())
+        );
         let mut rest = bytes;
         self.for_each(to, bytes.len(), |start, length| {
             let (now, later) = rest.split_at(length);
@@ -215,7 +221,8 @@ mod tests {
     fn rows_without_gaps_are_one() {
         let mut bytes = [0_u8; 24];
         // SAFETY: as above.
-        let region = unsafe { HostRegion::new(bytes.as_mut_ptr(), 4, vec![(1, 999), (2, 12), (3, 4)]) };
+        let region =
+            unsafe { HostRegion::new(bytes.as_mut_ptr(), 4, vec![(1, 999), (2, 12), (3, 4)]) };
         assert!(region.steps.is_empty() && region.row == 24);
     }
 }

@@ -11,7 +11,9 @@ use quipu_core::{AccessMode, Command, Error, PassedParameter, Priority, SpaceId,
 use quipu_driver_vendor::launch::{Code, mismatch};
 use quipu_driver_vendor::{Doer, Flight, Obstacle};
 use quipu_wire::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
-use quipu_wire::message::{self, Launch, Parameter, ParameterKind, Read, Step, Stride, Word, Write};
+use quipu_wire::message::{
+    self, Launch, Parameter, ParameterKind, Read, Step, Stride, Word, Write,
+};
 
 type Work<'a> = quipu_driver_vendor::Work<'a, Remote>;
 
@@ -274,7 +276,10 @@ fn put_launch(
 pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) -> Option<u64> {
     let sent = flight.cargo.sent?;
     let took = flight.cargo.point.times();
-    let took = took.map_or(seen - sent.min(seen), |times| times.ended_ns - times.started_ns);
-    work.command().started_at(seen.saturating_sub(took).max(sent));
+    let took = took.map_or(seen - sent.min(seen), |times| {
+        times.ended_ns - times.started_ns
+    });
+    work.command()
+        .started_at(seen.saturating_sub(took).max(sent));
     Some(seen.max(sent))
 }

@@ -127,7 +127,10 @@ impl Link {
         let _ = self.driver.set(driver);
         let threads: [(&str, Box<dyn FnOnce(&Self) + Send>); THREADS] = [
             ("quipu-ends", Box::new(move |link| link.receive(incoming))),
-            ("quipu-bulk-in", Box::new(move |link| link.receive_bulk(bulk))),
+            (
+                "quipu-bulk-in",
+                Box::new(move |link| link.receive_bulk(bulk)),
+            ),
             ("quipu-bulk-out", Box::new(Self::send_bulk)),
         ];
         let mut failed = None;
@@ -384,7 +387,10 @@ impl Link {
             )));
         }
         if state.programs >= self.terms.max_programs {
-            return Err(Refusal::Full(format!("node '{}' takes no more programs", self.node)));
+            return Err(Refusal::Full(format!(
+                "node '{}' takes no more programs",
+                self.node
+            )));
         }
         let program = state.last_program + 1;
         self.put(&Message::CreateProgram(CreateProgram {
@@ -466,7 +472,11 @@ impl Link {
         let Some(flying) = state.flying.get_mut(&event) else {
             return false;
         };
-        let Some(region) = flying.region.take().filter(|region| region.len() == bytes.len()) else {
+        let Some(region) = flying
+            .region
+            .take()
+            .filter(|region| region.len() == bytes.len())
+        else {
             return false;
         };
         region.scatter(0, bytes);

@@ -58,8 +58,7 @@ impl Device {
             bytes: &[],
         };
         // SAFETY: as above; they are only read.
-        let region =
-            unsafe { HostRegion::new(bytes.as_ptr().cast_mut(), bytes.len(), Vec::new()) };
+        let region = unsafe { HostRegion::new(bytes.as_ptr().cast_mut(), bytes.len(), Vec::new()) };
         self.do_now(Task::Write(write, region))
     }
 

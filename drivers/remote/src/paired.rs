@@ -41,7 +41,9 @@ pub fn home() -> Result<PathBuf> {
         return Ok(PathBuf::from(configuration).join("quipu"));
     }
     let home = named("HOME").ok_or_else(|| {
-        failed(format!("the environment names no home; set {HOME} to a folder for keys"))
+        failed(format!(
+            "the environment names no home; set {HOME} to a folder for keys"
+        ))
     })?;
     Ok(PathBuf::from(home).join(".config").join("quipu"))
 }
@@ -158,7 +160,10 @@ mod tests {
     #[test]
     fn a_configuration_names_nodes_and_nothing_else() {
         assert_eq!(parse(""), Ok(None));
-        assert_eq!(parse("# nothing\n\n nodes = a, b # two\n"), Ok(Some("a, b".to_owned())));
+        assert_eq!(
+            parse("# nothing\n\n nodes = a, b # two\n"),
+            Ok(Some("a, b".to_owned()))
+        );
         assert_eq!(parse("nodes = all\nnode = x"), Err(2));
         assert_eq!(parse("nodes"), Err(1));
     }

@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::failure::Refusal;
 use crate::link::Link;
 use quipu_core::{Error, ErrorKind, Result};
-use quipu_driver_vendor::{Failure, VendorDevice};
+use quipu_driver_vendor::VendorDevice;
 use quipu_kernel_ir::{KernelText, Module, ParameterKind, Scalar, Type};
 use quipu_wire::message::{ProgramFormat, Takes};
 use quipu_wire_kernel::native_name;
@@ -92,10 +92,13 @@ pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Resu
         let created = link.create_program(ProgramFormat::Native, &name, &entry, "");
         (created, Some(masks(module)))
     } else {
-        return Err(refused("compile code of this kind".to_owned(), "use another device"));
+        return Err(refused(
+            "compile code of this kind".to_owned(),
+            "use another device",
+        ));
     };
     let id = created.map_err(|failure: Refusal| {
-        quipu_driver_vendor::error::of_device(device.name(), "take a kernel", failure.text())
+        quipu_driver_vendor::error::of_call(device.name(), "take a kernel", &failure)
     })?;
     Ok(Program {
         id,
@@ -109,7 +112,10 @@ fn masks(module: &Module) -> Vec<Vec<bool>> {
     let function = &module.kernel.function;
     let values = module.kernel.parameters.iter();
     let values = values.filter_map(|parameter| match &parameter.kind {
-        ParameterKind::Uniform(value) => function.values.get(value.0 as usize).map(|it| &it.value_type),
+        ParameterKind::Uniform(value) => function
+            .values
+            .get(value.0 as usize)
+            .map(|it| &it.value_type),
         ParameterKind::Buffer(_) | ParameterKind::View { .. } => None,
     });
     values
@@ -153,5 +159,7 @@ fn lay_out(module: &Module, of: &Type, mask: &mut Vec<bool>) -> usize {
 
 /// As Rust has it here: indices are `usize`.
 fn scalar_size(scalar: Scalar) -> usize {
-    scalar.size().map_or(size_of::<usize>(), |size| size as usize)
+    scalar
+        .size()
+        .map_or(size_of::<usize>(), |size| size as usize)
 }

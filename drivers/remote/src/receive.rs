@@ -87,7 +87,12 @@ impl Link {
             Message::ReadBytes(read) => self.read_bytes(read.event, read.bytes),
             Message::DeviceLost(lost) => {
                 // What is to be done there fails, one by one.
-                tracing::warn!(node = self.node, device = lost.device, text = lost.text, "device lost");
+                tracing::warn!(
+                    node = self.node,
+                    device = lost.device,
+                    text = lost.text,
+                    "device lost"
+                );
                 true
             }
             Message::Pong(_) => true,

@@ -85,7 +85,8 @@ impl Remote {
 impl Vendor for Remote {
     const NAME: &'static str = "remote";
     const TITLE: &'static str = "remote";
-    const INSTEAD: &'static str = "write it with `#[kernel]`, and serve from a program that has it, or in OpenCL C";
+    const INSTEAD: &'static str =
+        "write it with `#[kernel]`, and serve from a program that has it, or in OpenCL C";
     const TELLS: bool = true;
     // As much as is on its way on a network that is far: on one of a millisecond, four commands in a microsecond.
     const CREDIT: usize = 4096;

@@ -86,7 +86,10 @@ fn graph(rig: &Rig, local: &Device, seed: u64, cut: Cut) {
     let here = queues.last().unwrap();
     // The last buffer is used here alone. Some are large enough for the bulk stream.
     let sizes = [64, 1 << 12, 1 << 17, 3 << 20, 64];
-    let buffers: Vec<MemoryRef> = sizes.iter().map(|size| context.memory(*size).unwrap()).collect();
+    let buffers: Vec<MemoryRef> = sizes
+        .iter()
+        .map(|size| context.memory(*size).unwrap())
+        .collect();
     let (elsewhere, own) = buffers.split_at(4);
     let own = &own[0];
     let (mut hosts, mut events): (Vec<Host>, Vec<Event>) = (Vec::new(), Vec::new());
@@ -110,7 +113,9 @@ fn graph(rig: &Rig, local: &Device, seed: u64, cut: Cut) {
             let memory = &elsewhere[random.below(elsewhere.len())];
             let waits: Vec<Event> = match events.len() {
                 0 => Vec::new(),
-                some => (0..random.below(3)).map(|_| events[random.below(some)].clone()).collect(),
+                some => (0..random.below(3))
+                    .map(|_| events[random.below(some)].clone())
+                    .collect(),
             };
             let request = Request {
                 accesses: &[access(memory, AccessMode::ReadWrite)],
@@ -119,7 +124,11 @@ fn graph(rig: &Rig, local: &Device, seed: u64, cut: Cut) {
             };
             let enqueued = match random.below(5) {
                 0 => queue.launch(folding(number as u64), 1, &request),
-                1 => queue.fill(access(memory, AccessMode::Overwrite), &[number as u8], &waits),
+                1 => queue.fill(
+                    access(memory, AccessMode::Overwrite),
+                    &[number as u8],
+                    &waits,
+                ),
                 2 => {
                     hosts.push(Host(vec![number as u8; memory.size() as usize].into()));
                     let from = hosts.last_mut().unwrap().memory();
@@ -172,9 +181,16 @@ fn a_connection_may_be_cut_at_any_moment() {
     devices.extend(simulated(1));
     let rig = Rig::new(devices, Limits::default());
     let local = pool(1).remove(0);
-    let _watchdog = Watchdog::start(std::time::Duration::from_secs(1800), "cut connections".to_owned());
+    let _watchdog = Watchdog::start(
+        std::time::Duration::from_secs(1800),
+        "cut connections".to_owned(),
+    );
     for seed in 0..300 {
-        let cut = if seed % 2 == 0 { Cut::ByTheClient } else { Cut::ByTheNode };
+        let cut = if seed % 2 == 0 {
+            Cut::ByTheClient
+        } else {
+            Cut::ByTheNode
+        };
         graph(&rig, &local, seed, cut);
     }
     // The node keeps nothing of any of them: each ends as soon as its connection has.
@@ -197,10 +213,20 @@ fn buffers_whose_only_copy_was_there_are_lost_and_others_are_not() {
     let here = context.queue(&devices[1], QueueOptions::default()).unwrap();
     let (gone, kept) = (context.memory(64).unwrap(), context.memory(64).unwrap());
     for memory in [&gone, &kept] {
-        there.fill(access(memory, AccessMode::Overwrite), &[7], &[]).unwrap().wait().unwrap();
+        there
+            .fill(access(memory, AccessMode::Overwrite), &[7], &[])
+            .unwrap()
+            .wait()
+            .unwrap();
     }
     let read = |memory: &MemoryRef, host: &mut Host| {
-        let event = here.read(access(memory, AccessMode::Read), host.memory(), 64, &[], &[]);
+        let event = here.read(
+            access(memory, AccessMode::Read),
+            host.memory(),
+            64,
+            &[],
+            &[],
+        );
         event.and_then(|event| event.wait())
     };
     let mut host = Host(vec![0; 64].into());
@@ -213,7 +239,10 @@ fn buffers_whose_only_copy_was_there_are_lost_and_others_are_not() {
     let error = read(&gone, &mut host).unwrap_err();
     assert!(names_the_node(&error), "{error}");
     // Its user wrote it again, as a whole.
-    here.fill(access(&gone, AccessMode::Overwrite), &[5], &[]).unwrap().wait().unwrap();
+    here.fill(access(&gone, AccessMode::Overwrite), &[5], &[])
+        .unwrap()
+        .wait()
+        .unwrap();
     read(&gone, &mut host).unwrap();
     assert_eq!(host.0[..], [5; 64]);
 }
@@ -225,7 +254,11 @@ fn a_node_that_ends_says_so() {
     let context = Context::new(&devices).unwrap();
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let memory = context.memory(64).unwrap();
-    queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]).unwrap().wait().unwrap();
+    queue
+        .fill(access(&memory, AccessMode::Overwrite), &[7], &[])
+        .unwrap()
+        .wait()
+        .unwrap();
     let Rig { node, .. } = rig;
     drop(node);
     let after = queue.fill(access(&memory, AccessMode::Overwrite), &[9], &[]);

@@ -20,7 +20,12 @@ pub(crate) fn described<R>(
             let sizes = sizes.filter(|size| size.is_power_of_two());
             let sizes: Vec<_> = sizes.take(MAX_WARP_SIZES).map(Into::into).collect();
             let driver = text(device.driver_name());
-            (text(&properties.name), text(&properties.vendor), driver, sizes)
+            (
+                text(&properties.name),
+                text(&properties.vendor),
+                driver,
+                sizes,
+            )
         })
         .collect();
     let all = devices.iter().zip(&texts).enumerate();

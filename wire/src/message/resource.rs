@@ -70,7 +70,6 @@ numbers! {
 /// Bytes of a native kernel's name.
 pub const NATIVE_NAME: usize = 32;
 
-
 /// A new program: one kernel, and what it needs. It is compiled for a device when it is first launched there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateProgram<'a> {

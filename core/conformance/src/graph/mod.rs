@@ -28,8 +28,8 @@ pub mod plan;
 pub(crate) mod random;
 mod shrink;
 
-pub(crate) use kernel::mix_natively;
 use crate::{Fixture, Watchdog};
+pub(crate) use kernel::mix_natively;
 use plan::Plan;
 use random::Random;
 use std::sync::Arc;

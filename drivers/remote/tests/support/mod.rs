@@ -45,11 +45,17 @@ pub(crate) struct Rig {
     pub(crate) node: Node,
     pub(crate) key: Key,
     pub(crate) address: String,
+    spin: Duration,
     _folder: tempfile::TempDir,
 }
 
 impl Rig {
     pub(crate) fn new(devices: Vec<Device>, limits: Limits) -> Self {
+        Self::spinning(devices, limits, Duration::ZERO)
+    }
+
+    /// Receivers on both sides look for so long before they sleep.
+    pub(crate) fn spinning(devices: Vec<Device>, limits: Limits, spin: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let of_node = Folder::open(folder.path().join("node")).unwrap();
         let of_client = Folder::open(folder.path().join("client")).unwrap();
@@ -63,6 +69,7 @@ impl Rig {
         let options = quipu_node::Options {
             natives: Arc::new(Suite::default()),
             limits,
+            spin,
             ..quipu_node::Options::new(devices)
         };
         let node = Node::serve(options, gate, listener).unwrap();
@@ -72,6 +79,7 @@ impl Rig {
             node,
             key,
             address,
+            spin,
             _folder: folder,
         }
     }
@@ -79,6 +87,7 @@ impl Rig {
     pub(crate) fn driver(&self) -> Arc<RemoteDriver> {
         let options = Options {
             patience: PATIENCE,
+            spin: self.spin,
             ..Options::new("node", &self.address, self.node.fingerprint())
         };
         connect(&options, &self.key).unwrap()

@@ -255,7 +255,10 @@ impl<V: Vendor> Shared<V> {
         // Code of the user's may wait for what is there, which has to begin for that.
         let is_lost = is_lost || (doer == Doer::DeviceOnce && !self.flush_for(number));
         if is_lost {
-            let error = lost(device.name(), "an earlier command lost it");
+            let known = |command: &Command| command.queue().device()?.lost().cloned();
+            // SAFETY: only the pump finishes commands, and it does not now.
+            let known = unsafe { held.with(known) };
+            let error = known.unwrap_or_else(|| lost(device.name(), "an earlier command lost it"));
             return self.end_here(key, Err(error));
         }
         // SAFETY: only the pump finishes commands, and it does not now.

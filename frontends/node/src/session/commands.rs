@@ -91,7 +91,9 @@ impl Work {
     /// An event's id, which is larger than those before, of one more event than there were.
     fn check_event(&mut self, id: u64) -> Done {
         if id <= self.events.last() {
-            return Err(Broken::rule("an event's id is not larger than those before"));
+            return Err(Broken::rule(
+                "an event's id is not larger than those before",
+            ));
         }
         let most = self.node.options.limits.commands as usize;
         if self.events.len() >= most {
@@ -186,7 +188,9 @@ impl Work {
                 Some(Known::Live(event)) => events.push(event.as_order()),
                 Some(Known::Done) => {}
                 Some(Known::Gone) | None => {
-                    return Err(Broken::rule("a command waits for an event that is none, or acknowledged"));
+                    return Err(Broken::rule(
+                        "a command waits for an event that is none, or acknowledged",
+                    ));
                 }
             }
         }
@@ -227,7 +231,10 @@ impl Work {
         waits: &[Event],
     ) -> Done<std::result::Result<Begun, Error>> {
         let range = fill.offset..fill.offset + fill.length;
-        let (queue, memory) = (self.queue(command)?, self.objects.buffer(fill.buffer, &range)?);
+        let (queue, memory) = (
+            self.queue(command)?,
+            self.objects.buffer(fill.buffer, &range)?,
+        );
         let enqueue = || {
             let (queue, memory) = (queue?, memory?);
             let to = access(&memory, &range, AccessMode::Overwrite);

@@ -93,12 +93,7 @@ impl Ends {
     }
 
     /// A command has ended.
-    pub(crate) fn ended(
-        &self,
-        id: u64,
-        outcome: std::result::Result<(), Error>,
-        result: &Result,
-    ) {
+    pub(crate) fn ended(&self, id: u64, outcome: std::result::Result<(), Error>, result: &Result) {
         let mut pending = locked(&self.pending);
         let end = match (outcome, result) {
             (Err(error), result) => {
@@ -152,7 +147,11 @@ impl Ends {
                 End::Read(id, landing) => {
                     // SAFETY: the read is over.
                     let bytes = unsafe { landing.bytes(0..landing.len()) };
-                    pending.push(&self.out, &Message::ReadBytes(ReadBytes { event: id, bytes }), None);
+                    pending.push(
+                        &self.out,
+                        &Message::ReadBytes(ReadBytes { event: id, bytes }),
+                        None,
+                    );
                     done.push(Word::new(id));
                 }
                 End::Failed(id, cause, told) => {
@@ -163,11 +162,19 @@ impl Ends {
         }
         for events in done.chunks(MOST_IN_MESSAGE) {
             let ids = events.iter().map(|id| id.get()).collect();
-            pending.push(&self.out, &Message::Completed(Completed { events }), Some(ids));
+            pending.push(
+                &self.out,
+                &Message::Completed(Completed { events }),
+                Some(ids),
+            );
         }
         for profiles in profiles.chunks(MOST_IN_MESSAGE) {
             let ids = profiles.iter().map(|profile| profile.event.get()).collect();
-            pending.push(&self.out, &Message::Profiled(Profiled { profiles }), Some(ids));
+            pending.push(
+                &self.out,
+                &Message::Profiled(Profiled { profiles }),
+                Some(ids),
+            );
         }
         drop(pending);
         self.out.flush();
@@ -177,7 +184,11 @@ impl Ends {
     pub(crate) fn acknowledged(&self, mut forget: impl FnMut(u64)) {
         let mut pending = locked(&self.pending);
         let acknowledged = pending.last.saturating_sub(self.out.unacknowledged());
-        while pending.sent.front().is_some_and(|(number, _)| *number <= acknowledged) {
+        while pending
+            .sent
+            .front()
+            .is_some_and(|(number, _)| *number <= acknowledged)
+        {
             if let Some((_, ids)) = pending.sent.pop_front() {
                 ids.into_iter().for_each(&mut forget);
             }

@@ -150,7 +150,12 @@ impl Session {
             *state = State::Open(out.clone());
         }
         let ends = Arc::new(Ends::new(out.clone(), self.bulk.clone(), node.clone()));
-        let mut work = Work::new(node.clone(), self.context.clone(), ends.clone(), self.bulk.clone());
+        let mut work = Work::new(
+            node.clone(),
+            self.context.clone(),
+            ends.clone(),
+            self.bulk.clone(),
+        );
         std::thread::scope(|scope| {
             let sender = std::thread::Builder::new().name("quipu-ends".to_owned());
             if let Err(error) = sender.spawn_scoped(scope, || ends.run()) {

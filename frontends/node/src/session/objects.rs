@@ -4,9 +4,9 @@ use super::Broken;
 use crate::limits::Limits;
 use crate::native::Maker;
 use crate::node::Shared;
+use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
 use quipu_core::portable::PortableKernel;
-use quipu_core::access::Argument;
 use quipu_core::{
     CodeKey, Context, Device, Error, ErrorKind, MemoryRef, Passed, Priority, Queue, QueueOptions,
     RawArgument, Result,
@@ -64,9 +64,14 @@ impl Objects {
         &self.node.options.limits
     }
 
-    pub(crate) fn create_buffer(&mut self, create: &CreateBuffer) -> std::result::Result<(), Broken> {
+    pub(crate) fn create_buffer(
+        &mut self,
+        create: &CreateBuffer,
+    ) -> std::result::Result<(), Broken> {
         if create.buffer <= self.last_buffer {
-            return Err(Broken::rule("a buffer's id is not larger than those before"));
+            return Err(Broken::rule(
+                "a buffer's id is not larger than those before",
+            ));
         }
         let limits = *self.limits();
         let bytes = self.bytes.saturating_add(create.size);
@@ -74,15 +79,24 @@ impl Objects {
             || create.size > limits.buffer_bytes
             || bytes > limits.session_bytes
         {
-            return Err(Broken::limit("more buffers, or larger ones, than the welcome allows"));
+            return Err(Broken::limit(
+                "more buffers, or larger ones, than the welcome allows",
+            ));
         }
-        let memory = self.context.memory(create.size).map_err(|error| Broken::of(&error))?;
+        let memory = self
+            .context
+            .memory(create.size)
+            .map_err(|error| Broken::of(&error))?;
         if create.content_size != 0 {
             let size = self.buffers.get(&create.content_size).cloned();
             let Some(size) = size.filter(|size| size.size() >= 8) else {
-                return Err(Broken::rule("the buffer of a content size is none, or too small"));
+                return Err(Broken::rule(
+                    "the buffer of a content size is none, or too small",
+                ));
             };
-            memory.set_content_size(Some(size)).map_err(|error| Broken::of(&error))?;
+            memory
+                .set_content_size(Some(size))
+                .map_err(|error| Broken::of(&error))?;
         }
         self.last_buffer = create.buffer;
         self.bytes = bytes;
@@ -132,13 +146,17 @@ impl Objects {
     ) -> std::result::Result<(), Broken> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         if create.program <= self.last_program {
-            return Err(Broken::rule("a program's id is not larger than those before"));
+            return Err(Broken::rule(
+                "a program's id is not larger than those before",
+            ));
         }
         let limits = self.limits();
         if self.programs.len() >= limits.programs as usize
             || create.source.len() > limits.program_bytes as usize
         {
-            return Err(Broken::limit("more programs, or longer ones, than the welcome allows"));
+            return Err(Broken::limit(
+                "more programs, or longer ones, than the welcome allows",
+            ));
         }
         let program = match create.format {
             ProgramFormat::OpenClC => {
@@ -198,7 +216,10 @@ impl Objects {
             .into()))
         };
         Ok(match self.programs.get(&id) {
-            None => Err(invalid("launch a kernel", format!("program {id} was freed"))),
+            None => Err(invalid(
+                "launch a kernel",
+                format!("program {id} was freed"),
+            )),
             Some(Program::Unknown(what)) => {
                 return unsupported(
                     what.clone(),
@@ -238,7 +259,9 @@ impl Objects {
             return Ok(Ok(queue.clone()));
         }
         let Some(of) = self.node.options.devices.get(device as usize) else {
-            return Err(Broken::rule("a command names a device that the node does not have"));
+            return Err(Broken::rule(
+                "a command names a device that the node does not have",
+            ));
         };
         let options = QueueOptions {
             in_order: false,

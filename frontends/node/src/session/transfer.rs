@@ -25,7 +25,9 @@ fn span(offset: u64, row: u64, steps: impl Iterator<Item = (u64, u64)>) -> Range
 }
 
 fn strides(steps: &[Stride]) -> impl Iterator<Item = (u64, u64)> {
-    steps.iter().map(|step| (step.count.get(), step.stride.get()))
+    steps
+        .iter()
+        .map(|step| (step.count.get(), step.stride.get()))
 }
 
 /// How far apart the steps of a region are without gaps.
@@ -47,7 +49,9 @@ fn dense(row: u64, steps: &[Stride]) -> Vec<u64> {
 /// Where the pieces of so many bytes end.
 fn pieces(bytes: u64) -> Vec<u64> {
     let count = bytes.div_ceil(PIECE).max(1);
-    (1..=count).map(|piece| (piece * PIECE).min(bytes)).collect()
+    (1..=count)
+        .map(|piece| (piece * PIECE).min(bytes))
+        .collect()
 }
 
 fn too_much(bytes: u64, most: u64) -> Error {
@@ -78,7 +82,9 @@ impl Work {
             .collect();
         let from = steps.iter().map(|step| (step.count, step.source_stride));
         let from = span(copy.source_offset, copy.row, from);
-        let to = steps.iter().map(|step| (step.count, step.destination_stride));
+        let to = steps
+            .iter()
+            .map(|step| (step.count, step.destination_stride));
         let to = span(copy.destination_offset, copy.row, to);
         let queue = self.queue(command)?;
         let source = self.objects.buffer(copy.source, &from)?;
@@ -103,10 +109,14 @@ impl Work {
         write: &message::Write<'_>,
         waits: &[Event],
     ) -> Done<Enqueued> {
-        let bytes = write.region_bytes().map_err(|_| Broken::rule("a write of no region"))?;
+        let bytes = write
+            .region_bytes()
+            .map_err(|_| Broken::rule("a write of no region"))?;
         let to = span(write.offset, write.row, strides(write.steps));
         if write.bytes.len() > self.node.options.limits.inline as usize {
-            return Err(Broken::limit("more bytes ride along than the welcome allows"));
+            return Err(Broken::limit(
+                "more bytes ride along than the welcome allows",
+            ));
         }
         let queue = self.queue(command)?;
         let memory = self.objects.buffer(write.buffer, &to)?;
@@ -152,7 +162,9 @@ impl Work {
             is_reserved,
         };
         if !self.bulk.expect(write.transfer, expected) {
-            return Err(Broken::rule("a transfer's id is not larger than those before"));
+            return Err(Broken::rule(
+                "a transfer's id is not larger than those before",
+            ));
         }
         Ok(enqueued)
     }
@@ -163,11 +175,15 @@ impl Work {
         read: &message::Read<'_>,
         waits: &[Event],
     ) -> Done<Enqueued> {
-        let bytes = read.region_bytes().map_err(|_| Broken::rule("a read of no region"))?;
+        let bytes = read
+            .region_bytes()
+            .map_err(|_| Broken::rule("a read of no region"))?;
         let from = span(read.offset, read.row, strides(read.steps));
         let limits = self.node.options.limits;
         if read.transfer == 0 && bytes > limits.inline.into() {
-            return Err(Broken::limit("more bytes come with a read than the welcome allows"));
+            return Err(Broken::limit(
+                "more bytes come with a read than the welcome allows",
+            ));
         }
         let queue = self.queue(command)?;
         let memory = self.objects.buffer(read.buffer, &from)?;
@@ -210,9 +226,16 @@ impl Work {
             Err(error) if self.bulk.name(read.transfer) => return Ok(Err(error)),
             Err(_) => return Err(not_larger()),
         };
-        let ends = if steps.is_empty() { pieces(bytes) } else { vec![bytes] };
+        let ends = if steps.is_empty() {
+            pieces(bytes)
+        } else {
+            vec![bytes]
+        };
         let places: Vec<usize> = ends.iter().map(|end| *end as usize).collect();
-        if !self.bulk.begin_read(read.transfer, landing.clone(), &places) {
+        if !self
+            .bulk
+            .begin_read(read.transfer, landing.clone(), &places)
+        {
             return Err(not_larger());
         }
         let (mut events, mut start) = (Vec::new(), 0);
@@ -280,7 +303,11 @@ fn write_in_pieces(
     waits: &[Event],
 ) -> Result<(Event, VecDeque<(u64, UserEvent)>), Error> {
     let steps = write_steps(write);
-    let ends = if steps.is_empty() { pieces(bytes) } else { vec![bytes] };
+    let ends = if steps.is_empty() {
+        pieces(bytes)
+    } else {
+        vec![bytes]
+    };
     let (mut events, mut come, mut start) = (Vec::new(), VecDeque::new(), 0);
     for end in ends {
         let arrived = UserEvent::new();

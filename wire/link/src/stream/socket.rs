@@ -71,11 +71,7 @@ pub(super) fn give_up_when_dead(socket: &TcpStream) {
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, DEAD_AFTER / 3),
         (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, DEAD_AFTER / 6),
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4),
-        (
-            libc::IPPROTO_TCP,
-            libc::TCP_USER_TIMEOUT,
-            DEAD_AFTER * 1000,
-        ),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, DEAD_AFTER * 1000),
     ];
     for (level, option, value) in options {
         // SAFETY: the value is there until the call returns, and of the size that is said.
