@@ -264,7 +264,7 @@ pub(crate) fn mix(modes: &[AccessMode]) -> Module {
         AccessMode::ReadWrite => 'w',
         AccessMode::Overwrite => 'o',
     });
-    let mut f = FunctionBuilder::new(&format!("mix_{}", modes_in_name.collect::<String>()));
+    let mut f = FunctionBuilder::new(format!("mix_{}", modes_in_name.collect::<String>()));
     let seed = f.uniform("seed", u64_type());
     let arguments: Vec<Value> = modes
         .iter()

@@ -28,6 +28,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Threads of a connection that touch the host's memory.
 const THREADS: usize = 3;
 
+/// What a thread of a connection does.
+type Run = Box<dyn FnOnce(&Link) + Send>;
+
 /// See the module.
 pub(crate) struct Link {
     /// What the node is called here.
@@ -125,7 +128,7 @@ impl Link {
     ) -> Result<(), String> {
         // Set once, here.
         let _ = self.driver.set(driver);
-        let threads: [(&str, Box<dyn FnOnce(&Self) + Send>); THREADS] = [
+        let threads: [(&str, Run); THREADS] = [
             ("quipu-ends", Box::new(move |link| link.receive(incoming))),
             (
                 "quipu-bulk-in",

@@ -233,7 +233,7 @@ impl Objects {
                         "launch a kernel that the node's program has natively, or use one of its OpenCL devices",
                     );
                 }
-                Ok(NodeKernel::Text(text.clone(), *key, passed))
+                Ok(NodeKernel::Text(Box::new((text.clone(), *key, passed))))
             }
             Some(Program::Native(maker)) => {
                 if !device.driver().runs_native_code() {
@@ -299,7 +299,7 @@ impl Objects {
 
 /// A launch's kernel.
 pub(crate) enum NodeKernel {
-    Text(Arc<KernelText>, CodeKey, Passed),
+    Text(Box<(Arc<KernelText>, CodeKey, Passed)>),
     Native(Box<dyn NativeKernel>),
 }
 
@@ -330,7 +330,7 @@ impl NativeKernel for NodeKernel {
 impl PortableKernel for NodeKernel {
     fn key(&self) -> CodeKey {
         match self {
-            Self::Text(_, key, _) => *key,
+            Self::Text(text) => text.1,
             Self::Native(_) => CodeKey::of::<Self>(0),
         }
     }
@@ -341,14 +341,14 @@ impl PortableKernel for NodeKernel {
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
         match self {
-            Self::Text(text, ..) => Ok(text.clone()),
+            Self::Text(text) => Ok(text.0.clone()),
             Self::Native(_) => Err(invalid("compile a kernel", "it is native".to_owned())),
         }
     }
 
     fn pass(&self, _: &[Argument]) -> Result<Passed> {
         match self {
-            Self::Text(.., passed) => Ok(passed.clone()),
+            Self::Text(text) => Ok(text.2.clone()),
             Self::Native(_) => Err(invalid("compile a kernel", "it is native".to_owned())),
         }
     }
