@@ -8,7 +8,8 @@ const SIMULATED: u8 = 2;
 /// Bytes of memory that each of them has.
 const SIMULATED_MEMORY: u64 = 1 << 30;
 
-/// Every driver of this build that can be started.
+/// Every driver of this build that can be started, without nodes but those that the environment names.
+#[cfg(test)]
 pub(crate) fn platform() -> Platform {
     builder().build_available()
 }
@@ -19,7 +20,7 @@ fn builder() -> PlatformBuilder {
     Platform::builder().simulated(machine)
 }
 
-/// As [`platform`], and these nodes' devices; without any, those of all that were paired with, unless the environment
+/// Every driver of this build that can be started, and these nodes' devices; without any, those of all that were paired with, unless the environment
 /// names some.
 pub(crate) fn platform_with(nodes: &[String]) -> Platform {
     let mut builder = builder();
