@@ -65,6 +65,15 @@ pub(crate) fn put(
         (Operation::Fill(fill), _) => put_fill(work, fill, send)?,
         (Operation::Migrate(migration), _) => put_migration(work, migration, send)?,
         (Operation::Launch { .. }, Some(code)) => put_launch(work, code, send)?,
+        (Operation::NativeEnqueue(_), _) => {
+            let error: Error = quipu_core::ErrorKind::Unsupported {
+                driver: "remote",
+                what: "call into a node's device".to_owned(),
+                instead: "launch a kernel, or run a host task",
+            }
+            .into();
+            return Err(error.into());
+        }
         _ => send(Task::Plain(message::Operation::Nothing))?,
     };
     Ok(Flight {
@@ -72,6 +81,7 @@ pub(crate) fn put(
         done: None,
         line: None,
         failure: None,
+        error: None,
         cargo: Cargo { point, sent },
     })
 }

@@ -8,7 +8,7 @@ use crate::link::Link;
 use crate::memory::Allocation;
 use crate::point::Point;
 use crate::program::{self, Program};
-use quipu_core::{Command, Context, ErrorKind, Result};
+use quipu_core::{Command, Context, ErrorKind, NativeQueue, Result};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor, Work};
@@ -17,6 +17,7 @@ use quipu_link::session::Greeted;
 use quipu_link::stream::{Duplex, Incoming};
 use quipu_wire::frame::Stream;
 use std::any::{Any, TypeId};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,6 +83,14 @@ impl Remote {
     }
 }
 
+/// What a native call on a node's device would be handed: there is nothing of the kind here.
+#[derive(Debug)]
+pub enum NoQueue {}
+
+impl NativeQueue for NoQueue {
+    type Memory = Infallible;
+}
+
 impl Vendor for Remote {
     const NAME: &'static str = "remote";
     const TITLE: &'static str = "remote";
@@ -97,6 +106,8 @@ impl Vendor for Remote {
     type Cargo = Cargo;
     type Compiled = Program;
     type Allocation = Allocation;
+    type Batch = Infallible;
+    type NativeQueue = NoQueue;
 
     fn open() -> Result<Self> {
         Err(ErrorKind::InvalidArgument {
@@ -208,7 +219,7 @@ impl Vendor for Remote {
         false
     }
 
-    fn native_queue(&self, _device: &Device) -> Option<Box<dyn Any + Send>> {
+    fn native_queue(&self, _device: &Device) -> Option<NoQueue> {
         None
     }
 }
