@@ -61,6 +61,23 @@ pub(crate) enum CommandError {
         /// The file.
         path: PathBuf,
     },
+    /// Keys, lists or nodes cannot be used.
+    #[error(transparent)]
+    Link(#[from] quipu_link::LinkError),
+    /// A node cannot be used.
+    #[error(transparent)]
+    Node(quipu::Error),
+    /// Nobody has said where this machine's node is.
+    #[error("where is this machine's node? Run `quipu serve` first, or say --address host:port")]
+    NoAddress,
+    /// There is no listening at an address.
+    #[error("cannot listen at {address}: {source}; choose another with --address")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// A file cannot be written.
     #[error("cannot write {}: {source}; check that the folder exists and is writable", path.display())]
     Write {

@@ -30,7 +30,9 @@ Environment:
   QUIPU_LOG=debug         log to standard error: error, warn, info, debug, trace, or by module
   QUIPU_TRACE=file.json   record what ran where and when; `quipu trace` shows it
   QUIPU_CPU_WORKERS=N     workers of the cpu device; one per core without it
-  QUIPU_CPU_PIN=0,2,4-7   the cores to pin them to")]
+  QUIPU_CPU_PIN=0,2,4-7   the cores to pin them to
+  QUIPU_NODES=a,b         nodes that programs use, of those paired with; `all` for all
+  QUIPU_HOME=folder       where keys and paired nodes are kept; ~/.config/quipu without it")]
 struct Arguments {
     #[command(subcommand)]
     command: commands::Command,

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 /// are seen complete in program order.
 pub struct Event {
     slot: NonNull<Slot>,
+    /// In a list of waits, its failure is not that of what waits.
+    is_order_alone: bool,
     /// This future's place among the event's observers.
     registration: Option<Box<Registration>>,
 }
@@ -45,8 +47,23 @@ impl Event {
     pub(crate) fn from_slot(slot: NonNull<Slot>) -> Self {
         Self {
             slot,
+            is_order_alone: false,
             registration: None,
         }
+    }
+
+    /// The same event for a list of waits in which it is an order alone: what waits for it is run after it however it
+    /// ends, where another's failure would be its own.
+    #[must_use]
+    pub fn as_order(&self) -> Self {
+        let mut event = self.clone();
+        event.is_order_alone = true;
+        event
+    }
+
+    #[inline]
+    pub(crate) fn is_order_alone(&self) -> bool {
+        self.is_order_alone
     }
 
     #[inline]
@@ -293,7 +310,11 @@ impl Profile {
 impl Clone for Event {
     fn clone(&self) -> Self {
         retain(self.slot);
-        Self::from_slot(self.slot)
+        Self {
+            slot: self.slot,
+            is_order_alone: self.is_order_alone,
+            registration: None,
+        }
     }
 }
 

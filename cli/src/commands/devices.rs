@@ -1,7 +1,7 @@
 //! `quipu devices`: what there is to compute on.
 
 use crate::error::CommandError;
-use crate::platform::platform;
+use crate::platform::platform_with;
 use quipu::driver::MemorySpace;
 use quipu::{Device, DeviceProperties, Platform};
 use quipu_cli::timeline::escape;
@@ -19,11 +19,16 @@ pub(crate) struct Options {
     /// Everything, as JSON.
     #[arg(long, conflicts_with = "verbose")]
     json: bool,
+
+    /// A node that was paired with, by name or address, whose devices are listed too; again for more. All of them without
+    /// it, or those that QUIPU_NODES names.
+    #[arg(long = "node", value_name = "NODE")]
+    nodes: Vec<String>,
 }
 
 /// Prints the devices.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
-    let platform = platform();
+    let platform = platform_with(&options.nodes);
     let text = if options.json {
         format!("{:#}\n", to_json(&platform))
     } else if options.verbose {
@@ -307,7 +312,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let platform = platform();
+        let platform = crate::platform::platform();
         let table = to_table(&platform);
         let mut lines = table.lines();
         let heading = lines.next().expect("a heading");

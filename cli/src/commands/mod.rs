@@ -4,6 +4,8 @@ mod bench;
 mod demo;
 mod devices;
 mod kernel;
+mod node;
+mod serve;
 mod trace;
 
 use crate::error::CommandError;
@@ -21,6 +23,16 @@ pub(crate) enum Command {
     Bench(bench::Options),
     /// Show a recorded trace: a table, and a page with its timeline.
     Trace(trace::Options),
+    /// Offer this machine's devices to other machines that are let in.
+    Serve(serve::Options),
+    /// Print a line that lets one client in at this machine's node: good once, for ten minutes.
+    Invite(node::InviteOptions),
+    /// Take an invitation up: the node's devices can be used here from then on.
+    Pair(node::PairOptions),
+    /// List the nodes that were paired with, how far they are, and how they are.
+    Nodes(node::NodesOptions),
+    /// Take back that a client may come in at this machine's node.
+    Revoke(node::RevokeOptions),
 }
 
 impl Command {
@@ -32,6 +44,11 @@ impl Command {
             Self::Kernel(options) => kernel::run(&options),
             Self::Bench(options) => bench::run(options),
             Self::Trace(options) => trace::run(&options),
+            Self::Serve(options) => serve::run(&options),
+            Self::Invite(options) => node::run_invite(&options),
+            Self::Pair(options) => node::run_pair(&options),
+            Self::Nodes(options) => node::run_nodes(&options),
+            Self::Revoke(options) => node::run_revoke(&options),
         }
     }
 }

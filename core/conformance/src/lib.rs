@@ -39,7 +39,7 @@ mod watchdog;
 
 pub use cases::suite;
 pub use fixture::{Fixture, Needs};
-pub use printed::folding;
+pub use printed::{Maker, folding, native};
 pub use watchdog::Watchdog;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

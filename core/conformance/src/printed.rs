@@ -1,6 +1,8 @@
-//! The suite's kernels as code, for drivers that compile it: made by hand, in the kernel language's representation.
+//! The suite's kernels as code, for drivers that compile it: made by hand, in the kernel language's representation. And the
+//! same natively, as something makes them that only knows what is passed: for devices on the other end of a wire.
 
-use crate::support::{Kernel, boom, load, store};
+use crate::graph::mix_natively;
+use crate::support::{Kernel, boom, load, store, store_byte};
 use quipu_core::operation::NativeKernel;
 use quipu_core::portable::{CodeKey, Passed, PassedParameter, PortableKernel};
 use quipu_core::{AccessMode, RawArgument, Result};
@@ -11,7 +13,88 @@ use quipu_kernel_ir::{
 use smallvec::smallvec;
 use std::any::{Any, TypeId};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Makes a native kernel of what a launch passes.
+pub type Maker = Arc<dyn Fn(&Passed) -> Result<Box<dyn NativeKernel>> + Send + Sync>;
+
+/// The modules that the suite has been asked for, each once, with what makes the same natively.
+static ASKED_FOR: Mutex<Vec<(CodeKey, Module, Maker)>> = Mutex::new(Vec::new());
+
+/// What makes a kernel of the suite natively, if it is one whose module was asked for before, and which `is_it` says is it.
+pub fn native(is_it: impl Fn(&Module) -> bool) -> Option<Maker> {
+    let asked_for = ASKED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = asked_for.iter().rev();
+    let found = all.find(|(_, module, _)| is_it(module));
+    found.map(|(.., maker)| maker.clone())
+}
+
+fn remember(key: CodeKey, module: &Module) {
+    let mut asked_for = ASKED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
+    if asked_for.iter().all(|(known, ..)| *known != key) {
+        asked_for.push((key, module.clone(), maker_of(module)));
+    }
+}
+
+/// The value of a launch's first parameter.
+fn first_value(passed: &Passed) -> Result<u64> {
+    let Some(PassedParameter::Value(bytes)) = passed.parameters.first() else {
+        return Err(boom("no value is passed"));
+    };
+    // SAFETY: the suite passes numbers, all of whose bytes are something.
+    let bytes: Vec<u8> = bytes
+        .iter()
+        .map(|byte| unsafe { byte.assume_init() })
+        .collect();
+    let bytes = bytes
+        .try_into()
+        .map_err(|_| boom("a value of another size is passed"))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// The same as a module of the suite does, natively.
+fn maker_of(module: &Module) -> Maker {
+    let module = module.clone();
+    Arc::new(move |passed| {
+        Ok(match module.kernel.function.name.as_str() {
+            "nothing" => Box::new(Kernel(|_: &[RawArgument], _: Range<u32>| Ok(()))),
+            "put" => {
+                let value = first_value(passed)?.to_le_bytes();
+                Box::new(Kernel(move |a: &[RawArgument], _: Range<u32>| {
+                    (0..a[0].length).for_each(|at| store_byte(&a[0], at, value[at % 8]));
+                    Ok(())
+                }))
+            }
+            "fold" => {
+                let n = first_value(passed)?;
+                Box::new(Kernel(move |a: &[RawArgument], _: Range<u32>| {
+                    if a[0].length < 8 {
+                        return Err(boom("x is too short"));
+                    }
+                    store(&a[0], load(&a[0]).wrapping_mul(31).wrapping_add(n));
+                    Ok(())
+                }))
+            }
+            name => {
+                let modes = name.strip_prefix("mix_").and_then(modes_of);
+                let modes = modes.ok_or_else(|| boom("no kernel of the suite"))?;
+                let groups = passed.blocks.iter().product::<u64>() as u32;
+                Box::new(mix_natively(first_value(passed)?, modes, groups))
+            }
+        })
+    })
+}
+
+/// The modes that a kernel's name says.
+fn modes_of(name: &str) -> Option<Vec<AccessMode>> {
+    let modes = name.chars().map(|mode| match mode {
+        'r' => Some(AccessMode::Read),
+        'w' => Some(AccessMode::ReadWrite),
+        'o' => Some(AccessMode::Overwrite),
+        _ => None,
+    });
+    modes.collect()
+}
 
 /// Native code, and the same as a module.
 pub(crate) struct Printed<K, M> {
@@ -57,7 +140,9 @@ where
     }
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
-        Ok(Arc::new((self.module)()))
+        let module = (self.module)();
+        remember(self.key(), &module);
+        Ok(Arc::new(module))
     }
 
     fn pass(&self, _: &[quipu_core::access::Argument]) -> Result<Passed> {
@@ -174,7 +259,12 @@ fn scramble(f: &mut FunctionBuilder, value: Value) -> Value {
 
 /// Mixes all that is read into all that is written, as the graphs' kernels do natively: the seed is a scrambled number.
 pub(crate) fn mix(modes: &[AccessMode]) -> Module {
-    let mut f = FunctionBuilder::new("mix");
+    let modes_in_name = modes.iter().map(|mode| match mode {
+        AccessMode::Read => 'r',
+        AccessMode::ReadWrite => 'w',
+        AccessMode::Overwrite => 'o',
+    });
+    let mut f = FunctionBuilder::new(format!("mix_{}", modes_in_name.collect::<String>()));
     let seed = f.uniform("seed", u64_type());
     let arguments: Vec<Value> = modes
         .iter()

@@ -126,6 +126,20 @@ impl<V: Vendor> VendorDriver<V> {
     }
 }
 
+impl<V: Vendor> VendorDriver<V> {
+    /// The vendor's part.
+    #[must_use]
+    pub fn vendor(&self) -> &V {
+        &self.shared.vendor
+    }
+
+    /// Looks at what has ended, and acts on it, on this thread: for a vendor that [tells](Vendor::TELLS). Not to be called
+    /// by a thread that has something of the vendor's locked.
+    pub fn look(&self) {
+        self.shared.look();
+    }
+}
+
 impl<V: Vendor> Drop for VendorDriver<V> {
     fn drop(&mut self) {
         self.shared.completions.close();

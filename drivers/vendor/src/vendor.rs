@@ -116,6 +116,11 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     const TITLE: &'static str;
     /// What to do instead of launching native code.
     const INSTEAD: &'static str;
+    /// True if the vendor's part says by itself that commands have ended, by
+    /// [`VendorDriver::look`](crate::VendorDriver::look): then nobody asks again and again, nor to be called.
+    const TELLS: bool = false;
+    /// Commands that a device is given at once, at most.
+    const CREDIT: usize = 256;
 
     /// A device.
     type Device: VendorDevice;

@@ -158,6 +158,7 @@ pub mod drivers {
     pub use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
     pub use quipu_driver_cuda::CudaDriver;
     pub use quipu_driver_opencl::OpenClDriver;
+    pub use quipu_driver_remote::{self as remote, RemoteDriver};
     pub use quipu_driver_sim::SimDriver;
 }
 

@@ -26,6 +26,7 @@ use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
 use quipu_driver_cuda::CudaDriver;
 use quipu_driver_opencl::OpenClDriver;
+use quipu_driver_remote::paired;
 use quipu_driver_sim::{SimDriver, engine};
 use std::sync::{Arc, OnceLock};
 
@@ -66,6 +67,7 @@ impl Platform {
             cpu: None,
             drivers: Vec::new(),
             machines: Vec::new(),
+            nodes: Vec::new(),
         }
     }
 
@@ -124,6 +126,7 @@ pub struct PlatformBuilder {
     cpu: Option<Options>,
     drivers: Vec<Arc<dyn Driver>>,
     machines: Vec<engine::Configuration>,
+    nodes: Vec<String>,
 }
 
 impl PlatformBuilder {
@@ -216,6 +219,14 @@ impl PlatformBuilder {
         self
     }
 
+    /// Adds the devices of a node that was paired with (`quipu pair`), by its name or address, or of `all` of them. Without
+    /// a word of it, those are added that `QUIPU_NODES` names, or else the file `config` in Quipu's folder, unless the
+    /// embedded drivers are left out.
+    pub fn node(mut self, name: &str) -> Self {
+        self.nodes.push(name.to_owned());
+        self
+    }
+
     /// The platform.
     ///
     /// # Errors
@@ -288,6 +299,22 @@ impl PlatformBuilder {
             driver.map_or_else(|error| ("sim", Err(error)), |driver| devices(driver))
         });
         let registered = self.drivers.into_iter().map(devices);
+        let nodes = match (&self.nodes[..], self.embedded) {
+            ([], true) => paired::asked_for(),
+            ([all], _) if all == "all" => paired::all(),
+            (names, _) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                paired::find(&names)
+            }
+        };
+        let (nodes, unknown) = match nodes {
+            Ok(nodes) => (nodes, None),
+            Err(error) => (Vec::new(), Some((REMOTE, Err(error)))),
+        };
+        let nodes = nodes.into_iter().map(move |node| {
+            let driver = paired::connect_to(&node);
+            driver.map_or_else(|error| (REMOTE, Err(error)), |driver| devices(driver))
+        });
         pool.into_iter()
             .flatten()
             .chain(serial.into_iter().flatten())
@@ -295,6 +322,8 @@ impl PlatformBuilder {
             .chain(registered)
             .chain(cuda.into_iter().flatten())
             .chain(opencl.into_iter().flatten())
+            .chain(unknown)
+            .chain(nodes)
     }
 }
 
@@ -305,6 +334,9 @@ fn no_device() -> Error {
     }
     .into()
 }
+
+/// The name of the driver of nodes' devices.
+const REMOTE: &str = "remote";
 
 /// The CUDA driver's name.
 const CUDA: &str = "cuda";

@@ -4,13 +4,13 @@ use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::invitation::{Invitation, check_address};
 use crate::key::{Fingerprint, Key, random};
+use crate::session::NodeDevice;
 use crate::tls;
-use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
+use quipu_wire::limits::MAX_NAME;
 use quipu_wire::message::{
-    DataOrder, DeviceKind, Enrol, Hello, Message, Ping, Refuse, Role, SessionId, Status, Takes,
-    Welcome, presentable,
+    DataOrder, Enrol, Message, Ping, Refuse, Role, SessionId, Status, presentable,
 };
-use quipu_wire::{ENROLMENT_PROTOCOL, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
+use quipu_wire::{ENROLMENT_PROTOCOL, PROTOCOL};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -27,25 +27,6 @@ pub struct Dial<'a> {
     pub name: &'a str,
     /// How long it may take until the node has answered the first words.
     pub patience: Duration,
-}
-
-/// A device of a node, as the node describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeDevice {
-    /// Its kind.
-    pub kind: DeviceKind,
-    /// Which programs it takes.
-    pub takes: Takes,
-    /// What people call it.
-    pub name: String,
-    /// Who made it.
-    pub vendor: String,
-    /// The driver that the node uses it through.
-    pub driver: String,
-    /// Units that run blocks independently.
-    pub multiprocessors: u32,
-    /// Bytes of memory.
-    pub global_memory: u64,
 }
 
 /// A connection to a node that has said welcome.
@@ -129,93 +110,20 @@ impl Dial<'_> {
     /// # Errors
     /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
     pub fn ask(&self) -> Result<NodeLink> {
-        let mut connection = self.open()?;
-        let name = presentable(self.name, MAX_NAME);
-        let said = connection.send(&Message::Hello(Hello {
-            versions: (OLDEST_VERSION, NEWEST_VERSION),
-            role: Role::Status,
-            features: 0,
-            session: SessionId::NONE,
-            epoch: 0,
-            data_order: own_order(),
-            received: 0,
-            max_frame: MAX_FRAME,
-            patience_ms: 0,
-            name: &name,
-        }));
-        let answer = receive_or_refusal(&mut connection, |message| match message {
-            Message::Welcome(welcome) => Ok((*welcome).into()),
-            _ => Err("a welcome"),
-        });
-        // A node that refuses does so without reading our hello, which may then fail: what it says is why.
-        let answer: Answer = match (answer, said) {
-            (Ok(answer), said) => said.map(|()| answer)?,
-            (Err(refused @ LinkError::Refused { .. }), _) | (Err(refused), Ok(())) => {
-                return Err(refused);
-            }
-            (Err(_), Err(failed)) => return Err(failed),
-        };
-        let sound = (OLDEST_VERSION..=NEWEST_VERSION).contains(&answer.version)
-            && answer.features == 0
-            && answer.order == own_order();
-        if !sound {
-            return Err(LinkError::Unexpected {
-                address: self.address.to_owned(),
-                kind: "welcome",
-                expected: "one that takes what was offered, and no more,",
-            });
-        }
-        connection.allow_frames(answer.max_frame, MAX_FRAME);
-        let mut devices = Vec::new();
-        for number in 0..answer.devices {
-            devices.push(connection.receive_as(|message| match message {
-                Message::Device(device) if device.number == number => Ok(NodeDevice {
-                    kind: device.kind,
-                    takes: device.takes,
-                    name: device.name.to_owned(),
-                    vendor: device.vendor.to_owned(),
-                    driver: device.driver.to_owned(),
-                    multiprocessors: device.multiprocessors,
-                    global_memory: device.global_memory,
-                }),
-                _ => Err("the next device"),
-            })?);
-        }
+        let greeted = self.greet(Role::Status, SessionId::NONE, 0)?;
         Ok(NodeLink {
-            connection,
-            name: answer.name,
-            version: answer.version,
-            devices,
+            connection: greeted.connection,
+            name: greeted.terms.name,
+            version: greeted.terms.version,
+            devices: greeted.devices,
             start: Instant::now(),
         })
     }
 }
 
-/// What of a welcome is looked at.
-struct Answer {
-    version: u16,
-    features: u64,
-    order: DataOrder,
-    devices: u32,
-    max_frame: u32,
-    name: String,
-}
-
-impl From<Welcome<'_>> for Answer {
-    fn from(welcome: Welcome<'_>) -> Self {
-        Self {
-            version: welcome.version,
-            features: welcome.features,
-            order: welcome.data_order,
-            devices: welcome.devices,
-            max_frame: welcome.max_frame,
-            name: welcome.name.to_owned(),
-        }
-    }
-}
-
 /// The order of bytes in this machine's numbers.
-pub(crate) fn own_order() -> DataOrder {
+#[must_use]
+pub fn own_order() -> DataOrder {
     if cfg!(target_endian = "big") {
         DataOrder::Big
     } else {
@@ -224,7 +132,7 @@ pub(crate) fn own_order() -> DataOrder {
 }
 
 /// As [`Connection::receive_as`]; a refusal is an error of its own.
-fn receive_or_refusal<T>(
+pub(crate) fn receive_or_refusal<T>(
     connection: &mut Connection,
     take: impl FnOnce(&Message<'_>) -> std::result::Result<T, &'static str>,
 ) -> Result<T> {

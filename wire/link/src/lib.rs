@@ -10,6 +10,7 @@
 //! | [`connection`] | frames over TLS over TCP |
 //! | [`stream`] | both directions of a connection at once: numbers, acknowledgements, batches |
 //! | [`client`] | dialling a node: enrolment, hello, ping, status |
+//! | [`session`] | the first words, and what a node answers: its terms and its devices |
 //! | [`gate`] | a node's door: who may come in, and what for |
 //! | [`clock`] | the time of day, which tests give |
 //! | [`error`] | what can go wrong, said for people |
@@ -51,6 +52,7 @@ pub mod gate;
 pub mod invitation;
 pub mod key;
 pub mod nodes;
+pub mod session;
 pub mod stream;
 mod tls;
 

@@ -31,8 +31,10 @@ impl Takes {
     pub const OPENCL_C: u16 = 1;
     /// A module of the kernel language.
     pub const MODULE: u16 = 2;
+    /// Kernels that the node has natively.
+    pub const NATIVE: u16 = 4;
     /// All bits that stand for something.
-    pub const ALL: u16 = Self::OPENCL_C | Self::MODULE;
+    pub const ALL: u16 = Self::OPENCL_C | Self::MODULE | Self::NATIVE;
 }
 
 /// One of a node's devices. Sizes in bytes, extents in their own units; what has no limit has the largest number.

@@ -62,8 +62,13 @@ numbers! {
         OpenClC = 1,
         /// A module of the kernel language.
         Module = 2,
+        /// A kernel that the node has natively, named by the hash of its code.
+        Native = 3,
     }
 }
+
+/// Bytes of a native kernel's name.
+pub const NATIVE_NAME: usize = 32;
 
 /// A new program: one kernel, and what it needs. It is compiled for a device when it is first launched there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +118,10 @@ impl<'a> Body<'a> for CreateProgram<'a> {
             ProgramFormat::Module => holds(
                 self.entry.is_empty() && self.options.is_empty(),
                 "a module has neither an entry nor options beside it",
+            ),
+            ProgramFormat::Native => holds(
+                self.source.len() == NATIVE_NAME && self.options.is_empty(),
+                "a native kernel is named by 32 bytes, and has no options",
             ),
         }
     }

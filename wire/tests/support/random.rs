@@ -315,6 +315,7 @@ fn program(draw: &mut Draw<'_>) -> Message<'static> {
     let (entry, options) = match format {
         ProgramFormat::OpenClC => ("saxpy", draw.text(4096)),
         ProgramFormat::Module => ("", ""),
+        ProgramFormat::Native => (draw.text(256), ""),
     };
     Message::CreateProgram(CreateProgram {
         program: draw.id(),
@@ -325,6 +326,7 @@ fn program(draw: &mut Draw<'_>) -> Message<'static> {
                 let length = draw.between(1, 2000);
                 draw.bytes(length)
             }
+            ProgramFormat::Native => draw.bytes(32),
         },
         entry,
         options,

@@ -16,6 +16,7 @@ cases! {
         reading_what_a_failed_command_should_have_written,
         updating_what_a_failed_command_should_have_written,
         pure_ordering_does_not_pass_it_on,
+        waits_that_are_orders_alone_do_not_pass_it_on,
         markers_and_barriers,
         poison_is_by_range_until_overwritten,
         partial_writes_do_not_heal,
@@ -59,6 +60,40 @@ fn explicit_waits_pass_it_on(fixture: &dyn Fixture) {
             assert!(!ran.is_set());
             let error = error_of(&third).to_string();
             assert!(error.contains("boom"), "'{error}' does not name the cause");
+        }
+    }
+}
+
+fn waits_that_are_orders_alone_do_not_pass_it_on(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    // Also lists that are long enough to be joined, and longer than what devices wait for by themselves.
+    for others in [0, 10, 70] {
+        // Once enqueued before the failure, once after.
+        for early in [true, false] {
+            let gate = UserEvent::new();
+            let failing = failing(&queue, &[], &[gate.event()]);
+            let fine = (0..others).map(|_| nothing(&queue, &[], &[gate.event()]));
+            let mut waits: Vec<Event> = fine.collect();
+            waits.push(failing.as_order());
+            let gate = if early {
+                Some(gate)
+            } else {
+                gate.complete();
+                error_of(&failing);
+                None
+            };
+            let after = nothing(&queue, &[], &waits);
+            // A clone is the same, and others of the event are not.
+            let again = nothing(&queue, &[], &[waits[others].clone()]);
+            let needing = nothing(&queue, &[], std::slice::from_ref(&failing));
+            if let Some(gate) = gate {
+                assert!(!after.is_complete(), "it comes after what it waits for");
+                gate.complete();
+            }
+            after.wait().unwrap();
+            again.wait().unwrap();
+            assert_caused_by(&needing, &failing);
         }
     }
 }

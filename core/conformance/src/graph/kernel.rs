@@ -78,7 +78,14 @@ impl Mix {
     /// `arguments` are the step's regions, in order, valid for their modes;
     /// nobody else writes what these groups read and write.
     pub(super) unsafe fn work(&self, arguments: &[RawArgument], groups: Range<u32>) {
-        let mut hash = scramble(u64::from(self.id));
+        // SAFETY: as the caller promises.
+        unsafe { self.mix(scramble(u64::from(self.id)), arguments, groups) };
+    }
+
+    /// # Safety
+    /// As [`Mix::work`].
+    unsafe fn mix(&self, seed: u64, arguments: &[RawArgument], groups: Range<u32>) {
+        let mut hash = seed;
         for (argument, mode) in arguments.iter().zip(&self.modes) {
             if *mode == AccessMode::Read {
                 for index in 0..argument.length {
@@ -109,6 +116,33 @@ impl Mix {
                 }
             }
         }
+    }
+}
+
+/// A kernel that mixes, of what is passed to it: as a step's that ends well.
+pub(crate) fn mix_natively(seed: u64, modes: Vec<AccessMode>, groups: u32) -> impl NativeKernel {
+    let mix = Mix {
+        id: 0,
+        modes,
+        groups,
+        fate: Fate::Fine,
+        spin: 0,
+    };
+    Seeded(seed, mix)
+}
+
+/// A kernel whose seed is known, and not its step.
+struct Seeded(u64, Mix);
+
+impl NativeKernel for Seeded {
+    fn name(&self) -> &'static str {
+        "mix"
+    }
+
+    unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
+        // SAFETY: as the caller promises.
+        unsafe { self.1.mix(self.0, arguments, groups) };
+        Ok(())
     }
 }
 

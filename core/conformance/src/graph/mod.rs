@@ -29,6 +29,7 @@ pub(crate) mod random;
 mod shrink;
 
 use crate::{Fixture, Watchdog};
+pub(crate) use kernel::mix_natively;
 use plan::Plan;
 use random::Random;
 use std::sync::Arc;

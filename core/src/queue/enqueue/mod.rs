@@ -60,7 +60,7 @@ pub(crate) use waits::Waits;
 pub struct Request<'a> {
     /// What it touches, in the order in which the body knows its arguments.
     pub accesses: &'a [Access<'a>],
-    /// Events it waits for.
+    /// Events it waits for, and fails with, unless they are [orders alone](Event::as_order).
     pub waits: &'a [Event],
     /// True if it may touch anything: a full barrier of an in-order queue.
     pub unknown_access: bool,
@@ -437,7 +437,10 @@ impl Queue {
                     .iter()
                     .any(|event| !event.id().is_over() && is_of_domain(event.id(), domain))
             });
-        let context = self.shared().context().filter(|_| !by_device);
+        // What a list is joined into would fail with any of it.
+        let fails_with_all = !events.iter().any(Event::is_order_alone);
+        let context = self.shared().context();
+        let context = context.filter(|_| !by_device && fails_with_all);
         let Some(context) = context else {
             for event in events {
                 waits.add_event(event);

@@ -150,10 +150,12 @@ impl<'a> Waits<'a> {
     }
 
     /// Gathers an explicit wait: a failure is this command's, also an earlier
-    /// one.
+    /// one, unless the wait is an order alone.
     #[inline]
     pub(super) fn add_event(&mut self, event: &Event) {
-        if self.add(event.id(), true) == Some(Closed::Failed)
+        if event.is_order_alone() {
+            let _ = self.add(event.id(), false);
+        } else if self.add(event.id(), true) == Some(Closed::Failed)
             && let Some(error) = event.failure()
         {
             self.rare().poison.get_or_insert(error.for_dependant());

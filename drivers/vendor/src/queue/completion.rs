@@ -153,7 +153,7 @@ impl<V: Vendor> Completions<V> {
         }
         // Whoever helps nudges when it ceases to, and so does whoever gives polling back.
         let is_others = polled == count && self.is_suspended();
-        if self.helpers.load(Ordering::SeqCst) == 0 && !is_others {
+        if !V::TELLS && self.helpers.load(Ordering::SeqCst) == 0 && !is_others {
             self.bell.nudge();
         }
     }
@@ -322,7 +322,7 @@ impl<V: Vendor> Completions<V> {
         if self.has_notices() {
             return Need::Now(Due::Pump);
         }
-        if !self.is_in_flight() {
+        if V::TELLS || !self.is_in_flight() {
             return Need::Nothing;
         }
         if self.is_suspended() {

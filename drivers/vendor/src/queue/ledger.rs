@@ -43,9 +43,6 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Commands that a device is given at once, at most.
-const CREDIT: usize = 256;
-
 /// Commands that are noted before the drain thread is called to forward them: whoever enqueues goes on enqueuing.
 const UNSEEN: usize = 64;
 
@@ -431,14 +428,32 @@ impl<V: Vendor> Ledger<V> {
         }
     }
 
+    /// The next command that is to be finished.
+    pub(super) fn next_end(&mut self) -> Option<Job<V>> {
+        loop {
+            let key = self.over.pop_front()?;
+            if let Some(arrival) = self.arrive(key) {
+                return Some(Job::Finish(key, arrival));
+            }
+        }
+    }
+
+    /// True if something is to be done, as far as can be seen.
+    pub(super) fn has_jobs(&self) -> bool {
+        let may_leave =
+            |lane: &Lane| !lane.starved && lane.away < V::CREDIT && !lane.eligible.is_empty();
+        let mut lanes = self.lanes.iter();
+        !self.over.is_empty()
+            || !self.unprepared.is_empty()
+            || lanes.any(|lane| lane.dirty || may_leave(lane))
+    }
+
     /// The next thing to do; `ahead` if that may be what only makes later things faster.
     pub(super) fn next_job(&mut self, ahead: bool) -> Option<Job<V>> {
         self.unseen = 0;
         loop {
-            while let Some(key) = self.over.pop_front() {
-                if let Some(arrival) = self.arrive(key) {
-                    return Some(Job::Finish(key, arrival));
-                }
+            if let Some(end) = self.next_end() {
+                return Some(end);
             }
             if let Some(key) = self.unprepared.pop_front() {
                 return Some(Job::Prepare(key));
@@ -469,7 +484,7 @@ impl<V: Vendor> Ledger<V> {
     /// The command whose turn it is to be put on a device.
     fn next_eligible(&mut self, device: usize) -> Option<Key> {
         let lane = &mut self.lanes[device];
-        while !lane.starved && lane.away < CREDIT {
+        while !lane.starved && lane.away < V::CREDIT {
             let Reverse((_, _, key)) = lane.eligible.pop()?;
             let entry = self.entries.get_mut(key);
             if entry.is_some_and(|entry| std::mem::take(&mut entry.eligible)) {

@@ -134,6 +134,10 @@ impl<V: Vendor> Driver for VendorDriver<V> {
         if Inside::is_in(&*shared) {
             return Err(Inside::would_deadlock());
         }
+        if V::TELLS {
+            waiter.park();
+            return Ok(());
+        }
         {
             let _helper = shared.completions.help();
             let begun = clock::now_ns();

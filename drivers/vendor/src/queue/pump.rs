@@ -31,6 +31,9 @@ pub(super) enum Caller {
     Host,
     /// The drain thread.
     Drain,
+    /// A thread of a vendor that tells of ends: it ends commands, and leaves all else, which may have to wait for what it
+    /// brings, to the drain thread.
+    Teller,
 }
 
 /// Gives up pumping if a job unwinds, or when there are enough of them.
@@ -80,6 +83,12 @@ pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
 }
 
 impl<V: Vendor> Shared<V> {
+    /// Looks at what has ended, and acts on it.
+    pub(crate) fn look(self: &Arc<Self>) {
+        self.completions.poll_again(&self.vendor);
+        self.pump(Caller::Teller);
+    }
+
     /// Does what is to be done, unless somebody does.
     pub(super) fn pump(self: &Arc<Self>, caller: Caller) {
         loop {
@@ -109,7 +118,7 @@ impl<V: Vendor> Shared<V> {
                 break;
             }
         }
-        if caller == Caller::Drain {
+        if caller != Caller::Host {
             // It may sleep now, and others want what it has freed.
             slab::flush();
         }
@@ -124,7 +133,14 @@ impl<V: Vendor> Shared<V> {
             }
             let (job, dirty) = {
                 let mut ledger = self.ledger();
-                match ledger.next_job(caller == Caller::Drain) {
+                let job = match caller {
+                    Caller::Teller => ledger.next_end(),
+                    Caller::Host | Caller::Drain => ledger.next_job(caller == Caller::Drain),
+                };
+                match job {
+                    None if caller == Caller::Teller && ledger.has_jobs() => {
+                        return false;
+                    }
                     Some(job) => (Some(job), Vec::new()),
                     None => {
                         let dirty = ledger.take_dirty();
@@ -137,7 +153,7 @@ impl<V: Vendor> Shared<V> {
                             match caller {
                                 Caller::Drain => self.completions.settle(settles),
                                 Caller::Host if ahead => self.completions.call(),
-                                Caller::Host => {}
+                                Caller::Host | Caller::Teller => {}
                             }
                             return true;
                         }
@@ -239,7 +255,10 @@ impl<V: Vendor> Shared<V> {
         // Code of the user's may wait for what is there, which has to begin for that.
         let is_lost = is_lost || (doer == Doer::DeviceOnce && !self.flush_for(number));
         if is_lost {
-            let error = lost(device.name(), "an earlier command lost it");
+            let known = |command: &Command| command.queue().device()?.lost().cloned();
+            // SAFETY: only the pump finishes commands, and it does not now.
+            let known = unsafe { held.with(known) };
+            let error = known.unwrap_or_else(|| lost(device.name(), "an earlier command lost it"));
             return self.end_here(key, Err(error));
         }
         // SAFETY: only the pump finishes commands, and it does not now.
@@ -288,6 +307,7 @@ impl<V: Vendor> Shared<V> {
         let Some(line) = self.ledger().forwarded(key, flight, line) else {
             return;
         };
+        let watched = signal.clone();
         self.completions.watch([Watched {
             key,
             device: number,
@@ -297,6 +317,10 @@ impl<V: Vendor> Shared<V> {
             is_joined: false,
             polled,
         }]);
+        if V::TELLS && !matches!(self.vendor.status(&watched), Ok(None)) {
+            // It was told of before it was watched.
+            self.completions.poll_again(&self.vendor);
+        }
         if let Some(reason) = loss {
             self.lose(held, &reason);
         }

@@ -255,6 +255,10 @@ impl<V: Vendor> Shared<V> {
             },
         );
         self.completions.watch(watched);
+        if V::TELLS {
+            // Some may have been told of before they were watched.
+            self.completions.poll_again(&self.vendor);
+        }
     }
 }
 

@@ -67,7 +67,25 @@ impl Incoming {
     /// Nothing more comes then. Who receives bytes that make no sense should
     /// [say so](super::Outgoing::close) and end it.
     pub fn receive<T>(&mut self, take: impl FnOnce(&Message<'_>, u64) -> T) -> Result<T> {
+        let take = |(): &mut (), message: &Message<'_>, number| take(message, number);
+        self.receive_or_rest(&mut (), take, |()| ())
+    }
+
+    /// As [`receive`](Self::receive), and calls `rest` whenever all that has come was taken, before it waits for more: for
+    /// what is better done once for many messages. Both are handed `with`.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_or_rest<W, T>(
+        &mut self,
+        with: &mut W,
+        take: impl FnOnce(&mut W, &Message<'_>, u64) -> T,
+        mut rest: impl FnMut(&mut W),
+    ) -> Result<T> {
         loop {
+            if !self.is_ready() {
+                rest(with);
+            }
             self.wait_for_frame()?;
             let frame = match self.reader.next() {
                 Ok(Next::Frame(frame)) => frame,
@@ -78,11 +96,26 @@ impl Incoming {
             routed.map_err(|source| wire(&self.shared.address, source))?;
             let message = decode(&frame).map_err(|source| wire(&self.shared.address, source))?;
             let (received, due) = (&mut self.received, &mut self.due);
-            match notice(&self.shared, &frame, &message, received, due, self.start)? {
-                Came::Message => return Ok(take(&message, frame.sequence)),
+            let came = notice(&self.shared, &frame, &message, received, due, self.start)?;
+            let is_numbered = frame.sequence > 0;
+            // Not acknowledged before it is taken over: who acknowledges a command's end does not name it any more.
+            match came {
+                Came::Message => {
+                    let taken = take(with, &message, frame.sequence);
+                    if is_numbered {
+                        acknowledge(&self.shared, received.last(), due);
+                    }
+                    return Ok(taken);
+                }
+                Came::Nothing if is_numbered => acknowledge(&self.shared, received.last(), due),
                 Came::Nothing => {}
             }
         }
+    }
+
+    /// True if something is there to be looked at.
+    fn is_ready(&self) -> bool {
+        self.reader.missing().map_or(true, |missing| missing == 0)
     }
 
     /// Returns when a frame is there.
@@ -205,6 +238,15 @@ impl Drop for Incoming {
     }
 }
 
+/// Has what was taken over acknowledged with what is sent next, or now if that is much.
+fn acknowledge(shared: &Shared, last: u64, due: &mut (u32, usize)) {
+    shared.queue().received = Some(last);
+    if due.0 >= DUE.0 || due.1 >= DUE.1 {
+        *due = (0, 0);
+        shared.flush();
+    }
+}
+
 /// Sees to what concerns the stream alone.
 fn notice(
     shared: &Shared,
@@ -219,13 +261,6 @@ fn notice(
         let arrival = arrival.map_err(|source| wire(&shared.address, source))?;
         due.0 += 1;
         due.1 += frame.body.len();
-        let mut queue = shared.queue();
-        queue.received = Some(received.last());
-        drop(queue);
-        if due.0 >= DUE.0 || due.1 >= DUE.1 {
-            *due = (0, 0);
-            shared.flush();
-        }
         return Ok(match arrival {
             Arrival::New => Came::Message,
             Arrival::Repeated => Came::Nothing,

@@ -81,6 +81,7 @@ struct Shared {
     /// There is room again, or the stream has failed.
     room: Condvar,
     address: String,
+    most: u32,
 }
 
 /// What was pushed, and nobody writes yet.
@@ -139,6 +140,7 @@ pub(crate) fn split(
         rustls::Connection::Client(_) => Sender::Node,
         rustls::Connection::Server(_) => Sender::Client,
     };
+    socket::give_up_when_dead(&socket);
     // What is encrypted is bounded by what the writer hands over at once.
     tls.set_buffer_limit(None);
     let shared = Arc::new(Shared {
@@ -158,6 +160,7 @@ pub(crate) fn split(
         stuck: Condvar::new(),
         room: Condvar::new(),
         address,
+        most,
     });
     let own = Arc::clone(&shared);
     std::thread::Builder::new()
@@ -375,6 +378,12 @@ impl Outgoing {
         let sequence = self.push(message)?;
         self.flush();
         Ok(sequence)
+    }
+
+    /// The largest frame that the other side takes.
+    #[must_use]
+    pub fn max_frame(&self) -> u32 {
+        self.shared.most
     }
 
     /// Bytes that were pushed and that the socket has not taken.

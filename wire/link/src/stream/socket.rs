@@ -56,3 +56,41 @@ pub(super) fn send_now(_: &TcpStream, _: &[u8]) -> io::Result<usize> {
 pub(super) fn receive_now(_: &TcpStream, _: &mut [u8]) -> io::Result<usize> {
     Err(io::ErrorKind::WouldBlock.into())
 }
+
+/// For how long the other side's machine may say nothing at all before the connection is taken to be lost, in seconds.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const DEAD_AFTER: libc::c_int = 30;
+
+/// Has the system find out that the other side's machine, or the way there, is gone: nobody else would, on a connection
+/// on which nothing is sent. As good as it goes: a system that cannot do it says so, and is not asked again.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn give_up_when_dead(socket: &TcpStream) {
+    use std::os::fd::AsRawFd;
+    let options = [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, DEAD_AFTER / 3),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, DEAD_AFTER / 6),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, DEAD_AFTER * 1000),
+    ];
+    for (level, option, value) in options {
+        // SAFETY: the value is there until the call returns, and of the size that is said.
+        let set = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                level,
+                option,
+                (&raw const value).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if set != 0 {
+            let error = io::Error::last_os_error();
+            tracing::debug!(%error, option, "the system does not watch the connection");
+        }
+    }
+}
+
+/// Elsewhere, the system does it when it will.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn give_up_when_dead(_: &TcpStream) {}

@@ -1,0 +1,214 @@
+//! `quipu invite`, `pair`, `nodes`, `revoke`: who may come in, and where one may go.
+
+use crate::error::CommandError;
+use quipu::drivers::remote::paired::{self, CLIENT_KEY};
+use quipu_cli::timeline::escape;
+use quipu_link::client::Dial;
+use quipu_link::clients::Clients;
+use quipu_link::clock::SystemClock;
+use quipu_link::gate::{Gate, NODE_KEY};
+use quipu_link::invitation::Invitations;
+use quipu_link::nodes::{Node, Nodes};
+use quipu_link::{Folder, Invitation, Key, LinkError};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a stranger has until it has said hello.
+const HELLO: Duration = Duration::from_secs(10);
+
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The file that says where this machine's node is.
+const ADDRESS: &str = "address";
+
+/// Quipu's folder.
+pub(crate) struct Home(Folder);
+
+impl Home {
+    /// The folder, made if it is not there.
+    pub(crate) fn open() -> Result<Self, CommandError> {
+        let path = paired::home().map_err(CommandError::Node)?;
+        Ok(Self(Folder::open(path)?))
+    }
+
+    /// Remembers where this machine's node is, for invitations.
+    pub(crate) fn note_address(&self, address: &str) -> Result<(), CommandError> {
+        let path = self.0.path().join(ADDRESS);
+        let written = std::fs::write(&path, address);
+        written.map_err(|source| CommandError::Write { path, source })
+    }
+
+    fn address(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.0.path().join(ADDRESS)).ok()?;
+        Some(text.trim().to_owned())
+    }
+}
+
+/// What this machine is called.
+pub(crate) fn machine() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
+    let name = name.unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// The gate of this machine's node.
+pub(crate) fn gate_of(home: &Home, name: &str) -> Result<Gate, CommandError> {
+    Ok(Gate::new(&home.0, name, HELLO, Arc::new(SystemClock))?)
+}
+
+/// A new invitation to this machine's node.
+pub(crate) fn invite(home: &Home, address: &str) -> Result<Invitation, CommandError> {
+    let node = Key::of(&home.0, NODE_KEY)?.fingerprint();
+    Ok(Invitations::of(&home.0).invite(node, address, &SystemClock)?)
+}
+
+fn print(text: &str) -> Result<(), CommandError> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()?;
+    Ok(())
+}
+
+fn shown(text: &str) -> String {
+    escape::terminal(text).into_owned()
+}
+
+/// The options of `quipu invite`.
+#[derive(clap::Args)]
+pub(crate) struct InviteOptions {
+    /// Where clients reach this machine's node, as host:port; as `quipu serve` has said without it.
+    #[arg(long)]
+    address: Option<String>,
+}
+
+/// Prints the line that pairs one client with this machine's node.
+pub(crate) fn run_invite(options: &InviteOptions) -> Result<(), CommandError> {
+    let home = Home::open()?;
+    let address = options.address.clone().or_else(|| home.address());
+    let address = address.ok_or(CommandError::NoAddress)?;
+    print(&format!("quipu pair {}\n", invite(&home, &address)?))
+}
+
+/// The options of `quipu pair`.
+#[derive(clap::Args)]
+pub(crate) struct PairOptions {
+    /// What `quipu invite` has printed on the node's machine.
+    line: String,
+
+    /// What to call the node here; as it calls itself without it.
+    #[arg(long)]
+    name: Option<String>,
+}
+
+/// Has this machine's key enrolled at a node, and remembers the node.
+pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
+    let home = Home::open()?;
+    let invitation: Invitation = options.line.parse()?;
+    let key = Key::of(&home.0, CLIENT_KEY)?;
+    let theirs = invitation.take_up(&key, &machine(), PATIENCE)?;
+    let name = options.name.as_deref().unwrap_or(&theirs);
+    let node = Nodes::of(&home.0).remember(invitation.node, &invitation.address, name)?;
+    print(&format!(
+        "paired with {} at {}; `quipu devices` lists its devices, and programs use them with QUIPU_NODES={}\n",
+        shown(&node.name),
+        shown(&node.address),
+        shown(&node.name)
+    ))
+}
+
+/// The options of `quipu nodes`.
+#[derive(clap::Args)]
+pub(crate) struct NodesOptions {
+    /// Forget the node of this name, address or fingerprint.
+    #[arg(long, value_name = "NODE")]
+    forget: Option<String>,
+}
+
+/// Lists the nodes that were paired with, and how they are.
+pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
+    let home = Home::open()?;
+    let nodes = Nodes::of(&home.0);
+    if let Some(which) = &options.forget {
+        let node = nodes.forget(which)?;
+        return print(&format!("forgot {}\n", shown(&node.name)));
+    }
+    let all = nodes.list()?;
+    if all.is_empty() {
+        return print(
+            "no node was paired with; run `quipu serve --invite` on its machine, and here what it prints\n",
+        );
+    }
+    let key = Key::of(&home.0, CLIENT_KEY)?;
+    let mut text = String::new();
+    for node in &all {
+        let how = match ask(node, &key) {
+            Ok(how) => how,
+            Err(error) => shown(&error.to_string().replace('\n', " ")),
+        };
+        let _ = writeln!(
+            text,
+            "{}  {}  {how}",
+            shown(&node.name),
+            shown(&node.address)
+        );
+    }
+    print(&text)
+}
+
+/// How a node is.
+fn ask(node: &Node, key: &Key) -> Result<String, LinkError> {
+    let dial = Dial {
+        address: &node.address,
+        node: node.fingerprint,
+        key,
+        name: "quipu nodes",
+        patience: PATIENCE,
+    };
+    let mut link = dial.ask()?;
+    let ping = link.ping()?;
+    let status = link.status()?;
+    let devices = link.devices().len();
+    link.close();
+    Ok(format!(
+        "{} us away, {devices} devices, {} sessions, load {:.2} of {} cores",
+        ping.round_trip.as_micros(),
+        status.sessions,
+        f64::from(status.load_thousandths) / 1000.0,
+        status.cores
+    ))
+}
+
+/// The options of `quipu revoke`.
+#[derive(clap::Args)]
+pub(crate) struct RevokeOptions {
+    /// The client's name or fingerprint; without it, those who may come in are listed.
+    client: Option<String>,
+}
+
+/// Takes back that a client may come in.
+pub(crate) fn run_revoke(options: &RevokeOptions) -> Result<(), CommandError> {
+    let home = Home::open()?;
+    let clients = Clients::of(&home.0);
+    if let Some(who) = &options.client {
+        let client = clients.revoke(who)?;
+        return print(&format!(
+            "{} is not let in any more; a session that it has goes on until it ends\n",
+            shown(&client.name)
+        ));
+    }
+    let mut text = String::new();
+    for client in clients.list()? {
+        let _ = writeln!(text, "{}  {}", shown(&client.name), client.fingerprint);
+    }
+    if text.is_empty() {
+        text.push_str("no client may come in; `quipu invite` lets one in\n");
+    }
+    print(&text)
+}

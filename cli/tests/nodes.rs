@@ -1,0 +1,130 @@
+//! From nothing to a remote device: two commands where the device is, one where the program is.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+fn quipu(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.args(arguments).env("QUIPU_HOME", home);
+    for variable in ["QUIPU_LOG", "QUIPU_TRACE", "QUIPU_NODES", "QUIPU_CPU_PIN"] {
+        command.env_remove(variable);
+    }
+    command.env("QUIPU_CUDA", "off");
+    command.env("QUIPU_OPENCL", "off");
+    command.env("QUIPU_CPU_WORKERS", "2");
+    command
+}
+
+fn output(home: &Path, arguments: &[&str]) -> Output {
+    quipu(home, arguments).output().unwrap()
+}
+
+fn stdout(home: &Path, arguments: &[&str]) -> String {
+    let output = output(home, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A node that is ended with the test.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The drivers of the devices that a client lists.
+fn remote_devices(home: &Path, arguments: &[&str]) -> Vec<String> {
+    let text = stdout(home, arguments);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let devices = json["devices"].as_array().unwrap().iter();
+    let remote = devices.filter(|device| device["driver"] == "remote");
+    remote
+        .map(|device| device["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_device_of_another_machine_is_three_commands_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, client) = (folder.path().join("node"), folder.path().join("client"));
+    assert!(remote_devices(&client, &["devices", "--json"]).is_empty());
+    // Where the device is: it serves, on a port that is free.
+    let serve = ["serve", "--address", "127.0.0.1:0", "--name", "lab"];
+    let mut serving = quipu(&node, &serve)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Serving)
+        .unwrap();
+    let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(
+        first.starts_with("node lab offers 1 device at 127.0.0.1:"),
+        "{first}"
+    );
+    // And somebody is let in.
+    let invitation = stdout(&node, &["invite"]);
+    let line = invitation.trim().strip_prefix("quipu pair ").unwrap();
+    // Where the program is.
+    let paired = stdout(&client, &["pair", line]);
+    assert!(
+        paired.starts_with("paired with lab at 127.0.0.1:"),
+        "{paired}"
+    );
+
+    let devices = remote_devices(&client, &["devices", "--json"]);
+    assert_eq!(devices.len(), 1, "{devices:?}");
+    assert!(devices[0].ends_with(" on lab"), "{devices:?}");
+    assert_eq!(
+        remote_devices(&client, &["devices", "--json", "--node", "lab"]),
+        devices
+    );
+    let nodes = stdout(&client, &["nodes"]);
+    assert!(
+        nodes.starts_with("lab  127.0.0.1:") && nodes.contains(" us away, 1 devices"),
+        "{nodes}"
+    );
+    // An invitation is good once.
+    let again = output(&client, &["pair", line]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("`quipu invite`"));
+
+    // It is taken back.
+    let clients = stdout(&node, &["revoke"]);
+    let name = clients.split("  ").next().unwrap();
+    stdout(&node, &["revoke", name]);
+    let nodes = stdout(&client, &["nodes"]);
+    assert!(nodes.contains("is not enrolled"), "{nodes}");
+    assert!(remote_devices(&client, &["devices", "--json"]).is_empty());
+    assert!(stdout(&client, &["nodes", "--forget", "lab"]).contains("forgot lab"));
+    assert!(stdout(&client, &["nodes"]).contains("no node was paired with"));
+}
+
+#[test]
+fn what_is_missing_is_said_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    for (arguments, advice) in [
+        (&["invite"][..], "quipu serve"),
+        (&["pair", "nonsense"], "quipu invite"),
+        (&["revoke", "nobody"], "is not enrolled here"),
+        (&["serve", "--address", "nonsense"], "--address"),
+    ] {
+        let output = output(&home, arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(text.contains(advice), "{arguments:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+    let unknown = stdout(&home, &["devices", "--node", "nowhere", "--verbose"]);
+    assert!(
+        unknown.contains("no node 'nowhere' was paired with"),
+        "{unknown}"
+    );
+}

@@ -1,0 +1,68 @@
+//! What a node's devices are.
+
+use crate::link::Link;
+use quipu_core::{DeviceKind, DeviceProperties, MemorySpace};
+use quipu_driver_vendor::VendorDevice;
+use quipu_link::session::NodeDevice;
+use quipu_wire::message::{self, Takes};
+use std::sync::Arc;
+
+/// A device of a node.
+pub struct Device {
+    properties: DeviceProperties,
+    pub(crate) number: u32,
+    pub(crate) takes: Takes,
+    pub(crate) link: Arc<Link>,
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.properties.name.fmt(formatter)
+    }
+}
+
+impl VendorDevice for Device {
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+}
+
+impl Device {
+    pub(crate) fn new(number: usize, device: &NodeDevice, link: &Arc<Link>) -> Self {
+        let kind = match device.kind {
+            message::DeviceKind::Cpu => DeviceKind::Cpu,
+            message::DeviceKind::Gpu => DeviceKind::Gpu,
+            message::DeviceKind::Accelerator => DeviceKind::Accelerator,
+            message::DeviceKind::Simulated => DeviceKind::Simulated,
+        };
+        let terms = &link.terms;
+        let properties = DeviceProperties {
+            name: format!("{} on {}", device.name, link.node),
+            kind,
+            vendor: device.vendor.clone(),
+            multiprocessors: device.multiprocessors,
+            max_grid_blocks: device.max_grid_blocks,
+            max_grid_block_count: device.max_grid_block_count,
+            max_block_threads: device.max_block_threads,
+            max_block_thread_count: device.max_block_thread_count,
+            max_thread_elements: device.max_thread_elements,
+            max_thread_element_count: device.max_thread_element_count,
+            shared_memory_per_block: device.shared_memory_per_block,
+            global_memory: device.global_memory.min(terms.max_session_bytes),
+            max_buffer: device.max_buffer.min(terms.max_buffer_bytes),
+            warp_sizes: device.warp_sizes.clone(),
+            clock_mhz: (device.clock_mhz != 0).then_some(device.clock_mhz),
+            // Where on the node a buffer's bytes are is the node's affair.
+            memory: MemorySpace::Own(0),
+            domain: Some(0),
+            concurrent_commands: device.concurrent_commands,
+            caller_runs: false,
+        };
+        Self {
+            properties,
+            number: number as u32,
+            takes: device.takes,
+            link: link.clone(),
+        }
+    }
+}

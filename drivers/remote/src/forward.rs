@@ -1,0 +1,295 @@
+//! From a command to a message.
+
+use crate::bulk::HostRegion;
+use crate::failure::Refusal;
+use crate::link::{Route, Task};
+use crate::point::Point;
+use crate::program::Program;
+use crate::vendor::Remote;
+use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
+use quipu_core::{AccessMode, Command, Error, PassedParameter, Priority, SpaceId, clock};
+use quipu_driver_vendor::launch::{Code, mismatch};
+use quipu_driver_vendor::{Doer, Flight, Obstacle};
+use quipu_wire::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
+use quipu_wire::message::{
+    self, Launch, Parameter, ParameterKind, Read, Step, Stride, Word, Write,
+};
+
+type Work<'a> = quipu_driver_vendor::Work<'a, Remote>;
+
+/// What comes with a command.
+#[derive(Debug)]
+pub struct Cargo {
+    pub(crate) point: Point,
+    /// When it was sent, if its times were asked for.
+    pub(crate) sent: Option<u64>,
+}
+
+/// Who does a command.
+pub(crate) fn doer_of(command: &Command) -> Doer {
+    match command.operation() {
+        Operation::Transfer(transfer) if transfer.steps.len() > MAX_STEPS => Doer::Host,
+        Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
+            Doer::DeviceForUser
+        }
+        // It is copied as it is sent, and may be what another command brings to the host.
+        Operation::Migrate(migration) if migration.from == SpaceId::HOST => Doer::DeviceWhenReady,
+        _ => Doer::Device,
+    }
+}
+
+/// Sends a command, after these.
+pub(crate) fn put(
+    work: &Work<'_>,
+    code: Option<&Code<Program>>,
+    waits: &[Point],
+) -> Result<Flight<Remote>, Obstacle<Refusal>> {
+    let command = work.command();
+    let options = command.queue().options();
+    let profiled = options.profiling || quipu_core::trace::enabled();
+    let route = Route {
+        device: work.device().number,
+        queue: command.queue().id(),
+        priority: Some(match options.priority {
+            Priority::Low => message::Priority::Low,
+            Priority::Normal => message::Priority::Normal,
+            Priority::High => message::Priority::High,
+        }),
+        // When bytes came and went, nobody there knows.
+        profiled: profiled && !matches!(command.operation(), Operation::Transfer(_)),
+    };
+    let sent = profiled.then(clock::now_ns);
+    let send = |task: Task<'_>| work.device().link.send(&route, waits, task);
+    let point = match (command.operation(), code) {
+        (Operation::Transfer(transfer), _) => put_transfer(work, transfer, send)?,
+        (Operation::Fill(fill), _) => put_fill(work, fill, send)?,
+        (Operation::Migrate(migration), _) => put_migration(work, migration, send)?,
+        (Operation::Launch { .. }, Some(code)) => put_launch(work, code, send)?,
+        (Operation::NativeEnqueue(_), _) => {
+            let error: Error = quipu_core::ErrorKind::Unsupported {
+                driver: "remote",
+                what: "call into a node's device".to_owned(),
+                instead: "launch a kernel, or run a host task",
+            }
+            .into();
+            return Err(error.into());
+        }
+        _ => send(Task::Plain(message::Operation::Nothing))?,
+    };
+    Ok(Flight {
+        signal: point.clone(),
+        done: None,
+        line: None,
+        failure: None,
+        error: None,
+        cargo: Cargo { point, sent },
+    })
+}
+
+type Sent = Result<Point, Obstacle<Refusal>>;
+
+fn put_fill(
+    work: &Work<'_>,
+    fill: &Fill,
+    send: impl FnOnce(Task<'_>) -> Result<Point, Refusal>,
+) -> Sent {
+    let to = work.bytes(&work.command().arguments()[0])?;
+    let mut pattern = [0; MAX_PATTERN];
+    pattern[..fill.pattern().len()].copy_from_slice(fill.pattern());
+    let fill = message::Operation::Fill(message::Fill {
+        buffer: to.allocation.buffer,
+        offset: to.offset,
+        length: to.length,
+        pattern,
+        pattern_length: fill.pattern().len() as u8,
+    });
+    Ok(send(Task::Plain(fill))?)
+}
+
+fn put_migration(
+    work: &Work<'_>,
+    migration: &Migration,
+    send: impl FnOnce(Task<'_>) -> Result<Point, Refusal>,
+) -> Sent {
+    let argument = &work.command().arguments()[0];
+    let (row, host) = (argument.length(), argument.on_host()?);
+    // SAFETY: the host's copy is there for as long as a command uses it, and the hazards keep others away.
+    let region = unsafe { HostRegion::new(host.pointer, host.length, Vec::new()) };
+    let task = if migration.from == SpaceId::HOST {
+        let (to, _) = work.bytes_in(argument, migration.to)?;
+        let write = Write {
+            buffer: to.allocation.buffer,
+            offset: to.offset,
+            row,
+            steps: &[],
+            transfer: 0,
+            bytes: &[],
+        };
+        Task::Write(write, region)
+    } else {
+        let (from, _) = work.bytes_in(argument, migration.from)?;
+        let read = Read {
+            buffer: from.allocation.buffer,
+            offset: from.offset,
+            row,
+            steps: &[],
+            transfer: 0,
+        };
+        Task::Read(read, region)
+    };
+    Ok(send(task)?)
+}
+
+fn put_transfer(
+    work: &Work<'_>,
+    transfer: &Transfer,
+    send: impl FnOnce(Task<'_>) -> Result<Point, Refusal>,
+) -> Sent {
+    let arguments = work.command().arguments();
+    let steps = &transfer.steps;
+    let strides = |stride: fn(&quipu_core::operation::Step) -> u64| -> Vec<Stride> {
+        let steps = steps.iter().map(|step| Stride {
+            count: step.count.into(),
+            stride: stride(step).into(),
+        });
+        steps.collect()
+    };
+    let region = |pointer, stride: fn(&quipu_core::operation::Step) -> u64| {
+        let steps = steps
+            .iter()
+            .map(|step| (step.count as usize, stride(step) as usize));
+        // SAFETY: the core has checked the region against its memory, which its owner keeps until the command is over.
+        unsafe { HostRegion::new(pointer, transfer.row as usize, steps.collect()) }
+    };
+    let task = match (&transfer.source, &transfer.destination) {
+        (Endpoint::Host(from), Endpoint::Argument(to)) => {
+            let to = work.bytes(&arguments[*to])?;
+            let steps = strides(|step| step.destination_stride);
+            let write = Write {
+                buffer: to.allocation.buffer,
+                offset: to.offset,
+                row: transfer.row,
+                steps: &steps,
+                transfer: 0,
+                bytes: &[],
+            };
+            let region = region(from.pointer(), |step| step.source_stride);
+            return Ok(send(Task::Write(write, region))?);
+        }
+        (Endpoint::Argument(from), Endpoint::Host(to)) => {
+            let from = work.bytes(&arguments[*from])?;
+            let steps = strides(|step| step.source_stride);
+            let read = Read {
+                buffer: from.allocation.buffer,
+                offset: from.offset,
+                row: transfer.row,
+                steps: &steps,
+                transfer: 0,
+            };
+            let region = region(to.pointer(), |step| step.destination_stride);
+            return Ok(send(Task::Read(read, region))?);
+        }
+        (Endpoint::Argument(from), Endpoint::Argument(to)) => {
+            let (from, to) = (work.bytes(&arguments[*from])?, work.bytes(&arguments[*to])?);
+            let steps = steps.iter().map(|step| Step {
+                count: step.count.into(),
+                source_stride: step.source_stride.into(),
+                destination_stride: step.destination_stride.into(),
+            });
+            let steps: Vec<Step> = steps.collect();
+            let copy = message::Operation::Copy(message::Copy {
+                source: from.allocation.buffer,
+                source_offset: from.offset,
+                destination: to.allocation.buffer,
+                destination_offset: to.offset,
+                row: transfer.row,
+                steps: &steps,
+            });
+            return Ok(send(Task::Plain(copy))?);
+        }
+        (Endpoint::Host(_), Endpoint::Host(_)) => Task::Plain(message::Operation::Nothing),
+    };
+    Ok(send(task)?)
+}
+
+fn put_launch(
+    work: &Work<'_>,
+    code: &Code<Program>,
+    send: impl FnOnce(Task<'_>) -> Result<Point, Refusal>,
+) -> Sent {
+    let passed = &code.passed;
+    let too_many = || -> Error {
+        quipu_core::ErrorKind::InvalidArgument {
+            what: "launch a kernel",
+            problem: format!(
+                "it has {} parameters; a node takes {MAX_PARAMETERS}",
+                passed.parameters.len()
+            ),
+        }
+        .into()
+    };
+    if passed.parameters.len() > MAX_PARAMETERS {
+        return Err(too_many().into());
+    }
+    let words = |numbers: &[u64]| -> Vec<Word> { numbers.iter().copied().map(Word::new).collect() };
+    let mut memories = work.command().arguments().iter();
+    let (mut parameters, mut extents, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    let mut number = 0;
+    for parameter in &passed.parameters {
+        parameters.push(Parameter::new(match parameter {
+            PassedParameter::Value(bytes) => {
+                values.extend(code.compiled.value(number, bytes));
+                number += 1;
+                ParameterKind::Value {
+                    length: bytes.len() as u32,
+                }
+            }
+            PassedParameter::Memory { element, shape } => {
+                let argument = memories.next();
+                let argument = argument.ok_or_else(|| mismatch("what is passed for it"))?;
+                let bytes = work.bytes(argument)?;
+                let (each, strides) = match shape.as_deref() {
+                    Some((each, strides)) => (&each[..], &strides[..]),
+                    None => (&[][..], &[][..]),
+                };
+                extents.extend(words(each));
+                extents.extend(words(strides));
+                ParameterKind::Memory {
+                    mode: match argument.mode() {
+                        AccessMode::Read => message::AccessMode::Read,
+                        AccessMode::ReadWrite => message::AccessMode::ReadWrite,
+                        AccessMode::Overwrite => message::AccessMode::Overwrite,
+                    },
+                    buffer: bytes.allocation.buffer,
+                    offset: bytes.offset,
+                    length: bytes.length,
+                    element: u32::try_from(*element).unwrap_or(u32::MAX).max(1),
+                    rank: each.len() as u8,
+                }
+            }
+        }));
+    }
+    let launch = message::Operation::Launch(Launch {
+        program: code.compiled.id,
+        blocks: &words(&passed.blocks),
+        threads: &words(&passed.threads),
+        elements: &words(&passed.elements),
+        shared: &words(&passed.shared),
+        parameters: &parameters,
+        extents: &extents,
+        values: &values,
+    });
+    Ok(send(Task::Plain(launch))?)
+}
+
+/// Tells the core when a command ran: as long as the node says, up to when its end was seen here.
+pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) -> Option<u64> {
+    let sent = flight.cargo.sent?;
+    let took = flight.cargo.point.times();
+    let took = took.map_or(seen - sent.min(seen), |times| {
+        times.ended_ns - times.started_ns
+    });
+    work.command()
+        .started_at(seen.saturating_sub(took).max(sent));
+    Some(seen.max(sent))
+}

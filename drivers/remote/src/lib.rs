@@ -1,0 +1,125 @@
+//! Quipu's driver for other machines' devices: a node's devices, as if they were here.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`vendor`] | the verbs that the driver is made of |
+//! | `link` | the connection: what is in flight, ids, ends, loss |
+//! | `receive` | what comes, checked and acted on |
+//! | `bulk` | bytes of large transfers, both ways |
+//! | `point` | ends of commands, as the driver asks for them |
+//! | `forward` | from a command to a message |
+//! | `memory` | buffers of the node |
+//! | `program` | kernels, as the node is told of them |
+//! | `device` | what the devices are |
+//! | [`paired`] | the nodes that were paired with, by name |
+//! | `failure` | what a node says went wrong |
+//!
+//! The driver is [that of vendors' libraries](quipu_driver_vendor), with a node for a library: which command goes when, who
+//! runs host tasks, what happens if something fails, is decided there, and is the same as for OpenCL.
+//!
+//! # What goes when
+//!
+//! A command leaves when all that it waits for is on the node or over: what is on the node it names by its id, so a chain of
+//! commands costs one way there and one back. What it waits for elsewhere, on the host or on other nodes, is awaited here,
+//! and the command leaves when that is over: as soon as a message that resolves a placeholder would.
+//!
+//! # Loss
+//!
+//! A session ends with its connection (resumption is for later: the protocol has a place for it). When it is lost:
+//!
+//! 1. Both streams are cut, and whoever reads or writes memory of the host's stops.
+//! 2. Then, and not before, everything in flight fails, with an error that names the node, and so does what comes after.
+//! 3. What was only in the node's memory is lost; the core says which buffers.
+
+mod bulk;
+mod device;
+mod failure;
+mod forward;
+mod link;
+mod memory;
+pub mod paired;
+mod point;
+mod program;
+mod receive;
+pub mod vendor;
+
+use quipu_core::{Error, ErrorKind, Result};
+use quipu_driver_vendor::VendorDriver;
+use quipu_link::client::Dial;
+use quipu_link::{Fingerprint, Key};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+pub use vendor::Remote;
+
+/// The driver of a node's devices.
+pub type RemoteDriver = VendorDriver<Remote>;
+
+/// Whom to connect to, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the node is called here, for the names of its devices and errors.
+    pub name: String,
+    /// Where it is, as `host:port`.
+    pub address: String,
+    /// The key that it has to have.
+    pub node: Fingerprint,
+    /// What this program calls itself.
+    pub program: String,
+    /// How long it may take until the node has answered.
+    pub patience: Duration,
+    /// For how long the receiver of ends looks again and again before it sleeps. Zero is right where cores are few.
+    pub spin: Duration,
+}
+
+impl Options {
+    /// A node of this name, where it is and which key it has; ten seconds of patience, no spinning.
+    #[must_use]
+    pub fn new(name: &str, address: &str, node: Fingerprint) -> Self {
+        Self {
+            name: name.to_owned(),
+            address: address.to_owned(),
+            node,
+            program: "quipu".to_owned(),
+            patience: Duration::from_secs(10),
+            spin: Duration::ZERO,
+        }
+    }
+}
+
+/// Connects to a node, as the owner of a key that is enrolled there: the driver of its devices.
+///
+/// # Errors
+/// If the node cannot be reached, is another than it should be, refuses, offers no devices, or does not answer in time; if
+/// the system gives no thread.
+pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
+    let failed = |problem: String| -> Error {
+        ErrorKind::InvalidArgument {
+            what: "connect to a node",
+            problem,
+        }
+        .into()
+    };
+    let dial = Dial {
+        address: &options.address,
+        node: options.node,
+        key,
+        name: &options.program,
+        patience: options.patience,
+    };
+    let begun = dial.begin().map_err(|error| failed(error.to_string()))?;
+    let bulk = dial.bulk(begun.terms.session);
+    let bulk = bulk.map_err(|error| failed(error.to_string()))?;
+    if begun.devices.is_empty() {
+        return Err(failed(format!("node '{}' offers no devices", options.name)));
+    }
+    let (remote, streams) = Remote::new(options, begun, bulk).map_err(failed)?;
+    let link = remote.link().clone();
+    let driver = VendorDriver::over(remote)?;
+    link.run(Arc::downgrade(&driver), streams).map_err(failed)?;
+    Ok(driver)
+}
+
+/// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,527 @@
+//! The connection to a node: what is in flight, ids, ends, loss.
+//!
+//! Ids are given and messages pushed under one lock, under which ends are noted too. So ids rise in the order of messages;
+//! and a command that is not known to be over is named before the message that acknowledges its end, which is how the node
+//! knows that it may be.
+
+use crate::bulk::{HostRegion, Job, Jobs};
+use crate::failure::Refusal;
+use crate::locked;
+use crate::point::{Point, Times};
+use crate::{Options, RemoteDriver};
+use quipu_core::Error;
+use quipu_link::session::Terms;
+use quipu_link::stream::{Incoming, Outgoing};
+use quipu_wire::limits::MAX_WAITS;
+use quipu_wire::message::{
+    Command, CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, GoodbyeReason, Message,
+    Operation, Priority, ProgramFormat, Wait,
+};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+/// For how long the node may take to hear goodbye.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Threads of a connection that touch the host's memory.
+const THREADS: usize = 3;
+
+/// What a thread of a connection does.
+type Run = Box<dyn FnOnce(&Link) + Send>;
+
+/// See the module.
+pub(crate) struct Link {
+    /// What the node is called here.
+    pub(crate) node: String,
+    pub(crate) terms: Terms,
+    pub(crate) out: Outgoing,
+    pub(crate) bulk_out: Outgoing,
+    pub(crate) jobs: Jobs,
+    state: Mutex<State>,
+    /// Places for what comes on the bulk stream, by transfer. Locked after the state, or alone.
+    pub(crate) sinks: Mutex<HashMap<u64, Sink>>,
+    /// Why the connection ends, as soon as somebody knows.
+    ending: OnceLock<String>,
+    /// The same, once nothing touches the host's memory any more.
+    lost: OnceLock<String>,
+    threads: AtomicUsize,
+    driver: OnceLock<Weak<RemoteDriver>>,
+}
+
+#[derive(Default)]
+struct State {
+    last_event: u64,
+    last_buffer: u64,
+    last_program: u64,
+    last_transfer: u64,
+    flying: HashMap<u64, Flying>,
+    buffers: u32,
+    bytes: u64,
+    programs: u32,
+    /// Ends since something was last sent, and with it acknowledged.
+    unacknowledged: usize,
+}
+
+/// A command on the node.
+struct Flying {
+    point: Point,
+    /// What it takes until it is over: its end, and bytes on the bulk stream.
+    parts: u8,
+    /// Where the bytes of a read go that come with a message.
+    region: Option<HostRegion>,
+    /// The transfer of a read.
+    transfer: u64,
+    failure: Option<Error>,
+    times: Option<Times>,
+}
+
+/// Where the bytes of a transfer go.
+pub(crate) struct Sink {
+    pub(crate) event: u64,
+    pub(crate) region: HostRegion,
+    pub(crate) received: usize,
+}
+
+/// What a command is on its way with.
+#[derive(Default)]
+pub(crate) struct Route {
+    pub(crate) device: u32,
+    pub(crate) queue: u32,
+    pub(crate) priority: Option<Priority>,
+    pub(crate) profiled: bool,
+}
+
+/// What a command does, as far as others than the link know it.
+pub(crate) enum Task<'a> {
+    /// An operation without bytes of the host's.
+    Plain(Operation<'a>),
+    /// A write of a region of the host's.
+    Write(quipu_wire::message::Write<'a>, HostRegion),
+    /// A read to a region of the host's.
+    Read(quipu_wire::message::Read<'a>, HostRegion),
+}
+
+impl Link {
+    pub(crate) fn new(options: &Options, terms: Terms, out: Outgoing, bulk_out: Outgoing) -> Self {
+        Self {
+            node: options.name.clone(),
+            terms,
+            out,
+            bulk_out,
+            jobs: Jobs::default(),
+            state: Mutex::default(),
+            sinks: Mutex::default(),
+            ending: OnceLock::new(),
+            lost: OnceLock::new(),
+            threads: AtomicUsize::new(THREADS),
+            driver: OnceLock::new(),
+        }
+    }
+
+    /// Starts the threads that see to the streams, and to a driver's commands.
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        driver: Weak<RemoteDriver>,
+        (incoming, bulk): (Incoming, Incoming),
+    ) -> Result<(), String> {
+        // Set once, here.
+        let _ = self.driver.set(driver);
+        let threads: [(&str, Run); THREADS] = [
+            ("quipu-ends", Box::new(move |link| link.receive(incoming))),
+            (
+                "quipu-bulk-in",
+                Box::new(move |link| link.receive_bulk(bulk)),
+            ),
+            ("quipu-bulk-out", Box::new(Self::send_bulk)),
+        ];
+        let mut failed = None;
+        for (name, run) in threads {
+            let own = Arc::clone(self);
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let started = thread.spawn(move || {
+                let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&own)));
+                if ended.is_err() {
+                    own.fail("one of the driver's threads has panicked");
+                }
+                own.thread_is_over();
+            });
+            if let Err(error) = started {
+                failed.get_or_insert(format!("the system gives no thread: {error}"));
+                self.fail("the system gives no thread");
+                self.thread_is_over();
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The connection ends, for this reason, if it is the first.
+    pub(crate) fn fail(&self, reason: &str) {
+        let reason = format!("the connection to node '{}' is lost: {reason}", self.node);
+        if self.ending.set(reason).is_ok() {
+            tracing::warn!(node = self.node, reason = self.ending.get(), "lost");
+        }
+        self.out.abort("the connection is given up");
+        self.bulk_out.abort("the connection is given up");
+        self.jobs.close();
+    }
+
+    /// Says goodbye.
+    pub(crate) fn close(&self) {
+        if self.ending.set("its driver is gone".to_owned()).is_ok() {
+            self.out.close(GoodbyeReason::Done, "", LINGER);
+            self.bulk_out.close(GoodbyeReason::Done, "", LINGER);
+        }
+        self.out.abort("its driver is gone");
+        self.bulk_out.abort("its driver is gone");
+        self.jobs.close();
+    }
+
+    /// A thread does not touch the host's memory any more; with the last, what is in flight fails.
+    fn thread_is_over(&self) {
+        self.fail("one of its streams has ended");
+        if self.threads.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let reason = self.ending.get().cloned().unwrap_or_default();
+        let state = locked(&self.state);
+        // Set once, here.
+        let _ = self.lost.set(reason);
+        for flying in state.flying.values() {
+            flying.point.wake();
+        }
+        drop(state);
+        self.look();
+    }
+
+    /// The loss, once nothing touches the host's memory any more.
+    pub(crate) fn loss(&self) -> Option<Refusal> {
+        self.lost.get().map(|reason| Refusal::Lost(reason.clone()))
+    }
+
+    /// Has the driver act on what has ended.
+    pub(crate) fn look(&self) {
+        if let Some(driver) = self.driver.get().and_then(Weak::upgrade) {
+            driver.look();
+        }
+    }
+
+    /// Sends a command, after these; what says that it is over.
+    pub(crate) fn send(
+        &self,
+        route: &Route,
+        waits: &[Point],
+        task: Task<'_>,
+    ) -> Result<Point, Refusal> {
+        let mut state = locked(&self.state);
+        if let Some(lost) = self.loss() {
+            return Err(lost);
+        }
+        if state.flying.len() >= (self.terms.max_commands / 2).max(1) as usize {
+            return Err(Refusal::Full(format!(
+                "node '{}' takes no more commands for now",
+                self.node
+            )));
+        }
+        let mut after: Vec<Wait> = waits
+            .iter()
+            .filter(|point| !point.is_over())
+            .map(|point| Wait::after(point.event()))
+            .collect();
+        while after.len() > MAX_WAITS {
+            let rest = after.split_off(MAX_WAITS - 1);
+            let join = self.push(&mut state, route, &after, Operation::Nothing)?;
+            state.fly(Flying::new(join.clone(), 1));
+            after = rest;
+            after.push(Wait::after(join.event()));
+        }
+        let most = u64::from(self.terms.max_inline).min(u64::from(self.out.max_frame()) - 8192);
+        match task {
+            Task::Plain(operation) => {
+                let point = self.push(&mut state, route, &after, operation)?;
+                state.fly(Flying::new(point.clone(), 1));
+                Ok(point)
+            }
+            Task::Write(write, region) if region.len() as u64 <= most => {
+                let point = region.gather(0, region.len(), |bytes| {
+                    let write = Operation::Write(quipu_wire::message::Write { bytes, ..write });
+                    self.push(&mut state, route, &after, write)
+                })?;
+                state.fly(Flying::new(point.clone(), 1));
+                Ok(point)
+            }
+            Task::Write(write, region) => {
+                let transfer = state.last_transfer + 1;
+                let write = Operation::Write(quipu_wire::message::Write { transfer, ..write });
+                let point = self.push(&mut state, route, &after, write)?;
+                state.last_transfer = transfer;
+                state.fly(Flying::new(point.clone(), 2));
+                self.jobs.add(Job {
+                    transfer,
+                    event: point.event(),
+                    region,
+                });
+                Ok(point)
+            }
+            Task::Read(read, region) if region.len() as u64 <= most => {
+                let point = self.push(&mut state, route, &after, Operation::Read(read))?;
+                state.fly(Flying {
+                    region: Some(region),
+                    ..Flying::new(point.clone(), 1)
+                });
+                Ok(point)
+            }
+            Task::Read(read, region) => {
+                let transfer = state.last_transfer + 1;
+                let read = Operation::Read(quipu_wire::message::Read { transfer, ..read });
+                let point = self.push(&mut state, route, &after, read)?;
+                state.last_transfer = transfer;
+                state.fly(Flying {
+                    transfer,
+                    ..Flying::new(point.clone(), 2)
+                });
+                let sink = Sink {
+                    event: point.event(),
+                    region,
+                    received: 0,
+                };
+                locked(&self.sinks).insert(transfer, sink);
+                Ok(point)
+            }
+        }
+    }
+
+    /// Puts a command among those that are to be sent. If the connection is being lost, it fails when that is known.
+    fn push(
+        &self,
+        state: &mut State,
+        route: &Route,
+        waits: &[Wait],
+        operation: Operation<'_>,
+    ) -> Result<Point, Refusal> {
+        let event = state.last_event + 1;
+        let message = Message::Command(Command {
+            event,
+            device: route.device,
+            queue: route.queue,
+            priority: route.priority.unwrap_or(Priority::Normal),
+            profiled: route.profiled,
+            waits,
+            operation,
+        });
+        self.put(&message)?;
+        state.last_event = event;
+        Ok(Point::new(event))
+    }
+
+    /// Puts a message among those that are to be sent.
+    fn put(&self, message: &Message<'_>) -> Result<(), Refusal> {
+        match self.out.push(message) {
+            Ok(_) => Ok(()),
+            Err(quipu_link::LinkError::NotSent(error)) => Err(Refusal::NotSent(error.to_string())),
+            // Whoever receives learns it, too.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Has everything sent that is to be.
+    pub(crate) fn flush(&self) {
+        self.out.flush();
+    }
+
+    /// A new buffer.
+    pub(crate) fn create_buffer(&self, size: u64) -> Result<u64, Refusal> {
+        let mut state = locked(&self.state);
+        if let Some(lost) = self.loss() {
+            return Err(lost);
+        }
+        let bytes = state.bytes.saturating_add(size);
+        if state.buffers >= self.terms.max_buffers
+            || size > self.terms.max_buffer_bytes
+            || bytes > self.terms.max_session_bytes
+        {
+            return Err(Refusal::Full(format!(
+                "node '{}' gives this program no more memory",
+                self.node
+            )));
+        }
+        let buffer = state.last_buffer + 1;
+        self.put(&Message::CreateBuffer(CreateBuffer {
+            buffer,
+            size,
+            content_size: 0,
+        }))?;
+        state.last_buffer = buffer;
+        state.buffers += 1;
+        state.bytes = bytes;
+        Ok(buffer)
+    }
+
+    /// A buffer is not used any more.
+    pub(crate) fn free_buffer(&self, buffer: u64, size: u64) {
+        let mut state = locked(&self.state);
+        state.buffers -= 1;
+        state.bytes -= size;
+        // It frees all when the connection is lost.
+        let _ = self.put(&Message::FreeBuffer(FreeBuffer { buffer }));
+        drop(state);
+        self.flush();
+    }
+
+    /// A new program.
+    pub(crate) fn create_program(
+        &self,
+        format: ProgramFormat,
+        source: &[u8],
+        entry: &str,
+        options: &str,
+    ) -> Result<u64, Refusal> {
+        let mut state = locked(&self.state);
+        if let Some(lost) = self.loss() {
+            return Err(lost);
+        }
+        if source.len() > self.terms.max_program_bytes as usize {
+            return Err(Refusal::NotSent(format!(
+                "kernel '{entry}' has {} bytes, and node '{}' takes programs of {}",
+                source.len(),
+                self.node,
+                self.terms.max_program_bytes
+            )));
+        }
+        if state.programs >= self.terms.max_programs {
+            return Err(Refusal::Full(format!(
+                "node '{}' takes no more programs",
+                self.node
+            )));
+        }
+        let program = state.last_program + 1;
+        self.put(&Message::CreateProgram(CreateProgram {
+            program,
+            format,
+            source,
+            entry,
+            options,
+        }))?;
+        state.last_program = program;
+        state.programs += 1;
+        Ok(program)
+    }
+
+    /// A program is not used any more.
+    pub(crate) fn free_program(&self, program: u64) {
+        let mut state = locked(&self.state);
+        state.programs -= 1;
+        // As above.
+        let _ = self.put(&Message::FreeProgram(FreeProgram { program }));
+    }
+
+    /// The ids of transfers that there were so far.
+    pub(crate) fn last_transfer(&self) -> u64 {
+        locked(&self.state).last_transfer
+    }
+
+    /// Commands have ended well. False if one is none.
+    pub(crate) fn completed(&self, events: impl Iterator<Item = (u64, Option<Times>)>) -> bool {
+        let mut state = locked(&self.state);
+        for (event, times) in events {
+            let Some(flying) = state.flying.get_mut(&event) else {
+                return false;
+            };
+            if flying.region.is_some() {
+                // Its bytes should have come before.
+                return false;
+            }
+            flying.times = times;
+            state.part_is_over(event);
+        }
+        self.acknowledge(state);
+        true
+    }
+
+    /// A command has failed. False if it is none.
+    pub(crate) fn failed(&self, event: u64, error: Error) -> bool {
+        let mut state = locked(&self.state);
+        let Some(flying) = state.flying.get_mut(&event) else {
+            return false;
+        };
+        flying.failure = Some(error);
+        flying.region = None;
+        let transfer = flying.transfer;
+        if transfer != 0 && locked(&self.sinks).remove(&transfer).is_some() {
+            // Nothing comes of it any more.
+            state.part_is_over(event);
+        }
+        state.part_is_over(event);
+        self.acknowledge(state);
+        true
+    }
+
+    /// Has ends acknowledged before they are as many as the node takes commands.
+    fn acknowledge(&self, mut state: std::sync::MutexGuard<'_, State>) {
+        let due = state.unacknowledged >= (self.terms.max_commands / 4) as usize;
+        if due {
+            state.unacknowledged = 0;
+        }
+        drop(state);
+        if due {
+            self.flush();
+        }
+    }
+
+    /// What a read gave. False if nobody asked for just so many bytes.
+    pub(crate) fn read_bytes(&self, event: u64, bytes: &[u8]) -> bool {
+        let mut state = locked(&self.state);
+        let Some(flying) = state.flying.get_mut(&event) else {
+            return false;
+        };
+        let Some(region) = flying
+            .region
+            .take()
+            .filter(|region| region.len() == bytes.len())
+        else {
+            return false;
+        };
+        region.scatter(0, bytes);
+        true
+    }
+
+    /// One of the things that a command takes has come about; true if that was the last.
+    pub(crate) fn part_is_over(&self, event: u64) -> bool {
+        locked(&self.state).part_is_over(event)
+    }
+}
+
+impl State {
+    fn fly(&mut self, flying: Flying) {
+        self.flying.insert(flying.point.event(), flying);
+    }
+
+    fn part_is_over(&mut self, event: u64) -> bool {
+        let Some(flying) = self.flying.get_mut(&event) else {
+            return false;
+        };
+        flying.parts -= 1;
+        if flying.parts > 0 {
+            return false;
+        }
+        if let Some(flying) = self.flying.remove(&event) {
+            flying.point.end(flying.failure, flying.times);
+        }
+        self.unacknowledged += 1;
+        true
+    }
+}
+
+impl Flying {
+    fn new(point: Point, parts: u8) -> Self {
+        Self {
+            point,
+            parts,
+            region: None,
+            transfer: 0,
+            failure: None,
+            times: None,
+        }
+    }
+}

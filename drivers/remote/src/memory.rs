@@ -1,0 +1,99 @@
+//! Buffers of a node, and their bytes at once.
+
+use crate::bulk::HostRegion;
+use crate::device::Device;
+use crate::failure::Refusal;
+use crate::link::{Route, Task};
+use crate::point::Point;
+use crate::receive::is_receiver;
+use quipu_wire::message::{Read, Write};
+
+/// A buffer of the node.
+#[derive(Debug)]
+pub struct Allocation {
+    pub(crate) buffer: u64,
+    pub(crate) size: u64,
+}
+
+impl Device {
+    fn here(&self) -> Route {
+        Route {
+            device: self.number,
+            ..Route::default()
+        }
+    }
+
+    /// Reads bytes, at once.
+    pub(crate) fn read(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), Refusal> {
+        let read = Read {
+            buffer: allocation.buffer,
+            offset,
+            row: bytes.len() as u64,
+            steps: &[],
+            transfer: 0,
+        };
+        // SAFETY: the bytes are there, and ours, until this returns, which is when the command is over.
+        let region = unsafe { HostRegion::new(bytes.as_mut_ptr(), bytes.len(), Vec::new()) };
+        self.do_now(Task::Read(read, region))
+    }
+
+    /// Writes bytes, at once.
+    pub(crate) fn write(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Refusal> {
+        let write = Write {
+            buffer: allocation.buffer,
+            offset,
+            row: bytes.len() as u64,
+            steps: &[],
+            transfer: 0,
+            bytes: &[],
+        };
+        // SAFETY: as above; they are only read.
+        let region = unsafe { HostRegion::new(bytes.as_ptr().cast_mut(), bytes.len(), Vec::new()) };
+        self.do_now(Task::Write(write, region))
+    }
+
+    /// Sends a command, and waits for its end.
+    fn do_now(&self, task: Task<'_>) -> Result<(), Refusal> {
+        let (Task::Read(_, region) | Task::Write(_, region)) = &task else {
+            return Ok(());
+        };
+        if region.len() == 0 {
+            return Ok(());
+        }
+        if is_receiver() {
+            let text = "the thread that hears of the node's ends would have to wait for one";
+            return Err(Refusal::Full(text.to_owned()));
+        }
+        let point = self.link.send(&self.here(), &[], task)?;
+        point.wake_here();
+        self.link.flush();
+        self.wait(&point)
+    }
+
+    fn wait(&self, point: &Point) -> Result<(), Refusal> {
+        loop {
+            if point.is_over() {
+                break;
+            }
+            // Not before nothing touches the bytes any more.
+            if let Some(lost) = self.link.loss() {
+                return Err(lost);
+            }
+            std::thread::park();
+        }
+        match point.take_failure() {
+            None => Ok(()),
+            Some(error) => Err(Refusal::NotSent(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Kernels, as a node is told of them: texts as they are, modules by the name of the native kernel that they have there.
+
+use crate::device::Device;
+use crate::failure::Refusal;
+use crate::link::Link;
+use quipu_core::{Error, ErrorKind, Result};
+use quipu_driver_vendor::VendorDevice;
+use quipu_kernel_ir::{KernelText, Module, ParameterKind, Scalar, Type};
+use quipu_wire::message::{ProgramFormat, Takes};
+use quipu_wire_kernel::native_name;
+use std::any::Any;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// A program of a node. It is freed with its last launch.
+pub struct Program {
+    pub(crate) id: u64,
+    link: Arc<Link>,
+    /// For each value that is passed, which of its bytes are anything; none where that is not known.
+    masks: Option<Vec<Vec<bool>>>,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.link.free_program(self.id);
+    }
+}
+
+impl Program {
+    /// The bytes of the value of this number, with zeros where it has gaps.
+    pub(crate) fn value(&self, number: usize, bytes: &[MaybeUninit<u8>]) -> Vec<u8> {
+        let bytes = settled(bytes);
+        let Some(mask) = self.masks.as_ref().and_then(|masks| masks.get(number)) else {
+            return bytes;
+        };
+        let is_there = |at: usize| mask.get(at).copied().unwrap_or(false);
+        let bytes = bytes.into_iter().enumerate();
+        bytes
+            .map(|(at, byte)| if is_there(at) { byte } else { 0 })
+            .collect()
+    }
+}
+
+/// The bytes as they happen to be in memory, where some may never have been written.
+fn settled(bytes: &[MaybeUninit<u8>]) -> Vec<u8> {
+    let mut copy: Vec<MaybeUninit<u8>> = bytes.to_vec();
+    let pointer = copy.as_mut_ptr();
+    // SAFETY: it does nothing. For all that the compiler knows, it writes every byte behind the pointer.
+    unsafe { std::arch::asm!("/* {0} */", in(reg) pointer, options(nostack, preserves_flags)) };
+    let (length, capacity) = (copy.len(), copy.capacity());
+    std::mem::forget(copy);
+    // SAFETY: the vector's own parts; its bytes count as written, as said.
+    unsafe { Vec::from_raw_parts(pointer.cast::<u8>(), length, capacity) }
+}
+
+/// Has a node know a kernel.
+pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Result<Program> {
+    let link = &device.link;
+    let refused = |what: String, instead| {
+        Error::from(ErrorKind::Unsupported {
+            driver: "remote",
+            what: format!("{what} on device '{}'", device.name()),
+            instead,
+        })
+    };
+    let (created, masks) = if let Some(text) = code.downcast_ref::<KernelText>() {
+        if device.takes.0 & Takes::OPENCL_C == 0 {
+            return Err(refused(
+                format!("compile kernel '{}' in OpenCL C", text.entry),
+                "use one of the node's devices that have a compiler for it",
+            ));
+        }
+        let format = ProgramFormat::OpenClC;
+        let source = text.source.as_bytes();
+        let created = link.create_program(format, source, &text.entry, &text.options);
+        (created, None)
+    } else if let Some(module) = code.downcast_ref::<Module>() {
+        let entry = &module.kernel.function.name;
+        if device.takes.0 & Takes::NATIVE == 0 {
+            return Err(refused(
+                format!("run kernel '{entry}'"),
+                "use one of the node's devices that run native code, or write the kernel in OpenCL C",
+            ));
+        }
+        let name = native_name(module).map_err(|error| {
+            Error::from(ErrorKind::Kernel {
+                what: format!("naming kernel '{entry}'"),
+                message: error.to_string(),
+            })
+        })?;
+        let entry = quipu_wire::message::presentable(entry, quipu_wire::limits::MAX_NAME);
+        let created = link.create_program(ProgramFormat::Native, &name, &entry, "");
+        (created, Some(masks(module)))
+    } else {
+        return Err(refused(
+            "compile code of this kind".to_owned(),
+            "use another device",
+        ));
+    };
+    let id = created.map_err(|failure: Refusal| {
+        quipu_driver_vendor::error::of_call(device.name(), "take a kernel", &failure)
+    })?;
+    Ok(Program {
+        id,
+        link: link.clone(),
+        masks,
+    })
+}
+
+/// Which bytes of each value that a kernel is passed are anything.
+fn masks(module: &Module) -> Vec<Vec<bool>> {
+    let function = &module.kernel.function;
+    let values = module.kernel.parameters.iter();
+    let values = values.filter_map(|parameter| match &parameter.kind {
+        ParameterKind::Uniform(value) => function
+            .values
+            .get(value.0 as usize)
+            .map(|it| &it.value_type),
+        ParameterKind::Buffer(_) | ParameterKind::View { .. } => None,
+    });
+    values
+        .map(|of| {
+            let mut mask = Vec::new();
+            lay_out(module, of, &mut mask);
+            mask
+        })
+        .collect()
+}
+
+/// Appends a type's bytes, laid out as C does; gives its alignment.
+fn lay_out(module: &Module, of: &Type, mask: &mut Vec<bool>) -> usize {
+    match of {
+        Type::Unit | Type::Slice { .. } => 1,
+        Type::Scalar(scalar) => {
+            let size = scalar_size(*scalar);
+            mask.resize(mask.len().next_multiple_of(size), false);
+            mask.resize(mask.len() + size, true);
+            size
+        }
+        Type::Array(element, count) => {
+            let mut one = Vec::new();
+            let align = lay_out(module, element, &mut one);
+            mask.resize(mask.len().next_multiple_of(align), false);
+            (0..*count).for_each(|_| mask.extend_from_slice(&one));
+            align
+        }
+        Type::Struct(id) => {
+            let (mut fields, mut align) = (Vec::new(), 1);
+            for field in &module.structure(*id).fields {
+                align = align.max(lay_out(module, &field.field_type, &mut fields));
+            }
+            fields.resize(fields.len().next_multiple_of(align), false);
+            mask.resize(mask.len().next_multiple_of(align), false);
+            mask.append(&mut fields);
+            align
+        }
+    }
+}
+
+/// As Rust has it here: indices are `usize`.
+fn scalar_size(scalar: Scalar) -> usize {
+    scalar
+        .size()
+        .map_or(size_of::<usize>(), |size| size as usize)
+}

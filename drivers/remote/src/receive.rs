@@ -1,0 +1,135 @@
+//! What comes from a node, checked and acted on. What breaks a rule ends the connection.
+
+use crate::failure::of_node;
+use crate::link::Link;
+use crate::locked;
+use crate::point::Times;
+use quipu_link::LinkError;
+use quipu_link::stream::Incoming;
+use quipu_wire::message::{Chunk, GoodbyeReason, Message};
+use std::cell::Cell;
+use std::time::Duration;
+
+/// For how long the node may take to hear what was wrong with what it sent.
+const LINGER: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// This thread receives: it must not wait for what it is to receive.
+    static RECEIVES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True if this thread receives what others wait for.
+pub(crate) fn is_receiver() -> bool {
+    RECEIVES.get()
+}
+
+impl Link {
+    /// Takes ends of commands, until the connection ends.
+    pub(crate) fn receive(&self, mut incoming: Incoming) {
+        RECEIVES.set(true);
+        loop {
+            let take = |link: &mut &Self, message: &Message<'_>, _| link.take(message);
+            let taken = incoming.receive_or_rest(&mut &*self, take, |link| link.look());
+            match taken {
+                Ok(Ok(())) => {}
+                Ok(Err(rule)) => return self.broken(rule),
+                Err(error) => return self.ended(&error),
+            }
+        }
+    }
+
+    /// Takes bytes of large reads, until the connection ends.
+    pub(crate) fn receive_bulk(&self, mut incoming: Incoming) {
+        RECEIVES.set(true);
+        loop {
+            let taken = incoming.receive(|message, _| match message {
+                Message::Chunk(chunk) => self.take_chunk(chunk),
+                _ => Err("a message that has no place on a bulk stream"),
+            });
+            match taken {
+                Ok(Ok(true)) => self.look(),
+                Ok(Ok(false)) => {}
+                Ok(Err(rule)) => return self.broken(rule),
+                Err(error) => return self.ended(&error),
+            }
+        }
+    }
+
+    fn broken(&self, rule: &str) {
+        self.out.close(GoodbyeReason::Protocol, rule, LINGER);
+        self.fail(&format!("it broke a rule: {rule}"));
+    }
+
+    fn ended(&self, error: &LinkError) {
+        if matches!(error, LinkError::Wire { .. }) {
+            self.out
+                .close(GoodbyeReason::Protocol, &error.to_string(), LINGER);
+        }
+        self.fail(&error.to_string());
+    }
+
+    fn take(&self, message: &Message<'_>) -> Result<(), &'static str> {
+        let known = match message {
+            Message::Completed(completed) => {
+                self.completed(completed.events.iter().map(|event| (event.get(), None)))
+            }
+            Message::Profiled(profiled) => {
+                let profiles = profiled.profiles.iter().map(|profile| {
+                    let times = Times {
+                        started_ns: profile.started_ns.get(),
+                        ended_ns: profile.ended_ns.get(),
+                    };
+                    (profile.event.get(), Some(times))
+                });
+                self.completed(profiles)
+            }
+            Message::Failed(failed) => self.failed(failed.event, of_node(&self.node, failed)),
+            Message::ReadBytes(read) => self.read_bytes(read.event, read.bytes),
+            Message::DeviceLost(lost) => {
+                // What is to be done there fails, one by one.
+                tracing::warn!(
+                    node = self.node,
+                    device = lost.device,
+                    text = lost.text,
+                    "device lost"
+                );
+                true
+            }
+            Message::Pong(_) => true,
+            _ => return Err("a message that has no place in a session"),
+        };
+        if known {
+            Ok(())
+        } else {
+            Err("an end, or bytes, of a command that is none")
+        }
+    }
+
+    /// Takes a chunk; true if a command is over with it.
+    fn take_chunk(&self, chunk: &Chunk<'_>) -> Result<bool, &'static str> {
+        let mut sinks = locked(&self.sinks);
+        let Some(sink) = sinks.get_mut(&chunk.transfer) else {
+            drop(sinks);
+            // A read that has failed may have sent some of its bytes.
+            return if chunk.transfer <= self.last_transfer() {
+                Ok(false)
+            } else {
+                Err("a chunk of a transfer that never was")
+            };
+        };
+        let end = chunk.offset + chunk.bytes.len() as u64;
+        if chunk.offset != sink.received as u64 || end > sink.region.len() as u64 {
+            return Err("a chunk that does not follow the one before");
+        }
+        // Locked: whoever learns that the read has failed waits for this, and gives the memory up then.
+        sink.region.scatter(sink.received, chunk.bytes);
+        sink.received += chunk.bytes.len();
+        if sink.received < sink.region.len() {
+            return Ok(false);
+        }
+        let event = sink.event;
+        sinks.remove(&chunk.transfer);
+        drop(sinks);
+        Ok(self.part_is_over(event))
+    }
+}

@@ -1,0 +1,81 @@
+//! What the devices are, in the protocol's words.
+
+use quipu_core::{Device, DeviceKind};
+use quipu_kernel_ir::KernelText;
+use quipu_wire::limits::{MAX_NAME, MAX_WARP_SIZES};
+use quipu_wire::message::{self, Takes, presentable};
+use std::any::TypeId;
+
+/// Makes `use_them` see all devices as messages, which borrow.
+pub(crate) fn described<R>(
+    devices: &[Device],
+    use_them: impl FnOnce(&[message::Device<'_>]) -> R,
+) -> R {
+    let texts: Vec<_> = devices
+        .iter()
+        .map(|device| {
+            let properties = device.properties();
+            let text = |text: &str| presentable(text, MAX_NAME);
+            let sizes = properties.warp_sizes.iter().copied();
+            let sizes = sizes.filter(|size| size.is_power_of_two());
+            let sizes: Vec<_> = sizes.take(MAX_WARP_SIZES).map(Into::into).collect();
+            let driver = text(device.driver_name());
+            (
+                text(&properties.name),
+                text(&properties.vendor),
+                driver,
+                sizes,
+            )
+        })
+        .collect();
+    let all = devices.iter().zip(&texts).enumerate();
+    let messages: Vec<_> = all
+        .map(|(number, (device, (name, vendor, driver, warp_sizes)))| {
+            let properties = device.properties();
+            message::Device {
+                number: number as u32,
+                kind: kind(properties.kind),
+                takes: takes(device),
+                multiprocessors: properties.multiprocessors,
+                clock_mhz: properties.clock_mhz.unwrap_or(0),
+                max_grid_blocks: properties.max_grid_blocks,
+                max_grid_block_count: properties.max_grid_block_count,
+                max_block_threads: properties.max_block_threads,
+                max_block_thread_count: properties.max_block_thread_count,
+                max_thread_elements: properties.max_thread_elements,
+                max_thread_element_count: properties.max_thread_element_count,
+                shared_memory_per_block: properties.shared_memory_per_block,
+                global_memory: properties.global_memory,
+                max_buffer: properties.max_buffer,
+                concurrent_commands: properties.concurrent_commands,
+                warp_sizes,
+                name,
+                vendor,
+                driver,
+            }
+        })
+        .collect();
+    use_them(&messages)
+}
+
+fn kind(kind: DeviceKind) -> message::DeviceKind {
+    match kind {
+        DeviceKind::Cpu => message::DeviceKind::Cpu,
+        DeviceKind::Gpu => message::DeviceKind::Gpu,
+        DeviceKind::Simulated => message::DeviceKind::Simulated,
+        _ => message::DeviceKind::Accelerator,
+    }
+}
+
+/// Which programs a device takes.
+pub(crate) fn takes(device: &Device) -> Takes {
+    let driver = device.driver();
+    let mut takes = 0;
+    if driver.takes_code(TypeId::of::<KernelText>()) {
+        takes |= Takes::OPENCL_C;
+    }
+    if driver.runs_native_code() {
+        takes |= Takes::NATIVE;
+    }
+    Takes(takes)
+}

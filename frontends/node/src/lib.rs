@@ -1,0 +1,32 @@
+//! A node: a machine's devices, for others over the network.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`node`] | listens, lets in who may, keeps the sessions |
+//! | [`limits`] | how much of what a session may have |
+//! | [`native`] | kernels that the node's program has natively |
+//! | `describe` | what the devices are, in the protocol's words |
+//! | `failure` | errors in the protocol's words |
+//! | `session` | one client's buffers, programs, commands |
+//!
+//! A session is a context over the node's devices, and a client's commands are commands of that context's queues: what the
+//! core promises of order, hazards and failures holds for them, and where on the node a buffer's bytes are is the core's
+//! affair. What is said, and what is checked, is specified in `docs/wire.md`.
+
+mod describe;
+mod failure;
+pub mod limits;
+pub mod native;
+pub mod node;
+mod session;
+
+pub use limits::Limits;
+pub use native::{Maker, Natives};
+pub use node::{Node, Options};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,434 @@
+//! Listens, lets in who may, keeps the sessions.
+
+use crate::describe::described;
+use crate::limits::Limits;
+use crate::locked;
+use crate::native::Natives;
+use crate::session::Session;
+use quipu_core::Device;
+use quipu_link::connection::Connection;
+use quipu_link::gate::{Arrival, Caller, Gate};
+use quipu_link::{Fingerprint, LinkError};
+use quipu_wire::message::{
+    DataOrder, GoodbyeReason, Message, Pong, Refusal, Role, SessionId, Status, Welcome,
+};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What a node offers.
+#[derive(Clone)]
+pub struct Options {
+    /// The devices, of any drivers. Their numbers on the network are their places here.
+    pub devices: Vec<Device>,
+    /// Kernels that are there natively.
+    pub natives: Arc<dyn Natives>,
+    /// How much of what a session may have.
+    pub limits: Limits,
+    /// For how long receivers of commands look again and again before they sleep. Zero is right where cores are few.
+    pub spin: Duration,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Options")
+            .field("devices", &self.devices)
+            .field("limits", &self.limits)
+            .field("spin", &self.spin)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// These devices, without native kernels, within the usual limits.
+    #[must_use]
+    pub fn new(devices: Vec<Device>) -> Self {
+        Self {
+            devices,
+            natives: Arc::new(HashMap::new()),
+            limits: Limits::default(),
+            spin: Duration::ZERO,
+        }
+    }
+}
+
+/// A node that serves. It ends when it is dropped, and its sessions with it.
+#[derive(Debug)]
+pub struct Node {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    listening: Option<JoinHandle<()>>,
+}
+
+pub(crate) struct Shared {
+    gate: Gate,
+    pub(crate) options: Options,
+    begun: Instant,
+    sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Connections that have not said hello, oldest first.
+    strangers: Mutex<VecDeque<(u64, TcpStream)>>,
+    questions: AtomicUsize,
+    next: AtomicU64,
+    stopping: AtomicBool,
+    /// Commands of all sessions: those that are not over, and all that there were.
+    pub(crate) commands_held: AtomicU64,
+    pub(crate) commands: AtomicU64,
+    /// Bytes of all sessions' buffers.
+    pub(crate) bytes: AtomicU64,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Shared")
+            .field("gate", &self.gate)
+            .finish_non_exhaustive()
+    }
+}
+
+/// For how long one that only asks may say nothing.
+const QUESTION_PATIENCE: Duration = Duration::from_secs(60);
+
+impl Node {
+    /// Serves whoever comes to a listener, and is let in by a gate.
+    ///
+    /// # Errors
+    /// If the system gives no thread, or the listener has no address.
+    pub fn serve(options: Options, gate: Gate, listener: TcpListener) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let limits = options.limits.sound();
+        let shared = Arc::new(Shared {
+            gate,
+            options: Options { limits, ..options },
+            begun: Instant::now(),
+            sessions: Mutex::default(),
+            strangers: Mutex::default(),
+            questions: AtomicUsize::new(0),
+            next: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            commands_held: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        });
+        let own = Arc::clone(&shared);
+        let listening = std::thread::Builder::new()
+            .name("quipu-node".to_owned())
+            .spawn(move || listen(&own, &listener))?;
+        Ok(Self {
+            shared,
+            address,
+            listening: Some(listening),
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The node's key.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.shared.gate.fingerprint()
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        locked(&self.shared.sessions).len()
+    }
+
+    /// Bytes of all sessions' buffers.
+    #[must_use]
+    pub fn session_bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::Acquire)
+    }
+
+    /// Cuts the connections of all sessions, which end with them: for tests of what happens then.
+    pub fn cut(&self) {
+        let sessions: Vec<_> = locked(&self.shared.sessions).values().cloned().collect();
+        for session in sessions {
+            session.abort("the node has cut it");
+        }
+    }
+
+    /// Returns when the node ends, which it does not by itself.
+    pub fn wait(mut self) {
+        if let Some(listening) = self.listening.take() {
+            // It does not panic.
+            let _ = listening.join();
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        let sessions: Vec<_> = locked(&self.shared.sessions).values().cloned().collect();
+        for session in sessions {
+            session.end(GoodbyeReason::ShuttingDown, "the node is shutting down");
+        }
+        for (_, stranger) in locked(&self.shared.strangers).drain(..) {
+            let _ = stranger.shutdown(Shutdown::Both);
+        }
+        // Its thread waits for somebody to come.
+        let mut own = self.address;
+        if own.ip().is_unspecified() {
+            own.set_ip(match own {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        let came = TcpStream::connect_timeout(&own, Duration::from_secs(1));
+        if let Some(listening) = self.listening.take().filter(|_| came.is_ok()) {
+            let _ = listening.join();
+        }
+    }
+}
+
+/// Takes connections, each on a thread of its own.
+fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
+    loop {
+        let accepted = listener.accept();
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // There are no more files, or whoever came has gone.
+                tracing::warn!(%error, "a connection was not taken");
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            }
+        };
+        let number = shared.next.fetch_add(1, Ordering::Relaxed);
+        shared.note_stranger(number, &stream);
+        let own = Arc::clone(shared);
+        let begun = std::thread::Builder::new()
+            .name("quipu-session".to_owned())
+            .spawn(move || own.see_to(number, stream));
+        if let Err(error) = begun {
+            tracing::warn!(%error, "a connection was not taken: there is no thread for it");
+            shared.forget_stranger(number);
+        }
+    }
+}
+
+impl Shared {
+    fn note_stranger(&self, number: u64, stream: &TcpStream) {
+        let Ok(kept) = stream.try_clone() else {
+            return;
+        };
+        let mut strangers = locked(&self.strangers);
+        strangers.push_back((number, kept));
+        if strangers.len() > self.options.limits.strangers
+            && let Some((_, oldest)) = strangers.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn forget_stranger(&self, number: u64) {
+        locked(&self.strangers).retain(|(other, _)| *other != number);
+    }
+
+    /// A connection, from its first byte to its last.
+    fn see_to(self: &Arc<Self>, number: u64, stream: TcpStream) {
+        let arrival = self.gate.admit(stream);
+        self.forget_stranger(number);
+        let caller = match arrival {
+            Ok(Arrival::Caller(caller)) => *caller,
+            Ok(Arrival::Enrolled(client)) => {
+                tracing::info!(client = client.name, "enrolled");
+                return;
+            }
+            Err(error) => {
+                tracing::info!(%error, "not let in");
+                return;
+            }
+        };
+        let name = caller.client().name.clone();
+        let seen = if self.stopping.load(Ordering::SeqCst) {
+            Err(caller.refuse(Refusal::ShuttingDown, "the node is shutting down"))
+        } else {
+            match caller.role() {
+                Role::Session => self.begin(caller),
+                Role::Bulk => self.attach(caller),
+                Role::Status => self.answer(caller),
+                Role::Resume => Err(caller.refuse(
+                    Refusal::NoSession,
+                    "sessions of this node end with their connection",
+                )),
+            }
+        };
+        match seen {
+            Ok(()) => tracing::info!(client = name, "gone"),
+            Err(error) => tracing::info!(client = name, %error, "gone"),
+        }
+    }
+
+    fn welcome(&self, session: SessionId) -> Welcome<'_> {
+        let limits = &self.options.limits;
+        Welcome {
+            // These are seen to by the gate.
+            version: 0,
+            data_order: DataOrder::Little,
+            devices: 0,
+            features: 0,
+            session,
+            epoch: u32::from(session != SessionId::NONE),
+            patience_ms: 0,
+            received: 0,
+            max_frame: limits.frame,
+            max_inline: limits.inline,
+            max_commands: limits.commands,
+            max_buffers: limits.buffers,
+            max_programs: limits.programs,
+            max_program_bytes: limits.program_bytes,
+            max_buffer_bytes: limits.buffer_bytes,
+            max_session_bytes: limits.session_bytes,
+            // The system finds out that a machine is gone.
+            idle_ms: 0,
+            name: self.gate.name(),
+        }
+    }
+
+    /// A new session's command stream, until it ends.
+    fn begin(self: &Arc<Self>, caller: Caller) -> Result<(), LinkError> {
+        let mut id = SessionId::NONE;
+        let random = ring::rand::SystemRandom::new();
+        if ring::rand::SecureRandom::fill(&random, &mut id.0).is_err() || id == SessionId::NONE {
+            return Err(caller.refuse(Refusal::Full, "the system gives no random numbers"));
+        }
+        // A place is taken before anything is made.
+        let session = match Session::new(self, caller.client().fingerprint, id) {
+            Ok(session) => Arc::new(session),
+            Err(error) => return Err(caller.refuse(Refusal::Full, &error.to_string())),
+        };
+        {
+            let mut sessions = locked(&self.sessions);
+            if sessions.len() >= self.options.limits.sessions {
+                drop(sessions);
+                let text = "the node has as many sessions as it takes; try again later";
+                return Err(caller.refuse(Refusal::Full, text));
+            }
+            sessions.insert(id, Arc::clone(&session));
+        }
+        let run = || {
+            let connection = described(&self.options.devices, |devices| {
+                caller.welcome(self.welcome(id), devices)
+            })?;
+            session.run(self, connection)
+        };
+        let run = std::panic::AssertUnwindSafe(run);
+        let ended = std::panic::catch_unwind(run).unwrap_or_else(|_| {
+            tracing::error!("a session has panicked; it ends");
+            Ok(())
+        });
+        session.abort("the session has ended");
+        locked(&self.sessions).remove(&id);
+        ended
+    }
+
+    /// A session's bulk stream, until it ends.
+    fn attach(&self, caller: Caller) -> Result<(), LinkError> {
+        let (id, epoch, _) = caller.session();
+        let session = locked(&self.sessions).get(&id).cloned();
+        let is_of_session = |session: &Arc<Session>| {
+            session.client() == caller.client().fingerprint && epoch == 1 && session.claim_bulk()
+        };
+        let Some(session) = session.filter(is_of_session) else {
+            return Err(caller.refuse(Refusal::NoSession, "there is no such session of this key"));
+        };
+        let ended = caller
+            .welcome(self.welcome(id), &[])
+            .and_then(|connection| session.run_bulk(connection));
+        session.abort("its bulk stream has ended");
+        ended
+    }
+
+    /// Answers questions about the node.
+    fn answer(&self, caller: Caller) -> Result<(), LinkError> {
+        if self.questions.fetch_add(1, Ordering::AcqRel) >= self.options.limits.questions {
+            self.questions.fetch_sub(1, Ordering::AcqRel);
+            return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
+        }
+        let connection = described(&self.options.devices, |devices| {
+            caller.welcome(self.welcome(SessionId::NONE), devices)
+        });
+        let ended = connection.and_then(|connection| self.answer_on(connection));
+        self.questions.fetch_sub(1, Ordering::AcqRel);
+        match ended {
+            Err(LinkError::Goodbye { .. }) => Ok(()),
+            ended => ended,
+        }
+    }
+
+    fn answer_on(&self, mut connection: Connection) -> Result<(), LinkError> {
+        while !self.stopping.load(Ordering::SeqCst) {
+            connection.set_deadline(Some(Instant::now() + QUESTION_PATIENCE));
+            let ping = connection.receive_as(|message| match message {
+                Message::StatusRequest => Ok(None),
+                Message::Ping(ping) => Ok(Some(*ping)),
+                _ => Err("a question"),
+            })?;
+            let now = self.begun.elapsed();
+            let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+            let answer = match ping {
+                Some(ping) => Message::Pong(Pong {
+                    token: ping.token,
+                    time_ns: ping.time_ns,
+                    received_ns: now_ns,
+                    sent_ns: now_ns,
+                }),
+                None => Message::Status(self.status()),
+            };
+            connection.send(&answer)?;
+        }
+        connection.close(GoodbyeReason::ShuttingDown, "the node is shutting down");
+        Ok(())
+    }
+
+    fn status(&self) -> Status {
+        let held = self.commands_held.load(Ordering::Acquire);
+        let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get() as u32);
+        let (memory_bytes, memory_free) = machine_memory();
+        Status {
+            uptime_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            sessions: locked(&self.sessions).len() as u32,
+            cores,
+            load_thousandths: load_thousandths(),
+            memory_bytes,
+            memory_free: memory_free.min(memory_bytes),
+            session_bytes: self.bytes.load(Ordering::Acquire),
+            commands_held: held,
+            commands_over: self.commands.load(Ordering::Acquire).saturating_sub(held),
+        }
+    }
+}
+
+/// Threads that wanted a core in the last minute, in thousandths; zero where the system does not say.
+fn load_thousandths() -> u32 {
+    let load = std::fs::read_to_string("/proc/loadavg").ok();
+    let load = load.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    load.map_or(0, |load| (load * 1000.0) as u32)
+}
+
+/// Bytes of the machine's memory, and of it that are free; zeros where the system does not say.
+fn machine_memory() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+        kib.checked_mul(1024)
+    };
+    let all = field("MemTotal:").unwrap_or(0);
+    (all, field("MemAvailable:").unwrap_or(0))
+}

@@ -1,0 +1,273 @@
+//! What a message of the command stream has done.
+
+use super::Broken;
+use super::bulk::Bulk;
+use super::ends::{self, Ends};
+use super::events::{Events, Known};
+use super::objects::Objects;
+use crate::node::Shared;
+use quipu_core::{Access, AccessMode, Context, Error, Event, UserEvent};
+use quipu_wire::message::{self, Command, Message, Operation, Resolve, Wait};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(super) type Done<T = ()> = std::result::Result<T, Broken>;
+pub(super) type Waits = SmallVec<[Event; 4]>;
+
+/// All that messages name.
+pub(crate) struct Work {
+    pub(super) node: Arc<Shared>,
+    pub(super) objects: Objects,
+    events: Events,
+    placeholders: HashMap<u64, UserEvent>,
+    pub(super) ends: Arc<Ends>,
+    pub(super) bulk: Arc<Bulk>,
+}
+
+/// What has become of a command that was to be enqueued.
+pub(super) struct Begun {
+    /// Its event; none if it is over, and well.
+    pub(super) event: Option<Event>,
+    /// What is to be told when it has ended well.
+    pub(super) result: ends::Result,
+}
+
+impl Work {
+    pub(crate) fn new(
+        node: Arc<Shared>,
+        context: Context,
+        ends: Arc<Ends>,
+        bulk: Arc<Bulk>,
+    ) -> Self {
+        Self {
+            objects: Objects::new(node.clone(), context),
+            node,
+            events: Events::default(),
+            placeholders: HashMap::new(),
+            ends,
+            bulk,
+        }
+    }
+
+    /// Does what a message says.
+    pub(crate) fn take(&mut self, message: &Message<'_>) -> Done {
+        match message {
+            Message::Command(command) => self.command(command),
+            Message::CreateBuffer(create) => self.objects.create_buffer(create),
+            Message::FreeBuffer(free) => self.objects.free_buffer(free.buffer),
+            Message::CreateProgram(create) => self.objects.create_program(create),
+            Message::FreeProgram(free) => self.objects.free_program(free.program),
+            Message::Placeholder(placeholder) => self.placeholder(placeholder.event),
+            Message::Resolve(resolve) => self.resolve(resolve),
+            Message::Cancel(cancel) => self.cancel(cancel.event),
+            Message::Pong(_) => Ok(()),
+            _ => Err(Broken::rule("a message that has no place in a session")),
+        }
+    }
+
+    /// All that has come was taken.
+    pub(crate) fn rest(&mut self) {
+        let events = &mut self.events;
+        self.ends.acknowledged(|id| events.forget(id));
+        self.objects.flush();
+    }
+
+    /// The session is over: nothing is begun any more, and nothing waits for the client.
+    pub(crate) fn clear(&mut self) {
+        for event in self.events.live() {
+            event.cancel();
+        }
+        for (_, placeholder) in self.placeholders.drain() {
+            placeholder.fail("the client's session has ended");
+        }
+        self.bulk.close("the client's session has ended");
+        self.objects.flush();
+        self.objects.clear();
+        self.events = Events::default();
+    }
+
+    /// An event's id, which is larger than those before, of one more event than there were.
+    fn check_event(&mut self, id: u64) -> Done {
+        if id <= self.events.last() {
+            return Err(Broken::rule(
+                "an event's id is not larger than those before",
+            ));
+        }
+        let most = self.node.options.limits.commands as usize;
+        if self.events.len() >= most {
+            self.rest();
+            if self.events.len() >= most {
+                return Err(Broken::limit("more commands than the welcome allows"));
+            }
+        }
+        Ok(())
+    }
+
+    fn placeholder(&mut self, id: u64) -> Done {
+        self.check_event(id)?;
+        let placeholder = UserEvent::new();
+        self.events.add(id, Known::Live(placeholder.event()));
+        self.placeholders.insert(id, placeholder);
+        Ok(())
+    }
+
+    fn resolve(&mut self, resolve: &Resolve<'_>) -> Done {
+        let Some(placeholder) = self.placeholders.remove(&resolve.event) else {
+            return Err(Broken::rule("what is resolved is no placeholder"));
+        };
+        self.events.forget(resolve.event);
+        match resolve.failure {
+            None => placeholder.complete(),
+            Some(_) => placeholder.fail(resolve.text),
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, id: u64) -> Done {
+        if id > self.events.last() {
+            return Err(Broken::rule("a command is cancelled that never was"));
+        }
+        if let Some(Known::Live(event)) = self.events.get(id) {
+            event.cancel();
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, command: &Command<'_>) -> Done {
+        self.check_event(command.event)?;
+        let waits = self.waits(command.waits)?;
+        let begun = match &command.operation {
+            Operation::Nothing => self.nothing(command, &waits)?,
+            Operation::Fill(fill) => self.fill(command, fill, &waits)?,
+            Operation::Copy(copy) => self.copy(command, copy, &waits)?,
+            Operation::Write(write) => self.write(command, write, &waits)?,
+            Operation::Read(read) => self.read(command, read, &waits)?,
+            Operation::Launch(launch) => self.launch(command, launch, &waits)?,
+        };
+        self.note(command.event, begun);
+        Ok(())
+    }
+
+    /// Has a command's end told.
+    fn note(&mut self, id: u64, begun: std::result::Result<Begun, Error>) {
+        self.ends.begun();
+        match begun {
+            Ok(Begun {
+                event: Some(event),
+                result,
+            }) => {
+                self.events.add(id, Known::Live(event.clone()));
+                let ends = self.ends.clone();
+                event.on_complete(move |outcome| ends.ended(id, outcome, &result));
+            }
+            Ok(Begun {
+                event: None,
+                result,
+            }) => {
+                self.events.add(id, Known::Done);
+                self.ends.ended(id, Ok(()), &result);
+            }
+            Err(error) => {
+                // What needs it has to fail.
+                let failed = UserEvent::new();
+                self.events.add(id, Known::Live(failed.event()));
+                failed.fail(&error.to_string());
+                self.ends.ended(id, Err(error), &ends::Result::Plain);
+            }
+        }
+    }
+
+    /// The core's events of those that a command waits for, but for what is over anyway.
+    fn waits(&self, waits: &[Wait]) -> Done<Waits> {
+        let mut events = Waits::new();
+        for wait in waits {
+            match self.events.get(wait.event()) {
+                Some(Known::Live(event)) if wait.is_needed() => events.push(event.clone()),
+                Some(Known::Live(event)) => events.push(event.as_order()),
+                Some(Known::Done) => {}
+                Some(Known::Gone) | None => {
+                    return Err(Broken::rule(
+                        "a command waits for an event that is none, or acknowledged",
+                    ));
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    /// The queue of a command.
+    pub(super) fn queue(
+        &mut self,
+        command: &Command<'_>,
+    ) -> Done<std::result::Result<quipu_core::Queue, Error>> {
+        self.objects
+            .queue(command.device, command.priority, command.profiled)
+    }
+
+    fn nothing(
+        &mut self,
+        command: &Command<'_>,
+        waits: &[Event],
+    ) -> Done<std::result::Result<Begun, Error>> {
+        let queue = match self.queue(command)? {
+            Ok(queue) => queue,
+            Err(error) => return Ok(Err(error)),
+        };
+        if waits.is_empty() && !command.profiled {
+            return Ok(Ok(Begun {
+                event: None,
+                result: ends::Result::Plain,
+            }));
+        }
+        Ok(queue.marker(waits).map(|event| plain(command, event)))
+    }
+
+    fn fill(
+        &mut self,
+        command: &Command<'_>,
+        fill: &message::Fill,
+        waits: &[Event],
+    ) -> Done<std::result::Result<Begun, Error>> {
+        let range = fill.offset..fill.offset + fill.length;
+        let (queue, memory) = (
+            self.queue(command)?,
+            self.objects.buffer(fill.buffer, &range)?,
+        );
+        let enqueue = || {
+            let (queue, memory) = (queue?, memory?);
+            let to = access(&memory, &range, AccessMode::Overwrite);
+            let pattern = &fill.pattern[..usize::from(fill.pattern_length)];
+            let event = queue.fill(to, pattern, waits)?;
+            Ok(plain(command, event))
+        };
+        Ok(enqueue())
+    }
+}
+
+/// A command of which only its end is told, and when it ran if that was asked for.
+pub(super) fn plain(command: &Command<'_>, event: Event) -> Begun {
+    let result = if command.profiled {
+        ends::Result::Profiled(event.clone())
+    } else {
+        ends::Result::Plain
+    };
+    Begun {
+        event: Some(event),
+        result,
+    }
+}
+
+pub(super) fn access<'a>(
+    memory: &'a quipu_core::MemoryRef,
+    range: &Range<u64>,
+    mode: AccessMode,
+) -> Access<'a> {
+    Access {
+        memory,
+        offset: range.start,
+        length: range.end - range.start,
+        mode,
+    }
+}

@@ -1,0 +1,263 @@
+//! Ends of commands, on their way to the client.
+//!
+//! A command may end on any thread: on the one that received it, or on a worker that has more to do. What costs is to write
+//! to the socket, so ends go together:
+//!
+//! 1. While the receiver goes through what has come, it sends what has ended when it is through.
+//! 2. Else the end of the last command that the session has is sent at once, by whoever ended it; and so are 64 of them.
+//! 3. Else the session's own thread is woken, which sends what there is then.
+
+use super::bulk::Bulk;
+use super::landing::Landing;
+use crate::failure::Told;
+use crate::locked;
+use crate::node::Shared;
+use quipu_core::{Error, Event};
+use quipu_link::stream::Outgoing;
+use quipu_wire::message::{Completed, Message, Profile, Profiled, ReadBytes, Word};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Ends that are worth a write.
+const MANY: usize = 64;
+
+/// Events that one message names, at most: what every client takes in a frame.
+const MOST_IN_MESSAGE: usize = 256;
+
+/// Failures that are remembered as causes of others.
+const CAUSES: usize = 1024;
+
+/// What is to be said when a command has ended well.
+pub(crate) enum Result {
+    /// That it has.
+    Plain,
+    /// And when.
+    Profiled(Event),
+    /// These bytes.
+    Read(Arc<Landing>),
+    /// That the bytes come with a transfer.
+    Transferred(u64),
+}
+
+enum End {
+    Done(u64),
+    Profiled(Profile),
+    Read(u64, Arc<Landing>),
+    Failed(u64, u64, Told),
+}
+
+/// See the module.
+pub(crate) struct Ends {
+    out: Outgoing,
+    bulk: Arc<Bulk>,
+    node: Arc<Shared>,
+    pending: Mutex<Pending>,
+    wake: Condvar,
+    /// Commands that are not over.
+    held: AtomicU64,
+    /// The receiver goes through what has come.
+    receiving: AtomicBool,
+}
+
+#[derive(Default)]
+struct Pending {
+    ends: Vec<End>,
+    /// Numbers of messages, and the commands that they named.
+    sent: VecDeque<(u64, Vec<u64>)>,
+    last: u64,
+    /// The session's thread is to send.
+    wanted: bool,
+    closed: bool,
+    failures: VecDeque<(Error, u64)>,
+}
+
+impl Ends {
+    pub(crate) fn new(out: Outgoing, bulk: Arc<Bulk>, node: Arc<Shared>) -> Self {
+        Self {
+            out,
+            bulk,
+            node,
+            pending: Mutex::default(),
+            wake: Condvar::new(),
+            held: AtomicU64::new(0),
+            receiving: AtomicBool::new(false),
+        }
+    }
+
+    /// A command has come.
+    pub(crate) fn begun(&self) {
+        self.held.fetch_add(1, Ordering::AcqRel);
+        self.node.commands.fetch_add(1, Ordering::AcqRel);
+        self.node.commands_held.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A command has ended.
+    pub(crate) fn ended(&self, id: u64, outcome: std::result::Result<(), Error>, result: &Result) {
+        let mut pending = locked(&self.pending);
+        let end = match (outcome, result) {
+            (Err(error), result) => {
+                if let Result::Transferred(transfer) = result {
+                    self.bulk.read_failed(*transfer);
+                }
+                pending.failed(id, &error)
+            }
+            (Ok(()), Result::Plain) => End::Done(id),
+            (Ok(()), Result::Transferred(_)) => End::Done(id),
+            (Ok(()), Result::Read(bytes)) => End::Read(id, bytes.clone()),
+            (Ok(()), Result::Profiled(event)) => End::Profiled(profile(id, event)),
+        };
+        pending.ends.push(end);
+        let many = pending.ends.len() >= MANY;
+        // Under the lock, so that whoever sends the last has all of them.
+        let is_last = self.held.fetch_sub(1, Ordering::AcqRel) == 1;
+        self.node.commands_held.fetch_sub(1, Ordering::AcqRel);
+        if !many && self.receiving.load(Ordering::SeqCst) {
+            return;
+        }
+        if many || is_last {
+            drop(pending);
+            self.send();
+        } else if !std::mem::replace(&mut pending.wanted, true) {
+            drop(pending);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Says that the receiver goes through what has come, or that it is through.
+    pub(crate) fn receiving(&self, is_receiving: bool) {
+        if self.receiving.swap(is_receiving, Ordering::SeqCst) && !is_receiving {
+            self.send();
+        }
+    }
+
+    /// Sends what has ended.
+    fn send(&self) {
+        let mut pending = locked(&self.pending);
+        pending.wanted = false;
+        let ends = std::mem::take(&mut pending.ends);
+        if ends.is_empty() {
+            return;
+        }
+        let (mut done, mut profiles) = (Vec::new(), Vec::new());
+        for end in ends {
+            match end {
+                End::Done(id) => done.push(Word::new(id)),
+                End::Profiled(profile) => profiles.push(profile),
+                End::Read(id, landing) => {
+                    // SAFETY: the read is over.
+                    let bytes = unsafe { landing.bytes(0..landing.len()) };
+                    pending.push(
+                        &self.out,
+                        &Message::ReadBytes(ReadBytes { event: id, bytes }),
+                        None,
+                    );
+                    done.push(Word::new(id));
+                }
+                End::Failed(id, cause, told) => {
+                    let message = Message::Failed(told.message(id, cause));
+                    pending.push(&self.out, &message, Some(vec![id]));
+                }
+            }
+        }
+        for events in done.chunks(MOST_IN_MESSAGE) {
+            let ids = events.iter().map(|id| id.get()).collect();
+            pending.push(
+                &self.out,
+                &Message::Completed(Completed { events }),
+                Some(ids),
+            );
+        }
+        for profiles in profiles.chunks(MOST_IN_MESSAGE) {
+            let ids = profiles.iter().map(|profile| profile.event.get()).collect();
+            pending.push(
+                &self.out,
+                &Message::Profiled(Profiled { profiles }),
+                Some(ids),
+            );
+        }
+        drop(pending);
+        self.out.flush();
+    }
+
+    /// Calls `forget` for each command whose end the client has acknowledged.
+    pub(crate) fn acknowledged(&self, mut forget: impl FnMut(u64)) {
+        let mut pending = locked(&self.pending);
+        let acknowledged = pending.last.saturating_sub(self.out.unacknowledged());
+        while pending
+            .sent
+            .front()
+            .is_some_and(|(number, _)| *number <= acknowledged)
+        {
+            if let Some((_, ids)) = pending.sent.pop_front() {
+                ids.into_iter().for_each(&mut forget);
+            }
+        }
+    }
+
+    /// What the session's thread does, until the session ends.
+    pub(crate) fn run(&self) {
+        loop {
+            let mut pending = locked(&self.pending);
+            while !pending.wanted && !pending.closed {
+                pending = self
+                    .wake
+                    .wait(pending)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            if pending.closed {
+                return;
+            }
+            drop(pending);
+            self.send();
+        }
+    }
+
+    /// Nothing is said any more.
+    pub(crate) fn close(&self) {
+        locked(&self.pending).closed = true;
+        self.wake.notify_one();
+    }
+}
+
+impl Pending {
+    /// Has a message sent that ends these commands. If it cannot be, the connection is lost, and whoever receives sees it.
+    fn push(&mut self, out: &Outgoing, message: &Message<'_>, ends: Option<Vec<u64>>) {
+        match out.push(message) {
+            Ok(number) => {
+                self.last = number;
+                if let Some(ids) = ends {
+                    self.sent.push_back((number, ids));
+                }
+            }
+            Err(error) => tracing::debug!(%error, "an end is not told"),
+        }
+    }
+
+    fn failed(&mut self, id: u64, error: &Error) -> End {
+        let first = error.first_cause();
+        let mut known = self.failures.iter();
+        let cause = known.find(|(known, _)| std::ptr::eq(known.kind(), first.kind()));
+        let cause = cause.map_or(0, |(_, cause)| *cause);
+        if cause == 0 {
+            self.failures.push_back((first.clone(), id));
+            if self.failures.len() > CAUSES {
+                self.failures.pop_front();
+            }
+        }
+        End::Failed(id, cause, Told::of(error))
+    }
+}
+
+/// When a command ran.
+fn profile(id: u64, event: &Event) -> Profile {
+    let times = event.profile().unwrap_or_default();
+    let submitted = times.submitted_ns;
+    let started = times.started_ns.max(submitted);
+    Profile {
+        event: id.into(),
+        submitted_ns: submitted.into(),
+        started_ns: started.into(),
+        ended_ns: times.ended_ns.max(started).into(),
+    }
+}

@@ -1,0 +1,101 @@
+//! The events of a session that may still be named in waits.
+
+use quipu_core::Event;
+use std::collections::VecDeque;
+
+/// What is known of an event.
+pub(crate) enum Known {
+    /// The core's event.
+    Live(Event),
+    /// It was over, and well, before anybody could wait for it.
+    Done,
+    /// It must not be named any more.
+    Gone,
+}
+
+/// Events by their ids, which only rise.
+#[derive(Default)]
+pub(crate) struct Events {
+    /// In the order of ids; the first is not gone.
+    known: VecDeque<(u64, Known)>,
+    live: usize,
+    last: u64,
+}
+
+impl Events {
+    /// The largest id that there was.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// How many there are that are not gone.
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+
+    /// A new event, whose id is larger than all before.
+    pub(crate) fn add(&mut self, id: u64, known: Known) {
+        debug_assert!(id > self.last);
+        self.last = id;
+        self.live += 1;
+        self.known.push_back((id, known));
+    }
+
+    fn position(&self, id: u64) -> Option<usize> {
+        self.known.binary_search_by_key(&id, |(id, _)| *id).ok()
+    }
+
+    /// What is known of an event, unless it never was or is gone.
+    pub(crate) fn get(&self, id: u64) -> Option<&Known> {
+        let (_, known) = match self.known.back() {
+            // What was sent last is what is waited for most.
+            Some(last) if last.0 == id => last,
+            _ => self.known.get(self.position(id)?)?,
+        };
+        (!matches!(known, Known::Gone)).then_some(known)
+    }
+
+    /// An event must not be named any more.
+    pub(crate) fn forget(&mut self, id: u64) {
+        let Some(at) = self.position(id) else {
+            return;
+        };
+        if !matches!(self.known[at].1, Known::Gone) {
+            self.known[at].1 = Known::Gone;
+            self.live -= 1;
+        }
+        while matches!(self.known.front(), Some((_, Known::Gone))) {
+            self.known.pop_front();
+        }
+    }
+
+    /// The core's events.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Event> {
+        self.known.iter().filter_map(|(_, known)| match known {
+            Known::Live(event) => Some(event),
+            Known::Done | Known::Gone => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_found_until_they_are_forgotten() {
+        let mut events = Events::default();
+        for id in [1, 2, 5, 9] {
+            events.add(id, Known::Done);
+        }
+        assert!(events.get(5).is_some() && events.get(3).is_none());
+        events.forget(5);
+        events.forget(3);
+        assert!(events.get(5).is_none() && events.get(9).is_some());
+        assert_eq!((events.len(), events.last()), (3, 9));
+        for id in [1, 2, 9] {
+            events.forget(id);
+        }
+        assert_eq!((events.len(), events.known.len()), (0, 0));
+    }
+}

@@ -1,0 +1,86 @@
+//! Launches of kernels.
+
+use super::commands::{Begun, Done, Work, access, plain};
+use quipu_core::portable::Extents;
+use quipu_core::{AccessMode, Error, Event, Passed, PassedParameter, Request};
+use quipu_wire::message::{self, Command, Passed as Sent, Word};
+use std::mem::MaybeUninit;
+
+fn extents(words: &[Word]) -> Extents {
+    words.iter().map(|word| word.get()).collect()
+}
+
+impl Work {
+    pub(super) fn launch(
+        &mut self,
+        command: &Command<'_>,
+        launch: &message::Launch<'_>,
+        waits: &[Event],
+    ) -> Done<Result<Begun, Error>> {
+        let queue = self.queue(command)?;
+        let mut passed = Passed {
+            blocks: extents(launch.blocks),
+            threads: extents(launch.threads),
+            elements: extents(launch.elements),
+            shared: launch.shared.iter().map(|word| word.get()).collect(),
+            ..Passed::default()
+        };
+        let mut memories = Vec::new();
+        for parameter in launch.passed() {
+            passed.parameters.push(match parameter {
+                Sent::Value(bytes) => {
+                    let bytes = bytes.iter().copied().map(MaybeUninit::new);
+                    PassedParameter::Value(bytes.collect())
+                }
+                Sent::Memory {
+                    mode,
+                    buffer,
+                    offset,
+                    length,
+                    element,
+                    extents: each,
+                    strides,
+                } => {
+                    let range = offset..offset + length;
+                    let mode = match mode {
+                        message::AccessMode::Read => AccessMode::Read,
+                        message::AccessMode::ReadWrite => AccessMode::ReadWrite,
+                        message::AccessMode::Overwrite => AccessMode::Overwrite,
+                    };
+                    memories.push((self.objects.buffer(buffer, &range)?, range, mode));
+                    let shape = (extents(each), extents(strides));
+                    PassedParameter::Memory {
+                        element: element.into(),
+                        shape: (!each.is_empty()).then(|| Box::new(shape)),
+                    }
+                }
+            });
+        }
+        let queue = match queue {
+            Ok(queue) => queue,
+            Err(error) => return Ok(Err(error)),
+        };
+        let device = &self.node.options.devices[command.device as usize];
+        let groups = passed.blocks.iter().product();
+        let kernel = self.objects.kernel(launch.program, device, passed)?;
+        let enqueue = || {
+            let kernel = kernel?;
+            let mut kept = Vec::with_capacity(memories.len());
+            for (memory, range, mode) in memories {
+                kept.push((memory?, range, mode));
+            }
+            let accesses = kept.iter();
+            let accesses: Vec<_> = accesses
+                .map(|(memory, range, mode)| access(memory, range, *mode))
+                .collect();
+            let request = Request {
+                accesses: &accesses,
+                waits,
+                ..Request::default()
+            };
+            let event = queue.launch(kernel, groups, &request)?;
+            Ok(plain(command, event))
+        };
+        Ok(enqueue())
+    }
+}

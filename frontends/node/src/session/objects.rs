@@ -1,0 +1,355 @@
+//! A session's buffers, programs and queues.
+
+use super::Broken;
+use crate::limits::Limits;
+use crate::native::Maker;
+use crate::node::Shared;
+use quipu_core::access::Argument;
+use quipu_core::operation::NativeKernel;
+use quipu_core::portable::PortableKernel;
+use quipu_core::{
+    CodeKey, Context, Device, Error, ErrorKind, MemoryRef, Passed, Priority, Queue, QueueOptions,
+    RawArgument, Result,
+};
+use quipu_kernel_ir::{KernelText, TextLanguage};
+use quipu_wire::message::{self, CreateBuffer, CreateProgram, ProgramFormat};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A session's program.
+#[derive(Clone)]
+pub(crate) enum Program {
+    /// A text, and what drivers know it by.
+    Text(Arc<KernelText>, CodeKey),
+    /// A kernel of the node's own.
+    Native(Maker),
+    /// None that this node has.
+    Unknown(String),
+}
+
+/// See the module.
+pub(crate) struct Objects {
+    node: Arc<Shared>,
+    context: Context,
+    buffers: HashMap<u64, MemoryRef>,
+    last_buffer: u64,
+    bytes: u64,
+    programs: HashMap<u64, Program>,
+    last_program: u64,
+    queues: HashMap<(u32, u8, bool), Queue>,
+}
+
+fn invalid(what: &'static str, problem: String) -> Error {
+    ErrorKind::InvalidArgument { what, problem }.into()
+}
+
+impl Objects {
+    pub(crate) fn new(node: Arc<Shared>, context: Context) -> Self {
+        Self {
+            node,
+            context,
+            buffers: HashMap::new(),
+            last_buffer: 0,
+            bytes: 0,
+            programs: HashMap::new(),
+            last_program: 0,
+            queues: HashMap::new(),
+        }
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.node.options.limits
+    }
+
+    pub(crate) fn create_buffer(
+        &mut self,
+        create: &CreateBuffer,
+    ) -> std::result::Result<(), Broken> {
+        if create.buffer <= self.last_buffer {
+            return Err(Broken::rule(
+                "a buffer's id is not larger than those before",
+            ));
+        }
+        let limits = *self.limits();
+        let bytes = self.bytes.saturating_add(create.size);
+        if self.buffers.len() >= limits.buffers as usize
+            || create.size > limits.buffer_bytes
+            || bytes > limits.session_bytes
+        {
+            return Err(Broken::limit(
+                "more buffers, or larger ones, than the welcome allows",
+            ));
+        }
+        let memory = self
+            .context
+            .memory(create.size)
+            .map_err(|error| Broken::of(&error))?;
+        if create.content_size != 0 {
+            let size = self.buffers.get(&create.content_size).cloned();
+            let Some(size) = size.filter(|size| size.size() >= 8) else {
+                return Err(Broken::rule(
+                    "the buffer of a content size is none, or too small",
+                ));
+            };
+            memory
+                .set_content_size(Some(size))
+                .map_err(|error| Broken::of(&error))?;
+        }
+        self.last_buffer = create.buffer;
+        self.bytes = bytes;
+        self.node.bytes.fetch_add(create.size, Ordering::AcqRel);
+        self.buffers.insert(create.buffer, memory);
+        Ok(())
+    }
+
+    pub(crate) fn free_buffer(&mut self, id: u64) -> std::result::Result<(), Broken> {
+        // What was sent before still uses it: the core frees it when that is over.
+        let Some(memory) = self.buffers.remove(&id) else {
+            return Err(Broken::rule("a buffer is freed that is not there"));
+        };
+        self.bytes -= memory.size();
+        self.node.bytes.fetch_sub(memory.size(), Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// A buffer, of which a command touches these bytes.
+    pub(crate) fn buffer(
+        &self,
+        id: u64,
+        range: &Range<u64>,
+    ) -> std::result::Result<Result<MemoryRef>, Broken> {
+        if id > self.last_buffer {
+            return Err(Broken::rule("a command names a buffer that never was"));
+        }
+        let Some(memory) = self.buffers.get(&id) else {
+            let problem = format!("buffer {id} was freed");
+            return Ok(Err(invalid("use a buffer", problem)));
+        };
+        if range.end > memory.size() {
+            let error = ErrorKind::OutOfBounds {
+                what: "use a buffer",
+                start: range.start,
+                end: range.end,
+                size: memory.size(),
+            };
+            return Ok(Err(error.into()));
+        }
+        Ok(Ok(memory.clone()))
+    }
+
+    pub(crate) fn create_program(
+        &mut self,
+        create: &CreateProgram<'_>,
+    ) -> std::result::Result<(), Broken> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        if create.program <= self.last_program {
+            return Err(Broken::rule(
+                "a program's id is not larger than those before",
+            ));
+        }
+        let limits = self.limits();
+        if self.programs.len() >= limits.programs as usize
+            || create.source.len() > limits.program_bytes as usize
+        {
+            return Err(Broken::limit(
+                "more programs, or longer ones, than the welcome allows",
+            ));
+        }
+        let program = match create.format {
+            ProgramFormat::OpenClC => {
+                let source = std::str::from_utf8(create.source);
+                let source = source.map_err(|_| Broken::rule("a program's source is no text"))?;
+                let text = KernelText {
+                    language: TextLanguage::OpenClC,
+                    source: source.into(),
+                    entry: create.entry.to_owned(),
+                    options: create.options.to_owned(),
+                };
+                let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+                Program::Text(Arc::new(text), CodeKey::of::<Program>(number))
+            }
+            ProgramFormat::Native => {
+                let name = create.source.try_into();
+                let name = name.map_err(|_| Broken::rule("a native kernel's name is too short"))?;
+                match self.node.options.natives.find(&name) {
+                    Some(maker) => Program::Native(maker),
+                    None => Program::Unknown(format!(
+                        "run kernel '{}', which its program does not have natively in just this form",
+                        create.entry
+                    )),
+                }
+            }
+            ProgramFormat::Module => Program::Unknown("take modules".to_owned()),
+        };
+        self.last_program = create.program;
+        self.programs.insert(create.program, program);
+        Ok(())
+    }
+
+    pub(crate) fn free_program(&mut self, id: u64) -> std::result::Result<(), Broken> {
+        match self.programs.remove(&id) {
+            Some(_) => Ok(()),
+            None => Err(Broken::rule("a program is freed that is not there")),
+        }
+    }
+
+    /// A program, for a device.
+    pub(crate) fn kernel(
+        &self,
+        id: u64,
+        device: &Device,
+        passed: Passed,
+    ) -> std::result::Result<Result<NodeKernel>, Broken> {
+        if id > self.last_program {
+            return Err(Broken::rule("a launch names a program that never was"));
+        }
+        let unsupported = |what: String, instead| {
+            let driver = device.driver_name();
+            Ok(Err(ErrorKind::Unsupported {
+                driver,
+                what,
+                instead,
+            }
+            .into()))
+        };
+        Ok(match self.programs.get(&id) {
+            None => Err(invalid(
+                "launch a kernel",
+                format!("program {id} was freed"),
+            )),
+            Some(Program::Unknown(what)) => {
+                return unsupported(
+                    what.clone(),
+                    "serve from a program that was built with the same kernel, or write it in OpenCL C",
+                );
+            }
+            Some(Program::Text(text, key)) => {
+                if !device.driver().takes_code(TypeId::of::<KernelText>()) {
+                    return unsupported(
+                        format!("compile kernel '{}' in OpenCL C", text.entry),
+                        "launch a kernel that the node's program has natively, or use one of its OpenCL devices",
+                    );
+                }
+                Ok(NodeKernel::Text(Box::new((text.clone(), *key, passed))))
+            }
+            Some(Program::Native(maker)) => {
+                if !device.driver().runs_native_code() {
+                    return unsupported(
+                        "run native code".to_owned(),
+                        "use one of the node's devices that do, or write the kernel in OpenCL C",
+                    );
+                }
+                maker(&passed).map(NodeKernel::Native)
+            }
+        })
+    }
+
+    /// The queue of a device for commands of a kind.
+    pub(crate) fn queue(
+        &mut self,
+        device: u32,
+        priority: message::Priority,
+        profiled: bool,
+    ) -> std::result::Result<Result<Queue>, Broken> {
+        let key = (device, priority as u8, profiled);
+        if let Some(queue) = self.queues.get(&key) {
+            return Ok(Ok(queue.clone()));
+        }
+        let Some(of) = self.node.options.devices.get(device as usize) else {
+            return Err(Broken::rule(
+                "a command names a device that the node does not have",
+            ));
+        };
+        let options = QueueOptions {
+            in_order: false,
+            profiling: profiled,
+            priority: match priority {
+                message::Priority::Low => Priority::Low,
+                message::Priority::Normal => Priority::Normal,
+                message::Priority::High => Priority::High,
+            },
+            ..QueueOptions::default()
+        };
+        let queue = self.context.queue(of, options);
+        if let Ok(queue) = &queue {
+            self.queues.insert(key, queue.clone());
+        }
+        Ok(queue)
+    }
+
+    /// Has all that was enqueued run eventually.
+    pub(crate) fn flush(&self) {
+        for queue in self.queues.values() {
+            queue.flush();
+        }
+    }
+
+    /// Gives everything back that is not in use; the rest goes when it is not in use any more.
+    pub(crate) fn clear(&mut self) {
+        self.node.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.bytes = 0;
+        self.buffers.clear();
+        self.programs.clear();
+        self.queues.clear();
+    }
+}
+
+/// A launch's kernel.
+pub(crate) enum NodeKernel {
+    Text(Box<(Arc<KernelText>, CodeKey, Passed)>),
+    Native(Box<dyn NativeKernel>),
+}
+
+impl NativeKernel for NodeKernel {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Text(..) => "a client's kernel",
+            Self::Native(kernel) => kernel.name(),
+        }
+    }
+
+    unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
+        match self {
+            Self::Text(..) => Err(invalid("launch a kernel", "it is a text".to_owned())),
+            // SAFETY: as the caller promises.
+            Self::Native(kernel) => unsafe { kernel.run(arguments, groups) },
+        }
+    }
+
+    fn portable(&self) -> Option<&dyn PortableKernel> {
+        match self {
+            Self::Text(..) => Some(self),
+            Self::Native(_) => None,
+        }
+    }
+}
+
+impl PortableKernel for NodeKernel {
+    fn key(&self) -> CodeKey {
+        match self {
+            Self::Text(text) => text.1,
+            Self::Native(_) => CodeKey::of::<Self>(0),
+        }
+    }
+
+    fn code_type(&self) -> TypeId {
+        TypeId::of::<KernelText>()
+    }
+
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        match self {
+            Self::Text(text) => Ok(text.0.clone()),
+            Self::Native(_) => Err(invalid("compile a kernel", "it is native".to_owned())),
+        }
+    }
+
+    fn pass(&self, _: &[Argument]) -> Result<Passed> {
+        match self {
+            Self::Text(text) => Ok(text.2.clone()),
+            Self::Native(_) => Err(invalid("compile a kernel", "it is native".to_owned())),
+        }
+    }
+}

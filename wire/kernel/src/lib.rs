@@ -1,0 +1,47 @@
+//! What kernels are called when clients and nodes of Quipu speak of them.
+//!
+//! A node's program may have kernels natively. A client that has a kernel as a module names the native one by a hash: of
+//! what the module is in CUDA C, the dialect that has everything, and of the layout of what is passed to it. So two programs that were built from the same
+//! kernel agree on its name without having met, and a client whose kernel is another one finds none.
+
+use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options, ParameterKind, PrintError};
+use ring::digest::{Context, SHA256};
+
+/// The name of a kernel that a node has natively.
+pub type NativeName = [u8; 32];
+
+/// The name of a module's native form.
+///
+/// # Errors
+/// If the module cannot be printed.
+pub fn native_name(module: &Module) -> Result<NativeName, PrintError> {
+    let dialect = Dialect::Cuda;
+    let options = Options {
+        // Where on somebody's disk it was written is not what it does.
+        line_directives: false,
+        ..Options::new(dialect, IndexWidth::Bits64)
+    };
+    let printed = module.print(dialect, &options)?;
+    let mut context = Context::new(&SHA256);
+    let mut part = |bytes: &[u8]| {
+        context.update(&(bytes.len() as u64).to_le_bytes());
+        context.update(bytes);
+    };
+    part(b"quipu native kernel 1");
+    part(printed.source.as_bytes());
+    part(&[module.kernel.dimensions]);
+    for parameter in &module.kernel.parameters {
+        let kind: &[u8] = match &parameter.kind {
+            ParameterKind::Uniform(_) => b"value",
+            ParameterKind::Buffer(_) => b"buffer",
+            ParameterKind::View { .. } => b"view",
+        };
+        part(kind);
+    }
+    for entry in &printed.parameters {
+        part(&entry.size.to_le_bytes());
+    }
+    let mut name = NativeName::default();
+    name.copy_from_slice(context.finish().as_ref());
+    Ok(name)
+}

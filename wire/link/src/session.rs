@@ -1,0 +1,222 @@
+//! The first words of a client, and what a node answers: its terms and its devices.
+
+use crate::client::{Dial, own_order, receive_or_refusal};
+use crate::connection::Connection;
+use crate::error::{LinkError, Result};
+use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
+use quipu_wire::message::{
+    DataOrder, Device, DeviceKind, Hello, Message, Role, SessionId, Takes, Welcome, presentable,
+};
+use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION};
+
+/// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; what has no limit has the
+/// largest number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeDevice {
+    /// Its kind.
+    pub kind: DeviceKind,
+    /// Which programs it takes.
+    pub takes: Takes,
+    /// What people call it.
+    pub name: String,
+    /// Who made it.
+    pub vendor: String,
+    /// The driver that the node uses it through.
+    pub driver: String,
+    /// Units that run blocks independently.
+    pub multiprocessors: u32,
+    /// Highest clock rate, in MHz; zero if it is not known.
+    pub clock_mhz: u32,
+    /// The largest grid, in blocks, per dimension.
+    pub max_grid_blocks: [u64; 3],
+    /// The most blocks in a grid.
+    pub max_grid_block_count: u64,
+    /// The largest block, in threads, per dimension.
+    pub max_block_threads: [u64; 3],
+    /// The most threads in a block.
+    pub max_block_thread_count: u64,
+    /// The most elements of a thread, per dimension.
+    pub max_thread_elements: [u64; 3],
+    /// The most elements of a thread.
+    pub max_thread_element_count: u64,
+    /// Bytes that the threads of a block share, at most.
+    pub shared_memory_per_block: u64,
+    /// Bytes of memory.
+    pub global_memory: u64,
+    /// The largest buffer, in bytes.
+    pub max_buffer: u64,
+    /// How many commands can run at once.
+    pub concurrent_commands: u32,
+    /// The sizes that a warp can have.
+    pub warp_sizes: Vec<u32>,
+}
+
+impl From<&Device<'_>> for NodeDevice {
+    fn from(device: &Device<'_>) -> Self {
+        Self {
+            kind: device.kind,
+            takes: device.takes,
+            name: device.name.to_owned(),
+            vendor: device.vendor.to_owned(),
+            driver: device.driver.to_owned(),
+            multiprocessors: device.multiprocessors,
+            clock_mhz: device.clock_mhz,
+            max_grid_blocks: device.max_grid_blocks,
+            max_grid_block_count: device.max_grid_block_count,
+            max_block_threads: device.max_block_threads,
+            max_block_thread_count: device.max_block_thread_count,
+            max_thread_elements: device.max_thread_elements,
+            max_thread_element_count: device.max_thread_element_count,
+            shared_memory_per_block: device.shared_memory_per_block,
+            global_memory: device.global_memory,
+            max_buffer: device.max_buffer,
+            concurrent_commands: device.concurrent_commands,
+            warp_sizes: device.warp_sizes.iter().map(|size| size.get()).collect(),
+        }
+    }
+}
+
+/// What a node has said in its welcome: what it allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// What the node is called.
+    pub name: String,
+    /// The version that is spoken.
+    pub version: u16,
+    /// The session, and how often it was attached to.
+    pub session: (SessionId, u32),
+    /// Bytes that ride with a write or come with a read, at most.
+    pub max_inline: u32,
+    /// Commands whose ends were not acknowledged, at most.
+    pub max_commands: u32,
+    /// Buffers, at most.
+    pub max_buffers: u32,
+    /// Programs, at most.
+    pub max_programs: u32,
+    /// Bytes of a program, at most.
+    pub max_program_bytes: u32,
+    /// Bytes of a buffer, at most.
+    pub max_buffer_bytes: u64,
+    /// Bytes of all buffers, at most.
+    pub max_session_bytes: u64,
+    features: u64,
+    order: DataOrder,
+    devices: u32,
+    max_frame: u32,
+}
+
+impl From<&Welcome<'_>> for Terms {
+    fn from(welcome: &Welcome<'_>) -> Self {
+        Self {
+            name: welcome.name.to_owned(),
+            version: welcome.version,
+            session: (welcome.session, welcome.epoch),
+            max_inline: welcome.max_inline,
+            max_commands: welcome.max_commands,
+            max_buffers: welcome.max_buffers,
+            max_programs: welcome.max_programs,
+            max_program_bytes: welcome.max_program_bytes,
+            max_buffer_bytes: welcome.max_buffer_bytes,
+            max_session_bytes: welcome.max_session_bytes,
+            features: welcome.features,
+            order: welcome.data_order,
+            devices: welcome.devices,
+            max_frame: welcome.max_frame,
+        }
+    }
+}
+
+/// A connection on which a node has said welcome. Without a deadline from here on, unless it was made to ask.
+#[derive(Debug)]
+pub struct Greeted {
+    /// The connection.
+    pub connection: Connection,
+    /// What the node allows.
+    pub terms: Terms,
+    /// Its devices, in the order of their numbers; none on a bulk stream.
+    pub devices: Vec<NodeDevice>,
+}
+
+impl Dial<'_> {
+    /// Begins a session: the connection is its command stream.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
+    pub fn begin(&self) -> Result<Greeted> {
+        let mut greeted = self.greet(Role::Session, SessionId::NONE, 0)?;
+        greeted.connection.set_deadline(None);
+        Ok(greeted)
+    }
+
+    /// A session's bulk stream.
+    ///
+    /// # Errors
+    /// As [`Dial::begin`].
+    pub fn bulk(&self, session: (SessionId, u32)) -> Result<Greeted> {
+        let mut greeted = self.greet(Role::Bulk, session.0, session.1)?;
+        greeted.connection.set_deadline(None);
+        Ok(greeted)
+    }
+
+    /// Says hello, and hears the answer.
+    pub(crate) fn greet(&self, role: Role, session: SessionId, epoch: u32) -> Result<Greeted> {
+        let mut connection = self.open()?;
+        let name = presentable(self.name, MAX_NAME);
+        let said = connection.send(&Message::Hello(Hello {
+            versions: (OLDEST_VERSION, NEWEST_VERSION),
+            role,
+            features: 0,
+            session,
+            epoch,
+            data_order: own_order(),
+            received: 0,
+            max_frame: MAX_FRAME,
+            patience_ms: 0,
+            name: &name,
+        }));
+        let answer = receive_or_refusal(&mut connection, |message| match message {
+            Message::Welcome(welcome) => Ok(Terms::from(welcome)),
+            _ => Err("a welcome"),
+        });
+        // A node that refuses does so without reading our hello, which may then fail: what it says is why.
+        let terms = match (answer, said) {
+            (Ok(terms), said) => said.map(|()| terms)?,
+            (Err(refused @ LinkError::Refused { .. }), _) | (Err(refused), Ok(())) => {
+                return Err(refused);
+            }
+            (Err(_), Err(failed)) => return Err(failed),
+        };
+        let unexpected = |expected| LinkError::Unexpected {
+            address: self.address.to_owned(),
+            kind: "welcome",
+            expected,
+        };
+        let is_sound = (OLDEST_VERSION..=NEWEST_VERSION).contains(&terms.version)
+            && terms.features == 0
+            && terms.order == own_order();
+        if !is_sound {
+            return Err(unexpected("one that takes what was offered, and no more,"));
+        }
+        let is_of_role = match role {
+            Role::Status => terms.session == (SessionId::NONE, 0),
+            Role::Session => terms.session.0 != SessionId::NONE,
+            Role::Bulk | Role::Resume => terms.session == (session, epoch) && terms.devices == 0,
+        };
+        if !is_of_role {
+            return Err(unexpected("one to what was asked for"));
+        }
+        connection.allow_frames(terms.max_frame, MAX_FRAME);
+        let mut devices = Vec::new();
+        for number in 0..terms.devices {
+            devices.push(connection.receive_as(|message| match message {
+                Message::Device(device) if device.number == number => Ok(NodeDevice::from(device)),
+                _ => Err("the next device"),
+            })?);
+        }
+        Ok(Greeted {
+            connection,
+            terms,
+            devices,
+        })
+    }
+}
