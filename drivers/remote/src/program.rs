@@ -116,7 +116,7 @@ fn masks(module: &Module) -> Vec<Vec<bool>> {
             .values
             .get(value.0 as usize)
             .map(|it| &it.value_type),
-        ParameterKind::Buffer(_) | ParameterKind::View { .. } => None,
+        ParameterKind::Buffer(_) | ParameterKind::View { .. } | ParameterKind::Nothing => None,
     });
     values
         .map(|of| {

@@ -121,7 +121,7 @@ impl Vendor for Remote {
         &self.devices
     }
 
-    fn doer_of(command: &Command) -> Doer {
+    fn doer_of(_device: &Device, command: &Command) -> Doer {
         forward::doer_of(command)
     }
 

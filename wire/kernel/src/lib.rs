@@ -35,6 +35,7 @@ pub fn native_name(module: &Module) -> Result<NativeName, PrintError> {
             ParameterKind::Uniform(_) => b"value",
             ParameterKind::Buffer(_) => b"buffer",
             ParameterKind::View { .. } => b"view",
+            ParameterKind::Nothing => b"nothing",
         };
         part(kind);
     }
