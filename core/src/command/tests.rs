@@ -4,7 +4,7 @@
 use super::{Command, ToDrivers};
 use crate::driver::Notification;
 use crate::error::ErrorKind;
-use crate::memory::{Evicted, Eviction};
+use crate::memory::eviction::{Evicted, Eviction};
 use crate::{
     Access, AccessMode, Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace,
     Queue, QueueOptions, Request, Result,

@@ -5,8 +5,8 @@
 //! 1. *enqueue*: the time of the calls alone, of commands that run meanwhile.
 //! 2. *launch and wait*, in callback and in polling mode, beside each way to wait that the interface has.
 //! 3. *chain*: kernels that wait for each other, per kernel, from the release of a user event that has held them all
-//!    back, or from the first enqueue, or recorded and launched as one; beside launches one by one and, of CUDA, the
-//!    replay of a graph made by hand.
+//!    back (for a while, or just as long as it took to enqueue them), or from the first enqueue, or recorded and
+//!    launched as one; beside launches one by one and, of CUDA, the replay of a graph made by hand.
 
 use super::matmul::MODES;
 use super::side::{mean, rows, times};
@@ -18,7 +18,7 @@ use crate::reference::raw::{self, Argument, Cuda, Grid, Launch, Memory, Raw, Raw
 use crate::reference::raw::{download, upload};
 use quipu::{Buffer, Completion, Event, Graph, Queue, UserEvent, WorkDivision};
 use std::cell::{Cell, RefCell};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How much more than the interface's a call may cost, in microseconds.
 const ENQUEUE: f64 = 1.0;
@@ -26,6 +26,8 @@ const ENQUEUE: f64 = 1.0;
 const WAIT: f64 = 2.0;
 /// Microseconds for each kernel of a chain that was known ahead.
 const CHAIN: f64 = 1.3;
+/// How long a chain has been held back that was known ahead.
+const AHEAD: Duration = Duration::from_millis(200);
 
 /// The benchmark `device-costs`.
 pub(in crate::benchmarks) fn run(
@@ -33,7 +35,7 @@ pub(in crate::benchmarks) fn run(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::OwnInterface)?;
-    let plan = session.begin(10 * targets.len());
+    let plan = session.begin(12 * targets.len());
     for target in &targets {
         enqueue(session, report, &plan, target)?;
         for mode in MODES {
@@ -297,12 +299,11 @@ fn chain(
     };
     for (mode, completion, _) in MODES {
         let counter = Counter::new(target, completion)?;
-        for held in [true, false] {
-            let how = if held {
-                "from release"
-            } else {
-                "from the first enqueue"
-            };
+        for (held, how) in [
+            (Some(AHEAD), "known ahead, from release"),
+            (Some(Duration::ZERO), "from release at once"),
+            (None, "from the first enqueue"),
+        ] {
             let case = format!("chain of {kernels}, {how}, {mode}");
             let mut contenders = vec![Contender::new("quipu", || {
                 each(run_chain(&counter, kernels, held)?)
@@ -316,7 +317,7 @@ fn chain(
                 (&case, "µs/kernel"),
                 contenders,
             )?;
-            if held && target.device().driver_name() == "cuda" {
+            if held == Some(AHEAD) && target.device().driver_name() == "cuda" {
                 let what = format!("{case}, {}", target.id());
                 let ours = median(samples.of(0));
                 report
@@ -350,23 +351,28 @@ fn chain(
 
 /// Enqueues a chain, and waits for all of it: seconds from the release, or from the first enqueue. Every command has its
 /// event, kept until all are over.
-fn run_chain(counter: &Counter, kernels: usize, held: bool) -> Result<f64, BenchError> {
+/// Runs a chain, held back for so long after it was enqueued, or not at all; gives the seconds from when it may run.
+fn run_chain(counter: &Counter, kernels: usize, held: Option<Duration>) -> Result<f64, BenchError> {
     let gate = UserEvent::new();
     let mut events = Vec::with_capacity(kernels);
     let enqueued = Instant::now();
     // The queue is in order, and all write the same number: the first holds the others.
     let first = match held {
-        true => counter.queue.after([gate.event()]),
-        false => counter.queue.clone(),
+        Some(_) => counter.queue.after([gate.event()]),
+        None => counter.queue.clone(),
     };
     events.push(counter.launch(&first)?);
     for _ in 1..kernels {
         events.push(counter.launch(&counter.queue)?);
     }
+    if let Some(ahead) = held {
+        counter.queue.flush();
+        std::thread::sleep(ahead);
+    }
     let released = Instant::now();
     gate.complete();
     counter.wait()?;
-    let started = if held { released } else { enqueued };
+    let started = if held.is_some() { released } else { enqueued };
     let seconds = started.elapsed().as_secs_f64();
     for event in events {
         event.wait().doing("waiting for a command")?;
