@@ -33,7 +33,7 @@ use crate::operation::{
     AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,
     UnaryOperation, Unit, WarpOperation,
 };
-use crate::statement::{Block, LoopId, Place, Projection, Root, Statement};
+use crate::statement::{Block, LoopId, Place, Statement};
 use crate::types::{Field, Scalar, Space, Struct, StructId, Type};
 
 /// Gathers what a module has beside its kernel.
@@ -817,106 +817,6 @@ impl FunctionBuilder {
             function: self.function(),
             parameters,
             dimensions,
-        }
-    }
-}
-
-impl Place {
-    /// A variable as a whole.
-    #[must_use]
-    pub fn local(local: LocalId) -> Self {
-        Self {
-            root: Root::Local(local),
-            path: Vec::new(),
-        }
-    }
-
-    /// An element of a slice, its index checked.
-    #[must_use]
-    pub fn element(slice: Value, index: Value) -> Self {
-        Self {
-            root: Root::Slice(slice),
-            path: Vec::new(),
-        }
-        .at(index)
-    }
-
-    /// An element of a slice, of whose index it is known that it is in bounds.
-    #[must_use]
-    pub fn element_unchecked(slice: Value, index: Value) -> Self {
-        Self {
-            root: Root::Slice(slice),
-            path: vec![Projection::Index {
-                index,
-                checked: false,
-            }],
-        }
-    }
-
-    /// A slice as a whole.
-    #[must_use]
-    pub fn slice(slice: Value) -> Self {
-        Self {
-            root: Root::Slice(slice),
-            path: Vec::new(),
-        }
-    }
-
-    /// A shared array as a whole.
-    #[must_use]
-    pub fn shared(shared: SharedId) -> Self {
-        Self {
-            root: Root::Shared(shared),
-            path: Vec::new(),
-        }
-    }
-
-    /// A constant in memory.
-    #[must_use]
-    pub fn constant(constant: ConstantId) -> Self {
-        Self {
-            root: Root::Constant(constant),
-            path: Vec::new(),
-        }
-    }
-
-    /// An element of what is here, its index checked.
-    #[must_use]
-    pub fn at(mut self, index: Value) -> Self {
-        self.path.push(Projection::Index {
-            index,
-            checked: true,
-        });
-        self
-    }
-
-    /// A field of what is here.
-    #[must_use]
-    pub fn field(mut self, field: u32) -> Self {
-        self.path.push(Projection::Field(field));
-        self
-    }
-}
-
-impl WarpOperation {
-    /// The type of what it gives; `None` for that of its first operand.
-    #[must_use]
-    pub fn result(self) -> Option<Scalar> {
-        match self {
-            Self::Size | Self::Lane => Some(Scalar::U32),
-            Self::ActiveMask | Self::Ballot => Some(Scalar::U64),
-            Self::All | Self::Any => Some(Scalar::Bool),
-            Self::Shuffle | Self::ShuffleUp | Self::ShuffleDown | Self::ShuffleXor => None,
-        }
-    }
-
-    /// How many operands it takes.
-    #[must_use]
-    pub fn operands(self) -> usize {
-        match self {
-            Self::Size | Self::Lane | Self::ActiveMask => 0,
-            Self::All | Self::Any | Self::Ballot => 1,
-            Self::Shuffle | Self::ShuffleUp | Self::ShuffleDown | Self::ShuffleXor => 2,
         }
     }
 }

@@ -402,3 +402,26 @@ pub enum WarpOperation {
     /// From the lane whose number differs in these bits; its own where there is none.
     ShuffleXor,
 }
+
+impl WarpOperation {
+    /// The type of what it gives; `None` for that of its first operand.
+    #[must_use]
+    pub fn result(self) -> Option<Scalar> {
+        match self {
+            Self::Size | Self::Lane => Some(Scalar::U32),
+            Self::ActiveMask | Self::Ballot => Some(Scalar::U64),
+            Self::All | Self::Any => Some(Scalar::Bool),
+            Self::Shuffle | Self::ShuffleUp | Self::ShuffleDown | Self::ShuffleXor => None,
+        }
+    }
+
+    /// How many operands it takes.
+    #[must_use]
+    pub fn operands(self) -> usize {
+        match self {
+            Self::Size | Self::Lane | Self::ActiveMask => 0,
+            Self::All | Self::Any | Self::Ballot => 1,
+            Self::Shuffle | Self::ShuffleUp | Self::ShuffleDown | Self::ShuffleXor => 2,
+        }
+    }
+}

@@ -146,3 +146,80 @@ pub enum Statement {
         location: Option<Location>,
     },
 }
+
+impl Place {
+    /// A variable as a whole.
+    #[must_use]
+    pub fn local(local: LocalId) -> Self {
+        Self {
+            root: Root::Local(local),
+            path: Vec::new(),
+        }
+    }
+
+    /// An element of a slice, its index checked.
+    #[must_use]
+    pub fn element(slice: Value, index: Value) -> Self {
+        Self {
+            root: Root::Slice(slice),
+            path: Vec::new(),
+        }
+        .at(index)
+    }
+
+    /// An element of a slice, of whose index it is known that it is in bounds.
+    #[must_use]
+    pub fn element_unchecked(slice: Value, index: Value) -> Self {
+        Self {
+            root: Root::Slice(slice),
+            path: vec![Projection::Index {
+                index,
+                checked: false,
+            }],
+        }
+    }
+
+    /// A slice as a whole.
+    #[must_use]
+    pub fn slice(slice: Value) -> Self {
+        Self {
+            root: Root::Slice(slice),
+            path: Vec::new(),
+        }
+    }
+
+    /// A shared array as a whole.
+    #[must_use]
+    pub fn shared(shared: SharedId) -> Self {
+        Self {
+            root: Root::Shared(shared),
+            path: Vec::new(),
+        }
+    }
+
+    /// A constant in memory.
+    #[must_use]
+    pub fn constant(constant: ConstantId) -> Self {
+        Self {
+            root: Root::Constant(constant),
+            path: Vec::new(),
+        }
+    }
+
+    /// An element of what is here, its index checked.
+    #[must_use]
+    pub fn at(mut self, index: Value) -> Self {
+        self.path.push(Projection::Index {
+            index,
+            checked: true,
+        });
+        self
+    }
+
+    /// A field of what is here.
+    #[must_use]
+    pub fn field(mut self, field: u32) -> Self {
+        self.path.push(Projection::Field(field));
+        self
+    }
+}
