@@ -68,8 +68,8 @@ fn migrate_large(work: &Work<'_>, migration: &Migration) -> Result<()> {
 
 /// Copies of fewer bytes are not shared out among threads.
 const WORTH_A_THREAD: u64 = 4 << 20;
-/// The most threads that share a copy. A core copies 5 to 10 GB/s between memory that is in no cache and a block that is in
-/// its own, and a device takes 55.
+/// The most threads that share a copy. A core copies 8 GB/s between memory that is in no cache and a block, and a device
+/// takes 55.
 const MOST_THREADS: u64 = 8;
 /// Blocks of each thread: one is copied while others are on their way.
 const BLOCKS: usize = 3;

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SIZES: [usize; 3] = [4 << 10, 64 << 10, 256 << 10];
 /// The most bytes that a command moves through one block, on its way.
 pub(crate) const MOST_STAGED: u64 = 256 << 10;
-/// Bytes of a piece of a large copy: those of a thread that copies fit into its core's cache.
-pub(crate) const PIECE: usize = 512 << 10;
+/// Bytes of a piece of a large copy. On an H200's host eight threads moved 46 GB/s in such pieces, and 31 to 33 in pieces of
+/// a quarter (`--example staging`).
+pub(crate) const PIECE: usize = 2 << 20;
 /// Fault records that are made at a time.
 const RECORDS: usize = 64;
 /// Bytes between fault records.
