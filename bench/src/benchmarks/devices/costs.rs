@@ -27,7 +27,7 @@ const WAIT: f64 = 2.0;
 /// Microseconds for each kernel of a chain that was known ahead.
 const CHAIN: f64 = 1.3;
 /// How long a chain has been held back that was known ahead.
-const AHEAD: Duration = Duration::from_millis(200);
+const AHEAD: Duration = Duration::from_millis(500);
 
 /// The benchmark `device-costs`.
 pub(in crate::benchmarks) fn run(
