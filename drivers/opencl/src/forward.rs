@@ -463,6 +463,20 @@ fn put_part(
             (Side::Host(_), Side::Host(_)) => Ok(()),
         };
     }
+    // NVIDIA's OpenCL refuses rectangles of whose last row not all of the pitch is in the memory object.
+    let is_within = |side: &Side<'_>, at: u64, pitch: [usize; 2]| match side {
+        Side::Host(_) => true,
+        Side::Device(bytes) => {
+            let end = (bytes.offset + at).saturating_add(part.whole_rows(pitch));
+            end <= bytes.allocation.bytes as u64
+        }
+    };
+    let are_within = is_within(source, from_at, part.source_pitch)
+        && is_within(destination, to_at, part.destination_pitch);
+    if !are_within && let Some((most, last)) = part.without_last() {
+        put_part(chain, source, destination, &most)?;
+        return put_part(chain, source, destination, &last);
+    }
     let region = part.region();
     let (from_pitch, to_pitch) = (part.source_pitch, part.destination_pitch);
     let origin = |bytes: &Bytes<'_>, at: u64| [(bytes.offset + at) as usize, 0, 0];

@@ -13,7 +13,8 @@ use std::sync::{Mutex, PoisonError};
 pub struct Allocation {
     /// OpenCL's object.
     pub(crate) memory: Memory,
-    bytes: usize,
+    /// Its size.
+    pub(crate) bytes: usize,
     /// What it is filled with zeros by.
     queue: Queue,
     /// What fills it with zeros, as long as that is not known to be over.

@@ -49,6 +49,33 @@ impl Part {
             self.counts[1] as usize,
         ]
     }
+
+    /// Bytes from the first of a side to where a row, or layer, after the last would begin.
+    #[must_use]
+    pub fn whole_rows(&self, pitch: [usize; 2]) -> u64 {
+        let rows = (pitch[0] as u64).saturating_mul(self.counts[0]);
+        (pitch[1] as u64).max(rows).saturating_mul(self.counts[1])
+    }
+
+    /// All but its last layer, or row, and that; none if it is one row.
+    #[must_use]
+    pub fn without_last(&self) -> Option<(Self, Self)> {
+        let outer = (0..2).rev().find(|&dimension| self.counts[dimension] > 1)?;
+        let (mut most, mut last) = (self.clone(), self.clone());
+        let before = self.counts[outer] - 1;
+        most.counts[outer] = before;
+        last.counts[outer] = 1;
+        last.source += before * self.source_pitch[outer] as u64;
+        last.destination += before * self.destination_pitch[outer] as u64;
+        for part in [&mut most, &mut last] {
+            if part.counts[1] == 1 {
+                // How far the next layer would be is nothing to who looks where it ends.
+                part.source_pitch[1] = 0;
+                part.destination_pitch[1] = 0;
+            }
+        }
+        Some((most, last))
+    }
 }
 
 impl Shape {
@@ -201,9 +228,9 @@ mod tests {
     }
 
     /// As the calls do it.
-    fn moved_by_parts(shape: &Shape) -> Vec<(u64, u64)> {
+    fn moved_by_parts(parts: Vec<Part>) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
-        for part in shape.parts() {
+        for part in parts {
             let [row, rows, layers] = part.region();
             for layer in 0..layers {
                 for line in 0..rows {
@@ -217,6 +244,17 @@ mod tests {
             }
         }
         all
+    }
+
+    /// A part, taken to pieces.
+    fn rows_of(part: Part) -> Vec<Part> {
+        let Some((most, last)) = part.without_last() else {
+            return vec![part];
+        };
+        assert!(most.whole_rows(most.source_pitch) < part.whole_rows(part.source_pitch));
+        let mut rows = rows_of(most);
+        rows.extend(rows_of(last));
+        rows
     }
 
     #[test]
@@ -237,11 +275,13 @@ mod tests {
             let transfer = transfer(row, steps);
             let shape = Shape::of(&transfer);
             assert_eq!(
-                moved_by_parts(&shape),
+                moved_by_parts(shape.parts()),
                 moved(&transfer),
                 "{transfer:?}",
                 transfer = steps
             );
+            let rows = shape.parts().into_iter().flat_map(rows_of).collect();
+            assert_eq!(moved_by_parts(rows), moved(&transfer), "{steps:?}");
             assert_eq!(shape.parts().len(), parts, "{steps:?}");
             assert!(shape.is_for_a_device(u64::MAX));
         }
