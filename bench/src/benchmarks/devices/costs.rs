@@ -26,8 +26,6 @@ const ENQUEUE: f64 = 1.0;
 const WAIT: f64 = 2.0;
 /// Microseconds for each kernel of a chain that was known ahead.
 const CHAIN: f64 = 1.3;
-/// How long a chain has been held back that was known ahead.
-const AHEAD: Duration = Duration::from_millis(500);
 
 /// The benchmark `device-costs`.
 pub(in crate::benchmarks) fn run(
@@ -265,6 +263,8 @@ fn chain(
     target: &Target,
 ) -> Result<(), BenchError> {
     let kernels = session.scale().choose(10_000, 2_000, 10);
+    // How long a chain has been held back that was known ahead.
+    let ahead = Duration::from_millis(session.scale().choose(500, 500, 0));
     let by_hand = target.or_note(target.raw().and_then(ByHand::new), report);
     let replay = match target.device().driver_name() {
         "cuda" => {
@@ -300,7 +300,7 @@ fn chain(
     for (mode, completion, _) in MODES {
         let counter = Counter::new(target, completion)?;
         for (held, how) in [
-            (Some(AHEAD), "known ahead, from release"),
+            (Some(ahead), "known ahead, from release"),
             (Some(Duration::ZERO), "from release at once"),
             (None, "from the first enqueue"),
         ] {
@@ -317,7 +317,7 @@ fn chain(
                 (&case, "µs/kernel"),
                 contenders,
             )?;
-            if held == Some(AHEAD) && target.device().driver_name() == "cuda" {
+            if held == Some(ahead) && target.device().driver_name() == "cuda" {
                 let what = format!("{case}, {}", target.id());
                 let ours = median(samples.of(0));
                 report
