@@ -124,7 +124,7 @@ fn one_line(error: &dyn Error) -> String {
         cause = error.source();
     }
     // Messages may quote what somebody else wrote.
-    quipu_cli::timeline::escape::terminal(&text.replace('\n', " ")).into_owned()
+    quipu_cli::escape::terminal(&text.replace('\n', " ")).into_owned()
 }
 
 #[cfg(test)]

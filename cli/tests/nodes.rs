@@ -90,6 +90,13 @@ fn a_device_of_another_machine_is_three_commands_away() {
         nodes.starts_with("lab  127.0.0.1:") && nodes.contains(" us away, 1 devices"),
         "{nodes}"
     );
+    let top = stdout(&client, &["top"]);
+    let row = top.lines().nth(1).unwrap();
+    assert!(
+        row.starts_with("lab ") && row.contains("127.0.0.1:"),
+        "{top}"
+    );
+    assert!(top.lines().nth(2).unwrap().ends_with(", by cpu"), "{top}");
     // An invitation is good once.
     let again = output(&client, &["pair", line]);
     assert_eq!(again.status.code(), Some(1));
@@ -101,6 +108,8 @@ fn a_device_of_another_machine_is_three_commands_away() {
     stdout(&node, &["revoke", name]);
     let nodes = stdout(&client, &["nodes"]);
     assert!(nodes.contains("is not enrolled"), "{nodes}");
+    let top = stdout(&client, &["top", "--once", "--node", "lab"]);
+    assert!(top.contains("is not enrolled"), "{top}");
     assert!(remote_devices(&client, &["devices", "--json"]).is_empty());
     assert!(stdout(&client, &["nodes", "--forget", "lab"]).contains("forgot lab"));
     assert!(stdout(&client, &["nodes"]).contains("no node was paired with"));
@@ -114,6 +123,7 @@ fn what_is_missing_is_said_with_what_to_do() {
         (&["invite"][..], "quipu serve"),
         (&["pair", "nonsense"], "quipu invite"),
         (&["revoke", "nobody"], "is not enrolled here"),
+        (&["top", "--node", "nowhere"], "`quipu pair` adds one"),
         (&["serve", "--address", "nonsense"], "--address"),
     ] {
         let output = output(&home, arguments);
