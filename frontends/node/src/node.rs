@@ -144,6 +144,12 @@ impl Node {
         locked(&self.shared.sessions).len()
     }
 
+    /// What tells how it is, as clients that ask are told: also while [`Node::wait`] has the node.
+    pub fn status(&self) -> impl Fn() -> Status + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.status()
+    }
+
     /// Bytes of all sessions' buffers.
     #[must_use]
     pub fn session_bytes(&self) -> u64 {
