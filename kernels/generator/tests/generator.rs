@@ -100,6 +100,14 @@ fn everything_that_the_generator_knows_is_written_sooner_or_later() {
 }
 
 #[test]
+fn no_kernel_is_endless() {
+    // Elements of three dimensions have three indices, in which there may be elements.
+    for seed in (0..1000).chain([2_000_224, 2_006_778]) {
+        assert!(kernel(seed).source().len() < 100_000, "{seed}");
+    }
+}
+
+#[test]
 fn smaller_kernels_are_smaller_and_not_more_than_asked_for() {
     for seed in 0..20 {
         let whole = kernel(seed);

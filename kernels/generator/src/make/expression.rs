@@ -200,9 +200,15 @@ impl Maker {
                 },
             );
         }
+        if self.indices == 3 {
+            // Else an index may need elements, which need indices, without an end.
+            return Expression::text(of, format!("{} % {length}", self.random.below(8)));
+        }
         let wide = *self.random.pick(&[Scalar::U8, Scalar::U16]);
         let depth = self.random.below(2);
+        self.indices += 1;
         let number = self.scalar(wide, depth);
+        self.indices -= 1;
         let end = if is_loose {
             " & 63)".to_owned()
         } else {

@@ -145,6 +145,7 @@ pub fn kernel(seed: u64) -> Kernel {
         returns: None,
         names: 0,
         depth: 0,
+        indices: 0,
         budget: 0,
         wide,
         faults: false,

@@ -83,6 +83,8 @@ pub(crate) struct Maker {
     names: usize,
     /// How many loops there are around.
     depth: usize,
+    /// How many indices what is written is inside of.
+    indices: usize,
     /// How much may still be written.
     budget: usize,
     /// Whether `usize` and `isize` are used for more than indices; then they are of 64 bits.
