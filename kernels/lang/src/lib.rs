@@ -155,7 +155,7 @@ pub use partition::{
     EachOwnRow, EachPlaced, EachRow, Own, OwnBlockTile, OwnElements, OwnRows, OwnTile, Partition,
     RawMut, RowParts, Unpartitioned, View,
 };
-pub use quipu_kernel_macros::{KernelData, device, kernel};
+pub use quipu_kernel_macros::{KernelData, device, kernel, kernel_closure};
 pub use random::{Philox, Uniform, philox4x32};
 pub use region::{Indices, Region, Rows};
 pub use shared::{

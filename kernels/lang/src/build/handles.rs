@@ -3,6 +3,7 @@
 //! Each has a type here that stands for it, and has the builders of its methods: for `y.each()` the macro writes
 //! `subject(&y).__method_each(y)`, and rustc finds it as it finds `each`.
 
+use std::iter::StepBy;
 use std::marker::PhantomData;
 use std::ops::{Index, Range};
 use std::panic::Location;
@@ -189,6 +190,58 @@ pub(super) fn count(s: &mut State, origin: Origin, unit: Unit) -> Value {
     })
 }
 
+/// `(start..end).step_by(step)`.
+fn stepped(s: &mut State, start: Value, end: Value, step: Value) -> Raw {
+    let range = components_of(s, vec![Raw::Value(start), Raw::Value(end)]);
+    components_of(s, vec![range, Raw::Value(step)])
+}
+
+/// Whether this is the first of an origin's threads.
+fn first_of(origin: Origin, location: &'static Location<'static>) -> Expr<bool> {
+    of_value(state::at(location, |s| {
+        let number = thread_number(s, origin, Unit::Threads);
+        let zero = s.frame().literal(Scalar::Index, 0);
+        s.frame()
+            .function
+            .binary(BinaryOperation::Equal, number, zero)
+    }))
+}
+
+#[doc(hidden)]
+impl<const D: usize> Extent<D> {
+    #[track_caller]
+    pub fn __method_number_of(&self, this: Expr<Self>, position: Expr<Vector<D>>) -> Expr<usize> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            let extent = values(s, this.raw(), D, location);
+            let position = values(s, position.raw(), D, location);
+            linear(s, &extent, &position)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_position_of(&self, this: Expr<Self>, number: Expr<usize>) -> Expr<Vector<D>> {
+        let location = Location::caller();
+        Expr::from_raw(state::at(location, |s| {
+            let extent = values(s, this.raw(), D, location);
+            let mut rest = s.value(number.raw(), location);
+            let mut parts = Vec::new();
+            for extent in extent.iter().skip(1).rev() {
+                let f = &mut s.frame().function;
+                parts.push(Raw::Value(f.binary(
+                    BinaryOperation::Remainder,
+                    rest,
+                    *extent,
+                )));
+                rest = f.binary(BinaryOperation::Divide, rest, *extent);
+            }
+            parts.push(Raw::Value(rest));
+            parts.reverse();
+            components_of(s, parts)
+        }))
+    }
+}
+
 #[doc(hidden)]
 impl<const D: usize> Sketch<D> {
     #[track_caller]
@@ -239,6 +292,45 @@ impl<const D: usize> Sketch<D> {
             let parts = extent.into_iter().map(Raw::Value).collect();
             s.frame().aggregate(parts, None)
         }))
+    }
+
+    #[track_caller]
+    pub fn __method_groups(&self, _: Expr<Self>, count: Expr<usize>) -> Expr<StepBy<Range<usize>>> {
+        let location = Location::caller();
+        Expr::from_raw(state::at(location, |s| {
+            let end = s.value(count.raw(), location);
+            let first = thread_number(s, Origin::Grid, Unit::Blocks);
+            let blocks = self::count(s, Origin::Grid, Unit::Blocks);
+            stepped(s, first, end, blocks)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_uniform_elements(
+        &self,
+        _: Expr<Self>,
+        count: Expr<usize>,
+    ) -> Expr<StepBy<Range<usize>>> {
+        let location = Location::caller();
+        Expr::from_raw(state::at(location, |s| {
+            let count = s.value(count.raw(), location);
+            let first = thread_number(s, Origin::Grid, Unit::Threads);
+            let threads = self::count(s, Origin::Grid, Unit::Threads);
+            let rounds = ceiling_division(s, count, threads);
+            let f = &mut s.frame().function;
+            let end = f.binary(BinaryOperation::Multiply, rounds, threads);
+            stepped(s, first, end, threads)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_once_per_grid(&self, _: Expr<Self>) -> Expr<bool> {
+        first_of(Origin::Grid, Location::caller())
+    }
+
+    #[track_caller]
+    pub fn __method_once_per_block(&self, _: Expr<Self>) -> Expr<bool> {
+        first_of(Origin::Block, Location::caller())
     }
 
     #[track_caller]

@@ -226,6 +226,7 @@ impl<const D: usize> Sketch<D> {
     fences! {
         __method_fence_block = Block;
         __method_fence_device = Device;
+        __method_fence_grid = Device;
         __method_fence_system = System;
     }
 }

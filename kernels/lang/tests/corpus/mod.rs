@@ -4,6 +4,7 @@
 
 mod arithmetic;
 mod blocks;
+mod closures;
 mod control;
 mod data;
 mod failures;
