@@ -59,7 +59,7 @@ fn each_context_has_its_own_which_begin_as_the_program_says() {
         let (context, queue) = pool();
         let sum = SUM.buffer(&context).unwrap();
         assert_eq!(queue.read(&sum).unwrap().wait().unwrap(), [1000]);
-        queue.write(&sum, vec![7]).unwrap();
+        queue.write(&sum, vec![7]).unwrap().wait().unwrap();
         let again = SUM.buffer(&context).unwrap();
         assert_eq!(queue.read(&again).unwrap().wait().unwrap(), [7]);
         let weights = WEIGHTS.buffer(&context).unwrap();
@@ -87,7 +87,7 @@ fn launches_see_what_the_host_has_written_on_whichever_queue() {
             &queues[(round / 2) % queues.len()],
         );
         let expected = [round as f32, 1.0, 0.5];
-        one.write(&weights, expected.to_vec()).unwrap();
+        drop(one.write(&weights, expected.to_vec()).unwrap());
         other.launch(3, weigh(&x, &mut y)).unwrap();
         assert_eq!(one.read(&y).unwrap().wait().unwrap(), expected);
     }
@@ -97,7 +97,7 @@ fn launches_see_what_the_host_has_written_on_whichever_queue() {
 fn a_recorded_graph_has_those_of_its_context() {
     each_queue(|context, queue| {
         let sum = SUM.buffer(context).unwrap();
-        queue.write(&sum, vec![0]).unwrap();
+        queue.write(&sum, vec![0]).unwrap().wait().unwrap();
         let x = context.buffer(&[5.0; 4]).unwrap();
         let mut y = context.allocate(4).unwrap();
         let recording = context.record();
