@@ -74,6 +74,8 @@
 //! | changes in one step, of global and block-shared memory; fences | [`Atomics`], [`SharedAtomics`], [`Accelerator::fence_device`] |
 //! | what the threads of a warp do together | [`BlockAccelerator::warp_shuffle`] and its neighbours |
 //! | random numbers | [`random`] |
+//! | what is done once, groups of a block, elements in as many rounds | [`Accelerator::once_per_grid`], [`Accelerator::groups`], [`Accelerator::uniform_elements`] |
+//! | a kernel where it is launched | [`kernel_closure`] |
 //! | a clock | [`Accelerator::clock`] |
 //!
 //! # What `#[kernel]` makes

@@ -1,7 +1,7 @@
 //! Variables: what kernels use without being passed it.
 
 use super::{context, each_queue, pool};
-use quipu::kernel::print::{Dialect, IndexWidth, Options};
+use quipu::kernel::print::{self, Dialect, IndexWidth, Options};
 use quipu::prelude::*;
 use std::sync::Barrier;
 
@@ -208,19 +208,19 @@ fn the_source_is_that_of_a_kernel_that_is_passed_them() {
         // SAFETY: one thread does.
         unsafe { at.write(0, 3) };
     }
-    for dialect in [
-        Dialect::C99,
-        Dialect::Cuda,
-        Dialect::OpenCl(quipu::kernel::print::OpenClFeatures::USUAL),
-    ] {
+    let context = context();
+    let (x, mut at) = (context.allocate(9).unwrap(), context.allocate(9).unwrap());
+    let mut y = context.allocate(9).unwrap();
+    let features = print::OpenClFeatures::USUAL;
+    for dialect in [Dialect::C99, Dialect::Cuda, Dialect::OpenCl(features)] {
         let options = Options::new(dialect, IndexWidth::Bits32);
-        let source = |module: quipu::kernel::print::Module| {
+        let source = |module: print::Module| {
             let printed = module.print(dialect, &options).unwrap().source;
             let lines = printed.lines().filter(|line| !line.starts_with("#line"));
             lines.collect::<Vec<_>>().join("\n")
         };
-        let ours = source(quipu::kernel::print::module::<add, _>().unwrap());
-        let theirs = source(quipu::kernel::print::module::<passed::add, _>().unwrap());
+        let ours = source(add(&mut y).module().unwrap());
+        let theirs = source(passed::add(&x, &mut at, &mut y).module().unwrap());
         assert_eq!(ours, theirs);
     }
 }
