@@ -7,6 +7,7 @@ use crate::host::HostView;
 use crate::kernel::Program;
 use crate::layout::{Layout, View};
 use crate::queue::Queue;
+use crate::variable::Variables;
 use quipu_core::memory::mapping::HostQueue;
 use quipu_core::{Polling, QueueOptions, Result};
 use quipu_kernel::Extent;
@@ -23,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Context(Arc<ContextShared>);
 
 pub(crate) struct ContextShared {
+    variables: Variables,
     core: quipu_core::Context,
     devices: Vec<Device>,
     host: HostQueue,
@@ -49,6 +51,7 @@ impl Context {
         let traced = Traced::new();
         let core = quipu_core::Context::new(&cores)?;
         Ok(Self(Arc::new(ContextShared {
+            variables: Variables::default(),
             host: HostQueue::new(&core)?,
             core,
             devices: devices.to_vec(),
@@ -313,6 +316,10 @@ impl Context {
     #[must_use]
     pub fn core(&self) -> &quipu_core::Context {
         &self.0.core
+    }
+
+    pub(crate) fn variables(&self) -> &Variables {
+        &self.0.variables
     }
 
     pub(crate) fn host(&self) -> &HostQueue {

@@ -76,6 +76,7 @@ mod pinned;
 mod platform;
 mod queue;
 pub mod record;
+mod variable;
 
 pub use buffer::{Buffer, Overwrite};
 pub use context::Context;
@@ -92,6 +93,7 @@ pub use queue::{
     Guard, IntoDivision, MapRead, MapReadNd, MapWrite, MapWriteNd, Mapping, Queue, Scope,
 };
 pub use record::{Graph, Node, Recorder, Recording};
+pub use variable::{Constant, Variable};
 
 pub use quipu_core::event::Profile;
 pub use quipu_core::{
@@ -166,14 +168,14 @@ pub mod prelude {
     //! What most programs use.
 
     pub use crate::{
-        Bound, Buffer, Context, Device, Element, Event, Extent, Graph, HostView, Layout, Partition,
-        Pending, Pinned, Platform, Priority, Queue, QueueOptions, UserEvent, Value, View, Waitable,
-        WorkDivision, bind, bind_blocks, native, when_all, when_any,
+        Bound, Buffer, Constant, Context, Device, Element, Event, Extent, Graph, HostView, Layout,
+        Partition, Pending, Pinned, Platform, Priority, Queue, QueueOptions, UserEvent, Value,
+        Variable, View, Waitable, WorkDivision, bind, bind_blocks, native, when_all, when_any,
     };
     pub use quipu_kernel::{
         Accelerator, Atomically, Atomics, Block, BlockAccelerator, BlockKernel, Blocks, ByBlock,
         ByElement, Elements, GlobalMut, GlobalRef, Grid, Kernel, KernelData, OwnBlock,
         OwnBlockTile, OwnElements, OwnRows, OwnTile, RawMut, SharedArray, SharedAtomics,
-        SharedRead, SharedWrite, Thread, Threads, device, kernel,
+        SharedRead, SharedWrite, Thread, Threads, device, kernel, kernel_closure,
     };
 }

@@ -1,6 +1,7 @@
 //! A generated kernel as the tests know it.
 
 use quipu_kernel::{BuildError, bf16, f16};
+use quipu_kernel_generator::Shape;
 use quipu_kernel_generator::random::Random;
 use quipu_kernel_ir::Module;
 use quipu_kernel_testing::Argument;
@@ -126,8 +127,8 @@ pub enum Given {
     Value(Kind),
     /// So many elements.
     Elements(Kind, usize),
-    /// A view: its rows, its columns, and how far its rows are apart.
-    View(Kind, [usize; 3]),
+    /// A view.
+    View(Kind, Shape),
 }
 
 impl Given {
@@ -136,7 +137,7 @@ impl Given {
         match self {
             Self::Value(kind) => (kind, 1),
             Self::Elements(kind, count) => (kind, count),
-            Self::View(kind, [rows, _, apart]) => (kind, rows * apart),
+            Self::View(kind, shape) => (kind, shape.places()),
         }
     }
 }
@@ -154,8 +155,8 @@ pub struct Case {
     pub is_wide: bool,
     /// Whether it may fail.
     pub may_fail: bool,
-    /// Blocks, threads, elements.
-    pub division: [usize; 3],
+    /// Blocks, threads, elements: each along all dimensions of the grid.
+    pub division: [&'static [usize]; 3],
     /// How long its shared arrays are.
     pub shared: &'static [u64],
     /// Its arguments.
@@ -258,11 +259,11 @@ impl Data {
                 shape: None,
             },
             Given::View(kind, shape) => {
-                let [rows, columns, apart] = shape.map(|extent| extent as u64);
+                let wide = |all: &[usize]| all.iter().map(|one| *one as u64).collect();
                 Argument::Elements {
                     bytes: bytes.clone(),
                     size: kind.size(),
-                    shape: Some((vec![rows, columns], vec![apart, 1])),
+                    shape: Some((wide(shape.extents()), wide(&shape.strides()))),
                 }
             }
         };

@@ -124,10 +124,16 @@ fn run_printed(
     way: &str,
     run: &dyn Fn(&mut Launch) -> Result<Option<Fault>, TestingError>,
 ) -> Result<Outcome, String> {
-    let [blocks, threads, elements] = case.division.map(|extent| extent as u64);
+    let [blocks, threads, elements] = case
+        .division
+        .map(|extent| extent.iter().map(|one| *one as u64).collect());
     let mut data = Data::of(case);
     let mut launch = Launch::new(
-        Division::new([blocks], [threads], [elements]),
+        Division {
+            blocks,
+            threads,
+            elements,
+        },
         data.printed(case),
     )
     .with_shared(case.shared.iter().copied());

@@ -27,6 +27,7 @@ mod kernels {
 
     use crate::device::{settled_bf16, settled_f16, settled_f32, settled_f64};
     use crate::{Case, Given, Kind};
+    use quipu_kernel_generator::Shape;
 
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }

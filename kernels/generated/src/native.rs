@@ -78,22 +78,26 @@ impl Way {
     ///
     /// # Errors
     /// How it failed.
-    pub fn run<'b, K, A>(
+    pub fn run<'b, K, A, const D: usize>(
         &self,
         arguments: A,
-        [blocks, threads, elements]: [usize; 3],
+        [blocks, threads, elements]: [[usize; D]; 3],
     ) -> Result<(), Failure>
     where
-        K: Entry<1>,
-        A: PassAll<'b, K::Parameters, 1>,
+        K: Entry<D>,
+        A: PassAll<'b, K::Parameters, D>,
     {
-        let failed = |error| failure(error, threads);
+        let threads_of = Threads {
+            blocks: &blocks,
+            threads: &threads,
+        };
+        let failed = |error| failure(error, threads_of);
         let division = WorkDivision::new(blocks, threads, elements).map_err(failed)?;
         let launch = K::prepare(arguments.views(), division).map_err(failed)?;
-        self.launch(&launch, threads)
+        self.launch(&launch, threads_of)
     }
 
-    fn launch(&self, launch: &dyn GroupKernel, threads: usize) -> Result<(), Failure> {
+    fn launch(&self, launch: &dyn GroupKernel, threads: Threads<'_>) -> Result<(), Failure> {
         let count = launch.group_count();
         let worker = |worker: u64| {
             let mut scratch = BlockScratch::with_options(self.options);
@@ -137,11 +141,31 @@ impl Way {
     }
 }
 
-fn failure(error: KernelError, threads: usize) -> Failure {
-    let thread = match &error {
-        KernelError::Panicked { group, thread, .. } => {
-            Some(group * threads as u64 + *thread as u64)
+/// How many blocks and threads a launch has.
+#[derive(Clone, Copy)]
+struct Threads<'a> {
+    blocks: &'a [usize],
+    threads: &'a [usize],
+}
+
+impl Threads<'_> {
+    /// The row-major number, in the threads of the grid, of a thread of a block, both by their numbers.
+    fn number(self, mut block: u64, mut thread: u64) -> u64 {
+        let (mut number, mut stride) = (0, 1);
+        for (blocks, threads) in self.blocks.iter().zip(self.threads).rev() {
+            let (blocks, threads) = (*blocks as u64, *threads as u64);
+            number += (block % blocks * threads + thread % threads) * stride;
+            stride *= blocks * threads;
+            block /= blocks;
+            thread /= threads;
         }
+        number
+    }
+}
+
+fn failure(error: KernelError, threads: Threads<'_>) -> Failure {
+    let thread = match &error {
+        KernelError::Panicked { group, thread, .. } => Some(threads.number(*group, *thread as u64)),
         _ => None,
     };
     Failure {

@@ -19,7 +19,7 @@ const CASE: Case = Case {
     is_block: false,
     is_wide: false,
     may_fail: false,
-    division: [3, 2, 4],
+    division: [&[3], &[2], &[4]],
     shared: &[],
     given: &[
         Given::Elements(Kind::F32, 40),
@@ -29,7 +29,7 @@ const CASE: Case = Case {
     run: |data, way| {
         let x = data.elements::<f32>(0);
         let mut y = data.elements::<u64>(1);
-        let result = way.run::<bits, _>((&x, &mut y), [3, 2, 4]);
+        let result = way.run::<bits, _, 1>((&x, &mut y), [[3], [2], [4]]);
         data.keep(1, &y);
         result
     },

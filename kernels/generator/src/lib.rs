@@ -18,4 +18,4 @@ pub mod tree;
 pub mod types;
 
 pub use batch::{Batch, batch};
-pub use make::{Function, Kernel, Parameter, Passing, kernel};
+pub use make::{Function, Kernel, Parameter, Passing, Shape, kernel};

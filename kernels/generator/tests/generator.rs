@@ -78,7 +78,12 @@ fn everything_that_the_generator_knows_is_written_sooner_or_later() {
         "cast::<bf16>()",
         "bf16::from_f32(",
         "settled_f16(f16::from_bits(",
-        "GlobalRef<",
+        "Accelerator<1>",
+        "Accelerator<2>",
+        "Accelerator<3>",
+        ".rows()",
+        "GlobalRef<f32, 2>",
+        ", 3>",
         "z0[[",
         "OwnRows<",
         "OwnElements<",
@@ -91,6 +96,14 @@ fn everything_that_the_generator_knows_is_written_sooner_or_later() {
     ] {
         // A functional update and a struct are spelt with names that differ.
         assert!(all.contains(what), "{what}");
+    }
+}
+
+#[test]
+fn no_kernel_is_endless() {
+    // Elements of three dimensions have three indices, in which there may be elements.
+    for seed in (0..1000).chain([2_000_224, 2_006_778]) {
+        assert!(kernel(seed).source().len() < 100_000, "{seed}");
     }
 }
 

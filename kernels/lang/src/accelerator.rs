@@ -14,6 +14,8 @@
 //! ```
 
 use std::future::Future;
+use std::iter::StepBy;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::LazyLock;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
@@ -144,6 +146,51 @@ pub trait Accelerator<const D: usize> {
         self.region(extent).indices()
     }
 
+    /// Those of so many groups that are this block's: the block's own number, and on in steps of as many as there are
+    /// blocks. All threads of a block go through the same groups, so there may be barriers in the loop.
+    ///
+    /// ```
+    /// # use quipu_kernel::Accelerator;
+    /// fn rows<A: Accelerator<1>>(acc: &A, count: usize) -> Vec<usize> {
+    ///     let mut rows = Vec::new();
+    ///     for row in acc.groups(count) {
+    ///         rows.push(row);
+    ///     }
+    ///     rows
+    /// }
+    /// ```
+    #[inline(always)]
+    fn groups(&self, count: usize) -> StepBy<Range<usize>> {
+        let blocks = self.division().grid_blocks();
+        let first = blocks.offset(self.block_index());
+        (first..count).step_by(blocks.known_count())
+    }
+
+    /// As many rounds for every thread of the grid: this thread's number in the grid, and on in steps of as many as
+    /// there are threads, until `count` or more elements had their turn. In the last round it may be `count` or beyond,
+    /// where there is no element; so there may be barriers in the loop, where [`elements`](Self::elements) has threads
+    /// come out of it at different times.
+    #[inline(always)]
+    fn uniform_elements(&self, count: usize) -> StepBy<Range<usize>> {
+        let threads = self.division().grid_threads();
+        let number = threads.offset(self.index(Grid, Threads));
+        let threads = threads.known_count();
+        let end = count.div_ceil(threads).wrapping_mul(threads);
+        (number..end).step_by(threads)
+    }
+
+    /// True in one thread of the grid.
+    #[inline(always)]
+    fn once_per_grid(&self) -> bool {
+        self.index(Grid, Threads) == Vector::ZERO
+    }
+
+    /// True in one thread of each block.
+    #[inline(always)]
+    fn once_per_block(&self) -> bool {
+        self.thread_index() == Vector::ZERO
+    }
+
     /// How many threads run in lockstep. One, on native devices.
     #[inline(always)]
     fn warp_size(&self) -> u32 {
@@ -183,6 +230,13 @@ pub trait Accelerator<const D: usize> {
         if self.is_watched() {
             check::fence();
         }
+    }
+
+    /// What this thread did to memory before happens before what it does after, for the threads of the grid: as
+    /// [`fence_device`](Self::fence_device), for no device has one that is weaker.
+    #[inline(always)]
+    fn fence_grid(&self) {
+        self.fence_device();
     }
 
     /// What this thread did to memory before happens before what it does after, for the host and other devices, too.

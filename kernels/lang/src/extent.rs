@@ -209,6 +209,32 @@ impl<const D: usize> Extent<D> {
         (rest == 0).then_some(position)
     }
 
+    /// [`linearise`](Self::linearise) in kernels: of a position that is inside.
+    ///
+    /// Of one that is not, it is some number.
+    #[inline(always)]
+    pub fn number_of(&self, position: Vector<D>) -> usize {
+        self.offset(position)
+    }
+
+    /// [`delinearise`](Self::delinearise) in kernels: of a number of which there is a position.
+    ///
+    /// Of others the position is outside, in its first component.
+    ///
+    /// # Panics
+    /// If a component is zero, but for the first.
+    #[inline(always)]
+    pub fn position_of(&self, number: usize) -> Vector<D> {
+        let mut rest = number;
+        let mut position = Vector::ZERO;
+        for dimension in (1..D).rev() {
+            position.set(dimension, rest % self.0[dimension]);
+            rest /= self.0[dimension];
+        }
+        position.set(0, rest);
+        position
+    }
+
     /// [`linearise`](Self::linearise) of a position known to be inside an extent whose product fits.
     #[inline(always)]
     pub(crate) fn offset(&self, position: Vector<D>) -> usize {

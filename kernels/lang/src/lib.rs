@@ -74,6 +74,8 @@
 //! | changes in one step, of global and block-shared memory; fences | [`Atomics`], [`SharedAtomics`], [`Accelerator::fence_device`] |
 //! | what the threads of a warp do together | [`BlockAccelerator::warp_shuffle`] and its neighbours |
 //! | random numbers | [`random`] |
+//! | what is done once, groups of a block, elements in as many rounds | [`Accelerator::once_per_grid`], [`Accelerator::groups`], [`Accelerator::uniform_elements`] |
+//! | a kernel where it is launched | [`kernel_closure`] |
 //! | a clock | [`Accelerator::clock`] |
 //!
 //! # What `#[kernel]` makes
@@ -155,7 +157,7 @@ pub use partition::{
     EachOwnRow, EachPlaced, EachRow, Own, OwnBlockTile, OwnElements, OwnRows, OwnTile, Partition,
     RawMut, RowParts, Unpartitioned, View,
 };
-pub use quipu_kernel_macros::{KernelData, device, kernel};
+pub use quipu_kernel_macros::{KernelData, device, kernel, kernel_closure};
 pub use random::{Philox, Uniform, philox4x32};
 pub use region::{Indices, Region, Rows};
 pub use shared::{

@@ -256,6 +256,9 @@ impl<'a> Written<'a> {
     ) -> Result<Self> {
         check_generics(&signature.generics)?;
         let (acc, parameters) = parameters(signature)?;
+        if let Some(variable) = parameters.iter().find_map(|one| one.variable.as_ref()) {
+            return Err(Error::new(variable.span(), refuse::VARIABLE_OF_DEVICE));
+        }
         let result = match &signature.output {
             ReturnType::Default => quote!(()),
             ReturnType::Type(_, result) => handle(result),

@@ -190,7 +190,7 @@ impl Kernel<'_> {
         quote!((#(#partitions,)*))
     }
 
-    /// The parameters that a call is given.
+    /// The parameters that a call is given, and variables.
     fn passed(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters
             .iter()
@@ -231,7 +231,10 @@ impl Kernel<'_> {
             GenericParam::Lifetime(syn::LifetimeParam::new(lifetime.clone())),
         );
         let generics = &generics.params;
-        let inputs = self.passed().map(|parameter| {
+        let inputs = self
+            .passed()
+            .filter(|parameter| parameter.variable.is_none());
+        let inputs = inputs.map(|parameter| {
             let name = &parameter.name;
             let of = with_lifetimes(&parameter.user_type);
             match parameter.passing {
@@ -243,6 +246,9 @@ impl Kernel<'_> {
             }
         });
         let names = self.passed().map(|parameter| match &parameter.name {
+            _ if let Some(variable) = &parameter.variable => {
+                quote_spanned!(variable.span()=> &#variable)
+            }
             name if is_this(name) => quote!(self),
             name => quote!(#name),
         });

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `kernel.rs` | `#[kernel]` functions |
 //! | `method.rs` | `#[kernel]` methods, as functions |
+//! | `closure.rs` | `kernel_closure!`, as a method of a struct of its values |
 //! | `device.rs` | `#[device]` functions, traits and `impl` blocks |
 //! | `data.rs` | structs and enums with `#[derive(KernelData)]` |
 //! | `function_type.rs` | parameters that are closures |
@@ -23,6 +24,7 @@
 //! `std::panic::Location::caller()` in what they call.
 
 mod call;
+mod closure;
 mod control;
 mod data;
 mod device;
@@ -66,6 +68,7 @@ use proc_macro::TokenStream;
 /// | `Atomics<T>` | all elements, to change in single steps |
 /// | `RawMut<T>` | all elements, through `unsafe` methods |
 /// | `#[shared(length)] SharedWrite<T>`, `SharedAtomics<T>` | memory of their block; in an `async fn` |
+/// | `#[variable(NAME)]` at one of those that are memory | the same of a `static NAME: Variable<T>`; nothing is passed |
 ///
 /// A kernel with barriers is an `async fn` of a `&impl BlockAccelerator<D>`, and awaits each barrier.
 ///
@@ -84,6 +87,8 @@ use proc_macro::TokenStream;
 /// }
 /// queue.launch(y.len(), Scale { factor: 2.0 }.apply(&x, &mut y))?;
 /// ```
+///
+/// Where a kernel is launched once, it may be written there: [`macro@kernel_closure`].
 ///
 /// # The language
 ///
@@ -112,6 +117,34 @@ use proc_macro::TokenStream;
 pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     options::parsed(options)
         .and_then(|options| kernel::expand(&options, syn::parse(item)?))
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// A kernel where it is launched, with values of what is around it: a value whose method `call` takes what a kernel is
+/// called with.
+///
+/// ```ignore
+/// let factor = 2.0;
+/// let scale = kernel_closure!([factor: f32] |_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>| {
+///     for (i, y) in y.each() {
+///         *y = factor * x[i];
+///     }
+/// });
+/// queue.launch(y.len(), scale.call(&x, &mut y))?;
+/// ```
+///
+/// In brackets are the values that it has from around it, with their types, as a kernel's source needs them: `[a: f32, n: u32]`, also computed,
+/// `[half: f32 = a / 2.0]`, and changed in each thread by itself, `[mut a: f32]`. The rest is a closure
+/// with parameters as a [`macro@kernel`]'s; with barriers it is `async`. The value may be copied and passed on, and carries its
+/// values with it.
+///
+/// Types are those that are known without what is around: a type parameter of the function that it is written in is not.
+/// `kernel_closure!(crate = path, [a: f32] |…| …)` names the crate that the kernel language is in.
+#[proc_macro]
+pub fn kernel_closure(item: TokenStream) -> TokenStream {
+    syn::parse(item)
+        .and_then(|item| closure::expand(&item))
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
 }

@@ -46,6 +46,14 @@ pub(crate) const PARAMETER_PATTERN: &str =
 pub(crate) const SHARED_LENGTH: &str = "say how long the shared array is: `#[shared(acc.extent(Block, Threads)[0])] sums: SharedWrite<f32>`";
 pub(crate) const SHARED_ONLY: &str =
     "`#[shared(length)]` is for parameters of type `SharedWrite<T>`";
+pub(crate) const CAPTURE_TYPE: &str =
+    "say which type it has, as a kernel's source needs it: `[factor: f32]`";
+pub(crate) const CLOSURE_KERNEL: &str = "a kernel is a closure here: `kernel_closure!([factor: f32] |acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>| { … })`";
+pub(crate) const CLOSURE_PARAMETER: &str =
+    "say which type the parameter has, as of a kernel: `x: &[f32]`";
+pub(crate) const VARIABLE_ONLY: &str = "`#[variable(NAME)]` is for parameters that are memory of the device: `&[T]`, `OwnElements<T>`, `Atomics<T>`, `RawMut<T>`";
+pub(crate) const VARIABLE_OF_DEVICE: &str =
+    "variables are parameters of kernels; a device function is passed what the kernel has";
 pub(crate) const SHARED_ASYNC: &str = "the threads of a block share memory in an `async fn`, which can wait at barriers: write `async fn` and `&impl BlockAccelerator<1>`";
 pub(crate) const AWAIT: &str = "`.await` is for barriers, in an `async fn`";
 pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";

@@ -29,6 +29,8 @@ pub(crate) struct Parameter {
     pub(crate) is_mutable: bool,
     pub(crate) user_type: Type,
     pub(crate) passing: Passing,
+    /// The variable that it is, instead of what a caller passes.
+    pub(crate) variable: Option<Expr>,
 }
 
 /// The accelerator.
@@ -103,6 +105,7 @@ pub(crate) fn parameters(
             is_mutable: name.mutability.is_some(),
             user_type: (**ty).clone(),
             passing: passing(attrs, ty)?,
+            variable: variable(attrs, ty)?,
         });
     }
     Ok((found, parameters))
@@ -115,6 +118,20 @@ fn shared_length(attributes: &[Attribute]) -> Result<Option<Expr>> {
         .find(|attribute| attribute.path().is_ident("shared"))
         .map(Attribute::parse_args)
         .transpose()
+}
+
+/// The expression of `#[variable(NAME)]`.
+fn variable(attributes: &[Attribute], user_type: &Type) -> Result<Option<Expr>> {
+    let named = attributes
+        .iter()
+        .find(|attribute| attribute.path().is_ident("variable"));
+    let Some(attribute) = named else {
+        return Ok(None);
+    };
+    if !is_view(user_type) || shared_length(attributes)?.is_some() {
+        return Err(Error::new(attribute.span(), refuse::VARIABLE_ONLY));
+    }
+    attribute.parse_args().map(Some)
 }
 
 fn passing(attributes: &[Attribute], user_type: &Type) -> Result<Passing> {
@@ -131,7 +148,7 @@ fn passing(attributes: &[Attribute], user_type: &Type) -> Result<Passing> {
     }
 }
 
-/// The signature as rustc takes it: without `#[shared(…)]`, and of an `async fn` with the lifetimes that it wants to see.
+/// The signature as rustc takes it: without `#[shared(…)]` and `#[variable(…)]`, and of an `async fn` with the lifetimes that it wants to see.
 pub(crate) fn make_native(signature: &mut Signature) {
     let is_async = signature.asyncness.is_some();
     for input in &mut signature.inputs {
@@ -139,9 +156,11 @@ pub(crate) fn make_native(signature: &mut Signature) {
             if is_async && view_name(&typed.ty).is_some() {
                 *typed.ty = with_lifetime(&typed.ty, &parse_quote!('_));
             }
-            typed
-                .attrs
-                .retain(|attribute| !attribute.path().is_ident("shared"));
+            typed.attrs.retain(|attribute| {
+                !["shared", "variable"]
+                    .iter()
+                    .any(|name| attribute.path().is_ident(name))
+            });
         }
     }
 }

@@ -39,6 +39,11 @@ fn device(source: &str) -> Vec<(String, String)> {
     expanded(crate::device::expand(&Options::default(), item))
 }
 
+fn closure(source: &str) -> Vec<(String, String)> {
+    let item = syn::parse_str(source);
+    expanded(item.and_then(|item| crate::closure::expand(&item)))
+}
+
 fn derive(source: &str) -> Vec<(String, String)> {
     let item = syn::parse_str(source).unwrap();
     expanded(crate::data::expand(&item))
@@ -133,6 +138,14 @@ refused! {
         at "SharedWrite" says "how long";
     length_of_something_else: kernel("fn k(acc: &impl Accelerator<1>, #[shared(3)] s: u32) {}")
         at "3" says "SharedWrite<T>";
+    variable_that_is_a_value: kernel("fn k(acc: &impl Accelerator<1>, #[variable(V)] s: u32) {}") at "#" says "memory of the device";
+    variable_that_is_shared: kernel("async fn k(acc: &impl BlockAccelerator<1>, #[shared(3)] #[variable(V)] s: SharedWrite<u32>) {}") at "#" says "memory of the device";
+    variable_of_a_device_function: device("fn f(#[variable(V)] s: &[u32]) {}") at "V" says "passed what the kernel has";
+    capture_without_a_type: closure("[a] |acc: &impl Accelerator<1>, x: &[f32]| {}") at "a" says "say which type it has";
+    closure_parameter_without_a_type: closure("|acc: &impl Accelerator<1>, x| {}") at "x" says "as of a kernel";
+    closure_with_a_result: closure("|acc: &impl Accelerator<1>| -> u32 { 3 }") at "u32" says "gives nothing back";
+    closure_that_is_none: closure("[a: u32] run(a)") at "run" says "a kernel is a closure here";
+    closure_without_accelerator: closure("|x: &[f32]| {}") at "" says "first parameter is the accelerator";
     shared_without_async: kernel("fn k(acc: &impl Accelerator<1>, #[shared(3)] s: SharedWrite<u32>) {}")
         at "3" says "write `async fn`";
 

@@ -242,6 +242,18 @@ pub struct ReadView<T, const D: usize>(Layout<D>, PhantomData<fn() -> T>);
 #[derive(Debug)]
 pub struct WriteView<T, const D: usize>(Layout<D>, PhantomData<fn() -> T>);
 
+impl<T> Read<T> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Write<T> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
 impl<T: Element> Write<T> {
     /// The elements of the next argument, to be written in parts.
     ///

@@ -10,12 +10,14 @@ use super::argument::{
 use super::bind::{Bind, Bound};
 use super::passing::Passing;
 use crate::buffer::{Buffer, Overwrite};
+use crate::context::Context;
 use crate::device::Device;
 use crate::element::Element;
 use crate::layout::View;
 use crate::parcel::Contained;
+use crate::variable::{Constant, Variable};
 use quipu_core::access::Argument as PackedArgument;
-use quipu_core::{Access, CodeKey, ErrorKind, Passed, RawArgument, Result};
+use quipu_core::{Access, AccessMode, CodeKey, ErrorKind, Passed, RawArgument, Result};
 use quipu_kernel::build::ir::Module;
 use quipu_kernel::{
     AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByBlockTile,
@@ -35,12 +37,18 @@ pub trait Launch<'b, const D: usize> {
     #[doc(hidden)]
     type Prepared: Prepared<D>;
 
-    /// What the command keeps; what it accesses is added to `accesses`, in order.
+    /// What the command keeps; what it accesses is added to `accesses`, in order. Variables are the context's.
     ///
     /// # Errors
     /// If an argument cannot be one.
     #[doc(hidden)]
-    fn prepare(self, accesses: &mut Accesses<'b>) -> Result<Self::Prepared>;
+    fn prepare<'c>(
+        self,
+        context: &'c Context,
+        accesses: &mut Accesses<'c>,
+    ) -> Result<Self::Prepared>
+    where
+        'b: 'c;
 
     /// What a division of it is made for, on a device of these limits.
     #[doc(hidden)]
@@ -170,7 +178,9 @@ pub trait Pass<'b, P: Partition<D>, const D: usize> {
     /// # Errors
     /// If it cannot be an argument.
     #[doc(hidden)]
-    fn keep(self) -> Result<(Self::Kept, Option<Access<'b>>)>;
+    fn keep<'c>(self, context: &'c Context) -> Result<(Self::Kept, Option<Access<'c>>)>
+    where
+        'b: 'c;
 }
 
 macro_rules! kept {
@@ -227,7 +237,10 @@ impl<'b, T: KernelData, const D: usize> Pass<'b, ByValue<T>, D> for T {
     type Kept = KeptValue<T>;
 
     #[inline]
-    fn keep(self) -> Result<(KeptValue<T>, Option<Access<'b>>)> {
+    fn keep<'c>(self, _context: &'c Context) -> Result<(KeptValue<T>, Option<Access<'c>>)>
+    where
+        'b: 'c,
+    {
         Ok((KeptValue(self), None))
     }
 }
@@ -238,7 +251,10 @@ macro_rules! pass {
             type Kept = $kept;
 
             #[inline]
-            fn keep(self) -> Result<($kept, Option<Access<'b>>)> {
+            fn keep<'c>(self, _context: &'c Context) -> Result<($kept, Option<Access<'c>>)>
+            where
+                'b: 'c,
+            {
                 Argument::split(self)
             }
         }
@@ -266,6 +282,37 @@ pass! {
     [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: Unpartitioned<T>, D;
 }
 
+/// Variables: what a kernel names, and its caller does not pass.
+macro_rules! variables {
+    ($([$($generics:tt)*] $from:ident => $kept:ident, $mode:ident: $partition:ty, $dimensions:tt;)*) => {$(
+        impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for &'static $from<T> {
+            type Kept = $kept<T>;
+
+            #[inline]
+            fn keep<'c>(self, context: &'c Context) -> Result<($kept<T>, Option<Access<'c>>)>
+            where
+                'b: 'c,
+            {
+                let buffer = self.borrowed(context)?;
+                Ok(($kept::new(), Some(buffer.access(AccessMode::$mode))))
+            }
+        }
+    )*};
+}
+
+variables! {
+    [T: Element + KernelData, const D: usize] Constant => Read, Read: Reading<T>, D;
+    [T: Element + KernelData, const D: usize] Constant => Read, Read: ReadingView<T, 1>, D;
+    [T: Element + KernelData, const D: usize] Variable => Read, Read: Reading<T>, D;
+    [T: Element + KernelData, const D: usize] Variable => Read, Read: ReadingView<T, 1>, D;
+    [T: Element] Variable => Write, ReadWrite: ByElement<T>, 1;
+    [T: Element] Variable => Write, ReadWrite: ByTile<T>, 1;
+    [T: Element] Variable => Write, ReadWrite: ByBlockTile<T>, 1;
+    [T: Element, const D: usize] Variable => Write, ReadWrite: ByBlock<T>, D;
+    [T: Element, const D: usize] Variable => Write, ReadWrite: Unpartitioned<T>, D;
+    [T: Element + AtomicElement, const D: usize] Variable => Write, ReadWrite: Atomically<T>, D;
+}
+
 /// What can be passed for all parameters of a kernel: a tuple.
 pub trait PassAll<'b, P: Partition<D>, const D: usize> {
     /// What the command keeps of them.
@@ -277,7 +324,9 @@ pub trait PassAll<'b, P: Partition<D>, const D: usize> {
     /// # Errors
     /// If one cannot be an argument.
     #[doc(hidden)]
-    fn keep_all(self, accesses: &mut Accesses<'b>) -> Result<Self::Kept>;
+    fn keep_all<'c>(self, context: &'c Context, accesses: &mut Accesses<'c>) -> Result<Self::Kept>
+    where
+        'b: 'c;
 }
 
 macro_rules! tuples {
@@ -305,9 +354,16 @@ macro_rules! tuples {
             type Kept = ($($argument::Kept,)*);
 
             #[inline]
-            fn keep_all(self, accesses: &mut Accesses<'b>) -> Result<Self::Kept> {
+            fn keep_all<'c>(
+                self,
+                context: &'c Context,
+                accesses: &mut Accesses<'c>,
+            ) -> Result<Self::Kept>
+            where
+                'b: 'c,
+            {
                 Ok(($({
-                    let (kept, access) = self.$at.keep()?;
+                    let (kept, access) = self.$at.keep(context)?;
                     accesses.extend(access);
                     kept
                 },)*))
@@ -393,9 +449,16 @@ impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'
     type Prepared = Called<K, A::Kept>;
 
     #[inline]
-    fn prepare(self, accesses: &mut Accesses<'b>) -> Result<Self::Prepared> {
+    fn prepare<'c>(
+        self,
+        context: &'c Context,
+        accesses: &mut Accesses<'c>,
+    ) -> Result<Self::Prepared>
+    where
+        'b: 'c,
+    {
         Ok(Called {
-            kept: self.arguments.keep_all(accesses)?,
+            kept: self.arguments.keep_all(context, accesses)?,
             kernel: PhantomData,
         })
     }
@@ -496,9 +559,19 @@ where
     type Prepared = Binding<F, A::Stored>;
 
     #[inline]
-    fn prepare(self, accesses: &mut Accesses<'b>) -> Result<Self::Prepared> {
+    fn prepare<'c>(
+        self,
+        _context: &'c Context,
+        accesses: &mut Accesses<'c>,
+    ) -> Result<Self::Prepared>
+    where
+        'b: 'c,
+    {
+        let mut own: Accesses<'b> = Accesses::new();
+        let stored = self.arguments.store(&mut own)?;
+        accesses.extend(own.iter().copied());
         Ok(Binding {
-            stored: self.arguments.store(accesses)?,
+            stored,
             function: Contained::new(self.function),
         })
     }

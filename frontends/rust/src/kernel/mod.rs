@@ -28,6 +28,7 @@
 //! | `OwnRows<T>` | `&mut View<T, 2>` |
 //! | `OwnBlock<T>` | `&mut Buffer<T>` or `.overwrite()` |
 //! | `Atomics<T>`, `RawMut<T>` | `&mut Buffer<T>` |
+//! | `#[variable(NAME)]` at one of those that are memory | nothing: it is the context's [`Variable`](crate::Variable) |
 //! | `#[shared(length)] SharedWrite<T>`, `SharedAtomics<T>` | nothing |
 //!
 //! What a kernel is in the languages of devices is shown by [`print`](mod@print).

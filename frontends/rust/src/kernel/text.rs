@@ -3,6 +3,7 @@
 use super::argument::{Accesses, Arguments, Stored};
 use super::call::{Launch, Prepared};
 use super::passing::Passing;
+use crate::context::Context;
 use quipu_core::access::Argument as PackedArgument;
 use quipu_core::{CodeKey, ErrorKind, Passed, RawArgument, Result};
 use quipu_kernel::build::ir::{KernelText, TextLanguage};
@@ -123,9 +124,19 @@ impl<A> fmt::Debug for TextCall<A> {
 impl<'b, A: Arguments<'b>, const D: usize> Launch<'b, D> for TextCall<A> {
     type Prepared = TextCalled<A::Stored>;
 
-    fn prepare(self, accesses: &mut Accesses<'b>) -> Result<Self::Prepared> {
+    fn prepare<'c>(
+        self,
+        _context: &'c Context,
+        accesses: &mut Accesses<'c>,
+    ) -> Result<Self::Prepared>
+    where
+        'b: 'c,
+    {
+        let mut own: Accesses<'b> = Accesses::new();
+        let stored = self.arguments.store(&mut own)?;
+        accesses.extend(own.iter().copied());
         Ok(TextCalled {
-            stored: self.arguments.store(accesses)?,
+            stored,
             kernel: self.kernel,
         })
     }

@@ -166,7 +166,7 @@ impl Queue {
             Err(error) => return Err(refused(&error)),
         };
         let mut accesses = Accesses::new();
-        let prepared = call.prepare(&mut accesses)?;
+        let prepared = call.prepare(&self.shared.context, &mut accesses)?;
         if !(prepared.is_native() && self.shared.runs_native_code) {
             self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
         }

@@ -17,6 +17,7 @@ mod regions;
 mod scopes;
 mod tasks;
 mod transfers;
+mod variables;
 mod waiting;
 
 use quipu::prelude::*;

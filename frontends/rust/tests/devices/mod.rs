@@ -66,6 +66,8 @@ macro_rules! all_tests {
             views_have_their_gaps,
             the_threads_of_a_block_share_memory,
             shared_arrays_are_as_long_as_arguments_say,
+            variables_are_the_same_for_all_devices,
+            closures_bring_their_values_along,
             a_fault_fails_its_command_with_kernel_index_and_line,
             native_code_is_refused_as_it_is_launched,
             fills_of_any_pattern_and_host_tasks_go,
@@ -265,6 +267,56 @@ pub(crate) fn shared_arrays_are_as_long_as_arguments_say(each_queue: EachQueue) 
             .launch(WorkDivision::new(4, 8, 32), count(&x, &mut bins))
             .unwrap();
         assert_eq!(queue.read(&bins).unwrap().wait().unwrap(), [200; 5]);
+    });
+}
+
+static SQUARES: Constant<u32> = Constant::new(&[0, 1, 4, 9, 16]);
+static CALLS: Variable<u32> = Variable::zeroed(2);
+
+#[kernel]
+fn look_up(
+    _acc: &impl Accelerator<1>,
+    mut y: OwnElements<u32>,
+    #[variable(SQUARES)] squares: &[u32],
+    #[variable(CALLS)] calls: Atomics<u32>,
+) {
+    for (i, y) in y.each() {
+        *y = squares[i % squares.len()];
+        calls.add(1, 1);
+    }
+}
+
+pub(crate) fn variables_are_the_same_for_all_devices(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let calls = CALLS.buffer(context).unwrap();
+        queue.write(&calls, vec![7, 0]).unwrap().wait().unwrap();
+        let mut y = context.allocate(100).unwrap();
+        let pool = context.queue(&pool_of(context)).unwrap();
+        for _ in 0..3 {
+            queue.launch(100, look_up(&mut y)).unwrap();
+            pool.launch(100, look_up(&mut y)).unwrap();
+        }
+        let read = queue.read(&y).unwrap().wait().unwrap();
+        assert_eq!(read[97..], [4, 9, 16]);
+        assert_eq!(pool.read(&calls).unwrap().wait().unwrap(), [7, 600]);
+    });
+}
+
+pub(crate) fn closures_bring_their_values_along(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let (factor, offset) = (3, [10_u32, 20]);
+        let closure = kernel_closure!(
+            [factor: u32, offset: [u32; 2]]
+            |_acc: &impl Accelerator<1>, mut y: OwnElements<u32>| {
+                for (i, y) in y.each() {
+                    *y = factor * i as u32 + offset[i % 2];
+                }
+            }
+        );
+        let mut y = context.allocate(5).unwrap();
+        queue.launch(5, closure.call(&mut y)).unwrap();
+        let read = queue.read(&y).unwrap().wait().unwrap();
+        assert_eq!(read, [10, 23, 16, 29, 22]);
     });
 }
 

@@ -153,18 +153,19 @@ impl Maker {
             .filter(|(_, element)| *element == of)
             .map(|(name, _)| name.clone())
             .collect();
-        let views = self.views.iter().filter(|(_, element)| *element == of);
-        let views: Vec<String> = views.map(|(name, _)| name.clone()).collect();
+        let views = self.views.iter().filter(|(_, element, _)| *element == of);
+        let views: Vec<(String, usize)> = views
+            .map(|(name, _, dimensions)| (name.clone(), *dimensions))
+            .collect();
         if !views.is_empty() && (fitting.is_empty() || self.random.chance(50)) {
-            let name = self.random.pick(&views).clone();
-            let [row, column] = [0, 1].map(|dimension| {
+            let (name, dimensions) = self.random.pick(&views).clone();
+            let mut pieces = pieces![format!("{name}[[")];
+            for dimension in 0..dimensions {
                 let extent = format!("{name}.extent()[{dimension}]");
-                self.index(&extent)
-            });
-            return Some(Expression::new(
-                Type::Scalar(of),
-                pieces![format!("{name}[["), row, ", ", column, "]]"],
-            ));
+                pieces.extend(pieces![self.index(&extent), ", "]);
+            }
+            pieces.push("]]".into());
+            return Some(Expression::new(Type::Scalar(of), pieces));
         }
         if fitting.is_empty() {
             return None;
@@ -199,9 +200,15 @@ impl Maker {
                 },
             );
         }
+        if self.indices == 3 {
+            // Else an index may need elements, which need indices, without an end.
+            return Expression::text(of, format!("{} % {length}", self.random.below(8)));
+        }
         let wide = *self.random.pick(&[Scalar::U8, Scalar::U16]);
         let depth = self.random.below(2);
+        self.indices += 1;
         let number = self.scalar(wide, depth);
+        self.indices -= 1;
         let end = if is_loose {
             " & 63)".to_owned()
         } else {

@@ -1,11 +1,59 @@
 //! Kernels: their parameters and the frame of their bodies.
 
-use std::fmt::Write as _;
-
 use super::{LoopScope, Maker};
 use crate::random::Random;
-use crate::tree::{self, Block, Expression, Statement, pieces};
+use crate::tree::{Block, Expression, Statement, pieces};
 use crate::types::{Scalar, Type};
+
+/// The extents of a view, and how far its rows are apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How many of the extents there are.
+    pub dimensions: usize,
+    /// Elements along each dimension.
+    pub extent: [usize; 3],
+    /// How far neighbours along the last dimension but one are apart.
+    pub apart: usize,
+}
+
+impl Shape {
+    fn new(extent: &[usize], gap: usize) -> Self {
+        let mut all = [1; 3];
+        all[..extent.len()].copy_from_slice(extent);
+        Self {
+            dimensions: extent.len(),
+            extent: all,
+            apart: extent[extent.len() - 1] + gap,
+        }
+    }
+
+    /// Elements along each dimension.
+    #[must_use]
+    pub fn extents(&self) -> &[usize] {
+        &self.extent[..self.dimensions]
+    }
+
+    /// How far neighbours along each dimension are apart.
+    #[must_use]
+    pub fn strides(&self) -> Vec<usize> {
+        let mut strides = vec![1; self.dimensions];
+        let mut stride = self.apart;
+        for dimension in (0..self.dimensions - 1).rev() {
+            strides[dimension] = stride;
+            stride *= self.extent[dimension];
+        }
+        strides
+    }
+
+    /// Places in memory, gaps included.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.extents()[..self.dimensions - 1]
+            .iter()
+            .product::<usize>()
+            * self.apart
+    }
+}
 
 /// How a parameter is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,12 +62,14 @@ pub enum Passing {
     Value,
     /// A slice that is read, of so many elements.
     Read(usize),
-    /// A view that is read: its rows, its columns, and how far its rows are apart.
-    View([usize; 3]),
+    /// A view that is read.
+    View(Shape),
     /// Each thread's own elements, of so many.
     Own(usize),
+    /// Each thread's own elements of a view with the dimensions of the grid.
+    OwnOfView(Shape),
     /// Each thread's own rows of a view.
-    Rows([usize; 3]),
+    Rows(Shape),
     /// Elements that are changed in single steps, all with the same method.
     Atomic(usize, &'static str),
     /// An array of the block, of so many elements for each thread.
@@ -67,8 +117,8 @@ pub struct Kernel {
     pub is_wide: bool,
     /// Whether it may fail.
     pub may_fail: bool,
-    /// Blocks, threads, elements.
-    pub division: [usize; 3],
+    /// Blocks, threads, elements: each along all dimensions of the grid.
+    pub division: [Vec<usize>; 3],
 }
 
 /// The kernel of a seed.
@@ -79,11 +129,7 @@ pub fn kernel(seed: u64) -> Kernel {
     let is_block = random.chance(30);
     let wide = random.chance(20);
     let faults = random.chance(12);
-    let division = [
-        1 + random.below(3),
-        1 + random.below(5),
-        1 + random.below(4),
-    ];
+    let division = division(&mut random);
     let mut maker = Maker {
         random,
         name: name.clone(),
@@ -95,9 +141,11 @@ pub fn kernel(seed: u64) -> Kernel {
         views: Vec::new(),
         counters: Vec::new(),
         loops: Vec::new(),
+        dimensions: division[0].len(),
         returns: None,
         names: 0,
         depth: 0,
+        indices: 0,
         budget: 0,
         wide,
         faults: false,
@@ -107,7 +155,7 @@ pub fn kernel(seed: u64) -> Kernel {
     let count = maker.random.below(3);
     let functions = (0..count).map(|_| maker.declare_function()).collect();
     maker.faults = faults;
-    let parameters = maker.parameters(is_block, division);
+    let parameters = maker.parameters(is_block, &division);
     let body = maker.kernel_body(&parameters, is_block);
     Kernel {
         seed,
@@ -123,12 +171,19 @@ pub fn kernel(seed: u64) -> Kernel {
     }
 }
 
+/// Blocks, threads and elements, along one dimension mostly, or several, with fewer along each.
+fn division(random: &mut Random) -> [Vec<usize>; 3] {
+    let most: &[[usize; 3]] = match random.below(10) {
+        0..6 => &[[3, 5, 4]],
+        6..9 => &[[2, 3, 3]; 2],
+        _ => &[[2, 2, 2]; 3],
+    };
+    [0, 1, 2].map(|of| most.iter().map(|most| 1 + random.below(most[of])).collect())
+}
+
 impl Maker {
-    fn parameters(
-        &mut self,
-        is_block: bool,
-        [blocks, threads, elements]: [usize; 3],
-    ) -> Vec<Parameter> {
+    fn parameters(&mut self, is_block: bool, division: &[Vec<usize>; 3]) -> Vec<Parameter> {
+        let dimensions = self.dimensions;
         let mut all = Vec::new();
         let mut add = |name: String, of, passing| all.push(Parameter { name, of, passing });
         for at in 0..self.random.below(3) {
@@ -143,13 +198,19 @@ impl Maker {
             add(name, of, Passing::Read(1 + self.random.below(40)));
         }
         let shape = |random: &mut Random| {
-            let columns = 1 + random.below(6);
-            [1 + random.below(7), columns, columns + random.below(3)]
+            let extent = [1 + random.below(7), 1 + random.below(6)];
+            Shape::new(&extent, random.below(3))
         };
         if self.random.chance(35) {
             let (name, of) = ("z0".to_owned(), *self.random.pick(&Scalar::FIXED));
-            self.views.push((name.clone(), of));
-            add(name, of, Passing::View(shape(&mut self.random)));
+            let mut shape = shape(&mut self.random);
+            if self.random.chance(25) {
+                let [rows, columns, _] = shape.extent;
+                let planes = 1 + self.random.below(3);
+                shape = Shape::new(&[planes, rows, columns], shape.apart - columns);
+            }
+            self.views.push((name.clone(), of, shape.dimensions));
+            add(name, of, Passing::View(shape));
         }
         if self.random.chance(20) {
             let of = *self.random.pick(&Scalar::FIXED);
@@ -159,10 +220,19 @@ impl Maker {
         for at in 0..1 + self.random.below(2) {
             let (name, of) = (format!("y{at}"), *self.random.pick(&Scalar::FIXED));
             // More or fewer than there are places.
-            let length = (blocks * threads * elements + self.random.below(8))
-                .saturating_sub(2)
-                .max(1);
-            add(name, of, Passing::Own(length));
+            let spread = if dimensions == 1 { 8 } else { 3 };
+            let extent: Vec<usize> = (0..dimensions)
+                .map(|dimension| {
+                    let places: usize = division.iter().map(|extent| extent[dimension]).product();
+                    let length = places + self.random.below(spread);
+                    length.saturating_sub(spread / 3).max(1)
+                })
+                .collect();
+            let passing = match extent[..] {
+                [length] => Passing::Own(length),
+                _ => Passing::OwnOfView(Shape::new(&extent, self.random.below(3))),
+            };
+            add(name, of, passing);
         }
         if self.random.chance(20) {
             let of = *self
@@ -194,13 +264,28 @@ impl Maker {
                 .push(Statement::fixed(pieces![format!("let {name} = {index};")]));
             this.counters.push(name.to_owned());
         };
+        let any = |this: &mut Self| this.random.below(this.dimensions);
         if is_block {
-            bind_index(&mut body, self, "thread", "acc.index(Block, Threads)[0]");
+            let index = format!("acc.index(Block, Threads)[{}]", any(self));
+            bind_index(&mut body, self, "thread", &index);
         } else if self.random.chance(30) {
-            bind_index(&mut body, self, "thread", "acc.index(Grid, Threads)[0]");
+            let index = format!("acc.index(Grid, Threads)[{}]", any(self));
+            bind_index(&mut body, self, "thread", &index);
         }
         if self.random.chance(30) {
-            bind_index(&mut body, self, "block", "acc.index(Grid, Blocks)[0]");
+            let index = format!("acc.index(Grid, Blocks)[{}]", any(self));
+            bind_index(&mut body, self, "block", &index);
+        }
+        if self.random.chance(15) {
+            let what = *self.random.pick(&[
+                "index(Grid, Elements)",
+                "index(Block, Elements)",
+                "extent(Grid, Threads)",
+                "extent(Block, Elements)",
+                "extent(Thread, Elements)",
+            ]);
+            let index = format!("acc.{what}[{}]", any(self));
+            bind_index(&mut body, self, "place", &index);
         }
         let count = self.random.below(4);
         self.statements(&mut body, count, 2);
@@ -209,7 +294,12 @@ impl Maker {
         }
         for parameter in parameters {
             match parameter.passing {
-                Passing::Own(_) => self.own_elements(&mut body, parameter, parameters),
+                Passing::OwnOfView(_) if self.random.chance(40) => {
+                    self.own_parts_of_rows(&mut body, parameter, parameters);
+                }
+                Passing::Own(_) | Passing::OwnOfView(_) => {
+                    self.own_elements(&mut body, parameter, parameters);
+                }
                 Passing::Rows(_) => self.own_rows(&mut body, parameter),
                 Passing::Atomic(_, method) if self.random.chance(30) => {
                     let statement = self.atomic(parameter, method);
@@ -223,17 +313,59 @@ impl Maker {
 
     /// The loop over a thread's own elements of an output.
     fn own_elements(&mut self, body: &mut Block, parameter: &Parameter, all: &[Parameter]) {
-        let scope = self.enter();
         let (i, y) = (self.fresh("i"), self.fresh("y"));
-        let label = self.random.chance(20).then(|| self.fresh("'each"));
-        self.counters.push(i.clone());
-        if self.wide {
-            self.define(&i, Type::Scalar(Scalar::Usize), false);
-        }
+        let (label, inner) = self.each_element(parameter, all, &y, true, |this| {
+            this.counters.push(i.clone());
+            if this.wide {
+                this.define(&i, Type::Scalar(Scalar::Usize), false);
+            }
+        });
+        let name = &parameter.name;
+        body.statements.push(Statement::new(pieces![
+            format!("{label}for ({i}, {y}) in {name}.each() "),
+            inner
+        ]));
+    }
+
+    /// The loops over the parts of rows that are a thread's own, and over the elements of each. Where a row is parted
+    /// is the device's to choose, so only positions in the whole are looked at, and no loop is left early.
+    fn own_parts_of_rows(&mut self, body: &mut Block, parameter: &Parameter, all: &[Parameter]) {
+        let (at, row) = (self.fresh("p"), self.fresh("w"));
+        let (k, y) = (self.fresh("k"), self.fresh("y"));
+        let last = self.dimensions - 1;
+        let (_, inner) = self.each_element(parameter, all, &y, false, |this| {
+            let positions = (0..last).map(|dimension| format!("{at}[{dimension}]"));
+            this.counters.extend(positions);
+            this.counters.push(format!("({at}[{last}] + {k})"));
+        });
+        let mut outer = Block::default();
+        outer.statements.push(Statement::new(pieces![
+            format!("for ({k}, {y}) in {row}.iter_mut().enumerate() "),
+            inner
+        ]));
+        let name = &parameter.name;
+        body.statements.push(Statement::new(pieces![
+            format!("for ({at}, {row}) in {name}.rows() "),
+            outer
+        ]));
+    }
+
+    /// What is done with an element of an output, and the label of the loop that it is in.
+    fn each_element(
+        &mut self,
+        parameter: &Parameter,
+        all: &[Parameter],
+        y: &str,
+        is_plain: bool,
+        define: impl FnOnce(&mut Self),
+    ) -> (String, Block) {
+        let scope = self.enter();
+        let label = (is_plain && self.random.chance(20)).then(|| self.fresh("'each"));
+        define(self);
         self.define(&format!("*{y}"), Type::Scalar(parameter.of), true);
         self.loops.push(LoopScope {
             label: label.clone(),
-            is_plain: true,
+            is_plain,
         });
         self.budget = 24;
         let mut inner = Block::default();
@@ -252,12 +384,10 @@ impl Maker {
             .push(Statement::new(pieces![format!("*{y} = "), value, ";"]));
         self.loops.pop();
         self.leave(&scope);
-        let label = label.map_or_else(String::new, |label| format!("{label}: "));
-        let name = &parameter.name;
-        body.statements.push(Statement::new(pieces![
-            format!("{label}for ({i}, {y}) in {name}.each() "),
-            inner
-        ]));
+        (
+            label.map_or_else(String::new, |label| format!("{label}: ")),
+            inner,
+        )
     }
 
     /// The loop over the rows of a thread, around one over the elements of each.
@@ -464,120 +594,5 @@ impl Maker {
         for parameter in shared {
             self.write_own(body, parameter);
         }
-    }
-}
-
-impl Kernel {
-    /// Its source: structs, device functions, the kernel.
-    #[must_use]
-    pub fn source(&self) -> String {
-        let mut out = String::new();
-        for structure in &self.structures {
-            out.push_str(structure);
-        }
-        for function in &self.functions {
-            out.push_str(&function.head);
-            tree::write(&[function.body.clone().into()], 0, &mut out);
-            out.push('\n');
-        }
-        let (keyword, accelerator) = if self.is_block {
-            ("async fn", "BlockAccelerator")
-        } else {
-            ("fn", "Accelerator")
-        };
-        let _ = write!(
-            out,
-            "#[kernel(crate = quipu_kernel)]\n{keyword} {}(acc: &impl {accelerator}<1>",
-            self.name
-        );
-        for Parameter { name, of, passing } in &self.parameters {
-            let of = of.name();
-            let _ = match passing {
-                Passing::Value => write!(out, ", {name}: {of}"),
-                Passing::Read(_) => write!(out, ", {name}: &[{of}]"),
-                Passing::View(_) => write!(out, ", {name}: GlobalRef<{of}, 2>"),
-                Passing::Own(_) => write!(out, ", mut {name}: OwnElements<{of}>"),
-                Passing::Rows(_) => write!(out, ", mut {name}: OwnRows<{of}>"),
-                Passing::Atomic(..) => write!(out, ", {name}: Atomics<{of}>"),
-                Passing::Shared(times) => write!(
-                    out,
-                    ", #[shared({times} * acc.extent(Block, Threads)[0])] mut {name}: SharedWrite<{of}>"
-                ),
-            };
-        }
-        out.push_str(") ");
-        tree::write(&[self.body.clone().into()], 0, &mut out);
-        out.push('\n');
-        out
-    }
-
-    /// How large it is: statements and expressions.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        let functions: usize = self.functions.iter().map(|one| tree::size(&one.body)).sum();
-        functions + tree::size(&self.body)
-    }
-
-    /// What the tests know of it, as an item of Rust.
-    #[must_use]
-    pub fn case(&self) -> String {
-        let (mut given, mut bound, mut passed, mut kept) =
-            (String::new(), String::new(), String::new(), String::new());
-        let mut shared = String::new();
-        for (at, Parameter { name, of, passing }) in self.parameters.iter().enumerate() {
-            let (kind, of) = (format!("Kind::{of:?}"), of.name());
-            let shape = |[rows, columns, apart]: &[usize; 3]| {
-                format!(".in_strides([{rows}, {columns}], [{apart}, 1]).unwrap()")
-            };
-            let given_view = |shape: &[usize; 3]| format!("Given::View({kind}, {shape:?}), ");
-            let mut elements = |how: String, mutable: &str| {
-                given.push_str(&how);
-                let _ = write!(bound, "let {mutable}{name} = data.elements::<{of}>({at}); ");
-                if !mutable.is_empty() {
-                    let _ = write!(kept, "data.keep({at}, &{name}); ");
-                }
-            };
-            match passing {
-                Passing::Value => {
-                    let _ = write!(given, "Given::Value({kind}), ");
-                    let _ = write!(bound, "let {name} = data.value::<{of}>({at}); ");
-                    let _ = write!(passed, "{name}, ");
-                }
-                Passing::Read(length) => {
-                    elements(format!("Given::Elements({kind}, {length}), "), "");
-                    let _ = write!(passed, "&{name}, ");
-                }
-                Passing::View(extent) => {
-                    elements(given_view(extent), "");
-                    let _ = write!(passed, "GlobalRef::from(&{name}){}, ", shape(extent));
-                }
-                Passing::Rows(extent) => {
-                    elements(given_view(extent), "mut ");
-                    let _ = write!(passed, "GlobalMut::from(&mut {name}){}, ", shape(extent));
-                }
-                Passing::Own(length) | Passing::Atomic(length, _) => {
-                    elements(format!("Given::Elements({kind}, {length}), "), "mut ");
-                    let _ = write!(passed, "&mut {name}, ");
-                }
-                Passing::Shared(times) => {
-                    let _ = write!(shared, "{}, ", times * self.division[1]);
-                }
-            }
-        }
-        let Self {
-            seed,
-            name,
-            is_block,
-            is_wide,
-            may_fail,
-            division,
-            ..
-        } = self;
-        format!(
-            "Case {{ name: \"{name}\", seed: {seed:#x}, is_block: {is_block}, is_wide: {is_wide}, may_fail: {may_fail}, \
-             division: {division:?}, shared: &[{shared}], given: &[{given}], \
-             module: || <{name} as Entry<1>>::module(), \
-             run: |data, way| {{ {bound}let result = way.run::<{name}, _>(({passed}), {division:?}); {kept}result }} }}"
-        )
     }
 }

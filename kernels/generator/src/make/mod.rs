@@ -10,8 +10,9 @@ mod kernel;
 mod loops;
 mod number;
 mod statement;
+mod write;
 
-pub use kernel::{Function, Kernel, Parameter, Passing, kernel};
+pub use kernel::{Function, Kernel, Parameter, Passing, Shape, kernel};
 
 use crate::random::Random;
 use crate::tree::Expression;
@@ -70,16 +71,20 @@ pub(crate) struct Maker {
     functions: Vec<Callable>,
     /// What is read: slices.
     inputs: Vec<(String, Scalar)>,
-    /// What is read: views of two dimensions.
-    views: Vec<(String, Scalar)>,
+    /// What is read: views, with their dimensions.
+    views: Vec<(String, Scalar, usize)>,
     /// A small `usize` in scope, if there is one.
     counters: Vec<String>,
     loops: Vec<LoopScope>,
+    /// Of the grid.
+    dimensions: usize,
     /// What a `return` gives, where there may be one.
     returns: Option<Type>,
     names: usize,
     /// How many loops there are around.
     depth: usize,
+    /// How many indices what is written is inside of.
+    indices: usize,
     /// How much may still be written.
     budget: usize,
     /// Whether `usize` and `isize` are used for more than indices; then they are of 64 bits.

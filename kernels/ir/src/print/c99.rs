@@ -217,9 +217,6 @@ impl Language for C99 {
         let simple = match operation {
             A::Add if scalar.is_integer() => Some("add"),
             A::Subtract => Some("sub"),
-            A::And => Some("and"),
-            A::Or => Some("or"),
-            A::Xor => Some("xor"),
             _ => None,
         };
         if let Some(simple) = simple {
@@ -242,6 +239,14 @@ impl Language for C99 {
                 return format!(
                     "static inline void {name}({t} *place, {t} operand)\n{{\n    \
                      __atomic_store(place, &operand, __ATOMIC_SEQ_CST);\n}}"
+                );
+            }
+            if let A::And | A::Or | A::Xor = operation {
+                let simple = what.as_str();
+                return format!(
+                    "/* Not inlined: GCC 12 loses the operation where an operand is zero on another way here. */\n\
+                     static __attribute__((noinline)) {t} {name}({t} *place, {t} operand)\n{{\n    \
+                     return __atomic_fetch_{simple}(place, operand, __ATOMIC_SEQ_CST);\n}}"
                 );
             }
             if *operation == A::CompareExchange {

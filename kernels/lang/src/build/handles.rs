@@ -1,4 +1,5 @@
-//! What a kernel is handed that is no value: the accelerator, outputs, views, shared arrays.
+//! What a kernel is handed that is no value: outputs, views, shared arrays; and the accelerator, whose methods are in
+//! `accelerator`.
 //!
 //! Each has a type here that stands for it, and has the builders of its methods: for `y.each()` the macro writes
 //! `subject(&y).__method_each(y)`, and rustc finds it as it finds `each`.
@@ -7,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::{Index, Range};
 use std::panic::Location;
 
-use quipu_kernel_ir::{BinaryOperation, Origin, Place, Scalar, Unit, Value};
+use quipu_kernel_ir::{BinaryOperation, Place, Scalar, Value};
 
 use super::control::nothing;
 use super::data::KernelData;
@@ -15,9 +16,7 @@ use super::expression::{Expr, Sample};
 use super::iterate::{Iterate, both_ends, numbered};
 use super::place::{self, ViewParts, view_of};
 use super::repeat::{Loop, begin_elements};
-use super::shared::Turn;
 use super::state::{self, Mode, Raw, State};
-use crate::accelerator::{Block, Blocks, Elements, Grid, Measured, Thread, Threads};
 use crate::extent::{Extent, Vector};
 
 /// The accelerator of a kernel whose source is made.
@@ -83,7 +82,7 @@ pub(super) fn of_value<T: ?Sized>(value: Value) -> Expr<T> {
 }
 
 /// As many values as there are dimensions.
-fn components<const D: usize, T: ?Sized>(
+pub(super) fn components<const D: usize, T: ?Sized>(
     location: &'static Location<'static>,
     mut component: impl FnMut(&mut State, u8) -> Value,
 ) -> Expr<T> {
@@ -125,7 +124,7 @@ pub(super) fn values(
 }
 
 /// The number of a position in an extent, row by row.
-fn linear(s: &mut State, extent: &[Value], position: &[Value]) -> Value {
+pub(super) fn linear(s: &mut State, extent: &[Value], position: &[Value]) -> Value {
     let f = &mut s.frame().function;
     let mut number = position[0];
     for (extent, at) in extent.iter().zip(position).skip(1) {
@@ -135,170 +134,7 @@ fn linear(s: &mut State, extent: &[Value], position: &[Value]) -> Value {
     number
 }
 
-/// Origins and units as the representation names them.
-pub trait Named: Copy {
-    /// What it is there.
-    #[doc(hidden)]
-    type Ir;
-    /// Its name.
-    #[doc(hidden)]
-    const NAME: Self::Ir;
-}
-
-macro_rules! named {
-    ($($type:ty: $ir:ident::$name:ident),*) => {$(
-        impl Named for $type {
-            type Ir = $ir;
-            const NAME: $ir = $ir::$name;
-        }
-    )*};
-}
-
-named!(Grid: Origin::Grid, Block: Origin::Block, Thread: Origin::Thread);
-named!(Blocks: Unit::Blocks, Threads: Unit::Threads, Elements: Unit::Elements);
-
-pub(super) fn index_value(s: &mut State, origin: Origin, unit: Unit, dimension: u8) -> Value {
-    s.frame().function.index(origin, unit, dimension)
-}
-
-pub(super) fn extent_value(s: &mut State, origin: Origin, unit: Unit, dimension: u8) -> Value {
-    s.frame().function.extent(origin, unit, dimension)
-}
-
-/// The number of this thread in its block, or of its block in the grid.
-pub(super) fn thread_number(s: &mut State, origin: Origin, unit: Unit) -> Value {
-    let dimensions = 0..s.dimensions;
-    let extent: Vec<_> = dimensions
-        .clone()
-        .map(|d| extent_value(s, origin, unit, d))
-        .collect();
-    let index: Vec<_> = dimensions
-        .map(|d| index_value(s, origin, unit, d))
-        .collect();
-    linear(s, &extent, &index)
-}
-
-/// The product of the extents along all dimensions.
-pub(super) fn count(s: &mut State, origin: Origin, unit: Unit) -> Value {
-    let first = extent_value(s, origin, unit, 0);
-    (1..s.dimensions).fold(first, |count, d| {
-        let extent = extent_value(s, origin, unit, d);
-        s.frame()
-            .function
-            .binary(BinaryOperation::Multiply, count, extent)
-    })
-}
-
-#[doc(hidden)]
-impl<const D: usize> Sketch<D> {
-    #[track_caller]
-    pub fn __method_index<O, U>(&self, _: Expr<Self>, _: Expr<O>, _: Expr<U>) -> Expr<Vector<D>>
-    where
-        O: Measured<U> + Named<Ir = Origin>,
-        U: Named<Ir = Unit>,
-    {
-        components::<D, _>(Location::caller(), |s, d| {
-            index_value(s, O::NAME, U::NAME, d)
-        })
-    }
-
-    #[track_caller]
-    pub fn __method_extent<O, U>(&self, _: Expr<Self>, _: Expr<O>, _: Expr<U>) -> Expr<Extent<D>>
-    where
-        O: Measured<U> + Named<Ir = Origin>,
-        U: Named<Ir = Unit>,
-    {
-        components::<D, _>(Location::caller(), |s, d| {
-            extent_value(s, O::NAME, U::NAME, d)
-        })
-    }
-
-    #[track_caller]
-    pub fn __method_block_index(&self, _: Expr<Self>) -> Expr<Vector<D>> {
-        components::<D, _>(Location::caller(), |s, d| {
-            index_value(s, Origin::Grid, Unit::Blocks, d)
-        })
-    }
-
-    #[track_caller]
-    pub fn __method_thread_index(&self, _: Expr<Self>) -> Expr<Vector<D>> {
-        components::<D, _>(Location::caller(), |s, d| {
-            index_value(s, Origin::Block, Unit::Threads, d)
-        })
-    }
-
-    #[track_caller]
-    pub fn __method_elements<E: Into<Extent<D>> + KernelData>(
-        &self,
-        _: Expr<Self>,
-        extent: Expr<E>,
-    ) -> Expr<IndicesHandle<D>> {
-        let location = Location::caller();
-        Expr::from_raw(state::at(location, |s| {
-            let extent = values(s, extent.raw(), D, location);
-            let parts = extent.into_iter().map(Raw::Value).collect();
-            s.frame().aggregate(parts, None)
-        }))
-    }
-
-    #[track_caller]
-    pub fn __method_sync_block_threads(&self, _: Expr<Self>) -> Expr<()> {
-        state::at(Location::caller(), |s| s.frame().function.barrier());
-        nothing()
-    }
-
-    #[track_caller]
-    pub fn __method_sync_block_threads_count(
-        &self,
-        _: Expr<Self>,
-        predicate: Expr<bool>,
-    ) -> Expr<usize> {
-        let location = Location::caller();
-        of_value(state::at(location, |s| {
-            barrier_count(s, predicate, location)
-        }))
-    }
-
-    #[track_caller]
-    pub fn __method_sync_block_threads_and(
-        &self,
-        _: Expr<Self>,
-        predicate: Expr<bool>,
-    ) -> Expr<bool> {
-        let location = Location::caller();
-        of_value(state::at(location, |s| {
-            let votes = barrier_count(s, predicate, location);
-            let threads = count(s, Origin::Block, Unit::Threads);
-            s.frame()
-                .function
-                .binary(BinaryOperation::Equal, votes, threads)
-        }))
-    }
-
-    #[track_caller]
-    pub fn __method_sync_block_threads_or(
-        &self,
-        _: Expr<Self>,
-        predicate: Expr<bool>,
-    ) -> Expr<bool> {
-        let location = Location::caller();
-        of_value(state::at(location, |s| {
-            let votes = barrier_count(s, predicate, location);
-            let none = s.frame().literal(Scalar::Index, 0);
-            s.frame()
-                .function
-                .binary(BinaryOperation::Greater, votes, none)
-        }))
-    }
-
-    #[track_caller]
-    pub fn __method_sync<P: Turn>(&self, _: Expr<Self>, arrays: Expr<P>) -> Expr<P::Turned> {
-        state::at(Location::caller(), |s| s.frame().function.barrier());
-        Expr::from_raw(arrays.raw())
-    }
-}
-
-fn barrier_count(
+pub(super) fn barrier_count(
     s: &mut State,
     predicate: Expr<bool>,
     location: &'static Location<'static>,

@@ -26,6 +26,7 @@
 //!
 //! None of this is for programs to call.
 
+mod accelerator;
 mod aggregate;
 mod call;
 mod control;
@@ -46,6 +47,7 @@ mod shared;
 mod state;
 mod together;
 
+pub use accelerator::Named;
 pub use aggregate::{array, repeat, structure, tuple};
 pub use call::{Callee, call, rebound};
 pub use control::{Branch, and, branch, discard, give, never, nothing, or};
@@ -57,7 +59,7 @@ pub use expression::{
     value, w, w_ref,
 };
 pub use handles::{
-    EachHandle, GlobalRefHandle, IndicesHandle, Named, OwnElementsHandle, RawMutHandle, RowsHandle,
+    EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
     SharedReadHandle, SharedWriteHandle, Sketch,
 };
 pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, begin_for};

@@ -9,12 +9,10 @@ use std::panic::Location;
 use quipu_kernel_ir::BinaryOperation::{Add, And, Divide, Less, Maximum, Multiply, Remainder};
 use quipu_kernel_ir::{BinaryOperation, Origin, Place, Space, Unit, Value};
 
+use super::accelerator::{count, extent_value, index_value, thread_number};
 use super::data::KernelData;
 use super::expression::{Expr, Sample};
-use super::handles::{
-    ceiling_division, components_of, count, extent_value, index_value, own_place, part_of,
-    referred, thread_number, view_at,
-};
+use super::handles::{ceiling_division, components_of, own_place, part_of, referred, view_at};
 use super::iterate::{Iterate, numbered};
 use super::parameter::{Declared, Handled, view};
 use super::place::{self, ViewParts, view_of, view_with_start};

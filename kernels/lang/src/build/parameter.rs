@@ -4,6 +4,7 @@ use std::panic::Location;
 
 use quipu_kernel_ir::{Origin, Place, SharedLength, Space, Unit};
 
+use super::accelerator;
 use super::data::KernelData;
 use super::expression::Expr;
 use super::handles::{
@@ -108,10 +109,10 @@ impl<T: KernelData> Declared for &mut [T] {
                 return Raw::Nothing;
             };
             let length = s.frame().function.length(elements);
-            let blocks = handles::count(s, Origin::Grid, Unit::Blocks);
-            let threads = handles::count(s, Origin::Block, Unit::Threads);
-            let block = handles::thread_number(s, Origin::Grid, Unit::Blocks);
-            let thread = handles::thread_number(s, Origin::Block, Unit::Threads);
+            let blocks = accelerator::count(s, Origin::Grid, Unit::Blocks);
+            let threads = accelerator::count(s, Origin::Block, Unit::Threads);
+            let block = accelerator::thread_number(s, Origin::Grid, Unit::Blocks);
+            let thread = accelerator::thread_number(s, Origin::Block, Unit::Threads);
             let per_block = handles::ceiling_division(s, length, blocks);
             let per_thread = handles::ceiling_division(s, per_block, threads);
             let (block_start, block_end) = handles::part_of(s, block, per_block, length);

@@ -4,11 +4,10 @@ use std::panic::Location;
 
 use quipu_kernel_ir::{Origin, Place, SharedId, Unit, Value};
 
+use super::accelerator::{count, thread_number};
 use super::data::KernelData;
 use super::expression::Expr;
-use super::handles::{
-    SharedReadHandle, SharedWriteHandle, ceiling_division, count, of_value, part_of, thread_number,
-};
+use super::handles::{SharedReadHandle, SharedWriteHandle, ceiling_division, of_value, part_of};
 use super::place;
 use super::state::{self, Raw, State};
 

@@ -4,13 +4,17 @@ use std::marker::PhantomData;
 use std::panic::Location;
 
 use quipu_kernel_ir as ir;
-use quipu_kernel_ir::{AtomicOperation, Scalar, Statement, Value, WarpOperation};
+use quipu_kernel_ir::{
+    AtomicOperation, BinaryOperation, Place, Scalar, Statement, UnaryOperation, Value,
+    WarpOperation,
+};
 
 use super::control::nothing;
 use super::data::KernelData;
 use super::expression::{Expr, Sample};
 use super::handles::Sketch;
 use super::place;
+use super::repeat::{self, begin_unstepped, leave_unless};
 use super::state::{self, Raw, State};
 
 /// Scopes of atomics, as numbers that types can have.
@@ -65,12 +69,60 @@ fn step<T: KernelData>(
         };
         let (place, of) = s.frame().place_of(id).clone();
         let scope = Scope::named(scope);
-        Raw::Value(
-            s.frame()
-                .function
-                .atomic(operation, place, &operands, scope, of),
-        )
+        let scalar = of.scalar().filter(|scalar| scalar.is_float());
+        let f = &mut s.frame().function;
+        Raw::Value(match (operation, scalar, &operands[..]) {
+            // Devices have of floats what words have, and sums.
+            (AtomicOperation::Subtract, Some(_), [operand]) => {
+                let negative = f.unary(UnaryOperation::Negate, *operand);
+                f.atomic(AtomicOperation::Add, place, &[negative], scope, of)
+            }
+            (AtomicOperation::Minimum, Some(scalar), [operand]) => {
+                let by = (BinaryOperation::Minimum, *operand);
+                by_exchange(s, (place, scalar, scope), by, location)
+            }
+            (AtomicOperation::Maximum, Some(scalar), [operand]) => {
+                let by = (BinaryOperation::Maximum, *operand);
+                by_exchange(s, (place, scalar, scope), by, location)
+            }
+            _ => f.atomic(operation, place, &operands, scope, of),
+        })
     }))
+}
+
+/// Makes a float what an operation makes of it and an operand, in one step, and gives what it was before.
+fn by_exchange(
+    s: &mut State,
+    (place, scalar, scope): (Place, Scalar, ir::Scope),
+    (operation, operand): (BinaryOperation, Value),
+    location: &'static Location<'static>,
+) -> Value {
+    let bits = if scalar == Scalar::F32 {
+        Scalar::U32
+    } else {
+        Scalar::U64
+    };
+    let f = &mut s.frame().function;
+    let held = f.atomic(
+        AtomicOperation::Load,
+        place.clone(),
+        &[],
+        scope,
+        scalar.into(),
+    );
+    let expected = f.local(None, held);
+    let this = begin_unstepped(s, location);
+    let f = &mut s.frame().function;
+    let old = f.load_local(expected);
+    let new = f.binary(operation, old, operand);
+    let exchange = AtomicOperation::CompareExchange;
+    let held = f.atomic(exchange, place, &[old, new], scope, scalar.into());
+    let (ours, theirs) = (f.bitcast(old, bits), f.bitcast(held, bits));
+    let is_other = f.binary(BinaryOperation::NotEqual, ours, theirs);
+    leave_unless(s, is_other, this);
+    s.frame().function.store_local(expected, held);
+    repeat::end(s, this);
+    s.frame().function.load_local(expected)
 }
 
 macro_rules! steps {
@@ -226,6 +278,7 @@ impl<const D: usize> Sketch<D> {
     fences! {
         __method_fence_block = Block;
         __method_fence_device = Device;
+        __method_fence_grid = Device;
         __method_fence_system = System;
     }
 }

@@ -4,12 +4,14 @@
 
 mod arithmetic;
 mod blocks;
+mod closures;
 mod control;
 mod data;
 mod failures;
 mod functions;
 mod half_operations;
 mod halves;
+mod language;
 mod library;
 mod loops;
 mod operators;
@@ -168,11 +170,16 @@ pub(crate) fn run_printed<const D: usize>(
             ..Options::new(dialect, width)
         };
         let printed = match module.print(dialect, &options) {
-            Err(PrintError::Unsupported { what, .. }) if what.contains("cl_khr_subgroup") => {
+            Err(PrintError::Unsupported { what, .. })
+                if what.contains("cl_khr_subgroup") || what.contains("other devices") =>
+            {
                 continue;
             }
             printed => printed.unwrap(),
         };
+        if std::env::var_os("QUIPU_PRINT").is_some() {
+            println!("{}", printed.source);
+        }
         let program = OpenClProgram::compile(&printed).unwrap_or_else(|error| panic!("{error}"));
         let mut launched = launch();
         let fault = program.run(&mut launched).unwrap();
