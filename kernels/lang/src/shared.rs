@@ -375,6 +375,16 @@ mod turn {
     pub struct TurnsOf(pub(super) Turns);
 }
 
+/// Turns arrays at a barrier that is not awaited.
+///
+/// # Safety
+/// All threads of the block turn the same arrays here, at a barrier that lies between their phases.
+#[doc(hidden)]
+#[inline(always)]
+pub unsafe fn turned<P: Phase>(arrays: P) -> P::Turned {
+    arrays.turned()
+}
+
 impl<T> AttachedArray<T> {
     #[inline(always)]
     pub(crate) fn as_ptr(&self) -> *mut T {
