@@ -31,7 +31,7 @@ pub(super) fn write(
     let read = writer.handed(&|parameter| is_read(parameter));
     let body = writer.steps(&steps.steps);
     quote! {
-        use #krate::{Accelerator as _, BlockAccelerator as _};
+        use #krate::__macro::{Accelerator as _, BlockAccelerator as _};
         #(let #kept = __blocks.kept()?;)*
         while __blocks.next() {
             let #acc = &__blocks.thread(0, 0);
