@@ -98,8 +98,12 @@ impl Reader<'_> {
                 return None;
             } else if self.names.is_uniform_statement(statement) {
                 self.bind(statement)?;
-                self.finish(&mut phase, &mut steps);
                 is_contained(statement)?;
+                // What threads do before cannot change what a `let` sees: so it may come first. (Where both fail, it is
+                // this that the first thread finds.)
+                if !matches!(statement, Stmt::Local(_)) {
+                    self.finish(&mut phase, &mut steps);
+                }
                 steps.push(Step::Block(statement.clone()));
             } else {
                 self.bind(statement)?;

@@ -305,6 +305,14 @@ impl Names {
             ]
             .iter()
             .any(|name| call.method == name),
+            // What is read of memory is copied.
+            Expr::MethodCall(call) if call.method == "read" || call.method == "load" => {
+                call.args.iter().all(|argument| self.is_plain(argument))
+            }
+            Expr::Unsafe(inner) => match &inner.block.stmts[..] {
+                [Stmt::Expr(tail, None)] => self.is_plain(tail),
+                _ => false,
+            },
             Expr::If(condition) => {
                 let tail = |block: &Block| match &block.stmts[..] {
                     [Stmt::Expr(tail, None)] => self.is_plain(tail),
