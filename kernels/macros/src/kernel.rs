@@ -347,7 +347,7 @@ impl Kernel<'_> {
                     const IN_PHASES: bool = true;
 
                     #[inline(always)]
-                    #[allow(unused, unsafe_code)]
+                    #[allow(unused)]
                     fn run_phases<__Level: #krate::__macro::Level>(
                         &self,
                         __blocks: &#krate::__macro::Phases<'_, '_, Self, __Level, #dimensions>,

@@ -4,7 +4,7 @@
 use super::{check, division};
 use quipu_kernel::{
     Atomics, Block, BlockAccelerator, BlockKernel, Blocks, GlobalMut, GlobalRef, Grid, OwnBlock,
-    OwnElements, RawMut, SharedAtomics, SharedWrite, Threads, WorkDivision, device, kernel,
+    OwnElements, Philox, RawMut, SharedAtomics, SharedWrite, Threads, WorkDivision, device, kernel,
 };
 
 /// Variables of each kind, in nested loops.
@@ -225,6 +225,50 @@ fn runs_keeps_slices() {
     let (x, mut y) = (vec![3, 1, 4, 1], vec![0; 8]);
     check!(keeps_slices => (&x, &mut y), division(2, 4, 1));
     assert_eq!(y, [3, 1, 4, 1, 3, 1, 4, 1]);
+}
+
+/// A variable that is more than plain data, and one that a method changes.
+#[kernel(crate = quipu_kernel)]
+async fn keeps_outputs(
+    acc: &impl BlockAccelerator<1>,
+    seed: u32,
+    y: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] a: SharedWrite<u32>,
+) {
+    let mut out = y;
+    let mut array = a;
+    array.own()[0] = seed;
+    acc.sync_block_threads().await;
+    for (_, y) in out.each() {
+        *y = array.own()[0];
+    }
+}
+
+#[test]
+fn runs_keeps_outputs() {
+    const { assert!(!<keeps_outputs as BlockKernel<1>>::IN_PHASES) };
+    let mut y = vec![0; 8];
+    check!(keeps_outputs => (7, &mut y), division(2, 4, 1), 4);
+    assert_eq!(y, [7; 8]);
+}
+
+/// The same for all at first, until each thread changes it.
+#[kernel(crate = quipu_kernel)]
+async fn draws(acc: &impl BlockAccelerator<1>, seed: u32, mut y: OwnElements<u32>) {
+    let mut words = Philox::new(seed as u64, 0);
+    acc.sync_block_threads().await;
+    let first = words.next_u32();
+    acc.sync_block_threads().await;
+    for (_, y) in y.each() {
+        *y = first ^ words.next_u32();
+    }
+}
+
+#[test]
+fn runs_draws() {
+    let mut y = vec![0; 8];
+    check!(draws => (3_u32, &mut y), division(2, 4, 1));
+    assert_eq!(y, [y[0]; 8]);
 }
 
 /// All threads go round equally often, but that is not to be seen.

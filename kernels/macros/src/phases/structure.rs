@@ -70,6 +70,7 @@ pub(super) fn steps(block: &Block, names: &Names, parameters: &[Parameter]) -> O
             .map(|parameter| parameter.name.clone())
             .collect(),
         again: Vec::new(),
+        plain: HashSet::new(),
     };
     let mut steps = reader.block(block)?;
     let mut kept = 0;
@@ -83,6 +84,8 @@ struct Reader<'n> {
     /// What is bound where the reader is.
     visible: Vec<Ident>,
     again: Vec<syn::Local>,
+    /// Variables that are plain data.
+    plain: HashSet<Ident>,
 }
 
 impl Reader<'_> {
@@ -141,9 +144,21 @@ impl Reader<'_> {
             {
                 return None;
             }
+            if self.is_plain(local) {
+                self.plain.extend(bound.iter().cloned());
+            } else {
+                self.plain.retain(|name| !bound.contains(name));
+            }
             self.visible.extend(bound);
         }
         Some(())
+    }
+
+    fn is_plain(&self, local: &syn::Local) -> bool {
+        bound_by(&local.pat).is_some()
+            && local.init.as_ref().is_some_and(|init| {
+                init.diverge.is_none() && self.names.is_plain(&init.expr, &self.plain)
+            })
     }
 
     fn finish(&self, phase: &mut Vec<Stmt>, steps: &mut Vec<Step>) {
@@ -156,10 +171,7 @@ impl Reader<'_> {
         for statement in &statements {
             named.visit_stmt(statement);
             if let Stmt::Local(local) = statement {
-                let is_plain = bound_by(&local.pat).is_some()
-                    && local.init.as_ref().is_some_and(|init| {
-                        init.diverge.is_none() && self.names.is_plain(&init.expr)
-                    });
+                let is_plain = self.is_plain(local);
                 let names = Bound::of(&local.pat).into_iter();
                 bound.extend(names.map(|name| (name, is_plain)));
             }

@@ -7,40 +7,46 @@ use syn::{BinOp, Block, Expr, ExprMethodCall, Ident, ItemFn, Local, Member, Pat,
 
 use crate::signature::{Parameter, Passing};
 
-/// Methods that change nothing and give what depends on their arguments alone, and borrows none of them.
-const PURE_METHODS: [&str; 32] = [
+/// Methods of numbers and views that change nothing and give what depends on their arguments alone. (None that another type
+/// might have to change itself.)
+const PURE_METHODS: [&str; 23] = [
     "abs",
-    "clamp",
     "count_ones",
     "div_ceil",
-    "exp",
     "extent",
-    "floor",
     "ilog2",
     "is_empty",
     "isqrt",
     "leading_zeros",
     "len",
-    "ln",
     "max",
     "min",
     "mul_add",
-    "multiply_add",
     "pow",
     "powi",
     "rem_euclid",
-    "rsqrt",
     "saturating_add",
     "saturating_mul",
     "saturating_sub",
     "sqrt",
-    "to_bits",
-    "to_f32",
     "trailing_zeros",
     "wrapping_add",
     "wrapping_mul",
-    "wrapping_neg",
     "wrapping_sub",
+];
+
+/// Methods that give plain data, too.
+const PLAIN_METHODS: [&str; 10] = [
+    "cast",
+    "clamp",
+    "exp",
+    "floor",
+    "ln",
+    "load",
+    "multiply_add",
+    "read",
+    "rsqrt",
+    "to_f32",
 ];
 
 pub(super) fn is_pure(method: &Ident) -> bool {
@@ -216,9 +222,14 @@ impl Names {
                     && call.args.iter().all(|step| self.is_uniform(step))
             }
             Expr::Paren(inner) => self.is_uniform_range(&inner.expr),
-            Expr::Range(_) => self.is_uniform(range),
+            Expr::Range(range) => self.is_between_uniform(range),
             _ => false,
         }
+    }
+
+    fn is_between_uniform(&self, range: &syn::ExprRange) -> bool {
+        range.start.iter().all(|start| self.is_uniform(start))
+            && range.end.iter().all(|end| self.is_uniform(end))
     }
 
     /// Whether it is the same for all threads of a block, and changes nothing.
@@ -242,9 +253,11 @@ impl Names {
                     _ => false,
                 }
             }
-            Expr::Range(range) => {
-                range.start.iter().all(|start| self.is_uniform(start))
-                    && range.end.iter().all(|end| self.is_uniform(end))
+            Expr::Index(index) => {
+                let Expr::Range(range) = &*index.index else {
+                    return self.is_uniform(&index.expr) && self.is_uniform(&index.index);
+                };
+                self.is_uniform(&index.expr) && self.is_between_uniform(range)
             }
             Expr::Reference(reference) => {
                 reference.mutability.is_none() && self.is_uniform(&reference.expr)
@@ -287,13 +300,21 @@ impl Names {
         }
     }
 
-    /// Whether a value is plain data for sure: made by what lends nothing.
-    pub(super) fn is_plain(&self, expression: &Expr) -> bool {
+    /// Whether a value is plain data for sure: made by what lends nothing, of variables that are `known` to be.
+    pub(super) fn is_plain(&self, expression: &Expr, known: &HashSet<Ident>) -> bool {
         match expression {
-            Expr::Path(_) => true,
+            Expr::Path(path) => path.path.get_ident().is_none_or(|name| {
+                known.contains(name)
+                    || self.uniform.contains(name)
+                    || self.again.contains(name)
+                    || !self.bound.contains(name)
+            }),
             Expr::Call(call) => {
                 matches!(&*call.func, Expr::Path(_))
-                    && call.args.iter().all(|argument| self.is_plain(argument))
+                    && call
+                        .args
+                        .iter()
+                        .all(|argument| self.is_plain(argument, known))
             }
             Expr::MethodCall(call) if self.is_of_acc(call) => [
                 "extent",
@@ -305,17 +326,17 @@ impl Names {
             ]
             .iter()
             .any(|name| call.method == name),
-            // What is read of memory is copied.
-            Expr::MethodCall(call) if call.method == "read" || call.method == "load" => {
-                call.args.iter().all(|argument| self.is_plain(argument))
-            }
+            Expr::MethodCall(call) if PLAIN_METHODS.iter().any(|name| call.method == name) => call
+                .args
+                .iter()
+                .all(|argument| self.is_plain(argument, known)),
             Expr::Unsafe(inner) => match &inner.block.stmts[..] {
-                [Stmt::Expr(tail, None)] => self.is_plain(tail),
+                [Stmt::Expr(tail, None)] => self.is_plain(tail, known),
                 _ => false,
             },
             Expr::If(condition) => {
                 let tail = |block: &Block| match &block.stmts[..] {
-                    [Stmt::Expr(tail, None)] => self.is_plain(tail),
+                    [Stmt::Expr(tail, None)] => self.is_plain(tail, known),
                     _ => false,
                 };
                 tail(&condition.then_branch)
@@ -324,13 +345,13 @@ impl Names {
                         .as_ref()
                         .is_some_and(|(_, otherwise)| match &**otherwise {
                             Expr::Block(block) if block.label.is_none() => tail(&block.block),
-                            Expr::If(_) => self.is_plain(otherwise),
+                            Expr::If(_) => self.is_plain(otherwise, known),
                             _ => false,
                         })
             }
             Expr::Index(index) => !matches!(&*index.index, Expr::Range(_)),
             Expr::Range(_) | Expr::Reference(_) => false,
-            other => self.is_made_of(other, &|part| self.is_plain(part)),
+            other => self.is_made_of(other, &|part| self.is_plain(part, known)),
         }
     }
 
