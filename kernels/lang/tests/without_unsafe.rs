@@ -1,7 +1,6 @@
 //! A crate that forbids `unsafe` has kernels of all kinds: what macros write for it is not its own.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "an unwrap is an assertion")]
 
 use quipu_kernel::{Block, BlockAccelerator, OwnElements, SharedWrite, Threads, kernel};
 

@@ -24,11 +24,11 @@ pub(super) type Handles = BTreeMap<Ident, Handle>;
 /// A step of a block.
 pub(super) enum Step {
     /// A statement of the block.
-    Block(Stmt),
+    Block(Box<Stmt>),
     /// Statements of each thread.
     Threads(Phase),
     /// A loop of the block.
-    Loop { head: Expr, body: Vec<Step> },
+    Loop { head: Box<Expr>, body: Vec<Step> },
 }
 
 /// What a thread does between two barriers.
@@ -107,7 +107,7 @@ impl Reader<'_> {
                 if !matches!(statement, Stmt::Local(_)) {
                     self.finish(&mut phase, &mut steps);
                 }
-                steps.push(Step::Block(statement.clone()));
+                steps.push(Step::Block(Box::new(statement.clone())));
             } else {
                 self.bind(statement)?;
                 is_contained(statement)?;
@@ -274,7 +274,7 @@ impl Reader<'_> {
             return None;
         }
         self.visible.truncate(outside);
-        let head = head.clone();
+        let head = Box::new(head.clone());
         steps.push(Step::Loop { head, body });
         Some(())
     }

@@ -70,7 +70,7 @@ impl Writer<'_> {
             Step::Threads(phase) => self.phase(phase),
             Step::Loop { head, body } => {
                 let body = self.steps(body);
-                match head {
+                match &**head {
                     Expr::While(head) => {
                         let condition = &head.cond;
                         quote!(while #condition { #body })
