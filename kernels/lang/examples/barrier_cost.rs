@@ -3,14 +3,16 @@
 //! `cargo run --release -p quipu-kernel --example barrier_cost`
 //!
 //! Every thread adds a number and waits at a barrier, so many times over; the time of the same additions
-//! without the barriers is measured beside it. Prints the median over several runs, and their spread.
+//! without the barriers is measured beside it. These threads are state machines, as those of a kernel are that waits
+//! where not all of its threads are seen to come. A kernel with all barriers in plain sight is run phase by phase, and
+//! compared with the same written by hand. Prints the median over several runs, and their spread.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use quipu_kernel::{
-    BlockAccelerator, BlockKernel, BlockScratch, ByElement, GlobalMut, GroupKernel, KernelError,
-    OwnElements, SharedArray, SharedWrite, WorkDivision, erase_block,
+    Block, BlockAccelerator, BlockKernel, BlockScratch, ByElement, GlobalMut, GroupKernel,
+    KernelError, OwnElements, SharedArray, SharedWrite, Threads, WorkDivision, erase_block, kernel,
 };
 
 const RUNS: usize = 15;
@@ -72,7 +74,61 @@ impl BlockKernel<1> for Rotate {
     }
 }
 
-/// Nanoseconds per thread and step: median, smallest and largest.
+/// The same as a kernel of the language, which is run phase by phase.
+#[kernel(crate = quipu_kernel)]
+async fn rotate(
+    acc: &impl BlockAccelerator<1>,
+    mut output: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut ring: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    let threads = acc.extent(Block, Threads)[0];
+    let next = if thread + 1 == threads { 0 } else { thread + 1 };
+    let mut sum = 0;
+    for step in 0..BARRIERS / 2 {
+        ring.own()[0] = step ^ sum;
+        let read = acc.sync(ring).await;
+        sum += read[next];
+        ring = acc.sync(read).await;
+    }
+    for (_, value) in output.each() {
+        *value = sum;
+    }
+}
+
+/// As one would write it for a block by hand.
+fn rotate_by_hand(output: &mut [u32]) {
+    let threads = output.len();
+    let mut ring = vec![0; threads];
+    output.fill(0);
+    for step in 0..BARRIERS / 2 {
+        for (own, sum) in ring.iter_mut().zip(&*output) {
+            *own = step ^ sum;
+        }
+        for (thread, sum) in output.iter_mut().enumerate() {
+            let next = if thread + 1 == threads { 0 } else { thread + 1 };
+            *sum = sum.wrapping_add(ring[next]);
+        }
+    }
+}
+
+/// Median, smallest and largest time of a thread's step, in nanoseconds.
+fn times(
+    threads: usize,
+    mut run: impl FnMut() -> Result<(), KernelError>,
+) -> Result<[f64; 3], KernelError> {
+    run()?;
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        run()?;
+        times.push(start.elapsed().as_secs_f64() * 1e9 / (threads as f64 * f64::from(BARRIERS)));
+    }
+    times.sort_by(f64::total_cmp);
+    Ok([times[RUNS / 2], times[0], times[RUNS - 1]])
+}
+
+/// Of a kernel whose threads are state machines.
 fn measure<K: BlockKernel<1, Output = ByElement<u32>>>(
     kernel: K,
     threads: usize,
@@ -84,33 +140,42 @@ fn measure<K: BlockKernel<1, Output = ByElement<u32>>>(
         GlobalMut::from(&mut output),
         WorkDivision::new(1, threads, 1)?,
     )?;
-    launch.run_all(&mut scratch)?;
-    let mut times = Vec::new();
-    for _ in 0..RUNS {
-        let start = Instant::now();
-        launch.run_all(&mut scratch)?;
-        times.push(start.elapsed().as_secs_f64() * 1e9 / (threads as f64 * f64::from(BARRIERS)));
-    }
-    times.sort_by(f64::total_cmp);
-    Ok([times[RUNS / 2], times[0], times[RUNS - 1]])
+    times(threads, || launch.run_all(&mut scratch))
 }
 
 fn main() -> Result<(), KernelError> {
     println!("nanoseconds per thread and step, median (smallest to largest) of {RUNS} runs");
     println!(
-        "{:>8} {:>24} {:>24} {:>24}",
-        "threads", "barrier", "turning a shared array", "no barrier"
+        "{:>8} | {:>21} {:>21} {:>21} | {:>21} {:>21}",
+        "", "state machines:", "", "", "phase by phase:", ""
+    );
+    println!(
+        "{:>8} | {:>21} {:>21} {:>21} | {:>21} {:>21}",
+        "threads", "barrier", "turning an array", "no barrier", "turning an array", "by hand"
     );
     for threads in [16, 64, 256, 1024] {
         let cell = |[median, low, high]: [f64; 3]| format!("{median:.2} ({low:.2} to {high:.2})");
         let barrier = measure(Count::<true>, threads)?;
         let turning = measure(Rotate, threads)?;
         let none = measure(Count::<false>, threads)?;
+        let (mut output, mut scratch) = (vec![0; threads], BlockScratch::new());
+        let phases = times(threads, || {
+            let division = WorkDivision::new(1, threads, 1)?;
+            rotate(&mut output).run_in(division, &mut scratch)
+        })?;
+        let mut by_hand = vec![0; threads];
+        let hand = times(threads, || {
+            rotate_by_hand(black_box(&mut by_hand));
+            Ok(())
+        })?;
+        assert_eq!(output, by_hand);
         println!(
-            "{threads:>8} {:>24} {:>24} {:>24}",
+            "{threads:>8} | {:>21} {:>21} {:>21} | {:>21} {:>21}",
             cell(barrier),
             cell(turning),
-            cell(none)
+            cell(none),
+            cell(phases),
+            cell(hand)
         );
     }
     Ok(())

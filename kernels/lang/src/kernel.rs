@@ -12,6 +12,9 @@ use std::future::Future;
 
 use crate::accelerator::{Accelerator, BlockAccelerator};
 use crate::division::WorkDivision;
+use crate::error::KernelError;
+use crate::launch::Phases;
+use crate::level::Level;
 use crate::partition::{Own, Partition};
 use crate::shared::Shared;
 
@@ -79,4 +82,21 @@ pub trait BlockKernel<const D: usize>: Send + Sync {
         output: Own<'t, Self::Output, D>,
         shared: <Self::Shared as Shared>::Write<'t>,
     ) -> impl Future<Output = ()>;
+
+    /// Whether there is [`run_phases`](Self::run_phases).
+    #[doc(hidden)]
+    const IN_PHASES: bool = false;
+
+    /// Runs blocks as [`run`](Self::run) would, phase by phase: what `#[kernel]` writes for most kernels.
+    ///
+    /// # Errors
+    /// If there is no memory for what threads keep over barriers.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn run_phases<L: Level>(&self, _blocks: &Phases<'_, '_, Self, L, D>) -> Result<(), KernelError>
+    where
+        Self: Sized,
+    {
+        Ok(())
+    }
 }

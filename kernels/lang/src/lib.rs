@@ -171,6 +171,9 @@ pub use view::{At, GlobalMut, GlobalRef};
 pub mod __macro {
     pub use crate::build;
     pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
+    pub use crate::launch::{Kept, Phases};
+    pub use crate::level::Level;
+    pub use crate::shared::turned;
     pub use crate::{Accelerator, BlockAccelerator};
     pub use crate::{
         AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError, Own,

@@ -43,6 +43,8 @@ pub struct SharedArray<T> {
     length: usize,
     /// How many of the elements are each thread's own.
     share: usize,
+    /// All threads have a whole share.
+    is_even: bool,
     /// Where it starts in the block's shared memory, in bytes.
     offset: usize,
     /// Which of the block's arrays it is.
@@ -65,6 +67,7 @@ impl<T: SharedElement> SharedArray<T> {
         Self {
             length,
             share: 0,
+            is_even: false,
             offset: 0,
             number: 0,
             elements: PhantomData,
@@ -136,6 +139,7 @@ pub struct AttachedArray<T> {
     pointer: *mut T,
     length: usize,
     share: usize,
+    is_even: bool,
     /// What a thread that turns it to its read phase arrives with. (Kept, as it is asked for at every barrier.)
     to_read: Turns,
     /// And to its write phase.
@@ -177,6 +181,7 @@ unsafe impl<T: SharedElement> Shared for SharedArray<T> {
         }
         self.offset = offset;
         self.share = self.length.div_ceil(plan.threads.max(1));
+        self.is_even = self.share.checked_mul(plan.threads) == Some(self.length);
         self.number = plan.arrays;
         plan.bytes = end;
         plan.arrays += 1;
@@ -190,6 +195,7 @@ unsafe impl<T: SharedElement> Shared for SharedArray<T> {
             pointer,
             length: self.length,
             share: self.share,
+            is_even: self.is_even,
             to_read: Turns::to_read(self.number),
             to_write: Turns::to_write(self.number),
             context: *context,
@@ -198,14 +204,21 @@ unsafe impl<T: SharedElement> Shared for SharedArray<T> {
 
     #[inline(always)]
     unsafe fn hand_out<'b>(attached: &'b AttachedArray<T>, thread: usize) -> SharedWrite<'b, T> {
-        let start = thread.saturating_mul(attached.share).min(attached.length);
-        let end = start.saturating_add(attached.share).min(attached.length);
+        // Nothing overflows: no thread of the block starts more than a share behind the array's end.
+        let start = thread.wrapping_mul(attached.share);
+        // Asked first, as the answer is the same for all threads: so their loop is compiled without the clipping.
+        let (start, length) = if attached.is_even {
+            (start, attached.share)
+        } else {
+            let start = start.min(attached.length);
+            (start, attached.share.min(attached.length - start))
+        };
         // Both fit, as the array is not longer than a `u32` can say.
         SharedWrite {
             own: OwnPart {
                 array: attached,
                 start: start as u32,
-                length: (end - start) as u32,
+                length: length as u32,
             },
         }
     }
@@ -373,6 +386,16 @@ mod turn {
     /// [`Turns`], which is nothing to the world outside.
     #[derive(Debug, Clone, Copy)]
     pub struct TurnsOf(pub(super) Turns);
+}
+
+/// Turns arrays at a barrier that is not awaited.
+///
+/// # Safety
+/// All threads of the block turn the same arrays here, at a barrier that lies between their phases.
+#[doc(hidden)]
+#[inline(always)]
+pub unsafe fn turned<P: Phase>(arrays: P) -> P::Turned {
+    arrays.turned()
 }
 
 impl<T> AttachedArray<T> {

@@ -8,6 +8,7 @@ use syn::{Error, GenericParam, Generics, Item, ItemFn, Lifetime, Result, ReturnT
 use crate::function_type::writer_type;
 use crate::method::{Method, is_this};
 use crate::options::Options;
+use crate::phases::phases;
 use crate::refuse;
 use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
@@ -342,6 +343,25 @@ impl Kernel<'_> {
                     quote!((#(<#types as #krate::__macro::build::SharedParameter>::array(self.lengths[#numbers]),)*)),
                 )
             };
+            let in_phases = match self.method {
+                // Its body says `self`.
+                Some(_) => None,
+                None => phases(krate, item, &acc.name, &self.parameters),
+            };
+            let in_phases = in_phases.map(|body| {
+                quote! {
+                    const IN_PHASES: bool = true;
+
+                    #[inline(always)]
+                    #[allow(unused)]
+                    fn run_phases<__Level: #krate::__macro::Level>(
+                        &self,
+                        __blocks: &#krate::__macro::Phases<'_, '_, Self, __Level, #dimensions>,
+                    ) -> ::core::result::Result<(), #krate::__macro::KernelError> {
+                        #body
+                    }
+                }
+            });
             quote! {
                 impl #impl_generics #krate::__macro::BlockKernel<#dimensions> for #name #type_generics #where_clause {
                     type Output = #partitions;
@@ -360,6 +380,8 @@ impl Kernel<'_> {
                     ) -> impl ::core::future::Future<Output = ()> {
                         #call
                     }
+
+                    #in_phases
                 }
             }
         } else {

@@ -34,6 +34,7 @@ mod kernel;
 mod method;
 mod options;
 mod pattern;
+mod phases;
 mod print;
 mod refuse;
 mod registers;

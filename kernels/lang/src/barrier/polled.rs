@@ -73,7 +73,7 @@ pub(crate) struct Fault {
 
 /// The barrier of a block: who has arrived, where, and with what. One per block that is running.
 #[derive(Debug)]
-pub(crate) struct BarrierState {
+pub struct BarrierState {
     /// What the first thread of the round has set [`ARRIVED`] to, without [`OTHERS`].
     expected: Cell<usize>,
     /// What that thread turned, if it turned something.

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::test_thread::{Test, TestBlock};
-use super::{BlockScratch, Execution, GroupKernel, checked_range, crowd, lockstep, polled};
+use super::{BlockScratch, Execution, GroupKernel, checked_range, crowd, lockstep, phases, polled};
 use crate::barrier::BlockOf;
 use crate::check::Shadow;
 use crate::division::WorkDivision;
@@ -80,6 +80,14 @@ impl<K: BlockKernel<D>, const D: usize> GroupKernel for BlockLaunch<'_, K, D> {
         };
         let options = scratch.options()?;
         if options.execution == Execution::Native && !options.check {
+            if K::IN_PHASES {
+                let work = phases::Groups {
+                    launch: self,
+                    scratch,
+                    groups,
+                };
+                return run_at(options.level, work);
+            }
             let work = polled::Groups {
                 launch: self,
                 scratch,

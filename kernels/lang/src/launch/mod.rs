@@ -9,7 +9,8 @@
 //! | threads are run by | when |
 //! |---|---|
 //! | `grid`: a loop | the kernel has no barriers |
-//! | `polled`: polling them in turn | it is a block kernel |
+//! | `phases`: a loop for each phase between barriers | it is a block kernel that has been written so, too |
+//! | `polled`: polling them in turn | it is another block kernel |
 //! | `lockstep`: polling them warp by warp | [`Execution::Lockstep`], or checking |
 //! | `crowd`: threads of the operating system | [`Execution::OsThreads`] |
 
@@ -18,6 +19,7 @@ mod crowd;
 mod grid;
 mod lockstep;
 mod options;
+mod phases;
 mod polled;
 mod scratch;
 mod test_thread;
@@ -27,6 +29,7 @@ use std::ops::Range;
 pub use block::{BlockLaunch, erase_block};
 pub use grid::{GridLaunch, erase};
 pub use options::{Execution, RunOptions};
+pub use phases::{Kept, Phases};
 pub use scratch::BlockScratch;
 
 use crate::division::WorkDivision;

@@ -16,6 +16,7 @@ mod library;
 mod loops;
 mod operators;
 mod own;
+mod phases;
 mod transcendental;
 mod views;
 mod warps;

@@ -1,0 +1,56 @@
+//! Kernels with barriers as loops over a block's threads, where it can be seen that all threads come to each barrier.
+//!
+//! An `async fn` makes each thread a state machine, and what a thread knows is in memory behind a jump. Where all of a
+//! block's barriers are statements of the kernel itself, or of loops that go round equally often for all threads, the
+//! kernel is also written as a block would be by hand:
+//!
+//! ```text
+//! let thread = acc.index(Block, Threads)[0];         let half = …;
+//! let mut half = …;                                  while half > 0 {
+//! while half > 0 {                                       for each thread {
+//!     let read = acc.sync(sums).await;          →            let thread = …;
+//!     let other = f(read, thread, half);                     let other = f(read, thread, half);
+//!     sums = acc.sync(read).await;                           others.set(thread, other);
+//!     sums.own()[0] += other;                            }
+//!     half /= 2;                                         for each thread { … }
+//! }                                                      half /= 2;
+//!                                                    }
+//! ```
+//!
+//! A *phase* is what threads do between two barriers; a variable of the kernel is one of these:
+//!
+//! 1. *Uniform*: the same for all threads, as it is made of what is the same for all, and assigned nowhere else
+//!    ([`uniform`]). The block has it once.
+//! 2. *Computed again* in each phase that names it: it does not change, and costs next to nothing.
+//! 3. *Kept*: the block has one for each thread, if it is named in other phases than its own.
+//!
+//! This never decides what a kernel may be. What is not plainly of this form stays an `async fn`, which all kernels are in
+//! the test modes, and which is what rustc checks: so what is turned, borrowed and moved is right here, too, and no
+//! thread can be at another barrier than the others.
+
+mod structure;
+mod uniform;
+mod write;
+
+use proc_macro2::TokenStream;
+use syn::{Ident, ItemFn};
+
+use crate::signature::{Parameter, Passing};
+
+/// The body of a function that runs blocks of a kernel phase by phase, if it can be one.
+pub(crate) fn phases(
+    krate: &syn::Path,
+    item: &ItemFn,
+    acc: &Ident,
+    parameters: &[Parameter],
+) -> Option<TokenStream> {
+    // Such a parameter may be a variable.
+    let is_variable =
+        |parameter: &Parameter| parameter.is_mutable && matches!(parameter.passing, Passing::Value);
+    if parameters.iter().any(is_variable) {
+        return None;
+    }
+    let names = uniform::Names::of(item, acc, parameters)?;
+    let steps = structure::steps(&item.block, &names, parameters)?;
+    Some(write::write(krate, &steps, &names, parameters))
+}

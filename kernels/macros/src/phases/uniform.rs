@@ -1,0 +1,549 @@
+//! Which of a kernel's variables are the same for all threads of a block.
+
+use std::collections::HashSet;
+
+use syn::visit::{self, Visit};
+use syn::{BinOp, Block, Expr, ExprMethodCall, Ident, ItemFn, Local, Member, Pat, Stmt, UnOp};
+
+use crate::signature::{Parameter, Passing};
+
+/// Methods of numbers and views that change nothing and give what depends on their arguments alone. (None that another type
+/// might have to change itself.)
+const PURE_METHODS: [&str; 23] = [
+    "abs",
+    "count_ones",
+    "div_ceil",
+    "extent",
+    "ilog2",
+    "is_empty",
+    "isqrt",
+    "leading_zeros",
+    "len",
+    "max",
+    "min",
+    "mul_add",
+    "pow",
+    "powi",
+    "rem_euclid",
+    "saturating_add",
+    "saturating_mul",
+    "saturating_sub",
+    "sqrt",
+    "trailing_zeros",
+    "wrapping_add",
+    "wrapping_mul",
+    "wrapping_sub",
+];
+
+/// Methods that give plain data, too.
+const PLAIN_METHODS: [&str; 10] = [
+    "cast",
+    "clamp",
+    "exp",
+    "floor",
+    "ln",
+    "load",
+    "multiply_add",
+    "read",
+    "rsqrt",
+    "to_f32",
+];
+
+pub(super) fn is_pure(method: &Ident) -> bool {
+    PURE_METHODS.iter().any(|name| method == name)
+}
+
+/// What the names of a kernel are.
+pub(super) struct Names {
+    pub(super) acc: Ident,
+    /// All that are bound somewhere. Others are constants.
+    bound: HashSet<Ident>,
+    /// Bound with `mut` somewhere.
+    mutable: HashSet<Ident>,
+    /// Parameters, but for the accelerator.
+    parameters: HashSet<Ident>,
+    /// The same for all threads.
+    uniform: HashSet<Ident>,
+    /// Computed again in each phase.
+    again: HashSet<Ident>,
+}
+
+impl Names {
+    /// Finds out. `None` if a parameter is assigned.
+    pub(super) fn of(item: &ItemFn, acc: &Ident, parameters: &[Parameter]) -> Option<Self> {
+        let mut bound = Bound::default();
+        bound.visit_block(&item.block);
+        let named = |parameter: &Parameter| parameter.name.clone();
+        let mut names = Self {
+            acc: acc.clone(),
+            mutable: bound.mutable,
+            bound: bound.all,
+            parameters: parameters.iter().map(named).collect(),
+            uniform: parameters
+                .iter()
+                .filter(|of| is_read(of))
+                .map(named)
+                .collect(),
+            again: HashSet::new(),
+        };
+        names.bound.extend(parameters.iter().map(named));
+        names.bound.insert(acc.clone());
+        let (mut locals, mut rounds) = (Vec::new(), Vec::new());
+        locals_of(&item.block, &mut locals, &mut rounds);
+        let patterns = locals.iter().map(|local| &local.pat).chain(rounds);
+        for pattern in patterns {
+            names.uniform.extend(bound_by(pattern).unwrap_or_default());
+        }
+        loop {
+            let mut others = Others::default();
+            names.find_others(&item.block, &mut others);
+            if others
+                .assigned
+                .iter()
+                .any(|name| names.parameters.contains(name))
+            {
+                return None;
+            }
+            let before = names.uniform.len();
+            names.uniform.retain(|name| !others.names.contains(name));
+            if names.uniform.len() == before {
+                break;
+            }
+        }
+        // In order, as each may be made of those before it. Names of several variables are left out.
+        let bound: Vec<_> = locals
+            .iter()
+            .filter_map(|local| bound_by(&local.pat))
+            .flatten()
+            .collect();
+        for local in locals {
+            let own = bound_by(&local.pat).unwrap_or_default();
+            let is_alone = |name| bound.iter().filter(|other| *other == name).count() == 1;
+            if own.iter().all(is_alone) && names.is_computed_again(local) {
+                names.again.extend(own);
+            }
+        }
+        Some(names)
+    }
+
+    pub(super) fn is_mutable(&self, name: &Ident) -> bool {
+        self.mutable.contains(name)
+    }
+
+    /// Whether a statement is one of the block, done once.
+    pub(super) fn is_uniform_statement(&self, statement: &Stmt) -> bool {
+        match statement {
+            Stmt::Local(local) => bound_by(&local.pat).is_some_and(|bound| {
+                !bound.is_empty() && bound.iter().all(|name| self.uniform.contains(name))
+            }),
+            Stmt::Expr(Expr::Assign(assign), _) => {
+                place(&assign.left).is_some_and(|name| self.uniform.contains(name))
+            }
+            Stmt::Expr(Expr::Binary(binary), _) if is_assignment(&binary.op) => {
+                place(&binary.left).is_some_and(|name| self.uniform.contains(name))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether all names that a `let` binds are computed again where they are used.
+    pub(super) fn is_again(&self, local: &Local) -> bool {
+        bound_by(&local.pat).is_some_and(|bound| {
+            !bound.is_empty() && bound.iter().all(|name| self.again.contains(name))
+        })
+    }
+
+    fn is_computed_again(&self, local: &Local) -> bool {
+        let Some(bound) = bound_by(&local.pat) else {
+            return false;
+        };
+        let new = |name: &Ident| !self.uniform.contains(name) && !self.mutable.contains(name);
+        bound.iter().all(new)
+            && local
+                .init
+                .as_ref()
+                .is_some_and(|init| init.diverge.is_none() && self.is_cheap(&init.expr))
+    }
+
+    /// The names, among those taken for uniform, that statements give what is not.
+    fn find_others(&self, block: &Block, others: &mut Others) {
+        for statement in &block.stmts {
+            match statement {
+                Stmt::Local(local) => {
+                    let init = local.init.as_ref();
+                    if !init
+                        .is_some_and(|init| init.diverge.is_none() && self.is_uniform(&init.expr))
+                    {
+                        others
+                            .names
+                            .extend(bound_by(&local.pat).unwrap_or_default());
+                        self.find_changed(statement, others);
+                    }
+                }
+                Stmt::Expr(Expr::Assign(assign), _)
+                    if place(&assign.left).is_some_and(|name| self.uniform.contains(name))
+                        && self.is_uniform(&assign.right) => {}
+                Stmt::Expr(Expr::Binary(binary), _)
+                    if is_assignment(&binary.op)
+                        && place(&binary.left).is_some_and(|name| self.uniform.contains(name))
+                        && self.is_uniform(&binary.right) => {}
+                Stmt::Expr(Expr::While(looped), _) if waits(statement) => {
+                    self.find_others(&looped.body, others);
+                }
+                Stmt::Expr(Expr::ForLoop(looped), _) if waits(statement) => {
+                    if !self.is_uniform_range(&looped.expr) {
+                        others
+                            .names
+                            .extend(bound_by(&looped.pat).unwrap_or_default());
+                    }
+                    self.find_others(&looped.body, others);
+                }
+                _ if waits(statement) => {}
+                _ => self.find_changed(statement, others),
+            }
+        }
+    }
+
+    fn find_changed(&self, statement: &Stmt, others: &mut Others) {
+        let mut changed = Changed::default();
+        changed.visit_stmt(statement);
+        let names = changed.assigned.iter().chain(&changed.inside);
+        others
+            .names
+            .extend(names.filter(|name| self.mutable.contains(name)).cloned());
+        others.assigned.extend(changed.assigned);
+    }
+
+    /// Whether all threads go round a loop over it equally often.
+    pub(super) fn is_uniform_range(&self, range: &Expr) -> bool {
+        match range {
+            Expr::MethodCall(call) if call.method == "step_by" || call.method == "rev" => {
+                self.is_uniform_range(&call.receiver)
+                    && call.args.iter().all(|step| self.is_uniform(step))
+            }
+            Expr::Paren(inner) => self.is_uniform_range(&inner.expr),
+            Expr::Range(range) => self.is_between_uniform(range),
+            _ => false,
+        }
+    }
+
+    fn is_between_uniform(&self, range: &syn::ExprRange) -> bool {
+        range.start.iter().all(|start| self.is_uniform(start))
+            && range.end.iter().all(|end| self.is_uniform(end))
+    }
+
+    /// Whether it is the same for all threads of a block, and changes nothing.
+    pub(super) fn is_uniform(&self, expression: &Expr) -> bool {
+        match expression {
+            Expr::Path(path) => match path.path.get_ident() {
+                Some(name) => self.uniform.contains(name) || !self.bound.contains(name),
+                None => true,
+            },
+            Expr::Call(call) => {
+                matches!(&*call.func, Expr::Path(path)
+                    if path.path.get_ident().is_none_or(|name| !self.bound.contains(name)))
+                    && call.args.iter().all(|argument| self.is_uniform(argument))
+            }
+            Expr::MethodCall(call) if self.is_of_acc(call) => {
+                let name = call.method.to_string();
+                let arguments: Vec<_> = call.args.iter().filter_map(last_name).collect();
+                match name.as_str() {
+                    "extent" | "warp_size" | "block_index" => true,
+                    "index" => arguments == ["Grid", "Blocks"],
+                    _ => false,
+                }
+            }
+            Expr::Index(index) => {
+                let Expr::Range(range) = &*index.index else {
+                    return self.is_uniform(&index.expr) && self.is_uniform(&index.index);
+                };
+                self.is_uniform(&index.expr) && self.is_between_uniform(range)
+            }
+            Expr::Reference(reference) => {
+                reference.mutability.is_none() && self.is_uniform(&reference.expr)
+            }
+            other => self.is_made_of(other, &|part| self.is_uniform(part)),
+        }
+    }
+
+    /// Whether it may as well be computed once more: it depends on what never changes alone.
+    fn is_cheap(&self, expression: &Expr) -> bool {
+        match expression {
+            Expr::Path(path) => match path.path.get_ident() {
+                Some(name) => {
+                    self.again.contains(name)
+                        || !self.bound.contains(name)
+                        || self.uniform.contains(name) && !self.mutable.contains(name)
+                }
+                None => true,
+            },
+            Expr::MethodCall(call) if self.is_of_acc(call) => [
+                "extent",
+                "index",
+                "block_index",
+                "thread_index",
+                "warp_size",
+            ]
+            .iter()
+            .any(|name| call.method == name),
+            Expr::MethodCall(call) if call.method == "extent" || call.method == "len" => {
+                matches!(&*call.receiver, Expr::Path(path)
+                    if path.path.get_ident().is_some_and(|name| self.parameters.contains(name)))
+            }
+            // Nothing of memory that may be far away.
+            Expr::Index(index) => {
+                matches!(&*index.expr, Expr::MethodCall(_))
+                    && self.is_made_of(expression, &|part| self.is_cheap(part))
+            }
+            Expr::Call(_) | Expr::Range(_) | Expr::Reference(_) => false,
+            other => self.is_made_of(other, &|part| self.is_cheap(part)),
+        }
+    }
+
+    /// Whether a value is plain data for sure: made by what lends nothing, of variables that are `known` to be.
+    pub(super) fn is_plain(&self, expression: &Expr, known: &HashSet<Ident>) -> bool {
+        match expression {
+            Expr::Path(path) => path.path.get_ident().is_none_or(|name| {
+                known.contains(name)
+                    || self.uniform.contains(name)
+                    || self.again.contains(name)
+                    || !self.bound.contains(name)
+            }),
+            Expr::Call(call) => {
+                matches!(&*call.func, Expr::Path(_))
+                    && call
+                        .args
+                        .iter()
+                        .all(|argument| self.is_plain(argument, known))
+            }
+            Expr::MethodCall(call) if self.is_of_acc(call) => [
+                "extent",
+                "index",
+                "block_index",
+                "thread_index",
+                "warp_size",
+                "lane",
+            ]
+            .iter()
+            .any(|name| call.method == name),
+            Expr::MethodCall(call) if PLAIN_METHODS.iter().any(|name| call.method == name) => call
+                .args
+                .iter()
+                .all(|argument| self.is_plain(argument, known)),
+            Expr::Unsafe(inner) => match &inner.block.stmts[..] {
+                [Stmt::Expr(tail, None)] => self.is_plain(tail, known),
+                _ => false,
+            },
+            Expr::If(condition) => {
+                let tail = |block: &Block| match &block.stmts[..] {
+                    [Stmt::Expr(tail, None)] => self.is_plain(tail, known),
+                    _ => false,
+                };
+                tail(&condition.then_branch)
+                    && condition
+                        .else_branch
+                        .as_ref()
+                        .is_some_and(|(_, otherwise)| match &**otherwise {
+                            Expr::Block(block) if block.label.is_none() => tail(&block.block),
+                            Expr::If(_) => self.is_plain(otherwise, known),
+                            _ => false,
+                        })
+            }
+            Expr::Index(index) => !matches!(&*index.index, Expr::Range(_)),
+            Expr::Range(_) | Expr::Reference(_) => false,
+            other => self.is_made_of(other, &|part| self.is_plain(part, known)),
+        }
+    }
+
+    fn is_of_acc(&self, call: &ExprMethodCall) -> bool {
+        matches!(&*call.receiver, Expr::Path(path) if path.path.is_ident(&self.acc))
+    }
+
+    /// Whether it is an operation on parts of which this holds, and no more.
+    fn is_made_of(&self, expression: &Expr, holds: &dyn Fn(&Expr) -> bool) -> bool {
+        match expression {
+            Expr::Lit(_) => true,
+            Expr::Paren(inner) => holds(&inner.expr),
+            Expr::Group(inner) => holds(&inner.expr),
+            Expr::Cast(cast) => holds(&cast.expr),
+            Expr::Unary(unary) => !matches!(unary.op, UnOp::Deref(_)) && holds(&unary.expr),
+            Expr::Binary(binary) => {
+                !is_assignment(&binary.op) && holds(&binary.left) && holds(&binary.right)
+            }
+            Expr::Tuple(tuple) => tuple.elems.iter().all(holds),
+            Expr::Array(array) => array.elems.iter().all(holds),
+            Expr::Repeat(repeat) => holds(&repeat.expr),
+            Expr::Field(field) => {
+                matches!(field.member, Member::Named(_) | Member::Unnamed(_)) && holds(&field.base)
+            }
+            Expr::Index(index) => holds(&index.expr) && holds(&index.index),
+            Expr::MethodCall(call) => {
+                is_pure(&call.method) && holds(&call.receiver) && call.args.iter().all(holds)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether a parameter is the same for all threads, and changed by none.
+pub(super) fn is_read(parameter: &Parameter) -> bool {
+    match (&parameter.passing, &parameter.user_type) {
+        (Passing::Value, _) => true,
+        (Passing::View, syn::Type::Reference(reference)) => reference.mutability.is_none(),
+        (Passing::View, syn::Type::Path(path)) => path
+            .path
+            .segments
+            .last()
+            .is_some_and(|last| last.ident == "GlobalRef"),
+        _ => false,
+    }
+}
+
+fn last_name(expression: &Expr) -> Option<String> {
+    match expression {
+        Expr::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
+        _ => None,
+    }
+}
+
+/// The variable that is assigned as a whole.
+fn place(expression: &Expr) -> Option<&Ident> {
+    match expression {
+        Expr::Path(path) => path.path.get_ident(),
+        _ => None,
+    }
+}
+
+/// The names that a pattern of names and tuples of names binds, or that it is another.
+pub(super) fn bound_by(pattern: &Pat) -> Option<Vec<Ident>> {
+    match pattern {
+        Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
+            Some(vec![name.ident.clone()])
+        }
+        Pat::Wild(_) => Some(Vec::new()),
+        Pat::Type(typed) => bound_by(&typed.pat),
+        Pat::Tuple(tuple) => {
+            let all: Option<Vec<_>> = tuple.elems.iter().map(bound_by).collect();
+            Some(all?.concat())
+        }
+        _ => None,
+    }
+}
+
+/// The `let`s of the kernel itself and of its loops that wait, in order, and what these loops count with.
+fn locals_of<'b>(block: &'b Block, locals: &mut Vec<&'b Local>, rounds: &mut Vec<&'b Pat>) {
+    for statement in &block.stmts {
+        match statement {
+            Stmt::Local(local) => locals.push(local),
+            Stmt::Expr(Expr::While(looped), _) if waits(statement) => {
+                locals_of(&looped.body, locals, rounds);
+            }
+            Stmt::Expr(Expr::ForLoop(looped), _) if waits(statement) => {
+                rounds.push(&looped.pat);
+                locals_of(&looped.body, locals, rounds);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether there is an `await` in a statement.
+pub(super) fn waits(statement: &Stmt) -> bool {
+    struct Waits(bool);
+    impl<'ast> Visit<'ast> for Waits {
+        fn visit_expr_await(&mut self, _: &'ast syn::ExprAwait) {
+            self.0 = true;
+        }
+    }
+    let mut waits = Waits(false);
+    waits.visit_stmt(statement);
+    waits.0
+}
+
+/// The names that are bound somewhere.
+#[derive(Default)]
+struct Bound {
+    all: HashSet<Ident>,
+    mutable: HashSet<Ident>,
+}
+
+impl<'ast> Visit<'ast> for Bound {
+    fn visit_pat_ident(&mut self, pattern: &'ast syn::PatIdent) {
+        self.all.insert(pattern.ident.clone());
+        if pattern.mutability.is_some() {
+            self.mutable.insert(pattern.ident.clone());
+        }
+        visit::visit_pat_ident(self, pattern);
+    }
+}
+
+/// What is not uniform after all.
+#[derive(Default)]
+struct Others {
+    names: HashSet<Ident>,
+    /// Assigned as a whole by threads.
+    assigned: HashSet<Ident>,
+}
+
+/// What may be changed.
+#[derive(Default)]
+struct Changed {
+    /// As a whole.
+    assigned: HashSet<Ident>,
+    /// In part, by reference or by a method.
+    inside: HashSet<Ident>,
+}
+
+impl Changed {
+    fn assign(&mut self, to: &Expr) {
+        match to {
+            Expr::Path(path) => self.assigned.extend(path.path.get_ident().cloned()),
+            Expr::Paren(inner) => self.assign(&inner.expr),
+            Expr::Tuple(places) => places.elems.iter().for_each(|place| self.assign(place)),
+            Expr::Array(places) => places.elems.iter().for_each(|place| self.assign(place)),
+            other => self.change(other),
+        }
+    }
+
+    fn change(&mut self, place: &Expr) {
+        match place {
+            Expr::Path(path) => self.inside.extend(path.path.get_ident().cloned()),
+            Expr::Index(index) => self.change(&index.expr),
+            Expr::Field(field) => self.change(&field.base),
+            Expr::Paren(inner) => self.change(&inner.expr),
+            Expr::Group(inner) => self.change(&inner.expr),
+            _ => {}
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Changed {
+    fn visit_expr(&mut self, expression: &'ast Expr) {
+        match expression {
+            Expr::Assign(assign) => self.assign(&assign.left),
+            Expr::Binary(binary) if is_assignment(&binary.op) => self.assign(&binary.left),
+            Expr::Reference(reference) if reference.mutability.is_some() => {
+                self.change(&reference.expr)
+            }
+            Expr::MethodCall(call) if !is_pure(&call.method) => self.change(&call.receiver),
+            _ => {}
+        }
+        visit::visit_expr(self, expression);
+    }
+}
+
+pub(super) fn is_assignment(operator: &BinOp) -> bool {
+    matches!(
+        operator,
+        BinOp::AddAssign(_)
+            | BinOp::SubAssign(_)
+            | BinOp::MulAssign(_)
+            | BinOp::DivAssign(_)
+            | BinOp::RemAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_)
+    )
+}
