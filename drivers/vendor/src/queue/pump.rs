@@ -9,13 +9,13 @@ use super::bell::{Bell, Due, Need};
 use super::code::Delay;
 use super::completion::{Notice, Watched};
 use super::is_nothing;
-use super::ledger::{Arrival, Departure, Ended, Job, Key};
-use crate::Shared;
+use super::ledger::{Arrival, Departure, Ended, Job, Key, Ledger};
 use crate::error::{lost, of_call, of_device};
 use crate::inside::{Inside, own_thread};
 use crate::vendor::{Doer, Failure, Obstacle, Vendor, VendorDevice};
 use crate::work::Work;
-use quipu_core::command::{ToDrivers, slab};
+use crate::{Shared, VendorDriver};
+use quipu_core::command::{ReadySink, ToDrivers, slab};
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{Command, Completion, Context, Error, clock};
@@ -40,13 +40,60 @@ pub(super) enum Caller {
 struct Pumping<'a, V: Vendor> {
     shared: &'a Shared<V>,
     is_given_up: bool,
+    untold: Untold,
 }
 
 impl<V: Vendor> Drop for Pumping<'_, V> {
     fn drop(&mut self) {
+        let mut ledger = self.shared.ledger();
+        self.untold.tell(&mut ledger);
         if !self.is_given_up {
-            self.shared.ledger().pumping = false;
+            ledger.pumping = false;
         }
+    }
+}
+
+/// What the ledger is told with the next look into it, instead of one by one: of a chain's commands, each is let go by
+/// the end of the one before.
+#[derive(Default)]
+struct Untold {
+    /// Commands that are finished.
+    finished: Vec<Key>,
+    /// Commands that have become ours by that.
+    ready: Vec<Command>,
+    /// Those of them that were never submitted: their drop fails them and says so.
+    strays: Vec<Command>,
+}
+
+impl Untold {
+    fn tell<V: Vendor>(&mut self, ledger: &mut Ledger<V>) {
+        for key in self.finished.drain(..) {
+            ledger.forget(key);
+        }
+        for command in self.ready.drain(..) {
+            self.strays.extend(ledger.ready(command).err());
+        }
+    }
+}
+
+/// Takes what a command lets go that is finished, if it is this driver's.
+struct Released<'a, V: Vendor> {
+    driver: *const VendorDriver<V>,
+    ready: &'a mut Vec<Command>,
+}
+
+impl<V: Vendor> ReadySink for Released<'_, V> {
+    fn accept(&mut self, command: Command) -> Option<Command> {
+        let driver = Arc::as_ptr(command.queue().driver());
+        if command.needs_no_device() || !std::ptr::addr_eq(driver, self.driver) {
+            return Some(command);
+        }
+        self.ready.push(command);
+        None
+    }
+
+    fn gather(&mut self, begin: bool) {
+        ToDrivers.gather(begin);
     }
 }
 
@@ -104,8 +151,9 @@ impl<V: Vendor> Shared<V> {
                 let mut pumping = Pumping {
                     shared: self,
                     is_given_up: false,
+                    untold: Untold::default(),
                 };
-                let done = self.do_jobs(caller);
+                let done = self.do_jobs(caller, &mut pumping.untold);
                 pumping.is_given_up = done;
                 done
             };
@@ -125,14 +173,14 @@ impl<V: Vendor> Shared<V> {
     }
 
     /// False if there are jobs left.
-    fn do_jobs(self: &Arc<Self>, caller: Caller) -> bool {
+    fn do_jobs(self: &Arc<Self>, caller: Caller, untold: &mut Untold) -> bool {
         let mut jobs = 0;
         loop {
-            for notice in self.completions.take() {
-                self.note(notice);
-            }
+            self.note_all(self.completions.take());
+            untold.strays.clear();
             let (job, dirty) = {
                 let mut ledger = self.ledger();
+                untold.tell(&mut ledger);
                 let job = match caller {
                     Caller::Teller => ledger.next_end(),
                     Caller::Host | Caller::Drain => ledger.next_job(caller == Caller::Drain),
@@ -166,7 +214,7 @@ impl<V: Vendor> Shared<V> {
             }
             match job {
                 Some(Job::Prepare(key)) => self.prepare(key),
-                Some(Job::Finish(key, arrival)) => self.finish(key, arrival),
+                Some(Job::Finish(key, arrival)) => self.finish(key, arrival, untold),
                 Some(Job::Forward(key, departure)) => self.forward(key, departure),
                 Some(Job::ForwardWhole(whole)) => self.forward_whole(whole),
                 Some(Job::Gather(batch, ungathered)) => self.gather(batch, ungathered),
@@ -178,6 +226,20 @@ impl<V: Vendor> Shared<V> {
             if caller == Caller::Host && jobs >= HOST_JOBS {
                 return false;
             }
+        }
+    }
+
+    /// Takes note of what has ended: of what ended well, together.
+    fn note_all(&self, notices: Vec<Notice<V>>) {
+        let mut notices = notices.into_iter().peekable();
+        while notices.peek().is_some() {
+            {
+                let mut ledger = self.ledger();
+                while let Some(notice) = notices.next_if(|it| matches!(it.result, Ok(Ok(())))) {
+                    ledger.noted(notice.key, Ok(()), notice.seen);
+                }
+            }
+            notices.next().into_iter().for_each(|it| self.note(it));
         }
     }
 
@@ -375,7 +437,7 @@ impl<V: Vendor> Shared<V> {
     }
 
     /// Finishes a command that is ours and over.
-    fn finish(&self, key: Key, arrival: Arrival<V>) {
+    fn finish(&self, key: Key, arrival: Arrival<V>, untold: &mut Untold) {
         let Arrival {
             command,
             held,
@@ -407,8 +469,12 @@ impl<V: Vendor> Shared<V> {
                 result = self.vendor.land(&work, flight.cargo);
             }
         }
-        command.finish_at(result, time, &mut ToDrivers);
-        self.ledger().forget(key);
+        untold.finished.push(key);
+        let mut released = Released {
+            driver: self.this.as_ptr(),
+            ready: &mut untold.ready,
+        };
+        command.finish_at(result, time, &mut released);
     }
 
     /// How a command ends.
