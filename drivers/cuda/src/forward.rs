@@ -17,6 +17,7 @@ use quipu_core::{Command, Graph, NativeEnqueue, SpaceId, clock};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::region::Shape;
 use quipu_driver_vendor::{Doer, Flight, Obstacle};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 pub(crate) type Work<'a> = quipu_driver_vendor::Work<'a, Cuda>;
@@ -35,16 +36,22 @@ pub struct Cargo {
     fault: Option<FaultRead>,
     /// A recorded graph.
     graph: Option<Arc<Executable>>,
+    /// Bytes that go through pinned memory; few commands have any.
+    staged: Option<Box<Staged>>,
+}
+
+#[derive(Default)]
+struct Staged {
     /// Bytes on their way to the host.
     landing: Option<Landing>,
     /// Bytes that the device reads.
-    staged: Vec<Block>,
+    blocks: Vec<Block>,
 }
 
 impl Cargo {
     /// What is left to do on the host, once the device has done its part well.
     pub(crate) fn land(self, command: &Command) -> Result<()> {
-        if let Some(landing) = self.landing {
+        if let Some(landing) = self.staged.and_then(|staged| staged.landing) {
             // SAFETY: so many bytes on both sides. Those of the destination are the command's, which is not over yet.
             unsafe {
                 landing
@@ -251,7 +258,8 @@ impl<'a> Chain<'a> {
             // SAFETY: the block is kept until the command is over; the range is the command's.
             unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, length as usize, stream) }
         })?;
-        self.cargo.staged.push(block);
+        let staged = self.cargo.staged.get_or_insert_default();
+        staged.blocks.push(block);
         Ok(())
     }
 
@@ -266,7 +274,8 @@ impl<'a> Chain<'a> {
             // SAFETY: as above.
             unsafe { sys::cuMemcpyDtoHAsync_v2(there, from, length, stream) }
         })?;
-        self.cargo.landing = Some(Landing { block, to, length });
+        let staged = self.cargo.staged.get_or_insert_default();
+        staged.landing = Some(Landing { block, to, length });
         Ok(())
     }
 
@@ -393,7 +402,7 @@ fn put_migration(mut chain: Chain<'_>, work: &Work<'_>, migration: &Migration) -
 
 fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: &Code<Compiled>) -> Put {
     let arguments = work.command().arguments();
-    let mut memories = Vec::with_capacity(arguments.len());
+    let mut memories = SmallVec::new();
     for argument in arguments {
         let bytes = work.bytes(argument)?;
         chain.uses(&bytes)?;
@@ -406,8 +415,7 @@ fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: &Code<Compiled>) -> P
         arguments,
         memories,
     };
-    let record = chain.live.staging.record()?;
-    chain.cargo.fault = Some(launch.put(chain.stream(), record)?);
+    chain.cargo.fault = Some(launch.put(chain.live, chain.stream())?);
     chain.is_begun = true;
     chain.end()
 }

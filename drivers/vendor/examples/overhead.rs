@@ -4,7 +4,7 @@
 //! Nanoseconds of the process's time on all cores per command: the core's part is in there, too.
 
 use quipu_core::{
-    Access, AccessMode, Command, Context, Device, DeviceKind, DeviceProperties, Driver,
+    Access, AccessMode, Command, Completion, Context, Device, DeviceKind, DeviceProperties, Driver,
     MemorySpace, QueueOptions, Result, UserEvent,
 };
 use quipu_driver_vendor::batch::{FEWEST, Plan};
@@ -257,7 +257,35 @@ fn main() -> Result<()> {
         let (least, median) = (times[0], times[ROUNDS / 2]);
         println!("{name:<18}{median:8.0} ns per command, at least {least:.0}");
     }
+    for completion in [Completion::Callback, Completion::Polling] {
+        one_by_one(&context, &devices[0], completion)?;
+    }
     held_back(&driver, &context, &queue)
+}
+
+/// A command and its wait: the time that passes.
+fn one_by_one(context: &Context, device: &Device, completion: Completion) -> Result<()> {
+    let options = QueueOptions {
+        completion,
+        ..QueueOptions::default()
+    };
+    let (queue, memory) = (context.queue(device, options)?, context.memory(BYTES)?);
+    let mut times = Vec::with_capacity(CHAIN);
+    for _ in 0..CHAIN {
+        let begun = Instant::now();
+        let access = Access {
+            memory: &memory,
+            offset: 0,
+            length: BYTES,
+            mode: AccessMode::Overwrite,
+        };
+        queue.fill(access, &[7; 4], &[])?.wait()?;
+        times.push(begun.elapsed().as_nanos());
+    }
+    times.sort_unstable();
+    let (least, median) = (times[0], times[CHAIN / 2]);
+    println!("enqueued and waited for, {completion:?}: {median} ns, at least {least}");
+    Ok(())
 }
 
 /// A chain that a user event holds back: the time that passes from when that lets it go.

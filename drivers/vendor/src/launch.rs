@@ -8,6 +8,7 @@ use quipu_core::portable::Extents;
 use quipu_core::{Error, Passed, PassedParameter};
 use quipu_kernel_ir::print::{EntryKind, EntryParameter};
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options, Printed, SharedLength};
+use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -122,11 +123,14 @@ pub fn mismatch(parameter: &str) -> Error {
     .into()
 }
 
+/// The bytes of a value that is passed.
+pub type ValueBytes = SmallVec<[MaybeUninit<u8>; 24]>;
+
 /// What is passed for one parameter of a printed kernel.
 #[derive(Debug)]
 pub enum Value {
     /// These bytes.
-    Bytes(Vec<MaybeUninit<u8>>),
+    Bytes(ValueBytes),
     /// The memory of the command's argument of this number; OpenCL's from its memory object's first byte on.
     Memory(usize),
     /// So many bytes of memory that a block shares.
@@ -150,13 +154,10 @@ pub struct Passing<'a> {
 }
 
 impl Passing<'_> {
-    /// What is passed for each parameter.
-    ///
-    /// # Errors
-    /// If that is not what the kernel was printed for.
-    pub fn values(&self) -> Result<Vec<Value>> {
+    /// What is passed for each parameter; an error if that is not what the kernel was printed for.
+    pub fn values(&self) -> impl Iterator<Item = Result<Value>> {
         let parameters = self.printed.parameters.iter();
-        parameters.map(|entry| self.value(entry)).collect()
+        parameters.map(|entry| self.value(entry))
     }
 
     fn value(&self, entry: &EntryParameter) -> Result<Value> {
@@ -167,7 +168,7 @@ impl Passing<'_> {
             EntryKind::Uniform { parameter } => match self.passed.parameters.get(parameter) {
                 Some(PassedParameter::Value(bytes)) => {
                     let bytes = self.module.uniform(parameter, bytes, width);
-                    bytes.map(Value::Bytes)
+                    bytes.map(|bytes| Value::Bytes(ValueBytes::from_slice(&bytes)))
                 }
                 _ => None,
             },
@@ -252,7 +253,7 @@ impl Passing<'_> {
     }
 }
 
-fn bytes_of(number: u64, width: usize) -> Vec<MaybeUninit<u8>> {
+fn bytes_of(number: u64, width: usize) -> ValueBytes {
     let bytes = number.to_le_bytes();
     bytes[..width]
         .iter()

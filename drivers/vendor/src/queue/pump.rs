@@ -19,6 +19,7 @@ use quipu_core::command::{ReadySink, ToDrivers, slab};
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{Command, Completion, Context, Error, clock};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// How many jobs a host thread does.
@@ -29,11 +30,33 @@ const HOST_JOBS: u32 = 256;
 pub(super) enum Caller {
     /// Any thread, from a call of the core.
     Host,
+    /// One that waits: what it leaves undone it sees to itself.
+    Waiter,
     /// The drain thread.
     Drain,
     /// A thread of a vendor that tells of ends: it ends commands, and leaves all else, which may have to wait for what it
     /// brings, to the drain thread.
     Teller,
+}
+
+/// Whether somebody pumps, as others see it without the ledger's lock.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    busy: AtomicBool,
+    /// Somebody has ceased to, with jobs left.
+    left: AtomicBool,
+}
+
+impl Activity {
+    /// True if a thread pumps.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// True if nobody does what there is to do, as far as is known.
+    pub(super) fn is_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
 }
 
 /// Gives up pumping if a job unwinds, or when there are enough of them.
@@ -48,7 +71,7 @@ impl<V: Vendor> Drop for Pumping<'_, V> {
         let mut ledger = self.shared.ledger();
         self.untold.tell(&mut ledger);
         if !self.is_given_up {
-            ledger.pumping = false;
+            self.shared.cease(&mut ledger, true);
         }
     }
 }
@@ -136,6 +159,13 @@ impl<V: Vendor> Shared<V> {
         self.pump(Caller::Teller);
     }
 
+    /// This thread pumps no more.
+    fn cease(&self, ledger: &mut Ledger<V>, jobs_left: bool) {
+        ledger.pumping = false;
+        self.activity.left.store(jobs_left, Ordering::Relaxed);
+        self.activity.busy.store(false, Ordering::Relaxed);
+    }
+
     /// Does what is to be done, unless somebody does.
     pub(super) fn pump(self: &Arc<Self>, caller: Caller) {
         loop {
@@ -145,6 +175,8 @@ impl<V: Vendor> Shared<V> {
                     return;
                 }
                 ledger.pumping = true;
+                self.activity.busy.store(true, Ordering::Relaxed);
+                self.activity.left.store(false, Ordering::Relaxed);
             }
             let done = {
                 let _inside = Inside::enter(&**self);
@@ -158,7 +190,9 @@ impl<V: Vendor> Shared<V> {
                 done
             };
             if !done {
-                self.completions.call();
+                if caller != Caller::Waiter {
+                    self.completions.call();
+                }
                 return;
             }
             // What was noted since the last look, by a thread that saw us pumping.
@@ -166,7 +200,7 @@ impl<V: Vendor> Shared<V> {
                 break;
             }
         }
-        if caller != Caller::Host {
+        if matches!(caller, Caller::Drain | Caller::Teller) {
             // It may sleep now, and others want what it has freed.
             slab::flush();
         }
@@ -183,7 +217,7 @@ impl<V: Vendor> Shared<V> {
                 untold.tell(&mut ledger);
                 let job = match caller {
                     Caller::Teller => ledger.next_end(),
-                    Caller::Host | Caller::Drain => ledger.next_job(caller == Caller::Drain),
+                    _ => ledger.next_job(caller == Caller::Drain),
                 };
                 match job {
                     None if caller == Caller::Teller && ledger.has_jobs() => {
@@ -194,14 +228,15 @@ impl<V: Vendor> Shared<V> {
                         let dirty = ledger.take_dirty();
                         if dirty.is_empty() {
                             // Under the lock: whoever notes something from now on pumps itself.
-                            ledger.pumping = false;
-                            let ahead = caller == Caller::Host && ledger.has_gathering();
+                            self.cease(&mut ledger, false);
+                            let is_host = matches!(caller, Caller::Host | Caller::Waiter);
+                            let ahead = is_host && ledger.has_gathering();
                             let settles = ledger.settles();
                             drop(ledger);
-                            match caller {
-                                Caller::Drain => self.completions.settle(settles),
-                                Caller::Host if ahead => self.completions.call(),
-                                Caller::Host | Caller::Teller => {}
+                            if caller == Caller::Drain {
+                                self.completions.settle(settles);
+                            } else if ahead {
+                                self.completions.call();
                             }
                             return true;
                         }
@@ -223,7 +258,7 @@ impl<V: Vendor> Shared<V> {
                 None => {}
             }
             jobs += 1;
-            if caller == Caller::Host && jobs >= HOST_JOBS {
+            if matches!(caller, Caller::Host | Caller::Waiter) && jobs >= HOST_JOBS {
                 return false;
             }
         }
