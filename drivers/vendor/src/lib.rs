@@ -35,6 +35,7 @@ mod parts;
 pub mod programs;
 pub mod queue;
 pub mod region;
+mod sharing;
 pub mod vendor;
 pub mod work;
 pub mod workers;

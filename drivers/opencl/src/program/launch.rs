@@ -13,7 +13,6 @@ use quipu_driver_vendor::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::print::FAULT_WORDS;
 use quipu_kernel_ir::{Module, Printed, SharedLength};
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
 
 /// A fault record on its way to the host.
