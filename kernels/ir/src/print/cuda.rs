@@ -134,6 +134,10 @@ impl Language for Cuda {
         format!("atomicCAS({record}, 0u, {value}) == 0")
     }
 
+    fn unroll(&self) -> Option<&'static str> {
+        Some("#pragma unroll")
+    }
+
     fn barrier(&self, _site: u32) -> String {
         "__syncthreads()".into()
     }

@@ -76,6 +76,11 @@ pub(super) trait Language {
     /// Replaces the zero at the beginning of a record; true if it was one.
     fn claim(&self, record: &str, value: &str) -> String;
 
+    /// What stands before a loop of few rounds that are to be written one after the other.
+    fn unroll(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A barrier, as an expression.
     fn barrier(&self, site: u32) -> String;
 
