@@ -68,24 +68,23 @@ extern "C" __global__ void saxpy(
     context.launch = launch;
     context.fault = fault;
     context.thread[0] = (unsigned int)threadIdx.x;
-    for (context.block[0] = (unsigned int)blockIdx.x; context.block[0] < launch.grid_blocks[0]; context.block[0] += (unsigned int)gridDim.x) {
-        {
-            const unsigned int t1 = quipu_threads(quipu, 0);
-            unsigned int i = quipu_thread(quipu, 0);
-            if (((unsigned long long)y_length - 1) < x_length) {
-                for (; i + (unsigned long long)t1 * 3 < y_length; i += t1 * 4) {
-                    #pragma unroll
-                    for (unsigned int t2 = 0; t2 < 4; t2++) {
-                        const unsigned int i_2 = i + t1 * t2;
+    context.block[0] = (unsigned int)blockIdx.x;
+    {
+        const unsigned int t1 = quipu_threads(quipu, 0);
+        unsigned int i = quipu_thread(quipu, 0);
+        if (((unsigned long long)y_length - 1) < x_length) {
+            for (; i + (unsigned long long)t1 * 3 < y_length; i += t1 * 4) {
+                #pragma unroll
+                for (unsigned int t2 = 0; t2 < 4; t2++) {
+                    const unsigned int i_2 = i + t1 * t2;
 #line 4 "src/kernels.rs"
-                        y[i_2] = y[i_2] + a * x[i_2];
-                    }
+                    y[i_2] = y[i_2] + a * x[i_2];
                 }
             }
-            for (; i < y_length; i += t1) {
+        }
+        for (; i < y_length; i += t1) {
 #line 4 "src/kernels.rs"
-                y[i] = y[i] + a * (quipu_in(quipu, i, x_length, 0) ? x[i] : 0.0f);
-            }
+            y[i] = y[i] + a * (quipu_in(quipu, i, x_length, 0) ? x[i] : 0.0f);
         }
     }
 }
