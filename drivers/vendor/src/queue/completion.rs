@@ -26,6 +26,10 @@ const PATIENCE_NS: u64 = 100_000;
 /// How long the drain thread stays awake when nothing is in flight any more.
 const LINGER_NS: u64 = 20_000;
 
+/// For so long after a command was put on its device, or one has ended, the drain thread leaves it to who did so to look:
+/// mostly a thread that is about to wait.
+const GRACE_NS: u64 = 3_000;
+
 /// How often a device is asked for a command's status before it is taken to be lost.
 const TRIES: u32 = 1000;
 
@@ -355,7 +359,9 @@ impl<V: Vendor> Completions<V> {
                 Need::Now(Due::Pause)
             };
         }
-        if self.is_polling() || !is_quiet {
+        if !self.is_idle_for(GRACE_NS) {
+            Need::Now(Due::Pause)
+        } else if self.is_polling() || !is_quiet {
             Need::Now(Due::Poll)
         } else if self.unarmed.load(Ordering::Relaxed) {
             Need::Now(Due::Arm)

@@ -46,6 +46,8 @@ struct State {
     random: u64,
     planned: HashMap<Fault, (When, Refusal)>,
     violations: Vec<String>,
+    /// Calls so far.
+    calls: HashMap<Fault, u64>,
     /// Refusals so far.
     refused: u64,
     /// No device runs anything.
@@ -96,6 +98,7 @@ impl Faults {
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             planned: HashMap::new(),
             violations: Vec::new(),
+            calls: HashMap::new(),
             refused: 0,
             held: false,
             unmade: false,
@@ -126,6 +129,12 @@ impl Faults {
         self.state().planned.insert(fault, (when, refusal));
     }
 
+    /// How many calls there were.
+    #[allow(dead_code, reason = "not all tests are of this")]
+    pub(crate) fn calls(&self, fault: Fault) -> u64 {
+        self.state().calls.get(&fault).copied().unwrap_or(0)
+    }
+
     /// From now on nothing goes wrong.
     pub(crate) fn end(&self) {
         self.state().planned.clear();
@@ -134,6 +143,7 @@ impl Faults {
     /// A call is made.
     pub(crate) fn check(&self, fault: Fault) -> Result<(), Refusal> {
         let mut state = self.state();
+        *state.calls.entry(fault).or_default() += 1;
         let number = next(&mut state.random);
         let Some((when, refusal)) = state.planned.get_mut(&fault) else {
             return Ok(());
