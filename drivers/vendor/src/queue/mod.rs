@@ -164,8 +164,10 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                         false => PAUSES,
                     };
                     (0..pauses).for_each(|_| std::hint::spin_loop());
-                } else if waited < WAIT_NS || shared.completions.is_polling() {
-                    // Whoever runs the command may need the core.
+                } else if shared.completions.is_in_flight()
+                    && (waited < WAIT_NS || shared.completions.is_polling())
+                {
+                    // Whoever runs the command may need the core. (Who only ends what is over does: then this sleeps.)
                     std::thread::yield_now();
                 } else {
                     break;
