@@ -71,6 +71,9 @@ pub struct Passed {
     pub parameters: SmallVec<[PassedParameter; 6]>,
     /// How many elements each array has that the threads of a block share.
     pub shared: SmallVec<[u64; 2]>,
+    /// True if how the work is divided was left to the device, and nothing else that is passed depends on it: so who
+    /// knows the kernel as it was compiled may divide the same positions into other blocks.
+    pub automatic: bool,
 }
 
 /// What is passed for a parameter.

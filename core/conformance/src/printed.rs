@@ -166,6 +166,7 @@ pub(crate) fn passed(groups: u32, values: &[u64], memories: usize, element: u64)
             .chain(std::iter::repeat_n(memory, memories))
             .collect(),
         shared: smallvec![],
+        automatic: false,
     }
 }
 

@@ -84,6 +84,20 @@ impl PinnedRange {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is kept with the range under a name, if it is there by now.
+    pub fn kept_as<T: Any + Send + Sync, R>(
+        &self,
+        name: usize,
+        look: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
+        let cell = {
+            let kept = self.kept();
+            let mut known = kept.iter().filter(|(known, _)| *known == name);
+            known.next().map(|(_, cell)| cell.clone())?
+        };
+        cell.get()?.downcast_ref().map(look)
+    }
+
     /// What is kept with the range under a name, made if there is none: of several that ask at a time, one makes it and
     /// the others wait. It is dropped before the range's memory goes.
     pub fn keep<T: Any + Send + Sync, R>(
@@ -174,7 +188,10 @@ mod tests {
             }
         });
         assert_eq!(made.load(Ordering::Relaxed), 1);
+        assert_eq!(range.kept_as(1, |_: &Tells| 8), Some(8));
+        assert_eq!(range.kept_as(2, |_: &Tells| 8), None);
         assert_eq!(range.keep(2, make, |_| ()), Some(()));
+        assert_eq!(range.kept_as(2, |_: &u8| ()), None);
         assert_eq!(range.keep(1, || 3_u8, |_| ()), None);
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
         drop(pinning);

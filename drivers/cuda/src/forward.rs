@@ -6,7 +6,8 @@ use crate::device::{Device, Lane, Live, Signal};
 use crate::graph::{Batch, Executable, Recorded};
 use crate::native::{CallError, Called, Entered, Event, Stream, named};
 use crate::program::{Compiled, FaultRead, Launch};
-use crate::staging::{Block, MOST_STAGED};
+use crate::registered::Registered;
+use crate::staging::{Block, MOST_IN_BLOCK, MOST_STAGED};
 use crate::transfer::{Side, lane_of, put_part, sides};
 use crate::vendor::{CudaMemory, CudaQueue};
 use cudarc::driver::sys::{self, CUdeviceptr, CUresult, CUstream};
@@ -17,6 +18,7 @@ use quipu_core::{Command, Graph, NativeEnqueue, SpaceId, clock};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::region::Shape;
 use quipu_driver_vendor::{Doer, Flight, Obstacle};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 pub(crate) type Work<'a> = quipu_driver_vendor::Work<'a, Cuda>;
@@ -35,16 +37,23 @@ pub struct Cargo {
     fault: Option<FaultRead>,
     /// A recorded graph.
     graph: Option<Arc<Executable>>,
+    /// Bytes that go through pinned memory; few commands have any.
+    staged: Option<Box<Staged>>,
+}
+
+#[derive(Default)]
+struct Staged {
     /// Bytes on their way to the host.
-    landing: Option<Landing>,
+    landing: Vec<Landing>,
     /// Bytes that the device reads.
-    staged: Vec<Block>,
+    blocks: Vec<Block>,
 }
 
 impl Cargo {
     /// What is left to do on the host, once the device has done its part well.
     pub(crate) fn land(self, command: &Command) -> Result<()> {
-        if let Some(landing) = self.landing {
+        let landing = self.staged.map(|staged| staged.landing);
+        for landing in landing.into_iter().flatten() {
             // SAFETY: so many bytes on both sides. Those of the destination are the command's, which is not over yet.
             unsafe {
                 landing
@@ -90,8 +99,18 @@ pub(crate) fn doer_of(command: &Command) -> Doer {
             let (from_host, to_host) = (is_host(&transfer.source), is_host(&transfer.destination));
             let is_for_a_device = shape.is_for_a_device(MOST_PITCH);
             let is_staged = from_host || to_host;
-            if !is_for_a_device || (is_staged && !is_small(transfer)) {
+            let host = [&transfer.source, &transfer.destination].map(host_bytes);
+            let host = host.into_iter().flatten().next();
+            let is_direct = shape.row_alone().is_some()
+                && host.is_some_and(|host| Registered::known(host, transfer.bytes()) == Some(true));
+            // A thread of the host tells CUDA of it, the first time.
+            let is_new = host.is_some_and(|host| Registered::is_to_be(host, transfer.bytes()));
+            let goes = is_direct || (is_small(transfer) && !is_new);
+            if !is_for_a_device || (is_staged && !goes) {
                 Doer::Host
+            } else if is_direct && to_host {
+                // What a command writes that then fails, it has written to the user's memory.
+                Doer::DeviceForUser
             } else if from_host && command.kind() != Kind::Write {
                 Doer::DeviceWhenReady
             } else {
@@ -103,10 +122,24 @@ pub(crate) fn doer_of(command: &Command) -> Doer {
     }
 }
 
+/// Where a transfer's bytes on the host begin, if this side is the host's.
+fn host_bytes(endpoint: &Endpoint) -> Option<*const u8> {
+    match endpoint {
+        Endpoint::Host(memory) => Some(memory.pointer().cast_const()),
+        Endpoint::Argument(_) => None,
+    }
+}
+
 /// True if it is one row of bytes, and few of them.
 fn is_small(transfer: &Transfer) -> bool {
     let parts = Shape::of(transfer);
     transfer.bytes() <= MOST_STAGED && parts.row_alone().is_some()
+}
+
+/// Where the pieces of so many bytes begin that go through a block each, and how long they are.
+fn pieces(length: u64) -> impl Iterator<Item = (u64, u64)> {
+    let starts = (0..length).step_by(MOST_IN_BLOCK as usize);
+    starts.map(move |start| (start, MOST_IN_BLOCK.min(length - start)))
 }
 
 /// Where bytes are.
@@ -230,18 +263,29 @@ impl<'a> Chain<'a> {
         self.step(|chain| chain.live.staging.block(length))
     }
 
-    /// Brings the host's bytes to the device.
+    /// Brings the host's bytes to the device: in pieces through blocks, of which one is filled while others are on their
+    /// way, or by themselves if CUDA knows them.
     fn upload(&mut self, from: *const u8, to: CUdeviceptr, length: u64) -> Called<()> {
-        let Some(block) = self.block(length)? else {
-            return Ok(());
-        };
-        // SAFETY: the source has so many bytes, which nobody writes now; the block has at least so many.
-        unsafe {
-            block
-                .pointer()
-                .copy_from_nonoverlapping(from, length as usize);
+        if Registered::known(from, length) == Some(true) {
+            return self.call("cuMemcpyHtoDAsync", |stream| {
+                // SAFETY: so many bytes, the command's, and kept until it is over; the range is the command's.
+                unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), length as usize, stream) }
+            });
         }
-        self.send(block, to, length)
+        for (start, piece) in pieces(length) {
+            let Some(block) = self.block(piece)? else {
+                return Ok(());
+            };
+            // SAFETY: the source has so many bytes, which nobody writes now; the block has at least so many.
+            unsafe {
+                let from = from.add(start as usize);
+                block
+                    .pointer()
+                    .copy_from_nonoverlapping(from, piece as usize);
+            }
+            self.send(block, to + start, piece)?;
+        }
+        Ok(())
     }
 
     /// Brings a block's bytes to the device.
@@ -251,22 +295,35 @@ impl<'a> Chain<'a> {
             // SAFETY: the block is kept until the command is over; the range is the command's.
             unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, length as usize, stream) }
         })?;
-        self.cargo.staged.push(block);
+        let staged = self.cargo.staged.get_or_insert_default();
+        staged.blocks.push(block);
         Ok(())
     }
 
-    /// Brings the device's bytes to the host.
+    /// Brings the device's bytes to the host: as above.
     fn download(&mut self, from: CUdeviceptr, to: *mut u8, length: u64) -> Called<()> {
-        let Some(block) = self.block(length)? else {
-            return Ok(());
-        };
-        let length = length as usize;
-        let there = block.pointer().cast();
-        self.call("cuMemcpyDtoHAsync", |stream| {
-            // SAFETY: as above.
-            unsafe { sys::cuMemcpyDtoHAsync_v2(there, from, length, stream) }
-        })?;
-        self.cargo.landing = Some(Landing { block, to, length });
+        if Registered::known(to, length) == Some(true) {
+            return self.call("cuMemcpyDtoHAsync", |stream| {
+                // SAFETY: as above; nobody else touches the host's bytes.
+                unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, length as usize, stream) }
+            });
+        }
+        for (start, length) in pieces(length) {
+            let Some(block) = self.block(length)? else {
+                return Ok(());
+            };
+            let (there, length) = (block.pointer().cast(), length as usize);
+            self.call("cuMemcpyDtoHAsync", |stream| {
+                // SAFETY: the block is kept until the command is over; the range is the command's.
+                unsafe { sys::cuMemcpyDtoHAsync_v2(there, from + start, length, stream) }
+            })?;
+            let staged = self.cargo.staged.get_or_insert_default();
+            staged.landing.push(Landing {
+                block,
+                to: to.wrapping_add(start as usize),
+                length,
+            });
+        }
         Ok(())
     }
 
@@ -393,7 +450,7 @@ fn put_migration(mut chain: Chain<'_>, work: &Work<'_>, migration: &Migration) -
 
 fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: &Code<Compiled>) -> Put {
     let arguments = work.command().arguments();
-    let mut memories = Vec::with_capacity(arguments.len());
+    let mut memories = SmallVec::new();
     for argument in arguments {
         let bytes = work.bytes(argument)?;
         chain.uses(&bytes)?;
@@ -406,8 +463,7 @@ fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: &Code<Compiled>) -> P
         arguments,
         memories,
     };
-    let record = chain.live.staging.record()?;
-    chain.cargo.fault = Some(launch.put(chain.stream(), record)?);
+    chain.cargo.fault = Some(launch.put(chain.live, chain.stream())?);
     chain.is_begun = true;
     chain.end()
 }

@@ -24,6 +24,7 @@ use quipu_driver_vendor::graph::TakenGraph;
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::region::{Part, Shape};
 use quipu_driver_vendor::{Obstacle, Vendor};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -497,7 +498,7 @@ impl<'a> Builder<'a> {
             compiled: &code.compiled,
             passed: &code.passed,
             arguments,
-            memories: starts.to_vec(),
+            memories: SmallVec::from_slice(starts),
         };
         let (graph, context) = (self.definition.0, self.live.context.raw());
         if !launch.can_fail() {
@@ -506,7 +507,7 @@ impl<'a> Builder<'a> {
         }
         let record = self.live.staging.record()?;
         let node = launch.call(record.address())?.add(graph, context, after)?;
-        let fault = launch.fault(record);
+        let fault = launch.fault(Some(record));
         self.faults.push((self.nodes.len(), fault));
         Ok(node)
     }

@@ -13,7 +13,9 @@ use quipu_core::SpaceId;
 use quipu_core::error::Result;
 use quipu_core::operation::{Endpoint, Migration, Operation, Transfer};
 use quipu_driver_vendor::region::Shape;
-use std::collections::VecDeque;
+use quipu_driver_vendor::workers::Workers;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Does a command of many bytes; none if it is not such a one.
 pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
@@ -62,8 +64,15 @@ fn migrate_large(work: &Work<'_>, migration: &Migration) -> Result<()> {
         migration.from
     };
     let (bytes, holder) = work.bytes_in(argument, space)?;
-    move_large(holder, &bytes, host.pointer, argument.length(), is_upload)
-        .map_err(|error| work.device().failed("move a buffer", &error))
+    move_large(
+        work.workers(),
+        holder,
+        &bytes,
+        host.pointer,
+        argument.length(),
+        is_upload,
+    )
+    .map_err(|error| work.device().failed("move a buffer", &error))
 }
 
 /// Copies of fewer bytes are not shared out among threads.
@@ -88,8 +97,12 @@ fn transfer_large(work: &Work<'_>, transfer: &Transfer) -> Result<()> {
     let shape = Shape::of(transfer);
     if let Some(length) = shape.row_alone() {
         let moved = match (&source, &destination) {
-            (Side::Host(from), Side::Device(to)) => move_large(device, to, *from, length, true),
-            (Side::Device(from), Side::Host(to)) => move_large(device, from, *to, length, false),
+            (Side::Host(from), Side::Device(to)) => {
+                move_large(work.workers(), device, to, *from, length, true)
+            }
+            (Side::Device(from), Side::Host(to)) => {
+                move_large(work.workers(), device, from, *to, length, false)
+            }
             _ => Ok(()),
         };
         return moved.map_err(failed);
@@ -113,14 +126,140 @@ fn transfer_large(work: &Work<'_>, transfer: &Transfer) -> Result<()> {
     device.live().and_then(copy).map_err(failed)
 }
 
-/// The host's side of a large copy, for the threads that share it.
+/// A large copy between pageable memory and a device, whose pieces threads take one after the other.
+struct Pieces<'a> {
+    live: &'a Live,
+    host: *mut u8,
+    there: CUdeviceptr,
+    length: usize,
+    is_upload: bool,
+    /// The number of the next piece that nobody has taken.
+    next: AtomicUsize,
+    /// Bytes that are where they are to be.
+    moved: AtomicUsize,
+}
+
+// SAFETY: each piece of the host's memory is one thread's.
+unsafe impl Sync for Pieces<'_> {}
+
+/// One of them: where it begins, and how long it is.
 #[derive(Clone, Copy)]
-struct HostSide(*mut u8);
-// SAFETY: each thread has its own part.
-unsafe impl Send for HostSide {}
+struct Piece {
+    start: usize,
+    length: usize,
+}
+
+impl Pieces<'_> {
+    fn take(&self) -> Option<Piece> {
+        let start = self
+            .next
+            .fetch_add(1, Ordering::Relaxed)
+            .checked_mul(PIECE)?;
+        (start < self.length).then(|| Piece {
+            start,
+            length: PIECE.min(self.length - start),
+        })
+    }
+
+    /// Nobody takes any more.
+    fn stop(&self) {
+        self.next
+            .store(self.length.div_ceil(PIECE), Ordering::Relaxed);
+    }
+
+    /// Moves pieces until there are none left. Whatever has failed, nothing of these is on its way when it returns.
+    fn work(&self, ready: Option<&Event>) -> Called<()> {
+        let _entered = self.live.context.enter()?;
+        self.live.with_stream(|stream| {
+            if let Some(ready) = ready {
+                stream.wait(ready)?;
+            }
+            let blocks = blocks(self.live)?;
+            let copied = match self.is_upload {
+                true => self.upload(stream, &blocks),
+                false => self.download(stream, &blocks),
+            };
+            if copied.is_err() {
+                self.stop();
+            }
+            let over = stream.synchronize();
+            self.moved.fetch_add(copied?, Ordering::Relaxed);
+            over
+        })
+    }
+
+    /// So many bytes are on their way then.
+    fn upload(&self, stream: &Stream, blocks: &[Block; BLOCKS]) -> Called<usize> {
+        let mut moved = 0;
+        let mut sent: [Option<Event>; BLOCKS] = [const { None }; BLOCKS];
+        let turns = (0..BLOCKS).cycle();
+        for (turn, piece) in turns.zip(std::iter::from_fn(|| self.take())) {
+            let block = &blocks[turn];
+            if let Some(sent) = sent[turn].take() {
+                sent.synchronize()?;
+            }
+            // SAFETY: so many bytes on both sides, which are this thread's; what was in the block is sent.
+            let code = unsafe {
+                let from = self.host.add(piece.start);
+                block.pointer().copy_from_nonoverlapping(from, piece.length);
+                sys::cuMemcpyHtoDAsync_v2(
+                    self.there + piece.start as u64,
+                    block.pointer().cast(),
+                    piece.length,
+                    stream.raw(),
+                )
+            };
+            named("cuMemcpyHtoDAsync", code)?;
+            sent[turn] = Some(Event::record(stream, false)?);
+            moved += piece.length;
+        }
+        Ok(moved)
+    }
+
+    /// So many bytes have come then.
+    fn download(&self, stream: &Stream, blocks: &[Block; BLOCKS]) -> Called<usize> {
+        let mut moved = 0;
+        let ask = |block: &Block| -> Called<Option<(Piece, Event)>> {
+            let Some(piece) = self.take() else {
+                return Ok(None);
+            };
+            // SAFETY: so many bytes on both sides; what was in the block is copied.
+            let code = unsafe {
+                sys::cuMemcpyDtoHAsync_v2(
+                    block.pointer().cast(),
+                    self.there + piece.start as u64,
+                    piece.length,
+                    stream.raw(),
+                )
+            };
+            named("cuMemcpyDtoHAsync", code)?;
+            Ok(Some((piece, Event::record(stream, false)?)))
+        };
+        let mut coming: [Option<(Piece, Event)>; BLOCKS] = [const { None }; BLOCKS];
+        for (coming, block) in coming.iter_mut().zip(blocks) {
+            *coming = ask(block)?;
+        }
+        for turn in (0..BLOCKS).cycle() {
+            let Some((piece, come)) = coming[turn].take() else {
+                break;
+            };
+            come.synchronize()?;
+            // SAFETY: so many bytes on both sides, which are this thread's.
+            unsafe {
+                let to = self.host.add(piece.start);
+                to.copy_from_nonoverlapping(blocks[turn].pointer(), piece.length);
+            }
+            // Its block is free again.
+            coming[turn] = ask(&blocks[turn])?;
+            moved += piece.length;
+        }
+        Ok(moved)
+    }
+}
 
 /// Moves bytes between a device and the host.
 fn move_large(
+    workers: &Arc<Workers>,
     device: &Device,
     bytes: &Bytes<'_>,
     host: *mut u8,
@@ -133,56 +272,35 @@ fn move_large(
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads_for(length, cores as u64);
-    let share = length.div_ceil(threads).next_multiple_of(PIECE as u64);
-    let (ready, first) = (bytes.allocation.ready(), address(bytes));
-    let host = HostSide(host);
-    let part = |number: u64| {
-        let start = (number * share).min(length);
-        let length = share.min(length - start) as usize;
-        let host = HostSide(host.0.wrapping_add(start as usize));
-        let ready = ready.clone();
-        move || {
-            // The whole of it, not its field, is the thread's.
-            let side = host;
-            let _entered = live.context.enter()?;
-            live.with_stream(|stream| {
-                if let Some(ready) = &ready {
-                    stream.wait(ready)?;
-                }
-                let there = first + start;
-                // SAFETY: so many bytes on both sides, which are the command's, and of it this thread's.
-                unsafe {
-                    if is_upload {
-                        upload(live, stream, side.0, there, length)
-                    } else {
-                        download(live, stream, there, side.0, length)
-                    }
-                }
-            })
+    let (ready, pieces) = (
+        bytes.allocation.ready(),
+        Pieces {
+            live,
+            host,
+            there: address(bytes),
+            length: length as usize,
+            is_upload,
+            next: AtomicUsize::new(0),
+            moved: AtomicUsize::new(0),
+        },
+    );
+    let outcome = Mutex::new(Ok(()));
+    workers.share(threads as usize - 1, &|| {
+        if let Err(error) = pieces.work(ready.as_ref()) {
+            *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
         }
-    };
-    if threads == 1 {
-        return part(0)();
+    });
+    outcome
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)?;
+    if pieces.moved.into_inner() < length as usize {
+        // A thread has panicked with a piece.
+        return Err(CallError {
+            call: "a copy in pieces",
+            code: sys::CUresult::CUDA_ERROR_UNKNOWN,
+        });
     }
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads)
-            .map(|number| {
-                std::thread::Builder::new()
-                    .spawn_scoped(scope, part(number))
-                    .map_err(|_| number)
-            })
-            .collect();
-        let mut outcome = part(0)();
-        for other in others {
-            let moved = match other {
-                Ok(thread) => thread.join().unwrap_or(Ok(())),
-                // The system gives no thread: then this one.
-                Err(number) => part(number)(),
-            };
-            outcome = outcome.and(moved);
-        }
-        outcome
-    })
+    Ok(())
 }
 
 /// Moves bytes between a device and memory of the host's that CUDA knows.
@@ -217,101 +335,6 @@ fn move_registered(
 fn blocks(live: &Live) -> Called<[Block; BLOCKS]> {
     let staging = &live.staging;
     Ok([staging.piece()?, staging.piece()?, staging.piece()?])
-}
-
-/// # Safety
-/// So many bytes on both sides, which nobody else writes.
-unsafe fn upload(
-    live: &Live,
-    stream: &Stream,
-    from: *const u8,
-    to: CUdeviceptr,
-    length: usize,
-) -> Called<()> {
-    let blocks = blocks(live)?;
-    let mut sent: [Option<Event>; BLOCKS] = [const { None }; BLOCKS];
-    let mut copy = || {
-        for (number, start) in (0..length).step_by(PIECE).enumerate() {
-            let (block, sent) = (&blocks[number % BLOCKS], &mut sent[number % BLOCKS]);
-            if let Some(sent) = sent.take() {
-                sent.synchronize()?;
-            }
-            let bytes = PIECE.min(length - start);
-            // SAFETY: so many bytes on both sides; what was in the block is sent.
-            let code = unsafe {
-                block
-                    .pointer()
-                    .copy_from_nonoverlapping(from.add(start), bytes);
-                sys::cuMemcpyHtoDAsync_v2(
-                    to + start as u64,
-                    block.pointer().cast(),
-                    bytes,
-                    stream.raw(),
-                )
-            };
-            named("cuMemcpyHtoDAsync", code)?;
-            *sent = Some(Event::record(stream, false)?);
-        }
-        Ok(())
-    };
-    let copied = copy();
-    // Whatever has failed, nothing is on its way when the blocks are others'.
-    copied.and(stream.synchronize())
-}
-
-/// # Safety
-/// So many bytes on both sides, of which nobody else touches the host's.
-unsafe fn download(
-    live: &Live,
-    stream: &Stream,
-    from: CUdeviceptr,
-    to: *mut u8,
-    length: usize,
-) -> Called<()> {
-    let blocks = blocks(live)?;
-    let ask = |number: usize| {
-        let start = number * PIECE;
-        let bytes = PIECE.min(length - start);
-        // SAFETY: so many bytes on both sides; what was in the block is copied.
-        let code = unsafe {
-            sys::cuMemcpyDtoHAsync_v2(
-                blocks[number % BLOCKS].pointer().cast(),
-                from + start as u64,
-                bytes,
-                stream.raw(),
-            )
-        };
-        named("cuMemcpyDtoHAsync", code)?;
-        Event::record(stream, false)
-    };
-    let copy = || {
-        let pieces = length.div_ceil(PIECE);
-        let mut coming = VecDeque::with_capacity(BLOCKS);
-        for number in 0..pieces.min(BLOCKS) {
-            coming.push_back(ask(number)?);
-        }
-        for number in 0..pieces {
-            if let Some(come) = coming.pop_front() {
-                come.synchronize()?;
-            }
-            let start = number * PIECE;
-            // SAFETY: so many bytes on both sides.
-            unsafe {
-                to.add(start).copy_from_nonoverlapping(
-                    blocks[number % BLOCKS].pointer(),
-                    PIECE.min(length - start),
-                );
-            }
-            // Its block is free again.
-            if number + BLOCKS < pieces {
-                coming.push_back(ask(number + BLOCKS)?);
-            }
-        }
-        Ok(())
-    };
-    let copied = copy();
-    // Whatever has failed, nothing is on its way when the blocks are others'.
-    copied.and(stream.synchronize())
 }
 
 #[cfg(test)]

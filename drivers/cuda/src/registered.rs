@@ -1,4 +1,4 @@
-//! Memory of the host's that stays where it is, as CUDA knows it: told of it once, with the first large copy, and told
+//! Memory of the host's that stays where it is, as CUDA knows it: told of it once, with the first copy, and told
 //! when it goes. Where CUDA does not take it, copies go the way of all others.
 
 use crate::device::Live;
@@ -29,6 +29,18 @@ impl Registered {
         let make = || Self::of(&live.context, range.bytes());
         let is_taken = range.keep(name, make, |kept: &Self| kept.start.is_some());
         is_taken.unwrap_or(false)
+    }
+
+    /// Whether CUDA knows these bytes; none if they are no such memory, or it was not told of them yet.
+    pub(crate) fn known(host: *const u8, length: u64) -> Option<bool> {
+        let range = PinnedRange::of(host, length as usize)?;
+        let name = std::ptr::from_ref(&NAME).addr();
+        range.kept_as(name, |kept: &Self| kept.start.is_some())
+    }
+
+    /// True if these bytes stay where they are, and CUDA was not told of them yet.
+    pub(crate) fn is_to_be(host: *const u8, length: u64) -> bool {
+        PinnedRange::of(host, length as usize).is_some() && Self::known(host, length).is_none()
     }
 
     fn of(context: &Arc<Context>, bytes: Range<usize>) -> Self {

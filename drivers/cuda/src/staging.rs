@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of blocks.
 const SIZES: [usize; 3] = [4 << 10, 64 << 10, 256 << 10];
-/// The most bytes that a command moves through one block, on its way.
-pub(crate) const MOST_STAGED: u64 = 256 << 10;
+/// The most bytes that a command moves through one block.
+pub(crate) const MOST_IN_BLOCK: u64 = 256 << 10;
+/// The most bytes that a command moves through blocks on its way: more are worth waking a thread for.
+pub(crate) const MOST_STAGED: u64 = 1 << 20;
 /// Bytes of a piece of a large copy. On an H200's host eight threads moved 46 GB/s in such pieces, and 31 to 33 in pieces of
 /// a quarter (`--example staging`).
 pub(crate) const PIECE: usize = 2 << 20;
@@ -69,7 +71,7 @@ impl Staging {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A block of at least so many bytes, at most [`MOST_STAGED`].
+    /// A block of at least so many bytes, at most [`MOST_IN_BLOCK`].
     pub(crate) fn block(self: &Arc<Self>, bytes: u64) -> Called<Block> {
         let fits = |size: &usize| bytes <= *size as u64;
         self.of_class(SIZES.iter().position(fits).unwrap_or(SIZES.len()))

@@ -229,6 +229,14 @@ impl Vendor for Cuda {
         program::compile(device, code, width)
     }
 
+    /// As many as the device has room for the most of, of kernels whose blocks are no more than their threads.
+    fn fitting_threads(&self, _device: &Device, compiled: &Compiled, asked: u64) -> u64 {
+        match compiled.printed.barriers || asked == 1 {
+            true => asked.min(compiled.most_threads),
+            false => compiled.fitting_threads,
+        }
+    }
+
     fn reserve(&self, device: &Device, size: u64) -> Called<Allocation> {
         memory::zeroed(device, size)
     }

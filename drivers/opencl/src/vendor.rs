@@ -214,6 +214,10 @@ impl Vendor for OpenCl {
         program::compile(device, code, width)
     }
 
+    fn fitting_threads(&self, _device: &Device, compiled: &Compiled, asked: u64) -> u64 {
+        compiled.fitting_threads(asked)
+    }
+
     fn reserve(&self, device: &Device, size: u64) -> Called<Allocation> {
         memory::zeroed(device, size)
     }

@@ -4,7 +4,7 @@
 //! Nanoseconds of the process's time on all cores per command: the core's part is in there, too.
 
 use quipu_core::{
-    Access, AccessMode, Command, Context, Device, DeviceKind, DeviceProperties, Driver,
+    Access, AccessMode, Command, Completion, Context, Device, DeviceKind, DeviceProperties, Driver,
     MemorySpace, QueueOptions, Result, UserEvent,
 };
 use quipu_driver_vendor::batch::{FEWEST, Plan};
@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const CHAIN: usize = 10_000;
+/// Lengths of chains that are held back: the longer ones are in no cache.
+const HELD: [usize; 2] = [2_000, 10_000];
 const ROUNDS: usize = 50;
 const BYTES: u64 = 64;
 
@@ -50,6 +52,12 @@ impl VendorDevice for Null {
 
 struct Nothing([Null; 1]);
 
+/// As many bytes as what comes with a command of CUDA's.
+#[derive(Default)]
+struct Cargo {
+    _bytes: [u64; 8],
+}
+
 /// It has no queues.
 enum NoQueue {}
 impl quipu_core::NativeQueue for NoQueue {
@@ -66,7 +74,7 @@ impl Vendor for Nothing {
     type Device = Null;
     type Failure = Never;
     type Signal = ();
-    type Cargo = ();
+    type Cargo = Cargo;
     type Compiled = ();
     type Batch = usize;
     type Allocation = ();
@@ -119,7 +127,7 @@ impl Vendor for Nothing {
             line: Some(0),
             failure: None,
             error: None,
-            cargo: (),
+            cargo: Cargo::default(),
         })
     }
 
@@ -132,7 +140,7 @@ impl Vendor for Nothing {
         Ok(())
     }
 
-    fn land(&self, _work: &Work<'_, Self>, _cargo: ()) -> Result<()> {
+    fn land(&self, _work: &Work<'_, Self>, _cargo: Cargo) -> Result<()> {
         Ok(())
     }
 
@@ -165,7 +173,7 @@ impl Vendor for Nothing {
             line: Some(0),
             failure: None,
             error: None,
-            cargo: (),
+            cargo: Cargo::default(),
         };
         Ok((0..*batch).map(|_| flight()).collect())
     }
@@ -249,7 +257,35 @@ fn main() -> Result<()> {
         let (least, median) = (times[0], times[ROUNDS / 2]);
         println!("{name:<18}{median:8.0} ns per command, at least {least:.0}");
     }
+    for completion in [Completion::Callback, Completion::Polling] {
+        one_by_one(&context, &devices[0], completion)?;
+    }
     held_back(&driver, &context, &queue)
+}
+
+/// A command and its wait: the time that passes.
+fn one_by_one(context: &Context, device: &Device, completion: Completion) -> Result<()> {
+    let options = QueueOptions {
+        completion,
+        ..QueueOptions::default()
+    };
+    let (queue, memory) = (context.queue(device, options)?, context.memory(BYTES)?);
+    let mut times = Vec::with_capacity(CHAIN);
+    for _ in 0..CHAIN {
+        let begun = Instant::now();
+        let access = Access {
+            memory: &memory,
+            offset: 0,
+            length: BYTES,
+            mode: AccessMode::Overwrite,
+        };
+        queue.fill(access, &[7; 4], &[])?.wait()?;
+        times.push(begun.elapsed().as_nanos());
+    }
+    times.sort_unstable();
+    let (least, median) = (times[0], times[CHAIN / 2]);
+    println!("enqueued and waited for, {completion:?}: {median} ns, at least {least}");
+    Ok(())
 }
 
 /// A chain that a user event holds back: the time that passes from when that lets it go.
@@ -259,11 +295,12 @@ fn held_back(
     queue: &quipu_core::Queue,
 ) -> Result<()> {
     let memory = context.memory(BYTES)?;
-    for batched in [true, false] {
+    let ways = HELD.map(|length| [true, false].map(|batched| (length, batched)));
+    for (length, batched) in ways.into_iter().flatten() {
         let mut times = Vec::with_capacity(ROUNDS);
         for _ in 0..ROUNDS {
             let gate = UserEvent::new();
-            for number in 0..CHAIN {
+            for number in 0..length {
                 let access = Access {
                     memory: &memory,
                     offset: 0,
@@ -276,18 +313,18 @@ fn held_back(
                 drop(queue.fill(access, &[7; 4], &waits[all..])?);
             }
             queue.flush();
-            while batched && driver.batches().ready < (CHAIN - FEWEST) as u64 {
+            while batched && driver.batches().ready < (length - FEWEST) as u64 {
                 std::thread::yield_now();
             }
             let begun = Instant::now();
             gate.complete();
             queue.wait()?;
-            times.push(begun.elapsed().as_secs_f64() * 1e9 / CHAIN as f64);
+            times.push(begun.elapsed().as_secs_f64() * 1e9 / length as f64);
         }
         times.sort_by(f64::total_cmp);
         let how = if batched { "in batches" } else { "one by one" };
         println!(
-            "held back, {how}: {:.0} ns per command from when it is let go, at least {:.0}",
+            "{length} held back, {how}: {:.0} ns per command from when it is let go, at least {:.0}",
             times[ROUNDS / 2],
             times[0]
         );

@@ -8,6 +8,7 @@ use quipu_core::portable::Extents;
 use quipu_core::{Error, Passed, PassedParameter};
 use quipu_kernel_ir::print::{EntryKind, EntryParameter};
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options, Printed, SharedLength};
+use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -60,6 +61,49 @@ pub(crate) fn width_of(arguments: &[Argument], passed: &Passed) -> IndexWidth {
         IndexWidth::Bits32
     } else {
         IndexWidth::Bits64
+    }
+}
+
+/// What is passed, with blocks of so many threads at most as a kernel best has, if its division was left to the device and
+/// indices of the same width do. `fitting` says how many where so many are asked for.
+pub(crate) fn fitted(
+    passed: Passed,
+    arguments: &[Argument],
+    most: [u64; 3],
+    fitting: impl FnOnce(u64) -> u64,
+) -> Passed {
+    let dimensions = passed.threads.len();
+    // More than three share an axis.
+    if !passed.automatic || dimensions > most.len() {
+        return passed;
+    }
+    let product = |numbers: &Extents| {
+        numbers
+            .iter()
+            .try_fold(1_u64, |all, it| all.checked_mul(*it))
+    };
+    let (Some(asked), Some(blocks)) = (product(&passed.threads), product(&passed.blocks)) else {
+        return passed;
+    };
+    let wanted = fitting(asked).max(1);
+    if blocks == 0 || wanted == asked || (wanted > asked && blocks == 1) {
+        return passed;
+    }
+    let (mut divided, mut left) = (passed.clone(), wanted);
+    for d in (0..dimensions).rev() {
+        let Some(threads) = passed.blocks[d].checked_mul(passed.threads[d]) else {
+            return passed;
+        };
+        let most = most[most.len() - dimensions + d];
+        let of_block = threads.min(left).min(most).max(1);
+        divided.threads[d] = of_block;
+        divided.blocks[d] = threads.div_ceil(of_block);
+        left /= of_block;
+    }
+    if width_of(arguments, &divided) == width_of(arguments, &passed) {
+        divided
+    } else {
+        passed
     }
 }
 
@@ -122,11 +166,14 @@ pub fn mismatch(parameter: &str) -> Error {
     .into()
 }
 
+/// The bytes of a value that is passed.
+pub type ValueBytes = SmallVec<[MaybeUninit<u8>; 24]>;
+
 /// What is passed for one parameter of a printed kernel.
 #[derive(Debug)]
 pub enum Value {
     /// These bytes.
-    Bytes(Vec<MaybeUninit<u8>>),
+    Bytes(ValueBytes),
     /// The memory of the command's argument of this number; OpenCL's from its memory object's first byte on.
     Memory(usize),
     /// So many bytes of memory that a block shares.
@@ -150,13 +197,10 @@ pub struct Passing<'a> {
 }
 
 impl Passing<'_> {
-    /// What is passed for each parameter.
-    ///
-    /// # Errors
-    /// If that is not what the kernel was printed for.
-    pub fn values(&self) -> Result<Vec<Value>> {
+    /// What is passed for each parameter; an error if that is not what the kernel was printed for.
+    pub fn values(&self) -> impl Iterator<Item = Result<Value>> {
         let parameters = self.printed.parameters.iter();
-        parameters.map(|entry| self.value(entry)).collect()
+        parameters.map(|entry| self.value(entry))
     }
 
     fn value(&self, entry: &EntryParameter) -> Result<Value> {
@@ -167,7 +211,7 @@ impl Passing<'_> {
             EntryKind::Uniform { parameter } => match self.passed.parameters.get(parameter) {
                 Some(PassedParameter::Value(bytes)) => {
                     let bytes = self.module.uniform(parameter, bytes, width);
-                    bytes.map(Value::Bytes)
+                    bytes.map(|bytes| Value::Bytes(ValueBytes::from_slice(&bytes)))
                 }
                 _ => None,
             },
@@ -252,7 +296,7 @@ impl Passing<'_> {
     }
 }
 
-fn bytes_of(number: u64, width: usize) -> Vec<MaybeUninit<u8>> {
+fn bytes_of(number: u64, width: usize) -> ValueBytes {
     let bytes = number.to_le_bytes();
     bytes[..width]
         .iter()
@@ -285,5 +329,76 @@ impl PassedMemory<'_> {
             Some((_, strides)) => strides.get(dimension).copied(),
             None => (dimension == 0).then_some(1),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn divided(blocks: &[u64], threads: &[u64]) -> Passed {
+        Passed {
+            blocks: blocks.iter().copied().collect(),
+            threads: threads.iter().copied().collect(),
+            elements: threads.iter().map(|_| 4).collect(),
+            automatic: true,
+            ..Passed::default()
+        }
+    }
+
+    const MOST: [u64; 3] = [64, 1024, 1024];
+
+    fn fit(passed: &Passed, wanted: u64) -> (Vec<u64>, Vec<u64>) {
+        let fitted = fitted(passed.clone(), &[], MOST, |_| wanted);
+        assert_eq!(fitted.elements, passed.elements);
+        (fitted.blocks.to_vec(), fitted.threads.to_vec())
+    }
+
+    #[test]
+    fn blocks_have_as_many_threads_as_fit() {
+        let line = divided(&[100], &[256]);
+        assert_eq!(fit(&line, 256), (vec![100], vec![256]));
+        assert_eq!(fit(&line, 96), (vec![267], vec![96]));
+        assert_eq!(fit(&line, 512), (vec![50], vec![512]));
+        assert_eq!(fit(&line, 0), (vec![25_600], vec![1]));
+        assert_eq!(fit(&line, 4096), (vec![25], vec![1024]));
+        // There is no more to be done.
+        assert_eq!(fit(&divided(&[1], &[100]), 256), (vec![1], vec![100]));
+        assert_eq!(fit(&divided(&[1], &[100]), 32), (vec![4], vec![32]));
+        assert_eq!(fit(&divided(&[0], &[1]), 32), (vec![0], vec![1]));
+        let plane = divided(&[64, 2], &[4, 64]);
+        assert_eq!(fit(&plane, 1024), (vec![32, 1], vec![8, 128]));
+        assert_eq!(fit(&plane, 32), (vec![256, 4], vec![1, 32]));
+    }
+
+    #[test]
+    fn every_position_has_a_thread() {
+        for blocks in [1, 2, 7, 64] {
+            for threads in [1, 3, 32, 256] {
+                for wanted in 1..300 {
+                    let before = divided(&[blocks, 5], &[2, threads]);
+                    let (blocks, threads) = fit(&before, wanted);
+                    for d in 0..2 {
+                        let covered = blocks[d] * threads[d];
+                        let needed = before.blocks[d] * before.threads[d];
+                        assert!(covered >= needed && covered - needed < threads[d]);
+                    }
+                    let asked = before.threads.iter().product::<u64>();
+                    assert!(threads.iter().product::<u64>() <= wanted.max(asked));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_user_has_chosen_stays() {
+        let mut chosen = divided(&[100], &[256]);
+        chosen.automatic = false;
+        assert_eq!(fit(&chosen, 32), (vec![100], vec![256]));
+        // Rounded up, it would need wide indices.
+        let near = divided(&[(1 << 31) / 4 - 1], &[1]);
+        assert_eq!(fit(&near, 1024), (vec![(1 << 31) / 4 - 1], vec![1]));
+        let deep = divided(&[2, 2, 2, 2], &[1, 1, 1, 8]);
+        assert_eq!(fit(&deep, 4).1, [1, 1, 1, 8]);
     }
 }

@@ -35,6 +35,7 @@ mod parts;
 pub mod programs;
 pub mod queue;
 pub mod region;
+mod sharing;
 pub mod vendor;
 pub mod work;
 pub mod workers;
@@ -42,7 +43,7 @@ pub mod workers;
 pub use inside::is_own_thread;
 use parts::Parts;
 use programs::Programs;
-use queue::{Completions, Ledger};
+use queue::{Activity, Completions, Ledger};
 use quipu_core::Partition;
 use quipu_core::error::{ErrorKind, Result};
 use std::sync::atomic::AtomicU64;
@@ -62,6 +63,7 @@ pub(crate) struct Shared<V: Vendor> {
     parts: Parts<V::Device>,
     ledger: Mutex<Ledger<V>>,
     pub(crate) completions: Completions<V>,
+    pub(crate) activity: Activity,
     pub(crate) workers: Arc<Workers>,
     pub(crate) programs: Programs<V::Compiled>,
     /// Bytes of each device's memory that are allocated.
@@ -92,6 +94,7 @@ impl<V: Vendor> VendorDriver<V> {
                 parts: Parts::default(),
                 ledger: Mutex::new(Ledger::new(count)),
                 completions: Completions::default(),
+                activity: Activity::default(),
                 workers: Workers::new(V::NAME),
                 programs: Programs::default(),
                 allocated: (0..count).map(|_| AtomicU64::new(0)).collect(),

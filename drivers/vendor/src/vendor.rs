@@ -291,6 +291,13 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         width: IndexWidth,
     ) -> Result<Self::Compiled>;
 
+    /// How many threads blocks of a kernel best have whose division was left to the device, where so many are asked for:
+    /// as it was compiled, it may need so much that fewer fit, or that others leave less of the device idle.
+    fn fitting_threads(&self, device: &Self::Device, compiled: &Self::Compiled, asked: u64) -> u64 {
+        let _ = (device, compiled);
+        asked
+    }
+
     /// Takes memory, and has it filled with zeros.
     ///
     /// # Errors

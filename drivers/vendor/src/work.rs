@@ -3,9 +3,11 @@
 use crate::Shared;
 use crate::error::of_device;
 use crate::vendor::{Vendor, VendorDevice};
+use crate::workers::Workers;
 use quipu_core::access::Argument;
 use quipu_core::driver::Held;
 use quipu_core::{Command, Result, SpaceId};
+use std::sync::Arc;
 
 /// A command on its way to a device, or away from it.
 pub struct Work<'a, V: Vendor> {
@@ -63,6 +65,12 @@ impl<'a, V: Vendor> Work<'a, V> {
     #[must_use]
     pub fn device(&self) -> &'a V::Device {
         self.shared.device(self.device)
+    }
+
+    /// Threads for what it takes of the host.
+    #[must_use]
+    pub fn workers(&self) -> &'a Arc<Workers> {
+        &self.shared.workers
     }
 
     /// Where an argument of the command is on its device, allocated if need be.

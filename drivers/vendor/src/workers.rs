@@ -119,6 +119,14 @@ impl Workers {
 
     /// Has a thread run a task soon.
     pub fn run(self: &Arc<Self>, task: Task) {
+        // The system gives no thread at all: then this one.
+        if let Some(task) = self.run_on_another(task) {
+            task();
+        }
+    }
+
+    /// Has another thread run a task soon; gives it back if the system gives no thread.
+    pub(crate) fn run_on_another(self: &Arc<Self>, task: Task) -> Option<Task> {
         let mut state = self.state();
         state.tasks.push_back(task);
         self.start_if_due(&mut state);
@@ -129,10 +137,13 @@ impl Workers {
         };
         drop(state);
         self.wake.notify_one();
-        // The system gives no thread at all: then this one.
-        if let Some(task) = stranded {
-            task();
-        }
+        stranded
+    }
+
+    /// The most threads that are at work at a time.
+    #[cfg(test)]
+    pub(crate) fn most(&self) -> usize {
+        self.most
     }
 
     /// Has this called by each thread that begins to wait inside of a task.

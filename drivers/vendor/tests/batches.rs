@@ -15,6 +15,7 @@ use quipu_core::{
 use quipu_driver_vendor::VendorDriver;
 use quipu_driver_vendor::batch::{FEWEST, MOST};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 struct Rig {
     driver: Arc<VendorDriver<Library>>,
@@ -130,6 +131,26 @@ fn a_chain_that_is_held_back_leaves_as_batches() {
         let counts = rig.driver.batches();
         assert!(counts.commands >= count - REST, "{counts:?}");
         assert_eq!((counts.put, counts.ready), (counts.made, 0), "{counts:?}");
+    });
+}
+
+#[test]
+fn a_device_has_all_batches_before_ends_are_looked_at() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let (gate, before) = (UserEvent::new(), rig.driver.batches());
+        let events = rig.folds(&memory, 3 * MOST as u64, &gate);
+        rig.until_ready(3 * MOST as u64 - REST);
+        let made = rig.driver.batches().made - before.made;
+        let (driver, put) = (rig.driver.clone(), Arc::new(AtomicU64::new(0)));
+        let seen = put.clone();
+        events[0].on_complete(move |_| {
+            seen.store(driver.batches().put, Ordering::SeqCst);
+        });
+        gate.complete();
+        events.last().unwrap().wait().unwrap();
+        assert!(made >= 3);
+        assert_eq!(put.load(Ordering::SeqCst), before.put + made);
     });
 }
 

@@ -21,6 +21,17 @@
 //! # Ok(()) }
 //! ```
 //!
+//! For the same reason a recorder has no native calls ([`Queue::async_execute`] and its like): what their closures put
+//! into a device's queue, they put there once. Where a graph is to hold such a call, launch what comes before and what
+//! comes after as two graphs, with the call between them:
+//!
+//! ```compile_fail,E0599
+//! # use quipu::driver::OpenClQueue;
+//! # fn test(recording: &quipu::Recording, queue: &quipu::Queue, x: &quipu::Buffer<f32>) -> quipu::Result<()> {
+//! unsafe { recording.on(queue).async_execute((x,), |_: &OpenClQueue, _| Ok::<(), String>(()))? };
+//! # Ok(()) }
+//! ```
+//!
 //! An event from outside is refused as the command is recorded; the launch can wait for it:
 //!
 //! ```

@@ -16,9 +16,10 @@ const OPENCL: Dialect = Dialect::OpenCl(OpenClFeatures::USUAL);
 /// Runs a launch in each way, and hands what comes of it to a check.
 #[track_caller]
 fn everywhere(module: &Module, launch: &Launch, check: impl Fn(&Launch, Option<Fault>, &str)) {
-    // Each width and each order, once.
+    // Several elements are done at once with indices of 32 bits, in the order that GPUs like.
     for (index_width, elements) in [
         (IndexWidth::Bits32, ElementOrder::Contiguous),
+        (IndexWidth::Bits32, ElementOrder::Strided),
         (IndexWidth::Bits64, ElementOrder::Strided),
     ] {
         on_c99(module, launch, index_width, elements, &check);

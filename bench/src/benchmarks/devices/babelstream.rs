@@ -170,8 +170,9 @@ fn precision<T: Streamed>(
     precision: Precision,
 ) -> Result<(), BenchError> {
     let length: usize = match target.is_wide() {
-        // BabelStream's own: caches hold no array, and starting a kernel is nothing beside running it.
-        true => session.scale().choose(1 << 25, 1 << 25, 1 << 11),
+        // BabelStream's own for `f64`, and as many bytes of `f32`: caches hold no array, and starting a kernel is nothing
+        // beside running it.
+        true => session.scale().choose(256 << 20, 256 << 20, 16 << 10) / size_of::<T>(),
         false => session.scale().choose(64 << 20, 16 << 20, 8 << 10) / size_of::<T>(),
     };
     let bytes = length * size_of::<T>();

@@ -11,6 +11,10 @@ use std::time::Instant;
 
 /// What is moved.
 const VALUE: u8 = 0xA5;
+/// About how many seconds a sample takes: there are hundreds of them.
+const SAMPLE: f64 = 0.03;
+/// The most transfers of a sample.
+const MOST: usize = 100;
 /// How much faster than the interface's pageable transfers ours are to be.
 const FASTER: f64 = 2.0;
 
@@ -105,7 +109,9 @@ fn one(
             ours()?;
             let started = Instant::now();
             ours()?;
-            let times = times(session, started.elapsed()).min(100);
+            let once = started.elapsed();
+            let enough = (SAMPLE / once.as_secs_f64().max(1e-9)) as usize;
+            let times = times(session, once).min(enough.clamp(1, MOST));
             let rate = |microseconds: f64| size as f64 / microseconds / 1e3;
             let mut contenders = vec![Contender::new("quipu", || mean(times, &mut ours).map(rate))];
             if let Some(by_hand) = &by_hand {

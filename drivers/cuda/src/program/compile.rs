@@ -20,6 +20,11 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+/// Threads of a block that suit most kernels.
+const USUAL: u64 = 256;
+/// Blocks are of so many threads or a multiple.
+const WARP: u64 = 32;
+
 /// A kernel that is compiled for a device.
 #[derive(Debug)]
 pub struct Compiled {
@@ -28,6 +33,9 @@ pub struct Compiled {
     context: Arc<Context>,
     /// The most threads that a block of it can have.
     pub(crate) most_threads: u64,
+    /// Threads of blocks of which a multiprocessor has room for the most threads; of several such sizes the one that is
+    /// nearest to [`USUAL`].
+    pub(crate) fitting_threads: u64,
     /// Bytes that its blocks share, without those that a launch asks for.
     pub(crate) shared: u64,
     /// What it was printed from and as.
@@ -174,6 +182,7 @@ fn load(
         module,
         context: live.context.clone(),
         most_threads: 0,
+        fitting_threads: 0,
         shared: 0,
         code: code.clone(),
         printed,
@@ -201,6 +210,7 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
     };
     compiled.most_threads = ask(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
     compiled.shared = ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+    compiled.fitting_threads = fitting_threads(function, compiled.most_threads)?;
     let rest = device.properties.shared_memory_per_block;
     let rest = rest.saturating_sub(compiled.shared);
     // SAFETY: the function is loaded.
@@ -212,4 +222,28 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
         )
     };
     named("cuFuncSetAttribute", code)
+}
+
+/// See [`Compiled::fitting_threads`].
+fn fitting_threads(function: CUfunction, most: u64) -> Called<u64> {
+    let mut best = (0, 0, most);
+    for threads in (WARP..=most).step_by(WARP as usize) {
+        let mut blocks: c_int = 0;
+        // SAFETY: asks only.
+        let code = unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &raw mut blocks,
+                function,
+                threads as c_int,
+                0,
+            )
+        };
+        named("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)?;
+        let at_once = u64::try_from(blocks).unwrap_or(0) * threads;
+        let nearness = most - threads.abs_diff(USUAL).min(most);
+        if (at_once, nearness) > (best.0, best.1) {
+            best = (at_once, nearness, threads);
+        }
+    }
+    Ok(best.2)
 }

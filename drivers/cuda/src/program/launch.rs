@@ -1,7 +1,7 @@
 //! From what a launch passes to a kernel's arguments and a call; and what its fault record says.
 
 use super::Compiled;
-use crate::device::Device;
+use crate::device::{Device, Live};
 use crate::native::{CallError, Called, Stream, named};
 use crate::staging::Record;
 use cudarc::driver::sys::{
@@ -10,9 +10,10 @@ use cudarc::driver::sys::{
 use quipu_core::Passed;
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
-use quipu_driver_vendor::launch::{Passing, Value, axes, check_shared, mismatch};
+use quipu_driver_vendor::launch::{Passing, Value, ValueBytes, axes, check_shared, mismatch};
 use quipu_driver_vendor::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::{Module, SharedLength};
+use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -21,24 +22,30 @@ use std::sync::Arc;
 /// A kernel's fault record, which it writes where the host sees it.
 #[derive(Debug)]
 pub(crate) struct FaultRead {
+    /// Loaded until the kernel is over.
     compiled: Arc<Compiled>,
-    record: Record,
+    /// None if the kernel cannot fail.
+    record: Option<Record>,
 }
 
 impl FaultRead {
     /// True if the record says anything, once the kernel is over.
     pub(crate) fn is_written(&self) -> bool {
-        self.compiled.printed.fault(&self.record.words()).is_some()
+        let record = self.record.as_ref();
+        record.is_some_and(|record| self.compiled.printed.fault(&record.words()).is_some())
     }
 
     /// Empties the record, for the kernel to run again.
     pub(crate) fn clear(&self) {
-        self.record.clear();
+        if let Some(record) = &self.record {
+            record.clear();
+        }
     }
 
     /// What the record says, once the kernel is over.
     pub(crate) fn outcome(&self, kernel: &str) -> Result<()> {
-        match self.compiled.printed.fault(&self.record.words()) {
+        let words = self.record.as_ref().map(Record::words);
+        match words.and_then(|words| self.compiled.printed.fault(&words)) {
             None => Ok(()),
             Some(fault) => Err(error::fault(kernel, fault.to_string())),
         }
@@ -51,9 +58,12 @@ const MOST_BLOCKS: [u64; 3] = [(1 << 31) - 1, 65_535, 65_535];
 /// A kernel's arguments: their bytes one after the other, each where any type could be.
 #[derive(Default)]
 struct Values {
-    bytes: Vec<MaybeUninit<u128>>,
-    starts: Vec<usize>,
+    bytes: SmallVec<[MaybeUninit<u128>; INLINE]>,
+    starts: SmallVec<[usize; INLINE]>,
 }
+
+/// Kernels of so many parameters are launched without an allocation.
+const INLINE: usize = 16;
 
 impl Values {
     fn push(&mut self, bytes: &[MaybeUninit<u8>]) {
@@ -69,7 +79,7 @@ impl Values {
     }
 
     /// Where each is.
-    fn pointers(&mut self) -> Vec<*mut c_void> {
+    fn pointers(&mut self) -> SmallVec<[*mut c_void; INLINE]> {
         let first = self.bytes.as_mut_ptr();
         let place = |start: &usize| {
             // SAFETY: within the bytes, or at their end if it has none.
@@ -87,7 +97,7 @@ pub(crate) struct Launch<'a> {
     /// The command's accesses, in order.
     pub(crate) arguments: &'a [Argument],
     /// Where their memory begins on the device.
-    pub(crate) memories: Vec<CUdeviceptr>,
+    pub(crate) memories: SmallVec<[CUdeviceptr; 4]>,
 }
 
 /// A launch as CUDA takes it.
@@ -165,10 +175,18 @@ impl Launch<'_> {
     /// Puts it into a stream.
     pub(crate) fn put(
         self,
+        live: &Live,
         stream: &Stream,
-        record: Record,
     ) -> std::result::Result<FaultRead, Obstacle<CallError>> {
-        self.call(record.address())?.put(stream)?;
+        let record = match self.can_fail() {
+            true => Some(live.staging.record()?),
+            false => None,
+        };
+        let address = match &record {
+            Some(record) => record.address(),
+            None => live.unused_record()?,
+        };
+        self.call(address)?.put(stream)?;
         Ok(self.fault(record))
     }
 
@@ -178,7 +196,7 @@ impl Launch<'_> {
     }
 
     /// Its fault record, once it is where it will run.
-    pub(crate) fn fault(&self, record: Record) -> FaultRead {
+    pub(crate) fn fault(&self, record: Option<Record>) -> FaultRead {
         FaultRead {
             compiled: self.compiled.clone(),
             record,
@@ -190,7 +208,7 @@ impl Launch<'_> {
         let module = self.compiled.module().ok_or_else(|| mismatch("its code"))?;
         let printed = &self.compiled.printed;
         let arrays = printed.shared.iter().zip(&self.passed.shared);
-        let lengths: Vec<u64> = arrays
+        let lengths: SmallVec<[u64; 4]> = arrays
             .filter(|(array, _)| array.length == SharedLength::Launch)
             .map(|(_, length)| *length)
             .collect();
@@ -238,8 +256,8 @@ impl Launch<'_> {
             arguments: self.arguments,
         };
         let mut values = Values::default();
-        for (value, entry) in passing.values()?.into_iter().zip(&printed.parameters) {
-            let number = match value {
+        for (value, entry) in passing.values().zip(&printed.parameters) {
+            let number = match value? {
                 Value::Bytes(bytes) => {
                     values.push(&bytes);
                     continue;
@@ -256,13 +274,8 @@ impl Launch<'_> {
             let bytes = number.ok_or_else(|| mismatch(&entry.name))?.to_le_bytes();
             let bytes = bytes.get(..entry.size as usize);
             let bytes = bytes.ok_or_else(|| mismatch(&entry.name))?;
-            values.push(
-                &bytes
-                    .iter()
-                    .copied()
-                    .map(MaybeUninit::new)
-                    .collect::<Vec<_>>(),
-            );
+            let bytes: ValueBytes = bytes.iter().copied().map(MaybeUninit::new).collect();
+            values.push(&bytes);
         }
         Ok(values)
     }

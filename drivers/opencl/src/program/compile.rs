@@ -23,6 +23,8 @@ pub struct Compiled {
     kernel: Mutex<Kernel>,
     /// How many arguments it has.
     pub(crate) arguments: u32,
+    /// The most threads that a block of it can have, and of how many they best are a multiple.
+    threads: (u64, u64),
     /// What it was printed from and as; nothing of a user's text.
     pub(crate) printed: Option<(Arc<dyn Any + Send + Sync>, Printed)>,
 }
@@ -32,6 +34,15 @@ impl Compiled {
     pub(crate) fn module(&self) -> Option<(&Module, &Printed)> {
         let (module, printed) = self.printed.as_ref()?;
         Some((module.downcast_ref()?, printed))
+    }
+
+    /// How many threads its blocks best have where so many are asked for.
+    pub(crate) fn fitting_threads(&self, asked: u64) -> u64 {
+        match self.printed {
+            Some(_) => fitting(asked, self.threads),
+            // A user's text may take its blocks to be of one size.
+            None => asked,
+        }
     }
 
     /// The kernel, for whoever sets its arguments and puts it into a queue.
@@ -126,11 +137,33 @@ fn finish(
     let arguments = named("clGetKernelInfo", info)
         .map_err(|error| device.failed("look at a kernel", &error))?
         .to_uint();
+    let ask = |what, otherwise| {
+        let info = cl3::kernel::get_kernel_work_group_info(kernel.raw(), device.handle.0, what);
+        // What is not told is left to the launch.
+        info.map_or(otherwise, |info| info.to_size() as u64).max(1)
+    };
+    let threads = (
+        ask(cl3::kernel::CL_KERNEL_WORK_GROUP_SIZE, usize::MAX as u64),
+        ask(cl3::kernel::CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, 1),
+    );
     Ok(Compiled {
         kernel: Mutex::new(kernel),
         arguments,
+        threads,
         printed,
     })
+}
+
+/// As many threads as are asked for, or as there can be: then of a size that suits the device, if it has one that is not
+/// larger.
+fn fitting(asked: u64, (most, multiple): (u64, u64)) -> u64 {
+    if asked <= most {
+        return asked;
+    }
+    match most / multiple * multiple {
+        0 => most,
+        whole => whole,
+    }
 }
 
 /// Builds a text, or finds it built on disk; its kernel.
@@ -248,6 +281,15 @@ fn no_kernel(kernel: &str, program: cl_program) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_are_no_larger_than_a_kernel_leaves_room_for() {
+        assert_eq!(fitting(256, (1024, 32)), 256);
+        assert_eq!(fitting(100, (1024, 32)), 100);
+        assert_eq!(fitting(256, (100, 32)), 96);
+        assert_eq!(fitting(256, (20, 32)), 20);
+        assert_eq!(fitting(1, (1, 8)), 1);
+    }
 
     #[test]
     fn a_text_that_includes_files_is_not_whole() {

@@ -8,12 +8,11 @@ use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{AccessMode, Passed, PassedParameter};
-use quipu_driver_vendor::launch::{self as passing, Passing, axes, mismatch};
+use quipu_driver_vendor::launch::{self as passing, Passing, ValueBytes, axes, mismatch};
 use quipu_driver_vendor::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::print::FAULT_WORDS;
 use quipu_kernel_ir::{Module, Printed, SharedLength};
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
 
 /// A fault record on its way to the host.
@@ -82,7 +81,7 @@ fn pieces(blocks: u64, most: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
 
 /// An argument of a kernel.
 enum Value {
-    Bytes(Vec<MaybeUninit<u8>>),
+    Bytes(ValueBytes),
     Object(cl_mem),
     Local(usize),
 }
@@ -233,9 +232,9 @@ impl Launch<'_> {
             passed: self.passed,
             arguments: self.arguments,
         };
-        let values = passing.values()?.into_iter().zip(&printed.parameters);
+        let values = passing.values().zip(&printed.parameters);
         let values = values.map(|(value, entry)| {
-            let value = match value {
+            let value = match value? {
                 passing::Value::Bytes(bytes) => Some(Value::Bytes(bytes)),
                 passing::Value::Memory(number) => {
                     let memory = self.memories.get(number);
@@ -365,7 +364,7 @@ impl Launch<'_> {
         let mut values = Vec::with_capacity(given);
         for parameter in &self.passed.parameters {
             values.push(match parameter {
-                PassedParameter::Value(bytes) => Value::Bytes(bytes.to_vec()),
+                PassedParameter::Value(bytes) => Value::Bytes(ValueBytes::from_slice(bytes)),
                 PassedParameter::Memory { .. } => {
                     let (argument, allocation) = memories
                         .next()

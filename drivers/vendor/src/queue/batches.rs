@@ -14,7 +14,7 @@
 //! 3. When the turn of any of its commands comes, a batch either leaves whole, at once, or is dissolved. It stays only
 //!    while it is not made and its device has other batches to do.
 
-use super::ledger::{Ended, Entry, Job, Key, Ledger, Place};
+use super::ledger::{Ended, Entry, Job, Key, Lane, Ledger, Place};
 use super::slab::Slab;
 use crate::batch::{Counts, FEWEST, MOST, Plan};
 use crate::vendor::{Doer, Flight, Vendor};
@@ -31,6 +31,8 @@ const MOST_AHEAD: usize = 64 * MOST;
 const SETTLED_NS: u64 = 50_000;
 /// Batches that a device has to do while the next is made.
 const BACKLOG: usize = 2;
+/// Batches that are over and kept while a device has others to do.
+const MOST_UNUSED: usize = 64;
 /// Commands that are gathered at a time.
 const AT_A_TIME: usize = 16;
 
@@ -333,6 +335,29 @@ impl<V: Vendor> Ledger<V> {
         if std::mem::take(&mut known.is_due) {
             let members = known.members.clone();
             members.into_iter().for_each(|key| self.consider(key));
+        }
+    }
+
+    /// True if a device's commands are in batches that have not left.
+    pub(super) fn has_batches(&self, device: usize) -> bool {
+        self.lanes[device].batches.here > 0
+    }
+
+    /// True if a command's batch is made.
+    pub(super) fn is_of_made(&self, key: Key) -> bool {
+        let batch = self.entries.get(key).and_then(|entry| entry.batch);
+        let batch = batch.and_then(|batch| self.batches.get(batch));
+        batch.is_some_and(|batch| matches!(batch.stage, Stage::Made(_)))
+    }
+
+    /// True if batches that are over are to be given up: when their devices have none to do, for it takes a library a
+    /// while, in which it may let nobody else call.
+    pub(super) fn may_discard(&self) -> bool {
+        let is_doing = |lane: &Lane| lane.batches.away > 0;
+        match self.unused.len() {
+            0 => false,
+            1..MOST_UNUSED => !self.lanes.iter().any(is_doing),
+            _ => true,
         }
     }
 

@@ -5,13 +5,13 @@ use super::pump::Caller;
 use crate::Shared;
 use crate::error::of_device;
 use crate::graph::TakenGraph;
-use crate::launch::{Code, likely_width, width_of};
+use crate::launch::{Code, fitted, likely_width, width_of};
 use crate::programs::{Found, ProgramId};
 use crate::vendor::{Vendor, VendorDevice};
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::operation::{Operation, drop_panic};
-use quipu_core::{Command, Error, Graph, clock};
+use quipu_core::{Command, Error, Graph, Passed, clock};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -135,7 +135,7 @@ impl<V: Vendor> Shared<V> {
         let key = portable.key();
         let id = ProgramId { device, key, width };
         if let Some(compiled) = self.programs.known_program(id) {
-            return Ok(Some(Code { compiled, passed }));
+            return Ok(Some(self.fitting_code(id, compiled, passed, command)));
         }
         // First, so that whoever compiles it is not too early to say so.
         self.ledger().expect_code(launch);
@@ -143,10 +143,25 @@ impl<V: Vendor> Shared<V> {
             Found::Built(outcome) => {
                 self.ledger().built(launch);
                 let compiled = outcome.map_err(Delay::Never)?;
-                Ok(Some(Code { compiled, passed }))
+                Ok(Some(self.fitting_code(id, compiled, passed, command)))
             }
             Found::Building | Found::Missing => Err(Delay::Building),
         }
+    }
+
+    /// Code, and what is passed to it, divided as suits the code.
+    pub(super) fn fitting_code(
+        &self,
+        id: ProgramId,
+        compiled: Arc<V::Compiled>,
+        passed: Passed,
+        command: &Command,
+    ) -> Code<V::Compiled> {
+        let device = self.device(id.device);
+        let most = device.properties().max_block_threads;
+        let fitting = |asked| self.vendor.fitting_threads(device, &compiled, asked);
+        let passed = fitted(passed, command.arguments(), most, fitting);
+        Code { compiled, passed }
     }
 
     /// Has the code of all launches of a graph that was taken, which the graph then keeps.
@@ -212,7 +227,7 @@ impl<V: Vendor> Shared<V> {
             }),
         };
         let compiled = known.clone();
-        Ok(compiled.map(|compiled| Code { compiled, passed }))
+        Ok(compiled.map(|compiled| self.fitting_code(id, compiled, passed, command)))
     }
 }
 

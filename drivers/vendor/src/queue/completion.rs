@@ -23,6 +23,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// How long one looks before one sleeps: longer than being woken takes.
 const PATIENCE_NS: u64 = 100_000;
 
+/// How long the drain thread stays awake when nothing is in flight any more.
+const LINGER_NS: u64 = 20_000;
+
+/// For so long after a command was put on its device, or one has ended, the drain thread leaves it to who did so to look:
+/// mostly a thread that is about to wait.
+const GRACE_NS: u64 = 3_000;
+
 /// How often a device is asked for a command's status before it is taken to be lost.
 const TRIES: u32 = 1000;
 
@@ -250,10 +257,15 @@ impl<V: Vendor> Completions<V> {
         }
     }
 
+    /// True if nothing has come or ended for so many nanoseconds.
+    fn is_idle_for(&self, nanoseconds: u64) -> bool {
+        let active = self.active.load(Ordering::Relaxed);
+        clock::now_ns().saturating_sub(active) > nanoseconds
+    }
+
     /// True if nothing has come or ended for so long that the drain thread may sleep.
     fn is_quiet(&self) -> bool {
-        let active = self.active.load(Ordering::Relaxed);
-        clock::now_ns().saturating_sub(active) > PATIENCE_NS
+        self.is_idle_for(PATIENCE_NS)
     }
 
     /// Has the drain thread woken when the oldest command of each line ends, unless it is polled for.
@@ -322,8 +334,15 @@ impl<V: Vendor> Completions<V> {
         if self.has_notices() {
             return Need::Now(Due::Pump);
         }
-        if V::TELLS || !self.is_in_flight() {
+        if V::TELLS {
             return Need::Nothing;
+        }
+        if !self.is_in_flight() {
+            // The next command often comes when the last is over: who puts it on its device would have to wake this thread.
+            return match self.is_idle_for(LINGER_NS) {
+                true => Need::Nothing,
+                false => Need::Now(Due::Pause),
+            };
         }
         if self.is_suspended() {
             return if self.unarmed.load(Ordering::Relaxed) {
@@ -340,7 +359,9 @@ impl<V: Vendor> Completions<V> {
                 Need::Now(Due::Pause)
             };
         }
-        if self.is_polling() || !is_quiet {
+        if !self.is_idle_for(GRACE_NS) {
+            Need::Now(Due::Pause)
+        } else if self.is_polling() || !is_quiet {
             Need::Now(Due::Poll)
         } else if self.unarmed.load(Ordering::Relaxed) {
             Need::Now(Due::Arm)

@@ -452,6 +452,10 @@ impl<V: Vendor> Ledger<V> {
     pub(super) fn next_job(&mut self, ahead: bool) -> Option<Job<V>> {
         self.unseen = 0;
         loop {
+            // Before ends, which take the host a while: the device is not to wait for that.
+            if let Some(whole) = self.next_whole() {
+                return Some(whole);
+            }
             if let Some(end) = self.next_end() {
                 return Some(end);
             }
@@ -474,10 +478,50 @@ impl<V: Vendor> Ledger<V> {
             if !self.over.is_empty() {
                 continue;
             }
-            if !self.unused.is_empty() {
+            if self.may_discard() {
                 return Some(Job::Discard(std::mem::take(&mut self.unused)));
             }
             return if ahead { self.next_gathering() } else { None };
+        }
+    }
+
+    /// A batch that may leave, if it is the turn of one of its commands.
+    fn next_whole(&mut self) -> Option<Job<V>> {
+        for device in 0..self.lanes.len() {
+            if !self.has_batches(device) {
+                continue;
+            }
+            while let Some(key) = self.first_eligible(device) {
+                if !self.is_of_made(key) {
+                    break;
+                }
+                let way = match self.next_eligible(device) {
+                    Some(key) => self.way_of(key),
+                    None => break,
+                };
+                if let Way::Whole(batch) = way
+                    && let Some(whole) = self.begin_whole(batch)
+                {
+                    return Some(Job::ForwardWhole(whole));
+                }
+                // It was dissolved, and its commands are among the others.
+            }
+        }
+        None
+    }
+
+    /// The command whose turn it is to be put on a device, which stays among those that are eligible.
+    fn first_eligible(&mut self, device: usize) -> Option<Key> {
+        loop {
+            let lane = &mut self.lanes[device];
+            if lane.starved || lane.away >= V::CREDIT {
+                return None;
+            }
+            let Reverse((_, _, key)) = *lane.eligible.peek()?;
+            if self.entries.get(key).is_some_and(|it| it.eligible) {
+                return Some(key);
+            }
+            lane.eligible.pop();
         }
     }
 

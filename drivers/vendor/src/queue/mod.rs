@@ -32,7 +32,7 @@ mod usage;
 pub use bell::Wake;
 pub(crate) use completion::Completions;
 pub(crate) use ledger::Ledger;
-pub(crate) use pump::drain;
+pub(crate) use pump::{Activity, drain};
 
 use crate::VendorDriver;
 use crate::graph::{TakenGraph, may_be_within};
@@ -59,6 +59,8 @@ const WAIT_NS: u64 = 1_000_000;
 const PAUSES: u32 = 16;
 /// The same while a queue asks for polling.
 const POLLING_PAUSES: u32 = 1;
+/// Nor does it look more often than so while another thread puts commands on devices, which wants those locks, too.
+const LOOK_NS: u64 = 5_000;
 
 /// Who does a command.
 fn doer_of<V: Vendor>(device: &V::Device, command: &Command) -> Doer {
@@ -140,13 +142,21 @@ impl<V: Vendor> Driver for VendorDriver<V> {
         }
         {
             let _helper = shared.completions.help();
-            let begun = clock::now_ns();
-            while shared.completions.is_in_flight() && !waiter.is_done() && !waiter.is_late() {
-                if shared.completions.poll(&shared.vendor) {
-                    shared.pump(Caller::Host);
+            let (begun, mut looked) = (clock::now_ns(), 0);
+            while (shared.completions.is_in_flight() || shared.activity.is_busy())
+                && !waiter.is_done()
+                && !waiter.is_late()
+            {
+                let now = clock::now_ns();
+                let looks = !shared.activity.is_busy() || now >= looked + LOOK_NS;
+                if looks {
+                    looked = now;
+                }
+                if shared.activity.is_left() || (looks && shared.completions.poll(&shared.vendor)) {
+                    shared.pump(Caller::Waiter);
                     continue;
                 }
-                let waited = clock::now_ns() - begun;
+                let waited = now.saturating_sub(begun);
                 if waited < SPIN_NS {
                     // Half a microsecond or so: the library has locks, which others want.
                     let pauses = match shared.completions.is_polling() {
@@ -154,13 +164,18 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                         false => PAUSES,
                     };
                     (0..pauses).for_each(|_| std::hint::spin_loop());
-                } else if waited < WAIT_NS || shared.completions.is_polling() {
-                    // Whoever runs the command may need the core.
+                } else if shared.completions.is_in_flight()
+                    && (waited < WAIT_NS || shared.completions.is_polling())
+                {
+                    // Whoever runs the command may need the core. (Who only ends what is over does: then this sleeps.)
                     std::thread::yield_now();
                 } else {
                     break;
                 }
             }
+        }
+        if shared.activity.is_left() {
+            shared.completions.call();
         }
         waiter.sleep();
         Ok(())

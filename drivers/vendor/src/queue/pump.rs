@@ -9,16 +9,17 @@ use super::bell::{Bell, Due, Need};
 use super::code::Delay;
 use super::completion::{Notice, Watched};
 use super::is_nothing;
-use super::ledger::{Arrival, Departure, Ended, Job, Key};
-use crate::Shared;
+use super::ledger::{Arrival, Departure, Ended, Job, Key, Ledger};
 use crate::error::{lost, of_call, of_device};
 use crate::inside::{Inside, own_thread};
 use crate::vendor::{Doer, Failure, Obstacle, Vendor, VendorDevice};
 use crate::work::Work;
-use quipu_core::command::{ToDrivers, slab};
+use crate::{Shared, VendorDriver};
+use quipu_core::command::{ReadySink, ToDrivers, slab};
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{Command, Completion, Context, Error, clock};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// How many jobs a host thread does.
@@ -29,6 +30,8 @@ const HOST_JOBS: u32 = 256;
 pub(super) enum Caller {
     /// Any thread, from a call of the core.
     Host,
+    /// One that waits: what it leaves undone it sees to itself.
+    Waiter,
     /// The drain thread.
     Drain,
     /// A thread of a vendor that tells of ends: it ends commands, and leaves all else, which may have to wait for what it
@@ -36,17 +39,84 @@ pub(super) enum Caller {
     Teller,
 }
 
+/// Whether somebody pumps, as others see it without the ledger's lock.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    busy: AtomicBool,
+    /// Somebody has ceased to, with jobs left.
+    left: AtomicBool,
+}
+
+impl Activity {
+    /// True if a thread pumps.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// True if nobody does what there is to do, as far as is known.
+    pub(super) fn is_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
+}
+
 /// Gives up pumping if a job unwinds, or when there are enough of them.
 struct Pumping<'a, V: Vendor> {
     shared: &'a Shared<V>,
     is_given_up: bool,
+    untold: Untold,
 }
 
 impl<V: Vendor> Drop for Pumping<'_, V> {
     fn drop(&mut self) {
+        let mut ledger = self.shared.ledger();
+        self.untold.tell(&mut ledger);
         if !self.is_given_up {
-            self.shared.ledger().pumping = false;
+            self.shared.cease(&mut ledger, true);
         }
+    }
+}
+
+/// What the ledger is told with the next look into it, instead of one by one: of a chain's commands, each is let go by
+/// the end of the one before.
+#[derive(Default)]
+struct Untold {
+    /// Commands that are finished.
+    finished: Vec<Key>,
+    /// Commands that have become ours by that.
+    ready: Vec<Command>,
+    /// Those of them that were never submitted: their drop fails them and says so.
+    strays: Vec<Command>,
+}
+
+impl Untold {
+    fn tell<V: Vendor>(&mut self, ledger: &mut Ledger<V>) {
+        for key in self.finished.drain(..) {
+            ledger.forget(key);
+        }
+        for command in self.ready.drain(..) {
+            self.strays.extend(ledger.ready(command).err());
+        }
+    }
+}
+
+/// Takes what a command lets go that is finished, if it is this driver's.
+struct Released<'a, V: Vendor> {
+    driver: *const VendorDriver<V>,
+    ready: &'a mut Vec<Command>,
+}
+
+impl<V: Vendor> ReadySink for Released<'_, V> {
+    fn accept(&mut self, command: Command) -> Option<Command> {
+        let driver = Arc::as_ptr(command.queue().driver());
+        if command.needs_no_device() || !std::ptr::addr_eq(driver, self.driver) {
+            return Some(command);
+        }
+        self.ready.push(command);
+        None
+    }
+
+    fn gather(&mut self, begin: bool) {
+        ToDrivers.gather(begin);
     }
 }
 
@@ -89,6 +159,13 @@ impl<V: Vendor> Shared<V> {
         self.pump(Caller::Teller);
     }
 
+    /// This thread pumps no more.
+    fn cease(&self, ledger: &mut Ledger<V>, jobs_left: bool) {
+        ledger.pumping = false;
+        self.activity.left.store(jobs_left, Ordering::Relaxed);
+        self.activity.busy.store(false, Ordering::Relaxed);
+    }
+
     /// Does what is to be done, unless somebody does.
     pub(super) fn pump(self: &Arc<Self>, caller: Caller) {
         loop {
@@ -98,19 +175,24 @@ impl<V: Vendor> Shared<V> {
                     return;
                 }
                 ledger.pumping = true;
+                self.activity.busy.store(true, Ordering::Relaxed);
+                self.activity.left.store(false, Ordering::Relaxed);
             }
             let done = {
                 let _inside = Inside::enter(&**self);
                 let mut pumping = Pumping {
                     shared: self,
                     is_given_up: false,
+                    untold: Untold::default(),
                 };
-                let done = self.do_jobs(caller);
+                let done = self.do_jobs(caller, &mut pumping.untold);
                 pumping.is_given_up = done;
                 done
             };
             if !done {
-                self.completions.call();
+                if caller != Caller::Waiter {
+                    self.completions.call();
+                }
                 return;
             }
             // What was noted since the last look, by a thread that saw us pumping.
@@ -118,24 +200,24 @@ impl<V: Vendor> Shared<V> {
                 break;
             }
         }
-        if caller != Caller::Host {
+        if matches!(caller, Caller::Drain | Caller::Teller) {
             // It may sleep now, and others want what it has freed.
             slab::flush();
         }
     }
 
     /// False if there are jobs left.
-    fn do_jobs(self: &Arc<Self>, caller: Caller) -> bool {
+    fn do_jobs(self: &Arc<Self>, caller: Caller, untold: &mut Untold) -> bool {
         let mut jobs = 0;
         loop {
-            for notice in self.completions.take() {
-                self.note(notice);
-            }
+            self.note_all(self.completions.take());
+            untold.strays.clear();
             let (job, dirty) = {
                 let mut ledger = self.ledger();
+                untold.tell(&mut ledger);
                 let job = match caller {
                     Caller::Teller => ledger.next_end(),
-                    Caller::Host | Caller::Drain => ledger.next_job(caller == Caller::Drain),
+                    _ => ledger.next_job(caller == Caller::Drain),
                 };
                 match job {
                     None if caller == Caller::Teller && ledger.has_jobs() => {
@@ -146,14 +228,15 @@ impl<V: Vendor> Shared<V> {
                         let dirty = ledger.take_dirty();
                         if dirty.is_empty() {
                             // Under the lock: whoever notes something from now on pumps itself.
-                            ledger.pumping = false;
-                            let ahead = caller == Caller::Host && ledger.has_gathering();
+                            self.cease(&mut ledger, false);
+                            let is_host = matches!(caller, Caller::Host | Caller::Waiter);
+                            let ahead = is_host && ledger.has_gathering();
                             let settles = ledger.settles();
                             drop(ledger);
-                            match caller {
-                                Caller::Drain => self.completions.settle(settles),
-                                Caller::Host if ahead => self.completions.call(),
-                                Caller::Host | Caller::Teller => {}
+                            if caller == Caller::Drain {
+                                self.completions.settle(settles);
+                            } else if ahead {
+                                self.completions.call();
                             }
                             return true;
                         }
@@ -166,7 +249,7 @@ impl<V: Vendor> Shared<V> {
             }
             match job {
                 Some(Job::Prepare(key)) => self.prepare(key),
-                Some(Job::Finish(key, arrival)) => self.finish(key, arrival),
+                Some(Job::Finish(key, arrival)) => self.finish(key, arrival, untold),
                 Some(Job::Forward(key, departure)) => self.forward(key, departure),
                 Some(Job::ForwardWhole(whole)) => self.forward_whole(whole),
                 Some(Job::Gather(batch, ungathered)) => self.gather(batch, ungathered),
@@ -175,9 +258,23 @@ impl<V: Vendor> Shared<V> {
                 None => {}
             }
             jobs += 1;
-            if caller == Caller::Host && jobs >= HOST_JOBS {
+            if matches!(caller, Caller::Host | Caller::Waiter) && jobs >= HOST_JOBS {
                 return false;
             }
+        }
+    }
+
+    /// Takes note of what has ended: of what ended well, together.
+    fn note_all(&self, notices: Vec<Notice<V>>) {
+        let mut notices = notices.into_iter().peekable();
+        while notices.peek().is_some() {
+            {
+                let mut ledger = self.ledger();
+                while let Some(notice) = notices.next_if(|it| matches!(it.result, Ok(Ok(())))) {
+                    ledger.noted(notice.key, Ok(()), notice.seen);
+                }
+            }
+            notices.next().into_iter().for_each(|it| self.note(it));
         }
     }
 
@@ -375,7 +472,7 @@ impl<V: Vendor> Shared<V> {
     }
 
     /// Finishes a command that is ours and over.
-    fn finish(&self, key: Key, arrival: Arrival<V>) {
+    fn finish(&self, key: Key, arrival: Arrival<V>, untold: &mut Untold) {
         let Arrival {
             command,
             held,
@@ -407,8 +504,12 @@ impl<V: Vendor> Shared<V> {
                 result = self.vendor.land(&work, flight.cargo);
             }
         }
-        command.finish_at(result, time, &mut ToDrivers);
-        self.ledger().forget(key);
+        untold.finished.push(key);
+        let mut released = Released {
+            driver: self.this.as_ptr(),
+            ready: &mut untold.ready,
+        };
+        command.finish_at(result, time, &mut released);
     }
 
     /// How a command ends.

@@ -81,6 +81,18 @@ impl<T> Slab<T> {
         Some(entry)
     }
 
+    /// Drops an entry where it is: they are large.
+    pub(super) fn forget(&mut self, key: Key) {
+        if let Some(place) = self.places.get_mut(key as u32 as usize)
+            && place.generation == (key >> PLACE_BITS) as u32
+            && place.entry.is_some()
+        {
+            place.entry = None;
+            place.generation = place.generation.wrapping_add(1);
+            self.free.push(key as u32);
+        }
+    }
+
     /// All entries.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         let places = self.places.iter().enumerate();
@@ -114,10 +126,15 @@ mod tests {
         let mut expected = vec![(keys[0], "a"), (again, "e"), (keys[2], "c")];
         expected.sort_unstable();
         assert_eq!(all, expected);
+        slab.forget(keys[1]);
+        assert_eq!(slab.get(again), Some(&"e"));
         for key in [keys[0], keys[2], again] {
             assert!(!slab.is_empty());
-            slab.remove(key);
+            slab.forget(key);
+            assert_eq!(slab.get(key), None);
+            slab.forget(key);
         }
         assert!(slab.is_empty());
+        assert_ne!(slab.next_key(), again);
     }
 }

@@ -125,12 +125,13 @@ impl<V: Vendor> Shared<V> {
     fn code_ahead(&self, device: usize, command: &Command) -> Option<Code<V::Compiled>> {
         let portable = command.portable()?;
         let passed = portable.pass(command.arguments()).ok()?;
-        let compiled = self.programs.known_program(ProgramId {
+        let id = ProgramId {
             device,
             key: portable.key(),
             width: width_of(command.arguments(), &passed),
-        })?;
-        Some(Code { compiled, passed })
+        };
+        let compiled = self.programs.known_program(id)?;
+        Some(self.fitting_code(id, compiled, passed, command))
     }
 
     /// Has a thread of the host make a batch.

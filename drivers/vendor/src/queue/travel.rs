@@ -275,8 +275,10 @@ impl<V: Vendor> Ledger<V> {
 
     /// Forgets a command that is finished.
     pub(super) fn forget(&mut self, key: Key) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.keys.remove(&entry.event);
+        let event = self.entries.get(key).map(|entry| entry.event);
+        if let Some(event) = event {
+            self.entries.forget(key);
+            self.keys.remove(&event);
             self.made_room();
         }
     }

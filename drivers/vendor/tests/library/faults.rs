@@ -46,6 +46,8 @@ struct State {
     random: u64,
     planned: HashMap<Fault, (When, Refusal)>,
     violations: Vec<String>,
+    /// Calls so far.
+    calls: HashMap<Fault, u64>,
     /// Refusals so far.
     refused: u64,
     /// No device runs anything.
@@ -56,6 +58,10 @@ struct State {
     moved: bool,
     /// How often the driver's own thread has asked for a status.
     looks: u64,
+    /// The most threads that a block of a kernel has room for, if there is such a number.
+    room: Option<u64>,
+    /// The threads of the blocks of each launch that was put on a device, or into a batch.
+    launched: Vec<Vec<u64>>,
 }
 
 /// The next of a sequence of random numbers: xorshift (Marsaglia 2003).
@@ -67,16 +73,39 @@ pub(crate) fn next(state: &mut u64) -> u64 {
 }
 
 impl Faults {
+    /// From now on kernels are compiled so that their blocks have room for so many threads.
+    #[allow(dead_code, reason = "not all tests are of this")]
+    pub(crate) fn leave_room_for(&self, threads: u64) {
+        self.state().room = Some(threads);
+    }
+
+    pub(super) fn room(&self) -> Option<u64> {
+        self.state().room
+    }
+
+    pub(super) fn note_launch(&self, threads: &[u64]) {
+        self.state().launched.push(threads.to_vec());
+    }
+
+    /// The threads of the blocks of each launch since this was last asked.
+    #[allow(dead_code, reason = "not all tests are of this")]
+    pub(crate) fn launched(&self) -> Vec<Vec<u64>> {
+        std::mem::take(&mut self.state().launched)
+    }
+
     pub(crate) fn new(seed: u64) -> Self {
         let state = State {
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             planned: HashMap::new(),
             violations: Vec::new(),
+            calls: HashMap::new(),
             refused: 0,
             held: false,
             unmade: false,
             moved: false,
             looks: 0,
+            room: None,
+            launched: Vec::new(),
         };
         Self {
             state: Mutex::new(state),
@@ -100,6 +129,12 @@ impl Faults {
         self.state().planned.insert(fault, (when, refusal));
     }
 
+    /// How many calls there were.
+    #[allow(dead_code, reason = "not all tests are of this")]
+    pub(crate) fn calls(&self, fault: Fault) -> u64 {
+        self.state().calls.get(&fault).copied().unwrap_or(0)
+    }
+
     /// From now on nothing goes wrong.
     pub(crate) fn end(&self) {
         self.state().planned.clear();
@@ -108,6 +143,7 @@ impl Faults {
     /// A call is made.
     pub(crate) fn check(&self, fault: Fault) -> Result<(), Refusal> {
         let mut state = self.state();
+        *state.calls.entry(fault).or_default() += 1;
         let number = next(&mut state.random);
         let Some((when, refusal)) = state.planned.get_mut(&fault) else {
             return Ok(());

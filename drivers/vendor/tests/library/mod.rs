@@ -21,7 +21,7 @@ use quipu_core::{
     Command, Context, Device, DeviceKind, DeviceProperties, Driver, Error, Graph, MemorySpace,
     Result,
 };
-use quipu_driver_vendor::batch::Plan;
+use quipu_driver_vendor::batch::{Does, Plan};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::region::Shape;
@@ -219,6 +219,9 @@ impl Vendor for Library {
         code: Option<&Code<()>>,
         waits: &[Point],
     ) -> std::result::Result<Flight<Self>, Obstacle<Refusal>> {
+        if let Some(code) = code {
+            self.faults.note_launch(&code.passed.threads);
+        }
         put::put(self, work, code, waits)
     }
 
@@ -242,6 +245,11 @@ impl Vendor for Library {
         plan: &Plan<Self>,
     ) -> std::result::Result<Batch, Obstacle<Refusal>> {
         self.faults.make()?;
+        for command in &plan.commands {
+            if let Does::Launch(code) = &command.does {
+                self.faults.note_launch(&code.passed.threads);
+            }
+        }
         Ok(Batch::of(plan))
     }
 
@@ -291,6 +299,10 @@ impl Vendor for Library {
 
     fn takes_code(&self, of: TypeId) -> bool {
         of == TypeId::of::<Module>()
+    }
+
+    fn fitting_threads(&self, _device: &Fake, _compiled: &(), asked: u64) -> u64 {
+        self.faults.room().map_or(asked, |room| asked.min(room))
     }
 
     fn compile(

@@ -20,6 +20,8 @@ pub(crate) struct LaunchBody<P, const D: usize> {
     pub(crate) prepared: P,
     pub(crate) division: WorkDivision<D>,
     pub(crate) limits: &'static AcceleratorLimits,
+    /// The division was left to the device.
+    pub(crate) automatic: bool,
 }
 
 thread_local! {
@@ -83,7 +85,10 @@ impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
     }
 
     fn pass(&self, arguments: &[Argument]) -> Result<Passed> {
-        self.prepared.pass(arguments, self.division)
+        let mut passed = self.prepared.pass(arguments, self.division)?;
+        // The lengths of shared arrays go by the division.
+        passed.automatic = self.automatic && passed.shared.is_empty();
+        Ok(passed)
     }
 }
 

@@ -23,6 +23,12 @@ pub trait IntoDivision<const D: usize> {
     /// # Errors
     /// If the device cannot run it.
     fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError>;
+
+    /// True if it names elements only: then a device that compiles the kernel may choose other blocks for them, when it
+    /// knows how many threads of it it has room for.
+    fn is_automatic(&self) -> bool {
+        true
+    }
 }
 
 impl<const D: usize> IntoDivision<D> for WorkDivision<D> {
@@ -31,12 +37,22 @@ impl<const D: usize> IntoDivision<D> for WorkDivision<D> {
         self.validate(limits)?;
         Ok(self)
     }
+
+    #[inline]
+    fn is_automatic(&self) -> bool {
+        false
+    }
 }
 
 impl<const D: usize> IntoDivision<D> for Result<WorkDivision<D>, KernelError> {
     #[inline]
     fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError> {
         self?.into_division(limits)
+    }
+
+    #[inline]
+    fn is_automatic(&self) -> bool {
+        false
     }
 }
 
@@ -161,6 +177,7 @@ impl Queue {
         ) -> Result<R>,
     ) -> Result<R> {
         let limits = self.shared.limits;
+        let automatic = division.is_automatic();
         let division = match division.into_division(&call.limits(limits)) {
             Ok(division) => division,
             Err(error) => return Err(refused(&error)),
@@ -175,6 +192,7 @@ impl Queue {
             prepared,
             division,
             limits,
+            automatic,
         };
         let groups = division.block_count() as u64;
         enqueue(self.core(), body, groups, &self.request(&accesses))

@@ -359,7 +359,7 @@ impl Language for C99 {
         false
     }
 
-    fn depth(&self, _dimensions: usize, _leaves: bool) -> usize {
+    fn depth(&self, _dimensions: usize, _narrow: bool, _leaves: bool) -> usize {
         1
     }
 

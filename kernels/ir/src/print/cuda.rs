@@ -134,6 +134,10 @@ impl Language for Cuda {
         format!("atomicCAS({record}, 0u, {value}) == 0")
     }
 
+    fn unroll(&self) -> Option<&'static str> {
+        Some("#pragma unroll")
+    }
+
     fn barrier(&self, _site: u32) -> String {
         "__syncthreads()".into()
     }
@@ -333,7 +337,9 @@ impl Language for Cuda {
         out.push_str(&entry::device_body(self, &device, |axis| Axis {
             thread: format!("({index})threadIdx.{}", AXES[axis]),
             block: format!("({index})blockIdx.{}", AXES[axis]),
-            blocks: Some(format!("({index})gridDim.{}", AXES[axis])),
+            // Along its first axis the hardware has as many blocks as indices of 32 bits count.
+            blocks: (axis > 0 || index != self.scalar(Scalar::U32))
+                .then(|| format!("({index})gridDim.{}", AXES[axis])),
         }));
         out.push_str("}\n");
         out
@@ -370,8 +376,8 @@ impl Language for Cuda {
         false
     }
 
-    fn depth(&self, dimensions: usize, leaves: bool) -> usize {
-        entry::depth_on_device(dimensions, true, leaves)
+    fn depth(&self, dimensions: usize, narrow: bool, leaves: bool) -> usize {
+        entry::depth_on_device(entry::axes(dimensions) - usize::from(narrow), leaves)
     }
 
     fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind> {

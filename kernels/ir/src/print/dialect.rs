@@ -76,6 +76,11 @@ pub(super) trait Language {
     /// Replaces the zero at the beginning of a record; true if it was one.
     fn claim(&self, record: &str, value: &str) -> String;
 
+    /// What stands before a loop of few rounds that are to be written one after the other.
+    fn unroll(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A barrier, as an expression.
     fn barrier(&self, site: u32) -> String;
 
@@ -121,8 +126,8 @@ pub(super) trait Language {
     /// True if pointers to buffers come with the number of the first element.
     fn has_starts(&self) -> bool;
 
-    /// How deep in the entry function the kernel's body is.
-    fn depth(&self, dimensions: usize, leaves: bool) -> usize;
+    /// How deep in the entry function the kernel's body is, with indices of 32 bits if they are narrow.
+    fn depth(&self, dimensions: usize, narrow: bool, leaves: bool) -> usize;
 
     /// The parameter, beside its length, for a shared array of a launch's length.
     fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind>;

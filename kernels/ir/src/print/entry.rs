@@ -57,9 +57,9 @@ pub(super) fn axes(dimensions: usize) -> usize {
     dimensions.min(3)
 }
 
-/// How deep in an entry function the body is.
-pub(super) fn depth_on_device(dimensions: usize, loops: bool, leaves: bool) -> usize {
-    1 + if loops { axes(dimensions) } else { 0 } + usize::from(leaves)
+/// How deep in an entry function the body is, in so many loops over blocks.
+pub(super) fn depth_on_device(loops: usize, leaves: bool) -> usize {
+    1 + loops + usize::from(leaves)
 }
 
 /// Of an axis of the hardware: the thread's number, the block's, and how many blocks run, if that may be fewer than

@@ -39,7 +39,7 @@
 //!
 //! * CUDA C: grid and block dimensions as said; dynamic shared memory of [`Printed::dynamic_shared`] bytes. The kernel
 //!   loops over blocks: a grid of at least one and at most as many blocks as the division has, along each axis, does
-//!   all the work.
+//!   all the work; along `x` with indices of 32 bits, of which the hardware has as many, it has to be as many.
 //! * OpenCL C: global size = blocks × block's threads along each axis, local size = block's threads. A grid that is
 //!   too large is launched in pieces, each with the global work offset (first block × block's threads) of its first
 //!   block. (There are no loops over blocks here, as compilers for CPUs make work-item loops out of a kernel, and those

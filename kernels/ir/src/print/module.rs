@@ -547,7 +547,8 @@ impl<'m> ModulePrinter<'m> {
         let width = self.options.index_width.bytes();
         let index = self.index();
         let leaves = leaves_early(function);
-        let depth = self.language.depth(dimensions, leaves);
+        let narrow = self.concrete(Scalar::Index) == Scalar::U32;
+        let depth = self.language.depth(dimensions, narrow, leaves);
         let text = Text::new(depth, self.options.line_directives);
         let mut printer = FunctionPrinter::new(self, function, text, Some(leaves));
         let mut declarations = Vec::new();

@@ -396,8 +396,8 @@ impl Language for OpenCl {
         true
     }
 
-    fn depth(&self, dimensions: usize, leaves: bool) -> usize {
-        entry::depth_on_device(dimensions, false, leaves)
+    fn depth(&self, _dimensions: usize, _narrow: bool, leaves: bool) -> usize {
+        entry::depth_on_device(0, leaves)
     }
 
     fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind> {

@@ -154,7 +154,7 @@ impl FunctionPrinter<'_, '_> {
         if !checked {
             return self.take(index);
         }
-        if self.done.contains(&(index, length.to_owned())) {
+        if self.done.indices.contains(&(index, length.to_owned())) {
             return self.take(index);
         }
         let expression = self.simple(index);
@@ -259,7 +259,8 @@ impl FunctionPrinter<'_, '_> {
         self.flush(Change::Fault);
         let mut conditions = at.checks;
         let bounds = range.map(|(start, end)| (self.simple(start), self.simple(end)));
-        if let (Some((start, end)), true) = (&bounds, checked && self.module.options.checked) {
+        let checked = checked && self.module.options.checked && !self.done.ranges.contains(&value);
+        if let (Some((start, end)), true) = (&bounds, checked) {
             let dimensions = usize::from(self.module.module.kernel.dimensions);
             let index = self.module.concrete(Scalar::Index);
             let language = self.module.language;

@@ -63,49 +63,47 @@ extern "C" __global__ void block_sum(
     context.partial = partial;
     context.partial_length = partial_length;
     context.thread[0] = (unsigned int)threadIdx.x;
-    for (context.block[0] = (unsigned int)blockIdx.x; context.block[0] < launch.grid_blocks[0]; context.block[0] += (unsigned int)gridDim.x) {
-        __syncthreads();
-        for (unsigned int quipu_at = context.thread[0]; quipu_at < partial_length; quipu_at += launch.block_threads[0])
-            partial[quipu_at] = 0.0f;
-        __syncthreads();
-        const unsigned int thread = quipu->thread[0];
-        const unsigned int t1 = quipu->block[0] * quipu->launch.block_threads[0] + quipu->thread[0];
+    context.block[0] = (unsigned int)blockIdx.x;
+    for (unsigned int quipu_at = context.thread[0]; quipu_at < partial_length; quipu_at += launch.block_threads[0])
+        partial[quipu_at] = 0.0f;
+    __syncthreads();
+    const unsigned int thread = quipu->thread[0];
+    const unsigned int t1 = quipu->block[0] * quipu->launch.block_threads[0] + quipu->thread[0];
 #line 10 "src/kernels.rs"
-        const float t2 = quipu_in(quipu, t1, x_length, 0) ? x[t1] : 0.0f;
+    const float t2 = quipu_in(quipu, t1, x_length, 0) ? x[t1] : 0.0f;
 #line 10 "src/kernels.rs"
-        if (quipu_in(quipu, thread, partial_length, 1))
-            partial[thread] = t2;
+    if (quipu_in(quipu, thread, partial_length, 1))
+        partial[thread] = t2;
 #line 10 "src/kernels.rs"
-        __syncthreads();
+    __syncthreads();
 #line 10 "src/kernels.rs"
-        unsigned int distance_2 = quipu->launch.block_threads[0] / 2u;
+    unsigned int distance_2 = quipu->launch.block_threads[0] / 2u;
 #line 10 "src/kernels.rs"
-        while (distance_2 > 0u) {
+    while (distance_2 > 0u) {
 #line 13 "src/kernels.rs"
-            if (thread < distance_2) {
-                const unsigned int t3 = thread + distance_2;
+        if (thread < distance_2) {
+            const unsigned int t3 = thread + distance_2;
 #line 14 "src/kernels.rs"
-                const float t4 = quipu_in(quipu, thread, partial_length, 3) ? partial[thread] : 0.0f;
+            const float t4 = quipu_in(quipu, thread, partial_length, 3) ? partial[thread] : 0.0f;
 #line 14 "src/kernels.rs"
-                const float t5 = t4 + (quipu_in(quipu, t3, partial_length, 3) ? partial[t3] : 0.0f);
+            const float t5 = t4 + (quipu_in(quipu, t3, partial_length, 3) ? partial[t3] : 0.0f);
 #line 14 "src/kernels.rs"
-                if (quipu_in(quipu, thread, partial_length, 4))
-                    partial[thread] = t5;
-            }
-#line 14 "src/kernels.rs"
-            __syncthreads();
-#line 14 "src/kernels.rs"
-            distance_2 = distance_2 / 2u;
+            if (quipu_in(quipu, thread, partial_length, 4))
+                partial[thread] = t5;
         }
 #line 14 "src/kernels.rs"
-        if (thread == 0u) {
+        __syncthreads();
+#line 14 "src/kernels.rs"
+        distance_2 = distance_2 / 2u;
+    }
+#line 14 "src/kernels.rs"
+    if (thread == 0u) {
 #line 20 "src/kernels.rs"
-            const float t6 = quipu_in(quipu, 0u, partial_length, 6) ? partial[0u] : 0.0f;
+        const float t6 = quipu_in(quipu, 0u, partial_length, 6) ? partial[0u] : 0.0f;
 #line 20 "src/kernels.rs"
-            const unsigned int t7 = quipu->block[0];
+        const unsigned int t7 = quipu->block[0];
 #line 20 "src/kernels.rs"
-            if (quipu_in(quipu, t7, sums_length, 7))
-                sums[t7] = t6;
-        }
+        if (quipu_in(quipu, t7, sums_length, 7))
+            sums[t7] = t6;
     }
 }

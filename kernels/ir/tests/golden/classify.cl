@@ -17,6 +17,18 @@ typedef struct {
     __global uint *fault;
 } quipu_context;
 
+/* The number of a thread in the grid, along a dimension. */
+static inline uint quipu_thread(__private const quipu_context *quipu, int d)
+{
+    return quipu->block[d] * quipu->launch.block_threads[d] + quipu->thread[d];
+}
+
+/* The number of threads in the grid, along a dimension. */
+static inline uint quipu_threads(__private const quipu_context *quipu, int d)
+{
+    return quipu->launch.grid_blocks[d] * quipu->launch.block_threads[d];
+}
+
 /* Records the first fault of a launch. */
 static void quipu_record(__global uint *fault, ulong thread, ulong index, ulong length, uint site)
 {
@@ -44,18 +56,6 @@ static inline bool quipu_in(__private const quipu_context *quipu, uint index, ui
     return false;
 }
 
-/* The number of a thread in the grid, along a dimension. */
-static inline uint quipu_thread(__private const quipu_context *quipu, int d)
-{
-    return quipu->block[d] * quipu->launch.block_threads[d] + quipu->thread[d];
-}
-
-/* The number of threads in the grid, along a dimension. */
-static inline uint quipu_threads(__private const quipu_context *quipu, int d)
-{
-    return quipu->launch.grid_blocks[d] * quipu->launch.block_threads[d];
-}
-
 __kernel void classify(
     __global const int *restrict x,
     ulong x_start,
@@ -74,25 +74,55 @@ __kernel void classify(
     context.fault = fault;
     context.thread[0] = (uint)get_local_id(0);
     context.block[0] = (uint)(get_global_offset(0) / get_local_size(0) + get_group_id(0));
-    for (uint i = quipu_thread(quipu, 0); i < y_length; i += quipu_threads(quipu, 0)) {
+    {
+        const uint t1 = quipu_threads(quipu, 0);
+        uint i = quipu_thread(quipu, 0);
+        if (((ulong)y_length - 1) < x_length) {
+            for (; i + (ulong)t1 * 3 < y_length; i += t1 * 4) {
+                for (uint t2 = 0; t2 < 4; t2++) {
+                    const uint i_2 = i + t1 * t2;
 #line 30 "src/kernels.rs"
-        const int x_2 = quipu_in(quipu, i, x_length, 0) ? x[i] : 0;
-        int t1;
+                    const int x_2 = x[i_2];
+                    int t3;
 #line 30 "src/kernels.rs"
-        if (x_2 == 0) {
+                    if (x_2 == 0) {
 #line 30 "src/kernels.rs"
-            t1 = 10;
-        } else if (x_2 >= 1 && x_2 <= 9) {
+                        t3 = 10;
+                    } else if (x_2 >= 1 && x_2 <= 9) {
 #line 30 "src/kernels.rs"
-            t1 = 20;
-        } else if (x_2 == (-2147483647 - 1)) {
+                        t3 = 20;
+                    } else if (x_2 == (-2147483647 - 1)) {
 #line 30 "src/kernels.rs"
-            t1 = 30;
-        } else {
+                        t3 = 30;
+                    } else {
 #line 30 "src/kernels.rs"
-            t1 = (int)-(((uint)x_2 + x_2) * 3);
+                        t3 = (int)-(((uint)x_2 + x_2) * 3);
+                    }
+#line 30 "src/kernels.rs"
+                    y[i_2] = t3;
+                }
+            }
         }
+        for (; i < y_length; i += t1) {
 #line 30 "src/kernels.rs"
-        y[i] = t1;
+            const int x_3 = quipu_in(quipu, i, x_length, 0) ? x[i] : 0;
+            int t4;
+#line 30 "src/kernels.rs"
+            if (x_3 == 0) {
+#line 30 "src/kernels.rs"
+                t4 = 10;
+            } else if (x_3 >= 1 && x_3 <= 9) {
+#line 30 "src/kernels.rs"
+                t4 = 20;
+            } else if (x_3 == (-2147483647 - 1)) {
+#line 30 "src/kernels.rs"
+                t4 = 30;
+            } else {
+#line 30 "src/kernels.rs"
+                t4 = (int)-(((uint)x_3 + x_3) * 3);
+            }
+#line 30 "src/kernels.rs"
+            y[i] = t4;
+        }
     }
 }

@@ -15,6 +15,18 @@ typedef struct {
     unsigned int *fault;
 } quipu_context;
 
+/* The number of a thread in the grid, along a dimension. */
+static __device__ __forceinline__ unsigned int quipu_thread(const quipu_context *quipu, int d)
+{
+    return quipu->block[d] * quipu->launch.block_threads[d] + quipu->thread[d];
+}
+
+/* The number of threads in the grid, along a dimension. */
+static __device__ __forceinline__ unsigned int quipu_threads(const quipu_context *quipu, int d)
+{
+    return quipu->launch.grid_blocks[d] * quipu->launch.block_threads[d];
+}
+
 /* Records the first fault of a launch. */
 static __device__ __forceinline__ void quipu_record(unsigned int *fault, unsigned long long thread, unsigned long long index, unsigned long long length, unsigned int site)
 {
@@ -42,18 +54,6 @@ static __device__ __forceinline__ bool quipu_in(const quipu_context *quipu, unsi
     return false;
 }
 
-/* The number of a thread in the grid, along a dimension. */
-static __device__ __forceinline__ unsigned int quipu_thread(const quipu_context *quipu, int d)
-{
-    return quipu->block[d] * quipu->launch.block_threads[d] + quipu->thread[d];
-}
-
-/* The number of threads in the grid, along a dimension. */
-static __device__ __forceinline__ unsigned int quipu_threads(const quipu_context *quipu, int d)
-{
-    return quipu->launch.grid_blocks[d] * quipu->launch.block_threads[d];
-}
-
 extern "C" __global__ void classify(
     const int *__restrict__ x,
     unsigned int x_length,
@@ -67,27 +67,57 @@ extern "C" __global__ void classify(
     context.launch = launch;
     context.fault = fault;
     context.thread[0] = (unsigned int)threadIdx.x;
-    for (context.block[0] = (unsigned int)blockIdx.x; context.block[0] < launch.grid_blocks[0]; context.block[0] += (unsigned int)gridDim.x) {
-        for (unsigned int i = quipu_thread(quipu, 0); i < y_length; i += quipu_threads(quipu, 0)) {
+    context.block[0] = (unsigned int)blockIdx.x;
+    {
+        const unsigned int t1 = quipu_threads(quipu, 0);
+        unsigned int i = quipu_thread(quipu, 0);
+        if (((unsigned long long)y_length - 1) < x_length) {
+            for (; i + (unsigned long long)t1 * 3 < y_length; i += t1 * 4) {
+                #pragma unroll
+                for (unsigned int t2 = 0; t2 < 4; t2++) {
+                    const unsigned int i_2 = i + t1 * t2;
 #line 30 "src/kernels.rs"
-            const int x_2 = quipu_in(quipu, i, x_length, 0) ? x[i] : 0;
-            int t1;
+                    const int x_2 = x[i_2];
+                    int t3;
 #line 30 "src/kernels.rs"
-            if (x_2 == 0) {
+                    if (x_2 == 0) {
 #line 30 "src/kernels.rs"
-                t1 = 10;
-            } else if (x_2 >= 1 && x_2 <= 9) {
+                        t3 = 10;
+                    } else if (x_2 >= 1 && x_2 <= 9) {
 #line 30 "src/kernels.rs"
-                t1 = 20;
-            } else if (x_2 == (-2147483647 - 1)) {
+                        t3 = 20;
+                    } else if (x_2 == (-2147483647 - 1)) {
 #line 30 "src/kernels.rs"
-                t1 = 30;
+                        t3 = 30;
+                    } else {
+#line 30 "src/kernels.rs"
+                        t3 = (int)-(((unsigned int)x_2 + x_2) * 3);
+                    }
+#line 30 "src/kernels.rs"
+                    y[i_2] = t3;
+                }
+            }
+        }
+        for (; i < y_length; i += t1) {
+#line 30 "src/kernels.rs"
+            const int x_3 = quipu_in(quipu, i, x_length, 0) ? x[i] : 0;
+            int t4;
+#line 30 "src/kernels.rs"
+            if (x_3 == 0) {
+#line 30 "src/kernels.rs"
+                t4 = 10;
+            } else if (x_3 >= 1 && x_3 <= 9) {
+#line 30 "src/kernels.rs"
+                t4 = 20;
+            } else if (x_3 == (-2147483647 - 1)) {
+#line 30 "src/kernels.rs"
+                t4 = 30;
             } else {
 #line 30 "src/kernels.rs"
-                t1 = (int)-(((unsigned int)x_2 + x_2) * 3);
+                t4 = (int)-(((unsigned int)x_3 + x_3) * 3);
             }
 #line 30 "src/kernels.rs"
-            y[i] = t1;
+            y[i] = t4;
         }
     }
 }

@@ -17,6 +17,18 @@ typedef struct {
     __global uint *fault;
 } quipu_context;
 
+/* The number of a thread in the grid, along a dimension. */
+static inline uint quipu_thread(__private const quipu_context *quipu, int d)
+{
+    return quipu->block[d] * quipu->launch.block_threads[d] + quipu->thread[d];
+}
+
+/* The number of threads in the grid, along a dimension. */
+static inline uint quipu_threads(__private const quipu_context *quipu, int d)
+{
+    return quipu->launch.grid_blocks[d] * quipu->launch.block_threads[d];
+}
+
 /* Records the first fault of a launch. */
 static void quipu_record(__global uint *fault, ulong thread, ulong index, ulong length, uint site)
 {
@@ -44,18 +56,6 @@ static inline bool quipu_in(__private const quipu_context *quipu, uint index, ui
     return false;
 }
 
-/* The number of a thread in the grid, along a dimension. */
-static inline uint quipu_thread(__private const quipu_context *quipu, int d)
-{
-    return quipu->block[d] * quipu->launch.block_threads[d] + quipu->thread[d];
-}
-
-/* The number of threads in the grid, along a dimension. */
-static inline uint quipu_threads(__private const quipu_context *quipu, int d)
-{
-    return quipu->launch.grid_blocks[d] * quipu->launch.block_threads[d];
-}
-
 __kernel void saxpy(
     float a,
     __global const float *restrict x,
@@ -75,8 +75,21 @@ __kernel void saxpy(
     context.fault = fault;
     context.thread[0] = (uint)get_local_id(0);
     context.block[0] = (uint)(get_global_offset(0) / get_local_size(0) + get_group_id(0));
-    for (uint i = quipu_thread(quipu, 0); i < y_length; i += quipu_threads(quipu, 0)) {
+    {
+        const uint t1 = quipu_threads(quipu, 0);
+        uint i = quipu_thread(quipu, 0);
+        if (((ulong)y_length - 1) < x_length) {
+            for (; i + (ulong)t1 * 3 < y_length; i += t1 * 4) {
+                for (uint t2 = 0; t2 < 4; t2++) {
+                    const uint i_2 = i + t1 * t2;
 #line 4 "src/kernels.rs"
-        y[i] = y[i] + a * (quipu_in(quipu, i, x_length, 0) ? x[i] : 0.0f);
+                    y[i_2] = y[i_2] + a * x[i_2];
+                }
+            }
+        }
+        for (; i < y_length; i += t1) {
+#line 4 "src/kernels.rs"
+            y[i] = y[i] + a * (quipu_in(quipu, i, x_length, 0) ? x[i] : 0.0f);
+        }
     }
 }

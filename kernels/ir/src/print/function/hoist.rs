@@ -8,13 +8,16 @@
 //! the loop. Such an index is greatest in the last round. It is computed there with 64 bits, that it cannot leave, from
 //! operands of 32 bits; as unsigned arithmetic of 32 bits is that of whole numbers modulo 2^32, an index whose greatest
 //! is less than a length is the same whole number in each round.
+//!
+//! The same goes for the elements of a thread (`elements`), which are counted up to their extent, and for ranges of
+//! slices that begin at such an index and end a sum further.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::function::{LocalId, Value};
 use crate::operation::{BinaryOperation, Operation};
 use crate::statement::{Block, LoopId, Place, Projection, Root, Statement};
-use crate::types::{Scalar, Type};
+use crate::types::{Scalar, Space, Type};
 use crate::verify::walk;
 
 use super::super::PrintError;
@@ -24,9 +27,11 @@ use super::FunctionPrinter;
 
 /// More statements than these are not written twice.
 const STATEMENTS: usize = 64;
+/// Nor are more than these done for several elements at once, which need as many registers each.
+const UNROLLED: usize = 48;
 
 /// An index and the text of the length that it is compared with: a check that is done.
-pub(super) type Done = (Value, String);
+pub(in crate::print) type Done = (Value, String);
 
 /// What a loop is asked for.
 struct Counted<'m> {
@@ -34,8 +39,31 @@ struct Counted<'m> {
     definitions: HashMap<Value, &'m Operation>,
     /// Variables that change in it.
     changed: HashSet<LocalId>,
-    counter: LocalId,
+    counter: Counter,
     end: Value,
+}
+
+/// What counts up to the end.
+#[derive(Clone, Copy, PartialEq)]
+enum Counter {
+    Local(LocalId),
+    /// A thread's own position.
+    Position(Value),
+}
+
+/// What is known to hold in a loop: checks that are done before it.
+#[derive(Clone, Debug, Default)]
+pub(in crate::print) struct Spared {
+    /// Indices, each with the text of the length that it is compared with.
+    pub(in crate::print) indices: HashSet<Done>,
+    /// Slices whose range is in bounds.
+    pub(in crate::print) ranges: HashSet<Value>,
+}
+
+impl Spared {
+    fn is_empty(&self) -> bool {
+        self.indices.is_empty() && self.ranges.is_empty()
+    }
 }
 
 /// The greatest value of an index.
@@ -55,21 +83,18 @@ impl<'m> FunctionPrinter<'_, 'm> {
         step: &'m Block,
     ) -> Result<(), PrintError> {
         self.flush_all();
-        let (done, conditions) = match self.counted(id, body, step) {
+        let (spared, conditions) = match self.counted(id, body, step) {
             Some(counted) => self.hoisted(&counted, body),
             None => Default::default(),
         };
-        if done.is_empty() {
+        if spared.is_empty() {
             return self.endless(id, body, step);
         }
         let conditions: Vec<_> = conditions.into_iter().collect();
         self.text
             .line(&format!("if ({}) {{", conditions.join(" && ")));
         self.text.deeper();
-        self.done = done;
-        let written = self.endless(id, body, step);
-        self.done.clear();
-        written?;
+        self.sparing(spared, |f| f.endless(id, body, step))?;
         self.text.back();
         self.text.line("} else {");
         self.text.deeper();
@@ -77,6 +102,138 @@ impl<'m> FunctionPrinter<'_, 'm> {
         self.text.back();
         self.text.line("}");
         Ok(())
+    }
+
+    /// Writes something in which these checks are done, beside those that are anyway.
+    pub(super) fn sparing(
+        &mut self,
+        spared: Spared,
+        write: impl FnOnce(&mut Self) -> Result<(), PrintError>,
+    ) -> Result<(), PrintError> {
+        let outer = self.done.clone();
+        self.done.indices.extend(spared.indices);
+        self.done.ranges.extend(spared.ranges);
+        let written = write(self);
+        self.done = outer;
+        written
+    }
+
+    /// The checks that one before a thread's elements answers for, and what it has to find; none if the body is not one to
+    /// be written twice, or reads nothing that no thread writes: then there is nothing to be read ahead.
+    pub(super) fn of_elements(
+        &mut self,
+        position: Value,
+        extent: Value,
+        body: &'m Block,
+    ) -> Option<(Spared, BTreeSet<String>)> {
+        if self.module.concrete(Scalar::Index) != Scalar::U32 || !is_plain(body, None) {
+            return None;
+        }
+        let (mut counted, mut statements, mut reads_ahead) = (
+            Counted {
+                definitions: HashMap::new(),
+                changed: HashSet::new(),
+                counter: Counter::Position(position),
+                end: extent,
+            },
+            0,
+            false,
+        );
+        let mut acts = false;
+        walk(body, &mut |statement| {
+            statements += 1;
+            match statement {
+                Statement::Define { value, operation } => {
+                    acts |= match operation {
+                        Operation::Call(callee, _) => self.module.facts(*callee).acts,
+                        Operation::Clock
+                        | Operation::Atomic { .. }
+                        | Operation::Warp(..)
+                        | Operation::BarrierCount(_) => true,
+                        _ => false,
+                    };
+                    if let Operation::Load(Place {
+                        root: Root::Slice(slice),
+                        ..
+                    }) = operation
+                    {
+                        reads_ahead |= self.is_only_read(*slice);
+                    }
+                    counted.definitions.insert(*value, operation);
+                }
+                Statement::Local { local, .. } => {
+                    counted.changed.insert(*local);
+                }
+                Statement::Store { place, .. } => {
+                    if let Root::Local(local) = place.root {
+                        counted.changed.insert(local);
+                    }
+                }
+                _ => {}
+            }
+        });
+        if acts || !reads_ahead || statements > UNROLLED {
+            return None;
+        }
+        if !self.module.options.checked {
+            return Some(Default::default());
+        }
+        let (spared, conditions) = self.hoisted(&counted, body);
+        self.is_spared(&counted, body, &spared)
+            .then_some((spared, conditions))
+    }
+
+    /// True if none of a body's checks is left but those of places in slices that are made in there, which are seldom
+    /// more than an element.
+    fn is_spared(&self, counted: &Counted<'m>, body: &'m Block, spared: &Spared) -> bool {
+        let mut is_spared = true;
+        let mut look = |place: &Place| {
+            let own = matches!(place.root, Root::Slice(slice) if counted.definitions.contains_key(&slice));
+            let mut checked = place.path.iter().filter_map(|step| match step {
+                Projection::Index {
+                    index,
+                    checked: true,
+                } => Some(index),
+                _ => None,
+            });
+            is_spared &= own
+                || checked.all(|index| {
+                    let all = [&spared.indices, &self.done.indices];
+                    let mut known = all.into_iter().flatten();
+                    known.any(|(known, _)| known == index)
+                });
+        };
+        let mut ranges = true;
+        walk(body, &mut |statement| match statement {
+            Statement::Define { value, operation } => {
+                if let Some(place) = operation.place() {
+                    look(place);
+                }
+                if let Operation::Slice {
+                    range: Some(_),
+                    checked: true,
+                    ..
+                } = operation
+                {
+                    ranges &= spared.ranges.contains(value) || self.done.ranges.contains(value);
+                }
+            }
+            Statement::Store { place, .. } => look(place),
+            _ => {}
+        });
+        is_spared && ranges
+    }
+
+    /// True of global memory that a launch does not write.
+    fn is_only_read(&self, slice: Value) -> bool {
+        matches!(
+            self.type_of(slice),
+            Type::Slice {
+                space: Space::Global,
+                mutable: false,
+                ..
+            }
+        )
     }
 
     /// A loop whose rounds are counted up to an end, without other loops, jumps out of it, and what threads do together.
@@ -160,24 +317,47 @@ impl<'m> FunctionPrinter<'_, 'm> {
         Some(Counted {
             definitions,
             changed,
-            counter,
+            counter: Counter::Local(counter),
             end,
         })
     }
 
     /// The checks that one before the loop answers for, and what it has to find.
-    fn hoisted(
-        &mut self,
-        counted: &Counted<'m>,
-        body: &'m Block,
-    ) -> (HashSet<Done>, BTreeSet<String>) {
-        let mut places = Vec::new();
+    fn hoisted(&mut self, counted: &Counted<'m>, body: &'m Block) -> (Spared, BTreeSet<String>) {
+        let (mut places, mut ranges) = (Vec::new(), Vec::new());
         walk(body, &mut |statement| match statement {
-            Statement::Define { operation, .. } => places.extend(operation.place()),
+            Statement::Define { value, operation } => {
+                places.extend(operation.place());
+                if let Operation::Slice {
+                    place,
+                    range: Some(range),
+                    checked: true,
+                } = operation
+                {
+                    ranges.push((*value, place, *range));
+                }
+            }
             Statement::Store { place, .. } => places.push(place),
             _ => {}
         });
-        let (mut done, mut conditions) = (HashSet::new(), BTreeSet::new());
+        let (mut spared, mut conditions) = (Spared::default(), BTreeSet::new());
+        for (value, place, (start, end)) in ranges {
+            // What is at most a number in 64 bits has not wrapped in any round: so such a sum is not less than its parts.
+            let is_after = matches!(
+                counted.definitions.get(&end),
+                Some(Operation::Binary(BinaryOperation::Add, first, second))
+                    if *first == start || *second == start
+            );
+            if !is_after || !place.path.is_empty() || self.done.ranges.contains(&value) {
+                continue;
+            }
+            if let Some(length) = self.length_of(counted, place)
+                && let Some(greatest) = self.greatest(counted, end)
+            {
+                conditions.insert(format!("{} <= {length}", greatest.text));
+                spared.ranges.insert(value);
+            }
+        }
         for place in places {
             let Some(Projection::Index {
                 index,
@@ -189,12 +369,16 @@ impl<'m> FunctionPrinter<'_, 'm> {
             let Some(length) = self.length_of(counted, place) else {
                 continue;
             };
+            let key = (*index, length);
+            if self.done.indices.contains(&key) {
+                continue;
+            }
             if let Some(greatest) = self.greatest(counted, *index) {
-                conditions.insert(format!("{} < {length}", greatest.text));
-                done.insert((*index, length));
+                conditions.insert(format!("{} < {}", greatest.text, key.1));
+                spared.indices.insert(key);
             }
         }
-        (done, conditions)
+        (spared, conditions)
     }
 
     /// How many elements a place's root has, if that is the same in all rounds.
@@ -230,10 +414,22 @@ impl<'m> FunctionPrinter<'_, 'm> {
         }
     }
 
+    /// The counter in the last round.
+    fn last(&mut self, counted: &Counted<'m>) -> Option<Greatest> {
+        let end = self.greatest(counted, counted.end)?;
+        Some(Greatest {
+            text: format!("({} - 1)", end.text),
+            bound: end.bound,
+        })
+    }
+
     /// What an index is in the last round, if it is greatest there and 64 bits hold it.
     fn greatest(&mut self, counted: &Counted<'m>, value: Value) -> Option<Greatest> {
         if !self.is_number(value) {
             return None;
+        }
+        if counted.counter == Counter::Position(value) {
+            return self.last(counted);
         }
         let Some(operation) = counted.definitions.get(&value) else {
             let expression = self.simple(value);
@@ -249,15 +445,33 @@ impl<'m> FunctionPrinter<'_, 'm> {
                 root: Root::Local(local),
                 path,
             }) if path.is_empty() => {
-                if *local == counted.counter {
-                    let end = self.greatest(counted, counted.end)?;
-                    return Some(Greatest {
-                        text: format!("({} - 1)", end.text),
-                        bound: end.bound,
-                    });
+                if counted.counter == Counter::Local(*local) {
+                    return self.last(counted);
                 }
                 let name = self.locals.get(local)?.clone();
                 (!counted.changed.contains(local)).then(|| self.atom(&name, u32::MAX.into()))
+            }
+            Operation::Length(slice) => {
+                // Of a part that is so many elements long wherever it begins.
+                let Operation::Slice {
+                    range: Some((start, end)),
+                    checked: false,
+                    ..
+                } = counted.definitions.get(slice)?
+                else {
+                    return None;
+                };
+                let Operation::Binary(BinaryOperation::Add, first, second) =
+                    counted.definitions.get(end)?
+                else {
+                    return None;
+                };
+                let more = match (first == start, second == start) {
+                    (true, _) => *second,
+                    (_, true) => *first,
+                    _ => return None,
+                };
+                self.greatest(counted, more)
             }
             Operation::Index(origin, unit, dimension) => {
                 let text = position(*origin, *unit, *dimension).at(precedence::UNARY);
@@ -286,4 +500,19 @@ impl<'m> FunctionPrinter<'_, 'm> {
             _ => None,
         }
     }
+}
+
+/// True if nothing leaves a block, nor a loop in it but that loop's own end, and threads do nothing together in it.
+fn is_plain(body: &Block, within: Option<LoopId>) -> bool {
+    body.iter().all(|statement| match statement {
+        Statement::Define { .. } | Statement::Local { .. } | Statement::Store { .. } => true,
+        Statement::If {
+            then, otherwise, ..
+        } => is_plain(then, within) && is_plain(otherwise, within),
+        Statement::Loop { id, body, step } => {
+            is_plain(body, Some(*id)) && is_plain(step, Some(*id))
+        }
+        Statement::Break(left) => within == Some(*left),
+        _ => false,
+    })
 }

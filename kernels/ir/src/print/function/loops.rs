@@ -1,12 +1,19 @@
 //! Loops: their bodies and steps, what leaves them, and a thread's own positions.
 
+use std::collections::BTreeSet;
+
 use crate::function::{Location, Value};
 use crate::statement::{Block, LoopId, Statement};
+use crate::types::Scalar;
 
 use super::super::expression::{Change, precedence};
 use super::super::text::Text;
 use super::super::{ElementOrder, PrintError, operation};
+use super::hoist::Spared;
 use super::{FunctionPrinter, Loop};
+
+/// So many elements of a thread are done at once.
+const AT_ONCE: usize = 4;
 
 impl<'m> FunctionPrinter<'_, 'm> {
     pub(super) fn enter(&mut self, id: LoopId, depth: usize) {
@@ -191,6 +198,12 @@ impl<'m> FunctionPrinter<'_, 'm> {
             .map(|value| self.simple(*value).text)
             .collect();
         self.flush_all();
+        if let ([position], [extent]) = (position, extent)
+            && self.module.options.elements == ElementOrder::Strided
+            && let Some((spared, conditions)) = self.of_elements(*position, *extent, body)
+        {
+            return self.several(id, (*position, &extents[0]), body, spared, &conditions);
+        }
         let index = self.module.index();
         let positions: Vec<_> = position.iter().map(|value| self.new_name(*value)).collect();
         for (value, name) in position.iter().zip(&positions) {
@@ -234,5 +247,75 @@ impl<'m> FunctionPrinter<'_, 'm> {
             self.text.line(&format!("{label}: ;"));
         }
         Ok(())
+    }
+
+    /// A thread's elements, several at once as long as there are so many and checks before answer for all: what they read
+    /// is then on its way together. The rest as it is.
+    fn several(
+        &mut self,
+        id: LoopId,
+        (position, extent): (Value, &str),
+        body: &'m Block,
+        spared: Spared,
+        conditions: &BTreeSet<String>,
+    ) -> Result<(), PrintError> {
+        operation::element_helpers(self.module, ElementOrder::Strided);
+        let index = self.module.index();
+        let wide = self.module.type_name(&Scalar::U64.into());
+        let (first, stride) = (self.new_name(position), self.temporary());
+        self.text.line("{");
+        self.text.deeper();
+        self.text.line(&format!(
+            "const {index} {stride} = quipu_threads(quipu, 0);"
+        ));
+        self.text
+            .line(&format!("{index} {first} = quipu_thread(quipu, 0);"));
+        let guarded = !conditions.is_empty();
+        if guarded {
+            let conditions: Vec<_> = conditions.iter().map(String::as_str).collect();
+            self.text
+                .line(&format!("if ({}) {{", conditions.join(" && ")));
+            self.text.deeper();
+        }
+        let (last, number, at) = (AT_ONCE - 1, self.temporary(), self.new_name(position));
+        self.text.line(&format!(
+            "for (; {first} + ({wide}){stride} * {last} < {extent}; {first} += {stride} * {AT_ONCE}) {{"
+        ));
+        self.text.deeper();
+        if let Some(unroll) = self.module.language.unroll() {
+            self.text.line(unroll);
+        }
+        self.text.line(&format!(
+            "for ({index} {number} = 0; {number} < {AT_ONCE}; {number}++) {{"
+        ));
+        self.text.deeper();
+        self.text.line(&format!(
+            "const {index} {at} = {first} + {stride} * {number};"
+        ));
+        self.define_name(position, at);
+        self.sparing(spared, |f| f.own_elements(id, body))?;
+        for _ in 0..2 + usize::from(guarded) {
+            self.text.back();
+            self.text.line("}");
+        }
+        self.text.line(&format!(
+            "for (; {first} < {extent}; {first} += {stride}) {{"
+        ));
+        self.define_name(position, first);
+        self.text.deeper();
+        self.own_elements(id, body)?;
+        for _ in 0..2 {
+            self.text.back();
+            self.text.line("}");
+        }
+        Ok(())
+    }
+
+    /// The body of a thread's elements, which nothing leaves.
+    fn own_elements(&mut self, id: LoopId, body: &'m Block) -> Result<(), PrintError> {
+        self.enter(id, 1);
+        let written = self.block(body);
+        self.loops.pop();
+        written
     }
 }

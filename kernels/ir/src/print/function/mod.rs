@@ -3,7 +3,7 @@
 mod hoist;
 mod loops;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::function::{Function, LocalId, Location, Value};
 use crate::operation::Operation;
@@ -59,7 +59,7 @@ pub(super) struct FunctionPrinter<'p, 'm> {
     pending: Vec<Pending>,
     loops: Vec<Loop>,
     /// Checks that were done before the loop that is being printed.
-    pub(super) done: HashSet<hoist::Done>,
+    pub(super) done: hoist::Spared,
     temporaries: u32,
     /// The location seen last: that of statements which have none.
     pub(super) latest: Option<Location>,
@@ -84,7 +84,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
             locals: HashMap::new(),
             pending: Vec::new(),
             loops: Vec::new(),
-            done: HashSet::new(),
+            done: hoist::Spared::default(),
             temporaries: 0,
             latest: function.location,
         }
