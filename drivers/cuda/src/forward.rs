@@ -231,6 +231,12 @@ impl<'a> Chain<'a> {
     /// The end of it.
     fn end(self) -> Put {
         let track = &self.live.tracks[self.track];
+        let ticket = track.ticket();
+        // The times of a command are those of its events, which have then to have happened.
+        let told = match self.cargo.began {
+            None if self.failure.is_none() => track.tell(ticket),
+            _ => None,
+        };
         let event = match Event::record(&track.stream, self.cargo.began.is_some()) {
             Ok(event) => event,
             Err(error) if !self.is_begun => return Err(error.into()),
@@ -247,8 +253,9 @@ impl<'a> Chain<'a> {
             signal: Signal {
                 device: self.device.number,
                 track: self.track,
-                ticket: track.ticket(),
+                ticket,
                 event,
+                told,
             },
             done: None,
             line: Some(self.track),

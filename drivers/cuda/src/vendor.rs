@@ -191,8 +191,16 @@ impl Vendor for Cuda {
     }
 
     fn status(&self, signal: &Signal) -> Called<Status<CallError>> {
-        // An event cannot fail: what CUDA says instead is that the context is broken.
-        Ok(signal.event.has_happened()?.then_some(Ok(())))
+        let track = &self.devices[signal.device].live()?.tracks[signal.track];
+        let is_over = match track.is_over(signal) {
+            Some(is_over) => is_over,
+            // An event cannot fail: what CUDA says instead is that the context is broken.
+            None => signal.event.has_happened()?,
+        };
+        if is_over {
+            track.note(signal.ticket);
+        }
+        Ok(is_over.then_some(Ok(())))
     }
 
     fn call_when_over(&self, signal: &Signal, wake: Wake) -> Called<()> {

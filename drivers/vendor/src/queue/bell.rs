@@ -104,6 +104,10 @@ impl Bell {
             if called {
                 return Due::Pump;
             }
+            // Who finds it asleep takes the lock to wake it: so it does not seem to be while there is something to do.
+            if let Need::Now(due) = need() {
+                return due;
+            }
             self.asleep.store(true, Ordering::SeqCst);
             let timed = match need() {
                 Need::Now(due) => {

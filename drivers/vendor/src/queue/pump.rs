@@ -120,6 +120,20 @@ impl<V: Vendor> ReadySink for Released<'_, V> {
     }
 }
 
+/// How long the drain thread looks away when there is nothing for it but to stay awake, in nanoseconds. Each of its looks
+/// takes what others write away from their cores.
+const PAUSE_NS: u64 = 2_000;
+
+/// Stays awake, and in nobody's way.
+fn pause() {
+    let end = clock::now_ns() + PAUSE_NS;
+    // Whoever runs the command may need the core.
+    std::thread::yield_now();
+    while clock::now_ns() < end {
+        (0..8).for_each(|_| std::hint::spin_loop());
+    }
+}
+
 /// What the drain thread does, until the driver is gone.
 pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
     own_thread();
@@ -136,7 +150,7 @@ pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
         };
         match due {
             Due::End => return,
-            Due::Pause => std::thread::yield_now(),
+            Due::Pause => pause(),
             Due::Arm => shared.completions.arm(&shared.vendor),
             Due::Poll if !shared.completions.poll_unless_suspended(&shared.vendor) => {
                 // Whoever runs the command may need the core.
