@@ -58,10 +58,10 @@ pub const ENROLMENT_PROTOCOL: &[u8] = b"quipu-enrol/1";
 pub const MAGIC: [u8; 8] = *b"quipu\r\n\0";
 
 /// The oldest minor version that is understood.
-pub const OLDEST_VERSION: u16 = 1;
+pub const OLDEST_VERSION: u16 = 2;
 
 /// The newest minor version that is understood.
-pub const NEWEST_VERSION: u16 = 1;
+pub const NEWEST_VERSION: u16 = 2;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -8,6 +8,7 @@ use crate::session::Session;
 use quipu_core::Device;
 use quipu_link::connection::Connection;
 use quipu_link::gate::{Arrival, Caller, Gate};
+use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::message::{
     DataOrder, GoodbyeReason, Message, Pong, Refusal, Role, SessionId, Status, Welcome,
@@ -31,6 +32,8 @@ pub struct Options {
     pub limits: Limits,
     /// For how long receivers of commands look again and again before they sleep. Zero is right where cores are few.
     pub spin: Duration,
+    /// What patience and limits of time are measured by.
+    pub timer: Arc<dyn Timer>,
 }
 
 impl std::fmt::Debug for Options {
@@ -53,6 +56,7 @@ impl Options {
             natives: Arc::new(HashMap::new()),
             limits: Limits::default(),
             spin: Duration::ZERO,
+            timer: Arc::new(SystemTimer::default()),
         }
     }
 }
@@ -150,11 +154,11 @@ impl Node {
         self.shared.bytes.load(Ordering::Acquire)
     }
 
-    /// Cuts the connections of all sessions, which end with them: for tests of what happens then.
+    /// Cuts the connections of all sessions, as a network may: for tests of what happens then.
     pub fn cut(&self) {
         let sessions: Vec<_> = locked(&self.shared.sessions).values().cloned().collect();
         for session in sessions {
-            session.abort("the node has cut it");
+            session.cut("the node has cut it");
         }
     }
 
@@ -262,10 +266,7 @@ impl Shared {
                 Role::Session => self.begin(caller),
                 Role::Bulk => self.attach(caller),
                 Role::Status => self.answer(caller),
-                Role::Resume => Err(caller.refuse(
-                    Refusal::NoSession,
-                    "sessions of this node end with their connection",
-                )),
+                Role::Resume => self.come_back(caller, false),
             }
         };
         match seen {
@@ -274,7 +275,9 @@ impl Shared {
         }
     }
 
-    fn welcome(&self, session: SessionId) -> Welcome<'_> {
+    /// What a connection is told, to a session or to none.
+    pub(crate) fn welcome(&self, session: Option<&Session>) -> Welcome<'_> {
+        let patience = session.map_or(Duration::ZERO, Session::patience);
         let limits = &self.options.limits;
         Welcome {
             // These are seen to by the gate.
@@ -282,9 +285,9 @@ impl Shared {
             data_order: DataOrder::Little,
             devices: 0,
             features: 0,
-            session,
-            epoch: u32::from(session != SessionId::NONE),
-            patience_ms: 0,
+            session: session.map_or(SessionId::NONE, Session::id),
+            epoch: u32::from(session.is_some()),
+            patience_ms: u32::try_from(patience.as_millis()).unwrap_or(u32::MAX),
             received: 0,
             max_frame: limits.frame,
             max_inline: limits.inline,
@@ -308,7 +311,7 @@ impl Shared {
             return Err(caller.refuse(Refusal::Full, "the system gives no random numbers"));
         }
         // A place is taken before anything is made.
-        let session = match Session::new(self, caller.client().fingerprint, id) {
+        let session = match Session::new(self, &caller, id) {
             Ok(session) => Arc::new(session),
             Err(error) => return Err(caller.refuse(Refusal::Full, &error.to_string())),
         };
@@ -323,7 +326,7 @@ impl Shared {
         }
         let run = || {
             let connection = described(&self.options.devices, |devices| {
-                caller.welcome(self.welcome(id), devices)
+                caller.welcome(self.welcome(Some(&session)), devices)
             })?;
             session.run(self, connection)
         };
@@ -337,19 +340,38 @@ impl Shared {
         ended
     }
 
+    /// The session that a caller names, if it is its own.
+    fn session_of(&self, caller: &Caller) -> Option<Arc<Session>> {
+        let (id, ..) = caller.session();
+        let session = locked(&self.sessions).get(&id).cloned();
+        session.filter(|session| session.client() == caller.client().fingerprint)
+    }
+
+    /// A stream's connection was lost, and its client has come with another.
+    fn come_back(&self, caller: Caller, is_bulk: bool) -> Result<(), LinkError> {
+        let no_session = |caller: Caller| {
+            let text = "there is no such session of this key, or a newer connection of it";
+            Err(caller.refuse(Refusal::NoSession, text))
+        };
+        match self.session_of(&caller) {
+            Some(session) => session
+                .come_back(caller, is_bulk)
+                .or_else(|caller| no_session(*caller)),
+            None => no_session(caller),
+        }
+    }
+
     /// A session's bulk stream, until it ends.
     fn attach(&self, caller: Caller) -> Result<(), LinkError> {
-        let (id, epoch, _) = caller.session();
-        let session = locked(&self.sessions).get(&id).cloned();
-        let is_of_session = |session: &Arc<Session>| {
-            session.client() == caller.client().fingerprint && epoch == 1 && session.claim_bulk()
-        };
-        let Some(session) = session.filter(is_of_session) else {
-            return Err(caller.refuse(Refusal::NoSession, "there is no such session of this key"));
+        let session = self.session_of(&caller);
+        let (_, epoch, received) = caller.session();
+        let is_first = (epoch, received) == (1, 0);
+        let Some(session) = session.filter(|session| is_first && session.claim_bulk()) else {
+            return self.come_back(caller, true);
         };
         let ended = caller
-            .welcome(self.welcome(id), &[])
-            .and_then(|connection| session.run_bulk(connection));
+            .welcome(self.welcome(Some(&session)), &[])
+            .and_then(|connection| session.run_bulk(self, connection));
         session.abort("its bulk stream has ended");
         ended
     }
@@ -361,7 +383,7 @@ impl Shared {
             return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
         }
         let connection = described(&self.options.devices, |devices| {
-            caller.welcome(self.welcome(SessionId::NONE), devices)
+            caller.welcome(self.welcome(None), devices)
         });
         let ended = connection.and_then(|connection| self.answer_on(connection));
         self.questions.fetch_sub(1, Ordering::AcqRel);

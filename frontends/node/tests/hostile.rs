@@ -74,7 +74,7 @@ impl Rig {
     fn client(&self) -> Client {
         let Greeted {
             connection, terms, ..
-        } = self.dial(0).begin().unwrap();
+        } = self.dial(0).begin(Duration::ZERO).unwrap();
         Client {
             connection,
             session: terms.session,
@@ -451,14 +451,14 @@ fn a_bulk_stream_is_its_sessions_owners_and_there_is_one() {
         LinkError::Refused { refusal, .. } => refusal,
         other => panic!("{other}"),
     };
-    let other = rig.dial(1).bulk(client.session).unwrap_err();
+    let other = rig.dial(1).bulk(client.session.0).unwrap_err();
     assert_eq!(refusal(other), Refusal::NoSession);
     let mut forged = client.session;
     forged.0.0[0] ^= 1;
-    let forged = rig.dial(0).bulk(forged).unwrap_err();
+    let forged = rig.dial(0).bulk(forged.0).unwrap_err();
     assert_eq!(refusal(forged), Refusal::NoSession);
-    let _bulk = rig.dial(0).bulk(client.session).unwrap();
-    let second = rig.dial(0).bulk(client.session).unwrap_err();
+    let _bulk = rig.dial(0).bulk(client.session.0).unwrap();
+    let second = rig.dial(0).bulk(client.session.0).unwrap_err();
     assert_eq!(refusal(second), Refusal::NoSession);
 }
 
@@ -484,7 +484,7 @@ fn a_node_that_is_full_says_so() {
         ..Limits::default()
     });
     let first = rig.client();
-    match rig.dial(0).begin().unwrap_err() {
+    match rig.dial(0).begin(Duration::ZERO).unwrap_err() {
         LinkError::Refused { refusal, .. } => assert_eq!(refusal, Refusal::Full),
         other => panic!("{other}"),
     }

@@ -4,12 +4,10 @@ use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::invitation::{Invitation, check_address};
 use crate::key::{Fingerprint, Key, random};
-use crate::session::NodeDevice;
+use crate::session::{NodeDevice, Place};
 use crate::tls;
 use quipu_wire::limits::MAX_NAME;
-use quipu_wire::message::{
-    DataOrder, Enrol, Message, Ping, Refuse, Role, SessionId, Status, presentable,
-};
+use quipu_wire::message::{DataOrder, Enrol, Message, Ping, Refuse, Role, Status, presentable};
 use quipu_wire::{ENROLMENT_PROTOCOL, PROTOCOL};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -110,7 +108,7 @@ impl Dial<'_> {
     /// # Errors
     /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
     pub fn ask(&self) -> Result<NodeLink> {
-        let greeted = self.greet(Role::Status, SessionId::NONE, 0)?;
+        let greeted = self.greet(Role::Status, &Place::default())?;
         Ok(NodeLink {
             connection: greeted.connection,
             name: greeted.terms.name,

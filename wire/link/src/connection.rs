@@ -263,9 +263,7 @@ impl Connection {
     }
 
     /// What a stream goes on with. Deadlines are over.
-    pub(crate) fn into_parts(
-        self,
-    ) -> Result<(rustls::Connection, TcpStream, FrameReader, u32)> {
+    pub(crate) fn into_parts(self) -> Result<(rustls::Connection, TcpStream, FrameReader, u32)> {
         let failed = |error| ended(&self.address, error);
         let stream = &self.socket.stream;
         stream.set_read_timeout(None).map_err(failed)?;

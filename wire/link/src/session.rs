@@ -8,6 +8,7 @@ use quipu_wire::message::{
     DataOrder, Device, DeviceKind, Hello, Message, Role, SessionId, Takes, Welcome, presentable,
 };
 use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION};
+use std::time::Duration;
 
 /// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; what has no limit has the
 /// largest number.
@@ -85,6 +86,10 @@ pub struct Terms {
     pub version: u16,
     /// The session, and how often it was attached to.
     pub session: (SessionId, u32),
+    /// For how long the node keeps the session after a loss; zero if it ends with its connection.
+    pub patience: Duration,
+    /// The last message that the node has taken over from this stream.
+    pub received: u64,
     /// Bytes that ride with a write or come with a read, at most.
     pub max_inline: u32,
     /// Commands whose ends were not acknowledged, at most.
@@ -111,6 +116,8 @@ impl From<&Welcome<'_>> for Terms {
             name: welcome.name.to_owned(),
             version: welcome.version,
             session: (welcome.session, welcome.epoch),
+            patience: Duration::from_millis(welcome.patience_ms.into()),
+            received: welcome.received,
             max_inline: welcome.max_inline,
             max_commands: welcome.max_commands,
             max_buffers: welcome.max_buffers,
@@ -137,29 +144,63 @@ pub struct Greeted {
     pub devices: Vec<NodeDevice>,
 }
 
+/// What a connection is to a session that is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The session, and which connection of this stream it is, from 1: more than any before, also of those that came to
+    /// nothing.
+    pub session: (SessionId, u32),
+    /// The last message that was taken over from this stream.
+    pub received: u64,
+    /// For how long we would wait for a lost connection; zero if not at all.
+    pub patience: Duration,
+}
+
 impl Dial<'_> {
-    /// Begins a session: the connection is its command stream.
+    /// Begins a session, which ends when its connection is lost for longer than the patience; with it, if that is zero or
+    /// too short for the node to give up before we do. The connection is its command stream.
     ///
     /// # Errors
     /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
-    pub fn begin(&self) -> Result<Greeted> {
-        let mut greeted = self.greet(Role::Session, SessionId::NONE, 0)?;
-        greeted.connection.set_deadline(None);
-        Ok(greeted)
+    pub fn begin(&self, patience: Duration) -> Result<Greeted> {
+        let place = Place {
+            patience,
+            ..Place::default()
+        };
+        self.attach(Role::Session, &place)
     }
 
-    /// A session's bulk stream.
+    /// A session's bulk stream, the first one.
     ///
     /// # Errors
     /// As [`Dial::begin`].
-    pub fn bulk(&self, session: (SessionId, u32)) -> Result<Greeted> {
-        let mut greeted = self.greet(Role::Bulk, session.0, session.1)?;
+    pub fn bulk(&self, session: SessionId) -> Result<Greeted> {
+        let place = Place {
+            session: (session, 1),
+            ..Place::default()
+        };
+        self.attach(Role::Bulk, &place)
+    }
+
+    /// Another connection for a stream of a session whose connection was lost.
+    ///
+    /// # Errors
+    /// As [`Dial::begin`].
+    pub fn resume(&self, is_bulk: bool, place: &Place) -> Result<Greeted> {
+        let role = if is_bulk { Role::Bulk } else { Role::Resume };
+        self.attach(role, place)
+    }
+
+    fn attach(&self, role: Role, place: &Place) -> Result<Greeted> {
+        let mut greeted = self.greet(role, place)?;
         greeted.connection.set_deadline(None);
         Ok(greeted)
     }
 
     /// Says hello, and hears the answer.
-    pub(crate) fn greet(&self, role: Role, session: SessionId, epoch: u32) -> Result<Greeted> {
+    pub(crate) fn greet(&self, role: Role, place: &Place) -> Result<Greeted> {
+        let (session, epoch) = place.session;
+        let patience_ms = u32::try_from(place.patience.as_millis()).unwrap_or(u32::MAX);
         let mut connection = self.open()?;
         let name = presentable(self.name, MAX_NAME);
         let said = connection.send(&Message::Hello(Hello {
@@ -169,9 +210,9 @@ impl Dial<'_> {
             session,
             epoch,
             data_order: own_order(),
-            received: 0,
+            received: place.received,
             max_frame: MAX_FRAME,
-            patience_ms: 0,
+            patience_ms,
             name: &name,
         }));
         let answer = receive_or_refusal(&mut connection, |message| match message {
@@ -199,7 +240,11 @@ impl Dial<'_> {
         }
         let is_of_role = match role {
             Role::Status => terms.session == (SessionId::NONE, 0),
-            Role::Session => terms.session.0 != SessionId::NONE,
+            Role::Session => {
+                terms.session.0 != SessionId::NONE
+                    && terms.session.1 == 1
+                    && (terms.patience.is_zero() || terms.patience < place.patience)
+            }
             Role::Bulk | Role::Resume => terms.session == (session, epoch) && terms.devices == 0,
         };
         if !is_of_role {

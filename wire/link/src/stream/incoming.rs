@@ -25,6 +25,8 @@ pub struct Incoming {
     from: Sender,
     options: Duplex,
     start: Instant,
+    /// Something has come on this connection.
+    heard: bool,
 }
 
 /// Bytes that are taken from the socket at once.
@@ -60,7 +62,14 @@ impl Incoming {
             from,
             options,
             start: Instant::now(),
+            heard: false,
         }
+    }
+
+    /// True if something has come on this connection: whoever is there knows that it was taken.
+    #[must_use]
+    pub fn has_heard(&self) -> bool {
+        self.heard
     }
 
     /// Goes on with another connection, of which these bytes were read.
@@ -68,6 +77,7 @@ impl Incoming {
         self.attached = attached;
         self.reader = reader;
         self.due = (0, 0);
+        self.heard = false;
     }
 
     /// Hands the next message to `take`, with its number; waits for it. What concerns the stream alone, and what was
@@ -103,6 +113,7 @@ impl Incoming {
                 Ok(Next::Missing(_)) => continue,
                 Err(source) => return Err(wire(&self.shared.address, source)),
             };
+            self.heard = true;
             let routed = frame.kind.check_route(self.from, self.options.stream);
             routed.map_err(|source| wire(&self.shared.address, source))?;
             let message = decode(&frame).map_err(|source| wire(&self.shared.address, source))?;
@@ -286,6 +297,7 @@ fn notice(
             let mut queue = shared.queue();
             let noted = queue.sent.acknowledge(acknowledge.received);
             noted.map_err(|source| wire(&shared.address, source))?;
+            queue.acknowledged = acknowledge.received;
             let is_room = queue.replay.acknowledged(acknowledge.received) && queue.waiting > 0;
             drop(queue);
             if is_room {

@@ -44,6 +44,7 @@ mod resume;
 mod socket;
 
 pub use incoming::Incoming;
+pub use socket::NOTICED_WITHIN;
 
 use crate::error::{LinkError, Result};
 use crate::locked;
@@ -122,6 +123,8 @@ struct Queue {
     attached: Option<Arc<Attached>>,
     /// Threads that wait for room.
     waiting: usize,
+    /// What the other side has acknowledged on the stream itself, behind what it sent before.
+    acknowledged: u64,
     /// What is to be acknowledged with the next batch.
     received: Option<u64>,
     /// Bytes that the writer has taken and not written.
@@ -184,6 +187,7 @@ pub(crate) fn split(
             replay: Replay::default(),
             attached: Some(Arc::clone(&attached)),
             waiting: 0,
+            acknowledged: 0,
             received: None,
             taken: 0,
             is_stuck: false,
@@ -483,6 +487,14 @@ impl Outgoing {
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.shared.queue().replay.bytes()
+    }
+
+    /// The last message that the other side has acknowledged behind all that it sent before: it did not know of the end of
+    /// a command that this message names when it sent what came before. What it says as a stream is resumed is not counted,
+    /// for what it sends again is older than that.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.shared.queue().acknowledged
     }
 
     /// How many numbered messages the other side has not acknowledged.

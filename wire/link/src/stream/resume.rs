@@ -66,8 +66,9 @@ impl Incoming {
         let again = replay.after(received, [&writing.plain[..], queue.batch.bytes()]);
         queue.batch = Batch::new(shared.most);
         queue.batch.replace(again);
-        // Both have said in their first words what they have received.
-        queue.received = None;
+        // The other side has been told, but what is sent again names what was not known to be over then: it may forget
+        // that when it has come to the end of it.
+        queue.received = Some(self.last()).filter(|last| *last > 0);
         queue.is_stuck = false;
         queue.taken = 0;
         queue.pongs = 0;
