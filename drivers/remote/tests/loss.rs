@@ -101,6 +101,9 @@ fn graph(rig: &Rig, local: &Device, seed: u64, cut: Cut) {
     let own = &own[0];
     let (mut hosts, mut events): (Vec<Host>, Vec<Event>) = (Vec::new(), Vec::new());
     let (mut own_events, mut expected) = (Vec::new(), 0_u64);
+    // Both sides have what there is to cut.
+    let first = queues[0].fill(access(&buffers[0], AccessMode::Overwrite), &[0], &[]);
+    first.unwrap().wait().unwrap();
     let commands = 40;
     let moment = random.below(commands);
     let barrier = Barrier::new(2);
