@@ -128,7 +128,7 @@ pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
         // Else the node would wait for us.
         begun.connection.close(GoodbyeReason::Done, "");
     };
-    let bulk = match dial.bulk(begun.terms.session.0) {
+    let bulk = match dial.bulk(begun.terms.session.0, begun.terms.key) {
         Ok(bulk) => bulk,
         Err(error) => {
             end(begun);

@@ -8,10 +8,10 @@
 use crate::link::Link;
 use crate::{Options, locked};
 use quipu_link::client::Dial;
-use quipu_link::session::Place;
+use quipu_link::session::{Place, Terms};
 use quipu_link::stream::Incoming;
 use quipu_link::timer::Timer;
-use quipu_link::{Key, LinkError};
+use quipu_link::{Fingerprint, Key, LinkError};
 use quipu_wire::message::{Message, Ping, SessionId};
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
@@ -30,6 +30,8 @@ pub(crate) struct Resumption {
     options: Options,
     key: Key,
     session: SessionId,
+    /// The session's own key, if it has a process of its own.
+    session_key: Option<Fingerprint>,
     /// The last connection of each stream that was tried: commands, bulk.
     epochs: [Mutex<u32>; 2],
     /// Threads that wait to try again.
@@ -37,11 +39,12 @@ pub(crate) struct Resumption {
 }
 
 impl Resumption {
-    pub(crate) fn new(options: &Options, key: &Key, session: SessionId) -> Self {
+    pub(crate) fn new(options: &Options, key: &Key, terms: &Terms) -> Self {
         Self {
             options: options.clone(),
             key: key.clone(),
-            session,
+            session: terms.session.0,
+            session_key: terms.key,
             epochs: [Mutex::new(1), Mutex::new(1)],
             waiting: Mutex::default(),
         }
@@ -70,6 +73,7 @@ impl Resumption {
             session: (self.session, epoch),
             received: incoming.last(),
             patience: self.options.reconnect,
+            key: self.session_key,
         };
         let dial = Dial {
             address: &self.options.address,
@@ -128,6 +132,10 @@ impl Link {
                     let _ = out.send(&ping);
                     tracing::info!(node = self.node, is_bulk, "the connection is there again");
                     return Ok(());
+                }
+                // It answers itself: there is no such session any more.
+                Err(LinkError::WrongKey { found, .. }) if found == resumption.options.node => {
+                    return Err("its session there has ended".to_owned());
                 }
                 Err(error) if is_final(&error) => return Err(error.to_string()),
                 Err(error) => last = error,

@@ -65,7 +65,7 @@ impl Remote {
         let (terms, devices) = (begun.terms.clone(), begun.devices.clone());
         let (incoming, out) = split(begun, Stream::Command, options.spin)?;
         let (bulk_incoming, bulk_out) = split(bulk, Stream::Bulk, Duration::ZERO)?;
-        let resumption = resumable.then(|| Resumption::new(options, key, terms.session.0));
+        let resumption = resumable.then(|| Resumption::new(options, key, &terms));
         let link = Arc::new(Link::new(options, terms, (out, bulk_out), resumption));
         let devices = devices.iter().enumerate();
         let devices = devices.map(|(number, device)| Device::new(number, device, &link));

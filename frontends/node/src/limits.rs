@@ -32,6 +32,12 @@ pub struct Limits {
     pub session_bytes: u64,
     /// For how long a session is kept after its connection is lost, at most. Zero: it ends with its connection.
     pub patience: Duration,
+    /// For how long a native kernel may run on one core without a pause. Zero: for ever, or until its client goes.
+    pub run_time: Duration,
+    /// Bytes that a session's process may have, beside half a gigabyte of its own; if sessions have processes.
+    pub process_bytes: u64,
+    /// Files and connections that a session's process may have open at once.
+    pub files: u64,
 }
 
 impl Default for Limits {
@@ -51,7 +57,18 @@ impl Default for Limits {
             buffer_bytes: MAX_BUFFER,
             session_bytes: u64::MAX,
             patience: Duration::from_secs(60),
+            run_time: Duration::ZERO,
+            process_bytes: half_the_memory(),
+            files: 1024,
         }
+    }
+}
+
+/// Half of what the machine has, or eight gigabytes where the system does not say.
+fn half_the_memory() -> u64 {
+    match crate::node::machine_memory() {
+        (0, _) => 8 << 30,
+        (all, _) => all / 2,
     }
 }
 
@@ -69,6 +86,72 @@ impl Limits {
         };
         self.patience
             .min(client.saturating_sub(noticed).saturating_sub(EARLIER))
+    }
+
+    /// How many numbers they are.
+    #[cfg(target_os = "linux")]
+    pub(crate) const NUMBERS: usize = 15;
+
+    /// All of them, as they are told to a session's process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn numbers(&self) -> [u64; Self::NUMBERS] {
+        let time = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        [
+            self.sessions as u64,
+            self.strangers as u64,
+            self.questions as u64,
+            self.frame.into(),
+            self.inline.into(),
+            self.commands.into(),
+            self.buffers.into(),
+            self.programs.into(),
+            self.program_bytes.into(),
+            self.buffer_bytes,
+            self.session_bytes,
+            time(self.patience),
+            time(self.run_time),
+            self.process_bytes,
+            self.files,
+        ]
+    }
+
+    /// What [`numbers`](Self::numbers) were those of.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
+        let [
+            sessions,
+            strangers,
+            questions,
+            frame,
+            inline,
+            commands,
+            buffers,
+            programs,
+            program_bytes,
+            buffer_bytes,
+            session_bytes,
+            patience,
+            run_time,
+            process_bytes,
+            files,
+        ] = numbers;
+        Self {
+            sessions: sessions as usize,
+            strangers: strangers as usize,
+            questions: questions as usize,
+            frame: frame as u32,
+            inline: inline as u32,
+            commands: commands as u32,
+            buffers: buffers as u32,
+            programs: programs as u32,
+            program_bytes: program_bytes as u32,
+            buffer_bytes,
+            session_bytes,
+            patience: Duration::from_nanos(patience),
+            run_time: Duration::from_nanos(run_time),
+            process_bytes,
+            files,
+        }
     }
 
     /// The same within what the protocol and the core allow.

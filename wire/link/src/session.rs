@@ -3,11 +3,13 @@
 use crate::client::{Dial, own_order, receive_or_refusal};
 use crate::connection::Connection;
 use crate::error::{LinkError, Result};
+use crate::key::Fingerprint;
 use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
 use quipu_wire::message::{
-    DataOrder, Device, DeviceKind, Hello, Message, Role, SessionId, Takes, Welcome, presentable,
+    DataOrder, Device, DeviceKind, Hello, Message, Redirect, Role, SessionId, Takes, Welcome,
+    presentable,
 };
-use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION};
+use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
 use std::time::Duration;
 
 /// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; what has no limit has the
@@ -90,6 +92,8 @@ pub struct Terms {
     pub patience: Duration,
     /// The last message that the node has taken over from this stream.
     pub received: u64,
+    /// The session's own key, if it has a process of its own.
+    pub key: Option<Fingerprint>,
     /// Bytes that ride with a write or come with a read, at most.
     pub max_inline: u32,
     /// Commands whose ends were not acknowledged, at most.
@@ -118,6 +122,7 @@ impl From<&Welcome<'_>> for Terms {
             session: (welcome.session, welcome.epoch),
             patience: Duration::from_millis(welcome.patience_ms.into()),
             received: welcome.received,
+            key: None,
             max_inline: welcome.max_inline,
             max_commands: welcome.max_commands,
             max_buffers: welcome.max_buffers,
@@ -144,6 +149,12 @@ pub struct Greeted {
     pub devices: Vec<NodeDevice>,
 }
 
+/// What a node answers to a hello.
+enum Answer {
+    Welcome(Box<Greeted>),
+    Redirect(Redirect),
+}
+
 /// What a connection is to a session that is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
@@ -154,6 +165,8 @@ pub struct Place {
     pub received: u64,
     /// For how long we would wait for a lost connection; zero if not at all.
     pub patience: Duration,
+    /// The session's own key, if it has a process of its own.
+    pub key: Option<Fingerprint>,
 }
 
 impl Dial<'_> {
@@ -174,9 +187,10 @@ impl Dial<'_> {
     ///
     /// # Errors
     /// As [`Dial::begin`].
-    pub fn bulk(&self, session: SessionId) -> Result<Greeted> {
+    pub fn bulk(&self, session: SessionId, key: Option<Fingerprint>) -> Result<Greeted> {
         let place = Place {
             session: (session, 1),
+            key,
             ..Place::default()
         };
         self.attach(Role::Bulk, &place)
@@ -197,11 +211,42 @@ impl Dial<'_> {
         Ok(greeted)
     }
 
-    /// Says hello, and hears the answer.
-    pub(crate) fn greet(&self, role: Role, place: &Place) -> Result<Greeted> {
+    /// Says hello, and hears the answer; goes where a new session is.
+    fn greet(&self, role: Role, place: &Place) -> Result<Greeted> {
+        match self.say_hello(role, place)? {
+            Answer::Welcome(greeted) => Ok(*greeted),
+            Answer::Redirect(redirect) if role == Role::Session => {
+                let place = Place {
+                    session: (redirect.session, 1),
+                    key: Some(Fingerprint::of_bytes(redirect.key)),
+                    ..*place
+                };
+                self.greet_here(Role::Resume, &place)
+            }
+            Answer::Redirect(_) => Err(self.unexpected("redirect", "a welcome")),
+        }
+    }
+
+    /// Says hello, and hears a welcome.
+    pub(crate) fn greet_here(&self, role: Role, place: &Place) -> Result<Greeted> {
+        match self.say_hello(role, place)? {
+            Answer::Welcome(greeted) => Ok(*greeted),
+            Answer::Redirect(_) => Err(self.unexpected("redirect", "a welcome")),
+        }
+    }
+
+    fn unexpected(&self, kind: &'static str, expected: &'static str) -> LinkError {
+        LinkError::Unexpected {
+            address: self.address.to_owned(),
+            kind,
+            expected,
+        }
+    }
+
+    fn say_hello(&self, role: Role, place: &Place) -> Result<Answer> {
         let (session, epoch) = place.session;
         let patience_ms = u32::try_from(place.patience.as_millis()).unwrap_or(u32::MAX);
-        let mut connection = self.open()?;
+        let mut connection = self.connect(PROTOCOL, place.key.map(|key| (session, key)))?;
         let name = presentable(self.name, MAX_NAME);
         let said = connection.send(&Message::Hello(Hello {
             versions: (OLDEST_VERSION, NEWEST_VERSION),
@@ -216,7 +261,8 @@ impl Dial<'_> {
             name: &name,
         }));
         let answer = receive_or_refusal(&mut connection, |message| match message {
-            Message::Welcome(welcome) => Ok(Terms::from(welcome)),
+            Message::Welcome(welcome) => Ok(Ok(Terms::from(welcome))),
+            Message::Redirect(redirect) => Ok(Err(*redirect)),
             _ => Err("a welcome"),
         });
         // A node that refuses does so without reading our hello, which may then fail: what it says is why.
@@ -227,11 +273,12 @@ impl Dial<'_> {
             }
             (Err(_), Err(failed)) => return Err(failed),
         };
-        let unexpected = |expected| LinkError::Unexpected {
-            address: self.address.to_owned(),
-            kind: "welcome",
-            expected,
+        let mut terms = match terms {
+            Ok(terms) => terms,
+            Err(redirect) => return Ok(Answer::Redirect(redirect)),
         };
+        terms.key = place.key;
+        let unexpected = |expected| self.unexpected("welcome", expected);
         let is_sound = (OLDEST_VERSION..=NEWEST_VERSION).contains(&terms.version)
             && terms.features == 0
             && terms.order == own_order();
@@ -245,7 +292,13 @@ impl Dial<'_> {
                     && terms.session.1 == 1
                     && (terms.patience.is_zero() || terms.patience < place.patience)
             }
-            Role::Bulk | Role::Resume => terms.session == (session, epoch) && terms.devices == 0,
+            Role::Bulk => terms.session == (session, epoch) && terms.devices == 0,
+            // The first connection to a session's own process is told of the devices.
+            Role::Resume => {
+                terms.session == (session, epoch)
+                    && (epoch == 1 || terms.devices == 0)
+                    && (terms.patience.is_zero() || terms.patience < place.patience)
+            }
         };
         if !is_of_role {
             return Err(unexpected("one to what was asked for"));
@@ -258,10 +311,10 @@ impl Dial<'_> {
                 _ => Err("the next device"),
             })?);
         }
-        Ok(Greeted {
+        Ok(Answer::Welcome(Box::new(Greeted {
             connection,
             terms,
             devices,
-        })
+        })))
     }
 }

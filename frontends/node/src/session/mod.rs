@@ -87,6 +87,8 @@ impl Broken {
 /// What both streams of a session share.
 pub(crate) struct Session {
     id: SessionId,
+    /// No other session of this process has it.
+    number: u64,
     client: Fingerprint,
     /// For how long it is kept after a loss.
     patience: Duration,
@@ -111,6 +113,7 @@ impl Session {
         posts[0].begin();
         Ok(Self {
             id,
+            number: node.next_number(),
             client: caller.client().fingerprint,
             patience: node.options.limits.patience_with(caller.patience()),
             context: Context::new(&node.options.devices)?,
@@ -128,6 +131,11 @@ impl Session {
     /// Its name.
     pub(crate) fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// Its number in this process.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// For how long it is kept after a loss.
@@ -264,6 +272,7 @@ impl Session {
         let ends = Arc::new(Ends::new(out.clone(), self.bulk.clone(), node.clone()));
         let mut work = Work::new(
             node.clone(),
+            self.number,
             self.context.clone(),
             ends.clone(),
             self.bulk.clone(),
