@@ -4,7 +4,7 @@
 //! |---|---|
 //! | outlive the node | the signal of a parent's death |
 //! | have more memory, or open files, than the limits say, or leave its memory behind in a file | resource limits |
-//! | get rights by starting a program | `no_new_privs` |
+//! | have rights of the system's, or get them by starting a program | no capabilities, `no_new_privs` |
 //! | open files but the system's libraries and devices: above all, the node's key | Landlock |
 //! | look into, or signal, other processes; the node's memory holds its key | Landlock, seccomp |
 //! | reach the network: its connections are handed to it | Landlock, seccomp |
@@ -67,9 +67,10 @@ const OWN_MEMORY: u64 = 512 << 20;
 pub(super) fn enter(limits: &Limits, node: u32, scratch: &Path) -> io::Result<()> {
     die_with(node)?;
     limit(limits)?;
-    let steps: [(&str, Result<(), String>); 4] = [
+    let steps: [(&str, Result<(), String>); 5] = [
         ("be the first that a lack of memory ends", step_forward()),
-        ("keep from getting rights", no_new_privileges()),
+        ("be kept from getting rights", no_new_privileges()),
+        ("give up what rights it has", drop_capabilities()),
         ("be kept from files", restrict_files(scratch)),
         ("be kept from the system's calls", restrict_calls()),
     ];
@@ -129,6 +130,29 @@ fn no_new_privileges() -> Result<(), String> {
     // SAFETY: it takes numbers.
     checked(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })
         .map_err(|error| error.to_string())
+}
+
+/// If somebody serves as root, sessions are not to have what that means.
+fn drop_capabilities() -> Result<(), String> {
+    /// As the system lays it out, version 3.
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        process: libc::c_int,
+    }
+    const VERSION: u32 = 0x2008_0522;
+    let header = Header {
+        version: VERSION,
+        process: 0,
+    };
+    // Effective, permitted and inheritable, of 32 each, twice.
+    let none = [0_u32; 6];
+    // SAFETY: header and sets are there until the call returns, as the system lays them out.
+    let set = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
+    if set != 0 {
+        return Err(io::Error::last_os_error().to_string());
+    }
+    Ok(())
 }
 
 fn restrict_files(scratch: &Path) -> Result<(), String> {
