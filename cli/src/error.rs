@@ -78,6 +78,10 @@ pub(crate) enum CommandError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A session's process cannot be started, or serve.
+    #[error("a client's session has no process: {0}")]
+    #[cfg(target_os = "linux")]
+    Session(io::Error),
     /// A file cannot be written.
     #[error("cannot write {}: {source}; check that the folder exists and is writable", path.display())]
     Write {

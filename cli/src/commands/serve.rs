@@ -30,6 +30,55 @@ pub(crate) struct Options {
     /// For how many microseconds receivers look again and again before they sleep; zero where cores are few.
     #[arg(long, default_value_t = 0)]
     spin: u64,
+
+    /// For how many seconds a client's session is kept after its connection is lost, at most.
+    #[arg(long, default_value_t = 60)]
+    patience: u64,
+
+    /// How many gigabytes a client's session may have; half of the machine's memory without it.
+    #[arg(long)]
+    memory: Option<u64>,
+
+    /// For how many seconds a kernel may run natively without a pause before its session ends; zero is for ever.
+    #[arg(long, default_value_t = 0)]
+    run_time: u64,
+
+    /// Keep all sessions in this process: a kernel that crashes ends all of them.
+    #[arg(long)]
+    one_process: bool,
+}
+
+/// What a session's process is started with.
+#[cfg(target_os = "linux")]
+#[derive(clap::Args)]
+pub(crate) struct SessionOptions {
+    #[arg(long, default_value_t = 0)]
+    spin: u64,
+}
+
+/// What is offered: this machine's devices.
+fn offered(platform: &Platform, spin: u64) -> NodeOptions {
+    let devices = platform.devices().iter();
+    // What runs on the thread that enqueues would keep a session's thread; what is another node's is there already.
+    let devices = devices
+        .filter(|device| !device.properties().caller_runs && device.driver_name() != "remote");
+    NodeOptions {
+        spin: Duration::from_micros(spin),
+        ..NodeOptions::new(devices.map(|device| device.core().clone()).collect())
+    }
+}
+
+/// Serves one client's session, in the process that `quipu serve` has started for it.
+#[cfg(target_os = "linux")]
+pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> {
+    let served = quipu_node::serve_session(|_| {
+        let platform = Platform::builder().build_available();
+        Ok::<_, std::convert::Infallible>(offered(&platform, options.spin))
+    });
+    match served {
+        Ok(never) => match never {},
+        Err(error) => Err(CommandError::Session(error)),
+    }
 }
 
 /// Serves until the process is ended.
@@ -50,17 +99,26 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     };
     home.note_address(&advertised)?;
     let platform = Platform::builder().build_available();
-    let devices = platform.devices().iter();
-    // What runs on the thread that enqueues would keep a session's thread; what is another node's is there already.
-    let devices = devices
-        .filter(|device| !device.properties().caller_runs && device.driver_name() != "remote");
-    let devices: Vec<_> = devices.map(|device| device.core().clone()).collect();
-    let count = devices.len();
+    let mut serving = offered(&platform, options.spin);
+    let limits = &mut serving.limits;
+    limits.patience = Duration::from_secs(options.patience);
+    limits.run_time = Duration::from_secs(options.run_time);
+    if let Some(memory) = options.memory {
+        limits.process_bytes = memory.saturating_mul(1 << 30);
+    }
+    #[cfg(target_os = "linux")]
+    if !options.one_process {
+        let spin = options.spin.to_string();
+        let spawn = quipu_node::Spawn::own(["session", "--spin", &spin]);
+        let mut spawn = spawn.map_err(CommandError::Session)?;
+        // What is for this process alone: where its keys are, a trace's file, other nodes.
+        spawn.environment = ["QUIPU_HOME", "QUIPU_TRACE", "QUIPU_NODES"]
+            .map(|name| (name.into(), None))
+            .into();
+        serving.processes = Some(spawn);
+    }
+    let count = serving.devices.len();
     let fingerprint = gate.fingerprint();
-    let serving = NodeOptions {
-        spin: Duration::from_micros(options.spin),
-        ..NodeOptions::new(devices)
-    };
     let node = Node::serve(serving, gate, listener).map_err(bind)?;
     let mut text = format!(
         "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n",

@@ -190,8 +190,8 @@ fn rig(limits: Limits) -> Rig {
         let this = ["--exact", "session_process", "--ignored", "--nocapture"];
         let mut spawn = Spawn::own(this).unwrap();
         spawn.environment = vec![
-            (IS_SESSION.into(), "1".into()),
-            (KEYS.into(), folder.join("node").into()),
+            (IS_SESSION.into(), Some("1".into())),
+            (KEYS.into(), Some(folder.join("node").into())),
         ];
         options.processes = Some(spawn);
     })
@@ -391,6 +391,29 @@ fn a_session_is_known_by_a_key_of_its_own_and_routed_by_its_name() {
         other => panic!("{other}"),
     }
     let _bulk = rig.dial(0).bulk(client.session.0, Some(key)).unwrap();
+}
+
+#[test]
+fn names_of_sessions_that_never_come_to_an_end_keep_nobody_out() {
+    let rig = rig(Limits {
+        strangers: 8,
+        ..Limits::default()
+    });
+    let client = rig.client();
+    let mut half = std::collections::VecDeque::new();
+    for number in 0..1000_usize {
+        let mut stream = std::net::TcpStream::connect(&rig.address).unwrap();
+        // A part of a name, or all of it and nothing behind it.
+        let route = [&quipu_wire::ROUTE_MAGIC[..], &client.session.0.0].concat();
+        // Who is given up at once does not mind.
+        let _ = std::io::Write::write_all(&mut stream, &route[..=number % route.len()]);
+        half.push_back(stream);
+        if half.len() > 100 {
+            half.pop_front();
+        }
+    }
+    still_good(good(&rig));
+    drop(client);
 }
 
 #[test]

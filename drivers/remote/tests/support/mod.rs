@@ -28,7 +28,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The suite's kernels, as far as somebody has asked for them.
 #[derive(Default)]
-struct Suite(Mutex<HashMap<Name, Maker>>);
+pub(crate) struct Suite(Mutex<HashMap<Name, Maker>>);
 
 impl Natives for Suite {
     fn find(&self, name: &Name) -> Option<Maker> {

@@ -42,8 +42,8 @@ pub struct Spawn {
     pub program: PathBuf,
     /// What it is started with.
     pub arguments: Vec<OsString>,
-    /// Variables beside those of the node.
-    pub environment: Vec<(OsString, OsString)>,
+    /// Variables that are not as the node's are; none for those that are not to be there.
+    pub environment: Vec<(OsString, Option<OsString>)>,
 }
 
 impl Spawn {

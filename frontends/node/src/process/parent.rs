@@ -172,7 +172,6 @@ impl Processes {
         let mut command = Command::new(&self.spawn.program);
         command
             .args(&self.spawn.arguments)
-            .envs(self.spawn.environment.iter().cloned())
             .envs(
                 ["TMPDIR", "HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"].map(|name| (name, &scratch)),
             )
@@ -180,6 +179,12 @@ impl Processes {
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .process_group(0);
+        for (name, value) in &self.spawn.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         let (answer, started) = channel();
         let over = || io::Error::other("the node is shutting down");
         let sent = match &*locked(&self.starter) {

@@ -10,7 +10,7 @@ use quipu_link::clock::SystemClock;
 use quipu_link::connection::Connection;
 use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
-use quipu_link::session::Greeted;
+use quipu_link::session::{Greeted, Terms};
 use quipu_link::{Fingerprint, Folder, Key, LinkError};
 use quipu_node::{Limits, Node, Options};
 use quipu_wire::batch::Batch;
@@ -98,12 +98,7 @@ impl Rig {
         let Greeted {
             connection, terms, ..
         } = self.dial(key).begin(Duration::ZERO).unwrap();
-        Client {
-            connection,
-            session: terms.session,
-            key: terms.key,
-            sent: 0,
-        }
+        Client::over(connection, &terms, 0)
     }
 
     /// Returns when the node has no session left, and nothing of any.
@@ -124,6 +119,16 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Over a connection, on which so many messages were received before.
+    pub(crate) fn over(connection: Connection, terms: &Terms, sent: u64) -> Self {
+        Self {
+            connection,
+            session: terms.session,
+            key: terms.key,
+            sent,
+        }
+    }
+
     pub(crate) fn send(&mut self, messages: &[Message<'_>]) {
         let mut batch = Batch::new(1 << 20);
         for message in messages {
