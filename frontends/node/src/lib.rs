@@ -7,6 +7,7 @@
 //! | [`native`] | kernels that the node's program has natively |
 //! | [`process`] | sessions in processes of their own |
 //! | `watch` | what is looked at from time to time |
+//! | `questions` | answers to who only asks how the node is |
 //! | `describe` | what the devices are, in the protocol's words |
 //! | `failure` | errors in the protocol's words |
 //! | `session` | one client's buffers, programs, commands |
@@ -22,6 +23,7 @@ pub mod native;
 pub mod node;
 #[cfg(target_os = "linux")]
 pub mod process;
+mod questions;
 mod session;
 mod watch;
 

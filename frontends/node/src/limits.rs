@@ -66,7 +66,7 @@ impl Default for Limits {
 
 /// Half of what the machine has, or eight gigabytes where the system does not say.
 fn half_the_memory() -> u64 {
-    match crate::node::machine_memory() {
+    match crate::questions::machine_memory() {
         (0, _) => 8 << 30,
         (all, _) => all / 2,
     }

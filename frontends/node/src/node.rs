@@ -6,15 +6,12 @@ use crate::locked;
 use crate::native::Natives;
 use crate::session::Session;
 use quipu_core::Device;
-use quipu_link::connection::Connection;
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, LinkError};
 #[cfg(target_os = "linux")]
 use quipu_wire::ROUTE_MAGIC;
-use quipu_wire::message::{
-    DataOrder, GoodbyeReason, Message, Pong, Refusal, Role, SessionId, Status, Welcome,
-};
+use quipu_wire::message::{DataOrder, GoodbyeReason, Refusal, Role, SessionId, Welcome};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -79,18 +76,22 @@ pub struct Node {
 pub(crate) struct Shared {
     gate: Gate,
     pub(crate) options: Options,
-    begun: Instant,
+    pub(crate) begun: Instant,
     home: Home,
     pub(crate) sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     /// Sessions that there were in this process.
     numbers: AtomicU64,
     /// A session has begun in this process.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "of processes that are for one session")
+    )]
     pub(crate) has_begun: AtomicBool,
     /// Connections that have not said hello, oldest first.
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,
-    questions: AtomicUsize,
+    pub(crate) questions: AtomicUsize,
     pub(crate) next: AtomicU64,
-    stopping: AtomicBool,
+    pub(crate) stopping: AtomicBool,
     /// Commands of all sessions: those that are not over, and all that there were.
     pub(crate) commands_held: AtomicU64,
     pub(crate) commands: AtomicU64,
@@ -118,9 +119,6 @@ impl std::fmt::Debug for Shared {
             .finish_non_exhaustive()
     }
 }
-
-/// For how long one that only asks may say nothing.
-const QUESTION_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Node {
     /// Serves whoever comes to a listener, and is let in by a gate.
@@ -274,7 +272,7 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn session_count(&self) -> usize {
+    pub(crate) fn session_count(&self) -> usize {
         match &self.home {
             #[cfg(target_os = "linux")]
             Home::Processes(processes) => processes.len(),
@@ -298,13 +296,18 @@ impl Shared {
     /// Ends the sessions of clients whose enrolment was taken back.
     pub(crate) fn end_revoked(&self) {
         let text = "the key was revoked";
-        let is_revoked = |client| match self.gate.knows(client) {
-            Ok(known) => !known,
-            Err(error) => {
-                // Somebody writes it just now, or it is broken: nobody new is let in, then.
-                tracing::warn!(%error, "who may come in is not known");
-                false
-            }
+        let mut known = HashMap::new();
+        let mut is_revoked = |client| {
+            *known
+                .entry(client)
+                .or_insert_with(|| match self.gate.knows(client) {
+                    Ok(known) => !known,
+                    Err(error) => {
+                        // The list is broken: nobody new is let in, then, and who is there stays.
+                        tracing::warn!(%error, "who may come in is not known");
+                        false
+                    }
+                })
         };
         let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
         for session in sessions {
@@ -441,6 +444,10 @@ impl Shared {
     }
 
     /// True if this process is a session's, and this is the first connection of its command stream.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(unused_variables, reason = "no process is a session's there")
+    )]
     fn is_first_of_own(&self, caller: &Caller) -> bool {
         match &self.home {
             #[cfg(target_os = "linux")]
@@ -550,82 +557,4 @@ impl Shared {
         session.abort("its bulk stream has ended");
         ended
     }
-
-    /// Answers questions about the node.
-    fn answer(&self, caller: Caller) -> Result<(), LinkError> {
-        if self.questions.fetch_add(1, Ordering::AcqRel) >= self.options.limits.questions {
-            self.questions.fetch_sub(1, Ordering::AcqRel);
-            return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
-        }
-        let connection = described(&self.options.devices, |devices| {
-            caller.welcome(self.welcome(None), devices)
-        });
-        let ended = connection.and_then(|connection| self.answer_on(connection));
-        self.questions.fetch_sub(1, Ordering::AcqRel);
-        match ended {
-            Err(LinkError::Goodbye { .. }) => Ok(()),
-            ended => ended,
-        }
-    }
-
-    fn answer_on(&self, mut connection: Connection) -> Result<(), LinkError> {
-        while !self.stopping.load(Ordering::SeqCst) {
-            connection.set_deadline(Some(Instant::now() + QUESTION_PATIENCE));
-            let ping = connection.receive_as(|message| match message {
-                Message::StatusRequest => Ok(None),
-                Message::Ping(ping) => Ok(Some(*ping)),
-                _ => Err("a question"),
-            })?;
-            let now = self.begun.elapsed();
-            let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-            let answer = match ping {
-                Some(ping) => Message::Pong(Pong {
-                    token: ping.token,
-                    time_ns: ping.time_ns,
-                    received_ns: now_ns,
-                    sent_ns: now_ns,
-                }),
-                None => Message::Status(self.status()),
-            };
-            connection.send(&answer)?;
-        }
-        connection.close(GoodbyeReason::ShuttingDown, "the node is shutting down");
-        Ok(())
-    }
-
-    fn status(&self) -> Status {
-        let [session_bytes, held, commands] = self.counts();
-        let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get() as u32);
-        let (memory_bytes, memory_free) = machine_memory();
-        Status {
-            uptime_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-            sessions: self.session_count() as u32,
-            cores,
-            load_thousandths: load_thousandths(),
-            memory_bytes,
-            memory_free: memory_free.min(memory_bytes),
-            session_bytes,
-            commands_held: held,
-            commands_over: commands.saturating_sub(held),
-        }
-    }
-}
-
-/// Threads that wanted a core in the last minute, in thousandths; zero where the system does not say.
-fn load_thousandths() -> u32 {
-    let load = std::fs::read_to_string("/proc/loadavg").ok();
-    let load = load.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
-    load.map_or(0, |load| (load * 1000.0) as u32)
-}
-
-/// Bytes of the machine's memory, and of it that are free; zeros where the system does not say.
-pub(crate) fn machine_memory() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-        kib.checked_mul(1024)
-    };
-    let all = field("MemTotal:").unwrap_or(0);
-    (all, field("MemAvailable:").unwrap_or(0))
 }

@@ -13,8 +13,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,7 +30,8 @@ const STARTING: Duration = Duration::from_secs(60);
 struct Hosted {
     client: Fingerprint,
     channel: Channel,
-    child: Mutex<Child>,
+    /// None once it was waited for.
+    child: Mutex<Option<Child>>,
     /// Bytes of buffers, commands that are not over, commands that were; as the process says.
     counts: [AtomicU64; 3],
 }
@@ -38,37 +39,68 @@ struct Hosted {
 impl Hosted {
     /// Ends it and all that it has started, whatever they do.
     fn kill(&self) {
-        let mut child = locked(&self.child);
-        // Not reaped yet: the number is still its own.
-        if let Ok(None) = child.try_wait()
+        let child = locked(&self.child);
+        // Not waited for yet, so the number is still its own, also if it has ended.
+        if let Some(child) = &*child
             && let Ok(group) = libc::pid_t::try_from(child.id())
         {
-            // SAFETY: it takes numbers; the process is the first of its group, which it cannot leave.
+            // SAFETY: it takes numbers; the process is the first of its group, which nobody in it can leave.
             unsafe { libc::kill(-group, libc::SIGKILL) };
+        }
+    }
+
+    /// Ends it, and waits until it has.
+    fn reap(&self) -> io::Result<ExitStatus> {
+        self.kill();
+        let child = locked(&self.child).take();
+        match child {
+            Some(mut child) => child.wait(),
+            None => Err(io::Error::other("it was waited for before")),
         }
     }
 }
 
 type Started = io::Result<Child>;
 
+/// A process that is to be started, and who waits for it.
+type Request = (Command, Sender<Started>);
+
 /// All processes of a node's sessions.
 #[derive(Debug)]
 pub(crate) struct Processes {
     spawn: Spawn,
     sessions: Mutex<HashMap<SessionId, Arc<Hosted>>>,
+    /// Sessions that are being started.
+    starting: AtomicUsize,
     /// A session has ended.
     ended: Condvar,
     /// A process dies with the thread that has started it: so it is one that lasts as long as the node.
-    starter: Mutex<Option<Sender<(Command, Sender<Started>)>>>,
+    starter: Mutex<Option<Sender<Request>>>,
 }
 
-fn start_all(requests: &Receiver<(Command, Sender<Started>)>) {
+fn start_all(requests: &Receiver<Request>) {
     for (mut command, answer) in requests {
         if let Err(unheard) = answer.send(command.spawn())
             && let Ok(mut child) = unheard.0
         {
             let _ = (child.kill(), child.wait());
         }
+    }
+}
+
+/// A session that is being started counts as one.
+struct Starting<'a>(&'a AtomicUsize);
+
+impl<'a> Starting<'a> {
+    fn one(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -87,6 +119,7 @@ impl Processes {
         Ok(Self {
             spawn,
             sessions: Mutex::default(),
+            starting: AtomicUsize::new(0),
             ended: Condvar::new(),
             starter: Mutex::new(Some(starter)),
         })
@@ -116,7 +149,9 @@ impl Processes {
         gate: &Gate,
         limits: &Limits,
     ) -> Result<(), LinkError> {
-        if self.len() >= limits.sessions {
+        // Those that come at the same time count, too.
+        let starting = Starting::one(&self.starting);
+        if self.len() + self.starting.load(Ordering::SeqCst) > limits.sessions {
             let text = "the node has as many sessions as it takes; try again later";
             return Err(caller.refuse(Refusal::Full, text));
         }
@@ -132,8 +167,7 @@ impl Processes {
         let key = match ready(&hosted) {
             Ok(key) => key,
             Err(error) => {
-                hosted.kill();
-                let _ = locked(&hosted.child).wait();
+                let _ = hosted.reap();
                 let _ = std::fs::remove_dir_all(&scratch);
                 tracing::error!(%error, "a session's process does not serve");
                 let text = "the process of the session has failed as it started";
@@ -141,6 +175,7 @@ impl Processes {
             }
         };
         locked(&self.sessions).insert(id, Arc::clone(&hosted));
+        drop(starting);
         let own = Arc::clone(self);
         let watching = std::thread::Builder::new()
             .name("quipu-hosted".to_owned())
@@ -149,7 +184,7 @@ impl Processes {
         if let Err(error) = watching {
             tracing::error!(%error, "no thread for a session");
             if let Some(hosted) = locked(&self.sessions).remove(&id) {
-                hosted.kill();
+                let _ = hosted.reap();
             }
             return Err(caller.refuse(Refusal::Full, "the node has no thread for the session"));
         }
@@ -201,7 +236,7 @@ impl Processes {
         let hosted = Hosted {
             client: caller.client().fingerprint,
             channel: ours,
-            child: Mutex::new(child),
+            child: Mutex::new(Some(child)),
             counts: Default::default(),
         };
         let start = Start {
@@ -234,9 +269,7 @@ impl Processes {
                 Packet::Some(_, Some(_)) | Packet::End => break,
             }
         }
-        hosted.kill();
-        let status = locked(&hosted.child).wait();
-        match status {
+        match hosted.reap() {
             Ok(status) if status.success() => tracing::info!("a session has ended"),
             Ok(status) => tracing::warn!(%status, "a session's process has ended"),
             Err(error) => tracing::warn!(%error, "a session's process has ended"),
