@@ -6,10 +6,14 @@ mod support;
 
 use quipu_core::operation::NativeKernel;
 use quipu_core::{ErrorKind, Passed, RawArgument};
-use quipu_link::LinkError;
+use quipu_link::client::Dial;
+use quipu_link::clock::SystemClock;
+use quipu_link::gate::{Gate, NODE_KEY};
+use quipu_link::invitation::Invitations;
 use quipu_link::timer::{ManualTimer, SystemTimer, Timer};
+use quipu_link::{Folder, Key, LinkError};
 use quipu_node::native::Name;
-use quipu_node::{Limits, Maker, Options, Spawn, serve_session};
+use quipu_node::{Limits, Maker, Node, Options, Spawn, serve_session};
 use quipu_wire::message::{
     CreateProgram, Failure, GoodbyeReason, Launch, Message, Operation, ProgramFormat, Word,
 };
@@ -195,6 +199,29 @@ fn rig(limits: Limits) -> Rig {
         ];
         options.processes = Some(spawn);
     })
+}
+
+/// Not a test: a node of its own, which a test ends.
+#[test]
+#[ignore = "a node's process, started by a test"]
+fn node_process() {
+    let Some(folder) = std::env::var_os(KEYS) else {
+        return;
+    };
+    let folder = Folder::open(std::path::PathBuf::from(folder).join("node")).unwrap();
+    let gate = Gate::new(&folder, "node", support::PATIENCE, Arc::new(SystemClock)).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut spawn = Spawn::own(["--exact", "session_process", "--ignored", "--nocapture"]).unwrap();
+    spawn.environment = vec![(IS_SESSION.into(), Some("1".into()))];
+    let options = Options {
+        processes: Some(spawn),
+        ..Options::new(pool())
+    };
+    let node = Node::serve(options, gate, listener).unwrap();
+    // Behind what the tests' harness has written.
+    println!("\nlistens at {address}");
+    node.wait();
 }
 
 fn launch(client: &mut Client, event: u64, kernel: fn() -> Result<(), String>) {
@@ -424,6 +451,75 @@ fn a_session_ends_with_its_node_and_says_so() {
     match end(&mut client) {
         LinkError::Goodbye { reason, .. } => assert_eq!(reason, GoodbyeReason::ShuttingDown),
         other => panic!("{other}"),
+    }
+}
+
+/// The processes that one has started.
+fn children(process: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let lists = tasks.flatten().map(|task| {
+        let list = std::fs::read_to_string(task.path().join("children"));
+        list.unwrap_or_default()
+    });
+    let lists: Vec<String> = lists.collect();
+    let children = lists.iter().flat_map(|list| list.split_whitespace());
+    children.map(str::to_owned).collect()
+}
+
+/// True while a process runs: one that has ended and that nobody has asked for does not.
+fn runs(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+    !stat.is_empty() && !state.starts_with('Z') && !state.starts_with('X')
+}
+
+#[test]
+fn a_session_dies_with_its_node_whatever_it_does() {
+    use std::io::BufRead;
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "node_process", "--ignored", "--nocapture"])
+        .env(KEYS, folder.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(node.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let address = lines.find_map(|line| line.strip_prefix("listens at ").map(str::to_owned));
+    let address = address.unwrap();
+    let of_node = Folder::open(folder.path().join("node")).unwrap();
+    let of_client = Folder::open(folder.path().join("client")).unwrap();
+    let fingerprint = Key::of(&of_node, NODE_KEY).unwrap().fingerprint();
+    let key = Key::of(&of_client, "client.key").unwrap();
+    let invitations = Invitations::of(&of_node);
+    let invitation = invitations.invite(fingerprint, &address, &SystemClock);
+    invitation
+        .unwrap()
+        .take_up(&key, "client", support::PATIENCE)
+        .unwrap();
+    let dial = Dial {
+        address: &address,
+        node: fingerprint,
+        key: &key,
+        name: "test",
+        patience: support::PATIENCE,
+    };
+    // It would wait for its client for long.
+    let begun = dial.begin(Duration::from_secs(3600)).unwrap();
+    let mut client = Client::over(begun.connection, &begun.terms, 0);
+    launch(&mut client, 1, loop_for_ever);
+    launch(&mut client, 2, behave);
+    assert_eq!(client.end_of(2), None);
+    let sessions = children(node.id());
+    assert_eq!(sessions.len(), 1);
+    assert!(runs(&sessions[0]));
+    // Without a chance to say anything to anybody.
+    node.kill().unwrap();
+    node.wait().unwrap();
+    let error = end(&mut client);
+    assert!(matches!(error, LinkError::Ended { .. }), "{error}");
+    while runs(&sessions[0]) {
+        std::thread::yield_now();
     }
 }
 
