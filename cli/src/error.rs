@@ -71,10 +71,12 @@ pub(crate) enum CommandError {
     #[error("where is this machine's node? Run `quipu serve` first, or say --address host:port")]
     NoAddress,
     /// There is no listening at an address.
-    #[error("cannot listen at {address}: {source}; choose another with --address")]
+    #[error("cannot listen at {address}: {source}; choose another with {option}")]
     Listen {
         /// The address.
         address: String,
+        /// The option that says another.
+        option: &'static str,
         /// The system's answer.
         source: io::Error,
     },
@@ -82,6 +84,9 @@ pub(crate) enum CommandError {
     #[error("a client's session has no process: {0}")]
     #[cfg(target_os = "linux")]
     Session(io::Error),
+    /// A node cannot be begun.
+    #[error("cannot serve: {0}; check the limits on threads and files (`ulimit -a`)")]
+    Serve(io::Error),
     /// A file cannot be written.
     #[error("cannot write {}: {source}; check that the folder exists and is writable", path.display())]
     Write {
@@ -128,7 +133,7 @@ fn one_line(error: &dyn Error) -> String {
         cause = error.source();
     }
     // Messages may quote what somebody else wrote.
-    quipu_cli::timeline::escape::terminal(&text.replace('\n', " ")).into_owned()
+    quipu_cli::escape::terminal(&text.replace('\n', " ")).into_owned()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`commands`] | one file per command: its options and what it does |
 //! | [`demo`] | the image pipeline |
+//! | [`metrics`] | what a node does, for Prometheus |
 //! | [`platform`] | the devices there are |
 //! | [`error`] | why a command failed, in one line |
 //! | [`progress`] | a bar for reading what is large |
@@ -15,6 +16,7 @@
 mod commands;
 mod demo;
 mod error;
+mod metrics;
 mod platform;
 mod progress;
 

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -37,6 +38,82 @@ impl Drop for Serving {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// What an HTTP server answers to a request without a body.
+fn fetch(address: &str, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_are_fetched_where_they_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = [
+        "serve",
+        "--address",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+    ];
+    let mut serving = quipu(&folder.path().join("node"), &serve)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Serving)
+        .unwrap();
+    let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    let address = lines.find_map(|line| {
+        let line = line.unwrap();
+        let url = line.strip_prefix("metrics are at http://")?;
+        Some(url.strip_suffix("/metrics")?.to_owned())
+    });
+    let address = address.unwrap();
+    let page = fetch(&address, "GET", "/metrics");
+    assert!(
+        page.starts_with("HTTP/1.0 200") || page.starts_with("HTTP/1.1 200"),
+        "{page}"
+    );
+    assert!(page.contains("text/plain; version=0.0.4"), "{page}");
+    assert!(page.contains("\nquipu_node_sessions 0\n"), "{page}");
+    assert!(
+        page.contains("\nquipu_node_device_memory_bytes{device=\"0\",driver=\"cpu\",kind=\"cpu\","),
+        "{page}"
+    );
+    assert!(fetch(&address, "GET", "/").contains(" 404 "));
+    assert!(fetch(&address, "POST", "/metrics").contains(" 405 "));
+}
+
+/// Every option that the page on running nodes, and the unit, give a command is one of that command.
+#[test]
+fn what_is_said_about_running_nodes_can_be_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = include_str!("../../docs/nodes.md").replace("\\\n", " ");
+    let unit = include_str!("../../contrib/quipu-node.service");
+    let mut seen = 0;
+    for line in page.lines().chain(unit.lines()) {
+        for call in line.split("quipu ").skip(1) {
+            let call = call.split(['`', '|', '"', '>', '&']).next().unwrap();
+            let mut words = call.split_whitespace();
+            let Some(command) = words.next().filter(|word| {
+                [
+                    "serve", "invite", "pair", "nodes", "top", "revoke", "devices",
+                ]
+                .contains(word)
+            }) else {
+                continue;
+            };
+            let help = stdout(folder.path(), &[command, "--help"]);
+            for option in words.filter(|word| word.starts_with("--")) {
+                assert!(help.contains(option), "{line}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 5, "{seen}");
 }
 
 /// The drivers of the devices that a client lists.
@@ -90,6 +167,13 @@ fn a_device_of_another_machine_is_three_commands_away() {
         nodes.starts_with("lab  127.0.0.1:") && nodes.contains(" us away, 1 devices"),
         "{nodes}"
     );
+    let top = stdout(&client, &["top"]);
+    let row = top.lines().nth(1).unwrap();
+    assert!(
+        row.starts_with("lab ") && row.contains("127.0.0.1:"),
+        "{top}"
+    );
+    assert!(top.lines().nth(2).unwrap().ends_with(", by cpu"), "{top}");
     // An invitation is good once.
     let again = output(&client, &["pair", line]);
     assert_eq!(again.status.code(), Some(1));
@@ -101,6 +185,8 @@ fn a_device_of_another_machine_is_three_commands_away() {
     stdout(&node, &["revoke", name]);
     let nodes = stdout(&client, &["nodes"]);
     assert!(nodes.contains("is not enrolled"), "{nodes}");
+    let top = stdout(&client, &["top", "--once", "--node", "lab"]);
+    assert!(top.contains("is not enrolled"), "{top}");
     assert!(remote_devices(&client, &["devices", "--json"]).is_empty());
     assert!(stdout(&client, &["nodes", "--forget", "lab"]).contains("forgot lab"));
     assert!(stdout(&client, &["nodes"]).contains("no node was paired with"));
@@ -114,7 +200,12 @@ fn what_is_missing_is_said_with_what_to_do() {
         (&["invite"][..], "quipu serve"),
         (&["pair", "nonsense"], "quipu invite"),
         (&["revoke", "nobody"], "is not enrolled here"),
+        (&["top", "--node", "nowhere"], "`quipu pair` adds one"),
         (&["serve", "--address", "nonsense"], "--address"),
+        (
+            &["serve", "--address", "127.0.0.1:0", "--metrics", "nonsense"],
+            "--metrics",
+        ),
     ] {
         let output = output(&home, arguments);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();

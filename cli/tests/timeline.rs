@@ -4,9 +4,8 @@
 // Helpers of tests are tests: unwrap is their assertion too.
 #![allow(clippy::unwrap_used)]
 
-use quipu_cli::timeline::{
-    Options, TimelineError, Trace, escape, page, render, render_svg, summary,
-};
+use quipu_cli::escape;
+use quipu_cli::timeline::{Options, TimelineError, Trace, page, render, render_svg, summary};
 use quipu_core::trace::{CommandKind, CommandRecord, Recorder};
 use std::collections::HashMap;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};

@@ -23,12 +23,20 @@ use std::time::{Duration, Instant};
 /// Dropping an event does nothing to its command. Events of an in-order queue
 /// are seen complete in program order.
 pub struct Event {
-    slot: NonNull<Slot>,
-    /// In a list of waits, its failure is not that of what waits.
-    is_order_alone: bool,
+    /// The slot, marked with [`ORDER_ALONE`].
+    marked: NonNull<Slot>,
     /// This future's place among the event's observers.
     registration: Option<Box<Registration>>,
 }
+
+/// Set in the address of the slot: in a list of waits, the event's failure is not that of what waits. No field of its
+/// own, for every enqueue gives an event: a byte beside two words is moved in pieces, and what reads them back together
+/// has to wait until all that was stored before has reached the cache.
+const ORDER_ALONE: usize = 1;
+
+const _: () = assert!(
+    align_of::<Slot>() > ORDER_ALONE && size_of::<Result<Event>>() == 2 * size_of::<usize>()
+);
 
 enum Registration {
     Slot(Arc<Observer>),
@@ -46,8 +54,7 @@ impl Event {
     #[inline]
     pub(crate) fn from_slot(slot: NonNull<Slot>) -> Self {
         Self {
-            slot,
-            is_order_alone: false,
+            marked: slot,
             registration: None,
         }
     }
@@ -57,26 +64,36 @@ impl Event {
     #[must_use]
     pub fn as_order(&self) -> Self {
         let mut event = self.clone();
-        event.is_order_alone = true;
+        event.marked = event.marked.map_addr(|address| address | ORDER_ALONE);
         event
     }
 
     #[inline]
     pub(crate) fn is_order_alone(&self) -> bool {
-        self.is_order_alone
+        self.marked.addr().get() & ORDER_ALONE != 0
+    }
+
+    #[inline]
+    fn slot_pointer(&self) -> NonNull<Slot> {
+        let slot = self
+            .marked
+            .as_ptr()
+            .map_addr(|address| address & !ORDER_ALONE);
+        // SAFETY: a slot's address, which is not null.
+        unsafe { NonNull::new_unchecked(slot) }
     }
 
     #[inline]
     fn slot(&self) -> &Slot {
         // SAFETY: the event holds a reference.
-        unsafe { self.slot.as_ref() }
+        unsafe { self.slot_pointer().as_ref() }
     }
 
     /// Which command it is.
     #[inline]
     #[must_use]
     pub fn id(&self) -> EventId {
-        EventId::new(self.slot, self.slot().notify.generation())
+        EventId::new(self.slot_pointer(), self.slot().notify.generation())
     }
 
     fn queue(&self) -> Option<&'static QueueShared> {
@@ -261,12 +278,12 @@ impl Event {
                 .ok()
                 .map(|key| Registration::Queue(observer.clone(), key));
         }
-        observe(self.slot, observer).then(|| Registration::Slot(observer.clone()))
+        observe(self.slot_pointer(), observer).then(|| Registration::Slot(observer.clone()))
     }
 
     fn unregister(&self, registration: &Registration) {
         match registration {
-            Registration::Slot(observer) => unobserve(self.slot, observer),
+            Registration::Slot(observer) => unobserve(self.slot_pointer(), observer),
             Registration::Queue(_, key) => {
                 if let Some(queue) = self.queue() {
                     queue.unwatch(*key);
@@ -309,10 +326,9 @@ impl Profile {
 
 impl Clone for Event {
     fn clone(&self) -> Self {
-        retain(self.slot);
+        retain(self.slot_pointer());
         Self {
-            slot: self.slot,
-            is_order_alone: self.is_order_alone,
+            marked: self.marked,
             registration: None,
         }
     }
@@ -325,7 +341,7 @@ impl Drop for Event {
             self.unregister(&registration);
         }
         // SAFETY: the event's own reference, given up once.
-        unsafe { release(self.slot) };
+        unsafe { release(self.slot_pointer()) };
     }
 }
 
@@ -633,7 +649,7 @@ impl UserEvent {
     pub fn complete(mut self) {
         self.open = false;
         // SAFETY: the owning reference, given up once: `open` was true.
-        unsafe { command::end_user_event(self.event.slot, None, &mut ToDrivers) };
+        unsafe { command::end_user_event(self.event.slot_pointer(), None, &mut ToDrivers) };
     }
 
     /// Completes it as failed: what waits for it fails with this cause.
@@ -643,7 +659,13 @@ impl UserEvent {
             reason: reason.to_owned(),
         };
         // SAFETY: as above.
-        unsafe { command::end_user_event(self.event.slot, Some(error.into()), &mut ToDrivers) };
+        unsafe {
+            command::end_user_event(
+                self.event.slot_pointer(),
+                Some(error.into()),
+                &mut ToDrivers,
+            )
+        };
     }
 }
 
@@ -658,7 +680,9 @@ impl Drop for UserEvent {
         if self.open {
             let error = Error::from(ErrorKind::Abandoned);
             // SAFETY: the owning reference, given up once.
-            unsafe { command::end_user_event(self.event.slot, Some(error), &mut ToDrivers) };
+            unsafe {
+                command::end_user_event(self.event.slot_pointer(), Some(error), &mut ToDrivers)
+            };
         }
     }
 }

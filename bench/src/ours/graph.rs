@@ -56,12 +56,13 @@ impl Graph {
         let events = self
             .enqueue(&[gate.event()])
             .map_err(failed("enqueueing a task"))?;
+        // The references give none to be kept either.
+        drop(events);
         let build = started.elapsed();
         let started = Instant::now();
         gate.complete();
         self.held.wait()?;
         let elapsed = started.elapsed();
-        drop(events);
         Ok(GraphOutcome { build, elapsed })
     }
 
@@ -78,7 +79,7 @@ impl Graph {
         &self.held
     }
 
-    /// Enqueues every task, the first after `held`; their events, as a user who may want any of them keeps them.
+    /// Enqueues every task, the first after `held`; their events.
     pub(super) fn enqueue(&self, held: &[Event]) -> quipu_core::Result<Vec<Event>> {
         let queue = self.held.queue();
         let mut events: Vec<Event> = Vec::with_capacity(self.shape.tasks());

@@ -4,7 +4,9 @@ use crate::error::CommandError;
 use crate::platform::platform_with;
 use quipu::driver::MemorySpace;
 use quipu::{Device, DeviceProperties, Platform};
-use quipu_cli::timeline::escape;
+use quipu_cli::escape;
+use quipu_cli::table::align;
+use quipu_cli::units::bytes;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -185,7 +187,7 @@ fn to_table(platform: &Platform) -> String {
             escape::terminal(&properties.name).into_owned(),
         ]);
     }
-    let mut text = align(&rows);
+    let mut text = align(&rows, [true, true, false, false, false, true]);
     let missing = match platform.unavailable().len() {
         0 => return text,
         1 => "1 driver is".to_owned(),
@@ -194,27 +196,6 @@ fn to_table(platform: &Platform) -> String {
     text.push_str(&format!(
         "{missing} not available; `quipu devices --verbose` says why\n"
     ));
-    text
-}
-
-/// Columns side by side: words to the left, numbers to the right.
-fn align(rows: &[[String; 6]]) -> String {
-    const LEFT: [bool; 6] = [true, true, false, false, false, true];
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: [usize; 6] = std::array::from_fn(|column| width(column).unwrap_or(0));
-    let mut text = String::new();
-    for row in rows {
-        let cells: [String; 6] = std::array::from_fn(|column| {
-            let (cell, width) = (&row[column], widths[column]);
-            if LEFT[column] {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
-        });
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
-    }
     text
 }
 
@@ -241,23 +222,6 @@ fn to_list(platform: &Platform) -> String {
     text
 }
 
-/// A size for people.
-fn bytes(count: u64) -> String {
-    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    // What would be printed as 1024.0 is one of the next unit.
-    while value >= 1023.95 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 {
-        format!("{count} B")
-    } else {
-        format!("{value:.1} {}", UNITS[unit])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,21 +241,6 @@ mod tests {
         }
 
         fn notify(&self, _notification: Notification) {}
-    }
-
-    #[test]
-    fn sizes_have_one_digit_and_the_right_unit() {
-        for (count, text) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (1536, "1.5 KiB"),
-            ((1 << 20) - 1, "1.0 MiB"),
-            (1 << 30, "1.0 GiB"),
-            (u64::MAX, "16.0 EiB"),
-        ] {
-            assert_eq!(bytes(count), text);
-        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod devices;
 mod kernel;
 mod node;
 mod serve;
+mod top;
 mod trace;
 
 use crate::error::CommandError;
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Pair(node::PairOptions),
     /// List the nodes that were paired with, how far they are, and how they are.
     Nodes(node::NodesOptions),
+    /// Show the nodes that were paired with, live: how far they are, what they do, what they have.
+    Top(top::Options),
     /// Take back that a client may come in at this machine's node.
     Revoke(node::RevokeOptions),
 }
@@ -54,6 +57,7 @@ impl Command {
             Self::Invite(options) => node::run_invite(&options),
             Self::Pair(options) => node::run_pair(&options),
             Self::Nodes(options) => node::run_nodes(&options),
+            Self::Top(options) => top::run(&options),
             Self::Revoke(options) => node::run_revoke(&options),
         }
     }

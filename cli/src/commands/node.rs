@@ -2,7 +2,7 @@
 
 use crate::error::CommandError;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
-use quipu_cli::timeline::escape;
+use quipu_cli::escape;
 use quipu_link::client::Dial;
 use quipu_link::clients::Clients;
 use quipu_link::clock::SystemClock;
@@ -19,7 +19,11 @@ use std::time::Duration;
 const HELLO: Duration = Duration::from_secs(10);
 
 /// How long a node may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What there is to do where there is none.
+pub(super) const NO_NODE: &str =
+    "no node was paired with; run `quipu serve --invite` on its machine, and here what it prints\n";
 
 /// The file that says where this machine's node is.
 const ADDRESS: &str = "address";
@@ -32,6 +36,11 @@ impl Home {
     pub(crate) fn open() -> Result<Self, CommandError> {
         let path = paired::home().map_err(CommandError::Node)?;
         Ok(Self(Folder::open(path)?))
+    }
+
+    /// The folder.
+    pub(super) fn folder(&self) -> &Folder {
+        &self.0
     }
 
     /// Remembers where this machine's node is, for invitations.
@@ -76,7 +85,7 @@ fn print(text: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     escape::terminal(text).into_owned()
 }
 
@@ -141,9 +150,7 @@ pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
     }
     let all = nodes.list()?;
     if all.is_empty() {
-        return print(
-            "no node was paired with; run `quipu serve --invite` on its machine, and here what it prints\n",
-        );
+        return print(NO_NODE);
     }
     let key = Key::of(&home.0, CLIENT_KEY)?;
     let mut text = String::new();

@@ -2,10 +2,10 @@
 
 use super::node::{Home, gate_of, invite};
 use crate::error::CommandError;
-use quipu::Platform;
+use quipu::{Device, Platform};
 use quipu_node::{Node, Options as NodeOptions};
 use std::io::{self, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 /// The command's options.
@@ -26,6 +26,10 @@ pub(crate) struct Options {
     /// Print an invitation for one client, too.
     #[arg(long)]
     invite: bool,
+
+    /// Where to answer Prometheus, as host:port: plain HTTP, for whoever asks, so on a network that may know.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
 
     /// For how many microseconds receivers look again and again before they sleep; zero where cores are few.
     #[arg(long, default_value_t = 0)]
@@ -57,14 +61,19 @@ pub(crate) struct SessionOptions {
 }
 
 /// What is offered: this machine's devices.
-fn offered(platform: &Platform, spin: u64) -> NodeOptions {
+fn offered(platform: &Platform) -> Vec<Device> {
     let devices = platform.devices().iter();
     // What runs on the thread that enqueues would keep a session's thread; what is another node's is there already.
     let devices = devices
         .filter(|device| !device.properties().caller_runs && device.driver_name() != "remote");
+    devices.cloned().collect()
+}
+
+/// How it is served.
+fn serving(devices: &[Device], spin: u64) -> NodeOptions {
     NodeOptions {
         spin: Duration::from_micros(spin),
-        ..NodeOptions::new(devices.map(|device| device.core().clone()).collect())
+        ..NodeOptions::new(devices.iter().map(|device| device.core().clone()).collect())
     }
 }
 
@@ -73,7 +82,7 @@ fn offered(platform: &Platform, spin: u64) -> NodeOptions {
 pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> {
     let served = quipu_node::serve_session(|_| {
         let platform = Platform::builder().build_available();
-        Ok::<_, std::convert::Infallible>(offered(&platform, options.spin))
+        Ok::<_, std::convert::Infallible>(serving(&offered(&platform), options.spin))
     });
     match served {
         Ok(never) => match never {},
@@ -86,12 +95,10 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let home = Home::open()?;
     let name = options.name.clone().unwrap_or_else(super::node::machine);
     let gate = gate_of(&home, &name)?;
-    let bind = |source| CommandError::Listen {
-        address: options.address.clone(),
-        source,
-    };
-    let listener = TcpListener::bind(&options.address).map_err(bind)?;
-    let bound = listener.local_addr().map_err(bind)?;
+    let (bound, listener) = listen(&options.address, "--address")?;
+    let metrics = options.metrics.as_deref();
+    let metrics = metrics.map(|address| listen(address, "--metrics"));
+    let metrics = metrics.transpose()?;
     let advertised = match &options.advertise {
         Some(address) => address.clone(),
         None if bound.ip().is_unspecified() => format!("{name}:{}", bound.port()),
@@ -99,7 +106,8 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     };
     home.note_address(&advertised)?;
     let platform = Platform::builder().build_available();
-    let mut serving = offered(&platform, options.spin);
+    let devices = offered(&platform);
+    let mut serving = serving(&devices, options.spin);
     let limits = &mut serving.limits;
     limits.patience = Duration::from_secs(options.patience);
     limits.run_time = Duration::from_secs(options.run_time);
@@ -117,9 +125,9 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
             .into();
         serving.processes = Some(spawn);
     }
-    let count = serving.devices.len();
+    let count = devices.len();
     let fingerprint = gate.fingerprint();
-    let node = Node::serve(serving, gate, listener).map_err(bind)?;
+    let node = Node::serve(serving, gate, listener).map_err(CommandError::Serve)?;
     let mut text = format!(
         "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n",
         if count == 1 { "" } else { "s" }
@@ -132,10 +140,25 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     } else {
         text.push_str("`quipu invite` prints an invitation for a client\n");
     }
+    if let Some((address, listener)) = metrics {
+        text.push_str(&format!("metrics are at http://{address}/metrics\n"));
+        crate::metrics::serve(listener, node.status(), devices).map_err(CommandError::Serve)?;
+    }
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()?;
     drop(stdout);
     node.wait();
     Ok(())
+}
+
+/// Listens at an address that an option says.
+fn listen(address: &str, option: &'static str) -> Result<(SocketAddr, TcpListener), CommandError> {
+    let failed = |source| CommandError::Listen {
+        address: address.to_owned(),
+        option,
+        source,
+    };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    Ok((listener.local_addr().map_err(failed)?, listener))
 }

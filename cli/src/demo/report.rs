@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use quipu_cli::table::align;
+
 use super::image::{Difference, Size, unpack};
 use super::plan::{Geometry, Stage};
 
@@ -90,7 +92,9 @@ impl fmt::Display for Report {
                 stages(&device.stages),
             ]);
         }
-        write_table(f, &rows)?;
+        let mut left = [false; 8];
+        (left[0], left[7]) = (true, true);
+        f.write_str(&align(&rows, left))?;
         writeln!(f)?;
 
         writeln!(
@@ -130,28 +134,6 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
-}
-
-/// Columns as wide as their widest cell; the first and the last to the left, numbers to the right.
-fn write_table<const N: usize>(f: &mut fmt::Formatter<'_>, rows: &[[String; N]]) -> fmt::Result {
-    let widths: [usize; N] = std::array::from_fn(|column| {
-        let widths = rows.iter().map(|row| row[column].chars().count());
-        widths.max().unwrap_or_default()
-    });
-    for row in rows {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            if column == 0 {
-                line += &format!("{cell:<width$}");
-            } else if column == N - 1 {
-                line += &format!("  {cell}");
-            } else {
-                line += &format!("  {cell:>width$}");
-            }
-        }
-        writeln!(f, "{}", line.trim_end())?;
-    }
-    Ok(())
 }
 
 /// The stages' names if they are few, else how many they are.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::image::ImageError;
 use super::plan::Stage;
 use super::report::duration;
-use quipu_cli::timeline::escape;
+use quipu_cli::escape;
 
 /// What a device did in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

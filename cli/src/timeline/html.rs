@@ -5,11 +5,11 @@
 //! [`escape::json_in_script`]; the page's scripts put text on the page only as text nodes. A content security policy
 //! in the page forbids it to load anything from anywhere.
 
-use super::escape;
 use super::palette::{self, COLOURS};
 use super::summary::headline;
 use super::trace::Trace;
-use super::units::{bytes, count, duration, percent};
+use crate::escape;
+use crate::units::{bytes, count, duration, percent};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::Write;

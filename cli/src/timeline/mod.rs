@@ -9,10 +9,9 @@
 //! 3. [`page`] makes a self-contained HTML page of it, [`render_svg`] a still picture, [`summary`] a table for the
 //!    terminal. They neither read nor write anything.
 //!
-//! Names and messages in a trace come from anywhere. None of the outputs lets them be more than text: see [`escape`].
+//! Names and messages in a trace come from anywhere. None of the outputs lets them be more than text: see [`escape`](crate::escape).
 
 mod error;
-pub mod escape;
 mod html;
 mod palette;
 mod read;
@@ -20,7 +19,6 @@ mod summary;
 mod svg;
 mod totals;
 mod trace;
-mod units;
 
 pub use error::TimelineError;
 pub use html::{Options, page};

@@ -1,9 +1,9 @@
 //! The totals as a table for the terminal.
 
-use super::escape;
 use super::trace::Trace;
-use super::units::{bytes, count, counted, duration, percent};
-use std::fmt::Write;
+use crate::escape;
+use crate::table::align;
+use crate::units::{bytes, count, counted, duration, percent};
 
 /// A heading line and a table with a row per device, for the terminal.
 ///
@@ -44,24 +44,10 @@ pub fn summary(trace: &Trace) -> String {
             bytes(totals.bytes_migrated),
         ]);
     }
-    let mut widths = [0; 9];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    for row in &rows {
-        out.push('\n');
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            // Names to the left, numbers to the right. Writing to a String does not fail.
-            let _ = if column == 0 {
-                write!(out, "{cell:<width$}")
-            } else {
-                write!(out, "  {cell:>width$}")
-            };
-        }
-    }
     out.push('\n');
+    let mut left = [false; 9];
+    left[0] = true;
+    out.push_str(&align(&rows, left));
     out
 }
 

@@ -3,11 +3,11 @@
 //! One row per lane, no interaction. Its size depends on its width and the number of lanes, never on the number of
 //! commands: neighbours of one kind that share a pixel become one rectangle.
 
-use super::escape;
 use super::palette::{self, COLOURS};
 use super::summary::headline;
 use super::trace::{Command, Trace};
-use super::units::duration;
+use crate::escape;
+use crate::units::duration;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 

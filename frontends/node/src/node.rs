@@ -11,7 +11,7 @@ use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, LinkError};
 #[cfg(target_os = "linux")]
 use quipu_wire::ROUTE_MAGIC;
-use quipu_wire::message::{DataOrder, GoodbyeReason, Refusal, Role, SessionId, Welcome};
+use quipu_wire::message::{DataOrder, GoodbyeReason, Refusal, Role, SessionId, Status, Welcome};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -163,6 +163,12 @@ impl Node {
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.shared.session_count()
+    }
+
+    /// What tells how it is, as clients that ask are told: also while [`Node::wait`] has the node.
+    pub fn status(&self) -> impl Fn() -> Status + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.status()
     }
 
     /// Bytes of all sessions' buffers; of sessions in processes of their own, as they have last said.

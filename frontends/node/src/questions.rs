@@ -55,7 +55,7 @@ impl Shared {
         Ok(())
     }
 
-    fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let [session_bytes, held, commands] = self.counts();
         let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get() as u32);
         let (memory_bytes, memory_free) = machine_memory();

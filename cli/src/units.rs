@@ -1,12 +1,12 @@
 //! Numbers as people read them.
 
 /// A duration with three significant digits: `0 ns`, `12.3 µs`, `4.56 s`.
-pub(super) fn duration(ns: u64) -> String {
+pub fn duration(ns: u64) -> String {
     scaled(ns, 1000.0, &["ns", "µs", "ms", "s"])
 }
 
 /// A size in powers of 1024: `0 B`, `512 B`, `1.50 MiB`.
-pub(super) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     scaled(
         count,
         1024.0,
@@ -32,7 +32,7 @@ fn scaled(number: u64, step: f64, units: &[&str]) -> String {
 }
 
 /// A count with its thousands apart: `12,345`.
-pub(super) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (position, digit) in digits.chars().enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn count(number: u64) -> String {
 }
 
 /// A count and its noun: `1 command`, `2,000 commands`.
-pub(super) fn counted(number: u64, noun: &str) -> String {
+pub fn counted(number: u64, noun: &str) -> String {
     format!(
         "{} {noun}{}",
         count(number),
@@ -54,7 +54,7 @@ pub(super) fn counted(number: u64, noun: &str) -> String {
 }
 
 /// A fraction: `97.3 %`.
-pub(super) fn percent(fraction: f64) -> String {
+pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
 }
 

@@ -1,0 +1,374 @@
+//! `quipu top`: the nodes that were paired with, live.
+
+use super::node::{Home, PATIENCE, shown};
+use crate::error::CommandError;
+use quipu::drivers::remote::paired::{self, CLIENT_KEY};
+use quipu_cli::table::align;
+use quipu_cli::units::{bytes, count, duration};
+use quipu_link::client::{Dial, NodeLink, PingTimes};
+use quipu_link::nodes::Node;
+use quipu_link::session::NodeDevice;
+use quipu_link::{Key, LinkError};
+use quipu_wire::message::Status;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The command's options.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// A node that was paired with, by name or address; again for more. All of them without it.
+    #[arg(long = "node", value_name = "NODE")]
+    nodes: Vec<String>,
+
+    /// Seconds between two looks.
+    #[arg(long, default_value_t = 1.0, value_parser = interval)]
+    interval: f64,
+
+    /// Look once, and print it; so it is where standard output is no terminal.
+    #[arg(long)]
+    once: bool,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("say how many seconds, from 0.1 to 3600".to_owned()),
+    }
+}
+
+/// Shows the nodes until the process is ended, or once.
+pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
+    let home = Home::open()?;
+    let names: Vec<&str> = options.nodes.iter().map(String::as_str).collect();
+    let chosen = match names[..] {
+        [] => paired::all(),
+        _ => paired::find(&names),
+    };
+    let chosen = chosen.map_err(CommandError::Node)?;
+    if chosen.is_empty() {
+        return print(super::node::NO_NODE);
+    }
+    let key = Arc::new(Key::of(home.folder(), CLIENT_KEY)?);
+    if options.once || !io::stdout().is_terminal() {
+        let watches: Vec<_> = chosen.into_iter().map(Watch::new).collect();
+        std::thread::scope(|scope| {
+            for watch in &watches {
+                scope.spawn(|| watch.look(&key));
+            }
+        });
+        return print(&picture(&watches));
+    }
+    let interval = Duration::from_secs_f64(options.interval);
+    let watches: Arc<[_]> = chosen.into_iter().map(Watch::new).collect();
+    for at in 0..watches.len() {
+        // One each, so that a node that does not answer holds up no other. They end with the process.
+        let (watches, key) = (Arc::clone(&watches), Arc::clone(&key));
+        std::thread::spawn(move || {
+            loop {
+                watches[at].look(&key);
+                std::thread::sleep(interval);
+            }
+        });
+    }
+    loop {
+        // From the upper left corner, each line to its end, and then all below: what stays the same does not flicker.
+        let picture = picture(&watches).replace('\n', "\x1b[K\n");
+        print(&format!("\x1b[H{picture}\x1b[J"))?;
+        std::thread::sleep(interval.min(Duration::from_millis(500)));
+    }
+}
+
+fn print(text: &str) -> Result<(), CommandError> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()?;
+    Ok(())
+}
+
+/// A node that is looked at again and again.
+struct Watch {
+    node: Node,
+    link: Mutex<Option<NodeLink>>,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen of a node last.
+enum Seen {
+    Nothing,
+    Up(Box<Up>),
+    Down(String),
+}
+
+struct Up {
+    ping: PingTimes,
+    status: Status,
+    /// Of the time between the last two looks.
+    commands_per_second: Option<f64>,
+    devices: Vec<NodeDevice>,
+}
+
+impl Watch {
+    fn new(node: Node) -> Self {
+        Self {
+            node,
+            link: Mutex::new(None),
+            seen: Mutex::new(Seen::Nothing),
+        }
+    }
+
+    /// Looks at the node, over the connection of the last look if there is one.
+    fn look(&self, key: &Key) {
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = self.ask(&mut link, key);
+        if answered.is_err() {
+            *link = None;
+        }
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = match answered {
+            Ok((ping, status, devices)) => {
+                let before = match &*seen {
+                    Seen::Up(up) => Some(&up.status),
+                    _ => None,
+                };
+                Seen::Up(Box::new(Up {
+                    ping,
+                    commands_per_second: before.and_then(|before| rate(before, &status)),
+                    status,
+                    devices,
+                }))
+            }
+            Err(error) => Seen::Down(shown(&error.to_string().replace('\n', " "))),
+        };
+    }
+
+    fn ask(
+        &self,
+        link: &mut Option<NodeLink>,
+        key: &Key,
+    ) -> Result<(PingTimes, Status, Vec<NodeDevice>), LinkError> {
+        let link = match link {
+            Some(link) => link,
+            None => link.insert(
+                Dial {
+                    address: &self.node.address,
+                    node: self.node.fingerprint,
+                    key,
+                    name: "quipu top",
+                    patience: PATIENCE,
+                }
+                .ask()?,
+            ),
+        };
+        link.set_patience(PATIENCE);
+        Ok((link.ping()?, link.status()?, link.devices().to_vec()))
+    }
+}
+
+/// Commands that ended in a second, by the node's own clock; none if it was started anew, or no time has passed.
+fn rate(before: &Status, now: &Status) -> Option<f64> {
+    let milliseconds = now.uptime_ms.checked_sub(before.uptime_ms)?;
+    let commands = now.commands_over.checked_sub(before.commands_over)?;
+    (milliseconds > 0).then(|| commands as f64 * 1000.0 / milliseconds as f64)
+}
+
+/// All nodes and their devices, for the terminal.
+fn picture(watches: &[Watch]) -> String {
+    const LEFT: [bool; 10] = [
+        true, false, false, false, false, false, false, false, false, true,
+    ];
+    let heading = [
+        "node",
+        "away",
+        "up",
+        "sessions",
+        "in flight",
+        "commands/s",
+        "buffers",
+        "free memory",
+        "load",
+        "address",
+    ];
+    let mut rows = vec![heading.map(str::to_owned)];
+    let mut below = Vec::new();
+    for Watch { node, seen, .. } in watches {
+        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut row: [String; 10] = std::array::from_fn(|_| "-".to_owned());
+        row[0] = shown(&node.name);
+        row[9] = shown(&node.address);
+        let mut lines = String::new();
+        match &*seen {
+            Seen::Nothing => lines.push_str("  asked\n"),
+            Seen::Down(why) => {
+                let _ = writeln!(lines, "  {why}");
+            }
+            Seen::Up(up) => {
+                cells(&mut row, up);
+                for device in &up.devices {
+                    let _ = writeln!(
+                        lines,
+                        "  {}, {} units, {}, by {}",
+                        shown(&device.name),
+                        device.multiprocessors,
+                        bytes(device.global_memory),
+                        shown(&device.driver),
+                    );
+                }
+            }
+        }
+        rows.push(row);
+        below.push(lines);
+    }
+    // The lines below a node are no part of the columns.
+    let table = align(&rows, LEFT);
+    let mut lines = table.lines();
+    let mut text = lines.next().unwrap_or_default().to_owned() + "\n";
+    for (line, below) in lines.zip(below) {
+        let _ = write!(text, "{line}\n{below}");
+    }
+    text
+}
+
+fn cells(row: &mut [String; 10], up: &Up) {
+    let status = &up.status;
+    let nanoseconds = u64::try_from(up.ping.round_trip.as_nanos()).unwrap_or(u64::MAX);
+    row[1] = duration(nanoseconds);
+    row[2] = time_up(status.uptime_ms / 1000);
+    row[3] = count(status.sessions.into());
+    row[4] = count(status.commands_held);
+    if let Some(rate) = up.commands_per_second {
+        row[5] = count(rate.round() as u64);
+    }
+    row[6] = bytes(status.session_bytes);
+    if status.memory_bytes > 0 {
+        row[7] = format!(
+            "{} of {}",
+            bytes(status.memory_free),
+            bytes(status.memory_bytes)
+        );
+    }
+    row[8] = format!(
+        "{:.2} of {}",
+        f64::from(status.load_thousandths) / 1000.0,
+        status.cores
+    );
+}
+
+/// A long time in its two largest units.
+fn time_up(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_wire::message::{DeviceKind, Takes};
+
+    fn watch(name: &str, seen: Seen) -> Watch {
+        let watch = Watch::new(Node {
+            fingerprint: "a".repeat(52).parse().expect("a fingerprint"),
+            address: format!("{name}.example:4760"),
+            name: name.to_owned(),
+        });
+        *watch.seen.lock().expect("nobody panics") = seen;
+        watch
+    }
+
+    #[test]
+    fn nodes_are_shown_with_their_devices_or_what_is_wrong() {
+        let device = NodeDevice {
+            kind: DeviceKind::Gpu,
+            takes: Takes::default(),
+            name: "GPU\x1b[2J".to_owned(),
+            vendor: "somebody".to_owned(),
+            driver: "cuda".to_owned(),
+            multiprocessors: 132,
+            clock_mhz: 0,
+            max_grid_blocks: [1; 3],
+            max_grid_block_count: 1,
+            max_block_threads: [1; 3],
+            max_block_thread_count: 1,
+            max_thread_elements: [1; 3],
+            max_thread_element_count: 1,
+            shared_memory_per_block: 0,
+            global_memory: 80 << 30,
+            max_buffer: 1 << 30,
+            concurrent_commands: 1,
+            warp_sizes: vec![32],
+        };
+        let up = Up {
+            ping: PingTimes {
+                round_trip: Duration::from_micros(82),
+                ahead_ns: 0,
+            },
+            status: Status {
+                uptime_ms: 3_720_000,
+                sessions: 2,
+                cores: 16,
+                load_thousandths: 1_250,
+                memory_bytes: 64 << 30,
+                memory_free: 12 << 30,
+                session_bytes: 3 << 29,
+                commands_held: 12,
+                commands_over: 1_000_000,
+            },
+            commands_per_second: Some(11_234.4),
+            devices: vec![device],
+        };
+        let watches = [
+            watch("lab", Seen::Up(Box::new(up))),
+            watch("attic", Seen::Down("cannot reach it".to_owned())),
+            watch("cellar", Seen::Nothing),
+        ];
+        let text = picture(&watches);
+        let expected = [
+            "node       away         up  sessions  in flight  commands/s   buffers           free memory        load  address",
+            "lab     82.0 µs  1 h 2 min         2         12      11,234  1.50 GiB  12.0 GiB of 64.0 GiB  1.25 of 16  lab.example:4760",
+            "  GPU\\u{1b}[2J, 132 units, 80.0 GiB, by cuda",
+            "attic         -          -         -          -           -         -                     -           -  attic.example:4760",
+            "  cannot reach it",
+            "cellar        -          -         -          -           -         -                     -           -  cellar.example:4760",
+            "  asked",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn rates_are_of_one_life_of_a_node() {
+        let status = |uptime_ms, commands_over| Status {
+            uptime_ms,
+            commands_over,
+            ..Status::default()
+        };
+        assert_eq!(rate(&status(1000, 10), &status(3000, 30)), Some(10.0));
+        assert_eq!(rate(&status(1000, 10), &status(1000, 10)), None);
+        assert_eq!(rate(&status(5000, 10), &status(1000, 30)), None);
+        assert_eq!(rate(&status(1000, 10), &status(2000, 3)), None);
+    }
+
+    #[test]
+    fn times_have_two_units() {
+        for (seconds, text) in [
+            (59, "59 s"),
+            (61, "1 min 1 s"),
+            (7_260, "2 h 1 min"),
+            (90_000, "1 d 1 h"),
+        ] {
+            assert_eq!(time_up(seconds), text);
+        }
+    }
+
+    #[test]
+    fn an_interval_is_neither_none_nor_for_ever() {
+        assert_eq!(interval("0.5"), Ok(0.5));
+        for text in ["0", "-1", "inf", "NaN", "x"] {
+            assert!(interval(text).is_err(), "{text}");
+        }
+    }
+}
