@@ -80,6 +80,10 @@ pub(crate) enum CommandError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A session's process cannot be started, or serve.
+    #[error("a client's session has no process: {0}")]
+    #[cfg(target_os = "linux")]
+    Session(io::Error),
     /// A node cannot be begun.
     #[error("cannot serve: {0}; check the limits on threads and files (`ulimit -a`)")]
     Serve(io::Error),

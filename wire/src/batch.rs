@@ -85,6 +85,19 @@ impl Batch {
         self.clear();
     }
 
+    /// What is to be written is these frames, instead of all before: what is sent again after a loss.
+    pub fn replace(&mut self, frames: Vec<u8>) {
+        self.bytes = frames;
+        self.frames = 0;
+        let mut rest = &self.bytes[..];
+        while let Ok(Some(length)) = crate::frame::length(rest, u32::MAX)
+            && let Some(after) = rest.get(length..)
+        {
+            self.frames += 1;
+            rest = after;
+        }
+    }
+
     /// Writes all of it, in one call if the stream takes it so, and is empty then.
     ///
     /// # Errors

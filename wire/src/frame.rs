@@ -108,6 +108,8 @@ kinds! {
     Status = 0x0b, "status", Node, Any;
     /// One of a node's devices.
     Device = 0x0c, "device", Node, Any;
+    /// Where a new session is.
+    Redirect = 0x0d, "redirect", Node, Any;
     /// A new buffer.
     CreateBuffer = 0x20, "create buffer", Client, Command;
     /// A buffer is not used any more.

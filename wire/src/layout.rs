@@ -37,6 +37,7 @@ layouts! {
     Goodbye[8] { reason: U16, text_length: U16, reserved: U32, }
     Enrol[40] { token: [u8; 32], name_length: U16, reserved: [u8; 6], }
     Enrolled[8] { name_length: U16, reserved: [u8; 6], }
+    Redirect[64] { session: [u8; 16], key: [u8; 32], wait_ms: U32, reserved: [u8; 12], }
     Status[72] {
         uptime_ms: U64, sessions: U32, cores: U32, load_thousandths: U32, reserved: U32, memory_bytes: U64,
         memory_free: U64, session_bytes: U64, commands_held: U64, commands_over: U64, reserved_2: U64,

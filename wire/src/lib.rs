@@ -57,11 +57,15 @@ pub const ENROLMENT_PROTOCOL: &[u8] = b"quipu-enrol/1";
 /// The first bytes of a client's hello.
 pub const MAGIC: [u8; 8] = *b"quipu\r\n\0";
 
+/// The first bytes of a connection, before TLS, that is for a session's own process; the session's 16 bytes follow. The same
+/// as a hello's: no connection that begins with TLS begins so.
+pub const ROUTE_MAGIC: [u8; 8] = MAGIC;
+
 /// The oldest minor version that is understood.
-pub const OLDEST_VERSION: u16 = 1;
+pub const OLDEST_VERSION: u16 = 2;
 
 /// The newest minor version that is understood.
-pub const NEWEST_VERSION: u16 = 1;
+pub const NEWEST_VERSION: u16 = 2;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -85,6 +85,12 @@ impl Sent {
         self.last
     }
 
+    /// The number of the last message.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
     /// The other side has taken over everything up to a number.
     ///
     /// # Errors

@@ -26,6 +26,10 @@ pub(crate) enum Command {
     Trace(trace::Options),
     /// Offer this machine's devices to other machines that are let in.
     Serve(serve::Options),
+    /// What `quipu serve` starts for each client: its session.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Session(serve::SessionOptions),
     /// Print a line that lets one client in at this machine's node: good once, for ten minutes.
     Invite(node::InviteOptions),
     /// Take an invitation up: the node's devices can be used here from then on.
@@ -48,6 +52,8 @@ impl Command {
             Self::Bench(options) => bench::run(options),
             Self::Trace(options) => trace::run(&options),
             Self::Serve(options) => serve::run(&options),
+            #[cfg(target_os = "linux")]
+            Self::Session(options) => serve::run_session(&options),
             Self::Invite(options) => node::run_invite(&options),
             Self::Pair(options) => node::run_pair(&options),
             Self::Nodes(options) => node::run_nodes(&options),

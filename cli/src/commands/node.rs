@@ -206,7 +206,7 @@ pub(crate) fn run_revoke(options: &RevokeOptions) -> Result<(), CommandError> {
     if let Some(who) = &options.client {
         let client = clients.revoke(who)?;
         return print(&format!(
-            "{} is not let in any more; a session that it has goes on until it ends\n",
+            "{} is not let in any more; what it has running here ends within seconds\n",
             shown(&client.name)
         ));
     }

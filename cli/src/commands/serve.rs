@@ -2,7 +2,7 @@
 
 use super::node::{Home, gate_of, invite};
 use crate::error::CommandError;
-use quipu::Platform;
+use quipu::{Device, Platform};
 use quipu_node::{Node, Options as NodeOptions};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -34,6 +34,60 @@ pub(crate) struct Options {
     /// For how many microseconds receivers look again and again before they sleep; zero where cores are few.
     #[arg(long, default_value_t = 0)]
     spin: u64,
+
+    /// For how many seconds a client's session is kept after its connection is lost, at most.
+    #[arg(long, default_value_t = 60)]
+    patience: u64,
+
+    /// How many gigabytes a client's session may have; half of the machine's memory without it.
+    #[arg(long)]
+    memory: Option<u64>,
+
+    /// For how many seconds a kernel may run natively without a pause before its session ends; zero is for ever.
+    #[arg(long, default_value_t = 0)]
+    run_time: u64,
+
+    /// Keep all sessions in this process: a kernel that crashes ends all of them.
+    #[arg(long)]
+    one_process: bool,
+}
+
+/// What a session's process is started with.
+#[cfg(target_os = "linux")]
+#[derive(clap::Args)]
+pub(crate) struct SessionOptions {
+    #[arg(long, default_value_t = 0)]
+    spin: u64,
+}
+
+/// What is offered: this machine's devices.
+fn offered(platform: &Platform) -> Vec<Device> {
+    let devices = platform.devices().iter();
+    // What runs on the thread that enqueues would keep a session's thread; what is another node's is there already.
+    let devices = devices
+        .filter(|device| !device.properties().caller_runs && device.driver_name() != "remote");
+    devices.cloned().collect()
+}
+
+/// How it is served.
+fn serving(devices: &[Device], spin: u64) -> NodeOptions {
+    NodeOptions {
+        spin: Duration::from_micros(spin),
+        ..NodeOptions::new(devices.iter().map(|device| device.core().clone()).collect())
+    }
+}
+
+/// Serves one client's session, in the process that `quipu serve` has started for it.
+#[cfg(target_os = "linux")]
+pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> {
+    let served = quipu_node::serve_session(|_| {
+        let platform = Platform::builder().build_available();
+        Ok::<_, std::convert::Infallible>(serving(&offered(&platform), options.spin))
+    });
+    match served {
+        Ok(never) => match never {},
+        Err(error) => Err(CommandError::Session(error)),
+    }
 }
 
 /// Serves until the process is ended.
@@ -52,17 +106,27 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     };
     home.note_address(&advertised)?;
     let platform = Platform::builder().build_available();
-    let devices = platform.devices().iter();
-    // What runs on the thread that enqueues would keep a session's thread; what is another node's is there already.
-    let devices = devices
-        .filter(|device| !device.properties().caller_runs && device.driver_name() != "remote");
-    let devices: Vec<_> = devices.cloned().collect();
+    let devices = offered(&platform);
+    let mut serving = serving(&devices, options.spin);
+    let limits = &mut serving.limits;
+    limits.patience = Duration::from_secs(options.patience);
+    limits.run_time = Duration::from_secs(options.run_time);
+    if let Some(memory) = options.memory {
+        limits.process_bytes = memory.saturating_mul(1 << 30);
+    }
+    #[cfg(target_os = "linux")]
+    if !options.one_process {
+        let spin = options.spin.to_string();
+        let spawn = quipu_node::Spawn::own(["session", "--spin", &spin]);
+        let mut spawn = spawn.map_err(CommandError::Session)?;
+        // What is for this process alone: where its keys are, a trace's file, other nodes.
+        spawn.environment = ["QUIPU_HOME", "QUIPU_TRACE", "QUIPU_NODES"]
+            .map(|name| (name.into(), None))
+            .into();
+        serving.processes = Some(spawn);
+    }
     let count = devices.len();
     let fingerprint = gate.fingerprint();
-    let serving = NodeOptions {
-        spin: Duration::from_micros(options.spin),
-        ..NodeOptions::new(devices.iter().map(|device| device.core().clone()).collect())
-    };
     let node = Node::serve(serving, gate, listener).map_err(CommandError::Serve)?;
     let mut text = format!(
         "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n",

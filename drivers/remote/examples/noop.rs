@@ -80,9 +80,19 @@ fn raw(stream: Stream, spin: Duration) -> [(Incoming, Outgoing); 2] {
             name: "noop",
             patience: PATIENCE,
         };
-        (dial.begin().unwrap().connection, node.join().unwrap())
+        (
+            dial.begin(Duration::ZERO).unwrap().connection,
+            node.join().unwrap(),
+        )
     });
-    [client, node].map(|end| end.split(Duplex { stream, spin }).unwrap())
+    [client, node].map(|end| {
+        end.split(Duplex {
+            stream,
+            spin,
+            resumable: true,
+        })
+        .unwrap()
+    })
 }
 
 /// The middle one of five measurements.

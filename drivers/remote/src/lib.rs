@@ -5,6 +5,7 @@
 //! | [`vendor`] | the verbs that the driver is made of |
 //! | `link` | the connection: what is in flight, ids, ends, loss |
 //! | `receive` | what comes, checked and acted on |
+//! | `resume` | coming back to a session whose connection was lost |
 //! | `bulk` | bytes of large transfers, both ways |
 //! | `point` | ends of commands, as the driver asks for them |
 //! | `forward` | from a command to a message |
@@ -25,7 +26,9 @@
 //!
 //! # Loss
 //!
-//! A session ends with its connection (resumption is for later: the protocol has a place for it). When it is lost:
+//! When a connection is lost, another is made, and the session goes on where it was: what the node has not taken over is
+//! sent again, what it has said meanwhile is said again, and each takes effect once. That the node cannot be reached for
+//! longer than [`Options::reconnect`], or has ended, is the end of the session:
 //!
 //! 1. Both streams are cut, and whoever reads or writes memory of the host's stops.
 //! 2. Then, and not before, everything in flight fails, with an error that names the node, and so does what comes after.
@@ -41,12 +44,15 @@ pub mod paired;
 mod point;
 mod program;
 mod receive;
+mod resume;
 pub mod vendor;
 
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_vendor::VendorDriver;
 use quipu_link::client::Dial;
+use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key};
+use quipu_wire::message::GoodbyeReason;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 pub use vendor::Remote;
@@ -69,10 +75,17 @@ pub struct Options {
     pub patience: Duration,
     /// For how long the receiver of ends looks again and again before it sleeps. Zero is right where cores are few.
     pub spin: Duration,
+    /// For how long a connection that was lost is waited for before what is in flight fails. The node keeps the session for
+    /// shorter, by what it may take it to notice the loss (half a minute), so less than that is as none: the session then
+    /// ends with its connection.
+    pub reconnect: Duration,
+    /// What that is measured by.
+    pub timer: Arc<dyn Timer>,
 }
 
 impl Options {
-    /// A node of this name, where it is and which key it has; ten seconds of patience, no spinning.
+    /// A node of this name, where it is and which key it has; ten seconds for an answer, two minutes for a connection
+    /// that was lost, no spinning.
     #[must_use]
     pub fn new(name: &str, address: &str, node: Fingerprint) -> Self {
         Self {
@@ -82,6 +95,8 @@ impl Options {
             program: "quipu".to_owned(),
             patience: Duration::from_secs(10),
             spin: Duration::ZERO,
+            reconnect: Duration::from_secs(120),
+            timer: Arc::new(SystemTimer::default()),
         }
     }
 }
@@ -106,13 +121,25 @@ pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
         name: &options.program,
         patience: options.patience,
     };
-    let begun = dial.begin().map_err(|error| failed(error.to_string()))?;
-    let bulk = dial.bulk(begun.terms.session);
-    let bulk = bulk.map_err(|error| failed(error.to_string()))?;
+    let begun = dial
+        .begin(options.reconnect)
+        .map_err(|error| failed(error.to_string()))?;
+    let end = |begun: quipu_link::session::Greeted| {
+        // Else the node would wait for us.
+        begun.connection.close(GoodbyeReason::Done, "");
+    };
+    let bulk = match dial.bulk(begun.terms.session.0, begun.terms.key) {
+        Ok(bulk) => bulk,
+        Err(error) => {
+            end(begun);
+            return Err(failed(error.to_string()));
+        }
+    };
     if begun.devices.is_empty() {
+        end(begun);
         return Err(failed(format!("node '{}' offers no devices", options.name)));
     }
-    let (remote, streams) = Remote::new(options, begun, bulk).map_err(failed)?;
+    let (remote, streams) = Remote::new(options, key, begun, bulk).map_err(failed)?;
     let link = remote.link().clone();
     let driver = VendorDriver::over(remote)?;
     link.run(Arc::downgrade(&driver), streams).map_err(failed)?;

@@ -8,6 +8,7 @@ use crate::bulk::{HostRegion, Job, Jobs};
 use crate::failure::Refusal;
 use crate::locked;
 use crate::point::{Point, Times};
+use crate::resume::Resumption;
 use crate::{Options, RemoteDriver};
 use quipu_core::Error;
 use quipu_link::session::Terms;
@@ -39,6 +40,8 @@ pub(crate) struct Link {
     pub(crate) out: Outgoing,
     pub(crate) bulk_out: Outgoing,
     pub(crate) jobs: Jobs,
+    /// How to come back after a loss; none if the session ends with its connection.
+    pub(crate) resumption: Option<Resumption>,
     state: Mutex<State>,
     /// Places for what comes on the bulk stream, by transfer. Locked after the state, or alone.
     pub(crate) sinks: Mutex<HashMap<u64, Sink>>,
@@ -104,13 +107,19 @@ pub(crate) enum Task<'a> {
 }
 
 impl Link {
-    pub(crate) fn new(options: &Options, terms: Terms, out: Outgoing, bulk_out: Outgoing) -> Self {
+    pub(crate) fn new(
+        options: &Options,
+        terms: Terms,
+        (out, bulk_out): (Outgoing, Outgoing),
+        resumption: Option<Resumption>,
+    ) -> Self {
         Self {
             node: options.name.clone(),
             terms,
             out,
             bulk_out,
             jobs: Jobs::default(),
+            resumption,
             state: Mutex::default(),
             sinks: Mutex::default(),
             ending: OnceLock::new(),
@@ -164,7 +173,26 @@ impl Link {
         }
         self.out.abort("the connection is given up");
         self.bulk_out.abort("the connection is given up");
+        self.stop();
+    }
+
+    /// True if the connection ends, or has.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.get().is_some()
+    }
+
+    /// Nobody waits for anything any more.
+    fn stop(&self) {
         self.jobs.close();
+        if let Some(resumption) = &self.resumption {
+            resumption.give_up();
+        }
+    }
+
+    /// Cuts both connections, as a network may.
+    pub(crate) fn cut(&self) {
+        self.out.cut("it was cut");
+        self.bulk_out.cut("it was cut");
     }
 
     /// Says goodbye.
@@ -175,7 +203,7 @@ impl Link {
         }
         self.out.abort("its driver is gone");
         self.bulk_out.abort("its driver is gone");
-        self.jobs.close();
+        self.stop();
     }
 
     /// A thread does not touch the host's memory any more; with the last, what is in flight fails.

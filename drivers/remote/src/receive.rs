@@ -33,7 +33,13 @@ impl Link {
             match taken {
                 Ok(Ok(())) => {}
                 Ok(Err(rule)) => return self.broken(rule),
-                Err(error) => return self.ended(&error),
+                Err(error) => {
+                    // What has come until now is acted on.
+                    self.look();
+                    if !self.goes_on(false, &mut incoming, error) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -44,15 +50,30 @@ impl Link {
         loop {
             let taken = incoming.receive(|message, _| match message {
                 Message::Chunk(chunk) => self.take_chunk(chunk),
+                Message::Pong(_) => Ok(false),
                 _ => Err("a message that has no place on a bulk stream"),
             });
             match taken {
                 Ok(Ok(true)) => self.look(),
                 Ok(Ok(false)) => {}
                 Ok(Err(rule)) => return self.broken(rule),
-                Err(error) => return self.ended(&error),
+                Err(error) => {
+                    if !self.goes_on(true, &mut incoming, error) {
+                        return;
+                    }
+                }
             }
         }
+    }
+
+    /// True if a stream goes on after an error.
+    fn goes_on(&self, is_bulk: bool, incoming: &mut Incoming, error: LinkError) -> bool {
+        if matches!(error, LinkError::Wire { .. }) {
+            self.ended(&error);
+            return false;
+        }
+        let gone_on = self.go_on(is_bulk, incoming, error);
+        gone_on.map_err(|reason| self.fail(&reason)).is_ok()
     }
 
     fn broken(&self, rule: &str) {

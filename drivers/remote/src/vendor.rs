@@ -8,11 +8,13 @@ use crate::link::Link;
 use crate::memory::Allocation;
 use crate::point::Point;
 use crate::program::{self, Program};
+use crate::resume::Resumption;
 use quipu_core::{Command, Context, ErrorKind, NativeQueue, Result};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor, Work};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
+use quipu_link::Key;
 use quipu_link::session::Greeted;
 use quipu_link::stream::{Duplex, Incoming};
 use quipu_wire::frame::Stream;
@@ -47,17 +49,24 @@ impl Remote {
     /// A node that has said welcome on both streams; what receives from them.
     pub(crate) fn new(
         options: &Options,
+        key: &Key,
         begun: Greeted,
         bulk: Greeted,
     ) -> std::result::Result<(Self, (Incoming, Incoming)), String> {
+        let resumable = !begun.terms.patience.is_zero();
         let split = |greeted: Greeted, stream, spin| {
-            let split = greeted.connection.split(Duplex { stream, spin });
+            let split = greeted.connection.split(Duplex {
+                stream,
+                spin,
+                resumable,
+            });
             split.map_err(|error| error.to_string())
         };
         let (terms, devices) = (begun.terms.clone(), begun.devices.clone());
         let (incoming, out) = split(begun, Stream::Command, options.spin)?;
         let (bulk_incoming, bulk_out) = split(bulk, Stream::Bulk, Duration::ZERO)?;
-        let link = Arc::new(Link::new(options, terms, out, bulk_out));
+        let resumption = resumable.then(|| Resumption::new(options, key, &terms));
+        let link = Arc::new(Link::new(options, terms, (out, bulk_out), resumption));
         let devices = devices.iter().enumerate();
         let devices = devices.map(|(number, device)| Device::new(number, device, &link));
         let remote = Self {
@@ -79,7 +88,7 @@ impl Remote {
 
     /// Cuts the connection, as a network may: for tests of what happens then.
     pub fn cut(&self) {
-        self.link.fail("it was cut");
+        self.link.cut();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connections that are cut at random moments of random graphs: nothing hangs, every command ends, what fails says which
+//! Connections that are lost for good at random moments of random graphs: nothing hangs, every command ends, what fails says which
 //! node is lost, devices elsewhere go on, and the node keeps nothing.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -14,6 +14,13 @@ use quipu_driver_remote::RemoteDriver;
 use quipu_node::Limits;
 use std::sync::{Arc, Barrier};
 use support::{Rig, pool, simulated};
+
+/// A node whose clients do not come back.
+fn rig(devices: Vec<Device>) -> Rig {
+    let mut rig = Rig::new(devices, Limits::default());
+    rig.reconnect = std::time::Duration::ZERO;
+    rig
+}
 
 const OUT_OF_ORDER: QueueOptions = QueueOptions {
     in_order: false,
@@ -94,6 +101,9 @@ fn graph(rig: &Rig, local: &Device, seed: u64, cut: Cut) {
     let own = &own[0];
     let (mut hosts, mut events): (Vec<Host>, Vec<Event>) = (Vec::new(), Vec::new());
     let (mut own_events, mut expected) = (Vec::new(), 0_u64);
+    // Both sides have what there is to cut.
+    let first = queues[0].fill(access(&buffers[0], AccessMode::Overwrite), &[0], &[]);
+    first.unwrap().wait().unwrap();
     let commands = 40;
     let moment = random.below(commands);
     let barrier = Barrier::new(2);
@@ -179,7 +189,7 @@ fn graph(rig: &Rig, local: &Device, seed: u64, cut: Cut) {
 fn a_connection_may_be_cut_at_any_moment() {
     let mut devices = pool(1);
     devices.extend(simulated(1));
-    let rig = Rig::new(devices, Limits::default());
+    let rig = rig(devices);
     let local = pool(1).remove(0);
     let _watchdog = Watchdog::start(
         std::time::Duration::from_secs(1800),
@@ -203,7 +213,7 @@ fn a_connection_may_be_cut_at_any_moment() {
 
 #[test]
 fn buffers_whose_only_copy_was_there_are_lost_and_others_are_not() {
-    let rig = Rig::new(pool(1), Limits::default());
+    let rig = rig(pool(1));
     let remote: Arc<RemoteDriver> = rig.driver();
     let driver: Arc<dyn Driver> = remote.clone();
     let mut devices = Device::all_of(&driver).unwrap();

@@ -5,6 +5,9 @@
 //! | [`node`] | listens, lets in who may, keeps the sessions |
 //! | [`limits`] | how much of what a session may have |
 //! | [`native`] | kernels that the node's program has natively |
+//! | [`process`] | sessions in processes of their own |
+//! | `watch` | what is looked at from time to time |
+//! | `questions` | answers to who only asks how the node is |
 //! | `describe` | what the devices are, in the protocol's words |
 //! | `failure` | errors in the protocol's words |
 //! | `session` | one client's buffers, programs, commands |
@@ -18,11 +21,17 @@ mod failure;
 pub mod limits;
 pub mod native;
 pub mod node;
+#[cfg(target_os = "linux")]
+pub mod process;
+mod questions;
 mod session;
+mod watch;
 
 pub use limits::Limits;
 pub use native::{Maker, Natives};
 pub use node::{Node, Options};
+#[cfg(target_os = "linux")]
+pub use process::{Spawn, serve_session};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,7 +1,9 @@
 //! How much of what a session may have.
 
 use quipu_core::access::MAX_MEMORY_BYTES;
+use quipu_link::stream::NOTICED_WITHIN;
 use quipu_wire::limits::{MAX_BUFFER, MAX_FRAME, MIN_FRAME};
+use std::time::Duration;
 
 /// How much of what a session, or all of them, may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +30,19 @@ pub struct Limits {
     pub buffer_bytes: u64,
     /// Bytes of all buffers of a session, and of its transfers in each direction.
     pub session_bytes: u64,
+    /// For how long a session is kept after its connection is lost, at most. Zero: it ends with its connection.
+    pub patience: Duration,
+    /// For how long a native kernel may run on one core without a pause. Zero: for ever, or until its client goes.
+    pub run_time: Duration,
+    /// Bytes that a session's process may have, beside half a gigabyte of its own; if sessions have processes.
+    pub process_bytes: u64,
+    /// Files and connections that a session's process may have open at once.
+    pub files: u64,
 }
 
 impl Default for Limits {
-    /// 256 sessions of 65,536 commands, 65,536 buffers and 4096 programs each, and as many bytes as there are.
+    /// 256 sessions of 65,536 commands, 65,536 buffers and 4096 programs each, and as many bytes as there are, kept for a minute
+    /// after a loss.
     fn default() -> Self {
         Self {
             sessions: 256,
@@ -45,11 +56,104 @@ impl Default for Limits {
             program_bytes: 1 << 19,
             buffer_bytes: MAX_BUFFER,
             session_bytes: u64::MAX,
+            patience: Duration::from_secs(60),
+            run_time: Duration::ZERO,
+            process_bytes: half_the_memory(),
+            files: 1024,
         }
     }
 }
 
+/// Half of what the machine has, or eight gigabytes where the system does not say.
+fn half_the_memory() -> u64 {
+    match crate::questions::machine_memory() {
+        (0, _) => 8 << 30,
+        (all, _) => all / 2,
+    }
+}
+
+/// By how much the node gives a session up before its client does, beside what it takes to notice a loss.
+const EARLIER: Duration = Duration::from_secs(1);
+
 impl Limits {
+    /// For how long a session is kept after the node has noticed the loss of its connection, if its client waits for so
+    /// long after it has noticed: less by the longest that a loss goes unnoticed here, so that nothing is written any more
+    /// when the client's patience ends. Zero where the system does not notice.
+    #[must_use]
+    pub fn patience_with(&self, client: Duration) -> Duration {
+        let Some(noticed) = NOTICED_WITHIN else {
+            return Duration::ZERO;
+        };
+        self.patience
+            .min(client.saturating_sub(noticed).saturating_sub(EARLIER))
+    }
+
+    /// How many numbers they are.
+    #[cfg(target_os = "linux")]
+    pub(crate) const NUMBERS: usize = 15;
+
+    /// All of them, as they are told to a session's process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn numbers(&self) -> [u64; Self::NUMBERS] {
+        let time = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        [
+            self.sessions as u64,
+            self.strangers as u64,
+            self.questions as u64,
+            self.frame.into(),
+            self.inline.into(),
+            self.commands.into(),
+            self.buffers.into(),
+            self.programs.into(),
+            self.program_bytes.into(),
+            self.buffer_bytes,
+            self.session_bytes,
+            time(self.patience),
+            time(self.run_time),
+            self.process_bytes,
+            self.files,
+        ]
+    }
+
+    /// What [`numbers`](Self::numbers) were those of.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
+        let [
+            sessions,
+            strangers,
+            questions,
+            frame,
+            inline,
+            commands,
+            buffers,
+            programs,
+            program_bytes,
+            buffer_bytes,
+            session_bytes,
+            patience,
+            run_time,
+            process_bytes,
+            files,
+        ] = numbers;
+        Self {
+            sessions: sessions as usize,
+            strangers: strangers as usize,
+            questions: questions as usize,
+            frame: frame as u32,
+            inline: inline as u32,
+            commands: commands as u32,
+            buffers: buffers as u32,
+            programs: programs as u32,
+            program_bytes: program_bytes as u32,
+            buffer_bytes,
+            session_bytes,
+            patience: Duration::from_nanos(patience),
+            run_time: Duration::from_nanos(run_time),
+            process_bytes,
+            files,
+        }
+    }
+
     /// The same within what the protocol and the core allow.
     pub(crate) fn sound(self) -> Self {
         let frame = self.frame.clamp(MIN_FRAME, MAX_FRAME);
@@ -61,6 +165,27 @@ impl Limits {
             commands: self.commands.max(1),
             buffer_bytes: self.buffer_bytes.min(MAX_BUFFER).min(MAX_MEMORY_BYTES),
             ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_gives_a_session_up_before_its_client_does() {
+        let noticed = NOTICED_WITHIN.unwrap_or_default();
+        for patience in [0, 1, 60, 3600] {
+            let limits = Limits {
+                patience: Duration::from_secs(patience),
+                ..Limits::default()
+            };
+            for client in [0, 5, 30, 31, 32, 90, 10_000].map(Duration::from_secs) {
+                let kept = limits.patience_with(client);
+                assert!(kept.is_zero() || kept + noticed < client);
+                assert!(kept <= limits.patience);
+            }
         }
     }
 }

@@ -6,12 +6,12 @@ use crate::locked;
 use crate::native::Natives;
 use crate::session::Session;
 use quipu_core::Device;
-use quipu_link::connection::Connection;
 use quipu_link::gate::{Arrival, Caller, Gate};
+use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, LinkError};
-use quipu_wire::message::{
-    DataOrder, GoodbyeReason, Message, Pong, Refusal, Role, SessionId, Status, Welcome,
-};
+#[cfg(target_os = "linux")]
+use quipu_wire::ROUTE_MAGIC;
+use quipu_wire::message::{DataOrder, GoodbyeReason, Refusal, Role, SessionId, Status, Welcome};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -31,6 +31,11 @@ pub struct Options {
     pub limits: Limits,
     /// For how long receivers of commands look again and again before they sleep. Zero is right where cores are few.
     pub spin: Duration,
+    /// What patience and limits of time are measured by.
+    pub timer: Arc<dyn Timer>,
+    /// How sessions' processes are started; without, sessions are in this process.
+    #[cfg(target_os = "linux")]
+    pub processes: Option<crate::process::Spawn>,
 }
 
 impl std::fmt::Debug for Options {
@@ -53,6 +58,9 @@ impl Options {
             natives: Arc::new(HashMap::new()),
             limits: Limits::default(),
             spin: Duration::ZERO,
+            timer: Arc::new(SystemTimer::default()),
+            #[cfg(target_os = "linux")]
+            processes: None,
         }
     }
 }
@@ -68,18 +76,39 @@ pub struct Node {
 pub(crate) struct Shared {
     gate: Gate,
     pub(crate) options: Options,
-    begun: Instant,
-    sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    pub(crate) begun: Instant,
+    home: Home,
+    pub(crate) sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Sessions that there were in this process.
+    numbers: AtomicU64,
+    /// A session has begun in this process.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "of processes that are for one session")
+    )]
+    pub(crate) has_begun: AtomicBool,
     /// Connections that have not said hello, oldest first.
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,
-    questions: AtomicUsize,
-    next: AtomicU64,
-    stopping: AtomicBool,
+    pub(crate) questions: AtomicUsize,
+    pub(crate) next: AtomicU64,
+    pub(crate) stopping: AtomicBool,
     /// Commands of all sessions: those that are not over, and all that there were.
     pub(crate) commands_held: AtomicU64,
     pub(crate) commands: AtomicU64,
     /// Bytes of all sessions' buffers.
     pub(crate) bytes: AtomicU64,
+}
+
+/// Where sessions are.
+pub(crate) enum Home {
+    /// In this process.
+    Here,
+    /// In processes of their own.
+    #[cfg(target_os = "linux")]
+    Processes(Arc<crate::process::Processes>),
+    /// This process is this session's.
+    #[cfg(target_os = "linux")]
+    Session(SessionId),
 }
 
 impl std::fmt::Debug for Shared {
@@ -91,9 +120,6 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// For how long one that only asks may say nothing.
-const QUESTION_PATIENCE: Duration = Duration::from_secs(60);
-
 impl Node {
     /// Serves whoever comes to a listener, and is let in by a gate.
     ///
@@ -101,20 +127,15 @@ impl Node {
     /// If the system gives no thread, or the listener has no address.
     pub fn serve(options: Options, gate: Gate, listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let limits = options.limits.sound();
-        let shared = Arc::new(Shared {
-            gate,
-            options: Options { limits, ..options },
-            begun: Instant::now(),
-            sessions: Mutex::default(),
-            strangers: Mutex::default(),
-            questions: AtomicUsize::new(0),
-            next: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
-            commands_held: AtomicU64::new(0),
-            commands: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        });
+        #[cfg(target_os = "linux")]
+        let home = match options.processes.clone() {
+            Some(spawn) => Home::Processes(Arc::new(crate::process::Processes::new(spawn)?)),
+            None => Home::Here,
+        };
+        #[cfg(not(target_os = "linux"))]
+        let home = Home::Here;
+        let shared = Shared::new(options, gate, home);
+        crate::watch::start(&shared)?;
         let own = Arc::clone(&shared);
         let listening = std::thread::Builder::new()
             .name("quipu-node".to_owned())
@@ -141,7 +162,7 @@ impl Node {
     /// How many sessions there are.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        locked(&self.shared.sessions).len()
+        self.shared.session_count()
     }
 
     /// What tells how it is, as clients that ask are told: also while [`Node::wait`] has the node.
@@ -150,17 +171,17 @@ impl Node {
         move || shared.status()
     }
 
-    /// Bytes of all sessions' buffers.
+    /// Bytes of all sessions' buffers; of sessions in processes of their own, as they have last said.
     #[must_use]
     pub fn session_bytes(&self) -> u64 {
-        self.shared.bytes.load(Ordering::Acquire)
+        self.shared.counts()[0]
     }
 
-    /// Cuts the connections of all sessions, which end with them: for tests of what happens then.
+    /// Cuts the connections of all sessions, as a network may: for tests of what happens then.
     pub fn cut(&self) {
         let sessions: Vec<_> = locked(&self.shared.sessions).values().cloned().collect();
         for session in sessions {
-            session.abort("the node has cut it");
+            session.cut("the node has cut it");
         }
     }
 
@@ -179,6 +200,10 @@ impl Drop for Node {
         let sessions: Vec<_> = locked(&self.shared.sessions).values().cloned().collect();
         for session in sessions {
             session.end(GoodbyeReason::ShuttingDown, "the node is shutting down");
+        }
+        #[cfg(target_os = "linux")]
+        if let Home::Processes(processes) = &self.shared.home {
+            processes.shut_down();
         }
         for (_, stranger) in locked(&self.shared.strangers).drain(..) {
             let _ = stranger.shutdown(Shutdown::Both);
@@ -228,7 +253,121 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
 }
 
 impl Shared {
-    fn note_stranger(&self, number: u64, stream: &TcpStream) {
+    pub(crate) fn new(options: Options, gate: Gate, home: Home) -> Arc<Self> {
+        let limits = options.limits.sound();
+        Arc::new(Self {
+            gate,
+            options: Options { limits, ..options },
+            begun: Instant::now(),
+            home,
+            sessions: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            has_begun: AtomicBool::new(false),
+            strangers: Mutex::default(),
+            questions: AtomicUsize::new(0),
+            next: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            commands_held: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// A number that no other session of this process has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn session_count(&self) -> usize {
+        match &self.home {
+            #[cfg(target_os = "linux")]
+            Home::Processes(processes) => processes.len(),
+            _ => locked(&self.sessions).len(),
+        }
+    }
+
+    /// Bytes of all sessions' buffers, commands that are not over, and all that there were.
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        match &self.home {
+            #[cfg(target_os = "linux")]
+            Home::Processes(processes) => processes.counts(),
+            _ => [
+                self.bytes.load(Ordering::Acquire),
+                self.commands_held.load(Ordering::Acquire),
+                self.commands.load(Ordering::Acquire),
+            ],
+        }
+    }
+
+    /// Ends the sessions of clients whose enrolment was taken back.
+    pub(crate) fn end_revoked(&self) {
+        let text = "the key was revoked";
+        let mut known = HashMap::new();
+        let mut is_revoked = |client| {
+            *known
+                .entry(client)
+                .or_insert_with(|| match self.gate.knows(client) {
+                    Ok(known) => !known,
+                    Err(error) => {
+                        // The list is broken: nobody new is let in, then, and who is there stays.
+                        tracing::warn!(%error, "who may come in is not known");
+                        false
+                    }
+                })
+        };
+        let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
+        for session in sessions {
+            if is_revoked(session.client()) {
+                session.end(GoodbyeReason::Revoked, text);
+            }
+        }
+        #[cfg(target_os = "linux")]
+        if let Home::Processes(processes) = &self.home {
+            let clients = processes.clients().into_iter();
+            let revoked: Vec<_> = clients.filter(|client| is_revoked(*client)).collect();
+            if !revoked.is_empty() {
+                processes.end(GoodbyeReason::Revoked, text, |client| {
+                    revoked.contains(&client)
+                });
+            }
+        }
+    }
+
+    /// Hands a connection to the session that it names before TLS, if it does; else gives it back.
+    #[cfg(target_os = "linux")]
+    fn route(&self, mut stream: TcpStream) -> Option<TcpStream> {
+        let Home::Processes(processes) = &self.home else {
+            return Some(stream);
+        };
+        let until = Instant::now() + self.gate.patience();
+        let mut route = [0; ROUTE_MAGIC.len() + 16];
+        let mut read = 0;
+        while read < route.len() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+                return None;
+            }
+            // TLS begins with another byte, which is left to it.
+            let mut first = [0];
+            if read == 0 && stream.peek(&mut first).ok()? == 1 && first[0] != ROUTE_MAGIC[0] {
+                return Some(stream);
+            }
+            match std::io::Read::read(&mut stream, &mut route[read..]) {
+                Ok(more @ 1..) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => return None,
+            }
+        }
+        let (magic, id) = route.split_at(ROUTE_MAGIC.len());
+        let id = SessionId(id.try_into().ok()?);
+        if magic != ROUTE_MAGIC || stream.set_read_timeout(None).is_err() {
+            return None;
+        }
+        // Who asks for a session that is no more is answered by the node itself, and sees that by the key.
+        processes.hand_over(id, stream).err()
+    }
+
+    pub(crate) fn note_stranger(&self, number: u64, stream: &TcpStream) {
         let Ok(kept) = stream.try_clone() else {
             return;
         };
@@ -241,12 +380,16 @@ impl Shared {
         }
     }
 
-    fn forget_stranger(&self, number: u64) {
+    pub(crate) fn forget_stranger(&self, number: u64) {
         locked(&self.strangers).retain(|(other, _)| *other != number);
     }
 
     /// A connection, from its first byte to its last.
-    fn see_to(self: &Arc<Self>, number: u64, stream: TcpStream) {
+    pub(crate) fn see_to(self: &Arc<Self>, number: u64, stream: TcpStream) {
+        #[cfg(target_os = "linux")]
+        let Some(stream) = self.route(stream) else {
+            return self.forget_stranger(number);
+        };
         let arrival = self.gate.admit(stream);
         self.forget_stranger(number);
         let caller = match arrival {
@@ -265,13 +408,11 @@ impl Shared {
             Err(caller.refuse(Refusal::ShuttingDown, "the node is shutting down"))
         } else {
             match caller.role() {
-                Role::Session => self.begin(caller),
+                Role::Session => self.begin_new(caller),
                 Role::Bulk => self.attach(caller),
                 Role::Status => self.answer(caller),
-                Role::Resume => Err(caller.refuse(
-                    Refusal::NoSession,
-                    "sessions of this node end with their connection",
-                )),
+                Role::Resume if self.is_first_of_own(&caller) => self.begin_own(caller),
+                Role::Resume => self.come_back(caller, false),
             }
         };
         match seen {
@@ -280,7 +421,9 @@ impl Shared {
         }
     }
 
-    fn welcome(&self, session: SessionId) -> Welcome<'_> {
+    /// What a connection is told, to a session or to none.
+    pub(crate) fn welcome(&self, session: Option<&Session>) -> Welcome<'_> {
+        let patience = session.map_or(Duration::ZERO, Session::patience);
         let limits = &self.options.limits;
         Welcome {
             // These are seen to by the gate.
@@ -288,9 +431,9 @@ impl Shared {
             data_order: DataOrder::Little,
             devices: 0,
             features: 0,
-            session,
-            epoch: u32::from(session != SessionId::NONE),
-            patience_ms: 0,
+            session: session.map_or(SessionId::NONE, Session::id),
+            epoch: u32::from(session.is_some()),
+            patience_ms: u32::try_from(patience.as_millis()).unwrap_or(u32::MAX),
             received: 0,
             max_frame: limits.frame,
             max_inline: limits.inline,
@@ -306,15 +449,57 @@ impl Shared {
         }
     }
 
-    /// A new session's command stream, until it ends.
-    fn begin(self: &Arc<Self>, caller: Caller) -> Result<(), LinkError> {
+    /// True if this process is a session's, and this is the first connection of its command stream.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(unused_variables, reason = "no process is a session's there")
+    )]
+    fn is_first_of_own(&self, caller: &Caller) -> bool {
+        match &self.home {
+            #[cfg(target_os = "linux")]
+            Home::Session(own) => {
+                caller.session() == (*own, 1, 0) && !self.has_begun.swap(true, Ordering::AcqRel)
+            }
+            _ => false,
+        }
+    }
+
+    /// The session that this process is for. The process ends with it.
+    fn begin_own(self: &Arc<Self>, caller: Caller) -> Result<(), LinkError> {
+        let (id, ..) = caller.session();
+        let ended = self.begin(caller, id);
+        #[cfg(target_os = "linux")]
+        if matches!(self.home, Home::Session(_)) {
+            tracing::info!(?ended, "the session is over");
+            crate::process::end();
+        }
+        ended
+    }
+
+    /// A new session, until it ends or has a process of its own.
+    fn begin_new(self: &Arc<Self>, caller: Caller) -> Result<(), LinkError> {
         let mut id = SessionId::NONE;
         let random = ring::rand::SystemRandom::new();
         if ring::rand::SecureRandom::fill(&random, &mut id.0).is_err() || id == SessionId::NONE {
             return Err(caller.refuse(Refusal::Full, "the system gives no random numbers"));
         }
+        match &self.home {
+            Home::Here => self.begin(caller, id),
+            #[cfg(target_os = "linux")]
+            Home::Processes(processes) => {
+                processes.begin(caller, id, &self.gate, &self.options.limits)
+            }
+            #[cfg(target_os = "linux")]
+            Home::Session(_) => {
+                Err(caller.refuse(Refusal::NotOffered, "this is a session's process"))
+            }
+        }
+    }
+
+    /// A session's command stream, until it ends.
+    fn begin(self: &Arc<Self>, caller: Caller, id: SessionId) -> Result<(), LinkError> {
         // A place is taken before anything is made.
-        let session = match Session::new(self, caller.client().fingerprint, id) {
+        let session = match Session::new(self, &caller, id) {
             Ok(session) => Arc::new(session),
             Err(error) => return Err(caller.refuse(Refusal::Full, &error.to_string())),
         };
@@ -329,7 +514,7 @@ impl Shared {
         }
         let run = || {
             let connection = described(&self.options.devices, |devices| {
-                caller.welcome(self.welcome(id), devices)
+                caller.welcome(self.welcome(Some(&session)), devices)
             })?;
             session.run(self, connection)
         };
@@ -343,98 +528,39 @@ impl Shared {
         ended
     }
 
+    /// The session that a caller names, if it is its own.
+    fn session_of(&self, caller: &Caller) -> Option<Arc<Session>> {
+        let (id, ..) = caller.session();
+        let session = locked(&self.sessions).get(&id).cloned();
+        session.filter(|session| session.client() == caller.client().fingerprint)
+    }
+
+    /// A stream's connection was lost, and its client has come with another.
+    fn come_back(&self, caller: Caller, is_bulk: bool) -> Result<(), LinkError> {
+        let no_session = |caller: Caller| {
+            let text = "there is no such session of this key, or a newer connection of it";
+            Err(caller.refuse(Refusal::NoSession, text))
+        };
+        match self.session_of(&caller) {
+            Some(session) => session
+                .come_back(caller, is_bulk)
+                .or_else(|caller| no_session(*caller)),
+            None => no_session(caller),
+        }
+    }
+
     /// A session's bulk stream, until it ends.
     fn attach(&self, caller: Caller) -> Result<(), LinkError> {
-        let (id, epoch, _) = caller.session();
-        let session = locked(&self.sessions).get(&id).cloned();
-        let is_of_session = |session: &Arc<Session>| {
-            session.client() == caller.client().fingerprint && epoch == 1 && session.claim_bulk()
-        };
-        let Some(session) = session.filter(is_of_session) else {
-            return Err(caller.refuse(Refusal::NoSession, "there is no such session of this key"));
+        let session = self.session_of(&caller);
+        let (_, epoch, received) = caller.session();
+        let is_first = (epoch, received) == (1, 0);
+        let Some(session) = session.filter(|session| is_first && session.claim_bulk()) else {
+            return self.come_back(caller, true);
         };
         let ended = caller
-            .welcome(self.welcome(id), &[])
-            .and_then(|connection| session.run_bulk(connection));
+            .welcome(self.welcome(Some(&session)), &[])
+            .and_then(|connection| session.run_bulk(self, connection));
         session.abort("its bulk stream has ended");
         ended
     }
-
-    /// Answers questions about the node.
-    fn answer(&self, caller: Caller) -> Result<(), LinkError> {
-        if self.questions.fetch_add(1, Ordering::AcqRel) >= self.options.limits.questions {
-            self.questions.fetch_sub(1, Ordering::AcqRel);
-            return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
-        }
-        let connection = described(&self.options.devices, |devices| {
-            caller.welcome(self.welcome(SessionId::NONE), devices)
-        });
-        let ended = connection.and_then(|connection| self.answer_on(connection));
-        self.questions.fetch_sub(1, Ordering::AcqRel);
-        match ended {
-            Err(LinkError::Goodbye { .. }) => Ok(()),
-            ended => ended,
-        }
-    }
-
-    fn answer_on(&self, mut connection: Connection) -> Result<(), LinkError> {
-        while !self.stopping.load(Ordering::SeqCst) {
-            connection.set_deadline(Some(Instant::now() + QUESTION_PATIENCE));
-            let ping = connection.receive_as(|message| match message {
-                Message::StatusRequest => Ok(None),
-                Message::Ping(ping) => Ok(Some(*ping)),
-                _ => Err("a question"),
-            })?;
-            let now = self.begun.elapsed();
-            let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-            let answer = match ping {
-                Some(ping) => Message::Pong(Pong {
-                    token: ping.token,
-                    time_ns: ping.time_ns,
-                    received_ns: now_ns,
-                    sent_ns: now_ns,
-                }),
-                None => Message::Status(self.status()),
-            };
-            connection.send(&answer)?;
-        }
-        connection.close(GoodbyeReason::ShuttingDown, "the node is shutting down");
-        Ok(())
-    }
-
-    fn status(&self) -> Status {
-        let held = self.commands_held.load(Ordering::Acquire);
-        let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get() as u32);
-        let (memory_bytes, memory_free) = machine_memory();
-        Status {
-            uptime_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-            sessions: locked(&self.sessions).len() as u32,
-            cores,
-            load_thousandths: load_thousandths(),
-            memory_bytes,
-            memory_free: memory_free.min(memory_bytes),
-            session_bytes: self.bytes.load(Ordering::Acquire),
-            commands_held: held,
-            commands_over: self.commands.load(Ordering::Acquire).saturating_sub(held),
-        }
-    }
-}
-
-/// Threads that wanted a core in the last minute, in thousandths; zero where the system does not say.
-fn load_thousandths() -> u32 {
-    let load = std::fs::read_to_string("/proc/loadavg").ok();
-    let load = load.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
-    load.map_or(0, |load| (load * 1000.0) as u32)
-}
-
-/// Bytes of the machine's memory, and of it that are free; zeros where the system does not say.
-fn machine_memory() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-        kib.checked_mul(1024)
-    };
-    let all = field("MemTotal:").unwrap_or(0);
-    (all, field("MemAvailable:").unwrap_or(0))
 }

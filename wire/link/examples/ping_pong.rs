@@ -193,6 +193,7 @@ fn through_streams(spin: Duration) -> [f64; 3] {
     let command = Duplex {
         stream: Stream::Command,
         spin,
+        resumable: true,
     };
     let label = format!("stream, receivers spin {} us", spin.as_micros());
     let [(mut client_in, client_out), (mut node_in, node_out)] = streams(command);
@@ -248,6 +249,7 @@ fn bulk(label: &str, spin: Duration) -> f64 {
     let bulk = Duplex {
         stream: Stream::Bulk,
         spin,
+        resumable: true,
     };
     let [(mut client_in, client_out), (mut node_in, node_out)] = streams(bulk);
     let bytes = vec![1; CHUNK];

@@ -4,13 +4,14 @@ use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::invitation::{Invitation, check_address};
 use crate::key::{Fingerprint, Key, random};
-use crate::session::NodeDevice;
+use crate::session::{NodeDevice, Place};
 use crate::tls;
 use quipu_wire::limits::MAX_NAME;
 use quipu_wire::message::{
     DataOrder, Enrol, Message, Ping, Refuse, Role, SessionId, Status, presentable,
 };
-use quipu_wire::{ENROLMENT_PROTOCOL, PROTOCOL};
+use quipu_wire::{ENROLMENT_PROTOCOL, PROTOCOL, ROUTE_MAGIC};
+use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -56,20 +57,32 @@ impl Dial<'_> {
     /// # Errors
     /// If the node cannot be reached, is another than it should be, or does not answer in time.
     pub fn open(&self) -> Result<Connection> {
-        self.connect(PROTOCOL)
+        self.connect(PROTOCOL, None)
     }
 
-    /// A connection in one of the protocols, handshake done.
-    fn connect(&self, protocol: &[u8]) -> Result<Connection> {
+    /// A connection in one of the protocols, handshake done: to the node, or to a session's own process there, which has
+    /// this key.
+    pub(crate) fn connect(
+        &self,
+        protocol: &[u8],
+        session: Option<(SessionId, Fingerprint)>,
+    ) -> Result<Connection> {
         check_address(self.address)?;
         let deadline = Instant::now() + self.patience;
-        let stream = self.reach(deadline)?;
-        let (tls, only) = tls::client(self.key, self.node, protocol, self.address)?;
+        let mut stream = self.reach(deadline)?;
+        let node = session.map_or(self.node, |(_, key)| key);
+        if let Some((session, _)) = session {
+            // It routes the connection, and nothing else.
+            let route = [ROUTE_MAGIC.as_slice(), &session.0].concat();
+            let written = stream.write_all(&route);
+            written.map_err(|error| crate::connection::ended(self.address, error))?;
+        }
+        let (tls, only) = tls::client(self.key, node, protocol, self.address)?;
         let shaken = Connection::shake_hands(stream, tls.into(), self.address, deadline);
         if let Some(found) = only.wrong_key() {
             return Err(LinkError::WrongKey {
                 address: self.address.to_owned(),
-                expected: self.node,
+                expected: node,
                 found,
             });
         }
@@ -110,7 +123,7 @@ impl Dial<'_> {
     /// # Errors
     /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
     pub fn ask(&self) -> Result<NodeLink> {
-        let greeted = self.greet(Role::Status, SessionId::NONE, 0)?;
+        let greeted = self.greet_here(Role::Status, &Place::default())?;
         Ok(NodeLink {
             connection: greeted.connection,
             name: greeted.terms.name,
@@ -161,7 +174,7 @@ impl Invitation {
             name,
             patience,
         };
-        let mut connection = dial.connect(ENROLMENT_PROTOCOL)?;
+        let mut connection = dial.connect(ENROLMENT_PROTOCOL, None)?;
         let name = presentable(name, MAX_NAME);
         connection.send(&Message::Enrol(Enrol {
             token: self.token,

@@ -262,23 +262,24 @@ impl Connection {
         })
     }
 
+    /// What a stream goes on with. Deadlines are over.
+    pub(crate) fn into_parts(self) -> Result<(rustls::Connection, TcpStream, FrameReader, u32)> {
+        let failed = |error| ended(&self.address, error);
+        let stream = &self.socket.stream;
+        stream.set_read_timeout(None).map_err(failed)?;
+        stream.set_write_timeout(None).map_err(failed)?;
+        Ok((self.tls, self.socket.stream, self.reader, self.most))
+    }
+
     /// The two directions, to be used at the same time. Deadlines are over.
     ///
     /// # Errors
     /// If the system gives no thread.
     pub fn split(self, options: Duplex) -> Result<(Incoming, Outgoing)> {
-        let Self {
-            tls,
-            socket,
-            reader,
-            address,
-            most,
-            ..
-        } = self;
-        let failed = |error| ended(&address, error);
-        socket.stream.set_read_timeout(None).map_err(failed)?;
-        socket.stream.set_write_timeout(None).map_err(failed)?;
-        stream::split(tls, socket.stream, reader, most, address.clone(), options).map_err(failed)
+        let address = self.address.clone();
+        let (tls, socket, reader, most) = self.into_parts()?;
+        let split = stream::split(tls, socket, reader, most, address.clone(), options);
+        split.map_err(|error| ended(&address, error))
     }
 
     /// Says why, and closes. Nobody waits for an answer.

@@ -17,7 +17,8 @@ use crate::invitation::Invitations;
 use crate::key::{Fingerprint, Key};
 use crate::tls;
 use quipu_wire::message::{
-    Device, Enrolled, Hello, Message, Refusal, Refuse, Role, SessionId, Welcome, presentable,
+    Device, Enrolled, Hello, Message, Redirect, Refusal, Refuse, Role, SessionId, Welcome,
+    presentable,
 };
 use quipu_wire::{ENROLMENT_PROTOCOL, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL, negotiate};
 use rustls::{ServerConfig, ServerConnection};
@@ -28,11 +29,19 @@ use std::time::{Duration, Instant};
 /// A node's door.
 pub struct Gate {
     config: Arc<ServerConfig>,
-    folder: Folder,
+    known: Known,
     fingerprint: Fingerprint,
     name: String,
     patience: Duration,
     clock: Arc<dyn Clock>,
+}
+
+/// Whom a gate knows.
+enum Known {
+    /// Who is enrolled in a node's folder, or has an invitation from there.
+    Folder(Folder),
+    /// One client.
+    Only(Client),
 }
 
 impl std::fmt::Debug for Gate {
@@ -87,12 +96,44 @@ impl Gate {
         let key = Key::of(folder, NODE_KEY)?;
         Ok(Self {
             config: tls::server(&key)?,
-            folder: folder.clone(),
+            known: Known::Folder(folder.clone()),
             fingerprint: key.fingerprint(),
             name: crate::clients::plain(name, "node"),
             patience,
             clock,
         })
+    }
+
+    /// The gate of one client's session in a process of its own, with a key of its own.
+    ///
+    /// # Errors
+    /// If the key cannot be used.
+    pub fn of_session(key: &Key, client: Client, name: &str, patience: Duration) -> Result<Self> {
+        Ok(Self {
+            config: tls::server(key)?,
+            known: Known::Only(client),
+            fingerprint: key.fingerprint(),
+            name: crate::clients::plain(name, "node"),
+            patience,
+            clock: Arc::new(crate::clock::SystemClock),
+        })
+    }
+
+    /// True if a client's key is still known.
+    ///
+    /// # Errors
+    /// If the list cannot be read.
+    pub fn knows(&self, client: Fingerprint) -> Result<bool> {
+        match &self.known {
+            Known::Folder(folder) => Ok(Clients::of(folder).find(client)?.is_some()),
+            Known::Only(only) => Ok(only.fingerprint == client),
+        }
+    }
+
+    /// For how long somebody may take until it has said hello.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// The node's key.
@@ -141,7 +182,13 @@ impl Gate {
 
     /// Reads an enrolled client's hello.
     fn greet(&self, mut connection: Connection) -> Result<Caller> {
-        let Some(client) = Clients::of(&self.folder).find(connection.peer())? else {
+        let client = match &self.known {
+            Known::Folder(folder) => Clients::of(folder).find(connection.peer())?,
+            Known::Only(only) => {
+                Some(only.clone()).filter(|only| only.fingerprint == connection.peer())
+            }
+        };
+        let Some(client) = client else {
             let text = format!("the key {} is not enrolled here", connection.peer());
             return Err(refuse(connection, Refusal::NotEnrolled, &text));
         };
@@ -186,8 +233,13 @@ impl Gate {
             Message::Enrol(enrol) => Ok((enrol.token, enrol.name.to_owned())),
             _ => Err("an invitation"),
         })?;
-        let invitations = Invitations::of(&self.folder);
-        let client = invitations.take_up(&token, connection.peer(), &name, &*self.clock)?;
+        let client = match &self.known {
+            Known::Folder(folder) => {
+                let invitations = Invitations::of(folder);
+                invitations.take_up(&token, connection.peer(), &name, &*self.clock)?
+            }
+            Known::Only(_) => None,
+        };
         let Some(client) = client else {
             let text = "the invitation is not good: it was used, or is older than ten minutes";
             return Err(refuse(connection, Refusal::Invitation, text));
@@ -254,6 +306,16 @@ impl Caller {
     /// Does not take the connection. Gives what was said, for the log.
     pub fn refuse(self, refusal: Refusal, text: &str) -> LinkError {
         refuse(self.connection, refusal, text)
+    }
+
+    /// Takes the client, and not the connection: says where its session is.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn redirect(mut self, redirect: Redirect) -> Result<()> {
+        self.connection.send(&Message::Redirect(redirect))?;
+        self.connection.end_and_drain(LINGER);
+        Ok(())
     }
 
     /// Takes the connection: says welcome, and what devices there are, whose number and whose version and order of

@@ -21,6 +21,18 @@ const ED25519: [u8; 12] = [
 ];
 
 impl Fingerprint {
+    /// Its bytes, as messages have them.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+
+    /// The fingerprint of these bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// The fingerprint of a `SubjectPublicKeyInfo`, if it is that of an Ed25519 key: no other is ever ours.
     pub(crate) fn of_public_key(info: &[u8]) -> Option<Self> {
         if info.len() != ED25519.len() + 32 || !info.starts_with(&ED25519) {
@@ -108,6 +120,16 @@ impl Key {
                 "holds no Ed25519 key (PKCS #8); move it away, and a new one is made, with which one has to pair again",
             )
         })
+    }
+
+    /// A key of its own for something that does not last: it is in this process's memory, and nowhere else.
+    ///
+    /// # Errors
+    /// If the system gives no random numbers.
+    pub fn passing() -> Result<Self> {
+        let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).ok();
+        let key = made.and_then(|made| Self::parse(made.as_ref().to_vec()));
+        key.ok_or(LinkError::Random("make a key"))
     }
 
     fn parse(document: Vec<u8>) -> Option<Self> {

@@ -13,6 +13,7 @@
 //! | [`session`] | the first words, and what a node answers: its terms and its devices |
 //! | [`gate`] | a node's door: who may come in, and what for |
 //! | [`clock`] | the time of day, which tests give |
+//! | [`timer`] | time that passes, which tests give |
 //! | [`error`] | what can go wrong, said for people |
 //!
 //! What is said, and what each side must check, is specified in `docs/wire.md`.
@@ -54,9 +55,17 @@ pub mod key;
 pub mod nodes;
 pub mod session;
 pub mod stream;
+pub mod timer;
 mod tls;
 
 pub use error::{LinkError, Result};
 pub use folder::Folder;
 pub use invitation::Invitation;
 pub use key::{Fingerprint, Key};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -3,11 +3,14 @@
 use crate::client::{Dial, own_order, receive_or_refusal};
 use crate::connection::Connection;
 use crate::error::{LinkError, Result};
+use crate::key::Fingerprint;
 use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
 use quipu_wire::message::{
-    DataOrder, Device, DeviceKind, Hello, Message, Role, SessionId, Takes, Welcome, presentable,
+    DataOrder, Device, DeviceKind, Hello, Message, Redirect, Role, SessionId, Takes, Welcome,
+    presentable,
 };
-use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION};
+use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
+use std::time::Duration;
 
 /// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; what has no limit has the
 /// largest number.
@@ -85,6 +88,12 @@ pub struct Terms {
     pub version: u16,
     /// The session, and how often it was attached to.
     pub session: (SessionId, u32),
+    /// For how long the node keeps the session after a loss; zero if it ends with its connection.
+    pub patience: Duration,
+    /// The last message that the node has taken over from this stream.
+    pub received: u64,
+    /// The session's own key, if it has a process of its own.
+    pub key: Option<Fingerprint>,
     /// Bytes that ride with a write or come with a read, at most.
     pub max_inline: u32,
     /// Commands whose ends were not acknowledged, at most.
@@ -111,6 +120,9 @@ impl From<&Welcome<'_>> for Terms {
             name: welcome.name.to_owned(),
             version: welcome.version,
             session: (welcome.session, welcome.epoch),
+            patience: Duration::from_millis(welcome.patience_ms.into()),
+            received: welcome.received,
+            key: None,
             max_inline: welcome.max_inline,
             max_commands: welcome.max_commands,
             max_buffers: welcome.max_buffers,
@@ -137,30 +149,104 @@ pub struct Greeted {
     pub devices: Vec<NodeDevice>,
 }
 
+/// What a node answers to a hello.
+enum Answer {
+    Welcome(Box<Greeted>),
+    Redirect(Redirect),
+}
+
+/// What a connection is to a session that is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The session, and which connection of this stream it is, from 1: more than any before, also of those that came to
+    /// nothing.
+    pub session: (SessionId, u32),
+    /// The last message that was taken over from this stream.
+    pub received: u64,
+    /// For how long we would wait for a lost connection; zero if not at all.
+    pub patience: Duration,
+    /// The session's own key, if it has a process of its own.
+    pub key: Option<Fingerprint>,
+}
+
 impl Dial<'_> {
-    /// Begins a session: the connection is its command stream.
+    /// Begins a session, which ends when its connection is lost for longer than the patience; with it, if that is zero or
+    /// too short for the node to give up before we do. The connection is its command stream.
     ///
     /// # Errors
     /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
-    pub fn begin(&self) -> Result<Greeted> {
-        let mut greeted = self.greet(Role::Session, SessionId::NONE, 0)?;
-        greeted.connection.set_deadline(None);
-        Ok(greeted)
+    pub fn begin(&self, patience: Duration) -> Result<Greeted> {
+        let place = Place {
+            patience,
+            ..Place::default()
+        };
+        self.attach(Role::Session, &place)
     }
 
-    /// A session's bulk stream.
+    /// A session's bulk stream, the first one.
     ///
     /// # Errors
     /// As [`Dial::begin`].
-    pub fn bulk(&self, session: (SessionId, u32)) -> Result<Greeted> {
-        let mut greeted = self.greet(Role::Bulk, session.0, session.1)?;
+    pub fn bulk(&self, session: SessionId, key: Option<Fingerprint>) -> Result<Greeted> {
+        let place = Place {
+            session: (session, 1),
+            key,
+            ..Place::default()
+        };
+        self.attach(Role::Bulk, &place)
+    }
+
+    /// Another connection for a stream of a session whose connection was lost.
+    ///
+    /// # Errors
+    /// As [`Dial::begin`].
+    pub fn resume(&self, is_bulk: bool, place: &Place) -> Result<Greeted> {
+        let role = if is_bulk { Role::Bulk } else { Role::Resume };
+        self.attach(role, place)
+    }
+
+    fn attach(&self, role: Role, place: &Place) -> Result<Greeted> {
+        let mut greeted = self.greet(role, place)?;
         greeted.connection.set_deadline(None);
         Ok(greeted)
     }
 
-    /// Says hello, and hears the answer.
-    pub(crate) fn greet(&self, role: Role, session: SessionId, epoch: u32) -> Result<Greeted> {
-        let mut connection = self.open()?;
+    /// Says hello, and hears the answer; goes where a new session is.
+    fn greet(&self, role: Role, place: &Place) -> Result<Greeted> {
+        match self.say_hello(role, place)? {
+            Answer::Welcome(greeted) => Ok(*greeted),
+            Answer::Redirect(redirect) if role == Role::Session => {
+                let place = Place {
+                    session: (redirect.session, 1),
+                    key: Some(Fingerprint::of_bytes(redirect.key)),
+                    ..*place
+                };
+                self.greet_here(Role::Resume, &place)
+            }
+            Answer::Redirect(_) => Err(self.unexpected("redirect", "a welcome")),
+        }
+    }
+
+    /// Says hello, and hears a welcome.
+    pub(crate) fn greet_here(&self, role: Role, place: &Place) -> Result<Greeted> {
+        match self.say_hello(role, place)? {
+            Answer::Welcome(greeted) => Ok(*greeted),
+            Answer::Redirect(_) => Err(self.unexpected("redirect", "a welcome")),
+        }
+    }
+
+    fn unexpected(&self, kind: &'static str, expected: &'static str) -> LinkError {
+        LinkError::Unexpected {
+            address: self.address.to_owned(),
+            kind,
+            expected,
+        }
+    }
+
+    fn say_hello(&self, role: Role, place: &Place) -> Result<Answer> {
+        let (session, epoch) = place.session;
+        let patience_ms = u32::try_from(place.patience.as_millis()).unwrap_or(u32::MAX);
+        let mut connection = self.connect(PROTOCOL, place.key.map(|key| (session, key)))?;
         let name = presentable(self.name, MAX_NAME);
         let said = connection.send(&Message::Hello(Hello {
             versions: (OLDEST_VERSION, NEWEST_VERSION),
@@ -169,13 +255,14 @@ impl Dial<'_> {
             session,
             epoch,
             data_order: own_order(),
-            received: 0,
+            received: place.received,
             max_frame: MAX_FRAME,
-            patience_ms: 0,
+            patience_ms,
             name: &name,
         }));
         let answer = receive_or_refusal(&mut connection, |message| match message {
-            Message::Welcome(welcome) => Ok(Terms::from(welcome)),
+            Message::Welcome(welcome) => Ok(Ok(Terms::from(welcome))),
+            Message::Redirect(redirect) => Ok(Err(*redirect)),
             _ => Err("a welcome"),
         });
         // A node that refuses does so without reading our hello, which may then fail: what it says is why.
@@ -186,11 +273,12 @@ impl Dial<'_> {
             }
             (Err(_), Err(failed)) => return Err(failed),
         };
-        let unexpected = |expected| LinkError::Unexpected {
-            address: self.address.to_owned(),
-            kind: "welcome",
-            expected,
+        let mut terms = match terms {
+            Ok(terms) => terms,
+            Err(redirect) => return Ok(Answer::Redirect(redirect)),
         };
+        terms.key = place.key;
+        let unexpected = |expected| self.unexpected("welcome", expected);
         let is_sound = (OLDEST_VERSION..=NEWEST_VERSION).contains(&terms.version)
             && terms.features == 0
             && terms.order == own_order();
@@ -199,8 +287,18 @@ impl Dial<'_> {
         }
         let is_of_role = match role {
             Role::Status => terms.session == (SessionId::NONE, 0),
-            Role::Session => terms.session.0 != SessionId::NONE,
-            Role::Bulk | Role::Resume => terms.session == (session, epoch) && terms.devices == 0,
+            Role::Session => {
+                terms.session.0 != SessionId::NONE
+                    && terms.session.1 == 1
+                    && (terms.patience.is_zero() || terms.patience < place.patience)
+            }
+            Role::Bulk => terms.session == (session, epoch) && terms.devices == 0,
+            // The first connection to a session's own process is told of the devices.
+            Role::Resume => {
+                terms.session == (session, epoch)
+                    && (epoch == 1 || terms.devices == 0)
+                    && (terms.patience.is_zero() || terms.patience < place.patience)
+            }
         };
         if !is_of_role {
             return Err(unexpected("one to what was asked for"));
@@ -213,10 +311,10 @@ impl Dial<'_> {
                 _ => Err("the next device"),
             })?);
         }
-        Ok(Greeted {
+        Ok(Answer::Welcome(Box::new(Greeted {
             connection,
             terms,
             devices,
-        })
+        })))
     }
 }

@@ -187,7 +187,10 @@ fn a_client_pairs_is_welcomed_and_asks() {
         answer(caller.welcome(welcome(), &[device(0), device(1)]).unwrap())
     });
     let mut link = house.dial(&key).ask().unwrap();
-    assert_eq!((link.name(), link.version()), ("node-a", 1));
+    assert_eq!(
+        (link.name(), link.version()),
+        ("node-a", quipu_wire::NEWEST_VERSION)
+    );
     let names: Vec<_> = link
         .devices()
         .iter()
@@ -496,7 +499,7 @@ fn an_enrolled_client_that_begins_wrongly_is_not_taken() {
     let house = House::new();
     let key = house.enrolled("laptop");
     let hello = Hello {
-        versions: (1, 1),
+        versions: (quipu_wire::OLDEST_VERSION, quipu_wire::NEWEST_VERSION),
         role: Role::Session,
         features: 0,
         session: SessionId::NONE,
@@ -563,7 +566,7 @@ fn an_enrolled_client_that_begins_wrongly_is_not_taken() {
         Message::Welcome(welcome) => Ok((welcome.version, welcome.features)),
         _ => Err("a welcome"),
     });
-    assert_eq!(version.unwrap(), (1, 0));
+    assert_eq!(version.unwrap(), (quipu_wire::NEWEST_VERSION, 0));
     serving.join().unwrap();
 }
 

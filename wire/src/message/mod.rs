@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`connection`] | hello, welcome, refuse, acknowledge, ping, pong, goodbye |
 //! | [`enrolment`] | enrol, enrolled |
+//! | [`redirect`] | where a new session is |
 //! | [`node`] | status, device |
 //! | [`resource`] | buffers and programs |
 //! | [`command`] | commands, and what they wait for |
@@ -23,6 +24,7 @@ pub mod enrolment;
 pub mod event;
 pub mod launch;
 pub mod node;
+pub mod redirect;
 pub mod resource;
 
 pub use bulk::Chunk;
@@ -38,6 +40,7 @@ pub use event::{
 };
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
 pub use node::{Device, DeviceKind, Status, Takes};
+pub use redirect::Redirect;
 pub use resource::{CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, ProgramFormat};
 pub use zerocopy::little_endian::U64 as Word;
 
@@ -73,6 +76,8 @@ pub enum Message<'a> {
     Status(Status),
     /// One of a node's devices.
     Device(Device<'a>),
+    /// Where a new session is.
+    Redirect(Redirect),
     /// A new buffer.
     CreateBuffer(CreateBuffer),
     /// A buffer is not used any more.
@@ -173,7 +178,7 @@ macro_rules! messages {
 }
 
 messages! {
-    Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Device, CreateBuffer, FreeBuffer,
+    Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Device, Redirect, CreateBuffer, FreeBuffer,
     CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Failed, ReadBytes, DeviceLost, Chunk,
 }
 

@@ -254,6 +254,11 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             offset: 65_536,
             bytes: &[9; 9],
         }),
+        Message::Redirect(Redirect {
+            session: SessionId(*b"0123456789abcdef"),
+            key: [0xcd; 32],
+            wait_ms: 10_000,
+        }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

@@ -82,7 +82,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 26 {
+    let message = match draw.byte() % 27 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -133,6 +133,11 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
             })
         }
         11 => device(draw),
+        26 => Message::Redirect(Redirect {
+            session: SessionId(*b"0123456789abcdef"),
+            key: draw.array(),
+            wait_ms: draw.small(),
+        }),
         12 => {
             let buffer = draw.id();
             Message::CreateBuffer(CreateBuffer {

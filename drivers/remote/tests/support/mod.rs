@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 #![allow(clippy::unwrap_used, reason = "a test panics")]
 
+pub(crate) mod relay;
+
 use quipu_core::{Device, Driver};
 use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
 use quipu_driver_remote::{Options, RemoteDriver, connect};
@@ -10,6 +12,7 @@ use quipu_driver_sim::engine::Configuration;
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
+use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Folder, Key};
 use quipu_node::native::Name;
 use quipu_node::{Limits, Maker, Natives, Node};
@@ -25,7 +28,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The suite's kernels, as far as somebody has asked for them.
 #[derive(Default)]
-struct Suite(Mutex<HashMap<Name, Maker>>);
+pub(crate) struct Suite(Mutex<HashMap<Name, Maker>>);
 
 impl Natives for Suite {
     fn find(&self, name: &Name) -> Option<Maker> {
@@ -45,17 +48,30 @@ pub(crate) struct Rig {
     pub(crate) node: Node,
     pub(crate) key: Key,
     pub(crate) address: String,
+    /// For how long clients wait for a connection that was lost.
+    pub(crate) reconnect: Duration,
+    /// And by what they measure it.
+    pub(crate) timer: Arc<dyn Timer>,
     spin: Duration,
     _folder: tempfile::TempDir,
 }
 
 impl Rig {
     pub(crate) fn new(devices: Vec<Device>, limits: Limits) -> Self {
-        Self::spinning(devices, limits, Duration::ZERO)
+        Self::with(devices, limits, |_| ())
     }
 
     /// Receivers on both sides look for so long before they sleep.
     pub(crate) fn spinning(devices: Vec<Device>, limits: Limits, spin: Duration) -> Self {
+        Self::with(devices, limits, |options| options.spin = spin)
+    }
+
+    /// With other options of the node's.
+    pub(crate) fn with(
+        devices: Vec<Device>,
+        limits: Limits,
+        set: impl FnOnce(&mut quipu_node::Options),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let of_node = Folder::open(folder.path().join("node")).unwrap();
         let of_client = Folder::open(folder.path().join("client")).unwrap();
@@ -66,12 +82,13 @@ impl Rig {
         let invitation = invitations
             .invite(gate.fingerprint(), &address, &SystemClock)
             .unwrap();
-        let options = quipu_node::Options {
+        let mut options = quipu_node::Options {
             natives: Arc::new(Suite::default()),
             limits,
-            spin,
             ..quipu_node::Options::new(devices)
         };
+        set(&mut options);
+        let spin = options.spin;
         let node = Node::serve(options, gate, listener).unwrap();
         let key = Key::of(&of_client, "client.key").unwrap();
         invitation.take_up(&key, "client", PATIENCE).unwrap();
@@ -79,6 +96,8 @@ impl Rig {
             node,
             key,
             address,
+            reconnect: 10 * PATIENCE,
+            timer: Arc::new(SystemTimer::default()),
             spin,
             _folder: folder,
         }
@@ -88,6 +107,8 @@ impl Rig {
         let options = Options {
             patience: PATIENCE,
             spin: self.spin,
+            reconnect: self.reconnect,
+            timer: self.timer.clone(),
             ..Options::new("node", &self.address, self.node.fingerprint())
         };
         connect(&options, &self.key).unwrap()

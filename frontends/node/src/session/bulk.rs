@@ -173,8 +173,21 @@ impl Bulk {
         pieces.for_each(|(_, event)| event.fail(reason));
     }
 
-    /// Sees to the stream, until it ends.
-    pub(crate) fn run(&self, mut incoming: Incoming, out: Outgoing) -> Result<(), LinkError> {
+    /// Cuts the connection, as a network may.
+    pub(crate) fn cut(&self, reason: &str) {
+        let out = locked(&self.state).out.clone();
+        if let Some(out) = out {
+            out.cut(reason);
+        }
+    }
+
+    /// Sees to the stream, until it ends. `go_on` says whether it goes on after an error.
+    pub(crate) fn run(
+        &self,
+        mut incoming: Incoming,
+        out: Outgoing,
+        go_on: impl FnMut(&mut Incoming, LinkError) -> Result<(), LinkError>,
+    ) -> Result<(), LinkError> {
         {
             let mut state = locked(&self.state);
             if state.closed {
@@ -186,7 +199,7 @@ impl Bulk {
             let sender = std::thread::Builder::new().name("quipu-bulk".to_owned());
             let sending = sender.spawn_scoped(scope, || self.send(&out));
             let ended = match sending {
-                Ok(_) => self.receive(&mut incoming),
+                Ok(_) => self.receive(&mut incoming, go_on),
                 Err(error) => {
                     tracing::error!(%error, "no thread for a bulk stream");
                     Ok(())
@@ -198,12 +211,24 @@ impl Bulk {
     }
 
     /// Takes what comes.
-    fn receive(&self, incoming: &mut Incoming) -> Result<(), LinkError> {
+    fn receive(
+        &self,
+        incoming: &mut Incoming,
+        mut go_on: impl FnMut(&mut Incoming, LinkError) -> Result<(), LinkError>,
+    ) -> Result<(), LinkError> {
         loop {
             let taken = incoming.receive(|message, _| match message {
                 Message::Chunk(chunk) => self.take(chunk),
+                Message::Pong(_) => true,
                 _ => false,
-            })?;
+            });
+            let taken = match taken {
+                Ok(taken) => taken,
+                Err(error) => {
+                    go_on(incoming, error)?;
+                    continue;
+                }
+            };
             if !taken {
                 tracing::info!("a chunk that follows none came; the session ends");
                 return Ok(());

@@ -37,12 +37,13 @@ pub(super) struct Begun {
 impl Work {
     pub(crate) fn new(
         node: Arc<Shared>,
+        session: u64,
         context: Context,
         ends: Arc<Ends>,
         bulk: Arc<Bulk>,
     ) -> Self {
         Self {
-            objects: Objects::new(node.clone(), context),
+            objects: Objects::new(node.clone(), session, context),
             node,
             events: Events::default(),
             placeholders: HashMap::new(),

@@ -65,7 +65,6 @@ struct Pending {
     ends: Vec<End>,
     /// Numbers of messages, and the commands that they named.
     sent: VecDeque<(u64, Vec<u64>)>,
-    last: u64,
     /// The session's thread is to send.
     wanted: bool,
     closed: bool,
@@ -183,7 +182,7 @@ impl Ends {
     /// Calls `forget` for each command whose end the client has acknowledged.
     pub(crate) fn acknowledged(&self, mut forget: impl FnMut(u64)) {
         let mut pending = locked(&self.pending);
-        let acknowledged = pending.last.saturating_sub(self.out.unacknowledged());
+        let acknowledged = self.out.acknowledged();
         while pending
             .sent
             .front()
@@ -225,7 +224,6 @@ impl Pending {
     fn push(&mut self, out: &Outgoing, message: &Message<'_>, ends: Option<Vec<u64>>) {
         match out.push(message) {
             Ok(number) => {
-                self.last = number;
                 if let Some(ids) = ends {
                     self.sent.push_back((number, ids));
                 }

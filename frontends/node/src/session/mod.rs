@@ -9,9 +9,13 @@
 //! | `ends` | ends of commands, on their way to the client |
 //! | `bulk` | the bulk stream |
 //! | `landing` | bytes between a device and the network |
+//! | `post` | where a stream waits for its client to come back |
+//!
+//! If a stream's connection is lost and the session has patience, the thread that receives from it waits for the client to
+//! come back, and goes on with the connection that it brings; all else goes on meanwhile, and what is to be said is kept.
 //!
 //! The thread that receives the command stream has all that messages name; nobody else does. A command's end is told by
-//! whoever ends it. When the command stream ends, so does the session, whatever the reason:
+//! whoever ends it. When one of the streams ends for good, so does the session, whatever the reason:
 //!
 //! 1. Placeholders and transfers fail, and commands that have not begun are cancelled: so nothing waits for the client.
 //! 2. Buffers, programs and queues are given up. The core frees each when the last command that uses it is over.
@@ -24,6 +28,7 @@ mod events;
 mod landing;
 mod launch;
 mod objects;
+mod post;
 mod transfer;
 
 use crate::locked;
@@ -31,13 +36,14 @@ use crate::node::Shared;
 use bulk::Bulk;
 use commands::Work;
 use ends::Ends;
+use post::Post;
 use quipu_core::{Context, Error};
 use quipu_link::connection::Connection;
-use quipu_link::stream::{Duplex, Outgoing};
+use quipu_link::gate::Caller;
+use quipu_link::stream::{Duplex, Incoming, Outgoing};
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::frame::Stream;
 use quipu_wire::message::{GoodbyeReason, Message, SessionId};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -80,10 +86,16 @@ impl Broken {
 
 /// What both streams of a session share.
 pub(crate) struct Session {
+    id: SessionId,
+    /// No other session of this process has it.
+    number: u64,
     client: Fingerprint,
+    /// For how long it is kept after a loss.
+    patience: Duration,
     context: Context,
     bulk: Arc<Bulk>,
-    has_bulk: AtomicBool,
+    /// Where the streams wait for their client: the command stream, the bulk stream.
+    posts: [Post; 2],
     /// The command stream, or why there is to be none.
     out: Mutex<State>,
 }
@@ -96,12 +108,17 @@ enum State {
 
 impl Session {
     /// A session of a client that is let in.
-    pub(crate) fn new(node: &Shared, client: Fingerprint, _id: SessionId) -> Result<Self, Error> {
+    pub(crate) fn new(node: &Shared, caller: &Caller, id: SessionId) -> Result<Self, Error> {
+        let posts = <[Post; 2]>::default();
+        posts[0].begin();
         Ok(Self {
-            client,
+            id,
+            number: node.next_number(),
+            client: caller.client().fingerprint,
+            patience: node.options.limits.patience_with(caller.patience()),
             context: Context::new(&node.options.devices)?,
             bulk: Arc::default(),
-            has_bulk: AtomicBool::new(false),
+            posts,
             out: Mutex::new(State::New),
         })
     }
@@ -111,9 +128,113 @@ impl Session {
         self.client
     }
 
-    /// True if the session has no bulk stream, and the caller's is it now.
+    /// Its name.
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Its number in this process.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// For how long it is kept after a loss.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// True if the session has had no bulk stream, and the caller's is it now.
     pub(crate) fn claim_bulk(&self) -> bool {
-        !self.has_bulk.swap(true, Ordering::AcqRel)
+        self.posts[1].begin()
+    }
+
+    /// Has a stream go on with a connection that its client has brought. Given back if that is not to be.
+    pub(crate) fn come_back(&self, caller: Caller, is_bulk: bool) -> Result<(), Box<Caller>> {
+        if self.patience.is_zero() {
+            return Err(Box::new(caller));
+        }
+        self.posts[usize::from(is_bulk)].offer(caller, || {
+            let reason = "its client has come with another connection";
+            if is_bulk {
+                self.bulk.cut(reason);
+            } else if let State::Open(out) = &*locked(&self.out) {
+                out.cut(reason);
+            }
+        })
+    }
+
+    /// Cuts both connections, as a network may.
+    pub(crate) fn cut(&self, reason: &str) {
+        if let State::Open(out) = &*locked(&self.out) {
+            out.cut(reason);
+        }
+        self.bulk.cut(reason);
+    }
+
+    /// How a stream is used.
+    fn duplex(&self, stream: Stream, spin: Duration) -> Duplex {
+        Duplex {
+            stream,
+            spin,
+            resumable: !self.patience.is_zero(),
+        }
+    }
+
+    /// After a stream has given this error: waits for its client to come back, and goes on, until `deadline`, which is set
+    /// at the first loss.
+    ///
+    /// The time begins anew with a loss only if the client was heard on the connection that was lost. Else it may not know
+    /// that it was taken, and its own patience goes on.
+    fn go_on(
+        &self,
+        node: &Shared,
+        is_bulk: bool,
+        incoming: &mut Incoming,
+        deadline: &mut Duration,
+        error: LinkError,
+    ) -> Result<(), LinkError> {
+        let post = &self.posts[usize::from(is_bulk)];
+        let timer = &*node.options.timer;
+        if incoming.is_lost() && incoming.has_heard() {
+            *deadline = timer.now() + self.patience;
+        }
+        let mut last = error;
+        while incoming.is_lost() {
+            tracing::info!(error = %last, is_bulk, "a connection is lost; the session waits for its client");
+            let Some(caller) = post.wait(timer, *deadline) else {
+                break;
+            };
+            let (_, epoch, received) = caller.session();
+            let welcome = quipu_wire::message::Welcome {
+                epoch,
+                received: incoming.last(),
+                ..node.welcome(Some(self))
+            };
+            let gone_on = caller
+                .welcome(welcome, &[])
+                .and_then(|connection| incoming.resume(connection, received));
+            match gone_on {
+                Ok(()) => {
+                    // One that came meanwhile is newer.
+                    if post.has_caller() {
+                        self.cut_stream(is_bulk);
+                    }
+                    tracing::info!(epoch, is_bulk, "the client has come back");
+                    return Ok(());
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn cut_stream(&self, is_bulk: bool) {
+        let reason = "a newer connection has come";
+        if is_bulk {
+            self.bulk.cut(reason);
+        } else if let State::Open(out) = &*locked(&self.out) {
+            out.cut(reason);
+        }
     }
 
     /// Ends the session at once.
@@ -123,6 +244,7 @@ impl Session {
             out.abort(reason);
         }
         self.bulk.close(reason);
+        self.posts.iter().for_each(Post::close);
     }
 
     /// Ends the session, and tells the client why.
@@ -133,14 +255,12 @@ impl Session {
             out.abort(text);
         }
         self.bulk.close(text);
+        self.posts.iter().for_each(Post::close);
     }
 
     /// Sees to the command stream, until it ends.
     pub(crate) fn run(&self, node: &Arc<Shared>, connection: Connection) -> Result<(), LinkError> {
-        let options = Duplex {
-            stream: Stream::Command,
-            spin: node.options.spin,
-        };
+        let options = self.duplex(Stream::Command, node.options.spin);
         let (mut incoming, out) = connection.split(options)?;
         {
             let mut state = locked(&self.out);
@@ -152,6 +272,7 @@ impl Session {
         let ends = Arc::new(Ends::new(out.clone(), self.bulk.clone(), node.clone()));
         let mut work = Work::new(
             node.clone(),
+            self.number,
             self.context.clone(),
             ends.clone(),
             self.bulk.clone(),
@@ -164,6 +285,7 @@ impl Session {
             }
             // Also if something panics: else the thread above would never end.
             let _closing = Closing(&ends);
+            let mut deadline = node.options.timer.now() + self.patience;
             let ended = loop {
                 let take = |work: &mut Work, message: &Message<'_>, _| {
                     ends.receiving(true);
@@ -178,10 +300,19 @@ impl Session {
                     Ok(Ok(())) => {}
                     Ok(Err(broken)) => break Ok(Some(broken)),
                     Err(LinkError::Goodbye { .. }) => break Ok(None),
-                    Err(error) => break Err(error),
+                    Err(error) => {
+                        // What has ended by then is said when the client is back.
+                        work.rest();
+                        ends.receiving(false);
+                        if let Err(error) =
+                            self.go_on(node, false, &mut incoming, &mut deadline, error)
+                        {
+                            break Err(error);
+                        }
+                    }
                 }
                 if out.pending_bytes() > MOST_PENDING
-                    && let Err(error) = out.wait_for_room(MOST_PENDING / 4)
+                    && let Err(error) = out.wait_for_room_or_loss(MOST_PENDING / 4)
                 {
                     break Err(error);
                 }
@@ -204,13 +335,13 @@ impl Session {
     }
 
     /// Sees to the bulk stream, until it ends.
-    pub(crate) fn run_bulk(&self, connection: Connection) -> Result<(), LinkError> {
-        let options = Duplex {
-            stream: Stream::Bulk,
-            spin: Duration::ZERO,
-        };
+    pub(crate) fn run_bulk(&self, node: &Shared, connection: Connection) -> Result<(), LinkError> {
+        let options = self.duplex(Stream::Bulk, Duration::ZERO);
         let (incoming, out) = connection.split(options)?;
-        match self.bulk.run(incoming, out) {
+        let mut deadline = node.options.timer.now() + self.patience;
+        let go_on =
+            |incoming: &mut Incoming, error| self.go_on(node, true, incoming, &mut deadline, error);
+        match self.bulk.run(incoming, out, go_on) {
             Err(LinkError::Goodbye { .. }) => Ok(()),
             ended => ended,
         }

@@ -4,6 +4,7 @@ use super::Broken;
 use crate::limits::Limits;
 use crate::native::Maker;
 use crate::node::Shared;
+use crate::watch::Stopwatch;
 use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
 use quipu_core::portable::PortableKernel;
@@ -33,6 +34,8 @@ pub(crate) enum Program {
 /// See the module.
 pub(crate) struct Objects {
     node: Arc<Shared>,
+    /// Who times native kernels, if there is a limit.
+    stopwatch: Option<Stopwatch>,
     context: Context,
     buffers: HashMap<u64, MemoryRef>,
     last_buffer: u64,
@@ -47,8 +50,11 @@ fn invalid(what: &'static str, problem: String) -> Error {
 }
 
 impl Objects {
-    pub(crate) fn new(node: Arc<Shared>, context: Context) -> Self {
+    pub(crate) fn new(node: Arc<Shared>, session: u64, context: Context) -> Self {
+        let is_limited = !node.options.limits.run_time.is_zero();
+        let timer = node.options.timer.clone();
         Self {
+            stopwatch: is_limited.then(|| Stopwatch::new(timer, session)),
             node,
             context,
             buffers: HashMap::new(),
@@ -242,7 +248,7 @@ impl Objects {
                         "use one of the node's devices that do, or write the kernel in OpenCL C",
                     );
                 }
-                maker(&passed).map(NodeKernel::Native)
+                maker(&passed).map(|kernel| NodeKernel::Native(kernel, self.stopwatch.clone()))
             }
         })
     }
@@ -300,14 +306,14 @@ impl Objects {
 /// A launch's kernel.
 pub(crate) enum NodeKernel {
     Text(Box<(Arc<KernelText>, CodeKey, Passed)>),
-    Native(Box<dyn NativeKernel>),
+    Native(Box<dyn NativeKernel>, Option<Stopwatch>),
 }
 
 impl NativeKernel for NodeKernel {
     fn name(&self) -> &'static str {
         match self {
             Self::Text(..) => "a client's kernel",
-            Self::Native(kernel) => kernel.name(),
+            Self::Native(kernel, _) => kernel.name(),
         }
     }
 
@@ -315,14 +321,18 @@ impl NativeKernel for NodeKernel {
         match self {
             Self::Text(..) => Err(invalid("launch a kernel", "it is a text".to_owned())),
             // SAFETY: as the caller promises.
-            Self::Native(kernel) => unsafe { kernel.run(arguments, groups) },
+            Self::Native(kernel, None) => unsafe { kernel.run(arguments, groups) },
+            Self::Native(kernel, Some(stopwatch)) => stopwatch.time(|| {
+                // SAFETY: as above.
+                unsafe { kernel.run(arguments, groups) }
+            }),
         }
     }
 
     fn portable(&self) -> Option<&dyn PortableKernel> {
         match self {
             Self::Text(..) => Some(self),
-            Self::Native(_) => None,
+            Self::Native(..) => None,
         }
     }
 }
@@ -331,7 +341,7 @@ impl PortableKernel for NodeKernel {
     fn key(&self) -> CodeKey {
         match self {
             Self::Text(text) => text.1,
-            Self::Native(_) => CodeKey::of::<Self>(0),
+            Self::Native(..) => CodeKey::of::<Self>(0),
         }
     }
 
@@ -342,14 +352,14 @@ impl PortableKernel for NodeKernel {
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
         match self {
             Self::Text(text) => Ok(text.0.clone()),
-            Self::Native(_) => Err(invalid("compile a kernel", "it is native".to_owned())),
+            Self::Native(..) => Err(invalid("compile a kernel", "it is native".to_owned())),
         }
     }
 
     fn pass(&self, _: &[Argument]) -> Result<Passed> {
         match self {
             Self::Text(text) => Ok(text.2.clone()),
-            Self::Native(_) => Err(invalid("compile a kernel", "it is native".to_owned())),
+            Self::Native(..) => Err(invalid("compile a kernel", "it is native".to_owned())),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The direction from which messages come.
 
-use super::{Duplex, Shared, lock, socket};
+use super::{Attached, Duplex, Shared, socket};
 use crate::connection::{ended, wire};
 use crate::error::{LinkError, Result};
+use crate::locked;
 use quipu_wire::frame::{Frame, Sender};
 use quipu_wire::message::{Message, Pong, decode};
 use quipu_wire::reader::{FrameReader, Next};
@@ -14,7 +15,8 @@ use std::time::Instant;
 /// The direction from which messages come: for one thread.
 #[derive(Debug)]
 pub struct Incoming {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
+    attached: Arc<Attached>,
     reader: FrameReader,
     received: Received,
     /// Messages and bytes since something was last acknowledged.
@@ -23,6 +25,8 @@ pub struct Incoming {
     from: Sender,
     options: Duplex,
     start: Instant,
+    /// Something has come on this connection.
+    heard: bool,
 }
 
 /// Bytes that are taken from the socket at once.
@@ -43,12 +47,14 @@ enum Came {
 impl Incoming {
     pub(super) fn new(
         shared: Arc<Shared>,
+        attached: Arc<Attached>,
         reader: FrameReader,
         from: Sender,
         options: Duplex,
     ) -> Self {
         Self {
             shared,
+            attached,
             reader,
             received: Received::default(),
             due: (0, 0),
@@ -56,7 +62,22 @@ impl Incoming {
             from,
             options,
             start: Instant::now(),
+            heard: false,
         }
+    }
+
+    /// True if something has come on this connection: whoever is there knows that it was taken.
+    #[must_use]
+    pub fn has_heard(&self) -> bool {
+        self.heard
+    }
+
+    /// Goes on with another connection, of which these bytes were read.
+    pub(super) fn go_on(&mut self, attached: Arc<Attached>, reader: FrameReader) {
+        self.attached = attached;
+        self.reader = reader;
+        self.due = (0, 0);
+        self.heard = false;
     }
 
     /// Hands the next message to `take`, with its number; waits for it. What concerns the stream alone, and what was
@@ -64,7 +85,7 @@ impl Incoming {
     ///
     /// # Errors
     /// If what comes makes no sense or has a wrong number, the connection is lost, or the other side says goodbye.
-    /// Nothing more comes then. Who receives bytes that make no sense should
+    /// Nothing more comes then, unless the connection [is lost](Self::is_lost) and another takes its place. Who receives bytes that make no sense should
     /// [say so](super::Outgoing::close) and end it.
     pub fn receive<T>(&mut self, take: impl FnOnce(&Message<'_>, u64) -> T) -> Result<T> {
         let take = |(): &mut (), message: &Message<'_>, number| take(message, number);
@@ -92,6 +113,7 @@ impl Incoming {
                 Ok(Next::Missing(_)) => continue,
                 Err(source) => return Err(wire(&self.shared.address, source)),
             };
+            self.heard = true;
             let routed = frame.kind.check_route(self.from, self.options.stream);
             routed.map_err(|source| wire(&self.shared.address, source))?;
             let message = decode(&frame).map_err(|source| wire(&self.shared.address, source))?;
@@ -133,16 +155,10 @@ impl Incoming {
     fn read_more(&mut self) -> Result<()> {
         let length = match self.receive_bytes() {
             Ok(length) => length,
-            Err(error) => {
-                let reason = self.shared.queue().failure.clone();
-                return Err(match reason {
-                    Some(reason) => self.shared.failed(&reason),
-                    None => ended(&self.shared.address, error),
-                });
-            }
+            Err(error) => return Err(self.lost(ended(&self.shared.address, error))),
         };
         let mut cipher = &self.cipher[..length];
-        let mut tls = lock(&self.shared.tls);
+        let mut tls = locked(&self.attached.tls);
         let mut closed = false;
         // Also of no bytes: TLS has to learn that the stream is over.
         loop {
@@ -154,10 +170,11 @@ impl Incoming {
                     drop(tls);
                     // The alert.
                     self.shared.flush();
-                    return Err(LinkError::Tls {
+                    // Whoever is in between may have made it up: it says nothing of the other side.
+                    return Err(self.lost(LinkError::Tls {
                         address: self.shared.address.clone(),
                         source,
-                    });
+                    }));
                 }
             };
             let mut left = state.plaintext_bytes_to_read();
@@ -185,21 +202,30 @@ impl Incoming {
             // What came before the end is read first.
             return Ok(());
         }
-        let failure = self.shared.queue().failure.clone();
-        Err(match failure {
-            Some(reason) => self.shared.failed(&reason),
-            None if closed && self.reader.is_between_frames() => {
-                self.shared.failed("the other side closed it")
-            }
-            None => ended(&self.shared.address, ErrorKind::UnexpectedEof.into()),
-        })
+        if closed && self.reader.is_between_frames() && self.shared.queue().failure.is_none() {
+            return Err(self.shared.failed("the other side closed it"));
+        }
+        let error = ended(&self.shared.address, ErrorKind::UnexpectedEof.into());
+        Err(self.lost(error))
+    }
+
+    /// The connection is lost; why, if it was not given up before for another reason.
+    fn lost(&self, error: LinkError) -> LinkError {
+        // An end is for who receives to say: it may have more to tell the other side.
+        if self.shared.resumable {
+            self.shared.lose(Some(&self.attached), &error.to_string());
+        }
+        match &self.shared.queue().failure {
+            Some(reason) => self.shared.failed(reason),
+            None => error,
+        }
     }
 
     /// Looks for a while, then sleeps.
     fn receive_bytes(&mut self) -> std::io::Result<usize> {
         let mut since = None;
         loop {
-            match socket::receive_now(&self.shared.socket, &mut self.cipher) {
+            match socket::receive_now(&self.attached.socket, &mut self.cipher) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 outcome => return outcome,
@@ -213,7 +239,7 @@ impl Incoming {
             std::hint::spin_loop();
         }
         loop {
-            match (&self.shared.socket).read(&mut self.cipher) {
+            match (&self.attached.socket).read(&mut self.cipher) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 outcome => return outcome,
             }
@@ -268,8 +294,15 @@ fn notice(
     }
     match message {
         Message::Acknowledge(acknowledge) => {
-            let noted = shared.queue().sent.acknowledge(acknowledge.received);
+            let mut queue = shared.queue();
+            let noted = queue.sent.acknowledge(acknowledge.received);
             noted.map_err(|source| wire(&shared.address, source))?;
+            queue.acknowledged = acknowledge.received;
+            let is_room = queue.replay.acknowledged(acknowledge.received) && queue.waiting > 0;
+            drop(queue);
+            if is_room {
+                shared.room.notify_all();
+            }
             Ok(Came::Nothing)
         }
         Message::Ping(ping) => {

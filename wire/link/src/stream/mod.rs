@@ -18,23 +18,42 @@
 //! anybody waits for a socket. So two machines that both send without reading do not wait for each other for ever; what is not read
 //! yet stays with its sender, who sees that in [`Outgoing::pending_bytes`] and can [wait](Outgoing::wait_for_room).
 //!
+//! # Loss
+//!
+//! A stream that is [resumable](Duplex::resumable) outlives its connection:
+//!
+//! 1. Whoever finds the connection lost, sending or receiving, marks it so. What is pushed from then on is kept.
+//! 2. [`Incoming::receive`] gives the error; [`Incoming::is_lost`] tells that it is not the end. The thread that receives
+//!    gets another connection, on which both sides have said what they have received, and
+//!    [goes on](Incoming::resume) with it.
+//! 3. What the other side has not received is sent again, with the numbers that it had, before anything else.
+//!
+//! What was written is kept until it is acknowledged (`replay`), as written: it is not copied unless it is sent again.
+//!
 //! | file | what it is |
 //! |---|---|
 //! | here | what is shared, and sending |
 //! | `incoming` | receiving |
+//! | `replay` | what is kept until it is acknowledged |
+//! | `resume` | the loss of a connection, and going on with another |
 //! | `socket` | sending and receiving without waiting |
 
 mod incoming;
+mod replay;
+mod resume;
 mod socket;
 
 pub use incoming::Incoming;
+pub use socket::NOTICED_WITHIN;
 
 use crate::error::{LinkError, Result};
+use crate::locked;
 use quipu_wire::batch::Batch;
 use quipu_wire::frame::{Sender, Stream};
 use quipu_wire::message::{Acknowledge, Goodbye, GoodbyeReason, Message, presentable};
 use quipu_wire::reader::FrameReader;
 use quipu_wire::sequence::Sent;
+use replay::Replay;
 use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -48,14 +67,17 @@ pub struct Duplex {
     /// For how long the receiver looks again and again before it sleeps. To be woken takes 15 to 25 µs; while it looks, it
     /// needs a core.
     pub spin: Duration,
+    /// Whether it outlives its connection: what is not acknowledged is kept then.
+    pub resumable: bool,
 }
 
 impl Default for Duplex {
-    /// A command stream; 20 µs, which is as long as it takes to be woken.
+    /// A command stream that ends with its connection; 20 µs, which is as long as it takes to be woken.
     fn default() -> Self {
         Self {
             stream: Stream::Command,
             spin: Duration::from_micros(20),
+            resumable: false,
         }
     }
 }
@@ -69,12 +91,17 @@ pub struct Outgoing {
     _handle: Arc<Handle>,
 }
 
+/// A connection that a stream goes over.
 #[derive(Debug)]
-struct Shared {
+struct Attached {
     socket: TcpStream,
     tls: Mutex<rustls::Connection>,
+}
+
+#[derive(Debug)]
+struct Shared {
     queue: Mutex<Queue>,
-    /// What is on its way to the socket. Whoever has this locked is the writer.
+    /// What is on its way to the socket. Whoever has this locked is the writer. Locked before the queue, if both are.
     writer: Mutex<Writing>,
     /// The socket takes no more, or the stream ends: for its thread.
     stuck: Condvar,
@@ -82,6 +109,7 @@ struct Shared {
     room: Condvar,
     address: String,
     most: u32,
+    resumable: bool,
 }
 
 /// What was pushed, and nobody writes yet.
@@ -89,6 +117,14 @@ struct Shared {
 struct Queue {
     batch: Batch,
     sent: Sent,
+    /// What was written and is not acknowledged, if the stream is resumable.
+    replay: Replay,
+    /// The connection; none while it is lost.
+    attached: Option<Arc<Attached>>,
+    /// Threads that wait for room.
+    waiting: usize,
+    /// What the other side has acknowledged on the stream itself, behind what it sent before.
+    acknowledged: u64,
     /// What is to be acknowledged with the next batch.
     received: Option<u64>,
     /// Bytes that the writer has taken and not written.
@@ -103,8 +139,11 @@ struct Queue {
 }
 
 /// A batch on its way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Writing {
+    attached: Arc<Attached>,
+    /// The last number in the batch.
+    last: u64,
     plain: Vec<u8>,
     encrypted_to: usize,
     cipher: Vec<u8>,
@@ -113,6 +152,10 @@ struct Writing {
 
 /// Bytes that are encrypted at once: TLS is locked meanwhile.
 const PIECE: usize = 1 << 16;
+
+/// Bytes that are kept to be sent again before [`Outgoing::wait_for_room`] waits: twice what a receiver may take over
+/// without acknowledging it.
+const MOST_KEPT: usize = 32 << 20;
 
 #[derive(Debug)]
 struct Handle(Arc<Shared>);
@@ -123,13 +166,9 @@ impl Drop for Handle {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The two directions of a connection on which TLS's handshake is done.
 pub(crate) fn split(
-    mut tls: rustls::Connection,
+    tls: rustls::Connection,
     socket: TcpStream,
     reader: FrameReader,
     most: u32,
@@ -140,15 +179,15 @@ pub(crate) fn split(
         rustls::Connection::Client(_) => Sender::Node,
         rustls::Connection::Server(_) => Sender::Client,
     };
-    socket::give_up_when_dead(&socket);
-    // What is encrypted is bounded by what the writer hands over at once.
-    tls.set_buffer_limit(None);
+    let attached = attach(tls, socket);
     let shared = Arc::new(Shared {
-        socket,
-        tls: Mutex::new(tls),
         queue: Mutex::new(Queue {
             batch: Batch::new(most),
             sent: Sent::default(),
+            replay: Replay::default(),
+            attached: Some(Arc::clone(&attached)),
+            waiting: 0,
+            acknowledged: 0,
             received: None,
             taken: 0,
             is_stuck: false,
@@ -156,17 +195,25 @@ pub(crate) fn split(
             pongs: 0,
             failure: None,
         }),
-        writer: Mutex::default(),
+        writer: Mutex::new(Writing {
+            attached: Arc::clone(&attached),
+            last: 0,
+            plain: Vec::new(),
+            encrypted_to: 0,
+            cipher: Vec::new(),
+            written_to: 0,
+        }),
         stuck: Condvar::new(),
         room: Condvar::new(),
         address,
         most,
+        resumable: options.resumable,
     });
     let own = Arc::clone(&shared);
     std::thread::Builder::new()
         .name("quipu-link".to_owned())
         .spawn(move || own.unstick())?;
-    let incoming = Incoming::new(Arc::clone(&shared), reader, from, options);
+    let incoming = Incoming::new(Arc::clone(&shared), attached, reader, from, options);
     let handle = Arc::new(Handle(Arc::clone(&shared)));
     let outgoing = Outgoing {
         shared,
@@ -175,17 +222,30 @@ pub(crate) fn split(
     Ok((incoming, outgoing))
 }
 
+/// A connection, for a stream to go over.
+fn attach(mut tls: rustls::Connection, socket: TcpStream) -> Arc<Attached> {
+    socket::give_up_when_dead(&socket);
+    // What is encrypted is bounded by what the writer hands over at once.
+    tls.set_buffer_limit(None);
+    Arc::new(Attached {
+        socket,
+        tls: Mutex::new(tls),
+    })
+}
+
 /// How far a writer has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     All,
     /// The socket takes no more.
     Stuck,
+    /// The connection is lost: the rest is kept.
+    Lost,
 }
 
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        lock(&self.queue)
+        locked(&self.queue)
     }
 
     /// Nothing can be sent any more, for this reason, if it is the first.
@@ -194,9 +254,13 @@ impl Shared {
         queue.failure.get_or_insert(reason);
         queue.batch.clear();
         queue.taken = 0;
+        queue.replay = Replay::default();
+        let attached = queue.attached.take();
         drop(queue);
-        // Who receives is told so.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        if let Some(attached) = attached {
+            // Who receives is told so.
+            let _ = attached.socket.shutdown(Shutdown::Both);
+        }
         self.room.notify_all();
         self.stuck.notify_all();
     }
@@ -210,15 +274,17 @@ impl Shared {
                 Err(TryLockError::WouldBlock) => return,
             };
             let written = self.write(&mut writing, socket::send_now);
+            let attached = written.is_err().then(|| Arc::clone(&writing.attached));
             drop(writing);
             match written {
                 Ok(Written::All) => {}
+                Ok(Written::Lost) => return,
                 Ok(Written::Stuck) => {
                     self.queue().is_stuck = true;
                     self.stuck.notify_one();
                     return;
                 }
-                Err(error) => return self.fail(error.to_string()),
+                Err(error) => return self.lose(attached.as_ref(), &error.to_string()),
             }
             // Whoever pushed before the writer was free has gone away again.
             if self.queue().batch.is_empty() {
@@ -243,13 +309,23 @@ impl Shared {
             }
             queue.is_stuck = false;
             drop(queue);
-            let mut writing = lock(&self.writer);
+            let mut writing = locked(&self.writer);
             let written = self.write(&mut writing, send);
+            let attached = written.is_err().then(|| Arc::clone(&writing.attached));
             drop(writing);
             if let Err(error) = written {
-                return self.fail(error.to_string());
+                self.lose(attached.as_ref(), &error.to_string());
             }
             queue = self.queue();
+            if queue.attached.is_none() {
+                if queue.is_closing {
+                    let reason = "the connection was lost as this side closed it";
+                    queue.failure.get_or_insert_with(|| reason.to_owned());
+                    drop(queue);
+                    return self.room.notify_all();
+                }
+                continue;
+            }
             // Whoever pushed before the writer was free has gone away again.
             queue.is_stuck |= !queue.batch.is_empty();
             if queue.is_closing && !queue.is_stuck {
@@ -262,10 +338,13 @@ impl Shared {
     /// Closes this direction. Everything that was pushed is written.
     fn end(&self) {
         let send = |mut socket: &TcpStream, bytes: &[u8]| socket.write(bytes);
-        lock(&self.tls).send_close_notify();
+        let mut writing = locked(&self.writer);
+        let attached = Arc::clone(&writing.attached);
+        locked(&attached.tls).send_close_notify();
         // Whoever does not get it takes the connection to be lost.
-        let _ = self.write(&mut lock(&self.writer), send);
-        let _ = self.socket.shutdown(Shutdown::Write);
+        let _ = self.write(&mut writing, send);
+        drop(writing);
+        let _ = attached.socket.shutdown(Shutdown::Write);
         let closed = || "this side has closed it".to_owned();
         self.queue().failure.get_or_insert_with(closed);
         self.room.notify_all();
@@ -277,11 +356,12 @@ impl Shared {
         writing: &mut Writing,
         send: impl Fn(&TcpStream, &[u8]) -> io::Result<usize>,
     ) -> io::Result<Written> {
+        let attached = Arc::clone(&writing.attached);
         loop {
             while let Some(rest) = writing.cipher.get(writing.written_to..)
                 && !rest.is_empty()
             {
-                match send(&self.socket, rest) {
+                match send(&attached.socket, rest) {
                     Ok(0) => return Err(ErrorKind::WriteZero.into()),
                     Ok(written) => writing.written_to += written,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -293,12 +373,12 @@ impl Shared {
             }
             writing.cipher.clear();
             writing.written_to = 0;
-            if writing.encrypted_to == writing.plain.len() {
-                self.take(writing);
+            if writing.encrypted_to == writing.plain.len() && !self.take(writing) {
+                return Ok(Written::Lost);
             }
             let start = writing.encrypted_to;
             let end = writing.plain.len().min(start + PIECE);
-            let mut tls = lock(&self.tls);
+            let mut tls = locked(&attached.tls);
             tls.writer().write_all(&writing.plain[start..end])?;
             while tls.wants_write() {
                 tls.write_tls(&mut writing.cipher)?;
@@ -311,9 +391,17 @@ impl Shared {
         }
     }
 
-    /// Takes what was pushed. What was taken before is written.
-    fn take(&self, writing: &mut Writing) {
+    /// Takes what was pushed. What was taken before is written. False if the connection is lost.
+    fn take(&self, writing: &mut Writing) -> bool {
         let mut queue = self.queue();
+        if queue.attached.is_none() && queue.failure.is_none() {
+            return false;
+        }
+        if self.resumable && writing.last > queue.sent.acknowledged() {
+            let room = queue.replay.room();
+            let written = std::mem::replace(&mut writing.plain, room);
+            queue.replay.keep(writing.last, written);
+        }
         if let Some(received) = queue.received.take() {
             let acknowledge = Message::Acknowledge(Acknowledge { received });
             // It has one field, which is no less than one.
@@ -321,10 +409,12 @@ impl Shared {
         }
         queue.batch.exchange(&mut writing.plain);
         queue.taken = writing.plain.len();
+        writing.last = queue.sent.last();
         queue.pongs = 0;
         writing.encrypted_to = 0;
         drop(queue);
         self.room.notify_all();
+        true
     }
 
     /// Puts a message behind the others; gives its number.
@@ -393,32 +483,65 @@ impl Outgoing {
         queue.batch.bytes().len() + queue.taken
     }
 
+    /// Bytes that are kept to be sent again after a loss.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.shared.queue().replay.bytes()
+    }
+
+    /// The last message that the other side has acknowledged behind all that it sent before: it did not know of the end of
+    /// a command that this message names when it sent what came before. What it says as a stream is resumed is not counted,
+    /// for what it sends again is older than that.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.shared.queue().acknowledged
+    }
+
     /// How many numbered messages the other side has not acknowledged.
     #[must_use]
     pub fn unacknowledged(&self) -> u64 {
         self.shared.queue().sent.outstanding()
     }
 
-    /// Waits until no more than so many bytes are [pending](Self::pending_bytes), which are being written: for who has
-    /// much to send and nothing else to do.
+    /// Waits until no more than so many bytes are [pending](Self::pending_bytes), which are being written, and what is kept
+    /// to be sent again is not too much: for who has much to send and nothing else to do. Waits longer while the
+    /// connection of a resumable stream is lost.
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// If the stream has ended.
     pub fn wait_for_room(&self, most: usize) -> Result<()> {
         self.flush();
+        self.wait(|queue| {
+            queue.batch.bytes().len() + queue.taken <= most && queue.replay.bytes() <= MOST_KEPT
+        })
+    }
+
+    /// As [`wait_for_room`](Self::wait_for_room), for who receives on the same stream: does not wait for
+    /// acknowledgements, which come there, nor while the connection is lost, which is for it to see to.
+    ///
+    /// # Errors
+    /// If the stream has ended.
+    pub fn wait_for_room_or_loss(&self, most: usize) -> Result<()> {
+        self.flush();
+        self.wait(|queue| {
+            queue.attached.is_none() || queue.batch.bytes().len() + queue.taken <= most
+        })
+    }
+
+    /// Waits until something holds of the queue.
+    fn wait(&self, holds: impl Fn(&Queue) -> bool) -> Result<()> {
         let mut queue = self.shared.queue();
         loop {
             if let Some(failure) = &queue.failure {
                 return Err(self.shared.failed(failure));
             }
-            if queue.batch.bytes().len() + queue.taken <= most {
+            if holds(&queue) {
                 return Ok(());
             }
-            queue = self
-                .shared
-                .room
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
+            queue.waiting += 1;
+            let waited = self.shared.room.wait(queue);
+            queue = waited.unwrap_or_else(PoisonError::into_inner);
+            queue.waiting -= 1;
         }
     }
 
@@ -443,6 +566,11 @@ impl Outgoing {
         if timeout.timed_out() {
             self.abort("the other side did not take this side's goodbye in time");
         }
+    }
+
+    /// Cuts the connection, as a network may. A stream that is resumable goes on with another one; another ends.
+    pub fn cut(&self, reason: &str) {
+        self.shared.lose(None, reason);
     }
 
     /// Ends the connection at once, without a word: for one that breaks the rules, or is given up. The other side sees

@@ -61,6 +61,14 @@ pub(super) fn receive_now(_: &TcpStream, _: &mut [u8]) -> io::Result<usize> {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const DEAD_AFTER: libc::c_int = 30;
 
+/// The longest that a loss goes unnoticed, if the system sees to that.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub const NOTICED_WITHIN: Option<std::time::Duration> =
+    Some(std::time::Duration::from_secs(DEAD_AFTER as u64));
+/// The longest that a loss goes unnoticed, if the system sees to that.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub const NOTICED_WITHIN: Option<std::time::Duration> = None;
+
 /// Has the system find out that the other side's machine, or the way there, is gone: nobody else would, on a connection
 /// on which nothing is sent. As good as it goes: a system that cannot do it says so, and is not asked again.
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -1,0 +1,160 @@
+//! Coming back to a session whose connection was lost.
+//!
+//! Each stream is seen to by the thread that receives from it: it dials again, from whatever address the machine has now,
+//! says what it has received, and goes on where the node says that it is. Nobody else notices. It tries again and again
+//! until the patience is over; the node has given the session up before, so nothing is written there any more when what is
+//! in flight fails here.
+
+use crate::link::Link;
+use crate::{Options, locked};
+use quipu_link::client::Dial;
+use quipu_link::session::{Place, Terms};
+use quipu_link::stream::Incoming;
+use quipu_link::timer::Timer;
+use quipu_link::{Fingerprint, Key, LinkError};
+use quipu_wire::message::{Message, Ping, SessionId};
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// Between the first attempts; then twice as long each time.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// Between attempts, at most.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// What it takes to come back.
+#[derive(Debug)]
+pub(crate) struct Resumption {
+    options: Options,
+    key: Key,
+    session: SessionId,
+    /// The session's own key, if it has a process of its own.
+    session_key: Option<Fingerprint>,
+    /// The last connection of each stream that was tried: commands, bulk.
+    epochs: [Mutex<u32>; 2],
+    /// Threads that wait to try again.
+    waiting: Mutex<Vec<Thread>>,
+}
+
+impl Resumption {
+    pub(crate) fn new(options: &Options, key: &Key, terms: &Terms) -> Self {
+        Self {
+            options: options.clone(),
+            key: key.clone(),
+            session: terms.session.0,
+            session_key: terms.key,
+            epochs: [Mutex::new(1), Mutex::new(1)],
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn give_up(&self) {
+        for thread in locked(&self.waiting).drain(..) {
+            thread.unpark();
+        }
+    }
+
+    fn timer(&self) -> &Arc<dyn Timer> {
+        &self.options.timer
+    }
+
+    /// One attempt.
+    fn attempt(&self, is_bulk: bool, incoming: &mut Incoming) -> Result<(), LinkError> {
+        let epoch = {
+            let mut epoch = locked(&self.epochs[usize::from(is_bulk)]);
+            // Of what was tried before, the node may have heard.
+            *epoch = epoch.saturating_add(1);
+            *epoch
+        };
+        let place = Place {
+            session: (self.session, epoch),
+            received: incoming.last(),
+            patience: self.options.reconnect,
+            key: self.session_key,
+        };
+        let dial = Dial {
+            address: &self.options.address,
+            node: self.options.node,
+            key: &self.key,
+            name: &self.options.program,
+            patience: self.options.patience,
+        };
+        let greeted = dial.resume(is_bulk, &place)?;
+        incoming.resume(greeted.connection, greeted.terms.received)
+    }
+}
+
+/// True if there is no use in trying again.
+fn is_final(error: &LinkError) -> bool {
+    match error {
+        // Nobody listens there any more: the node was ended, and its sessions with it.
+        LinkError::Unreachable { source, .. } => source.kind() == ErrorKind::ConnectionRefused,
+        LinkError::Refused { .. }
+        | LinkError::WrongKey { .. }
+        | LinkError::Wire { .. }
+        | LinkError::Unexpected { .. }
+        | LinkError::Goodbye { .. } => true,
+        _ => false,
+    }
+}
+
+impl Link {
+    /// After a stream has given this error: goes on with another connection, or says why not.
+    pub(crate) fn go_on(
+        &self,
+        is_bulk: bool,
+        incoming: &mut Incoming,
+        error: LinkError,
+    ) -> Result<(), String> {
+        let Some(resumption) = &self.resumption else {
+            return Err(error.to_string());
+        };
+        if !incoming.is_lost() {
+            return Err(error.to_string());
+        }
+        tracing::info!(node = self.node, %error, is_bulk, "the connection is lost; trying again");
+        let (timer, patience) = (resumption.timer(), resumption.options.reconnect);
+        let until = timer.now() + patience;
+        let (mut last, mut pause) = (error, SHORTEST);
+        while incoming.is_lost() && !self.is_ending() {
+            match resumption.attempt(is_bulk, incoming) {
+                Ok(()) => {
+                    // So that the node knows that we do: its patience begins anew with the next loss only then.
+                    let out = if is_bulk { &self.bulk_out } else { &self.out };
+                    let ping = Message::Ping(Ping {
+                        token: 0,
+                        time_ns: 0,
+                    });
+                    // If it is lost again, that is seen as we receive.
+                    let _ = out.send(&ping);
+                    tracing::info!(node = self.node, is_bulk, "the connection is there again");
+                    return Ok(());
+                }
+                // It answers itself: there is no such session any more.
+                Err(LinkError::WrongKey { found, .. }) if found == resumption.options.node => {
+                    return Err("its session there has ended".to_owned());
+                }
+                Err(error) if is_final(&error) => return Err(error.to_string()),
+                Err(error) => last = error,
+            }
+            let now = timer.now();
+            if now >= until {
+                return Err(format!(
+                    "it did not come back within {} s, which is the patience; last, {last}",
+                    patience.as_secs_f64()
+                ));
+            }
+            locked(&resumption.waiting).push(std::thread::current());
+            if !self.is_ending() {
+                timer.park_until(until.min(now + pause));
+            }
+            let own = std::thread::current().id();
+            locked(&resumption.waiting).retain(|thread| thread.id() != own);
+            pause = (2 * pause).min(LONGEST);
+        }
+        Err(last.to_string())
+    }
+}

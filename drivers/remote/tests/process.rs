@@ -1,0 +1,210 @@
+//! A node whose sessions have processes of their own, as the driver sees it: nothing is different, until one is killed.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use quipu_conformance::Watchdog;
+use quipu_core::operation::HostMemory;
+use quipu_core::{Access, AccessMode, Context, Device, ErrorKind, MemoryRef, QueueOptions};
+use quipu_node::{Limits, Spawn, serve_session};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use support::relay::{Relay, Way};
+use support::{Rig, Suite, pool};
+
+/// One of the tests at a time: one ends all processes that there are.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Says that this process is a session's.
+const IS_SESSION: &str = "QUIPU_TEST_SESSION";
+
+/// Not a test: what a session's process does, when the tests' node starts this program.
+#[test]
+#[ignore = "a session's process, started by the tests"]
+fn session_process() {
+    if std::env::var_os(IS_SESSION).is_none() {
+        return;
+    }
+    let served = serve_session(|_| {
+        Ok::<_, String>(quipu_node::Options {
+            natives: Arc::new(Suite::default()),
+            ..quipu_node::Options::new(pool(2))
+        })
+    });
+    panic!("{served:?}");
+}
+
+fn rig() -> Rig {
+    Rig::with(pool(1), Limits::default(), |options| {
+        let this = ["--exact", "session_process", "--ignored", "--nocapture"];
+        let mut spawn = Spawn::own(this).unwrap();
+        spawn.environment = vec![(IS_SESSION.into(), Some("1".into()))];
+        options.processes = Some(spawn);
+    })
+}
+
+fn watchdog(what: &str) -> Watchdog {
+    Watchdog::start(Duration::from_secs(1800), what.to_owned())
+}
+
+fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
+    Access {
+        memory,
+        offset: 0,
+        length: memory.size(),
+        mode,
+    }
+}
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % end as u64) as usize
+    }
+}
+
+fn host(bytes: &mut [u8]) -> HostMemory {
+    // SAFETY: kept, and not looked at, until all commands are over, by who has it.
+    unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) }
+}
+
+#[test]
+fn a_process_loses_nothing_when_connections_are_cut_at_any_byte() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _watchdog = watchdog("a session's process over cut connections");
+    let mut rig = rig();
+    let relay = Relay::to(&rig.address, 17);
+    rig.address.clone_from(&relay.address);
+    let devices = rig.devices();
+    relay.set(Way::Cutting(9, 16));
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    const SIZE: usize = 3000;
+    let buffers = [(); 3].map(|()| context.memory(SIZE as u64).unwrap());
+    let mut model = [const { [0_u8; SIZE] }; 3];
+    let mut random = Random(5);
+    let part = |random: &mut Random| {
+        let start = random.below(SIZE);
+        start..start + 1 + random.below(SIZE - start)
+    };
+    let (mut wrote, mut read) = (Vec::new(), Vec::new());
+    for number in 0..4000_usize {
+        let (at, range) = (random.below(3), part(&mut random));
+        let of = |at: usize, mode| Access {
+            memory: &buffers[at],
+            offset: range.start as u64,
+            length: range.len() as u64,
+            mode,
+        };
+        let length = range.len() as u64;
+        let event = match random.below(4) {
+            0 => {
+                model[at][range.clone()].fill(number as u8);
+                queue.fill(of(at, AccessMode::Overwrite), &[number as u8], &[])
+            }
+            1 => {
+                let from = (at + 1) % 3;
+                let bytes = model[from][range.clone()].to_vec();
+                model[at][range.clone()].copy_from_slice(&bytes);
+                let (from, to) = (of(from, AccessMode::Read), of(at, AccessMode::Overwrite));
+                queue.copy(from, to, length, &[], &[])
+            }
+            2 => {
+                let mut bytes: Box<[u8]> = range.clone().map(|at| (at ^ number) as u8).collect();
+                model[at][range.clone()].copy_from_slice(&bytes);
+                let from = host(&mut bytes);
+                wrote.push(bytes);
+                queue.write(from, of(at, AccessMode::Overwrite), length, &[], &[])
+            }
+            _ => {
+                let mut bytes = vec![0; range.len()].into_boxed_slice();
+                let to = host(&mut bytes);
+                read.push((bytes, model[at][range.clone()].to_vec()));
+                queue.read(of(at, AccessMode::Read), to, length, &[], &[])
+            }
+        };
+        let event = event.unwrap();
+        if number % 8 == 0 {
+            event.wait().unwrap();
+        }
+    }
+    queue.wait().unwrap();
+    assert!(
+        read.iter()
+            .all(|(bytes, expected)| bytes[..] == expected[..])
+    );
+    assert!(relay.cuts() >= 50, "{} cuts", relay.cuts());
+    assert_eq!(rig.node.sessions(), 1);
+}
+
+/// The processes that this one has started and that are sessions'.
+fn session_processes() -> Vec<i32> {
+    let children = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let children = children.flat_map(|task| {
+        let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        let list: Vec<i32> = list
+            .split_whitespace()
+            .map(|id| id.parse().unwrap())
+            .collect();
+        list
+    });
+    children.collect()
+}
+
+#[test]
+fn a_session_process_that_is_killed_is_a_lost_node_at_once_and_the_next_is_a_fresh_one() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _watchdog = watchdog("a killed session");
+    let rig = rig();
+    let devices = [rig.devices(), pool(1)].concat();
+    let context = Context::new(&devices).unwrap();
+    let there = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let here = context.queue(&devices[1], QueueOptions::default()).unwrap();
+    let (gone, kept) = (context.memory(64).unwrap(), context.memory(64).unwrap());
+    let fill = |queue: &quipu_core::Queue, memory: &MemoryRef, with: u8| {
+        queue
+            .fill(access(memory, AccessMode::Overwrite), &[with], &[])
+            .and_then(|event| event.wait())
+    };
+    fill(&there, &gone, 7).unwrap();
+    fill(&here, &kept, 8).unwrap();
+    let processes = session_processes();
+    // Those that are over already do not mind.
+    assert!(!processes.is_empty());
+    for process in processes {
+        // SAFETY: it takes numbers; the process is a child of this one.
+        unsafe { libc::kill(process, libc::SIGKILL) };
+    }
+    // The patience is twenty minutes: nobody waits for it.
+    let error = fill(&there, &gone, 9).unwrap_err();
+    match error.first_cause().kind() {
+        ErrorKind::DeviceLost { device, reason } => {
+            assert!(device.ends_with(" on node"), "{device}");
+            assert!(reason.contains("its session there has ended"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let read = |memory: &MemoryRef| {
+        let mut bytes = [0; 64];
+        // SAFETY: kept, and not looked at, until the command is over.
+        let to = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
+        let from = access(memory, AccessMode::Read);
+        let event = here.read(from, to, 64, &[], &[]);
+        event.and_then(|event| event.wait()).map(|()| bytes)
+    };
+    assert_eq!(read(&kept).unwrap(), [8; 64]);
+    assert!(read(&gone).is_err());
+    // A later connection gets a session of its own.
+    let devices: Vec<Device> = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    fill(&queue, &memory, 5).unwrap();
+}

@@ -1,0 +1,235 @@
+//! Connections that are lost again and again, at any byte, while random graphs run: the program sees nothing but time.
+// Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use quipu_conformance::{Fixture, Watchdog, fixture, folding, graph};
+use quipu_core::operation::HostMemory;
+use quipu_core::{
+    Access, AccessMode, Context, Device, Driver, ErrorKind, Event, MemoryRef, QueueOptions, Request,
+};
+use quipu_link::timer::ManualTimer;
+use quipu_node::Limits;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use support::relay::{Relay, Way};
+use support::{Rig, pool, simulated};
+
+fn watchdog(what: &str) -> Watchdog {
+    Watchdog::start(Duration::from_secs(1800), what.to_owned())
+}
+
+/// A node's pool and accelerators, and a pool here, over a way that cuts every connection.
+fn cutting(rig: Rig, relay: Arc<Relay>) -> impl Fixture {
+    fixture::of("a node's devices, connections cut", move || {
+        // The first words of a session are not resumed: whoever connects is told that it failed.
+        relay.set(Way::Open);
+        let devices = rig.devices();
+        relay.set(Way::Cutting(9, 15));
+        Ok([pool(1), devices].concat())
+    })
+    .without_priorities()
+    .with_longest_chain(2000)
+}
+
+fn rig(relay: &mut Option<Arc<Relay>>, seed: u64) -> Rig {
+    let mut devices = pool(2);
+    devices.extend(simulated(1));
+    let mut rig = Rig::new(devices, Limits::default());
+    let between = Arc::new(Relay::to(&rig.address, seed));
+    rig.address.clone_from(&between.address);
+    *relay = Some(between);
+    rig
+}
+
+#[test]
+fn random_graphs_lose_nothing_when_connections_are_cut_at_any_byte() {
+    let _watchdog = watchdog("random graphs over cut connections");
+    let mut relay = None;
+    let rig = rig(&mut relay, 7);
+    let relay = relay.unwrap();
+    graph::random_graphs(1000, 71, &cutting(rig, relay.clone()));
+    assert!(relay.cuts() >= 300, "{} cuts", relay.cuts());
+}
+
+fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
+    Access {
+        memory,
+        offset: 0,
+        length: memory.size(),
+        mode,
+    }
+}
+
+fn host(bytes: &mut [u8]) -> HostMemory {
+    // SAFETY: kept, and not looked at, until all commands are over, by who has it.
+    unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) }
+}
+
+#[test]
+fn large_transfers_lose_nothing_when_their_stream_is_cut() {
+    let _watchdog = watchdog("large transfers over cut connections");
+    let mut relay = None;
+    let rig = rig(&mut relay, 11);
+    let relay = relay.unwrap();
+    let devices = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    relay.set(Way::Cutting(14, 20));
+    const BYTES: usize = 6 << 20;
+    let memory = context.memory(BYTES as u64).unwrap();
+    for round in 0..2_usize {
+        let mut bytes: Vec<u8> = (0..BYTES)
+            .map(|at| ((at * 7) >> 3) as u8 ^ round as u8)
+            .collect();
+        let mut back = vec![0; BYTES];
+        let to = access(&memory, AccessMode::Overwrite);
+        queue
+            .write(host(&mut bytes), to, BYTES as u64, &[], &[])
+            .unwrap();
+        let from = access(&memory, AccessMode::Read);
+        let read = queue.read(from, host(&mut back), BYTES as u64, &[], &[]);
+        read.unwrap().wait().unwrap();
+        assert!(bytes == back, "round {round}");
+    }
+    assert!(relay.cuts() >= 20, "{} cuts", relay.cuts());
+}
+
+#[test]
+fn either_side_may_find_the_loss_first_and_each_command_takes_effect_once() {
+    let _watchdog = watchdog("cuts by either side");
+    let rig = Rig::new(pool(1), Limits::default());
+    let remote = rig.driver();
+    let driver: Arc<dyn Driver> = remote.clone();
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    queue
+        .fill(access(&memory, AccessMode::Overwrite), &[0], &[])
+        .unwrap();
+    let mut expected = 0_u64;
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut by_node = false;
+            while !over.load(Ordering::SeqCst) {
+                if by_node {
+                    rig.node.cut();
+                } else {
+                    remote.vendor().cut();
+                }
+                by_node = !by_node;
+            }
+        });
+        for number in 0..3000_u64 {
+            let request = Request {
+                accesses: &[access(&memory, AccessMode::ReadWrite)],
+                ..Request::default()
+            };
+            let event: Event = queue.launch(folding(number), 1, &request).unwrap();
+            expected = expected.wrapping_mul(31).wrapping_add(number);
+            if number % 10 == 0 {
+                event.wait().unwrap();
+            }
+        }
+        let mut back = [0; 64];
+        let from = access(&memory, AccessMode::Read);
+        let read = queue.read(from, host(&mut back), 64, &[], &[]);
+        let read = read.and_then(|event| event.wait());
+        over.store(true, Ordering::SeqCst);
+        read.unwrap();
+        assert_eq!(back[..8], expected.to_le_bytes());
+    });
+    // It is one session, and ends with its driver.
+    assert_eq!(rig.node.sessions(), 1);
+    drop((queue, memory, context, devices, driver, remote));
+    while rig.node.sessions() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_node_gives_a_session_up_before_its_client_does() {
+    let _watchdog = watchdog("the end of patience");
+    let (of_node, of_client) = (
+        Arc::new(ManualTimer::default()),
+        Arc::new(ManualTimer::default()),
+    );
+    let limits = Limits {
+        patience: Duration::from_secs(1000),
+        ..Limits::default()
+    };
+    let mut rig = Rig::with(pool(1), limits, |options| options.timer = of_node.clone());
+    let relay = Relay::to(&rig.address, 3);
+    rig.address.clone_from(&relay.address);
+    rig.reconnect = Duration::from_secs(90);
+    rig.timer = of_client.clone();
+    let driver: Arc<dyn Driver> = rig.driver();
+    let mut devices = Device::all_of(&driver).unwrap();
+    devices.extend(pool(1));
+    let context = Context::new(&devices).unwrap();
+    let there = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let here = context.queue(&devices[1], QueueOptions::default()).unwrap();
+    let (gone, own) = (context.memory(64).unwrap(), context.memory(64).unwrap());
+    let fill = |queue: &quipu_core::Queue, memory: &MemoryRef| {
+        queue.fill(access(memory, AccessMode::Overwrite), &[7], &[])
+    };
+    fill(&there, &gone).unwrap().wait().unwrap();
+    // Nobody gets through any more, though somebody answers.
+    relay.set(Way::Closed);
+    let waits = fill(&there, &gone).unwrap();
+    there.flush();
+    // What is elsewhere goes on.
+    fill(&here, &own).unwrap().wait().unwrap();
+    // Both find out, and wait.
+    while of_node.waiting() < 2 || of_client.waiting() == 0 {
+        std::thread::yield_now();
+    }
+    // The client has waited for nearly as long as it would when the node has long given up, also if it has noticed late.
+    of_node.advance(Duration::from_secs(59));
+    while rig.node.sessions() > 0 {
+        std::thread::yield_now();
+    }
+    of_client.advance(Duration::from_secs(89));
+    assert!(!waits.is_complete());
+    // Now it gives up, too.
+    while of_client.waiting() == 0 && !waits.is_complete() {
+        std::thread::yield_now();
+    }
+    of_client.advance(Duration::from_secs(1));
+    let error = waits.wait().unwrap_err();
+    match error.first_cause().kind() {
+        ErrorKind::DeviceLost { device, reason } => {
+            assert!(device.ends_with(" on node"), "{device}");
+            assert!(reason.contains("did not come back within 90 s"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    fill(&here, &own).unwrap().wait().unwrap();
+    // A later connection gets a session of its own.
+    relay.set(Way::Open);
+    assert_eq!(rig.devices().len(), 1);
+}
+
+#[test]
+fn a_session_of_no_patience_ends_with_its_connection() {
+    let _watchdog = watchdog("no patience");
+    let limits = Limits {
+        patience: Duration::ZERO,
+        ..Limits::default()
+    };
+    let rig = Rig::new(pool(1), limits);
+    let remote = rig.driver();
+    let driver: Arc<dyn Driver> = remote.clone();
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    rig.node.cut();
+    let event = queue.fill(access(&memory, AccessMode::Overwrite), &[1], &[]);
+    assert!(event.and_then(|event| event.wait()).is_err());
+}

@@ -1,0 +1,133 @@
+//! A network that loses connections: passes bytes on, and cuts each connection after so many, wherever that is: in a
+//! handshake, in a frame, between two, on either side first.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What becomes of connections that come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// They go on until they are closed.
+    Open,
+    /// They are cut after a random number of bytes, whose logarithm to base two is anything between these.
+    Cutting(u32, u32),
+    /// They are cut at once.
+    Closed,
+}
+
+/// See the module.
+pub(crate) struct Relay {
+    pub(crate) address: String,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    to: String,
+    way: Mutex<(Way, u64)>,
+    cuts: AtomicUsize,
+    /// Both sides of each connection, while somebody may want to cut them.
+    connections: Mutex<Vec<[TcpStream; 2]>>,
+}
+
+impl Relay {
+    /// A way to an address, open.
+    pub(crate) fn to(address: &str, seed: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = listener.local_addr().unwrap().to_string();
+        let shared = Arc::new(Shared {
+            to: address.to_owned(),
+            way: Mutex::new((Way::Open, seed)),
+            cuts: AtomicUsize::new(0),
+            connections: Mutex::default(),
+        });
+        let of_thread = shared.clone();
+        // It ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                pass_on(&of_thread, stream);
+            }
+        });
+        Self {
+            address: own,
+            shared,
+        }
+    }
+
+    /// What becomes of connections from now on. Those that are there are cut.
+    pub(crate) fn set(&self, way: Way) {
+        self.shared.way.lock().unwrap().0 = way;
+        self.cut();
+    }
+
+    /// Cuts all connections.
+    pub(crate) fn cut(&self) {
+        for pair in self.shared.connections.lock().unwrap().drain(..) {
+            self.shared.cuts.fetch_add(1, Ordering::SeqCst);
+            cut(&pair);
+        }
+    }
+
+    /// How many connections were cut.
+    pub(crate) fn cuts(&self) -> usize {
+        self.shared.cuts.load(Ordering::SeqCst)
+    }
+}
+
+fn cut(pair: &[TcpStream; 2]) {
+    for side in pair {
+        let _ = side.shutdown(Shutdown::Both);
+    }
+}
+
+fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
+    let mut way = shared.way.lock().unwrap();
+    let budget = match way.0 {
+        Way::Open => i64::MAX,
+        Way::Closed => return,
+        Way::Cutting(least, most) => {
+            // Numbers that look random, most of them small.
+            way.1 = way.1.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = way.1;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^= z >> 31;
+            let below = 1_u64 << (u64::from(least) + z % u64::from(most - least));
+            (below + (z >> 8) % below) as i64
+        }
+    };
+    let Ok(node) = TcpStream::connect(&shared.to) else {
+        return;
+    };
+    let _ = (client.set_nodelay(true), node.set_nodelay(true));
+    let pair = || [client.try_clone().unwrap(), node.try_clone().unwrap()];
+    // Under the lock: nobody sets another way in between.
+    shared.connections.lock().unwrap().push(pair());
+    drop(way);
+    let left = Arc::new(AtomicI64::new(budget));
+    for (mut from, mut to) in [
+        (client.try_clone().unwrap(), node.try_clone().unwrap()),
+        (node.try_clone().unwrap(), client.try_clone().unwrap()),
+    ] {
+        let (left, pair, shared) = (left.clone(), pair(), shared.clone());
+        std::thread::spawn(move || {
+            let mut bytes = vec![0; 1 << 16];
+            while let Ok(length @ 1..) = from.read(&mut bytes) {
+                let before = left.fetch_sub(length as i64, Ordering::SeqCst);
+                let allowed = before.clamp(0, length as i64) as usize;
+                let written = to.write_all(&bytes[..allowed]);
+                if allowed < length {
+                    shared
+                        .cuts
+                        .fetch_add(usize::from(before > 0), Ordering::SeqCst);
+                    return cut(&pair);
+                }
+                if written.is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    }
+}

@@ -1,0 +1,110 @@
+//! The session's side: one session, in a process that may do little else.
+
+use super::channel::{Channel, Packet};
+use super::{CONNECTION, COUNTS, READY, Start, decode_end, sandbox};
+use crate::limits::Limits;
+use crate::locked;
+use crate::node::{Home, Options, Shared};
+use quipu_link::Key;
+use quipu_link::gate::Gate;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Between two words about how much the session has.
+const COUNTING: Duration = Duration::from_millis(250);
+
+/// Serves one session: what a process that a node has [started](super::Spawn) is to do, before it starts a thread or opens
+/// a file. `options` makes what the node's own are, within the limits that it is handed; it is called in the sandbox. Ends
+/// the process with the session.
+///
+/// # Errors
+/// If it was not a node that has started the process; if it cannot be restricted as its limits say, or the devices cannot
+/// be used.
+pub fn serve_session<E>(
+    options: impl FnOnce(&Limits) -> Result<Options, E>,
+) -> io::Result<std::convert::Infallible>
+where
+    E: std::fmt::Display,
+{
+    let channel = Channel::over(io::stdin().as_fd().try_clone_to_owned()?);
+    let not_started =
+        || io::Error::other("a session's process is started by a node, and by nobody else");
+    let packet = channel.receive(None).map_err(|_| not_started())?;
+    let Packet::Some(packet, None) = packet else {
+        return Err(not_started());
+    };
+    let start = Start::decode(&packet).ok_or_else(not_started)?;
+    let node = std::os::unix::process::parent_id();
+    sandbox::enter(&start.limits, node, &start.scratch)?;
+    let options = options(&start.limits).map_err(|error| io::Error::other(error.to_string()))?;
+    let failed = |error: quipu_link::LinkError| io::Error::other(error.to_string());
+    let key = Key::passing().map_err(failed)?;
+    let ready = [&[READY][..], &key.fingerprint().bytes()].concat();
+    let gate = Gate::of_session(&key, start.client, &start.node_name, start.patience);
+    let options = Options {
+        limits: start.limits,
+        ..options
+    };
+    let shared = Shared::new(options, gate.map_err(failed)?, Home::Session(start.session));
+    crate::watch::start(&shared)?;
+    channel.send(&ready, None)?;
+    let (mut counts, mut waited) = ([0; 3], Duration::ZERO);
+    loop {
+        match channel.receive(Some(COUNTING))? {
+            Packet::Some(packet, Some(connection)) if packet == [CONNECTION] => {
+                waited = Duration::ZERO;
+                shared.take_connection(TcpStream::from(connection));
+            }
+            Packet::Some(packet, _) => {
+                if let Some((reason, text)) = decode_end(&packet) {
+                    let sessions: Vec<_> = locked(&shared.sessions).values().cloned().collect();
+                    for session in sessions {
+                        session.end(reason, &text);
+                    }
+                    end();
+                }
+            }
+            Packet::Nothing => {
+                let now = shared.counts();
+                if now != counts {
+                    counts = now;
+                    let numbers = now.map(u64::to_le_bytes).concat();
+                    // If it cannot be told now, it is the next time.
+                    let _ = channel.send(&[&[COUNTS][..], &numbers].concat(), None);
+                }
+                // Whoever was told of the session has not come.
+                waited += COUNTING;
+                if waited > start.patience && !shared.has_begun.load(Ordering::Acquire) {
+                    end();
+                }
+            }
+            // The node is gone.
+            Packet::End => end(),
+        }
+    }
+}
+
+/// Ends the process, whatever its other threads do: nothing of it is to be kept.
+pub(crate) fn end() -> ! {
+    // SAFETY: it returns to nobody.
+    unsafe { libc::_exit(0) }
+}
+
+impl Shared {
+    /// A connection that has come.
+    fn take_connection(self: &Arc<Self>, stream: TcpStream) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.note_stranger(number, &stream);
+        let own = Arc::clone(self);
+        let begun = std::thread::Builder::new()
+            .name("quipu-session".to_owned())
+            .spawn(move || own.see_to(number, stream));
+        if begun.is_err() {
+            self.forget_stranger(number);
+        }
+    }
+}

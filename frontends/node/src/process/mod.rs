@@ -1,0 +1,206 @@
+//! Sessions in processes of their own (Linux): what a client's kernel does to its process, it does to nobody else.
+//!
+//! 1. A client says hello to the node, which starts a process for the session: the node's own program, as [`Spawn`] says,
+//!    which comes to [`serve_session`]. The process makes a key, which never leaves it, and tells its fingerprint.
+//! 2. The node tells the client where its session is, and by which key it is known: since it says so on a connection on
+//!    which it has proved its own key, it vouches for the other. It needs to sign nothing, and the session's process can
+//!    pretend to be nobody but itself.
+//! 3. Connections for the session begin with its name, in the clear. The node hands each over as it is, by that name,
+//!    before a byte of TLS is read: it is the session's process that finds out whether it is the session's client. No byte of a session passes
+//!    through the node's process.
+//! 4. The process ends with its session; the session with its process, however that ends; and both with the node.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | here | the two sides' common words |
+//! | `parent` | the node's side |
+//! | `child` | the session's side |
+//! | `channel` | packets between them, with connections |
+//! | `sandbox` | what the session's side may not do |
+
+mod channel;
+mod child;
+mod parent;
+mod sandbox;
+
+pub(crate) use child::end;
+pub use child::serve_session;
+pub(crate) use parent::Processes;
+
+use crate::limits::Limits;
+use quipu_link::Fingerprint;
+use quipu_link::clients::Client;
+use quipu_wire::message::{GoodbyeReason, SessionId};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a session's process is started.
+#[derive(Clone, Debug)]
+pub struct Spawn {
+    /// The program: one that calls [`serve_session`] when it is started so, with its standard input as it finds it.
+    pub program: PathBuf,
+    /// What it is started with.
+    pub arguments: Vec<OsString>,
+    /// Variables that are not as the node's are; none for those that are not to be there.
+    pub environment: Vec<(OsString, Option<OsString>)>,
+}
+
+impl Spawn {
+    /// This program, with these arguments.
+    ///
+    /// # Errors
+    /// If the system does not say which program this is.
+    pub fn own(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> std::io::Result<Self> {
+        Ok(Self {
+            program: std::env::current_exe()?,
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: Vec::new(),
+        })
+    }
+}
+
+/// What a session's process is told as it starts.
+#[derive(Debug, PartialEq, Eq)]
+struct Start {
+    session: SessionId,
+    client: Client,
+    node_name: String,
+    /// For how long a connection may take until it has said hello, and the first one to come.
+    patience: Duration,
+    scratch: PathBuf,
+    limits: Limits,
+}
+
+/// Node to process: what it is to serve.
+const START: u8 = b'I';
+/// Node to process: a connection comes with it.
+const CONNECTION: u8 = b'C';
+/// Node to process: the session ends, for this reason.
+const END: u8 = b'E';
+/// Process to node: it serves, with this key.
+const READY: u8 = b'R';
+/// Process to node: bytes of buffers, commands that are not over, commands that were.
+const COUNTS: u8 = b'S';
+
+impl Start {
+    fn encode(&self) -> Vec<u8> {
+        let mut packet = vec![START];
+        packet.extend_from_slice(&self.session.0);
+        packet.extend_from_slice(&self.client.fingerprint.bytes());
+        for number in self.limits.numbers() {
+            packet.extend_from_slice(&number.to_le_bytes());
+        }
+        packet.extend_from_slice(&(self.patience.as_millis() as u64).to_le_bytes());
+        let scratch = self.scratch.as_os_str().as_encoded_bytes();
+        for text in [
+            self.client.name.as_bytes(),
+            self.node_name.as_bytes(),
+            scratch,
+        ] {
+            packet.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            packet.extend_from_slice(text);
+        }
+        packet
+    }
+
+    fn decode(packet: &[u8]) -> Option<Self> {
+        let mut rest = packet.strip_prefix(&[START])?;
+        let session = SessionId(*rest.split_first_chunk::<16>()?.0);
+        let client = *rest.get(16..)?.split_first_chunk::<32>()?.0;
+        rest = &rest[48..];
+        let number = |rest: &mut &[u8]| {
+            let (number, after) = rest.split_first_chunk::<8>()?;
+            *rest = after;
+            Some(u64::from_le_bytes(*number))
+        };
+        let mut numbers = [0; Limits::NUMBERS];
+        for each in &mut numbers {
+            *each = number(&mut rest)?;
+        }
+        let patience = Duration::from_millis(number(&mut rest)?);
+        let text = |rest: &mut &[u8]| {
+            let length = usize::try_from(number(rest)?).ok()?;
+            let (text, after) = rest.split_at_checked(length)?;
+            *rest = after;
+            String::from_utf8(text.to_vec()).ok()
+        };
+        let (client_name, node_name) = (text(&mut rest)?, text(&mut rest)?);
+        let scratch = PathBuf::from(text(&mut rest)?);
+        Some(Self {
+            session,
+            client: Client {
+                fingerprint: Fingerprint::of_bytes(client),
+                name: client_name,
+                since: Duration::ZERO,
+            },
+            node_name,
+            patience,
+            scratch,
+            limits: Limits::of_numbers(numbers),
+        })
+    }
+}
+
+/// That a session ends, and why.
+fn encode_end(reason: GoodbyeReason, text: &str) -> Vec<u8> {
+    let mut packet = vec![
+        END,
+        if reason == GoodbyeReason::Revoked {
+            1
+        } else {
+            0
+        },
+    ];
+    packet.extend(text.bytes().take(1000));
+    packet
+}
+
+fn decode_end(packet: &[u8]) -> Option<(GoodbyeReason, String)> {
+    let [END, reason, text @ ..] = packet else {
+        return None;
+    };
+    let reason = match reason {
+        1 => GoodbyeReason::Revoked,
+        _ => GoodbyeReason::ShuttingDown,
+    };
+    Some((reason, String::from_utf8_lossy(text).into_owned()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_comes_as_it_was() {
+        let start = Start {
+            session: SessionId([3; 16]),
+            client: Client {
+                fingerprint: Fingerprint::of_bytes([7; 32]),
+                name: "laptop".to_owned(),
+                since: Duration::ZERO,
+            },
+            node_name: "lab".to_owned(),
+            patience: Duration::from_millis(1500),
+            scratch: PathBuf::from("/tmp/somewhere"),
+            limits: Limits {
+                commands: 77,
+                process_bytes: 1 << 33,
+                run_time: Duration::from_millis(5),
+                ..Limits::default()
+            },
+        };
+        let packet = start.encode();
+        assert!(packet.len() < channel::LONGEST);
+        assert_eq!(Start::decode(&packet).unwrap(), start);
+        for length in 0..packet.len() {
+            assert!(Start::decode(&packet[..length]).is_none());
+        }
+        let end = encode_end(GoodbyeReason::Revoked, "gone");
+        assert_eq!(
+            decode_end(&end).unwrap(),
+            (GoodbyeReason::Revoked, "gone".to_owned())
+        );
+    }
+}

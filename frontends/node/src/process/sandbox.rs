@@ -1,0 +1,279 @@
+//! What a session's process may not do, as far as Linux takes it without rights of its own.
+//!
+//! | what | by |
+//! |---|---|
+//! | outlive the node | the signal of a parent's death |
+//! | have more memory, or open files, than the limits say, or leave its memory behind in a file | resource limits |
+//! | have rights of the system's, or get them by starting a program | no capabilities, `no_new_privs` |
+//! | open files but the system's libraries and devices: above all, the node's key | Landlock |
+//! | look into, or signal, other processes; the node's memory holds its key | Landlock, seccomp |
+//! | reach the network: its connections are handed to it | Landlock, seccomp |
+//! | ask the kernel for what no session needs | seccomp |
+//!
+//! What the kernel does not have is left out, and logged: a session is served all the same.
+
+use crate::limits::Limits;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
+    Scope, path_beneath_rules,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What may be read, and run: libraries, compilers and what they need. Not where anybody keeps keys.
+const READABLE: &[&str] = &[
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/bin",
+    "/opt",
+    "/proc",
+    "/sys",
+    "/etc/OpenCL",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/nvidia",
+    "/run/opengl-driver",
+    "/nix/store",
+];
+
+/// Devices that may be used.
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/dri",
+    "/dev/kfd",
+    "/dev/shm",
+];
+
+/// The processor's memory of what the process has, beside its clients' buffers.
+const OWN_MEMORY: u64 = 512 << 20;
+
+/// Enters the sandbox, for this thread and those that it starts from here on. `scratch` may be written to.
+///
+/// # Errors
+/// If the process should not run at all: the node is gone, or a limit cannot be set.
+pub(super) fn enter(limits: &Limits, node: u32, scratch: &Path) -> io::Result<()> {
+    die_with(node)?;
+    limit(limits)?;
+    let steps: [(&str, Result<(), String>); 5] = [
+        ("be the first that a lack of memory ends", step_forward()),
+        ("be kept from getting rights", no_new_privileges()),
+        ("give up what rights it has", drop_capabilities()),
+        ("be kept from files", restrict_files(scratch)),
+        ("be kept from the system's calls", restrict_calls()),
+    ];
+    for (what, done) in steps {
+        if let Err(error) = done {
+            tracing::warn!(
+                what,
+                error,
+                "a session's process is less restricted than it should be"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Ends with the node, also if nothing of this process gets to do anything about it any more.
+fn die_with(node: u32) -> io::Result<()> {
+    // SAFETY: it takes numbers.
+    checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+    // It may have gone before.
+    if std::os::unix::process::parent_id() != node {
+        return Err(io::Error::other("the node is gone"));
+    }
+    Ok(())
+}
+
+fn limit(limits: &Limits) -> io::Result<()> {
+    let memory = limits.process_bytes.saturating_add(OWN_MEMORY);
+    for (what, most) in [
+        (libc::RLIMIT_CORE, 0),
+        (libc::RLIMIT_DATA, memory),
+        (libc::RLIMIT_NOFILE, limits.files),
+    ] {
+        let both = libc::rlimit {
+            rlim_cur: most,
+            rlim_max: most,
+        };
+        // SAFETY: the limits are there until the call returns.
+        checked(unsafe { libc::setrlimit(what, &raw const both) })?;
+    }
+    Ok(())
+}
+
+/// Who runs out of memory should be who has asked for it.
+fn step_forward() -> Result<(), String> {
+    std::fs::write("/proc/self/oom_score_adj", "800").map_err(|error| error.to_string())
+}
+
+fn no_new_privileges() -> Result<(), String> {
+    // SAFETY: it takes numbers.
+    checked(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })
+        .map_err(|error| error.to_string())
+}
+
+/// If somebody serves as root, sessions are not to have what that means.
+fn drop_capabilities() -> Result<(), String> {
+    /// As the system lays it out, version 3.
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        process: libc::c_int,
+    }
+    const VERSION: u32 = 0x2008_0522;
+    let header = Header {
+        version: VERSION,
+        process: 0,
+    };
+    // Effective, permitted and inheritable, of 32 each, twice.
+    let none = [0_u32; 6];
+    // SAFETY: header and sets are there until the call returns, as the system lays them out.
+    let set = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
+    if set != 0 {
+        return Err(io::Error::last_os_error().to_string());
+    }
+    Ok(())
+}
+
+fn restrict_files(scratch: &Path) -> Result<(), String> {
+    let abi = ABI::V6;
+    let gpus = std::fs::read_dir("/dev").into_iter().flatten().flatten();
+    let gpus = gpus
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("nvidia"))
+        .map(|entry| entry.path());
+    let written: Vec<PathBuf> = DEVICES
+        .iter()
+        .map(PathBuf::from)
+        .chain(gpus)
+        .chain([scratch.to_owned()])
+        .collect();
+    let restrict = || -> Result<RulesetStatus, landlock::RulesetError> {
+        let status = Ruleset::default()
+            .handle_access(AccessFs::from_all(abi))?
+            .handle_access(AccessNet::from_all(abi))?
+            .scope(Scope::from_all(abi))?
+            .create()?
+            .add_rules(path_beneath_rules(READABLE, AccessFs::from_read(abi)))?
+            .add_rules(path_beneath_rules(written, AccessFs::from_all(abi)))?
+            .restrict_self()?;
+        Ok(status.ruleset)
+    };
+    match restrict().map_err(|error| error.to_string())? {
+        RulesetStatus::FullyEnforced => Ok(()),
+        RulesetStatus::PartiallyEnforced => Err("the kernel knows a part of it".to_owned()),
+        RulesetStatus::NotEnforced => Err("the kernel has no Landlock".to_owned()),
+    }
+}
+
+/// What is refused, whatever is passed.
+const REFUSED: &[libc::c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_tkill,
+    libc::SYS_kcmp,
+    // Getting away from whoever ends it.
+    libc::SYS_setsid,
+    libc::SYS_setpgid,
+    // The network: what it needs is handed to it.
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    // The machine.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_open_by_handle_at,
+    // Much of the kernel behind one call.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    // Its limits.
+    libc::SYS_setrlimit,
+];
+
+/// Refused unless an argument is just this.
+fn refused_unless(
+    argument: u8,
+    length: SeccompCmpArgLen,
+    value: u64,
+) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let condition = SeccompCondition::new(argument, length, SeccompCmpOp::Ne, value)?;
+    Ok(vec![SeccompRule::new(vec![condition])?])
+}
+
+fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
+    let own = u64::from(std::process::id());
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let dword = || SeccompCmpArgLen::Dword;
+    rules.insert(libc::SYS_kill, refused_unless(0, dword(), own)?);
+    rules.insert(libc::SYS_tgkill, refused_unless(0, dword(), own)?);
+    let local = u64::from(libc::AF_UNIX.unsigned_abs());
+    rules.insert(libc::SYS_socket, refused_unless(0, dword(), local)?);
+    // Limits may be asked for, and not set.
+    let quad = SeccompCmpArgLen::Qword;
+    rules.insert(libc::SYS_prlimit64, refused_unless(2, quad, 0)?);
+    SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+        std::env::consts::ARCH.try_into()?,
+    )?
+    .try_into()
+}
+
+fn restrict_calls() -> Result<(), String> {
+    let filter = filter().map_err(|error| error.to_string())?;
+    seccompiler::apply_filter_all_threads(&filter).map_err(|error| error.to_string())
+}

@@ -1,0 +1,93 @@
+//! Answers to who only asks how the node is.
+
+use crate::describe::described;
+use crate::node::Shared;
+use quipu_link::LinkError;
+use quipu_link::connection::Connection;
+use quipu_link::gate::Caller;
+use quipu_wire::message::{GoodbyeReason, Message, Pong, Refusal, Status};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// For how long one that only asks may say nothing.
+const QUESTION_PATIENCE: Duration = Duration::from_secs(60);
+
+impl Shared {
+    /// Answers questions about the node.
+    pub(crate) fn answer(&self, caller: Caller) -> Result<(), LinkError> {
+        if self.questions.fetch_add(1, Ordering::AcqRel) >= self.options.limits.questions {
+            self.questions.fetch_sub(1, Ordering::AcqRel);
+            return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
+        }
+        let connection = described(&self.options.devices, |devices| {
+            caller.welcome(self.welcome(None), devices)
+        });
+        let ended = connection.and_then(|connection| self.answer_on(connection));
+        self.questions.fetch_sub(1, Ordering::AcqRel);
+        match ended {
+            Err(LinkError::Goodbye { .. }) => Ok(()),
+            ended => ended,
+        }
+    }
+
+    fn answer_on(&self, mut connection: Connection) -> Result<(), LinkError> {
+        while !self.stopping.load(Ordering::SeqCst) {
+            connection.set_deadline(Some(Instant::now() + QUESTION_PATIENCE));
+            let ping = connection.receive_as(|message| match message {
+                Message::StatusRequest => Ok(None),
+                Message::Ping(ping) => Ok(Some(*ping)),
+                _ => Err("a question"),
+            })?;
+            let now = self.begun.elapsed();
+            let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+            let answer = match ping {
+                Some(ping) => Message::Pong(Pong {
+                    token: ping.token,
+                    time_ns: ping.time_ns,
+                    received_ns: now_ns,
+                    sent_ns: now_ns,
+                }),
+                None => Message::Status(self.status()),
+            };
+            connection.send(&answer)?;
+        }
+        connection.close(GoodbyeReason::ShuttingDown, "the node is shutting down");
+        Ok(())
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let [session_bytes, held, commands] = self.counts();
+        let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get() as u32);
+        let (memory_bytes, memory_free) = machine_memory();
+        Status {
+            uptime_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            sessions: self.session_count() as u32,
+            cores,
+            load_thousandths: load_thousandths(),
+            memory_bytes,
+            memory_free: memory_free.min(memory_bytes),
+            session_bytes,
+            commands_held: held,
+            commands_over: commands.saturating_sub(held),
+        }
+    }
+}
+
+/// Threads that wanted a core in the last minute, in thousandths; zero where the system does not say.
+fn load_thousandths() -> u32 {
+    let load = std::fs::read_to_string("/proc/loadavg").ok();
+    let load = load.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    load.map_or(0, |load| (load * 1000.0) as u32)
+}
+
+/// Bytes of the machine's memory, and of it that are free; zeros where the system does not say.
+pub(crate) fn machine_memory() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+        kib.checked_mul(1024)
+    };
+    let all = field("MemTotal:").unwrap_or(0);
+    (all, field("MemAvailable:").unwrap_or(0))
+}

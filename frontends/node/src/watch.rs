@@ -1,0 +1,126 @@
+//! What is looked at from time to time: clients that were revoked, commands that run for too long.
+//!
+//! A worker that runs a native kernel says so in a place of its own, with the time; a thread looks at all places. A worker
+//! that runs for longer than the limit cannot be stopped: its session ends, and with it the process, if it has one.
+
+use crate::locked;
+use crate::node::Shared;
+use quipu_link::timer::Timer;
+use quipu_wire::message::GoodbyeReason;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+/// Between two looks at who is still enrolled.
+const LOOKING: Duration = Duration::from_secs(1);
+
+/// A worker's place.
+#[derive(Debug, Default)]
+struct Slot {
+    /// Since when it runs a kernel, in nanoseconds, plus one; zero if it does not.
+    since: AtomicU64,
+    /// Of which session: its number.
+    session: AtomicU64,
+}
+
+static SLOTS: Mutex<Vec<Weak<Slot>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static SLOT: Arc<Slot> = {
+        let slot = Arc::new(Slot::default());
+        let mut slots = locked(&SLOTS);
+        slots.retain(|slot| slot.strong_count() > 0);
+        slots.push(Arc::downgrade(&slot));
+        slot
+    };
+}
+
+/// Who times a session's kernels.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopwatch {
+    timer: Arc<dyn Timer>,
+    session: u64,
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Stopwatch {
+    pub(crate) fn new(timer: Arc<dyn Timer>, session: u64) -> Self {
+        Self { timer, session }
+    }
+
+    /// Runs a part of a kernel.
+    pub(crate) fn time<R>(&self, run: impl FnOnce() -> R) -> R {
+        struct Stopped(Arc<Slot>);
+        impl Drop for Stopped {
+            fn drop(&mut self) {
+                self.0.since.store(0, Ordering::Release);
+            }
+        }
+        let slot = SLOT.with(Arc::clone);
+        slot.session.store(self.session, Ordering::Relaxed);
+        let since = nanoseconds(self.timer.now()).saturating_add(1);
+        slot.since.store(since, Ordering::Release);
+        // Also if it panics.
+        let _stopped = Stopped(slot);
+        run()
+    }
+}
+
+/// The numbers of sessions that have run a kernel since before a time.
+fn late(before: u64) -> Vec<u64> {
+    let slots = locked(&SLOTS);
+    let slots = slots.iter().filter_map(Weak::upgrade);
+    slots
+        .filter(|slot| (1..=before).contains(&slot.since.load(Ordering::Acquire)))
+        .map(|slot| slot.session.load(Ordering::Relaxed))
+        .collect()
+}
+
+/// Starts the thread that looks, which ends with the node.
+pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
+    let (shared, timer) = (Arc::downgrade(shared), Arc::clone(&shared.options.timer));
+    std::thread::Builder::new()
+        .name("quipu-watch".to_owned())
+        .spawn(move || {
+            let mut next = LOOKING;
+            loop {
+                let until = timer.now() + next;
+                while timer.now() < until && shared.strong_count() > 0 {
+                    timer.park_until(until);
+                }
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                next = shared.look();
+            }
+        })?;
+    Ok(())
+}
+
+impl Shared {
+    /// Looks, and says when to look again.
+    fn look(&self) -> Duration {
+        self.end_revoked();
+        let limit = self.options.limits.run_time;
+        if limit.is_zero() {
+            return LOOKING;
+        }
+        let now = self.options.timer.now();
+        if let Some(before) = now.checked_sub(limit) {
+            let late = late(nanoseconds(before));
+            let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
+            for session in sessions {
+                if late.contains(&session.number()) {
+                    let text = format!("a kernel ran for longer than {} s", limit.as_secs_f64());
+                    tracing::warn!(text, "a session ends");
+                    session.end(GoodbyeReason::Limit, &text);
+                }
+            }
+        }
+        LOOKING.min(limit / 4).max(Duration::from_millis(1))
+    }
+}

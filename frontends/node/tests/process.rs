@@ -1,0 +1,546 @@
+//! Sessions in processes of their own: what a kernel does to its process, it does to nobody else.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use quipu_core::operation::NativeKernel;
+use quipu_core::{ErrorKind, Passed, RawArgument};
+use quipu_link::client::Dial;
+use quipu_link::clock::SystemClock;
+use quipu_link::gate::{Gate, NODE_KEY};
+use quipu_link::invitation::Invitations;
+use quipu_link::timer::{ManualTimer, SystemTimer, Timer};
+use quipu_link::{Folder, Key, LinkError};
+use quipu_node::native::Name;
+use quipu_node::{Limits, Maker, Node, Options, Spawn, serve_session};
+use quipu_wire::message::{
+    CreateProgram, Failure, GoodbyeReason, Launch, Message, Operation, ProgramFormat, Word,
+};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use support::{Client, Rig, buffer, command, fill, pool};
+
+/// Says that this process is a session's.
+const IS_SESSION: &str = "QUIPU_TEST_SESSION";
+/// Where the node's keys are, and where it listens, which is for nobody in a session to know.
+const KEYS: &str = "QUIPU_TEST_KEYS";
+
+/// The time of a session's process, which passes only when a kernel says so.
+static TIME: LazyLock<Arc<ManualTimer>> = LazyLock::new(Arc::default);
+
+/// A kernel that means no good, or some.
+struct Kernel(fn() -> Result<(), String>);
+
+impl NativeKernel for Kernel {
+    fn name(&self) -> &'static str {
+        "a test's kernel"
+    }
+
+    unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_core::Result<()> {
+        (self.0)().map_err(|message| {
+            ErrorKind::Kernel {
+                what: "a test's kernel".to_owned(),
+                message,
+            }
+            .into()
+        })
+    }
+}
+
+fn crash() -> Result<(), String> {
+    // SAFETY: none at all. This is what kernels of others may do.
+    unsafe { std::ptr::null_mut::<u8>().wrapping_add(8).write_volatile(1) };
+    Ok(())
+}
+
+fn abort() -> Result<(), String> {
+    std::process::abort()
+}
+
+fn loop_for_ever() -> Result<(), String> {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn let_time_pass_for_ever() -> Result<(), String> {
+    loop {
+        TIME.advance(Duration::from_secs(1));
+    }
+}
+
+fn eat_memory() -> Result<(), String> {
+    let mut all = Vec::new();
+    loop {
+        // Written, so that it is there.
+        all.push(vec![1_u8; 1 << 24]);
+    }
+}
+
+fn behave() -> Result<(), String> {
+    Ok(())
+}
+
+/// What nobody in a session should get at; the kernel fails with what it did.
+fn pry() -> Result<(), String> {
+    let node = std::os::unix::process::parent_id();
+    let mut done = Vec::new();
+    let keys = std::path::PathBuf::from(std::env::var(KEYS).unwrap());
+    for name in ["node.key", "clients", "lock"] {
+        if std::fs::read(keys.join(name)).is_ok() {
+            done.push(format!("read {name}"));
+        }
+    }
+    for file in ["mem", "environ", "maps", "root/etc/passwd"] {
+        let opened = std::fs::File::open(format!("/proc/{node}/{file}"));
+        let mut byte = [0];
+        // Some can be opened, and are empty then.
+        if opened.is_ok_and(|mut file| {
+            std::io::Read::read(&mut file, &mut byte).is_ok_and(|read| read > 0)
+        }) {
+            done.push(format!("looked into the node's {file}"));
+        }
+    }
+    for file in ["/etc/passwd", "/root", "/home"] {
+        if std::fs::File::open(file).is_ok() {
+            done.push(format!("opened {file}"));
+        }
+    }
+    if std::fs::write("/usr/quipu-was-here", "").is_ok() {
+        done.push("wrote to the system".to_owned());
+    }
+    // SAFETY: they take numbers.
+    unsafe {
+        if libc::kill(node.cast_signed(), 0) == 0 {
+            done.push("could end the node".to_owned());
+        }
+        if libc::ptrace(libc::PTRACE_ATTACH, node.cast_signed(), 0, 0) == 0 {
+            done.push("took the node over".to_owned());
+        }
+        if libc::setsid() >= 0 {
+            done.push("got away".to_owned());
+        }
+        let more = libc::rlimit {
+            rlim_cur: libc::RLIM_INFINITY,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        if libc::setrlimit(libc::RLIMIT_DATA, &raw const more) == 0 {
+            done.push("lifted its limits".to_owned());
+        }
+    }
+    if std::net::TcpStream::connect("127.0.0.1:1")
+        .is_err_and(|error| error.kind() != std::io::ErrorKind::PermissionDenied)
+        || std::net::UdpSocket::bind("127.0.0.1:0").is_ok()
+    {
+        done.push("reached the network".to_owned());
+    }
+    // And what it needs works.
+    let scratch = std::env::temp_dir().join("file");
+    if let Err(error) = std::fs::write(scratch, "x") {
+        done.push(format!("could not use its own folder: {error}"));
+    }
+    if done.is_empty() {
+        return Ok(());
+    }
+    Err(done.join(", "))
+}
+
+const KERNELS: [fn() -> Result<(), String>; 7] = [
+    behave,
+    crash,
+    abort,
+    loop_for_ever,
+    let_time_pass_for_ever,
+    eat_memory,
+    pry,
+];
+
+fn natives() -> HashMap<Name, Maker> {
+    let all = KERNELS.iter().zip(0_u8..);
+    all.map(|(kernel, number)| {
+        let kernel = *kernel;
+        let maker: Maker = Arc::new(move |_: &Passed| Ok(Box::new(Kernel(kernel)) as Box<_>));
+        ([number; 32], maker)
+    })
+    .collect()
+}
+
+/// Not a test: what a session's process does, when the tests' node starts this program.
+#[test]
+#[ignore = "a session's process, started by the tests"]
+fn session_process() {
+    if std::env::var_os(IS_SESSION).is_none() {
+        return;
+    }
+    let served = serve_session(|limits| {
+        let timer: Arc<dyn Timer> = match limits.run_time.is_zero() {
+            true => Arc::new(SystemTimer::default()),
+            false => TIME.clone(),
+        };
+        Ok::<_, String>(Options {
+            natives: Arc::new(natives()),
+            timer,
+            ..Options::new(pool())
+        })
+    });
+    panic!("{served:?}");
+}
+
+fn rig(limits: Limits) -> Rig {
+    Rig::with_folder(limits, |options, folder| {
+        let this = ["--exact", "session_process", "--ignored", "--nocapture"];
+        let mut spawn = Spawn::own(this).unwrap();
+        spawn.environment = vec![
+            (IS_SESSION.into(), Some("1".into())),
+            (KEYS.into(), Some(folder.join("node").into())),
+        ];
+        options.processes = Some(spawn);
+    })
+}
+
+/// Not a test: a node of its own, which a test ends.
+#[test]
+#[ignore = "a node's process, started by a test"]
+fn node_process() {
+    let Some(folder) = std::env::var_os(KEYS) else {
+        return;
+    };
+    let folder = Folder::open(std::path::PathBuf::from(folder).join("node")).unwrap();
+    let gate = Gate::new(&folder, "node", support::PATIENCE, Arc::new(SystemClock)).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut spawn = Spawn::own(["--exact", "session_process", "--ignored", "--nocapture"]).unwrap();
+    spawn.environment = vec![(IS_SESSION.into(), Some("1".into()))];
+    let options = Options {
+        processes: Some(spawn),
+        ..Options::new(pool())
+    };
+    let node = Node::serve(options, gate, listener).unwrap();
+    // Behind what the tests' harness has written.
+    println!("\nlistens at {address}");
+    node.wait();
+}
+
+fn launch(client: &mut Client, event: u64, kernel: fn() -> Result<(), String>) {
+    let number = KERNELS
+        .iter()
+        .position(|other| std::ptr::fn_addr_eq(*other, kernel));
+    let name = [number.unwrap() as u8; 32];
+    let one = [Word::new(1)];
+    client.send(&[
+        Message::CreateProgram(CreateProgram {
+            program: event,
+            format: ProgramFormat::Native,
+            source: &name,
+            entry: "kernel",
+            options: "",
+        }),
+        command(
+            event,
+            &[],
+            Operation::Launch(Launch {
+                program: event,
+                blocks: &one,
+                threads: &one,
+                elements: &one,
+                shared: &[],
+                parameters: &[],
+                extents: &[],
+                values: &[],
+            }),
+        ),
+    ]);
+}
+
+/// How a client's session ends.
+fn end(client: &mut Client) -> LinkError {
+    loop {
+        if let Err(error) = client.next(|_| ()) {
+            return error;
+        }
+    }
+}
+
+/// A client that has done something, and can do more.
+fn good(rig: &Rig) -> Client {
+    let mut good = rig.client();
+    good.send(&[buffer(1, 64), command(1, &[], fill(1, 64))]);
+    assert_eq!(good.end_of(1), None);
+    launch(&mut good, 2, behave);
+    assert_eq!(good.end_of(2), None);
+    good
+}
+
+fn still_good(mut good: Client) {
+    good.send(&[command(3, &[], fill(1, 64))]);
+    assert_eq!(good.end_of(3), None);
+    launch(&mut good, 4, behave);
+    assert_eq!(good.end_of(4), None);
+}
+
+#[test]
+fn a_kernel_that_crashes_costs_its_own_session() {
+    let rig = rig(Limits::default());
+    let good = good(&rig);
+    for kernel in [crash, abort] {
+        let mut bad = rig.client_of(1);
+        assert_eq!(rig.node.sessions(), 2);
+        launch(&mut bad, 1, kernel);
+        let error = end(&mut bad);
+        assert!(matches!(error, LinkError::Ended { .. }), "{error}");
+        while rig.node.sessions() > 1 {
+            std::thread::yield_now();
+        }
+    }
+    still_good(good);
+    rig.is_empty();
+}
+
+#[test]
+fn a_kernel_that_never_ends_costs_its_own_session() {
+    // Time passes in the process of the kernel that says so, and in no other.
+    let rig = rig(Limits {
+        run_time: Duration::from_secs(3600),
+        ..Limits::default()
+    });
+    let good = good(&rig);
+    let mut bad = rig.client_of(1);
+    launch(&mut bad, 1, let_time_pass_for_ever);
+    match end(&mut bad) {
+        LinkError::Goodbye { reason, text, .. } => {
+            assert_eq!(reason, GoodbyeReason::Limit);
+            assert!(text.contains("longer than 3600 s"), "{text}");
+        }
+        other => panic!("{other}"),
+    }
+    while rig.node.sessions() > 1 {
+        std::thread::yield_now();
+    }
+    still_good(good);
+}
+
+#[test]
+fn a_kernel_that_never_ends_is_gone_with_its_client() {
+    let rig = rig(Limits::default());
+    let good = good(&rig);
+    let mut bad = rig.client_of(1);
+    // One for each worker, and a command that is over when they have begun.
+    bad.send(&[buffer(9, 1 << 20)]);
+    launch(&mut bad, 1, loop_for_ever);
+    launch(&mut bad, 2, loop_for_ever);
+    drop(bad);
+    while rig.node.sessions() > 1 {
+        std::thread::yield_now();
+    }
+    still_good(good);
+    rig.is_empty();
+}
+
+#[test]
+fn a_kernel_that_eats_memory_costs_its_own_session() {
+    let rig = rig(Limits {
+        process_bytes: 256 << 20,
+        ..Limits::default()
+    });
+    let good = good(&rig);
+    let mut bad = rig.client_of(1);
+    launch(&mut bad, 1, eat_memory);
+    let error = end(&mut bad);
+    assert!(matches!(error, LinkError::Ended { .. }), "{error}");
+    still_good(good);
+}
+
+#[test]
+fn buffers_beyond_the_memory_of_a_process_fail_and_nothing_else() {
+    let rig = rig(Limits {
+        process_bytes: 64 << 20,
+        ..Limits::default()
+    });
+    let mut client = rig.client();
+    client.send(&[
+        buffer(1, 8 << 30),
+        command(1, &[], fill(1, 8)),
+        buffer(2, 64),
+        command(2, &[], fill(2, 64)),
+    ]);
+    let (failure, text) = client.end_of(1).unwrap();
+    assert_eq!(failure, Failure::OutOfMemory, "{text}");
+    assert_eq!(client.end_of(2), None);
+}
+
+/// True if the kernel has what a sandbox is made of.
+fn has_sandbox() -> bool {
+    // SAFETY: asks for a version.
+    let landlock = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0,
+            1,
+        )
+    };
+    landlock >= 4
+}
+
+#[test]
+fn a_kernel_gets_at_nothing_of_the_nodes() {
+    if !has_sandbox() {
+        eprintln!("left out: this kernel has no Landlock");
+        return;
+    }
+    let rig = rig(Limits::default());
+    let mut client = rig.client();
+    launch(&mut client, 1, pry);
+    assert_eq!(client.end_of(1), None);
+}
+
+#[test]
+fn a_session_is_known_by_a_key_of_its_own_and_routed_by_its_name() {
+    let rig = rig(Limits::default());
+    let client = rig.client();
+    let key = client.key.unwrap();
+    assert_ne!(key, rig.node.fingerprint());
+    let refusal = |error| match error {
+        LinkError::Refused { refusal, .. } => refusal,
+        other => panic!("{other}"),
+    };
+    // Another client, that knows all there is to know.
+    let other = rig.dial(1).bulk(client.session.0, Some(key)).unwrap_err();
+    assert_eq!(refusal(other), quipu_wire::message::Refusal::NotEnrolled);
+    // A session that never was: the node itself answers.
+    let mut never = client.session.0;
+    never.0[3] ^= 1;
+    match rig.dial(0).bulk(never, Some(key)).unwrap_err() {
+        LinkError::WrongKey { found, .. } => assert_eq!(found, rig.node.fingerprint()),
+        other => panic!("{other}"),
+    }
+    let _bulk = rig.dial(0).bulk(client.session.0, Some(key)).unwrap();
+}
+
+#[test]
+fn names_of_sessions_that_never_come_to_an_end_keep_nobody_out() {
+    let rig = rig(Limits {
+        strangers: 8,
+        ..Limits::default()
+    });
+    let client = rig.client();
+    let mut half = std::collections::VecDeque::new();
+    for number in 0..1000_usize {
+        let mut stream = std::net::TcpStream::connect(&rig.address).unwrap();
+        // A part of a name, or all of it and nothing behind it.
+        let route = [&quipu_wire::ROUTE_MAGIC[..], &client.session.0.0].concat();
+        // Who is given up at once does not mind.
+        let _ = std::io::Write::write_all(&mut stream, &route[..=number % route.len()]);
+        half.push_back(stream);
+        if half.len() > 100 {
+            half.pop_front();
+        }
+    }
+    still_good(good(&rig));
+    drop(client);
+}
+
+#[test]
+fn a_session_ends_with_its_node_and_says_so() {
+    let rig = rig(Limits::default());
+    let mut client = good(&rig);
+    drop(rig);
+    match end(&mut client) {
+        LinkError::Goodbye { reason, .. } => assert_eq!(reason, GoodbyeReason::ShuttingDown),
+        other => panic!("{other}"),
+    }
+}
+
+/// The processes that one has started.
+fn children(process: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let lists = tasks.flatten().map(|task| {
+        let list = std::fs::read_to_string(task.path().join("children"));
+        list.unwrap_or_default()
+    });
+    let lists: Vec<String> = lists.collect();
+    let children = lists.iter().flat_map(|list| list.split_whitespace());
+    children.map(str::to_owned).collect()
+}
+
+/// True while a process runs: one that has ended and that nobody has asked for does not.
+fn runs(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+    !stat.is_empty() && !state.starts_with('Z') && !state.starts_with('X')
+}
+
+#[test]
+fn a_session_dies_with_its_node_whatever_it_does() {
+    use std::io::BufRead;
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "node_process", "--ignored", "--nocapture"])
+        .env(KEYS, folder.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(node.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let address = lines.find_map(|line| line.strip_prefix("listens at ").map(str::to_owned));
+    let address = address.unwrap();
+    let of_node = Folder::open(folder.path().join("node")).unwrap();
+    let of_client = Folder::open(folder.path().join("client")).unwrap();
+    let fingerprint = Key::of(&of_node, NODE_KEY).unwrap().fingerprint();
+    let key = Key::of(&of_client, "client.key").unwrap();
+    let invitations = Invitations::of(&of_node);
+    let invitation = invitations.invite(fingerprint, &address, &SystemClock);
+    invitation
+        .unwrap()
+        .take_up(&key, "client", support::PATIENCE)
+        .unwrap();
+    let dial = Dial {
+        address: &address,
+        node: fingerprint,
+        key: &key,
+        name: "test",
+        patience: support::PATIENCE,
+    };
+    // It would wait for its client for long.
+    let begun = dial.begin(Duration::from_secs(3600)).unwrap();
+    let mut client = Client::over(begun.connection, &begun.terms, 0);
+    launch(&mut client, 1, loop_for_ever);
+    launch(&mut client, 2, behave);
+    assert_eq!(client.end_of(2), None);
+    let sessions = children(node.id());
+    assert_eq!(sessions.len(), 1);
+    assert!(runs(&sessions[0]));
+    // Without a chance to say anything to anybody.
+    node.kill().unwrap();
+    node.wait().unwrap();
+    let error = end(&mut client);
+    assert!(matches!(error, LinkError::Ended { .. }), "{error}");
+    while runs(&sessions[0]) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_is_revoked_loses_the_session_too() {
+    for processes in [false, true] {
+        let limits = Limits::default();
+        let rig = if processes {
+            rig(limits)
+        } else {
+            Rig::new(limits)
+        };
+        let mut client = rig.client();
+        let mut other = rig.client_of(1);
+        rig.revoke("one");
+        match end(&mut client) {
+            LinkError::Goodbye { reason, .. } => assert_eq!(reason, GoodbyeReason::Revoked),
+            other => panic!("{other}"),
+        }
+        other.send(&[buffer(1, 64), command(1, &[], fill(1, 64))]);
+        assert_eq!(other.end_of(1), None);
+        assert!(rig.dial(0).begin(Duration::ZERO).is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! A node on loopback, and clients that speak to it message by message.
+#![allow(dead_code, reason = "each test binary uses some of it")]
+#![allow(clippy::unwrap_used, reason = "a test panics")]
+
+use quipu_core::{Device, Driver};
+use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
+use quipu_link::client::Dial;
+use quipu_link::clients::Clients;
+use quipu_link::clock::SystemClock;
+use quipu_link::connection::Connection;
+use quipu_link::gate::Gate;
+use quipu_link::invitation::Invitations;
+use quipu_link::session::{Greeted, Terms};
+use quipu_link::{Fingerprint, Folder, Key, LinkError};
+use quipu_node::{Limits, Node, Options};
+use quipu_wire::batch::Batch;
+use quipu_wire::message::{
+    Command, CreateBuffer, Failure, Fill, GoodbyeReason, Message, Operation, Priority, Read, Wait,
+};
+use std::net::TcpListener;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A pool of two workers.
+pub(crate) fn pool() -> Vec<Device> {
+    let workers = NonZero::new(2).unwrap();
+    let pool: Arc<dyn Driver> = CpuDriver::start(CpuOptions::new().workers(workers)).unwrap();
+    Device::all_of(&pool).unwrap()
+}
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A node, and two clients that are enrolled there.
+pub(crate) struct Rig {
+    pub(crate) node: Node,
+    keys: [Key; 2],
+    pub(crate) address: String,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Rig {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self::with_folder(limits, |_, _| ())
+    }
+
+    /// With other options of the node's, and of whoever knows where it keeps its files.
+    pub(crate) fn with_folder(limits: Limits, set: impl FnOnce(&mut Options, &Path)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |name| Folder::open(folder.path().join(name)).unwrap();
+        let of_node = open("node");
+        let gate = Gate::new(&of_node, "node", PATIENCE, Arc::new(SystemClock)).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut options = Options {
+            limits,
+            ..Options::new(pool())
+        };
+        set(&mut options, folder.path());
+        let node = Node::serve(options, gate, listener).unwrap();
+        let keys = ["one", "two"].map(|name| {
+            let key = Key::of(&open(name), "client.key").unwrap();
+            let invitations = Invitations::of(&of_node);
+            let invitation = invitations.invite(node.fingerprint(), &address, &SystemClock);
+            invitation.unwrap().take_up(&key, name, PATIENCE).unwrap();
+            key
+        });
+        Self {
+            node,
+            keys,
+            address,
+            folder,
+        }
+    }
+
+    pub(crate) fn dial(&self, key: usize) -> Dial<'_> {
+        Dial {
+            address: &self.address,
+            node: self.node.fingerprint(),
+            key: &self.keys[key],
+            name: "test",
+            patience: PATIENCE,
+        }
+    }
+
+    /// Takes back that a client may come in.
+    pub(crate) fn revoke(&self, name: &str) {
+        let folder = Folder::open(self.folder.path().join("node")).unwrap();
+        Clients::of(&folder).revoke(name).unwrap();
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client_of(0)
+    }
+
+    pub(crate) fn client_of(&self, key: usize) -> Client {
+        let Greeted {
+            connection, terms, ..
+        } = self.dial(key).begin(Duration::ZERO).unwrap();
+        Client::over(connection, &terms, 0)
+    }
+
+    /// Returns when the node has no session left, and nothing of any.
+    pub(crate) fn is_empty(&self) {
+        while self.node.sessions() > 0 || self.node.session_bytes() > 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A session's command stream, message by message.
+pub(crate) struct Client {
+    pub(crate) connection: Connection,
+    pub(crate) session: (quipu_wire::message::SessionId, u32),
+    /// The session's own key, if it has a process.
+    pub(crate) key: Option<Fingerprint>,
+    sent: u64,
+}
+
+impl Client {
+    /// Over a connection, on which so many messages were received before.
+    pub(crate) fn over(connection: Connection, terms: &Terms, sent: u64) -> Self {
+        Self {
+            connection,
+            session: terms.session,
+            key: terms.key,
+            sent,
+        }
+    }
+
+    pub(crate) fn send(&mut self, messages: &[Message<'_>]) {
+        let mut batch = Batch::new(1 << 20);
+        for message in messages {
+            self.sent += u64::from(message.kind().is_numbered());
+            let number = if message.kind().is_numbered() {
+                self.sent
+            } else {
+                0
+            };
+            batch.push(message, number).unwrap();
+        }
+        // A node that has sent us away does not take it all.
+        let _ = self.connection.send_batch(&batch);
+    }
+
+    /// What comes next that is not an acknowledgement.
+    pub(crate) fn next<T>(&mut self, take: impl Fn(&Message<'_>) -> T) -> Result<T, LinkError> {
+        loop {
+            let taken = self.connection.receive_as(|message| match message {
+                Message::Acknowledge(_) => Ok(None),
+                message => Ok(Some(take(message))),
+            })?;
+            if let Some(taken) = taken {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// Ends that are told until that of a command, and how that one ended.
+    pub(crate) fn end_of(&mut self, wanted: u64) -> Option<(Failure, String)> {
+        loop {
+            let end = self.next(|message| match message {
+                Message::Completed(completed) => {
+                    let mut events = completed.events.iter();
+                    events.any(|event| event.get() == wanted).then_some(None)
+                }
+                Message::Failed(failed) if failed.event == wanted => {
+                    Some(Some((failed.failure, failed.text.to_owned())))
+                }
+                _ => None,
+            });
+            if let Some(end) = end.unwrap() {
+                return end;
+            }
+        }
+    }
+
+    /// Why the node sends us away.
+    pub(crate) fn goodbye(&mut self) -> GoodbyeReason {
+        loop {
+            match self.next(|_| ()) {
+                Ok(()) => {}
+                Err(LinkError::Goodbye { reason, .. }) => return reason,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+pub(crate) fn buffer(buffer: u64, size: u64) -> Message<'static> {
+    Message::CreateBuffer(CreateBuffer {
+        buffer,
+        size,
+        content_size: 0,
+    })
+}
+
+pub(crate) fn command<'a>(event: u64, waits: &'a [Wait], operation: Operation<'a>) -> Message<'a> {
+    Message::Command(Command {
+        event,
+        device: 0,
+        queue: 0,
+        priority: Priority::Normal,
+        profiled: false,
+        waits,
+        operation,
+    })
+}
+
+pub(crate) fn fill(buffer: u64, length: u64) -> Operation<'static> {
+    let mut pattern = [0; 16];
+    pattern[0] = 7;
+    Operation::Fill(Fill {
+        buffer,
+        offset: 0,
+        length,
+        pattern,
+        pattern_length: 1,
+    })
+}
+
+pub(crate) fn read(buffer: u64, offset: u64, row: u64, transfer: u64) -> Operation<'static> {
+    Operation::Read(Read {
+        buffer,
+        offset,
+        row,
+        steps: &[],
+        transfer,
+    })
+}
