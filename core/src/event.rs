@@ -216,17 +216,23 @@ impl Event {
     }
 
     fn join(&self, deadline: Option<(&dyn Clock, Duration)>) -> Result<()> {
+        let driver = match self.queue() {
+            Some(queue) => match queue.driver_unless(|| self.is_visible()) {
+                Some(driver) => Some(driver),
+                None => return Ok(()),
+            },
+            None => None,
+        };
+        let joined = driver.as_deref().filter(|_| deadline.is_none());
+        let about = AboutToJoin::new(joined);
         flush_all();
         let _resumed = polling::while_waiting();
         let waiter = Waiter {
             target: Target::Event(self),
             deadline,
         };
-        match self.queue() {
-            Some(queue) => match queue.driver_unless(|| self.is_visible()) {
-                Some(driver) => waiter.join(&*driver),
-                None => Ok(()),
-            },
+        let joined = match &driver {
+            Some(driver) => waiter.join(&**driver),
             None => match JOINER.get() {
                 Some(joiner) => joiner(&waiter),
                 None => {
@@ -234,7 +240,9 @@ impl Event {
                     Ok(())
                 }
             },
-        }
+        };
+        drop(about);
+        joined
     }
 
     /// Calls `callback` with the result when the command is over, or now if it
@@ -384,6 +392,38 @@ impl Clock for SystemClock {
     fn now(&self) -> Duration {
         static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
         START.get_or_init(Instant::now).elapsed()
+    }
+}
+
+thread_local! {
+    /// The driver, by its address, that this thread is about to join.
+    static ABOUT_TO_JOIN: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
+}
+
+/// True if this thread flushes to [join](Driver::join) this driver next, without a deadline: nobody else need be woken to
+/// hear of ends then. It may turn out that there is nothing to join for.
+#[must_use]
+pub fn is_about_to_join(driver: *const ()) -> bool {
+    ABOUT_TO_JOIN.get() == driver
+}
+
+/// While it lives, the thread is about to join a driver, if it is.
+pub(crate) struct AboutToJoin(*const ());
+
+impl AboutToJoin {
+    pub(crate) fn new(driver: Option<&dyn Driver>) -> Self {
+        // Else another driver says how it waits.
+        let driver = driver.filter(|_| JOINER.get().is_none());
+        let driver = driver.map_or(std::ptr::null(), |driver| {
+            std::ptr::from_ref(driver).cast::<()>()
+        });
+        Self(ABOUT_TO_JOIN.replace(driver))
+    }
+}
+
+impl Drop for AboutToJoin {
+    fn drop(&mut self) {
+        ABOUT_TO_JOIN.set(self.0);
     }
 }
 
@@ -547,10 +587,26 @@ impl<'a> Waiter<'a> {
         }
     }
 
+    /// True if it does not wait for ever.
+    #[must_use]
+    pub fn has_deadline(&self) -> bool {
+        self.deadline.is_some()
+    }
+
     /// Has this thread unparked when it is done; `None` if it is.
     #[must_use]
     pub fn arm(&self) -> Option<Armed<'_>> {
-        let observer = Observer::new(Action::Unpark(std::thread::current()));
+        self.arm_by(Action::Unpark(std::thread::current()))
+    }
+
+    /// Has `call` called when it is done, by whoever brings that about, with no lock held; `None` if it is.
+    #[must_use]
+    pub fn arm_with(&self, call: impl FnOnce() + Send + 'static) -> Option<Armed<'_>> {
+        self.arm_by(Action::Call(Box::new(call)))
+    }
+
+    fn arm_by(&self, action: Action) -> Option<Armed<'_>> {
+        let observer = Observer::new(action);
         let registration = match &self.target {
             Target::Event(event) => event.register(&observer),
             Target::Queue(queue, end) => queue

@@ -294,6 +294,7 @@ impl Body for Holder {
         name: |_| "map",
         run: |_, _, _| Ok(()),
         portable: |_| None,
+        brief: |_, _| false,
         // SAFETY: the state is a `Holder`, dropped once.
         drop: crate::operation::drop_state::<Self>(),
     };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`vendor`] | the verbs that the driver is made of |
 //! | `link` | the connection: what is in flight, ids, ends, loss |
+//! | `reading` | who reads what comes: whoever waits, or a thread for it |
 //! | `receive` | what comes, checked and acted on |
 //! | `bulk` | bytes of large transfers, both ways |
 //! | `point` | ends of commands, as the driver asks for them |
@@ -40,6 +41,7 @@ mod memory;
 pub mod paired;
 mod point;
 mod program;
+mod reading;
 mod receive;
 pub mod vendor;
 
@@ -112,10 +114,10 @@ pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
     if begun.devices.is_empty() {
         return Err(failed(format!("node '{}' offers no devices", options.name)));
     }
-    let (remote, streams) = Remote::new(options, begun, bulk).map_err(failed)?;
+    let (remote, bulk) = Remote::new(options, begun, bulk).map_err(failed)?;
     let link = remote.link().clone();
     let driver = VendorDriver::over(remote)?;
-    link.run(Arc::downgrade(&driver), streams).map_err(failed)?;
+    link.run(Arc::downgrade(&driver), bulk).map_err(failed)?;
     Ok(driver)
 }
 

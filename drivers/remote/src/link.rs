@@ -8,6 +8,7 @@ use crate::bulk::{HostRegion, Job, Jobs};
 use crate::failure::Refusal;
 use crate::locked;
 use crate::point::{Point, Times};
+use crate::reading::Reading;
 use crate::{Options, RemoteDriver};
 use quipu_core::Error;
 use quipu_link::session::Terms;
@@ -39,7 +40,10 @@ pub(crate) struct Link {
     pub(crate) out: Outgoing,
     pub(crate) bulk_out: Outgoing,
     pub(crate) jobs: Jobs,
+    pub(crate) reading: Reading,
     state: Mutex<State>,
+    /// Commands on the node. Changed with the state locked.
+    in_flight: AtomicUsize,
     /// Places for what comes on the bulk stream, by transfer. Locked after the state, or alone.
     pub(crate) sinks: Mutex<HashMap<u64, Sink>>,
     /// Why the connection ends, as soon as somebody knows.
@@ -104,8 +108,15 @@ pub(crate) enum Task<'a> {
 }
 
 impl Link {
-    pub(crate) fn new(options: &Options, terms: Terms, out: Outgoing, bulk_out: Outgoing) -> Self {
+    pub(crate) fn new(
+        options: &Options,
+        terms: Terms,
+        (incoming, out): (Incoming, Outgoing),
+        bulk_out: Outgoing,
+    ) -> Self {
         Self {
+            reading: Reading::new(incoming),
+            in_flight: AtomicUsize::new(0),
             node: options.name.clone(),
             terms,
             out,
@@ -124,12 +135,12 @@ impl Link {
     pub(crate) fn run(
         self: &Arc<Self>,
         driver: Weak<RemoteDriver>,
-        (incoming, bulk): (Incoming, Incoming),
+        bulk: Incoming,
     ) -> Result<(), String> {
         // Set once, here.
         let _ = self.driver.set(driver);
         let threads: [(&str, Run); THREADS] = [
-            ("quipu-ends", Box::new(move |link| link.receive(incoming))),
+            ("quipu-ends", Box::new(Self::keep_reading)),
             (
                 "quipu-bulk-in",
                 Box::new(move |link| link.receive_bulk(bulk)),
@@ -165,6 +176,7 @@ impl Link {
         self.out.abort("the connection is given up");
         self.bulk_out.abort("the connection is given up");
         self.jobs.close();
+        self.reading.end();
     }
 
     /// Says goodbye.
@@ -176,6 +188,7 @@ impl Link {
         self.out.abort("its driver is gone");
         self.bulk_out.abort("its driver is gone");
         self.jobs.close();
+        self.reading.end();
     }
 
     /// A thread does not touch the host's memory any more; with the last, what is in flight fails.
@@ -232,7 +245,7 @@ impl Link {
         while after.len() > MAX_WAITS {
             let rest = after.split_off(MAX_WAITS - 1);
             let join = self.push(&mut state, route, &after, Operation::Nothing)?;
-            state.fly(Flying::new(join.clone(), 1));
+            self.fly(&mut state, Flying::new(join.clone(), 1));
             after = rest;
             after.push(Wait::after(join.event()));
         }
@@ -240,7 +253,7 @@ impl Link {
         match task {
             Task::Plain(operation) => {
                 let point = self.push(&mut state, route, &after, operation)?;
-                state.fly(Flying::new(point.clone(), 1));
+                self.fly(&mut state, Flying::new(point.clone(), 1));
                 Ok(point)
             }
             Task::Write(write, region) if region.len() as u64 <= most => {
@@ -248,7 +261,7 @@ impl Link {
                     let write = Operation::Write(quipu_wire::message::Write { bytes, ..write });
                     self.push(&mut state, route, &after, write)
                 })?;
-                state.fly(Flying::new(point.clone(), 1));
+                self.fly(&mut state, Flying::new(point.clone(), 1));
                 Ok(point)
             }
             Task::Write(write, region) => {
@@ -256,7 +269,7 @@ impl Link {
                 let write = Operation::Write(quipu_wire::message::Write { transfer, ..write });
                 let point = self.push(&mut state, route, &after, write)?;
                 state.last_transfer = transfer;
-                state.fly(Flying::new(point.clone(), 2));
+                self.fly(&mut state, Flying::new(point.clone(), 2));
                 self.jobs.add(Job {
                     transfer,
                     event: point.event(),
@@ -266,7 +279,7 @@ impl Link {
             }
             Task::Read(read, region) if region.len() as u64 <= most => {
                 let point = self.push(&mut state, route, &after, Operation::Read(read))?;
-                state.fly(Flying {
+                self.fly(&mut state, Flying {
                     region: Some(region),
                     ..Flying::new(point.clone(), 1)
                 });
@@ -277,7 +290,7 @@ impl Link {
                 let read = Operation::Read(quipu_wire::message::Read { transfer, ..read });
                 let point = self.push(&mut state, route, &after, read)?;
                 state.last_transfer = transfer;
-                state.fly(Flying {
+                self.fly(&mut state, Flying {
                     transfer,
                     ..Flying::new(point.clone(), 2)
                 });
@@ -328,6 +341,18 @@ impl Link {
     /// Has everything sent that is to be.
     pub(crate) fn flush(&self) {
         self.out.flush();
+        self.see_that_somebody_reads();
+    }
+
+    /// True if commands are on the node.
+    pub(crate) fn is_flying(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) > 0
+    }
+
+    /// Where the driver is.
+    pub(crate) fn driver_address(&self) -> *const () {
+        let driver = self.driver.get();
+        driver.map_or(std::ptr::null(), |driver| driver.as_ptr().cast())
     }
 
     /// A new buffer.
@@ -433,7 +458,7 @@ impl Link {
                 return false;
             }
             flying.times = times;
-            state.part_is_over(event);
+            self.end_part(&mut state, event);
         }
         self.acknowledge(state);
         true
@@ -450,9 +475,9 @@ impl Link {
         let transfer = flying.transfer;
         if transfer != 0 && locked(&self.sinks).remove(&transfer).is_some() {
             // Nothing comes of it any more.
-            state.part_is_over(event);
+            self.end_part(&mut state, event);
         }
-        state.part_is_over(event);
+        self.end_part(&mut state, event);
         self.acknowledge(state);
         true
     }
@@ -488,27 +513,27 @@ impl Link {
 
     /// One of the things that a command takes has come about; true if that was the last.
     pub(crate) fn part_is_over(&self, event: u64) -> bool {
-        locked(&self.state).part_is_over(event)
-    }
-}
-
-impl State {
-    fn fly(&mut self, flying: Flying) {
-        self.flying.insert(flying.point.event(), flying);
+        self.end_part(&mut locked(&self.state), event)
     }
 
-    fn part_is_over(&mut self, event: u64) -> bool {
-        let Some(flying) = self.flying.get_mut(&event) else {
+    fn fly(&self, state: &mut State, flying: Flying) {
+        state.flying.insert(flying.point.event(), flying);
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn end_part(&self, state: &mut State, event: u64) -> bool {
+        let Some(flying) = state.flying.get_mut(&event) else {
             return false;
         };
         flying.parts -= 1;
         if flying.parts > 0 {
             return false;
         }
-        if let Some(flying) = self.flying.remove(&event) {
+        if let Some(flying) = state.flying.remove(&event) {
+            self.in_flight.fetch_sub(1, Ordering::SeqCst);
             flying.point.end(flying.failure, flying.times);
         }
-        self.unacknowledged += 1;
+        state.unacknowledged += 1;
         true
     }
 }

@@ -8,6 +8,7 @@ use crate::link::Link;
 use crate::memory::Allocation;
 use crate::point::Point;
 use crate::program::{self, Program};
+use quipu_core::event::Waiter;
 use quipu_core::{Command, Context, ErrorKind, NativeQueue, Result};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
@@ -44,12 +45,12 @@ impl Drop for Remote {
 }
 
 impl Remote {
-    /// A node that has said welcome on both streams; what receives from them.
+    /// A node that has said welcome on both streams; what receives from the second.
     pub(crate) fn new(
         options: &Options,
         begun: Greeted,
         bulk: Greeted,
-    ) -> std::result::Result<(Self, (Incoming, Incoming)), String> {
+    ) -> std::result::Result<(Self, Incoming), String> {
         let split = |greeted: Greeted, stream, spin| {
             let split = greeted.connection.split(Duplex { stream, spin });
             split.map_err(|error| error.to_string())
@@ -57,14 +58,14 @@ impl Remote {
         let (terms, devices) = (begun.terms.clone(), begun.devices.clone());
         let (incoming, out) = split(begun, Stream::Command, options.spin)?;
         let (bulk_incoming, bulk_out) = split(bulk, Stream::Bulk, Duration::ZERO)?;
-        let link = Arc::new(Link::new(options, terms, out, bulk_out));
+        let link = Arc::new(Link::new(options, terms, (incoming, out), bulk_out));
         let devices = devices.iter().enumerate();
         let devices = devices.map(|(number, device)| Device::new(number, device, &link));
         let remote = Self {
             devices: devices.collect(),
             link,
         };
-        Ok((remote, (incoming, bulk_incoming)))
+        Ok((remote, bulk_incoming))
     }
 
     pub(crate) fn link(&self) -> &Arc<Link> {
@@ -148,6 +149,10 @@ impl Vendor for Remote {
             Some(lost) => Err(lost),
             None => Ok(None),
         }
+    }
+
+    fn wait(&self, waiter: &Waiter<'_>) {
+        self.link.wait(waiter);
     }
 
     fn call_when_over(&self, _: &Point, _: Wake) -> std::result::Result<(), Refusal> {

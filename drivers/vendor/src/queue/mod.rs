@@ -135,7 +135,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
             return Err(Inside::would_deadlock());
         }
         if V::TELLS {
-            waiter.park();
+            shared.vendor.wait(waiter);
             return Ok(());
         }
         {

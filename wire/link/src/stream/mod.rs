@@ -22,12 +22,15 @@
 //! |---|---|
 //! | here | what is shared, and sending |
 //! | `incoming` | receiving |
+//! | `interrupt` | receiving while something else is waited for |
 //! | `socket` | sending and receiving without waiting |
 
 mod incoming;
+mod interrupt;
 mod socket;
 
 pub use incoming::Incoming;
+pub use interrupt::Interrupt;
 
 use crate::error::{LinkError, Result};
 use quipu_wire::batch::Batch;

@@ -1,0 +1,217 @@
+//! Who reads the command stream: the thread that waits for an end, or else the link's own, the *keeper*.
+//!
+//! A thread that waits and is told of the end by another has to be woken, which takes longer than all the rest of a short
+//! command. So:
+//!
+//! 1. One thread at a time has the *turn*: it reads, and ends commands.
+//! 2. A thread that waits takes the turn if nobody has it, and gives it back when what it waits for is over. If commands are
+//!    still in flight then, it calls the keeper. Nobody wakes it but what it reads, and an [`Interrupt`] if what it waits for
+//!    comes about in another way.
+//! 3. If somebody has the turn, it sleeps until it is told.
+//! 4. The keeper has the turn from the start. Once threads wait, it gives it up as soon as nothing is in flight, and *stands
+//!    by*. It takes it again when it is called, or when for a while nobody has waited: so nothing wakes for nothing.
+//! 5. Whoever sends while nobody has the turn calls the keeper, unless he is about to wait himself. Should he not do so after
+//!    all, the keeper sees it at its next look.
+//!
+//! Whoever gives up the turn looks at what is in flight afterwards, and whoever sends looks at the turn after what he sent was
+//! counted: so one of them calls.
+
+use crate::link::Link;
+use crate::locked;
+use crate::receive::receiving;
+use quipu_core::event::{Waiter, is_about_to_join};
+use quipu_link::stream::{Incoming, Interrupt};
+use quipu_wire::message::Message;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often the keeper looks while it stands by.
+const LOOK: Duration = Duration::from_millis(5);
+/// After so many looks without that anybody has waited, it takes the turn.
+const LOOKS: u32 = 40;
+
+/// See the module.
+pub(crate) struct Reading {
+    /// Locked by who has the turn.
+    incoming: Mutex<Option<Incoming>>,
+    /// None where a thread cannot wait for two things at once: there the keeper reads.
+    interrupt: Option<Arc<Interrupt>>,
+    /// Somebody has the turn. Changed with the lock held.
+    taken: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// The keeper is to take the turn.
+    called: bool,
+    /// A thread has waited since the keeper last looked.
+    waited: bool,
+    /// Nothing comes any more.
+    ended: bool,
+}
+
+/// The turn, until it is given back.
+struct Turn<'a>(&'a Link);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let reading = &self.0.reading;
+        if std::thread::panicking() {
+            // Nobody knows what it was in the middle of.
+            self.0.fail("a thread that was reading has panicked");
+        }
+        reading.give_back();
+        self.0.call_keeper();
+    }
+}
+
+impl Reading {
+    pub(crate) fn new(incoming: Incoming) -> Self {
+        let interrupt = Interrupt::new();
+        if let Err(error) = &interrupt {
+            tracing::debug!(%error, "threads that wait do not read themselves");
+        }
+        Self {
+            incoming: Mutex::new(Some(incoming)),
+            interrupt: interrupt.ok().map(Arc::new),
+            taken: AtomicBool::new(true),
+            state: Mutex::new(State {
+                called: false,
+                waited: false,
+                ended: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Nothing comes any more: whoever has the turn finds that out by himself.
+    pub(crate) fn end(&self) {
+        locked(&self.state).ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Takes the turn for a thread that waits, if nobody has it.
+    fn try_take(&self) -> bool {
+        let mut state = locked(&self.state);
+        state.waited = true;
+        !state.ended && !self.taken.swap(true, Ordering::SeqCst)
+    }
+
+    fn give_back(&self) {
+        let state = locked(&self.state);
+        self.taken.store(false, Ordering::SeqCst);
+        let ended = state.ended;
+        drop(state);
+        if ended {
+            self.changed.notify_all();
+        }
+    }
+
+    /// The keeper stands by until it is to take the turn, which it then has; false if nothing comes any more.
+    fn stand_by(&self, is_flying: impl Fn() -> bool) -> bool {
+        let mut state = locked(&self.state);
+        state.waited = false;
+        self.taken.store(false, Ordering::SeqCst);
+        let mut looks = 0;
+        // What was sent while the keeper had the turn is nobody else's.
+        let mut is_due = is_flying();
+        loop {
+            if state.ended && !self.taken.load(Ordering::SeqCst) {
+                return false;
+            }
+            is_due |= std::mem::take(&mut state.called);
+            if std::mem::take(&mut is_due) && !self.taken.swap(true, Ordering::SeqCst) {
+                return true;
+            }
+            let waited = self.changed.wait_timeout(state, LOOK);
+            let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            if waited.timed_out() {
+                looks = match std::mem::take(&mut state.waited) {
+                    true => 0,
+                    false => looks + 1,
+                };
+                is_due = is_flying() || looks >= LOOKS;
+            }
+        }
+    }
+}
+
+impl Link {
+    /// What the keeper does, until the connection ends.
+    pub(crate) fn keep_reading(&self) {
+        let _receiving = receiving();
+        // It has the turn.
+        loop {
+            let goes_on = || self.is_flying() || !locked(&self.reading.state).waited;
+            self.read_while(&goes_on);
+            if !self.reading.stand_by(|| self.is_flying()) {
+                break;
+            }
+        }
+        // Nothing comes of it any more, and the other direction ends with it.
+        locked(&self.reading.incoming).take();
+    }
+
+    /// Waits, and reads meanwhile if nobody else does.
+    pub(crate) fn wait(&self, waiter: &Waiter<'_>) {
+        let reading = &self.reading;
+        if let Some(interrupt) = reading.interrupt.clone()
+            && !waiter.has_deadline()
+            && reading.try_take()
+        {
+            let _turn = Turn(self);
+            let raise = move || interrupt.raise();
+            if let Some(armed) = waiter.arm_with(raise) {
+                let _receiving = receiving();
+                self.read_while(&|| !armed.is_done());
+            }
+        } else {
+            self.call_keeper();
+        }
+        // If the connection is lost, somebody else says so.
+        waiter.park();
+    }
+
+    /// Takes what comes as long as `goes_on`, by whoever has the turn.
+    fn read_while(&self, goes_on: &dyn Fn() -> bool) {
+        let mut incoming = locked(&self.reading.incoming);
+        let Some(incoming) = incoming.as_mut() else {
+            return;
+        };
+        loop {
+            let take = |link: &mut &Self, message: &Message<'_>, _| link.take(message);
+            let (mut link, rest) = (self, |link: &mut &Self| link.look());
+            let taken = match &self.reading.interrupt {
+                Some(interrupt) => {
+                    incoming.receive_while(&mut link, take, rest, interrupt, goes_on)
+                }
+                None => incoming.receive_or_rest(&mut link, take, rest).map(Some),
+            };
+            match taken {
+                Ok(Some(Ok(()))) => {}
+                Ok(None) => return,
+                Ok(Some(Err(rule))) => return self.broken(rule),
+                Err(error) => return self.ended(&error),
+            }
+        }
+    }
+
+    /// Has the keeper read if something is in flight and nobody does.
+    pub(crate) fn call_keeper(&self) {
+        if !self.is_flying() || self.reading.taken.load(Ordering::SeqCst) {
+            return;
+        }
+        locked(&self.reading.state).called = true;
+        self.reading.changed.notify_all();
+    }
+
+    /// As [`call_keeper`](Self::call_keeper), unless this thread is about to wait.
+    pub(crate) fn see_that_somebody_reads(&self) {
+        if !is_about_to_join(self.driver_address()) {
+            self.call_keeper();
+        }
+    }
+}
