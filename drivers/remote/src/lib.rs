@@ -5,6 +5,7 @@
 //! | [`vendor`] | the verbs that the driver is made of |
 //! | `link` | the connection: what is in flight, ids, ends, loss |
 //! | `reading` | who reads what comes: whoever waits, or a thread for it |
+//! | `flights` | commands that are on the node |
 //! | `receive` | what comes, checked and acted on |
 //! | `bulk` | bytes of large transfers, both ways |
 //! | `point` | ends of commands, as the driver asks for them |
@@ -35,6 +36,7 @@
 mod bulk;
 mod device;
 mod failure;
+mod flights;
 mod forward;
 mod link;
 mod memory;

@@ -6,6 +6,7 @@
 
 use crate::bulk::{HostRegion, Job, Jobs};
 use crate::failure::Refusal;
+use crate::flights::{Flights, Flying, Rare};
 use crate::locked;
 use crate::point::{Point, Times};
 use crate::reading::Reading;
@@ -60,25 +61,12 @@ struct State {
     last_buffer: u64,
     last_program: u64,
     last_transfer: u64,
-    flying: HashMap<u64, Flying>,
+    flying: Flights,
     buffers: u32,
     bytes: u64,
     programs: u32,
     /// Ends since something was last sent, and with it acknowledged.
     unacknowledged: usize,
-}
-
-/// A command on the node.
-struct Flying {
-    point: Point,
-    /// What it takes until it is over: its end, and bytes on the bulk stream.
-    parts: u8,
-    /// Where the bytes of a read go that come with a message.
-    region: Option<HostRegion>,
-    /// The transfer of a read.
-    transfer: u64,
-    failure: Option<Error>,
-    times: Option<Times>,
 }
 
 /// Where the bytes of a transfer go.
@@ -279,10 +267,11 @@ impl Link {
             }
             Task::Read(read, region) if region.len() as u64 <= most => {
                 let point = self.push(&mut state, route, &after, Operation::Read(read))?;
-                self.fly(&mut state, Flying {
+                let rare = Rare {
                     region: Some(region),
-                    ..Flying::new(point.clone(), 1)
-                });
+                    ..Rare::default()
+                };
+                self.fly(&mut state, Flying::new(point.clone(), 1).with(rare));
                 Ok(point)
             }
             Task::Read(read, region) => {
@@ -290,10 +279,11 @@ impl Link {
                 let read = Operation::Read(quipu_wire::message::Read { transfer, ..read });
                 let point = self.push(&mut state, route, &after, read)?;
                 state.last_transfer = transfer;
-                self.fly(&mut state, Flying {
+                let rare = Rare {
                     transfer,
-                    ..Flying::new(point.clone(), 2)
-                });
+                    ..Rare::default()
+                };
+                self.fly(&mut state, Flying::new(point.clone(), 2).with(rare));
                 let sink = Sink {
                     event: point.event(),
                     region,
@@ -450,14 +440,17 @@ impl Link {
     pub(crate) fn completed(&self, events: impl Iterator<Item = (u64, Option<Times>)>) -> bool {
         let mut state = locked(&self.state);
         for (event, times) in events {
-            let Some(flying) = state.flying.get_mut(&event) else {
+            let Some(flying) = state.flying.get_mut(event) else {
                 return false;
             };
-            if flying.region.is_some() {
+            let rare = flying.rare.as_ref();
+            if rare.is_some_and(|rare| rare.region.is_some()) {
                 // Its bytes should have come before.
                 return false;
             }
-            flying.times = times;
+            if times.is_some() {
+                flying.rare().times = times;
+            }
             self.end_part(&mut state, event);
         }
         self.acknowledge(state);
@@ -467,12 +460,13 @@ impl Link {
     /// A command has failed. False if it is none.
     pub(crate) fn failed(&self, event: u64, error: Error) -> bool {
         let mut state = locked(&self.state);
-        let Some(flying) = state.flying.get_mut(&event) else {
+        let Some(flying) = state.flying.get_mut(event) else {
             return false;
         };
-        flying.failure = Some(error);
-        flying.region = None;
-        let transfer = flying.transfer;
+        let rare = flying.rare();
+        rare.failure = Some(error);
+        rare.region = None;
+        let transfer = rare.transfer;
         if transfer != 0 && locked(&self.sinks).remove(&transfer).is_some() {
             // Nothing comes of it any more.
             self.end_part(&mut state, event);
@@ -497,14 +491,11 @@ impl Link {
     /// What a read gave. False if nobody asked for just so many bytes.
     pub(crate) fn read_bytes(&self, event: u64, bytes: &[u8]) -> bool {
         let mut state = locked(&self.state);
-        let Some(flying) = state.flying.get_mut(&event) else {
+        let Some(flying) = state.flying.get_mut(event) else {
             return false;
         };
-        let Some(region) = flying
-            .region
-            .take()
-            .filter(|region| region.len() == bytes.len())
-        else {
+        let region = flying.rare.as_mut().and_then(|rare| rare.region.take());
+        let Some(region) = region.filter(|region| region.len() == bytes.len()) else {
             return false;
         };
         region.scatter(0, bytes);
@@ -517,36 +508,30 @@ impl Link {
     }
 
     fn fly(&self, state: &mut State, flying: Flying) {
-        state.flying.insert(flying.point.event(), flying);
+        state.flying.insert(flying);
         self.in_flight.fetch_add(1, Ordering::SeqCst);
     }
 
     fn end_part(&self, state: &mut State, event: u64) -> bool {
-        let Some(flying) = state.flying.get_mut(&event) else {
+        let Some(flying) = state.flying.get_mut(event) else {
             return false;
         };
         flying.parts -= 1;
         if flying.parts > 0 {
             return false;
         }
-        if let Some(flying) = state.flying.remove(&event) {
-            self.in_flight.fetch_sub(1, Ordering::SeqCst);
-            flying.point.end(flying.failure, flying.times);
+        if let Some(flying) = state.flying.remove(event) {
+            if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
+                // Before anybody is told, who may send the next.
+                self.reading.nothing_flies();
+            }
+            let (failure, times) = match flying.rare {
+                Some(rare) => (rare.failure, rare.times),
+                None => (None, None),
+            };
+            flying.point.end(failure, times);
         }
         state.unacknowledged += 1;
         true
-    }
-}
-
-impl Flying {
-    fn new(point: Point, parts: u8) -> Self {
-        Self {
-            point,
-            parts,
-            region: None,
-            transfer: 0,
-            failure: None,
-            times: None,
-        }
     }
 }

@@ -78,7 +78,7 @@ impl Device {
         point.wake_here();
         self.link.flush();
         // It is not what this thread was about to wait for.
-        self.link.call_keeper();
+        self.link.leave_to_keeper();
         self.wait(&point)
     }
 

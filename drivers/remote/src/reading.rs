@@ -8,13 +8,14 @@
 //!    still in flight then, it calls the keeper. Nobody wakes it but what it reads, and an [`Interrupt`] if what it waits for
 //!    comes about in another way.
 //! 3. If somebody has the turn, it sleeps until it is told.
-//! 4. The keeper has the turn from the start. Once threads wait, it gives it up as soon as nothing is in flight, and *stands
-//!    by*. It takes it again when it is called, or when for a while nobody has waited: so nothing wakes for nothing.
-//! 5. Whoever sends while nobody has the turn calls the keeper, unless he is about to wait himself. Should he not do so after
-//!    all, the keeper sees it at its next look.
+//! 4. The keeper has the turn from the start. Once threads wait, it gives it up when nothing was in flight for a moment, and
+//!    *stands by*. It takes it again when it is called, or when for a while nobody has waited: so nothing wakes for nothing.
+//! 5. What is in flight is *unattended* if somebody has sent who does not wait, or waits while another reads. Then who sends
+//!    calls the keeper if nobody has the turn, and the keeper goes on if it is just giving it up. That somebody sends who is
+//!    about to wait is no reason. Should he not wait after all, the keeper sees it at its next look.
 //!
-//! Whoever gives up the turn looks at what is in flight afterwards, and whoever sends looks at the turn after what he sent was
-//! counted: so one of them calls.
+//! Whoever gives up the turn looks at what is in flight afterwards, and whoever sends looks at the turn after he has said that
+//! it is unattended: so one of them calls.
 
 use crate::link::Link;
 use crate::locked;
@@ -39,6 +40,10 @@ pub(crate) struct Reading {
     interrupt: Option<Arc<Interrupt>>,
     /// Somebody has the turn. Changed with the lock held.
     taken: AtomicBool,
+    /// Something is in flight for which its sender does not read.
+    unattended: AtomicBool,
+    /// Nothing was in flight since the keeper last looked.
+    paused: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -77,6 +82,8 @@ impl Reading {
             incoming: Mutex::new(Some(incoming)),
             interrupt: interrupt.ok().map(Arc::new),
             taken: AtomicBool::new(true),
+            unattended: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
             state: Mutex::new(State {
                 called: false,
                 waited: false,
@@ -96,7 +103,22 @@ impl Reading {
     fn try_take(&self) -> bool {
         let mut state = locked(&self.state);
         state.waited = true;
-        !state.ended && !self.taken.swap(true, Ordering::SeqCst)
+        let takes = !state.ended && !self.taken.swap(true, Ordering::SeqCst);
+        if !takes {
+            self.unattended.store(true, Ordering::SeqCst);
+        }
+        takes
+    }
+
+    /// Nothing is in flight. Called with the lock held under which that is counted.
+    pub(crate) fn nothing_flies(&self) {
+        self.unattended.store(false, Ordering::SeqCst);
+        self.paused.store(true, Ordering::SeqCst);
+    }
+
+    /// True if the keeper may give the turn to threads that wait.
+    fn may_stand_by(&self) -> bool {
+        self.paused.swap(false, Ordering::SeqCst) && locked(&self.state).waited
     }
 
     fn give_back(&self) {
@@ -115,8 +137,8 @@ impl Reading {
         state.waited = false;
         self.taken.store(false, Ordering::SeqCst);
         let mut looks = 0;
-        // What was sent while the keeper had the turn is nobody else's.
-        let mut is_due = is_flying();
+        // Who sent that has relied on the keeper.
+        let mut is_due = is_flying() && self.unattended.load(Ordering::SeqCst);
         loop {
             if state.ended && !self.taken.load(Ordering::SeqCst) {
                 return false;
@@ -145,7 +167,7 @@ impl Link {
         let _receiving = receiving();
         // It has the turn.
         loop {
-            let goes_on = || self.is_flying() || !locked(&self.reading.state).waited;
+            let goes_on = || !self.reading.may_stand_by();
             self.read_while(&goes_on);
             if !self.reading.stand_by(|| self.is_flying()) {
                 break;
@@ -169,7 +191,7 @@ impl Link {
                 self.read_while(&|| !armed.is_done());
             }
         } else {
-            self.call_keeper();
+            self.leave_to_keeper();
         }
         // If the connection is lost, somebody else says so.
         waiter.park();
@@ -200,7 +222,7 @@ impl Link {
     }
 
     /// Has the keeper read if something is in flight and nobody does.
-    pub(crate) fn call_keeper(&self) {
+    fn call_keeper(&self) {
         if !self.is_flying() || self.reading.taken.load(Ordering::SeqCst) {
             return;
         }
@@ -211,7 +233,16 @@ impl Link {
     /// As [`call_keeper`](Self::call_keeper), unless this thread is about to wait.
     pub(crate) fn see_that_somebody_reads(&self) {
         if !is_about_to_join(self.driver_address()) {
-            self.call_keeper();
+            self.leave_to_keeper();
         }
+    }
+
+    /// Somebody else than this thread has to read what comes next.
+    pub(crate) fn leave_to_keeper(&self) {
+        let unattended = &self.reading.unattended;
+        if !unattended.load(Ordering::SeqCst) {
+            unattended.store(true, Ordering::SeqCst);
+        }
+        self.call_keeper();
     }
 }

@@ -8,7 +8,7 @@ use quipu_kernel_ir::KernelText;
 use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A launch that takes less is run by the thread that hears of it.
@@ -19,7 +19,12 @@ const BRIEF: Duration = Duration::from_micros(5);
 pub(crate) struct Pace {
     /// Picoseconds of one; zero if it is not known.
     group_ps: AtomicU64,
+    /// Runs since it was last measured.
+    unmeasured: AtomicU32,
 }
+
+/// One of so many runs is measured, as long as they are short.
+const MEASURED: u32 = 8;
 
 impl Pace {
     /// So many have taken so long.
@@ -33,6 +38,15 @@ impl Pace {
             before => before / 4 * 3 + new / 4,
         };
         self.group_ps.store(pace.max(1), Ordering::Relaxed);
+    }
+
+    /// True if the next run is to be measured.
+    fn is_due(&self) -> bool {
+        let runs = self.unmeasured.load(Ordering::Relaxed);
+        // Of two at once one may not be counted.
+        self.unmeasured
+            .store(runs.wrapping_add(1), Ordering::Relaxed);
+        runs.is_multiple_of(MEASURED) || !self.is_brief(1)
     }
 
     fn is_brief(&self, groups: u32) -> bool {
@@ -65,10 +79,12 @@ impl NativeKernel for NodeKernel {
             Self::Text(..) => Err(invalid("launch a kernel", "it is a text".to_owned())),
             Self::Native(kernel, pace) => {
                 let count = groups.len() as u64;
-                let start = Instant::now();
+                let start = pace.is_due().then(Instant::now);
                 // SAFETY: as the caller promises.
                 let result = unsafe { kernel.run(arguments, groups) };
-                pace.note(start.elapsed(), count);
+                if let Some(start) = start {
+                    pace.note(start.elapsed(), count);
+                }
                 result
             }
         }

@@ -5,6 +5,7 @@ use super::kernel::{NodeKernel, Pace};
 use crate::limits::Limits;
 use crate::native::Maker;
 use crate::node::Shared;
+use quipu_core::memory::mapping::HostQueue;
 use quipu_core::{
     CodeKey, Context, Device, Error, ErrorKind, MemoryRef, Passed, Priority, Queue, QueueOptions,
     Result,
@@ -38,6 +39,8 @@ pub(crate) struct Objects {
     programs: HashMap<u64, Program>,
     last_program: u64,
     queues: HashMap<(u32, u8, bool), Queue>,
+    /// For what goes straight between buffers and the network.
+    host: Option<HostQueue>,
 }
 
 fn invalid(what: &'static str, problem: String) -> Error {
@@ -55,6 +58,7 @@ impl Objects {
             programs: HashMap::new(),
             last_program: 0,
             queues: HashMap::new(),
+            host: None,
         }
     }
 
@@ -278,6 +282,14 @@ impl Objects {
         Ok(queue)
     }
 
+    /// The queue of the host's turns.
+    pub(crate) fn host(&mut self) -> Result<&HostQueue> {
+        match &mut self.host {
+            Some(host) => Ok(host),
+            none => Ok(none.insert(HostQueue::new(&self.context)?)),
+        }
+    }
+
     /// Has all that was enqueued run eventually.
     pub(crate) fn flush(&self) {
         for queue in self.queues.values() {
@@ -292,5 +304,6 @@ impl Objects {
         self.buffers.clear();
         self.programs.clear();
         self.queues.clear();
+        self.host = None;
     }
 }

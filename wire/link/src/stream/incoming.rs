@@ -8,7 +8,7 @@ use quipu_wire::frame::{Frame, Sender};
 use quipu_wire::message::{Message, Pong, decode};
 use quipu_wire::reader::{FrameReader, Next};
 use quipu_wire::sequence::{Arrival, Received};
-use std::io::{ErrorKind, Read};
+use std::io::{BufRead, ErrorKind, Read};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -195,11 +195,13 @@ impl Incoming {
                 }
             };
             let mut left = state.plaintext_bytes_to_read();
-            let mut piece = [0; 1 << 14];
             while left > 0 {
-                let taken = tls.reader().read(&mut piece);
-                let taken = taken.map_err(|error| ended(&self.shared.address, error))?;
-                self.reader.push(&piece[..taken]);
+                let mut reader = tls.reader();
+                let piece = reader.fill_buf();
+                let piece = piece.map_err(|error| ended(&self.shared.address, error))?;
+                let taken = piece.len();
+                self.reader.push(piece);
+                reader.consume(taken);
                 left = left.saturating_sub(taken.max(1));
             }
             closed |= state.peer_has_closed();

@@ -204,15 +204,19 @@ impl Shared {
         self.stuck.notify_all();
     }
 
-    /// Writes what was pushed, unless somebody does.
+    /// Writes what was pushed, unless somebody does, and does not wait for the socket.
     fn flush(&self) {
+        self.flush_by(socket::send_now);
+    }
+
+    fn flush_by(&self, send: impl Fn(&TcpStream, &[u8]) -> io::Result<usize>) {
         loop {
             let mut writing = match self.writer.try_lock() {
                 Ok(writing) => writing,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return,
             };
-            let written = self.write(&mut writing, socket::send_now);
+            let written = self.write(&mut writing, &send);
             drop(writing);
             match written {
                 Ok(Written::All) => {}
@@ -232,7 +236,6 @@ impl Shared {
 
     /// The stream's thread: waits for the socket where others must not. Ends with the connection.
     fn unstick(&self) {
-        let send = |mut socket: &TcpStream, bytes: &[u8]| socket.write(bytes);
         let mut queue = self.queue();
         loop {
             while !queue.is_stuck && !queue.is_closing && queue.failure.is_none() {
@@ -247,7 +250,7 @@ impl Shared {
             queue.is_stuck = false;
             drop(queue);
             let mut writing = lock(&self.writer);
-            let written = self.write(&mut writing, send);
+            let written = self.write(&mut writing, socket::send_and_wait);
             drop(writing);
             if let Err(error) = written {
                 return self.fail(error.to_string());
@@ -264,10 +267,9 @@ impl Shared {
 
     /// Closes this direction. Everything that was pushed is written.
     fn end(&self) {
-        let send = |mut socket: &TcpStream, bytes: &[u8]| socket.write(bytes);
         lock(&self.tls).send_close_notify();
         // Whoever does not get it takes the connection to be lost.
-        let _ = self.write(&mut lock(&self.writer), send);
+        let _ = self.write(&mut lock(&self.writer), socket::send_and_wait);
         let _ = self.socket.shutdown(Shutdown::Write);
         let closed = || "this side has closed it".to_owned();
         self.queue().failure.get_or_insert_with(closed);
@@ -402,13 +404,13 @@ impl Outgoing {
         self.shared.queue().sent.outstanding()
     }
 
-    /// Waits until no more than so many bytes are [pending](Self::pending_bytes), which are being written: for who has
-    /// much to send and nothing else to do.
+    /// Writes what was pushed, and waits for the socket, unless somebody else writes; then waits until no more than so many
+    /// bytes are [pending](Self::pending_bytes): for who has much to send and nothing else to do.
     ///
     /// # Errors
     /// If the connection is lost.
     pub fn wait_for_room(&self, most: usize) -> Result<()> {
-        self.flush();
+        self.shared.flush_by(socket::send_and_wait);
         let mut queue = self.shared.queue();
         loop {
             if let Some(failure) = &queue.failure {
