@@ -8,8 +8,9 @@
 //!    still in flight then, it calls the keeper. Nobody wakes it but what it reads, and an [`Interrupt`] if what it waits for
 //!    comes about in another way.
 //! 3. If somebody has the turn, it sleeps until it is told.
-//! 4. The keeper has the turn from the start. Once threads wait, it gives it up when nothing was in flight for a moment, and
-//!    *stands by*. It takes it again when it is called, or when for a while nobody has waited: so nothing wakes for nothing.
+//! 4. The keeper has the turn from the start. When nothing is in flight for a moment, it may be taken from it by a thread that
+//!    waits; and once threads have waited, the keeper gives it up itself then, and *stands by*. It takes it again when it is
+//!    called, or when for a while nobody has waited: so nothing wakes for nothing.
 //! 5. What is in flight is *unattended* if somebody has sent who does not wait, or waits while another reads. Then who sends
 //!    calls the keeper if nobody has the turn, and the keeper goes on if it is just giving it up. That somebody sends who is
 //!    about to wait is no reason. Should he not wait after all, the keeper sees it at its next look.
@@ -38,17 +39,27 @@ pub(crate) struct Reading {
     incoming: Mutex<Option<Incoming>>,
     /// None where a thread cannot wait for two things at once: there the keeper reads.
     interrupt: Option<Arc<Interrupt>>,
-    /// Somebody has the turn. Changed with the lock held.
+    /// Somebody has the turn: as the state says, with whose lock held it changes.
     taken: AtomicBool,
     /// Something is in flight for which its sender does not read.
     unattended: AtomicBool,
-    /// Nothing was in flight since the keeper last looked.
+    /// Nothing was in flight for a moment since the keeper last looked.
     paused: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
 
+/// Who has the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    Nobody,
+    Keeper,
+    /// A thread that waits.
+    Waiter,
+}
+
 struct State {
+    reader: Reader,
     /// The keeper is to take the turn.
     called: bool,
     /// A thread has waited since the keeper last looked.
@@ -85,6 +96,7 @@ impl Reading {
             unattended: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             state: Mutex::new(State {
+                reader: Reader::Keeper,
                 called: false,
                 waited: false,
                 ended: false,
@@ -99,15 +111,42 @@ impl Reading {
         self.changed.notify_all();
     }
 
-    /// Takes the turn for a thread that waits, if nobody has it.
+    fn set(&self, state: &mut State, reader: Reader) {
+        state.reader = reader;
+        self.taken.store(reader != Reader::Nobody, Ordering::SeqCst);
+    }
+
+    /// Takes the turn for a thread that waits, if nobody has it, or the keeper need not.
     fn try_take(&self) -> bool {
         let mut state = locked(&self.state);
         state.waited = true;
-        let takes = !state.ended && !self.taken.swap(true, Ordering::SeqCst);
-        if !takes {
+        let is_free = match state.reader {
+            Reader::Nobody => true,
+            Reader::Keeper => self.paused.swap(false, Ordering::SeqCst),
+            Reader::Waiter => false,
+        };
+        if state.ended || !is_free {
             self.unattended.store(true, Ordering::SeqCst);
+            return false;
         }
-        takes
+        let was_keepers = state.reader == Reader::Keeper;
+        self.set(&mut state, Reader::Waiter);
+        drop(state);
+        if let Some(interrupt) = self.interrupt.as_ref().filter(|_| was_keepers) {
+            // It may have begun to sleep.
+            interrupt.raise();
+        }
+        true
+    }
+
+    fn give_back(&self) {
+        let mut state = locked(&self.state);
+        self.set(&mut state, Reader::Nobody);
+        let ended = state.ended;
+        drop(state);
+        if ended {
+            self.changed.notify_all();
+        }
     }
 
     /// Nothing is in flight. Called with the lock held under which that is counted.
@@ -116,35 +155,31 @@ impl Reading {
         self.paused.store(true, Ordering::SeqCst);
     }
 
-    /// True if the keeper may give the turn to threads that wait.
-    fn may_stand_by(&self) -> bool {
-        self.paused.swap(false, Ordering::SeqCst) && locked(&self.state).waited
-    }
-
-    fn give_back(&self) {
+    /// True if the keeper is to go on.
+    fn is_keepers(&self) -> bool {
         let state = locked(&self.state);
-        self.taken.store(false, Ordering::SeqCst);
-        let ended = state.ended;
-        drop(state);
-        if ended {
-            self.changed.notify_all();
-        }
+        let yields = self.paused.swap(false, Ordering::SeqCst) && state.waited;
+        state.reader == Reader::Keeper && !yields
     }
 
     /// The keeper stands by until it is to take the turn, which it then has; false if nothing comes any more.
     fn stand_by(&self, is_flying: impl Fn() -> bool) -> bool {
         let mut state = locked(&self.state);
         state.waited = false;
-        self.taken.store(false, Ordering::SeqCst);
+        if state.reader == Reader::Keeper {
+            self.set(&mut state, Reader::Nobody);
+        }
         let mut looks = 0;
         // Who sent that has relied on the keeper.
         let mut is_due = is_flying() && self.unattended.load(Ordering::SeqCst);
         loop {
-            if state.ended && !self.taken.load(Ordering::SeqCst) {
+            let is_free = state.reader == Reader::Nobody;
+            if state.ended && is_free {
                 return false;
             }
             is_due |= std::mem::take(&mut state.called);
-            if std::mem::take(&mut is_due) && !self.taken.swap(true, Ordering::SeqCst) {
+            if std::mem::take(&mut is_due) && is_free {
+                self.set(&mut state, Reader::Keeper);
                 return true;
             }
             let waited = self.changed.wait_timeout(state, LOOK);
@@ -167,7 +202,7 @@ impl Link {
         let _receiving = receiving();
         // It has the turn.
         loop {
-            let goes_on = || !self.reading.may_stand_by();
+            let goes_on = || self.reading.is_keepers();
             self.read_while(&goes_on);
             if !self.reading.stand_by(|| self.is_flying()) {
                 break;
