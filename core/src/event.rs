@@ -224,7 +224,7 @@ impl Event {
             None => None,
         };
         let joined = driver.as_deref().filter(|_| deadline.is_none());
-        let about = AboutToJoin::new(joined);
+        let seen_to = SeesTo::join(joined);
         flush_all();
         let _resumed = polling::while_waiting();
         let waiter = Waiter {
@@ -241,7 +241,7 @@ impl Event {
                 }
             },
         };
-        drop(about);
+        drop(seen_to);
         joined
     }
 
@@ -396,34 +396,40 @@ impl Clock for SystemClock {
 }
 
 thread_local! {
-    /// The driver, by its address, that this thread is about to join.
-    static ABOUT_TO_JOIN: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
+    /// The driver, by its address, that this thread sees to next.
+    static SEES_TO: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
 }
 
-/// True if this thread flushes to [join](Driver::join) this driver next, without a deadline: nobody else need be woken to
-/// hear of ends then. It may turn out that there is nothing to join for.
+/// True if this thread is about to [join](Driver::join) this driver, without a deadline, or is enqueueing to a queue of it
+/// that is flushed later: so for what it hands over now, nobody else need be woken to hear of ends. It may turn out that
+/// there is nothing to join for.
 #[must_use]
-pub fn is_about_to_join(driver: *const ()) -> bool {
-    ABOUT_TO_JOIN.get() == driver
+pub fn sees_to(driver: *const ()) -> bool {
+    SEES_TO.get() == driver
 }
 
-/// While it lives, the thread is about to join a driver, if it is.
-pub(crate) struct AboutToJoin(*const ());
+/// While it lives, the thread sees to a driver next, if to any.
+pub(crate) struct SeesTo(*const ());
 
-impl AboutToJoin {
-    pub(crate) fn new(driver: Option<&dyn Driver>) -> Self {
+impl SeesTo {
+    /// It joins this driver.
+    pub(crate) fn join(driver: Option<&dyn Driver>) -> Self {
         // Else another driver says how it waits.
-        let driver = driver.filter(|_| JOINER.get().is_none());
-        let driver = driver.map_or(std::ptr::null(), |driver| {
-            std::ptr::from_ref(driver).cast::<()>()
-        });
-        Self(ABOUT_TO_JOIN.replace(driver))
+        match driver.filter(|_| JOINER.get().is_none()) {
+            Some(driver) => Self::flush(driver),
+            None => Self(SEES_TO.replace(std::ptr::null())),
+        }
+    }
+
+    /// It, or another, flushes a queue of this driver.
+    pub(crate) fn flush(driver: &dyn Driver) -> Self {
+        Self(SEES_TO.replace(std::ptr::from_ref(driver).cast()))
     }
 }
 
-impl Drop for AboutToJoin {
+impl Drop for SeesTo {
     fn drop(&mut self) {
-        ABOUT_TO_JOIN.set(self.0);
+        SEES_TO.set(self.0);
     }
 }
 

@@ -331,7 +331,7 @@ impl Link {
     /// Has everything sent that is to be.
     pub(crate) fn flush(&self) {
         self.out.flush();
-        self.see_that_somebody_reads();
+        self.attend();
     }
 
     /// True if commands are on the node.

@@ -11,9 +11,10 @@
 //! 4. The keeper has the turn from the start. When nothing is in flight for a moment, it may be taken from it by a thread that
 //!    waits; and once threads have waited, the keeper gives it up itself then, and *stands by*. It takes it again when it is
 //!    called, or when for a while nobody has waited: so nothing wakes for nothing.
-//! 5. What is in flight is *unattended* if somebody has sent who does not wait, or waits while another reads. Then who sends
-//!    calls the keeper if nobody has the turn, and the keeper goes on if it is just giving it up. That somebody sends who is
-//!    about to wait is no reason. Should he not wait after all, the keeper sees it at its next look.
+//! 5. What is in flight is *unattended* if somebody has sent or flushed who does not wait, or waits while another reads. Then
+//!    who sends calls the keeper if nobody has the turn, and the keeper goes on if it is just giving it up. Who enqueues, and
+//!    who flushes because he waits, is no reason: the one flushes later, the other reads. Should he not, the keeper sees it
+//!    at its next look.
 //!
 //! Whoever gives up the turn looks at what is in flight afterwards, and whoever sends looks at the turn after he has said that
 //! it is unattended: so one of them calls.
@@ -21,7 +22,7 @@
 use crate::link::Link;
 use crate::locked;
 use crate::receive::receiving;
-use quipu_core::event::{Waiter, is_about_to_join};
+use quipu_core::event::{Waiter, sees_to};
 use quipu_link::stream::{Incoming, Interrupt};
 use quipu_wire::message::Message;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,11 +187,10 @@ impl Reading {
             let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
             state = guard;
             if waited.timed_out() {
-                looks = match std::mem::take(&mut state.waited) {
-                    true => 0,
-                    false => looks + 1,
-                };
-                is_due = is_flying() || looks >= LOOKS;
+                // While threads wait one after the other, they see to it.
+                let waits = std::mem::take(&mut state.waited);
+                looks = if waits { 0 } else { looks + 1 };
+                is_due = !waits && (is_flying() || looks >= LOOKS);
             }
         }
     }
@@ -265,10 +265,13 @@ impl Link {
         self.reading.changed.notify_all();
     }
 
-    /// As [`call_keeper`](Self::call_keeper), unless this thread is about to wait.
-    pub(crate) fn see_that_somebody_reads(&self) {
-        if !is_about_to_join(self.driver_address()) {
+    /// Sees that somebody reads what comes of what was sent: the keeper, unless this thread sees to it next, and nobody else
+    /// has left it to the keeper.
+    pub(crate) fn attend(&self) {
+        if !sees_to(self.driver_address()) {
             self.leave_to_keeper();
+        } else if self.reading.unattended.load(Ordering::SeqCst) {
+            self.call_keeper();
         }
     }
 

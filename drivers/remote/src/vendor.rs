@@ -151,6 +151,10 @@ impl Vendor for Remote {
         }
     }
 
+    fn attend(&self) {
+        self.link.attend();
+    }
+
     fn wait(&self, waiter: &Waiter<'_>) {
         self.link.wait(waiter);
     }

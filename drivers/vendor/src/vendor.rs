@@ -235,6 +235,10 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Sees that ends are heard of, of a vendor that [tells](Vendor::TELLS): what was put on devices may have been left to
+    /// this by a thread that [sees to it](quipu_core::event::sees_to).
+    fn attend(&self) {}
+
     /// Waits, of a vendor that [tells](Vendor::TELLS): returns when the waiter is done or its time is up.
     fn wait(&self, waiter: &Waiter<'_>) {
         waiter.park();

@@ -123,6 +123,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
     fn flush(&self, _queue: &QueueShared) {
         // A queue's commands may wait for those of others, its migrations above all: flush them all.
         self.shared.pump(Caller::Host);
+        self.shared.vendor.attend();
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
