@@ -44,8 +44,8 @@ impl Lender for Lent {
         if self.joiner.is_some() || is_other || self.pool.guest.swap(true, Ordering::Acquire) {
             return;
         }
-        let usable = |worker: &Box<Worker>| worker.has_role();
-        let worker = self.worker.take().filter(usable).unwrap_or_else(|| {
+        let usable = self.worker.take().filter(|worker| worker.has_role());
+        let worker = usable.unwrap_or_else(|| {
             let guest = self.pool.worker_count;
             let mut worker = Worker::new(self.pool.clone(), guest, guest as u32);
             worker.keeps_brief_alone = true;
