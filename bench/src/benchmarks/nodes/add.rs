@@ -64,6 +64,7 @@ impl PortableKernel for Add {
             elements: [1].into_iter().collect(),
             parameters: [parameter].into_iter().collect(),
             shared: [].into_iter().collect(),
+            automatic: false,
         })
     }
 }

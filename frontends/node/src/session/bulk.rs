@@ -310,6 +310,11 @@ impl Bulk {
         }
     }
 
+    /// True if the session has a bulk stream.
+    pub(crate) fn has_begun(&self) -> bool {
+        locked(&self.state).out.is_some()
+    }
+
     /// Cuts the connection, as a network may.
     pub(crate) fn cut(&self, reason: &str) {
         let out = locked(&self.state).out.clone();

@@ -73,7 +73,8 @@ impl Work {
     /// Does what a message says. What is brief of it is run by this thread, at the latest as it [rests](Self::rest): nobody
     /// is woken for it.
     pub(crate) fn take(&mut self, message: &Message<'_>) -> Done {
-        if self.kept == 0 {
+        // While it is in a kernel, another of the session's threads has to see that the client is gone.
+        if self.kept == 0 && self.bulk.has_begun() {
             self.lenders.iter_mut().for_each(|lender| lender.begin());
         }
         self.kept += 1;
