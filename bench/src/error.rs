@@ -96,6 +96,9 @@ pub enum BenchError {
     /// The measured runtime failed.
     #[error("the measured runtime failed: {0}")]
     Subject(#[from] SubjectError),
+    /// A connection on loopback, or a node there, could not be had, or was lost.
+    #[error("a connection on loopback failed: {0}")]
+    Network(Box<dyn std::error::Error + Send + Sync>),
     /// The threads of a reference executor could not be started.
     #[error(
         "cannot start {workers} threads for the reference {reference}: {source}; try fewer workers"

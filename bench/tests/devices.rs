@@ -5,7 +5,7 @@
 
 use quipu_bench::harness::{Options, Report, Scale};
 use quipu_bench::ours::Quipu;
-use quipu_bench::{BenchError, list, run};
+use quipu_bench::{BenchError, Measures, list, run};
 
 fn options(devices: &[&str]) -> Options {
     Options {
@@ -35,7 +35,9 @@ fn has_opencl() -> bool {
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    let of_devices = list().iter().filter(|benchmark| benchmark.is_of_devices());
+    let of_devices = list()
+        .iter()
+        .filter(|benchmark| benchmark.measures() == Measures::Devices);
     // It takes two devices of CUDA.
     of_devices
         .map(|benchmark| benchmark.name())

@@ -5,7 +5,7 @@ mod sequential;
 
 use quipu_bench::harness::{Options, Report, Scale};
 use quipu_bench::subject::Subject;
-use quipu_bench::{BenchError, Benchmark, list, publish, run};
+use quipu_bench::{BenchError, Benchmark, Measures, list, publish, run};
 use sequential::{Fault, Sequential};
 
 fn tiny() -> Options {
@@ -18,7 +18,9 @@ fn tiny() -> Options {
 
 /// Those that measure a subject: `devices.rs` has the others.
 fn of_subjects() -> impl Iterator<Item = &'static Benchmark> {
-    list().iter().filter(|benchmark| !benchmark.is_of_devices())
+    list()
+        .iter()
+        .filter(|benchmark| benchmark.measures() == Measures::Subject)
 }
 
 /// Benchmarks that need what only Linux tells.

@@ -109,6 +109,21 @@ impl Held {
     }
 }
 
+/// A thread that runs [brief](Command::is_brief) commands of its own enqueueing. It is of no use to others, and stays where it
+/// was made.
+pub trait Lender {
+    /// From now on, what the thread enqueues is kept for it if it is ready and brief, unless another thread lends itself
+    /// just now.
+    fn begin(&mut self);
+
+    /// Runs what was kept, and what becomes ready by that, as far as it is brief; for a bounded time. What is left goes to
+    /// whoever runs commands.
+    fn run(&mut self);
+
+    /// Nothing is kept any more. What was goes to whoever runs commands.
+    fn end(&mut self);
+}
+
 /// A driver. See the module.
 ///
 /// Every method may be called from any thread.
@@ -184,6 +199,13 @@ pub trait Driver: Send + Sync + 'static {
     /// runs them has them at hand.
     fn plays_graphs(&self) -> bool {
         false
+    }
+
+    /// Has a thread lend itself to the driver, from time to time: one that enqueues what others say, and so is awake when a
+    /// brief command comes for which a thread of the driver's would have to be woken. `None`, as by default, if the driver
+    /// has no use for that.
+    fn lender(&self) -> Option<Box<dyn Lender>> {
+        None
     }
 
     /// The driver's own queue behind `queue`, which a native call is handed: of

@@ -233,17 +233,23 @@ impl Event {
     }
 
     fn join(&self, deadline: Option<(&dyn Clock, Duration)>) -> Result<()> {
+        let driver = match self.queue() {
+            Some(queue) => match queue.driver_unless(|| self.is_visible()) {
+                Some(driver) => Some(driver),
+                None => return Ok(()),
+            },
+            None => None,
+        };
+        let joined = driver.as_deref().filter(|_| deadline.is_none());
+        let seen_to = SeesTo::join(joined);
         flush_all();
         let _resumed = polling::while_waiting();
         let waiter = Waiter {
             target: Target::Event(self),
             deadline,
         };
-        match self.queue() {
-            Some(queue) => match queue.driver_unless(|| self.is_visible()) {
-                Some(driver) => waiter.join(&*driver),
-                None => Ok(()),
-            },
+        let joined = match &driver {
+            Some(driver) => waiter.join(&**driver),
             None => match JOINER.get() {
                 Some(joiner) => joiner(&waiter),
                 None => {
@@ -251,7 +257,9 @@ impl Event {
                     Ok(())
                 }
             },
-        }
+        };
+        drop(seen_to);
+        joined
     }
 
     /// Calls `callback` with the result when the command is over, or now if it
@@ -400,6 +408,44 @@ impl Clock for SystemClock {
     fn now(&self) -> Duration {
         static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
         START.get_or_init(Instant::now).elapsed()
+    }
+}
+
+thread_local! {
+    /// The driver, by its address, that this thread sees to next.
+    static SEES_TO: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
+}
+
+/// True if this thread is about to [join](Driver::join) this driver, without a deadline, or is enqueueing to a queue of it
+/// that is flushed later: so for what it hands over now, nobody else need be woken to hear of ends. It may turn out that
+/// there is nothing to join for.
+#[must_use]
+pub fn sees_to(driver: *const ()) -> bool {
+    SEES_TO.get() == driver
+}
+
+/// While it lives, the thread sees to a driver next, if to any.
+pub(crate) struct SeesTo(*const ());
+
+impl SeesTo {
+    /// It joins this driver.
+    pub(crate) fn join(driver: Option<&dyn Driver>) -> Self {
+        // Else another driver says how it waits.
+        match driver.filter(|_| JOINER.get().is_none()) {
+            Some(driver) => Self::flush(driver),
+            None => Self(SEES_TO.replace(std::ptr::null())),
+        }
+    }
+
+    /// It, or another, flushes a queue of this driver.
+    pub(crate) fn flush(driver: &dyn Driver) -> Self {
+        Self(SEES_TO.replace(std::ptr::from_ref(driver).cast()))
+    }
+}
+
+impl Drop for SeesTo {
+    fn drop(&mut self) {
+        SEES_TO.set(self.0);
     }
 }
 
@@ -563,10 +609,26 @@ impl<'a> Waiter<'a> {
         }
     }
 
+    /// True if it does not wait for ever.
+    #[must_use]
+    pub fn has_deadline(&self) -> bool {
+        self.deadline.is_some()
+    }
+
     /// Has this thread unparked when it is done; `None` if it is.
     #[must_use]
     pub fn arm(&self) -> Option<Armed<'_>> {
-        let observer = Observer::new(Action::Unpark(std::thread::current()));
+        self.arm_by(Action::Unpark(std::thread::current()))
+    }
+
+    /// Has `call` called when it is done, by whoever brings that about, with no lock held; `None` if it is.
+    #[must_use]
+    pub fn arm_with(&self, call: impl FnOnce() + Send + 'static) -> Option<Armed<'_>> {
+        self.arm_by(Action::Call(Box::new(call)))
+    }
+
+    fn arm_by(&self, action: Action) -> Option<Armed<'_>> {
+        let observer = Observer::new(action);
         let registration = match &self.target {
             Target::Event(event) => event.register(&observer),
             Target::Queue(queue, end) => queue

@@ -42,6 +42,13 @@ pub trait NativeKernel: Send + Sync + 'static {
     fn portable(&self) -> Option<&dyn PortableKernel> {
         None
     }
+
+    /// True if so many work-groups are known to take a few microseconds at most: then a thread that
+    /// [lends itself](crate::driver::Lender) to a driver may run them.
+    fn is_brief(&self, groups: u32) -> bool {
+        let _ = groups;
+        false
+    }
 }
 
 /// Bytes of a transfer or fill that one thread carries out at a time: some ten microseconds, many times what it costs to
@@ -415,6 +422,8 @@ impl<K: NativeKernel> Body for LaunchBody<K> {
         run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },
         // SAFETY: as above.
         portable: |state| unsafe { (*state.cast::<Self>()).0.portable().map(std::ptr::from_ref) },
+        // SAFETY: as above.
+        brief: |state, groups| unsafe { (*state.cast::<Self>()).0.is_brief(groups) },
         drop: drop_state::<Self>(),
     };
 }
@@ -433,6 +442,8 @@ impl Body for BoxedLaunch {
         run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },
         // SAFETY: as above.
         portable: |state| unsafe { (*state.cast::<Self>()).0.portable().map(std::ptr::from_ref) },
+        // SAFETY: as above.
+        brief: |state, groups| unsafe { (*state.cast::<Self>()).0.is_brief(groups) },
         drop: drop_state::<Self>(),
     };
 }
@@ -452,6 +463,7 @@ where
         // after another.
         run: |state, arguments, _| unsafe { (*state.cast::<Self>()).0(arguments) },
         portable: |_| None,
+        brief: |_, _| false,
         drop: drop_state::<Self>(),
     };
 }
@@ -468,6 +480,7 @@ impl<const TAKEN: bool> Body for GraphBody<TAKEN> {
         name: |_| "graph",
         run: no_run,
         portable: |_| None,
+        brief: |_, _| false,
         drop: drop_state::<Self>(),
     };
 }
@@ -493,6 +506,7 @@ where
             None => Ok(()),
         },
         portable: |_| None,
+        brief: |_, _| false,
         drop: drop_state::<Self>(),
     };
 }
@@ -509,6 +523,7 @@ macro_rules! data_body {
                 name: |_| $name,
                 run: $run,
                 portable: |_| None,
+                brief: |_, _| false,
                 drop: drop_state::<Self>(),
             };
         }
@@ -561,6 +576,7 @@ impl<T: Send> Body for MarkerBody<T> {
         name: |_| "marker",
         run: no_run,
         portable: |_| None,
+        brief: |_, _| false,
         drop: drop_state::<Self>(),
     };
 }

@@ -13,6 +13,7 @@ mod imbalance;
 mod in_order_parallel;
 mod memory;
 mod no_op;
+mod nodes;
 mod recorded;
 mod serial;
 
@@ -20,11 +21,22 @@ use crate::error::BenchError;
 use crate::harness::{Options, Report, Session};
 use crate::subject::Subject;
 
+/// What a benchmark measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measures {
+    /// A [`Subject`].
+    Subject,
+    /// Devices of this machine.
+    Devices,
+    /// Nodes, in this process, on loopback.
+    Nodes,
+}
+
 /// One benchmark.
 pub struct Benchmark {
     name: &'static str,
     summary: &'static str,
-    of_devices: bool,
+    measures: Measures,
     driver: fn(&Session<'_>, &mut Report) -> Result<(), BenchError>,
 }
 
@@ -39,170 +51,194 @@ impl Benchmark {
         self.summary
     }
 
-    /// Whether it measures devices, and not a [`Subject`].
-    pub fn is_of_devices(&self) -> bool {
-        self.of_devices
+    /// What it measures.
+    pub fn measures(&self) -> Measures {
+        self.measures
     }
 }
 
 /// Every benchmark, in the order in which they are listed.
 pub fn list() -> &'static [Benchmark] {
-    static ALL: [Benchmark; 26] = [
+    static ALL: [Benchmark; 30] = [
         Benchmark {
             name: "in-order",
             summary: "a serial graph of tiny kernels in one in-order queue",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: serial::in_order,
         },
         Benchmark {
             name: "out-of-order",
             summary: "the same graph, alternating between two out-of-order queues by events",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: serial::out_of_order,
         },
         Benchmark {
             name: "kernel-imbalance",
             summary: "batches of 1 to 64 parallel kernels of different length",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: imbalance::kernels,
         },
         Benchmark {
             name: "group-imbalance",
             summary: "serial kernels of 1 to 64 work-groups of different length",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: imbalance::groups,
         },
         Benchmark {
             name: "kernel-group-imbalance",
             summary: "batches of different kernels of different work-groups",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: imbalance::kernels_and_groups,
         },
         Benchmark {
             name: "in-order-parallel",
             summary: "kernels of one in-order queue that read one buffer and write their own",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: in_order_parallel::run,
         },
         Benchmark {
             name: "graphs",
             summary: "five task graphs of empty and of 1 µs tasks beside rayon and tokio",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: graphs::run,
         },
         Benchmark {
             name: "recorded",
             summary: "graphs recorded once and launched, beside the same commands enqueued",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: recorded::run,
         },
         Benchmark {
             name: "enqueue",
             summary: "enqueueing commands with hazards on 0 to 3 buffers",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: enqueue::run,
         },
         Benchmark {
             name: "no-op",
             summary: "enqueueing one command and waiting for it, beside two sleeping threads",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: no_op::run,
         },
         Benchmark {
             name: "idle",
             summary: "processor use of a device that has nothing to do",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: idle::run,
         },
         Benchmark {
             name: "memory",
             summary: "bytes per pending command, and growth over millions of commands",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: memory::run,
         },
         Benchmark {
             name: "babelstream",
             summary: "five streaming kernels over large arrays, in bytes per second",
-            of_devices: false,
+            measures: Measures::Subject,
             driver: babelstream::run,
         },
         Benchmark {
             name: "saxpy",
             summary: "y += a x on devices, beside hand-written code",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::saxpy,
         },
         Benchmark {
             name: "gemm",
             summary: "the tiled matrix product on devices, beside hand-written code",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::gemm,
         },
         Benchmark {
             name: "nbody",
             summary: "gravity between all bodies on devices, beside hand-written code",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::nbody,
         },
         Benchmark {
             name: "mandelbrot",
             summary: "loops of different length on devices, beside hand-written code",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::mandelbrot,
         },
         Benchmark {
             name: "reduce",
             summary: "a sum on devices, beside hand-written code",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::reduce,
         },
         Benchmark {
             name: "device-babelstream",
             summary: "five streaming kernels on devices, beside hand-written code and the device's own copy",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::babelstream,
         },
         Benchmark {
             name: "matmul",
             summary: "small to large matrix products and their futures, beside the device's own interface",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::matmul,
         },
         Benchmark {
             name: "stream",
             summary: "making and filling buffers, and reading back, beside the device's own interface",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::stream,
         },
         Benchmark {
             name: "block-size",
             summary: "a matrix product in blocks of 2 x 2 to 64 x 64 threads",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::block_size,
         },
         Benchmark {
             name: "device-costs",
             summary: "what a command costs, and chains of them, beside the device's own interface",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::device_costs,
         },
         Benchmark {
             name: "device-transfers",
             summary: "pageable and pinned memory, both ways, beside the device's own interface",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::device_transfers,
         },
         Benchmark {
             name: "device-overlap",
             summary: "copies both ways while a kernel runs",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::device_overlap,
         },
         Benchmark {
             name: "device-peers",
             summary: "two GPUs: copies between them, and a graph over both",
-            of_devices: true,
+            measures: Measures::Devices,
             driver: devices::device_peers,
+        },
+        Benchmark {
+            name: "noop",
+            summary: "a kernel that does next to nothing and the wait for it, here and on a node, beside TCP and TLS alone",
+            measures: Measures::Nodes,
+            driver: nodes::noop,
+        },
+        Benchmark {
+            name: "chain",
+            summary: "10,000 kernels on a node, each of which waits for the one before",
+            measures: Measures::Nodes,
+            driver: nodes::chain,
+        },
+        Benchmark {
+            name: "bulk",
+            summary: "4 KiB and 64 MiB to a node and back, beside the same bytes over TCP and TLS alone",
+            measures: Measures::Nodes,
+            driver: nodes::bulk,
+        },
+        Benchmark {
+            name: "migrate",
+            summary: "4 bytes and 8 MiB that kernels on two nodes change in turn, beside TLS alone",
+            measures: Measures::Nodes,
+            driver: nodes::migrate,
         },
     ];
     &ALL

@@ -17,6 +17,7 @@
 //! | `stream` | the five streaming kernels on rayon |
 //! | `loops` | `saxpy`, `gemm`, `nbody`, `mandelbrot`, `reduce` as loops on rayon |
 //! | `raw` | a device's own interface, OpenCL or CUDA, with hand-written kernels |
+//! | `network` | as many bytes there and back, or one way, over TCP and TLS alone |
 //! | `process` | processor time, context switches and resident memory of this process |
 
 pub mod bare;
@@ -25,6 +26,7 @@ pub mod deque_executor;
 pub mod imbalance;
 pub mod list_scheduling;
 pub mod loops;
+pub mod network;
 pub mod piece_times;
 pub mod ping_pong;
 pub mod process;

@@ -327,6 +327,20 @@ impl Command {
         unsafe { (self.vtable().portable)(self.state_pointer()).map(|portable| &*portable) }
     }
 
+    /// True if it is known to be over in a few microseconds once it runs.
+    #[must_use]
+    pub fn is_brief(&self) -> bool {
+        match self.kind() {
+            // SAFETY: the state is the vtable's own.
+            Kind::Launch => unsafe { (self.vtable().brief)(self.state_pointer(), self.groups()) },
+            Kind::Copy | Kind::Fill | Kind::Write | Kind::Read => {
+                let bytes = |sum: u64, argument: &Argument| sum.saturating_add(argument.length());
+                self.arguments().iter().fold(0, bytes) <= BRIEF_BYTES
+            }
+            _ => self.needs_no_device(),
+        }
+    }
+
     /// Fetches what is likely to be run soon after this command: the slots that
     /// were enqueued next.
     #[inline]
@@ -491,6 +505,9 @@ impl Drop for Command {
         command.finish(Err(error.into()), &mut ToDrivers);
     }
 }
+
+/// Bytes that are copied in a few microseconds.
+const BRIEF_BYTES: u64 = 1 << 15;
 
 impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

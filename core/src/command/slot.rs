@@ -151,6 +151,8 @@ pub(crate) struct Vtable {
     /// The kernel as code for other devices, if it has any: alive for as long as
     /// the state is.
     pub(crate) portable: unsafe fn(*const u8) -> Option<*const dyn PortableKernel>,
+    /// Whether a launch of so many work-groups is known to be over in a few microseconds.
+    pub(crate) brief: unsafe fn(*const u8, u32) -> bool,
     /// Drops the state, if that does anything.
     pub(crate) drop: Option<unsafe fn(*mut u8)>,
 }

@@ -107,7 +107,7 @@ impl HostQueue {
         let ticket = Arc::new(Mutex::new(Ticket::Waiting));
         let begin = UserEvent::new();
         let begun = begin.event();
-        let body = Holder {
+        let body = Holder::Reserved {
             ticket: ticket.clone(),
             begin: Some(begin),
         };
@@ -133,6 +133,68 @@ impl HostQueue {
             ticket: Turn(ticket),
             mapped,
         })
+    }
+}
+
+impl HostQueue {
+    /// Lends the bytes of `access` to the host, without registering a mapping: a command like any other, for whose end
+    /// others wait, and after which they may be enqueued at once. So nobody who enqueues may also have to give them back.
+    /// `begin` gets the bytes when the command's turn has come, on whichever thread that is, with no lock held; or nothing,
+    /// if it never will.
+    ///
+    /// # Errors
+    /// If the range is out of bounds or mapped, or belongs to another context, or the context is lost.
+    pub fn lend(
+        &self,
+        access: Access<'_>,
+        waits: &[Event],
+        begin: impl FnOnce(Option<Lent>) + Send + 'static,
+    ) -> Result<Event> {
+        let request = Request {
+            accesses: &[access],
+            waits,
+            ..Request::default()
+        };
+        let body = Holder::Lent(Some(Box::new(begin)));
+        self.queue.enqueue(body, 1, &request)
+    }
+}
+
+/// Bytes that are the host's until it says how that went. Dropped without that, the command has failed.
+pub struct Lent {
+    bytes: RawArgument,
+    command: Option<Command>,
+}
+
+// SAFETY: as of a [`Hold`].
+unsafe impl Send for Lent {}
+
+impl Lent {
+    /// Where the bytes are on the host: as of a [`Hold`], nobody else writes them, nor reads what is lent to be written.
+    #[must_use]
+    pub fn bytes(&self) -> RawArgument {
+        self.bytes
+    }
+
+    /// Gives them back: the command is over, and how it went.
+    pub fn finish(mut self, result: Result<()>) {
+        if let Some(command) = self.command.take() {
+            command.finish(result, &mut ToDrivers);
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(command) = self.command.take() {
+            command.finish(Err(ErrorKind::Cancelled.into()), &mut ToDrivers);
+        }
+    }
+}
+
+impl std::fmt::Debug for Lent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes lent to the host", self.bytes.length)
     }
 }
 
@@ -281,10 +343,18 @@ impl Drop for Turn {
     }
 }
 
+/// What gets bytes that are lent.
+type Begin = Box<dyn FnOnce(Option<Lent>) + Send>;
+
 /// The body of a holder.
-struct Holder {
-    ticket: Arc<Mutex<Ticket>>,
-    begin: Option<UserEvent>,
+enum Holder {
+    /// Of a reservation.
+    Reserved {
+        ticket: Arc<Mutex<Ticket>>,
+        begin: Option<UserEvent>,
+    },
+    /// Of bytes that are lent.
+    Lent(Option<Begin>),
 }
 
 impl Body for Holder {
@@ -294,9 +364,27 @@ impl Body for Holder {
         name: |_| "map",
         run: |_, _, _| Ok(()),
         portable: |_| None,
+        brief: |_, _| false,
         // SAFETY: the state is a `Holder`, dropped once.
         drop: crate::operation::drop_state::<Self>(),
     };
+}
+
+/// Hands bytes to whom they are lent to.
+fn lend(command: Command, bytes: Result<RawArgument>, begin: Option<Begin>) {
+    match (bytes, begin) {
+        (Ok(bytes), Some(begin)) => begin(Some(Lent {
+            bytes,
+            command: Some(command),
+        })),
+        (Ok(_), None) => command.finish(Ok(()), &mut ToDrivers),
+        (Err(error), begin) => {
+            if let Some(begin) = begin {
+                begin(None);
+            }
+            command.finish(Err(error), &mut ToDrivers);
+        }
+    }
 }
 
 /// The driver of holders: hands each to its ticket. What is waited for here
@@ -369,7 +457,6 @@ impl Driver for HostDriver {
         // SAFETY: holders are the only commands of host queues that need a
         // driver, and this one is owned and not over.
         let body = unsafe { &mut *command.state_pointer().cast::<Holder>() };
-        let begin = body.begin.take();
         let started = command.start();
         let bytes = started.and_then(|()| {
             let [access] = command.arguments() else {
@@ -377,10 +464,13 @@ impl Driver for HostDriver {
             };
             access.on_host()
         });
+        let (ticket, begin) = match body {
+            Holder::Reserved { ticket, begin } => (ticket.clone(), begin.take()),
+            Holder::Lent(begin) => return lend(command, bytes, begin.take()),
+        };
         match bytes {
             Err(error) => command.finish(Err(error), &mut ToDrivers),
             Ok(bytes) => {
-                let ticket = body.ticket.clone();
                 let mut state = lock(&ticket);
                 if matches!(*state, Ticket::Waiting) {
                     *state = Ticket::Granted(command, bytes);

@@ -24,7 +24,7 @@ use crate::context::ContextShared;
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::error::{ErrorKind, Result};
-use crate::event::Waiter;
+use crate::event::{SeesTo, Waiter};
 use crate::memory::SpaceId;
 use crate::polling;
 use progress::{Progress, Watcher};
@@ -589,6 +589,7 @@ impl Queue {
     /// If waiting here could never end.
     pub fn wait(&self) -> Result<()> {
         let end = self.shared.progress.end();
+        let _seen_to = SeesTo::join(Some(&**self.shared.driver()));
         flush_all();
         if self.shared.progress.reached(end) {
             return Ok(());

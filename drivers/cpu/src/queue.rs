@@ -7,8 +7,8 @@
 use crate::CpuDriver;
 use crate::device;
 use crate::pool::Task;
-use crate::pool::worker::Worker;
-use quipu_core::driver::Notification;
+use crate::pool::worker::{Lent, Worker};
+use quipu_core::driver::{Lender, Notification};
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
 use quipu_core::queue::QueueShared;
@@ -57,6 +57,10 @@ impl Driver for CpuDriver {
             Some(worker) => commands.drain(..).for_each(|command| worker.push(command)),
             None => pool.inject_many(commands),
         });
+    }
+
+    fn lender(&self) -> Option<Box<dyn Lender>> {
+        Some(Box::new(Lent::new(self.pool().clone())))
     }
 
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`vendor`] | the verbs that the driver is made of |
 //! | `link` | the connection: what is in flight, ids, ends, loss |
+//! | `reading` | who reads what comes: whoever waits, or a thread for it |
+//! | `flights` | commands that are on the node |
 //! | `receive` | what comes, checked and acted on |
 //! | `resume` | coming back to a session whose connection was lost |
 //! | `bulk` | bytes of large transfers, both ways |
@@ -37,12 +39,14 @@
 mod bulk;
 mod device;
 mod failure;
+mod flights;
 mod forward;
 mod link;
 mod memory;
 pub mod paired;
 mod point;
 mod program;
+mod reading;
 mod receive;
 mod resume;
 pub mod vendor;
@@ -139,10 +143,10 @@ pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
         end(begun);
         return Err(failed(format!("node '{}' offers no devices", options.name)));
     }
-    let (remote, streams) = Remote::new(options, key, begun, bulk).map_err(failed)?;
+    let (remote, bulk) = Remote::new(options, key, begun, bulk).map_err(failed)?;
     let link = remote.link().clone();
     let driver = VendorDriver::over(remote)?;
-    link.run(Arc::downgrade(&driver), streams).map_err(failed)?;
+    link.run(Arc::downgrade(&driver), bulk).map_err(failed)?;
     Ok(driver)
 }
 

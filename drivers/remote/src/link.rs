@@ -6,8 +6,10 @@
 
 use crate::bulk::{HostRegion, Job, Jobs};
 use crate::failure::Refusal;
+use crate::flights::{Flights, Flying, Rare};
 use crate::locked;
 use crate::point::{Point, Times};
+use crate::reading::Reading;
 use crate::resume::Resumption;
 use crate::{Options, RemoteDriver};
 use quipu_core::Error;
@@ -40,9 +42,12 @@ pub(crate) struct Link {
     pub(crate) out: Outgoing,
     pub(crate) bulk_out: Outgoing,
     pub(crate) jobs: Jobs,
+    pub(crate) reading: Reading,
     /// How to come back after a loss; none if the session ends with its connection.
     pub(crate) resumption: Option<Resumption>,
     state: Mutex<State>,
+    /// Commands on the node. Changed with the state locked.
+    in_flight: AtomicUsize,
     /// Places for what comes on the bulk stream, by transfer. Locked after the state, or alone.
     pub(crate) sinks: Mutex<HashMap<u64, Sink>>,
     /// Why the connection ends, as soon as somebody knows.
@@ -59,25 +64,12 @@ struct State {
     last_buffer: u64,
     last_program: u64,
     last_transfer: u64,
-    flying: HashMap<u64, Flying>,
+    flying: Flights,
     buffers: u32,
     bytes: u64,
     programs: u32,
     /// Ends since something was last sent, and with it acknowledged.
     unacknowledged: usize,
-}
-
-/// A command on the node.
-struct Flying {
-    point: Point,
-    /// What it takes until it is over: its end, and bytes on the bulk stream.
-    parts: u8,
-    /// Where the bytes of a read go that come with a message.
-    region: Option<HostRegion>,
-    /// The transfer of a read.
-    transfer: u64,
-    failure: Option<Error>,
-    times: Option<Times>,
 }
 
 /// Where the bytes of a transfer go.
@@ -110,10 +102,13 @@ impl Link {
     pub(crate) fn new(
         options: &Options,
         terms: Terms,
-        (out, bulk_out): (Outgoing, Outgoing),
+        (incoming, out): (Incoming, Outgoing),
+        bulk_out: Outgoing,
         resumption: Option<Resumption>,
     ) -> Self {
         Self {
+            reading: Reading::new(incoming),
+            in_flight: AtomicUsize::new(0),
             node: options.name.clone(),
             terms,
             out,
@@ -133,12 +128,12 @@ impl Link {
     pub(crate) fn run(
         self: &Arc<Self>,
         driver: Weak<RemoteDriver>,
-        (incoming, bulk): (Incoming, Incoming),
+        bulk: Incoming,
     ) -> Result<(), String> {
         // Set once, here.
         let _ = self.driver.set(driver);
         let threads: [(&str, Run); THREADS] = [
-            ("quipu-ends", Box::new(move |link| link.receive(incoming))),
+            ("quipu-ends", Box::new(Self::keep_reading)),
             (
                 "quipu-bulk-in",
                 Box::new(move |link| link.receive_bulk(bulk)),
@@ -184,6 +179,7 @@ impl Link {
     /// Nobody waits for anything any more.
     fn stop(&self) {
         self.jobs.close();
+        self.reading.end();
         if let Some(resumption) = &self.resumption {
             resumption.give_up();
         }
@@ -260,7 +256,7 @@ impl Link {
         while after.len() > MAX_WAITS {
             let rest = after.split_off(MAX_WAITS - 1);
             let join = self.push(&mut state, route, &after, Operation::Nothing)?;
-            state.fly(Flying::new(join.clone(), 1));
+            self.fly(&mut state, Flying::new(join.clone(), 1));
             after = rest;
             after.push(Wait::after(join.event()));
         }
@@ -268,7 +264,7 @@ impl Link {
         match task {
             Task::Plain(operation) => {
                 let point = self.push(&mut state, route, &after, operation)?;
-                state.fly(Flying::new(point.clone(), 1));
+                self.fly(&mut state, Flying::new(point.clone(), 1));
                 Ok(point)
             }
             Task::Write(write, region) if region.len() as u64 <= most => {
@@ -276,7 +272,7 @@ impl Link {
                     let write = Operation::Write(quipu_wire::message::Write { bytes, ..write });
                     self.push(&mut state, route, &after, write)
                 })?;
-                state.fly(Flying::new(point.clone(), 1));
+                self.fly(&mut state, Flying::new(point.clone(), 1));
                 Ok(point)
             }
             Task::Write(write, region) => {
@@ -284,7 +280,7 @@ impl Link {
                 let write = Operation::Write(quipu_wire::message::Write { transfer, ..write });
                 let point = self.push(&mut state, route, &after, write)?;
                 state.last_transfer = transfer;
-                state.fly(Flying::new(point.clone(), 2));
+                self.fly(&mut state, Flying::new(point.clone(), 2));
                 self.jobs.add(Job {
                     transfer,
                     event: point.event(),
@@ -294,10 +290,11 @@ impl Link {
             }
             Task::Read(read, region) if region.len() as u64 <= most => {
                 let point = self.push(&mut state, route, &after, Operation::Read(read))?;
-                state.fly(Flying {
+                let rare = Rare {
                     region: Some(region),
-                    ..Flying::new(point.clone(), 1)
-                });
+                    ..Rare::default()
+                };
+                self.fly(&mut state, Flying::new(point.clone(), 1).with(rare));
                 Ok(point)
             }
             Task::Read(read, region) => {
@@ -305,10 +302,11 @@ impl Link {
                 let read = Operation::Read(quipu_wire::message::Read { transfer, ..read });
                 let point = self.push(&mut state, route, &after, read)?;
                 state.last_transfer = transfer;
-                state.fly(Flying {
+                let rare = Rare {
                     transfer,
-                    ..Flying::new(point.clone(), 2)
-                });
+                    ..Rare::default()
+                };
+                self.fly(&mut state, Flying::new(point.clone(), 2).with(rare));
                 let sink = Sink {
                     event: point.event(),
                     region,
@@ -356,6 +354,18 @@ impl Link {
     /// Has everything sent that is to be.
     pub(crate) fn flush(&self) {
         self.out.flush();
+        self.attend();
+    }
+
+    /// True if commands are on the node.
+    pub(crate) fn is_flying(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) > 0
+    }
+
+    /// Where the driver is.
+    pub(crate) fn driver_address(&self) -> *const () {
+        let driver = self.driver.get();
+        driver.map_or(std::ptr::null(), |driver| driver.as_ptr().cast())
     }
 
     /// A new buffer.
@@ -453,15 +463,18 @@ impl Link {
     pub(crate) fn completed(&self, events: impl Iterator<Item = (u64, Option<Times>)>) -> bool {
         let mut state = locked(&self.state);
         for (event, times) in events {
-            let Some(flying) = state.flying.get_mut(&event) else {
+            let Some(flying) = state.flying.get_mut(event) else {
                 return false;
             };
-            if flying.region.is_some() {
+            let rare = flying.rare.as_ref();
+            if rare.is_some_and(|rare| rare.region.is_some()) {
                 // Its bytes should have come before.
                 return false;
             }
-            flying.times = times;
-            state.part_is_over(event);
+            if times.is_some() {
+                flying.rare().times = times;
+            }
+            self.end_part(&mut state, event);
         }
         self.acknowledge(state);
         true
@@ -470,17 +483,18 @@ impl Link {
     /// A command has failed. False if it is none.
     pub(crate) fn failed(&self, event: u64, error: Error) -> bool {
         let mut state = locked(&self.state);
-        let Some(flying) = state.flying.get_mut(&event) else {
+        let Some(flying) = state.flying.get_mut(event) else {
             return false;
         };
-        flying.failure = Some(error);
-        flying.region = None;
-        let transfer = flying.transfer;
+        let rare = flying.rare();
+        rare.failure = Some(error);
+        rare.region = None;
+        let transfer = rare.transfer;
         if transfer != 0 && locked(&self.sinks).remove(&transfer).is_some() {
             // Nothing comes of it any more.
-            state.part_is_over(event);
+            self.end_part(&mut state, event);
         }
-        state.part_is_over(event);
+        self.end_part(&mut state, event);
         self.acknowledge(state);
         true
     }
@@ -500,14 +514,11 @@ impl Link {
     /// What a read gave. False if nobody asked for just so many bytes.
     pub(crate) fn read_bytes(&self, event: u64, bytes: &[u8]) -> bool {
         let mut state = locked(&self.state);
-        let Some(flying) = state.flying.get_mut(&event) else {
+        let Some(flying) = state.flying.get_mut(event) else {
             return false;
         };
-        let Some(region) = flying
-            .region
-            .take()
-            .filter(|region| region.len() == bytes.len())
-        else {
+        let region = flying.rare.as_mut().and_then(|rare| rare.region.take());
+        let Some(region) = region.filter(|region| region.len() == bytes.len()) else {
             return false;
         };
         region.scatter(0, bytes);
@@ -516,40 +527,34 @@ impl Link {
 
     /// One of the things that a command takes has come about; true if that was the last.
     pub(crate) fn part_is_over(&self, event: u64) -> bool {
-        locked(&self.state).part_is_over(event)
-    }
-}
-
-impl State {
-    fn fly(&mut self, flying: Flying) {
-        self.flying.insert(flying.point.event(), flying);
+        self.end_part(&mut locked(&self.state), event)
     }
 
-    fn part_is_over(&mut self, event: u64) -> bool {
-        let Some(flying) = self.flying.get_mut(&event) else {
+    fn fly(&self, state: &mut State, flying: Flying) {
+        state.flying.insert(flying);
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn end_part(&self, state: &mut State, event: u64) -> bool {
+        let Some(flying) = state.flying.get_mut(event) else {
             return false;
         };
         flying.parts -= 1;
         if flying.parts > 0 {
             return false;
         }
-        if let Some(flying) = self.flying.remove(&event) {
-            flying.point.end(flying.failure, flying.times);
+        if let Some(flying) = state.flying.remove(event) {
+            if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
+                // Before anybody is told, who may send the next.
+                self.reading.nothing_flies();
+            }
+            let (failure, times) = match flying.rare {
+                Some(rare) => (rare.failure, rare.times),
+                None => (None, None),
+            };
+            flying.point.end(failure, times);
         }
-        self.unacknowledged += 1;
+        state.unacknowledged += 1;
         true
-    }
-}
-
-impl Flying {
-    fn new(point: Point, parts: u8) -> Self {
-        Self {
-            point,
-            parts,
-            region: None,
-            transfer: 0,
-            failure: None,
-            times: None,
-        }
     }
 }

@@ -77,6 +77,8 @@ impl Device {
         let point = self.link.send(&self.here(), &[], task)?;
         point.wake_here();
         self.link.flush();
+        // It is not what this thread was about to wait for.
+        self.link.leave_to_keeper();
         self.wait(&point)
     }
 

@@ -23,30 +23,21 @@ pub(crate) fn is_receiver() -> bool {
     RECEIVES.get()
 }
 
-impl Link {
-    /// Takes ends of commands, until the connection ends.
-    pub(crate) fn receive(&self, mut incoming: Incoming) {
-        RECEIVES.set(true);
-        loop {
-            let take = |link: &mut &Self, message: &Message<'_>, _| link.take(message);
-            let taken = incoming.receive_or_rest(&mut &*self, take, |link| link.look());
-            match taken {
-                Ok(Ok(())) => {}
-                Ok(Err(rule)) => return self.broken(rule),
-                Err(error) => {
-                    // What has come until now is acted on.
-                    self.look();
-                    if !self.goes_on(false, &mut incoming, error) {
-                        return;
-                    }
-                }
-            }
+/// While what this gives lives, this thread receives.
+pub(crate) fn receiving() -> impl Drop {
+    struct Receiving(bool);
+    impl Drop for Receiving {
+        fn drop(&mut self) {
+            RECEIVES.set(self.0);
         }
     }
+    Receiving(RECEIVES.replace(true))
+}
 
+impl Link {
     /// Takes bytes of large reads, until the connection ends.
     pub(crate) fn receive_bulk(&self, mut incoming: Incoming) {
-        RECEIVES.set(true);
+        let _receiving = receiving();
         loop {
             let taken = incoming.receive(|message, _| match message {
                 Message::Chunk(chunk) => self.take_chunk(chunk),
@@ -67,7 +58,7 @@ impl Link {
     }
 
     /// True if a stream goes on after an error.
-    fn goes_on(&self, is_bulk: bool, incoming: &mut Incoming, error: LinkError) -> bool {
+    pub(crate) fn goes_on(&self, is_bulk: bool, incoming: &mut Incoming, error: LinkError) -> bool {
         if matches!(error, LinkError::Wire { .. }) {
             self.ended(&error);
             return false;
@@ -76,12 +67,12 @@ impl Link {
         gone_on.map_err(|reason| self.fail(&reason)).is_ok()
     }
 
-    fn broken(&self, rule: &str) {
+    pub(crate) fn broken(&self, rule: &str) {
         self.out.close(GoodbyeReason::Protocol, rule, LINGER);
         self.fail(&format!("it broke a rule: {rule}"));
     }
 
-    fn ended(&self, error: &LinkError) {
+    pub(crate) fn ended(&self, error: &LinkError) {
         if matches!(error, LinkError::Wire { .. }) {
             self.out
                 .close(GoodbyeReason::Protocol, &error.to_string(), LINGER);
@@ -89,7 +80,7 @@ impl Link {
         self.fail(&error.to_string());
     }
 
-    fn take(&self, message: &Message<'_>) -> Result<(), &'static str> {
+    pub(crate) fn take(&self, message: &Message<'_>) -> Result<(), &'static str> {
         let known = match message {
             Message::Completed(completed) => {
                 self.completed(completed.events.iter().map(|event| (event.get(), None)))

@@ -1,6 +1,7 @@
 //! Coming back to a session whose connection was lost.
 //!
-//! Each stream is seen to by the thread that receives from it: it dials again, from whatever address the machine has now,
+//! Each stream is seen to by one thread, which receives from it; of those that read the command stream by turns
+//! ([`reading`](crate::reading)), the link's own. It dials again, from whatever address the machine has now,
 //! says what it has received, and goes on where the node says that it is. Nobody else notices. It tries again and again
 //! until the patience is over; the node has given the session up before, so nothing is written there any more when what is
 //! in flight fails here.

@@ -9,6 +9,7 @@ use crate::memory::Allocation;
 use crate::point::Point;
 use crate::program::{self, Program};
 use crate::resume::Resumption;
+use quipu_core::event::Waiter;
 use quipu_core::{Command, Context, ErrorKind, NativeQueue, Result};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
@@ -46,13 +47,13 @@ impl Drop for Remote {
 }
 
 impl Remote {
-    /// A node that has said welcome on both streams; what receives from them.
+    /// A node that has said welcome on both streams; what receives from the second.
     pub(crate) fn new(
         options: &Options,
         key: &Key,
         begun: Greeted,
         bulk: Greeted,
-    ) -> std::result::Result<(Self, (Incoming, Incoming)), String> {
+    ) -> std::result::Result<(Self, Incoming), String> {
         let resumable = !begun.terms.patience.is_zero();
         let split = |greeted: Greeted, stream, spin| {
             let split = greeted.connection.split(Duplex {
@@ -66,14 +67,15 @@ impl Remote {
         let (incoming, out) = split(begun, Stream::Command, options.spin)?;
         let (bulk_incoming, bulk_out) = split(bulk, Stream::Bulk, Duration::ZERO)?;
         let resumption = resumable.then(|| Resumption::new(options, key, &terms));
-        let link = Arc::new(Link::new(options, terms, (out, bulk_out), resumption));
+        let link = Link::new(options, terms, (incoming, out), bulk_out, resumption);
+        let link = Arc::new(link);
         let devices = devices.iter().enumerate();
         let devices = devices.map(|(number, device)| Device::new(number, device, &link));
         let remote = Self {
             devices: devices.collect(),
             link,
         };
-        Ok((remote, (incoming, bulk_incoming)))
+        Ok((remote, bulk_incoming))
     }
 
     pub(crate) fn link(&self) -> &Arc<Link> {
@@ -157,6 +159,14 @@ impl Vendor for Remote {
             Some(lost) => Err(lost),
             None => Ok(None),
         }
+    }
+
+    fn attend(&self) {
+        self.link.attend();
+    }
+
+    fn wait(&self, waiter: &Waiter<'_>) {
+        self.link.wait(waiter);
     }
 
     fn call_when_over(&self, _: &Point, _: Wake) -> std::result::Result<(), Refusal> {

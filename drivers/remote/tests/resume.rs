@@ -8,7 +8,8 @@ mod support;
 use quipu_conformance::{Fixture, Watchdog, fixture, folding, graph};
 use quipu_core::operation::HostMemory;
 use quipu_core::{
-    Access, AccessMode, Context, Device, Driver, ErrorKind, Event, MemoryRef, QueueOptions, Request,
+    Access, AccessMode, Context, Device, Driver, ErrorKind, Event, MemoryRef, QueueOptions,
+    Request, UserEvent,
 };
 use quipu_link::timer::ManualTimer;
 use quipu_node::Limits;
@@ -150,6 +151,62 @@ fn either_side_may_find_the_loss_first_and_each_command_takes_effect_once() {
     while rig.node.sessions() > 0 {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn who_waits_while_the_connection_is_lost_hears_of_what_others_bring_about() {
+    let _watchdog = watchdog("waiting while the connection is lost");
+    let mut relay = None;
+    let rig = rig(&mut relay, 11);
+    let relay = relay.unwrap();
+    let devices = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    let fold = |memory: &MemoryRef, number, waits: &[Event]| {
+        let request = Request {
+            accesses: &[access(memory, AccessMode::ReadWrite)],
+            waits,
+            ..Request::default()
+        };
+        queue.launch(folding(number), 1, &request).unwrap()
+    };
+    let zero = queue.fill(access(&memory, AccessMode::Overwrite), &[0], &[]);
+    zero.unwrap().wait().unwrap();
+    let mut expected = 0_u64;
+    for round in 0..30_u64 {
+        let gate = UserEvent::new();
+        // What is cancelled leaves its memory void.
+        let own = context.memory(64).unwrap();
+        let held = fold(&own, 1, &[gate.event()]);
+        let waits = held.clone();
+        let waiting = std::thread::spawn(move || waits.wait());
+        if round % 2 == 0 {
+            // Else the connection is lost as it begins to wait.
+            std::thread::yield_now();
+        }
+        let refused = relay.refused();
+        relay.set(Way::Closed);
+        // Whoever has found the loss tries again and again, and is not the one who waits.
+        while relay.refused() < refused + 4 {
+            std::thread::yield_now();
+        }
+        held.cancel();
+        gate.complete();
+        let waited = waiting.join().unwrap();
+        assert!(waited.is_ok() || waited.unwrap_err().is_cancelled());
+        // What is enqueued now leaves when the connection is there again.
+        let next = fold(&memory, round, &[]);
+        expected = expected.wrapping_mul(31).wrapping_add(round);
+        queue.flush();
+        relay.set(Way::Open);
+        next.wait().unwrap();
+    }
+    let mut back = [0; 64];
+    let from = access(&memory, AccessMode::Read);
+    let read = queue.read(from, host(&mut back), 64, &[], &[]);
+    read.unwrap().wait().unwrap();
+    assert_eq!(back[..8], expected.to_le_bytes());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::batch::Plan;
 use crate::launch::Code;
 use crate::queue::Wake;
 use crate::work::{Bytes, Work};
+use quipu_core::event::Waiter;
 use quipu_core::{
     Command, DeviceProperties, Error, ErrorKind, Graph, NativeQueue, Partition, Result,
 };
@@ -232,6 +233,15 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     fn do_here(&self, work: &Work<'_, Self>) -> Option<Result<()>> {
         let _ = work;
         None
+    }
+
+    /// Sees that ends are heard of, of a vendor that [tells](Vendor::TELLS): what was put on devices may have been left to
+    /// this by a thread that [sees to it](quipu_core::event::sees_to).
+    fn attend(&self) {}
+
+    /// Waits, of a vendor that [tells](Vendor::TELLS): returns when the waiter is done or its time is up.
+    fn wait(&self, waiter: &Waiter<'_>) {
+        waiter.park();
     }
 
     /// Has a device begin with all that was put there.

@@ -468,12 +468,17 @@ impl Shared {
     fn begin_own(self: &Arc<Self>, caller: Caller) -> Result<(), LinkError> {
         let (id, ..) = caller.session();
         let ended = self.begin(caller, id);
+        tracing::info!(?ended, "the session is over");
+        self.end_own();
+        ended
+    }
+
+    /// Ends the process if it is a session's, which is over: also if a thread of it never is.
+    pub(crate) fn end_own(&self) {
         #[cfg(target_os = "linux")]
         if matches!(self.home, Home::Session(_)) {
-            tracing::info!(?ended, "the session is over");
             crate::process::end();
         }
-        ended
     }
 
     /// A new session, until it ends or has a process of its own.
@@ -561,6 +566,8 @@ impl Shared {
             .welcome(self.welcome(Some(&session)), &[])
             .and_then(|connection| session.run_bulk(self, connection));
         session.abort("its bulk stream has ended");
+        // The thread of the command stream may be in a kernel that it took to be brief.
+        self.end_own();
         ended
     }
 }

@@ -118,6 +118,9 @@ impl Shared {
                     let text = format!("a kernel ran for longer than {} s", limit.as_secs_f64());
                     tracing::warn!(text, "a session ends");
                     session.end(GoodbyeReason::Limit, &text);
+                    // Its own thread may be the one that runs the kernel.
+                    locked(&self.sessions).remove(&session.id());
+                    self.end_own();
                 }
             }
         }

@@ -19,6 +19,7 @@ use quipu_wire::message::{
 };
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use support::{Client, Rig, buffer, command, fill, pool};
@@ -69,6 +70,28 @@ fn loop_for_ever() -> Result<(), String> {
 fn let_time_pass_for_ever() -> Result<(), String> {
     loop {
         TIME.advance(Duration::from_secs(1));
+    }
+}
+
+/// True on the thread that receives commands, which runs what is known to be brief.
+fn is_on_receiver() -> bool {
+    std::thread::current().name() == Some("quipu-session")
+}
+
+fn let_time_pass_for_ever_once_brief() -> Result<(), String> {
+    match is_on_receiver() {
+        true => let_time_pass_for_ever(),
+        false => Ok(()),
+    }
+}
+
+/// Fails the first time, so that the client knows.
+fn loop_for_ever_once_brief() -> Result<(), String> {
+    static BEFORE: AtomicBool = AtomicBool::new(false);
+    match is_on_receiver() {
+        true if BEFORE.swap(true, Ordering::SeqCst) => loop_for_ever(),
+        true => Err("it is brief".to_owned()),
+        false => Ok(()),
     }
 }
 
@@ -148,12 +171,14 @@ fn pry() -> Result<(), String> {
     Err(done.join(", "))
 }
 
-const KERNELS: [fn() -> Result<(), String>; 7] = [
+const KERNELS: [fn() -> Result<(), String>; 9] = [
     behave,
     crash,
     abort,
     loop_for_ever,
     let_time_pass_for_ever,
+    let_time_pass_for_ever_once_brief,
+    loop_for_ever_once_brief,
     eat_memory,
     pry,
 ];
@@ -225,34 +250,37 @@ fn node_process() {
 }
 
 fn launch(client: &mut Client, event: u64, kernel: fn() -> Result<(), String>) {
+    create(client, event, kernel);
+    launch_again(client, event, event);
+}
+
+fn create(client: &mut Client, program: u64, kernel: fn() -> Result<(), String>) {
     let number = KERNELS
         .iter()
         .position(|other| std::ptr::fn_addr_eq(*other, kernel));
     let name = [number.unwrap() as u8; 32];
+    client.send(&[Message::CreateProgram(CreateProgram {
+        program,
+        format: ProgramFormat::Native,
+        source: &name,
+        entry: "kernel",
+        options: "",
+    })]);
+}
+
+fn launch_again(client: &mut Client, event: u64, program: u64) {
     let one = [Word::new(1)];
-    client.send(&[
-        Message::CreateProgram(CreateProgram {
-            program: event,
-            format: ProgramFormat::Native,
-            source: &name,
-            entry: "kernel",
-            options: "",
-        }),
-        command(
-            event,
-            &[],
-            Operation::Launch(Launch {
-                program: event,
-                blocks: &one,
-                threads: &one,
-                elements: &one,
-                shared: &[],
-                parameters: &[],
-                extents: &[],
-                values: &[],
-            }),
-        ),
-    ]);
+    let launch = Operation::Launch(Launch {
+        program,
+        blocks: &one,
+        threads: &one,
+        elements: &one,
+        shared: &[],
+        parameters: &[],
+        extents: &[],
+        values: &[],
+    });
+    client.send(&[command(event, &[], launch)]);
 }
 
 /// How a client's session ends.
@@ -332,6 +360,56 @@ fn a_kernel_that_never_ends_is_gone_with_its_client() {
     launch(&mut bad, 1, loop_for_ever);
     launch(&mut bad, 2, loop_for_ever);
     drop(bad);
+    while rig.node.sessions() > 1 {
+        std::thread::yield_now();
+    }
+    still_good(good);
+    rig.is_empty();
+}
+
+#[test]
+fn a_kernel_that_was_brief_and_never_ends_costs_its_own_session() {
+    let rig = rig(Limits {
+        run_time: Duration::from_secs(3600),
+        ..Limits::default()
+    });
+    let good = good(&rig);
+    let mut bad = rig.client_of(1);
+    let _bulk = rig.dial(1).bulk(bad.session.0, bad.key).unwrap();
+    create(&mut bad, 1, let_time_pass_for_ever_once_brief);
+    let mut event = 0;
+    let ended = loop {
+        event += 1;
+        launch_again(&mut bad, event, 1);
+        if let Err(error) = bad.next(|_| ()) {
+            break error;
+        }
+    };
+    let LinkError::Goodbye { reason, .. } = ended else {
+        panic!("{ended}");
+    };
+    assert_eq!(reason, GoodbyeReason::Limit);
+    while rig.node.sessions() > 1 {
+        std::thread::yield_now();
+    }
+    still_good(good);
+}
+
+#[test]
+fn a_kernel_that_was_brief_and_never_ends_is_gone_with_its_client() {
+    let rig = rig(Limits::default());
+    let good = good(&rig);
+    let mut bad = rig.client_of(1);
+    let bulk = rig.dial(1).bulk(bad.session.0, bad.key).unwrap();
+    create(&mut bad, 1, loop_for_ever_once_brief);
+    for event in 1.. {
+        launch_again(&mut bad, event, 1);
+        if bad.end_of(event).is_some() {
+            launch_again(&mut bad, event + 1, 1);
+            break;
+        }
+    }
+    drop((bad, bulk));
     while rig.node.sessions() > 1 {
         std::thread::yield_now();
     }

@@ -66,6 +66,37 @@ pub struct Connection {
     most: u32,
 }
 
+/// One side of TLS.
+enum Stream {
+    Client(rustls::StreamOwned<rustls::ClientConnection, TcpStream>),
+    Server(rustls::StreamOwned<rustls::ServerConnection, TcpStream>),
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Client(stream) => stream.read(buffer),
+            Self::Server(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Client(stream) => stream.write(bytes),
+            Self::Server(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Client(stream) => stream.flush(),
+            Self::Server(stream) => stream.flush(),
+        }
+    }
+}
+
 /// Bytes that are taken from TLS at once.
 const PIECE: usize = 1 << 14;
 
@@ -260,6 +291,20 @@ impl Connection {
             kind: message.kind().name(),
             expected,
         })
+    }
+
+    /// What TLS alone does with what is written and read: for measurements beside it. Nothing of the protocol goes through
+    /// this; what was received and not taken is lost.
+    #[must_use]
+    pub fn into_stream(self) -> impl Read + Write + Send {
+        match self.tls {
+            rustls::Connection::Client(tls) => {
+                Stream::Client(rustls::StreamOwned::new(tls, self.socket.stream))
+            }
+            rustls::Connection::Server(tls) => {
+                Stream::Server(rustls::StreamOwned::new(tls, self.socket.stream))
+            }
+        }
     }
 
     /// What a stream goes on with. Deadlines are over.

@@ -6,7 +6,7 @@ use quipu_link::clock::SystemClock;
 use quipu_link::connection::Connection;
 use quipu_link::gate::{Arrival, Gate};
 use quipu_link::invitation::Invitations;
-use quipu_link::stream::{Duplex, Incoming, Outgoing};
+use quipu_link::stream::{Duplex, Incoming, Interrupt, Outgoing};
 use quipu_link::{Folder, Key, LinkError, Result};
 use quipu_wire::batch::Batch;
 use quipu_wire::frame::Stream;
@@ -14,7 +14,7 @@ use quipu_wire::limits::MIN_FRAME;
 use quipu_wire::message::*;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Long enough for anything that is not stuck.
@@ -465,5 +465,48 @@ fn what_is_acknowledged_is_not_kept() {
         node_out.send(&done(value)).unwrap();
         assert_eq!(number(&mut incoming).unwrap().0, value);
         assert!(outgoing.kept_bytes() < 1 << 10 && node_out.kept_bytes() < 1 << 10);
+    }
+}
+
+#[test]
+fn who_receives_can_be_interrupted_and_loses_nothing() {
+    let (client, node) = ends();
+    let [(mut incoming, _client_out), (_node_in, node_out)] = [client, node].map(split);
+    let interrupt = Arc::new(Interrupt::new().unwrap());
+    let stops = Arc::new(AtomicBool::new(false));
+    for round in 0..200_u64 {
+        stops.store(false, Ordering::SeqCst);
+        let (own, told) = (interrupt.clone(), stops.clone());
+        let raising = std::thread::spawn(move || {
+            told.store(true, Ordering::SeqCst);
+            own.raise();
+        });
+        let mut rests = 0;
+        let came = incoming.receive_while(
+            &mut rests,
+            |_, _, number| number,
+            |rests| *rests += 1,
+            &interrupt,
+            &|| !stops.load(Ordering::SeqCst),
+        );
+        assert_eq!(came.unwrap(), None);
+        assert!(rests > 0);
+        raising.join().unwrap();
+        // What comes is had by the next who receives, however he does.
+        let event = [Word::new(round + 1)];
+        node_out
+            .send(&Message::Completed(Completed { events: &event }))
+            .unwrap();
+        let number = match round % 2 {
+            0 => incoming.receive(|_, number| Some(number)),
+            _ => incoming.receive_while(
+                &mut (),
+                |(), _, number| number,
+                |()| (),
+                &interrupt,
+                &|| true,
+            ),
+        };
+        assert_eq!(number.unwrap(), Some(round + 1));
     }
 }

@@ -41,7 +41,7 @@ use crate::command::state::WANT_EACH;
 use crate::command::{Command, EventId, dispatch, is_done_by_anyone};
 use crate::driver::{Held, Submission};
 use crate::error::{ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{Event, SeesTo};
 use crate::memory::CONTENT_SIZE_BYTES;
 use crate::operation::Body;
 use construct::{construct, id_of, marker, marker_event, open};
@@ -477,9 +477,12 @@ fn hand_over(queue: &QueueShared, command: Command) {
     if is_done_by_anyone(&command) {
         dispatch(command);
     } else {
-        queue
-            .driver()
+        let body = queue.body();
+        // It is dirty.
+        let seen_to = body.needs_flush.then(|| SeesTo::flush(&*body.driver));
+        body.driver
             .notify(crate::driver::Notification::Ready(command));
+        drop(seen_to);
     }
 }
 

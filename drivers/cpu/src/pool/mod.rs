@@ -107,6 +107,14 @@ impl Task {
         }
     }
 
+    /// True if it is known to be over in a few microseconds.
+    fn is_brief(&self) -> bool {
+        match self {
+            Self::Command(command) => command.is_brief(),
+            Self::Ticket(_) => false,
+        }
+    }
+
     fn device(&self) -> u32 {
         match self {
             Self::Command(command) if command.needs_no_device() => POOL_DEVICE,

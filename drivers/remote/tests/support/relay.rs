@@ -27,6 +27,8 @@ struct Shared {
     to: String,
     way: Mutex<(Way, u64)>,
     cuts: AtomicUsize,
+    /// Connections that were cut at once.
+    refused: AtomicUsize,
     /// Both sides of each connection, while somebody may want to cut them.
     connections: Mutex<Vec<[TcpStream; 2]>>,
 }
@@ -40,6 +42,7 @@ impl Relay {
             to: address.to_owned(),
             way: Mutex::new((Way::Open, seed)),
             cuts: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             connections: Mutex::default(),
         });
         let of_thread = shared.clone();
@@ -69,6 +72,11 @@ impl Relay {
         }
     }
 
+    /// How many connections were cut at once.
+    pub(crate) fn refused(&self) -> usize {
+        self.shared.refused.load(Ordering::SeqCst)
+    }
+
     /// How many connections were cut.
     pub(crate) fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
@@ -85,7 +93,10 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
     let mut way = shared.way.lock().unwrap();
     let budget = match way.0 {
         Way::Open => i64::MAX,
-        Way::Closed => return,
+        Way::Closed => {
+            shared.refused.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
         Way::Cutting(least, most) => {
             // Numbers that look random, most of them small.
             way.1 = way.1.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -125,6 +125,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
     fn flush(&self, _queue: &QueueShared) {
         // A queue's commands may wait for those of others, its migrations above all: flush them all.
         self.shared.pump(Caller::Host);
+        self.shared.vendor.attend();
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
@@ -137,7 +138,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
             return Err(Inside::would_deadlock());
         }
         if V::TELLS {
-            waiter.park();
+            shared.vendor.wait(waiter);
             return Ok(());
         }
         {

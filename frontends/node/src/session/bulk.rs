@@ -2,7 +2,8 @@
 
 use super::landing::Landing;
 use crate::locked;
-use quipu_core::UserEvent;
+use quipu_core::memory::mapping::Lent;
+use quipu_core::{ErrorKind, UserEvent};
 use quipu_link::LinkError;
 use quipu_link::stream::{Incoming, Outgoing};
 use quipu_wire::message::{Chunk, Message};
@@ -30,7 +31,7 @@ struct State {
     writes: HashMap<u64, Write>,
     /// Reads that are not over.
     reads: HashMap<u64, Read>,
-    ready: VecDeque<(u64, Range<usize>, Arc<Landing>)>,
+    ready: VecDeque<(u64, Range<usize>, Source)>,
     last_named: u64,
     /// Bytes of transfers that are not over, in and out.
     bytes: [u64; 2],
@@ -38,10 +39,116 @@ struct State {
     closed: bool,
 }
 
+/// Where bytes that are ready lie.
+enum Source {
+    Landing(Arc<Landing>),
+    /// In a buffer, which is given back when they are sent.
+    Lent(Lent),
+}
+
+/// Where the bytes of a write go.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// Nowhere: the command has failed.
+    Nowhere,
+    Landing(Arc<Landing>),
+    /// Straight into the buffer.
+    Lent(Arc<Mutex<Loan>>),
+}
+
+/// A buffer's bytes, into which a write's go.
+pub(crate) enum Loan {
+    /// It is not the write's turn. What has come by now, and whether that is all.
+    Awaited(Vec<(usize, Vec<u8>)>, bool),
+    Had(Lent),
+    /// Never, or not any more.
+    Over,
+}
+
+impl Loan {
+    /// The write's turn has come, if it does.
+    pub(crate) fn begin(loan: &Mutex<Self>, lent: Option<Lent>) {
+        let mut loan = locked(loan);
+        let before = std::mem::replace(&mut *loan, Self::Over);
+        let (Self::Awaited(parked, is_all), Some(lent)) = (before, lent) else {
+            return;
+        };
+        for (offset, bytes) in parked {
+            put(&lent, offset, &bytes);
+        }
+        if is_all {
+            drop(loan);
+            lent.finish(Ok(()));
+        } else {
+            *loan = Self::Had(lent);
+        }
+    }
+
+    /// Some of the bytes have come.
+    fn take(loan: &Mutex<Self>, offset: usize, bytes: &[u8], is_all: bool) {
+        let mut loan = locked(loan);
+        match &mut *loan {
+            Self::Awaited(parked, all) => {
+                parked.push((offset, bytes.to_vec()));
+                *all = is_all;
+            }
+            Self::Had(lent) => put(lent, offset, bytes),
+            Self::Over => {}
+        }
+        if is_all && matches!(*loan, Self::Had(_)) {
+            let had = std::mem::replace(&mut *loan, Self::Over);
+            drop(loan);
+            if let Self::Had(lent) = had {
+                lent.finish(Ok(()));
+            }
+        }
+    }
+
+    /// No more bytes come, for this reason.
+    fn fail(loan: &Mutex<Self>, reason: &str) {
+        let before = std::mem::replace(&mut *locked(loan), Self::Over);
+        if let Self::Had(lent) = before {
+            lent.finish(Err(ErrorKind::Device {
+                device: "the node".to_owned(),
+                what: "receive what is to be written".to_owned(),
+                message: reason.to_owned(),
+            }
+            .into()));
+        }
+    }
+}
+
+/// Writes bytes into those of a buffer.
+fn put(lent: &Lent, offset: usize, bytes: &[u8]) {
+    let all = lent.bytes();
+    let end = offset.checked_add(bytes.len());
+    assert!(end.is_some_and(|end| end <= all.length));
+    // SAFETY: within the bytes, as just checked, which are lent to be written.
+    unsafe {
+        let to = all.pointer.add(offset);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+    }
+}
+
+impl Source {
+    /// Some of the bytes, which are ready.
+    fn bytes(&self, range: Range<usize>) -> &[u8] {
+        match self {
+            // SAFETY: nobody writes them any more.
+            Self::Landing(landing) => unsafe { landing.bytes(range) },
+            Self::Lent(lent) => {
+                let all = lent.bytes();
+                assert!(range.start <= range.end && range.end <= all.length);
+                // SAFETY: within the bytes, as just checked, which are lent to be read.
+                unsafe { std::slice::from_raw_parts(all.pointer.add(range.start), range.len()) }
+            }
+        }
+    }
+}
+
 /// A write whose bytes are on their way.
 pub(crate) struct Write {
-    /// Where to; nowhere if the command has failed.
-    pub(crate) landing: Option<Arc<Landing>>,
+    pub(crate) place: Place,
     /// How many.
     pub(crate) length: u64,
     /// How many have come.
@@ -54,7 +161,9 @@ pub(crate) struct Write {
 
 /// A read that is not over.
 struct Read {
-    landing: Arc<Landing>,
+    /// None if its bytes are lent.
+    landing: Option<Arc<Landing>>,
+    length: usize,
     /// The ends of its pieces, and whether each is ready.
     pieces: Vec<(usize, bool)>,
     /// The next piece to be sent.
@@ -100,10 +209,16 @@ impl Bulk {
     }
 
     /// A read has named a transfer; the ends of its pieces. False if it is not larger than all before.
-    pub(crate) fn begin_read(&self, transfer: u64, landing: Arc<Landing>, ends: &[usize]) -> bool {
+    pub(crate) fn begin_read(
+        &self,
+        transfer: u64,
+        landing: Option<Arc<Landing>>,
+        ends: &[usize],
+    ) -> bool {
         let pieces = ends.iter().map(|end| (*end, false)).collect();
         let read = Read {
             landing,
+            length: ends.last().copied().unwrap_or(0),
             pieces,
             next: 0,
         };
@@ -133,11 +248,24 @@ impl Bulk {
                 0 => 0,
                 next => read.pieces[next - 1].0,
             };
-            ready.push_back((transfer, start..*end, read.landing.clone()));
+            if let Some(landing) = read.landing.clone() {
+                ready.push_back((transfer, start..*end, Source::Landing(landing)));
+            }
             read.next += 1;
         }
         if read.next == read.pieces.len() {
             reads.remove(&transfer);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// The bytes of a read are lent: they are sent, and then given back.
+    pub(crate) fn lent_is_ready(&self, transfer: u64, lent: Lent) {
+        let mut state = locked(&self.state);
+        if let Some(read) = state.reads.remove(&transfer) {
+            let source = Source::Lent(lent);
+            state.ready.push_back((transfer, 0..read.length, source));
         }
         drop(state);
         self.changed.notify_all();
@@ -151,7 +279,7 @@ impl Bulk {
                 0 => 0,
                 next => read.pieces[next - 1].0,
             };
-            let left = (read.landing.len() - sent) as u64;
+            let left = (read.length - sent) as u64;
             state.bytes[1] = state.bytes[1].saturating_sub(left);
         }
     }
@@ -162,15 +290,29 @@ impl Bulk {
         state.closed = true;
         let writes = std::mem::take(&mut state.writes);
         state.reads.clear();
-        state.ready.clear();
+        // Some end commands as they are dropped.
+        let ready = std::mem::take(&mut state.ready);
         let out = state.out.take();
         drop(state);
+        drop(ready);
         self.changed.notify_all();
         if let Some(out) = out {
             out.abort(reason);
         }
-        let pieces = writes.into_values().flat_map(|write| write.pieces);
-        pieces.for_each(|(_, event)| event.fail(reason));
+        for write in writes.into_values() {
+            if let Place::Lent(loan) = &write.place {
+                Loan::fail(loan, reason);
+            }
+            write
+                .pieces
+                .into_iter()
+                .for_each(|(_, event)| event.fail(reason));
+        }
+    }
+
+    /// True if the session has a bulk stream.
+    pub(crate) fn has_begun(&self) -> bool {
+        locked(&self.state).out.is_some()
     }
 
     /// Cuts the connection, as a network may.
@@ -257,12 +399,18 @@ impl Bulk {
             return false;
         }
         write.received = end;
-        let landing = write.landing.clone();
+        let (place, length) = (write.place.clone(), write.length);
         drop(state);
-        if let Some(landing) = landing {
-            // SAFETY: commands read these bytes when they were said to have come, which is below; this thread alone
-            // writes them.
-            unsafe { landing.write(chunk.offset as usize, chunk.bytes) };
+        match place {
+            Place::Nowhere => {}
+            Place::Landing(landing) => {
+                // SAFETY: commands read these bytes when they were said to have come, which is below; this thread alone
+                // writes them.
+                unsafe { landing.write(chunk.offset as usize, chunk.bytes) };
+            }
+            Place::Lent(loan) => {
+                Loan::take(&loan, chunk.offset as usize, chunk.bytes, end == length);
+            }
         }
         let mut state = locked(&self.state);
         let Some(write) = state.writes.get_mut(&chunk.transfer) else {
@@ -287,7 +435,7 @@ impl Bulk {
         let most = CHUNK.min(out.max_frame() as usize - 64);
         loop {
             let mut state = locked(&self.state);
-            let (transfer, range, landing) = loop {
+            let (transfer, range, source) = loop {
                 if state.closed {
                     return;
                 }
@@ -307,14 +455,16 @@ impl Bulk {
                 let chunk = Message::Chunk(Chunk {
                     transfer,
                     offset: at as u64,
-                    // SAFETY: the piece is ready: nobody writes it any more.
-                    bytes: unsafe { landing.bytes(at..end) },
+                    bytes: source.bytes(at..end),
                 });
                 // If the connection is lost, whoever receives sees it.
                 if out.push(&chunk).is_err() || out.wait_for_room(AHEAD).is_err() {
                     return;
                 }
                 at = end;
+            }
+            if let Source::Lent(lent) = source {
+                lent.finish(Ok(()));
             }
             let mut state = locked(&self.state);
             state.bytes[1] = state.bytes[1].saturating_sub(length);

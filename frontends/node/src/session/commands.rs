@@ -6,6 +6,7 @@ use super::ends::{self, Ends};
 use super::events::{Events, Known};
 use super::objects::Objects;
 use crate::node::Shared;
+use quipu_core::driver::{Driver, Lender};
 use quipu_core::{Access, AccessMode, Context, Error, Event, UserEvent};
 use quipu_wire::message::{self, Command, Message, Operation, Resolve, Wait};
 use smallvec::SmallVec;
@@ -24,7 +25,14 @@ pub(crate) struct Work {
     placeholders: HashMap<u64, UserEvent>,
     pub(super) ends: Arc<Ends>,
     pub(super) bulk: Arc<Bulk>,
+    /// To the drivers that have use for this thread.
+    lenders: Vec<Box<dyn Lender>>,
+    /// Messages since what was kept for this thread was last run.
+    kept: u32,
 }
+
+/// Messages after which what was kept for this thread is run, though more have come.
+const KEPT: u32 = 64;
 
 /// What has become of a command that was to be enqueued.
 pub(super) struct Begun {
@@ -42,7 +50,17 @@ impl Work {
         ends: Arc<Ends>,
         bulk: Arc<Bulk>,
     ) -> Self {
+        let mut drivers: Vec<&Arc<dyn Driver>> = Vec::new();
+        for device in &node.options.devices {
+            let driver = device.driver();
+            if !drivers.iter().any(|known| Arc::ptr_eq(known, driver)) {
+                drivers.push(driver);
+            }
+        }
+        let lenders = drivers.iter().filter_map(|driver| driver.lender());
         Self {
+            lenders: lenders.collect(),
+            kept: 0,
             objects: Objects::new(node.clone(), session, context),
             node,
             events: Events::default(),
@@ -52,8 +70,22 @@ impl Work {
         }
     }
 
-    /// Does what a message says.
+    /// Does what a message says. What is brief of it is run by this thread, at the latest as it [rests](Self::rest): nobody
+    /// is woken for it.
     pub(crate) fn take(&mut self, message: &Message<'_>) -> Done {
+        // While it is in a kernel, another of the session's threads has to see that the client is gone.
+        if self.kept == 0 && self.bulk.has_begun() {
+            self.lenders.iter_mut().for_each(|lender| lender.begin());
+        }
+        self.kept += 1;
+        let done = self.act_on(message);
+        if self.kept.is_multiple_of(KEPT) {
+            self.lenders.iter_mut().for_each(|lender| lender.run());
+        }
+        done
+    }
+
+    fn act_on(&mut self, message: &Message<'_>) -> Done {
         match message {
             Message::Command(command) => self.command(command),
             Message::CreateBuffer(create) => self.objects.create_buffer(create),
@@ -70,13 +102,24 @@ impl Work {
 
     /// All that has come was taken.
     pub(crate) fn rest(&mut self) {
+        self.forget();
+        self.objects.flush();
+        self.lenders.iter_mut().for_each(|lender| {
+            lender.run();
+            lender.end();
+        });
+        self.kept = 0;
+    }
+
+    /// What the client has acknowledged is not named any more.
+    fn forget(&mut self) {
         let events = &mut self.events;
         self.ends.acknowledged(|id| events.forget(id));
-        self.objects.flush();
     }
 
     /// The session is over: nothing is begun any more, and nothing waits for the client.
     pub(crate) fn clear(&mut self) {
+        self.lenders.clear();
         for event in self.events.live() {
             event.cancel();
         }
@@ -98,7 +141,7 @@ impl Work {
         }
         let most = self.node.options.limits.commands as usize;
         if self.events.len() >= most {
-            self.rest();
+            self.forget();
             if self.events.len() >= most {
                 return Err(Broken::limit("more commands than the welcome allows"));
             }

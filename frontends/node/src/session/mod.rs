@@ -4,7 +4,7 @@
 //! |---|---|
 //! | here | the two streams, and the session's end |
 //! | `commands` | what a message has done: `launch`, `transfer` |
-//! | `objects` | buffers, programs, queues |
+//! | `objects` | buffers, programs, queues; `kernel`: what is launched |
 //! | `events` | which events there are to wait for |
 //! | `ends` | ends of commands, on their way to the client |
 //! | `bulk` | the bulk stream |
@@ -25,6 +25,7 @@ mod bulk;
 mod commands;
 mod ends;
 mod events;
+mod kernel;
 mod landing;
 mod launch;
 mod objects;
@@ -311,10 +312,12 @@ impl Session {
                         }
                     }
                 }
-                if out.pending_bytes() > MOST_PENDING
-                    && let Err(error) = out.wait_for_room_or_loss(MOST_PENDING / 4)
-                {
-                    break Err(error);
+                if out.pending_bytes() > MOST_PENDING {
+                    // Nothing is kept while this waits.
+                    work.rest();
+                    if let Err(error) = out.wait_for_room_or_loss(MOST_PENDING / 4) {
+                        break Err(error);
+                    }
                 }
             };
             work.clear();

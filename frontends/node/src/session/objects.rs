@@ -1,20 +1,19 @@
 //! A session's buffers, programs and queues.
 
 use super::Broken;
+use super::kernel::{NodeKernel, Pace};
 use crate::limits::Limits;
 use crate::native::Maker;
 use crate::node::Shared;
 use crate::watch::Stopwatch;
-use quipu_core::access::Argument;
-use quipu_core::operation::NativeKernel;
-use quipu_core::portable::PortableKernel;
+use quipu_core::memory::mapping::HostQueue;
 use quipu_core::{
     CodeKey, Context, Device, Error, ErrorKind, MemoryRef, Passed, Priority, Queue, QueueOptions,
-    RawArgument, Result,
+    Result,
 };
 use quipu_kernel_ir::{KernelText, TextLanguage};
 use quipu_wire::message::{self, CreateBuffer, CreateProgram, ProgramFormat};
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ pub(crate) enum Program {
     /// A text, and what drivers know it by.
     Text(Arc<KernelText>, CodeKey),
     /// A kernel of the node's own.
-    Native(Maker),
+    Native(Maker, Arc<Pace>),
     /// None that this node has.
     Unknown(String),
 }
@@ -43,6 +42,8 @@ pub(crate) struct Objects {
     programs: HashMap<u64, Program>,
     last_program: u64,
     queues: HashMap<(u32, u8, bool), Queue>,
+    /// For what goes straight between buffers and the network.
+    host: Option<HostQueue>,
 }
 
 fn invalid(what: &'static str, problem: String) -> Error {
@@ -63,6 +64,7 @@ impl Objects {
             programs: HashMap::new(),
             last_program: 0,
             queues: HashMap::new(),
+            host: None,
         }
     }
 
@@ -181,7 +183,7 @@ impl Objects {
                 let name = create.source.try_into();
                 let name = name.map_err(|_| Broken::rule("a native kernel's name is too short"))?;
                 match self.node.options.natives.find(&name) {
-                    Some(maker) => Program::Native(maker),
+                    Some(maker) => Program::Native(maker, Arc::default()),
                     None => Program::Unknown(format!(
                         "run kernel '{}', which its program does not have natively in just this form",
                         create.entry
@@ -241,14 +243,15 @@ impl Objects {
                 }
                 Ok(NodeKernel::Text(Box::new((text.clone(), *key, passed))))
             }
-            Some(Program::Native(maker)) => {
+            Some(Program::Native(maker, pace)) => {
                 if !device.driver().runs_native_code() {
                     return unsupported(
                         "run native code".to_owned(),
                         "use one of the node's devices that do, or write the kernel in OpenCL C",
                     );
                 }
-                maker(&passed).map(|kernel| NodeKernel::Native(kernel, self.stopwatch.clone()))
+                let times = (pace.clone(), self.stopwatch.clone());
+                maker(&passed).map(|kernel| NodeKernel::Native(kernel, times))
             }
         })
     }
@@ -286,6 +289,14 @@ impl Objects {
         Ok(queue)
     }
 
+    /// The queue of the host's turns.
+    pub(crate) fn host(&mut self) -> Result<&HostQueue> {
+        match &mut self.host {
+            Some(host) => Ok(host),
+            none => Ok(none.insert(HostQueue::new(&self.context)?)),
+        }
+    }
+
     /// Has all that was enqueued run eventually.
     pub(crate) fn flush(&self) {
         for queue in self.queues.values() {
@@ -300,66 +311,6 @@ impl Objects {
         self.buffers.clear();
         self.programs.clear();
         self.queues.clear();
-    }
-}
-
-/// A launch's kernel.
-pub(crate) enum NodeKernel {
-    Text(Box<(Arc<KernelText>, CodeKey, Passed)>),
-    Native(Box<dyn NativeKernel>, Option<Stopwatch>),
-}
-
-impl NativeKernel for NodeKernel {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Text(..) => "a client's kernel",
-            Self::Native(kernel, _) => kernel.name(),
-        }
-    }
-
-    unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
-        match self {
-            Self::Text(..) => Err(invalid("launch a kernel", "it is a text".to_owned())),
-            // SAFETY: as the caller promises.
-            Self::Native(kernel, None) => unsafe { kernel.run(arguments, groups) },
-            Self::Native(kernel, Some(stopwatch)) => stopwatch.time(|| {
-                // SAFETY: as above.
-                unsafe { kernel.run(arguments, groups) }
-            }),
-        }
-    }
-
-    fn portable(&self) -> Option<&dyn PortableKernel> {
-        match self {
-            Self::Text(..) => Some(self),
-            Self::Native(..) => None,
-        }
-    }
-}
-
-impl PortableKernel for NodeKernel {
-    fn key(&self) -> CodeKey {
-        match self {
-            Self::Text(text) => text.1,
-            Self::Native(..) => CodeKey::of::<Self>(0),
-        }
-    }
-
-    fn code_type(&self) -> TypeId {
-        TypeId::of::<KernelText>()
-    }
-
-    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
-        match self {
-            Self::Text(text) => Ok(text.0.clone()),
-            Self::Native(..) => Err(invalid("compile a kernel", "it is native".to_owned())),
-        }
-    }
-
-    fn pass(&self, _: &[Argument]) -> Result<Passed> {
-        match self {
-            Self::Text(text) => Ok(text.2.clone()),
-            Self::Native(..) => Err(invalid("compile a kernel", "it is native".to_owned())),
-        }
+        self.host = None;
     }
 }

@@ -1,15 +1,19 @@
 //! Copies, writes and reads.
 
 use super::Broken;
-use super::bulk::Write;
+use super::bulk::{Loan, Place, Write};
 use super::commands::{Begun, Done, Work, access, plain};
 use super::ends;
 use super::landing::Landing;
+use quipu_core::memory::mapping::Lent;
 use quipu_core::operation::Step;
-use quipu_core::{AccessMode, Error, ErrorKind, Event, MemoryRef, Queue, UserEvent};
+use quipu_core::{
+    AccessMode, Device, Error, ErrorKind, Event, MemoryRef, MemorySpace, Queue, UserEvent,
+};
 use quipu_wire::message::{self, Command, Stride};
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 type Enqueued = std::result::Result<Begun, Error>;
 
@@ -135,6 +139,12 @@ impl Work {
         }
         let most = self.node.options.limits.session_bytes;
         let is_reserved = self.bulk.reserve(false, bytes, most);
+        if let (Ok(_), Ok(memory)) = (&queue, &memory)
+            && is_reserved
+            && self.is_lent(command, write.steps)
+        {
+            return self.write_lent(command, write, memory, bytes, waits);
+        }
         let prepared = || {
             let (queue, memory) = (queue?, memory?);
             if !is_reserved {
@@ -155,16 +165,16 @@ impl Work {
         };
         let expected = Write {
             // The bytes come all the same.
-            landing: landing.filter(|_| enqueued.is_ok()),
+            place: landing
+                .filter(|_| enqueued.is_ok())
+                .map_or(Place::Nowhere, Place::Landing),
             length: bytes,
             received: 0,
             pieces,
             is_reserved,
         };
         if !self.bulk.expect(write.transfer, expected) {
-            return Err(Broken::rule(
-                "a transfer's id is not larger than those before",
-            ));
+            return Err(not_larger());
         }
         Ok(enqueued)
     }
@@ -187,6 +197,10 @@ impl Work {
         }
         let queue = self.queue(command)?;
         let memory = self.objects.buffer(read.buffer, &from)?;
+        let lent = match (&queue, &memory) {
+            (Ok(_), Ok(memory)) if self.is_lent(command, read.steps) => Some(memory.clone()),
+            _ => None,
+        };
         let prepare = || {
             let (queue, memory) = (queue?, memory?);
             Ok::<_, Error>((queue, memory, Landing::new(bytes)?))
@@ -215,12 +229,14 @@ impl Work {
             return Ok(enqueue());
         }
         let reserved = self.bulk.reserve(true, bytes, limits.session_bytes);
+        if let Some(memory) = lent.filter(|_| reserved) {
+            return self.read_lent(read, &memory, bytes, waits);
+        }
         let prepared = if reserved {
             prepare().inspect_err(|_| self.bulk.give_back(true, bytes))
         } else {
             Err(too_much(bytes, limits.session_bytes))
         };
-        let not_larger = || Broken::rule("a transfer's id is not larger than those before");
         let (queue, memory, landing) = match prepared {
             Ok(prepared) => prepared,
             Err(error) if self.bulk.name(read.transfer) => return Ok(Err(error)),
@@ -234,7 +250,7 @@ impl Work {
         let places: Vec<usize> = ends.iter().map(|end| *end as usize).collect();
         if !self
             .bulk
-            .begin_read(read.transfer, landing.clone(), &places)
+            .begin_read(read.transfer, Some(landing.clone()), &places)
         {
             return Err(not_larger());
         }
@@ -272,6 +288,89 @@ impl Work {
     }
 }
 
+impl Work {
+    /// True if a transfer's bytes go straight from or to the network: its device works in the host's memory, and they lie
+    /// there without gaps.
+    fn is_lent(&self, command: &Command<'_>, steps: &[Stride]) -> bool {
+        let device = self.node.options.devices.get(command.device as usize);
+        let is_host = |device: &Device| matches!(device.properties().memory, MemorySpace::Host);
+        steps.is_empty() && !command.profiled && device.is_some_and(is_host)
+    }
+
+    fn write_lent(
+        &mut self,
+        command: &Command<'_>,
+        write: &message::Write<'_>,
+        memory: &MemoryRef,
+        bytes: u64,
+        waits: &[Event],
+    ) -> Done<Enqueued> {
+        let loan = Arc::new(Mutex::new(Loan::Awaited(Vec::new(), false)));
+        let to = access(
+            memory,
+            &(write.offset..write.offset + write.row),
+            AccessMode::Overwrite,
+        );
+        let own = loan.clone();
+        let begin = move |lent| Loan::begin(&own, lent);
+        // Its bytes are looked for before the first of them comes.
+        let expected = Write {
+            place: Place::Lent(loan.clone()),
+            length: bytes,
+            received: 0,
+            pieces: VecDeque::new(),
+            is_reserved: true,
+        };
+        if !self.bulk.expect(write.transfer, expected) {
+            return Err(not_larger());
+        }
+        let event = self
+            .objects
+            .host()
+            .and_then(|host| host.lend(to, waits, begin));
+        // Else its bytes come all the same.
+        let event = event.inspect_err(|_| Loan::begin(&loan, None));
+        Ok(event.map(|event| plain(command, event)))
+    }
+
+    fn read_lent(
+        &mut self,
+        read: &message::Read<'_>,
+        memory: &MemoryRef,
+        bytes: u64,
+        waits: &[Event],
+    ) -> Done<Enqueued> {
+        let from = access(
+            memory,
+            &(read.offset..read.offset + read.row),
+            AccessMode::Read,
+        );
+        if !self.bulk.begin_read(read.transfer, None, &[bytes as usize]) {
+            return Err(not_larger());
+        }
+        let (bulk, transfer) = (self.bulk.clone(), read.transfer);
+        let begin = move |lent: Option<Lent>| {
+            if let Some(lent) = lent {
+                bulk.lent_is_ready(transfer, lent);
+            }
+        };
+        let event = self
+            .objects
+            .host()
+            .and_then(|host| host.lend(from, waits, begin));
+        Ok(event
+            .map(|event| Begun {
+                event: Some(event),
+                result: ends::Result::Transferred(transfer),
+            })
+            .inspect_err(|_| self.bulk.read_failed(transfer)))
+    }
+}
+
+fn not_larger() -> Broken {
+    Broken::rule("a transfer's id is not larger than those before")
+}
+
 /// One event for those of all pieces.
 fn join(queue: &Queue, mut events: Vec<Event>) -> Result<Event, Error> {
     match events.len() {
@@ -299,7 +398,7 @@ fn write_in_pieces(
     write: &message::Write<'_>,
     bytes: u64,
     to: &Range<u64>,
-    landing: &std::sync::Arc<Landing>,
+    landing: &Arc<Landing>,
     waits: &[Event],
 ) -> Result<(Event, VecDeque<(u64, UserEvent)>), Error> {
     let steps = write_steps(write);

@@ -1,5 +1,6 @@
 //! The direction from which messages come.
 
+use super::interrupt::Interrupt;
 use super::{Attached, Duplex, Shared, socket};
 use crate::connection::{ended, wire};
 use crate::error::{LinkError, Result};
@@ -8,7 +9,7 @@ use quipu_wire::frame::{Frame, Sender};
 use quipu_wire::message::{Message, Pong, decode};
 use quipu_wire::reader::{FrameReader, Next};
 use quipu_wire::sequence::{Arrival, Received};
-use std::io::{ErrorKind, Read};
+use std::io::{BufRead, ErrorKind, Read};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,6 +38,9 @@ const DUE: (u32, usize) = (512, 1 << 23);
 
 /// Answers to pings that the other side lets lie, at most.
 const MOST_PONGS: u32 = 1024;
+
+/// What a thread that receives waits for beside what comes.
+type Unless<'a> = Option<(&'a Interrupt, &'a dyn Fn() -> bool)>;
 
 /// What came, if it is not the stream's own affair.
 enum Came {
@@ -101,13 +105,47 @@ impl Incoming {
         &mut self,
         with: &mut W,
         take: impl FnOnce(&mut W, &Message<'_>, u64) -> T,
-        mut rest: impl FnMut(&mut W),
+        rest: impl FnMut(&mut W),
     ) -> Result<T> {
+        match self.receive_unless(with, take, rest, None)? {
+            Some(taken) => Ok(taken),
+            None => unreachable!("it waits for nothing else"),
+        }
+    }
+
+    /// As [`receive_or_rest`](Self::receive_or_rest), for a thread that waits for something else, which may come about by
+    /// what comes here or not: `None` as soon as, after a rest, `goes_on` is false. It is asked again when `interrupt`
+    /// was [raised](Interrupt::raise).
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_while<W, T>(
+        &mut self,
+        with: &mut W,
+        take: impl FnOnce(&mut W, &Message<'_>, u64) -> T,
+        rest: impl FnMut(&mut W),
+        interrupt: &Interrupt,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Option<T>> {
+        self.receive_unless(with, take, rest, Some((interrupt, goes_on)))
+    }
+
+    fn receive_unless<W, T>(
+        &mut self,
+        with: &mut W,
+        take: impl FnOnce(&mut W, &Message<'_>, u64) -> T,
+        mut rest: impl FnMut(&mut W),
+        unless: Unless<'_>,
+    ) -> Result<Option<T>> {
         loop {
             if !self.is_ready() {
                 rest(with);
             }
-            self.wait_for_frame()?;
+            while self.missing()? > 0 {
+                if !self.read_more(unless)? {
+                    return Ok(None);
+                }
+            }
             let frame = match self.reader.next() {
                 Ok(Next::Frame(frame)) => frame,
                 Ok(Next::Missing(_)) => continue,
@@ -127,7 +165,7 @@ impl Incoming {
                     if is_numbered {
                         acknowledge(&self.shared, received.last(), due);
                     }
-                    return Ok(taken);
+                    return Ok(Some(taken));
                 }
                 Came::Nothing if is_numbered => acknowledge(&self.shared, received.last(), due),
                 Came::Nothing => {}
@@ -140,21 +178,17 @@ impl Incoming {
         self.reader.missing().map_or(true, |missing| missing == 0)
     }
 
-    /// Returns when a frame is there.
-    fn wait_for_frame(&mut self) -> Result<()> {
-        loop {
-            let missing = self.reader.missing();
-            if missing.map_err(|source| wire(&self.shared.address, source))? == 0 {
-                return Ok(());
-            }
-            self.read_more()?;
-        }
+    /// Bytes of the next frame that are missing.
+    fn missing(&self) -> Result<usize> {
+        let missing = self.reader.missing();
+        missing.map_err(|source| wire(&self.shared.address, source))
     }
 
-    /// Gets bytes that have come to the reader; waits for some.
-    fn read_more(&mut self) -> Result<()> {
-        let length = match self.receive_bytes() {
-            Ok(length) => length,
+    /// Gets bytes that have come to the reader; waits for some. False if it does not wait any more.
+    fn read_more(&mut self, unless: Unless<'_>) -> Result<bool> {
+        let length = match self.receive_bytes(unless) {
+            Ok(Some(length)) => length,
+            Ok(None) => return Ok(false),
             Err(error) => return Err(self.lost(ended(&self.shared.address, error))),
         };
         let mut cipher = &self.cipher[..length];
@@ -178,11 +212,13 @@ impl Incoming {
                 }
             };
             let mut left = state.plaintext_bytes_to_read();
-            let mut piece = [0; 1 << 14];
             while left > 0 {
-                let taken = tls.reader().read(&mut piece);
-                let taken = taken.map_err(|error| ended(&self.shared.address, error))?;
-                self.reader.push(&piece[..taken]);
+                let mut reader = tls.reader();
+                let piece = reader.fill_buf();
+                let piece = piece.map_err(|error| ended(&self.shared.address, error))?;
+                let taken = piece.len();
+                self.reader.push(piece);
+                reader.consume(taken);
                 left = left.saturating_sub(taken.max(1));
             }
             closed |= state.peer_has_closed();
@@ -196,11 +232,11 @@ impl Incoming {
             self.shared.flush();
         }
         if length > 0 && !closed {
-            return Ok(());
+            return Ok(true);
         }
         if self.reader.missing().is_ok_and(|missing| missing == 0) {
             // What came before the end is read first.
-            return Ok(());
+            return Ok(true);
         }
         if closed && self.reader.is_between_frames() && self.shared.queue().failure.is_none() {
             return Err(self.shared.failed("the other side closed it"));
@@ -221,27 +257,34 @@ impl Incoming {
         }
     }
 
-    /// Looks for a while, then sleeps.
-    fn receive_bytes(&mut self) -> std::io::Result<usize> {
-        let mut since = None;
-        loop {
+    /// Looks for a while, then sleeps; `None` if it does not wait any more.
+    fn receive_bytes(&mut self, unless: Unless<'_>) -> std::io::Result<Option<usize>> {
+        let goes_on = || unless.is_none_or(|(_, goes_on)| goes_on());
+        let spin = self.options.spin;
+        let since = (!spin.is_zero()).then(Instant::now);
+        while let Some(since) = since {
             match socket::receive_now(&self.attached.socket, &mut self.cipher) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                outcome => return outcome,
+                outcome => return outcome.map(Some),
             }
-            if self.options.spin.is_zero() {
-                break;
+            if !goes_on() {
+                return Ok(None);
             }
-            if since.get_or_insert_with(Instant::now).elapsed() >= self.options.spin {
+            if since.elapsed() >= spin {
                 break;
             }
             std::hint::spin_loop();
         }
         loop {
+            if let Some((interrupt, goes_on)) = unless
+                && !interrupt.wait_for(&self.attached.socket, goes_on)?
+            {
+                return Ok(None);
+            }
             match (&self.attached.socket).read(&mut self.cipher) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                outcome => return outcome,
+                outcome => return outcome.map(Some),
             }
         }
     }

@@ -34,16 +34,19 @@
 //! |---|---|
 //! | here | what is shared, and sending |
 //! | `incoming` | receiving |
+//! | `interrupt` | receiving while something else is waited for |
 //! | `replay` | what is kept until it is acknowledged |
 //! | `resume` | the loss of a connection, and going on with another |
 //! | `socket` | sending and receiving without waiting |
 
 mod incoming;
+mod interrupt;
 mod replay;
 mod resume;
 mod socket;
 
 pub use incoming::Incoming;
+pub use interrupt::Interrupt;
 pub use socket::NOTICED_WITHIN;
 
 use crate::error::{LinkError, Result};
@@ -265,15 +268,19 @@ impl Shared {
         self.stuck.notify_all();
     }
 
-    /// Writes what was pushed, unless somebody does.
+    /// Writes what was pushed, unless somebody does, and does not wait for the socket.
     fn flush(&self) {
+        self.flush_by(socket::send_now);
+    }
+
+    fn flush_by(&self, send: impl Fn(&TcpStream, &[u8]) -> io::Result<usize>) {
         loop {
             let mut writing = match self.writer.try_lock() {
                 Ok(writing) => writing,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return,
             };
-            let written = self.write(&mut writing, socket::send_now);
+            let written = self.write(&mut writing, &send);
             let attached = written.is_err().then(|| Arc::clone(&writing.attached));
             drop(writing);
             match written {
@@ -295,7 +302,6 @@ impl Shared {
 
     /// The stream's thread: waits for the socket where others must not. Ends with the connection.
     fn unstick(&self) {
-        let send = |mut socket: &TcpStream, bytes: &[u8]| socket.write(bytes);
         let mut queue = self.queue();
         loop {
             while !queue.is_stuck && !queue.is_closing && queue.failure.is_none() {
@@ -310,7 +316,7 @@ impl Shared {
             queue.is_stuck = false;
             drop(queue);
             let mut writing = locked(&self.writer);
-            let written = self.write(&mut writing, send);
+            let written = self.write(&mut writing, socket::send_and_wait);
             let attached = written.is_err().then(|| Arc::clone(&writing.attached));
             drop(writing);
             if let Err(error) = written {
@@ -337,12 +343,11 @@ impl Shared {
 
     /// Closes this direction. Everything that was pushed is written.
     fn end(&self) {
-        let send = |mut socket: &TcpStream, bytes: &[u8]| socket.write(bytes);
         let mut writing = locked(&self.writer);
         let attached = Arc::clone(&writing.attached);
         locked(&attached.tls).send_close_notify();
         // Whoever does not get it takes the connection to be lost.
-        let _ = self.write(&mut writing, send);
+        let _ = self.write(&mut writing, socket::send_and_wait);
         drop(writing);
         let _ = attached.socket.shutdown(Shutdown::Write);
         let closed = || "this side has closed it".to_owned();
@@ -503,14 +508,14 @@ impl Outgoing {
         self.shared.queue().sent.outstanding()
     }
 
-    /// Waits until no more than so many bytes are [pending](Self::pending_bytes), which are being written, and what is kept
-    /// to be sent again is not too much: for who has much to send and nothing else to do. Waits longer while the
-    /// connection of a resumable stream is lost.
+    /// Writes what was pushed, and waits for the socket, unless somebody else writes; then waits until no more than so many
+    /// bytes are [pending](Self::pending_bytes), and what is kept to be sent again is not too much: for who has much to send
+    /// and nothing else to do. Waits longer while the connection of a resumable stream is lost.
     ///
     /// # Errors
     /// If the stream has ended.
     pub fn wait_for_room(&self, most: usize) -> Result<()> {
-        self.flush();
+        self.shared.flush_by(socket::send_and_wait);
         self.wait(|queue| {
             queue.batch.bytes().len() + queue.taken <= most && queue.replay.bytes() <= MOST_KEPT
         })

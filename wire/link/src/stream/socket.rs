@@ -1,7 +1,15 @@
-//! Sending and receiving without waiting, on a socket on which others wait.
+//! Sending and receiving, with and without waiting, on a socket on which others wait.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpStream;
+
+/// Sends as much as the socket takes, and waits until it takes something.
+///
+/// # Errors
+/// As the system says.
+pub(super) fn send_and_wait(mut socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    socket.write(bytes)
+}
 
 /// Sends as much as the socket takes now.
 ///

@@ -16,9 +16,11 @@
 //! | `idle` | looking for work, sleeping without any, waking others |
 //! | `execute` | running a command |
 //! | `wait` | commands that wait for others |
+//! | `lent` | a thread that runs brief commands of its own enqueueing |
 
 mod execute;
 mod idle;
+mod lent;
 mod wait;
 
 use super::cost::Costs;
@@ -35,6 +37,7 @@ use std::time::Duration;
 use wait::join_on_worker;
 
 pub(crate) use execute::{panicked, resolve};
+pub(crate) use lent::Lent;
 
 /// Commands in a chain after which others get a turn.
 const CHAIN: u32 = 64;
@@ -96,6 +99,8 @@ pub(crate) struct Worker {
     /// The command that this thread is inside of, innermost.
     running: Cell<*const Frame>,
     victim: Cell<usize>,
+    /// It is a guest that takes only what is brief.
+    keeps_brief_alone: bool,
 }
 
 /// Sends what becomes ready to the worker that made it so.
@@ -137,6 +142,7 @@ impl Worker {
             patience: Cell::new(SPIN),
             running: Cell::new(std::ptr::null()),
             victim: Cell::new(index),
+            keeps_brief_alone: false,
         }
     }
 
@@ -245,6 +251,11 @@ impl Worker {
 
     /// Takes a command that is this pool's.
     pub(crate) fn push(&self, command: Command) {
+        if self.keeps_brief_alone && !command.is_brief() {
+            let device = command.queue().owner().1;
+            let priority = command.queue().priority();
+            return self.pool.inject(Task::Command(command), device, priority);
+        }
         if let Some(command) = self.accept(command) {
             // Not ours after all: cannot be, but nothing is lost.
             let device = command.queue().owner().1;

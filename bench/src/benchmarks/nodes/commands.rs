@@ -1,0 +1,132 @@
+//! `noop` and `chain`: kernels that do next to nothing.
+
+use super::{Place, Served, add, cores, number};
+use crate::error::BenchError;
+use crate::harness::{Contender, Gate, Report, Row, Session, median};
+use crate::reference::network::Pair;
+use std::time::Instant;
+
+/// How much longer than TLS alone a command may take.
+const LIMIT: f64 = 1.5;
+/// What a command of a chain may take, in microseconds.
+const EACH: f64 = 1.0;
+/// Bytes of a short command, and of its end, as TLS gets them.
+const COMMAND: usize = 144;
+const END: usize = 32;
+
+/// The benchmark `noop`.
+pub(in crate::benchmarks) fn noop(
+    session: &Session<'_>,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let trips = session.scale().choose(1_000, 1_000, 3);
+    let plan = session.begin(1);
+    let node = Served::new("node")?;
+    let local = cores()?;
+    let places = [Place::new(&node.device)?, Place::new(&local)?];
+    let memories = [places[0].memory(4)?, places[1].memory(4)?];
+    let mut pairs = [Pair::tls()?, Pair::tcp()?];
+    let mut counts = [0_u32; 2];
+    let mut contenders = Vec::new();
+    for (((place, memory), count), name) in places
+        .iter()
+        .zip(&memories)
+        .zip(&mut counts)
+        .zip(["on a node", "here"])
+    {
+        contenders.push(Contender::new(name, move || {
+            medians(trips, || {
+                *count += 1;
+                let event = add(&place.queue, memory)?;
+                event.wait().map_err(|error| {
+                    crate::error::SubjectError::failed("waiting for a kernel", error).into()
+                })
+            })
+        }));
+    }
+    for (pair, name) in pairs.iter_mut().zip(["TLS ping-pong", "TCP ping-pong"]) {
+        contenders.push(Contender::new(name, move || {
+            medians(trips, || pair.exchange(COMMAND - 16, END))
+        }));
+    }
+    let samples = session.measure(&plan, &mut contenders)?;
+    drop(contenders);
+    for ((place, memory), count) in places.iter().zip(&memories).zip(counts) {
+        let found = number(&place.queue, memory)?;
+        session.verify("no-op", "the number that kernels counted up", count, found)?;
+    }
+    let unit = "µs/trip";
+    let row = |ours: usize, other: usize| {
+        let device = if ours == 0 { "node" } else { "cpu" };
+        let pairs = (samples.of(ours), samples.of(other));
+        Row::new("enqueue and wait", device, 0, unit, pairs.0).beside(samples.name(other), pairs)
+    };
+    let rows = [row(0, 2), row(0, 3), row(0, 1), row(1, 3)];
+    let ratio = rows[0].ratio.unwrap_or(f64::NAN);
+    let what = "a command on a node against TLS alone";
+    report.gates.push(Gate::at_most(what, ratio, LIMIT, "x"));
+    report.rows.extend(rows);
+    Ok(())
+}
+
+/// The median of so many trips, in microseconds.
+fn medians(
+    trips: usize,
+    mut trip: impl FnMut() -> Result<(), BenchError>,
+) -> Result<f64, BenchError> {
+    let mut times = Vec::with_capacity(trips);
+    for _ in 0..trips {
+        let started = Instant::now();
+        trip()?;
+        times.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(median(&times))
+}
+
+/// The benchmark `chain`.
+pub(in crate::benchmarks) fn chain(
+    session: &Session<'_>,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let kernels = session.scale().choose(10_000, 10_000, 10);
+    let plan = session.begin(1);
+    let node = Served::new("node")?;
+    let local = cores()?;
+    let places = [Place::new(&node.device)?, Place::new(&local)?];
+    let memories = [places[0].memory(4)?, places[1].memory(4)?];
+    let mut counts = [0_u32; 2];
+    let mut contenders = Vec::new();
+    for (((place, memory), count), name) in places
+        .iter()
+        .zip(&memories)
+        .zip(&mut counts)
+        .zip(["on a node", "here"])
+    {
+        contenders.push(Contender::new(name, move || {
+            let started = Instant::now();
+            let mut last = None;
+            for _ in 0..kernels {
+                last = Some(add(&place.queue, memory)?);
+                *count += 1;
+            }
+            let last = last.map_or(Ok(()), |last| last.wait());
+            last.map_err(|error| crate::error::SubjectError::failed("waiting for a chain", error))?;
+            Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(kernels))
+        }));
+    }
+    let samples = session.measure(&plan, &mut contenders)?;
+    drop(contenders);
+    for ((place, memory), count) in places.iter().zip(&memories).zip(counts) {
+        let found = number(&place.queue, memory)?;
+        session.verify("chain", "the number that kernels counted up", count, found)?;
+    }
+    let case = format!("{kernels} in a chain");
+    let pairs = (samples.of(0), samples.of(1));
+    let row = Row::new(case, "node", 0, "µs/kernel", pairs.0).beside("here", pairs);
+    let what = "a command of a chain on a node";
+    report
+        .gates
+        .push(Gate::at_most(what, row.value, EACH, "µs"));
+    report.rows.push(row);
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Benchmarks of nodes: this machine's cores, served to this process on loopback, with keys and TLS.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | nodes, and devices of them |
+//! | `add` | the kernel, here and there |
+//! | `commands` | `noop` and `chain` |
+//! | `transfers` | `bulk` |
+//! | `migrate` | `migrate` |
+
+mod add;
+mod commands;
+mod migrate;
+mod transfers;
+
+pub(super) use commands::{chain, noop};
+pub(super) use migrate::migrate;
+pub(super) use transfers::bulk;
+
+use crate::error::{BenchError, SubjectError};
+use add::{Add, makers};
+use quipu_core::operation::HostMemory;
+use quipu_core::{Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue};
+use quipu_core::{QueueOptions, Request};
+use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
+use quipu_link::clock::SystemClock;
+use quipu_link::gate::Gate;
+use quipu_link::invitation::Invitations;
+use quipu_link::{Folder, Key};
+use quipu_node::Node;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How errors say what was being done.
+trait Doing<T> {
+    fn doing(self, what: &str) -> Result<T, BenchError>;
+}
+
+impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> Doing<T> for Result<T, E> {
+    fn doing(self, what: &str) -> Result<T, BenchError> {
+        self.map_err(|error| SubjectError::failed(what, error).into())
+    }
+}
+
+/// All cores of this machine.
+fn cores() -> Result<Device, BenchError> {
+    let driver: Arc<dyn Driver> = CpuDriver::start(CpuOptions::new()).doing("starting a pool")?;
+    first(&driver)
+}
+
+fn first(driver: &Arc<dyn Driver>) -> Result<Device, BenchError> {
+    let devices = Device::all_of(driver).doing("listing devices")?;
+    let first = devices.into_iter().next();
+    first.ok_or_else(|| SubjectError::failed("listing devices", "there is none").into())
+}
+
+/// A node in this process, which offers all cores, and its device as a client has it.
+struct Served {
+    device: Device,
+    // In this order: the client says goodbye first.
+    _node: Node,
+    _folder: tempfile::TempDir,
+}
+
+impl Served {
+    fn new(name: &str) -> Result<Self, BenchError> {
+        let folder = tempfile::tempdir().doing("making a folder")?;
+        let of_node = Folder::open(folder.path().join("node")).doing("making a folder")?;
+        let of_client = Folder::open(folder.path().join("client")).doing("making a folder")?;
+        let gate = Gate::new(&of_node, name, PATIENCE, Arc::new(SystemClock));
+        let gate = gate.doing("making a node's key")?;
+        let listener = TcpListener::bind("127.0.0.1:0").doing("listening")?;
+        let address = listener.local_addr().doing("listening")?.to_string();
+        let invitation =
+            Invitations::of(&of_node).invite(gate.fingerprint(), &address, &SystemClock);
+        let options = quipu_node::Options {
+            natives: Arc::new(makers()),
+            ..quipu_node::Options::new(vec![cores()?])
+        };
+        let node = Node::serve(options, gate, listener).doing("serving")?;
+        let key = Key::of(&of_client, "client.key").doing("making a client's key")?;
+        let invitation = invitation.doing("inviting a client")?;
+        let enrolled = invitation.take_up(&key, "bench", PATIENCE);
+        enrolled.doing("pairing")?;
+        let options = quipu_driver_remote::Options {
+            patience: PATIENCE,
+            ..quipu_driver_remote::Options::new(name, &address, node.fingerprint())
+        };
+        let driver: Arc<dyn Driver> =
+            quipu_driver_remote::connect(&options, &key).doing("connecting")?;
+        Ok(Served {
+            device: first(&driver)?,
+            _node: node,
+            _folder: folder,
+        })
+    }
+}
+
+/// A queue of a device in a context of its own.
+struct Place {
+    context: Context,
+    queue: Queue,
+}
+
+impl Place {
+    fn new(device: &Device) -> Result<Self, BenchError> {
+        let context = Context::new(std::slice::from_ref(device)).doing("making a context")?;
+        let queue = context.queue(device, QueueOptions::default());
+        let queue = queue.doing("making a queue")?;
+        Ok(Self { context, queue })
+    }
+
+    fn memory(&self, bytes: usize) -> Result<MemoryRef, BenchError> {
+        self.context.memory(bytes as u64).doing("making a buffer")
+    }
+}
+
+/// Enqueues the kernel, which adds one to the first number of a buffer.
+fn add(queue: &Queue, memory: &MemoryRef) -> Result<Event, BenchError> {
+    let accesses = [Access {
+        memory,
+        offset: 0,
+        length: memory.size(),
+        mode: AccessMode::ReadWrite,
+    }];
+    let request = Request {
+        accesses: &accesses,
+        ..Request::default()
+    };
+    let event = queue.launch(Add, 1, &request);
+    event.doing("enqueueing a kernel")
+}
+
+/// Writes a buffer's bytes, and waits.
+fn write(queue: &Queue, memory: &MemoryRef, bytes: &mut [u8]) -> Result<(), BenchError> {
+    let to = all_of(memory, AccessMode::Overwrite);
+    // SAFETY: the bytes are there, and ours, until the transfer is over, which is waited for.
+    let from = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
+    let event = queue.write(from, to, memory.size(), &[], &[]);
+    wait(event.doing("enqueueing a write")?)
+}
+
+/// Reads a buffer's bytes, and waits.
+fn read(queue: &Queue, memory: &MemoryRef, bytes: &mut [u8]) -> Result<(), BenchError> {
+    let from = all_of(memory, AccessMode::Read);
+    // SAFETY: as above.
+    let to = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
+    let event = queue.read(from, to, memory.size(), &[], &[]);
+    wait(event.doing("enqueueing a read")?)
+}
+
+/// Waits for a transfer. If that cannot be done its memory must not go.
+fn wait(event: Event) -> Result<(), BenchError> {
+    let waited = event.wait();
+    assert!(event.is_complete(), "a wait for a transfer has ended early");
+    waited.doing("waiting for a transfer")
+}
+
+fn all_of(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
+    Access {
+        memory,
+        offset: 0,
+        length: memory.size(),
+        mode,
+    }
+}
+
+/// The first number of a buffer.
+fn number(queue: &Queue, memory: &MemoryRef) -> Result<u32, BenchError> {
+    let mut bytes = vec![0; memory.size() as usize];
+    read(queue, memory, &mut bytes)?;
+    let mut first = [0; 4];
+    first.copy_from_slice(&bytes[..4]);
+    Ok(u32::from_le_bytes(first))
+}

@@ -1,0 +1,234 @@
+//! What TCP and TLS alone take on loopback: the floor of whatever goes through them.
+//!
+//! Both ends block on their sockets, with `TCP_NODELAY`. TLS is the same as between a client and a node, from the handshake
+//! on, without anything of the protocol's; it is written in pieces of 64 KiB, and read into the memory where the bytes
+//! are wanted.
+
+use crate::error::BenchError;
+use quipu_link::clock::SystemClock;
+use quipu_link::connection::Connection;
+use quipu_link::gate::{Arrival, Gate};
+use quipu_link::invitation::Invitations;
+use quipu_link::{Folder, Key};
+use quipu_wire::message::{DataOrder, SessionId, Welcome};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes that are written at once.
+const PIECE: usize = 1 << 16;
+
+/// What bytes go through.
+pub trait Wire: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Wire for T {}
+
+/// This end of a connection, whose other end is on a thread of its own and does what it is told.
+pub struct Pair {
+    near: Box<dyn Wire>,
+    far: Option<JoinHandle<io::Result<()>>>,
+    bytes: Vec<u8>,
+}
+
+/// What the far end is to do: how many bytes it takes, and how many it gives back.
+type Order = [u8; 16];
+
+fn failed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> BenchError {
+    BenchError::Network(source.into())
+}
+
+impl Pair {
+    /// Over TCP.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn tcp() -> Result<Self, BenchError> {
+        let ends = || -> io::Result<_> {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let near = TcpStream::connect(listener.local_addr()?)?;
+            let (far, _) = listener.accept()?;
+            near.set_nodelay(true)?;
+            far.set_nodelay(true)?;
+            Ok((near, far))
+        };
+        let (near, far) = ends().map_err(failed)?;
+        Self::new(Box::new(near), Box::new(far))
+    }
+
+    /// Over TLS.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn tls() -> Result<Self, BenchError> {
+        let (near, far) = tls_ends()?;
+        Self::new(Box::new(near.into_stream()), Box::new(far.into_stream()))
+    }
+
+    fn new(near: Box<dyn Wire>, mut far: Box<dyn Wire>) -> Result<Self, BenchError> {
+        let thread = std::thread::Builder::new().name("far".to_owned());
+        let far = thread.spawn(move || obey(&mut *far)).map_err(failed)?;
+        Ok(Self {
+            near,
+            far: Some(far),
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Sends so many bytes, and waits until so many others have come.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn exchange(&mut self, out: usize, back: usize) -> Result<(), BenchError> {
+        let most = out.max(back);
+        if self.bytes.len() < most {
+            self.bytes.resize(most, 1);
+        }
+        let mut order = Order::default();
+        order[..8].copy_from_slice(&(out as u64).to_le_bytes());
+        order[8..].copy_from_slice(&(back as u64).to_le_bytes());
+        let mut exchange = || {
+            if out < PIECE {
+                // In one, as anybody would.
+                let mut all = Vec::with_capacity(order.len() + out);
+                all.extend_from_slice(&order);
+                all.extend_from_slice(&self.bytes[..out]);
+                self.near.write_all(&all)?;
+            } else {
+                self.near.write_all(&order)?;
+                write(&mut *self.near, &self.bytes[..out])?;
+            }
+            self.near.read_exact(&mut self.bytes[..back])
+        };
+        exchange().map_err(failed)
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let mut order = Order::default();
+        order[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+        // If it is gone it need not be told.
+        let _ = self.near.write_all(&order);
+        if let Some(far) = self.far.take() {
+            let _ = far.join();
+        }
+    }
+}
+
+fn write(wire: &mut dyn Wire, bytes: &[u8]) -> io::Result<()> {
+    let mut pieces = bytes.chunks(PIECE);
+    pieces.try_for_each(|piece| wire.write_all(piece))
+}
+
+/// The far end.
+fn obey(wire: &mut dyn Wire) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut order = Order::default();
+        wire.read_exact(&mut order)?;
+        let number = |at: usize| {
+            let mut number = [0; 8];
+            number.copy_from_slice(&order[at..at + 8]);
+            u64::from_le_bytes(number)
+        };
+        let (takes, gives) = (number(0), number(8));
+        if takes == u64::MAX {
+            return Ok(());
+        }
+        let (takes, gives) = (takes as usize, gives as usize);
+        if bytes.len() < takes.max(gives) {
+            bytes.resize(takes.max(gives), 1);
+        }
+        wire.read_exact(&mut bytes[..takes])?;
+        write(wire, &bytes[..gives])?;
+    }
+}
+
+/// Both ends of a connection such as clients and nodes have, the near one first.
+fn tls_ends() -> Result<(Connection, Connection), BenchError> {
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let node = Folder::open(folder.path().join("node")).map_err(failed)?;
+    let client = Folder::open(folder.path().join("client")).map_err(failed)?;
+    let gate = Gate::new(&node, "node", PATIENCE, Arc::new(SystemClock)).map_err(failed)?;
+    let key = Key::of(&client, "client.key").map_err(failed)?;
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?.to_string();
+    let invitations = Invitations::of(&node);
+    let invitation = invitations.invite(gate.fingerprint(), &address, &SystemClock);
+    let invitation = invitation.map_err(failed)?;
+    let admit = || -> Result<Connection, BenchError> {
+        loop {
+            let (stream, _) = listener.accept().map_err(failed)?;
+            if let Arrival::Caller(caller) = gate.admit(stream).map_err(failed)? {
+                return caller.welcome(welcome(), &[]).map_err(failed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let node = scope.spawn(admit);
+        let dial = || -> Result<Connection, BenchError> {
+            let enrolled = invitation.take_up(&key, "client", PATIENCE);
+            enrolled.map_err(failed)?;
+            let dial = quipu_link::client::Dial {
+                address: &address,
+                node: gate.fingerprint(),
+                key: &key,
+                name: "bench",
+                patience: PATIENCE,
+            };
+            Ok(dial.ask().map_err(failed)?.into_connection())
+        };
+        let client = dial();
+        if client.is_err() {
+            // It waits for somebody to come.
+            let _ = TcpStream::connect(&address);
+        }
+        let node = node
+            .join()
+            .unwrap_or_else(|_| Err(failed("a thread panicked")));
+        Ok((client?, node?))
+    })
+}
+
+fn welcome() -> Welcome<'static> {
+    Welcome {
+        version: 0,
+        data_order: DataOrder::Little,
+        devices: 0,
+        features: 0,
+        session: SessionId::NONE,
+        epoch: 0,
+        patience_ms: 0,
+        received: 0,
+        max_frame: 1 << 20,
+        max_inline: 0,
+        max_commands: 0,
+        max_buffers: 0,
+        max_programs: 0,
+        max_program_bytes: 0,
+        max_buffer_bytes: 0,
+        max_session_bytes: 0,
+        idle_ms: 0,
+        name: "node",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_go_there_and_back_over_both() {
+        for make in [Pair::tcp, Pair::tls] {
+            let mut pair = make().expect("a pair");
+            for (out, back) in [(0, 1), (1, 0), (100, 5000), (1 << 20, 1), (1, 1 << 20)] {
+                pair.exchange(out, back).expect("an exchange");
+                assert!(pair.bytes[..back].iter().all(|byte| *byte == 1));
+            }
+        }
+    }
+}

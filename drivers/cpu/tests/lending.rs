@@ -1,0 +1,300 @@
+//! A thread that lends itself runs what is brief of what it enqueues, and nothing else; and bytes that are lent to the host.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+use quipu_core::driver::Lender;
+use quipu_core::memory::mapping::{HostQueue, Lent};
+use quipu_core::operation::NativeKernel;
+use quipu_core::{
+    Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions,
+    RawArgument, Request, Result, UserEvent,
+};
+use quipu_driver_cpu::{CpuDriver, Options};
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::ThreadId;
+
+/// Where launches ran, in order.
+type Ran = Arc<Mutex<Vec<ThreadId>>>;
+
+/// A kernel that says where it ran, and adds one.
+struct Where {
+    ran: Ran,
+    brief: bool,
+}
+
+impl NativeKernel for Where {
+    fn name(&self) -> &'static str {
+        "where"
+    }
+
+    unsafe fn run(&self, arguments: &[RawArgument], _: Range<u32>) -> Result<()> {
+        self.ran.lock().unwrap().push(std::thread::current().id());
+        if let Some(number) = arguments.first() {
+            // SAFETY: a byte is there, which this command alone writes.
+            unsafe { *number.pointer = (*number.pointer).wrapping_add(1) };
+        }
+        Ok(())
+    }
+
+    fn is_brief(&self, _: u32) -> bool {
+        self.brief
+    }
+}
+
+struct Rig {
+    driver: Arc<dyn Driver>,
+    context: Context,
+    queue: Queue,
+    ran: Ran,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let options = Options::new().workers(NonZero::new(2).unwrap());
+        let driver: Arc<dyn Driver> = CpuDriver::start(options).unwrap();
+        let devices = Device::all_of(&driver).unwrap();
+        let context = Context::new(&devices).unwrap();
+        let options = QueueOptions {
+            in_order: false,
+            ..QueueOptions::default()
+        };
+        let queue = context.queue(&devices[0], options).unwrap();
+        Self {
+            driver,
+            context,
+            queue,
+            ran: Ran::default(),
+        }
+    }
+
+    fn launch(&self, brief: bool, memory: Option<&MemoryRef>, waits: &[Event]) -> Event {
+        let access = memory.map(|memory| access(memory, AccessMode::ReadWrite));
+        let request = Request {
+            accesses: access.as_slice(),
+            waits,
+            ..Request::default()
+        };
+        let ran = self.ran.clone();
+        self.queue
+            .launch(Where { ran, brief }, 1, &request)
+            .unwrap()
+    }
+
+    fn lender(&self) -> Box<dyn Lender> {
+        self.driver.lender().expect("the pool has use for that")
+    }
+
+    fn ran(&self) -> Vec<ThreadId> {
+        std::mem::take(&mut *self.ran.lock().unwrap())
+    }
+}
+
+fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
+    Access {
+        memory,
+        offset: 0,
+        length: memory.size(),
+        mode,
+    }
+}
+
+#[test]
+fn what_is_brief_runs_on_the_thread_and_only_when_it_says_so() {
+    let rig = Rig::new();
+    let me = std::thread::current().id();
+    let mut lender = rig.lender();
+    for _ in 0..100 {
+        lender.begin();
+        let brief = rig.launch(true, None, &[]);
+        assert!(!brief.is_complete() && rig.ran().is_empty());
+        lender.run();
+        assert!(brief.is_complete());
+        assert_eq!(rig.ran(), [me]);
+        lender.end();
+        // After that, it is as ever.
+        rig.launch(true, None, &[]).wait().unwrap();
+        assert_eq!(rig.ran().len(), 1);
+    }
+}
+
+#[test]
+fn what_may_take_long_is_never_run_there() {
+    let rig = Rig::new();
+    let me = std::thread::current().id();
+    let mut lender = rig.lender();
+    lender.begin();
+    let long: Vec<Event> = (0..50).map(|_| rig.launch(false, None, &[])).collect();
+    // Released by what is brief, it goes to a worker all the same.
+    let brief = rig.launch(true, None, &[]);
+    let after = rig.launch(false, None, &[brief]);
+    lender.run();
+    // While this thread is a guest still; one that waits for commands would run some of them.
+    let (said, hears) = mpsc::channel();
+    for event in long.iter().chain([&after]) {
+        let said = said.clone();
+        event.on_complete(move |outcome| said.send(outcome).unwrap());
+    }
+    for _ in 0..51 {
+        hears.recv().unwrap().unwrap();
+    }
+    lender.end();
+    let ran = rig.ran();
+    assert_eq!(ran.len(), 52);
+    assert_eq!(ran.iter().filter(|thread| **thread == me).count(), 1);
+}
+
+#[test]
+fn a_chain_runs_in_order_whoever_runs_it() {
+    let rig = Rig::new();
+    let memory = rig.context.memory(1).unwrap();
+    let mut lender = rig.lender();
+    for round in 1..=20_u32 {
+        lender.begin();
+        let mut last = None;
+        for _ in 0..1000 {
+            last = Some(rig.launch(true, Some(&memory), &[]));
+        }
+        lender.run();
+        lender.end();
+        last.unwrap().wait().unwrap();
+        assert_eq!(rig.ran().len(), 1000);
+        assert_eq!(u32::from(byte(&rig, &memory)), round * 1000 % 256);
+    }
+}
+
+fn byte(rig: &Rig, memory: &MemoryRef) -> u8 {
+    let mut byte = [0];
+    // SAFETY: it is there until the read is over, which is waited for.
+    let to = unsafe { quipu_core::operation::HostMemory::new(byte.as_mut_ptr(), 1, None) };
+    let from = access(memory, AccessMode::Read);
+    rig.queue
+        .read(from, to, 1, &[], &[])
+        .unwrap()
+        .wait()
+        .unwrap();
+    byte[0]
+}
+
+#[test]
+fn what_was_kept_is_run_by_others_if_the_thread_does_not() {
+    let rig = Rig::new();
+    let me = std::thread::current().id();
+    let mut lender = rig.lender();
+    lender.begin();
+    let kept: Vec<Event> = (0..10).map(|_| rig.launch(true, None, &[])).collect();
+    lender.end();
+    kept.iter().for_each(|event| event.wait().unwrap());
+    // A thread that waits may run some as a guest, as ever.
+    assert_eq!(rig.ran().len(), 10);
+    lender.begin();
+    let kept = rig.launch(true, None, &[]);
+    drop(lender);
+    let (said, hears) = mpsc::channel();
+    kept.on_complete(move |outcome| said.send(outcome).unwrap());
+    hears.recv().unwrap().unwrap();
+    assert!(!rig.ran().contains(&me));
+}
+
+#[test]
+fn a_wait_does_not_keep_what_was_kept_from_others() {
+    let rig = Rig::new();
+    let mut lender = rig.lender();
+    lender.begin();
+    let kept = rig.launch(true, None, &[]);
+    // Of another driver's command that only comes about with what is kept.
+    let gate = UserEvent::new();
+    let opened = gate.event();
+    kept.on_complete(move |_| gate.complete());
+    opened.wait().unwrap();
+    lender.end();
+    // It lends itself again.
+    lender.begin();
+    let kept = rig.launch(true, None, &[]);
+    lender.run();
+    assert!(kept.is_complete());
+}
+
+#[test]
+fn of_two_threads_one_lends_itself_and_the_other_enqueues_as_ever() {
+    let rig = Arc::new(Rig::new());
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let rig = rig.clone();
+            std::thread::spawn(move || {
+                let mut lender = rig.lender();
+                for _ in 0..300 {
+                    lender.begin();
+                    let events: Vec<Event> = (0..5).map(|_| rig.launch(true, None, &[])).collect();
+                    lender.run();
+                    lender.end();
+                    events.iter().for_each(|event| event.wait().unwrap());
+                }
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    assert_eq!(rig.ran().len(), 4 * 300 * 5);
+}
+
+#[test]
+fn bytes_that_are_lent_have_their_turn_among_commands() {
+    let rig = Rig::new();
+    let host = HostQueue::new(&rig.context).unwrap();
+    let memory = rig.context.memory(1).unwrap();
+    let gate = UserEvent::new();
+    let before = rig.launch(false, Some(&memory), &[gate.event()]);
+    let (said, hears) = mpsc::channel::<Option<Lent>>();
+    let lent = host
+        .lend(access(&memory, AccessMode::ReadWrite), &[], move |lent| {
+            said.send(lent).unwrap();
+        })
+        .unwrap();
+    // Nobody who enqueues is refused.
+    let after = rig.launch(false, Some(&memory), &[]);
+    assert!(hears.try_recv().is_err());
+    gate.complete();
+    let bytes = hears.recv().unwrap().unwrap();
+    assert!(before.is_complete() && !lent.is_complete() && !after.is_complete());
+    // SAFETY: it is lent to be written.
+    unsafe {
+        assert_eq!(*bytes.bytes().pointer, 1);
+        *bytes.bytes().pointer = 40;
+    }
+    bytes.finish(Ok(()));
+    after.wait().unwrap();
+    lent.wait().unwrap();
+    assert_eq!(byte(&rig, &memory), 41);
+}
+
+#[test]
+fn bytes_that_are_given_up_are_void_and_a_turn_that_never_comes_is_told() {
+    let rig = Rig::new();
+    let host = HostQueue::new(&rig.context).unwrap();
+    let memory = rig.context.memory(1).unwrap();
+    let lend = |waits: &[Event]| {
+        let (said, hears) = mpsc::channel::<Option<Lent>>();
+        let to = access(&memory, AccessMode::Overwrite);
+        let event = host.lend(to, waits, move |lent| said.send(lent).unwrap());
+        (event.unwrap(), hears)
+    };
+    let (given_up, hears) = lend(&[]);
+    let reader = rig.launch(false, Some(&memory), &[]);
+    drop(hears.recv().unwrap().unwrap());
+    assert!(given_up.wait().unwrap_err().is_cancelled());
+    assert!(reader.wait().is_err());
+    let gate = UserEvent::new();
+    let (never, hears) = lend(&[gate.event()]);
+    gate.fail("it was not to be");
+    assert!(hears.recv().unwrap().is_none());
+    let text = never.wait().unwrap_err().to_string();
+    assert!(text.contains("it was not to be"), "{text}");
+    let gate = UserEvent::new();
+    let (cancelled, hears) = lend(&[gate.event()]);
+    cancelled.cancel();
+    gate.complete();
+    assert!(hears.recv().unwrap().is_none());
+    assert!(cancelled.wait().unwrap_err().is_cancelled());
+}

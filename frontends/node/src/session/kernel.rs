@@ -1,0 +1,171 @@
+//! A launch's kernel, and how long it takes.
+
+use crate::watch::Stopwatch;
+use quipu_core::access::Argument;
+use quipu_core::operation::NativeKernel;
+use quipu_core::portable::PortableKernel;
+use quipu_core::{CodeKey, Error, ErrorKind, Passed, RawArgument, Result};
+use quipu_kernel_ir::KernelText;
+use std::any::{Any, TypeId};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A launch that takes less is run by the thread that hears of it.
+const BRIEF: Duration = Duration::from_micros(5);
+
+/// How long a program's work-groups took, on the whole.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// Picoseconds of one; zero if it is not known.
+    group_ps: AtomicU64,
+    /// Runs since it was last measured.
+    unmeasured: AtomicU32,
+}
+
+/// One of so many runs is measured, as long as they are short.
+const MEASURED: u32 = 8;
+
+impl Pace {
+    /// So many have taken so long.
+    fn note(&self, took: Duration, groups: u64) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let new = took.saturating_mul(1000) / groups.max(1);
+        let before = self.group_ps.load(Ordering::Relaxed);
+        // A quarter of the new: one that was held up does not decide for long. Of two at once one may be forgotten.
+        let pace = match before {
+            0 => new,
+            before => before / 4 * 3 + new / 4,
+        };
+        self.group_ps.store(pace.max(1), Ordering::Relaxed);
+    }
+
+    /// True if the next run is to be measured.
+    fn is_due(&self) -> bool {
+        let runs = self.unmeasured.load(Ordering::Relaxed);
+        // Of two at once one may not be counted.
+        self.unmeasured
+            .store(runs.wrapping_add(1), Ordering::Relaxed);
+        runs.is_multiple_of(MEASURED) || !self.is_brief(1)
+    }
+
+    fn is_brief(&self, groups: u32) -> bool {
+        let pace = self.group_ps.load(Ordering::Relaxed);
+        let takes_ps = u128::from(pace) * u128::from(groups);
+        pace != 0 && takes_ps < BRIEF.as_nanos() * 1000
+    }
+}
+
+fn invalid(what: &'static str, problem: String) -> Error {
+    ErrorKind::InvalidArgument { what, problem }.into()
+}
+
+/// How long a program's work-groups take; and who looks that none takes too long, if there is a limit.
+type Times = (Arc<Pace>, Option<Stopwatch>);
+
+/// A launch's kernel.
+pub(crate) enum NodeKernel {
+    Text(Box<(Arc<KernelText>, CodeKey, Passed)>),
+    Native(Box<dyn NativeKernel>, Times),
+}
+
+impl NativeKernel for NodeKernel {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Text(..) => "a client's kernel",
+            Self::Native(kernel, _) => kernel.name(),
+        }
+    }
+
+    unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
+        match self {
+            Self::Text(..) => Err(invalid("launch a kernel", "it is a text".to_owned())),
+            Self::Native(kernel, (pace, stopwatch)) => {
+                let count = groups.len() as u64;
+                let start = pace.is_due().then(Instant::now);
+                // SAFETY: as the caller promises.
+                let run = || unsafe { kernel.run(arguments, groups) };
+                let result = match stopwatch {
+                    Some(stopwatch) => stopwatch.time(run),
+                    None => run(),
+                };
+                if let Some(start) = start {
+                    pace.note(start.elapsed(), count);
+                }
+                result
+            }
+        }
+    }
+
+    fn is_brief(&self, groups: u32) -> bool {
+        match self {
+            Self::Text(..) => false,
+            Self::Native(_, (pace, _)) => pace.is_brief(groups),
+        }
+    }
+
+    fn portable(&self) -> Option<&dyn PortableKernel> {
+        match self {
+            Self::Text(..) => Some(self),
+            Self::Native(..) => None,
+        }
+    }
+}
+
+impl PortableKernel for NodeKernel {
+    fn key(&self) -> CodeKey {
+        match self {
+            Self::Text(text) => text.1,
+            Self::Native(..) => CodeKey::of::<Self>(0),
+        }
+    }
+
+    fn code_type(&self) -> TypeId {
+        TypeId::of::<KernelText>()
+    }
+
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        match self {
+            Self::Text(text) => Ok(text.0.clone()),
+            Self::Native(..) => Err(invalid("compile a kernel", "it is native".to_owned())),
+        }
+    }
+
+    fn pass(&self, _: &[Argument]) -> Result<Passed> {
+        match self {
+            Self::Text(text) => Ok(text.2.clone()),
+            Self::Native(..) => Err(invalid("compile a kernel", "it is native".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_or_takes_long_is_not_brief() {
+        let pace = Pace::default();
+        assert!(!pace.is_brief(1));
+        pace.note(Duration::from_nanos(400), 4);
+        assert!(pace.is_brief(1) && pace.is_brief(49) && !pace.is_brief(51));
+        assert!(!pace.is_brief(u32::MAX));
+        // One that takes long is not followed by another, and is made good by short ones.
+        pace.note(Duration::from_secs(1), 1);
+        assert!(!pace.is_brief(1));
+        for _ in 0..100 {
+            pace.note(Duration::from_nanos(100), 1);
+        }
+        assert!(pace.is_brief(1));
+        pace.note(Duration::MAX, 1);
+        assert!(!pace.is_brief(1));
+    }
+
+    #[test]
+    fn what_takes_no_time_is_known() {
+        let pace = Pace::default();
+        pace.note(Duration::ZERO, 1);
+        assert!(pace.is_brief(1));
+    }
+}
