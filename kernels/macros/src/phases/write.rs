@@ -121,6 +121,7 @@ impl Writer<'_> {
             let turned = handles
                 .iter()
                 .filter(|(_, Handle { is_read, .. })| *is_read)
+                // SAFETY: in what is written, a barrier lies between the phases of an array.
                 .map(
                     |(name, _)| quote!(let mut #name = unsafe { #krate::__macro::turned(#name) };),
                 );
