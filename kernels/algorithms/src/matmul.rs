@@ -163,18 +163,30 @@ pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
     let (rows, columns) = (c.extent()[0], c.extent()[1]);
     let (row, column) = (acc.index(Grid, Threads)[0], acc.index(Grid, Threads)[1]);
     let (i, j) = (acc.index(Block, Threads)[0], acc.index(Block, Threads)[1]);
+    // What a thread reads of, as slices whose ends are the conditions to read: so each is looked at once.
+    let a_row = if row < rows {
+        &a[row * inner..(row + 1) * inner]
+    } else {
+        &a[..0]
+    };
+    let b_column = if column < columns {
+        &b[column..]
+    } else {
+        &b[..0]
+    };
     let mut product = T::ZERO;
     let mut sum = T::ZERO;
     let mut from = 0;
     while from < inner {
         // Both are read before either is waited for.
-        let x = if row < rows && from + j < inner {
-            a[row * inner + from + j]
+        let x = if from + j < a_row.len() {
+            a_row[from + j]
         } else {
             T::ZERO
         };
-        let y = if from + i < inner && column < columns {
-            b[(from + i) * columns + column]
+        let place = (from + i) * columns;
+        let y = if from + i < inner && place < b_column.len() {
+            b_column[place]
         } else {
             T::ZERO
         };

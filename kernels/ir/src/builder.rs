@@ -58,6 +58,16 @@ impl ModuleBuilder {
         name: impl Into<String>,
         fields: impl IntoIterator<Item = (N, Type)>,
     ) -> StructId {
+        self.aligned_structure(name, fields, 1)
+    }
+
+    /// The same, aligned to at least so many bytes, a power of two.
+    pub fn aligned_structure<N: Into<String>>(
+        &mut self,
+        name: impl Into<String>,
+        fields: impl IntoIterator<Item = (N, Type)>,
+        alignment: u64,
+    ) -> StructId {
         self.structs.push(Struct {
             name: name.into(),
             fields: fields
@@ -67,6 +77,7 @@ impl ModuleBuilder {
                     field_type,
                 })
                 .collect(),
+            alignment,
         });
         StructId(number(self.structs.len() - 1))
     }

@@ -62,5 +62,5 @@ pub use operation::{
 pub use print::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, PrintError, Printed};
 pub use statement::{Block, LoopId, Place, Projection, Root, Statement};
 pub use text::{KernelText, TextLanguage};
-pub use types::{Field, Scalar, Space, Struct, StructId, Type};
+pub use types::{Field, MOST_ALIGNMENT, Scalar, Space, Struct, StructId, Type};
 pub use verify::VerifyError;

@@ -164,6 +164,10 @@ pub enum Space {
     Private,
 }
 
+/// The largest alignment that a struct can ask for, in bytes: all memory that kernels are given begins at a multiple of it,
+/// and devices read no more at once.
+pub const MOST_ALIGNMENT: u64 = 16;
+
 /// A struct: fields in order, laid out as C does (`repr(C)`), which a derive checks for structs in buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Struct {
@@ -171,6 +175,8 @@ pub struct Struct {
     pub name: String,
     /// At least one.
     pub fields: Vec<Field>,
+    /// The least alignment, in bytes, a power of two up to [`MOST_ALIGNMENT`]: that of `repr(align(…))`, or 1.
+    pub alignment: u64,
 }
 
 /// A field of a struct.

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use quipu_kernel_ir::print::EntryKind;
 use quipu_kernel_ir::{
     AtomicOperation, BinaryOperation, Dialect, FunctionBuilder, IndexWidth, Module, ModuleBuilder,
-    OpenClFeatures, Operation, Options, Place, PrintError, Scalar, Scope, SharedId, SharedLength,
-    Statement, Type, UnaryOperation, WarpOperation,
+    OpenClFeatures, Operation, Options, Origin, Place, PrintError, Scalar, Scope, SharedId,
+    SharedLength, Statement, Type, UnaryOperation, Unit, WarpOperation,
 };
 use quipu_kernel_testing::{C99Program, compile_cuda_or_skip, corpus};
 
@@ -109,6 +109,41 @@ fn options_are_followed() {
         };
         let said = |options: &Options| module.print(dialect, options).unwrap().compiler_options;
         assert_ne!(said(&plain), said(&flushed));
+    }
+}
+
+#[test]
+fn cudas_compiler_is_told_that_there_are_threads_to_divide_among() {
+    let mut f = FunctionBuilder::new("share");
+    let sums = f.buffer("sums", Scalar::F32.into(), true);
+    let (n, threads) = (
+        f.index_literal(1000),
+        f.extent(Origin::Block, Unit::Threads, 0),
+    );
+    let share = f.binary(BinaryOperation::Divide, n, threads);
+    let zero = f.index_literal(0);
+    let share = f.cast(share, Scalar::F32);
+    f.store(Place::element(sums, zero), share);
+    let module = ModuleBuilder::new().finish(f.kernel(1));
+    let said = "__builtin_assume(launch.grid_blocks[0] != 0 && launch.block_threads[0] != 0);";
+    assert!(print(&module, Dialect::Cuda).contains(said));
+    assert!(!print(&corpus::saxpy(), Dialect::Cuda).contains("__builtin_assume"));
+}
+
+#[test]
+fn structs_are_aligned_as_they_ask_for() {
+    let mut module = ModuleBuilder::new();
+    let fields = [("x", Scalar::F32.into()), ("y", Scalar::F32.into())];
+    let pair = module.aligned_structure("Pair", fields, 8);
+    let mut f = FunctionBuilder::new("zero");
+    f.buffer("pairs", Type::Struct(pair), true);
+    let module = module.finish(f.kernel(1));
+    for (dialect, said) in [
+        (Dialect::C99, "typedef struct __attribute__((aligned(8))) {"),
+        (OPENCL, "typedef struct __attribute__((aligned(8))) {"),
+        (Dialect::Cuda, "typedef struct __align__(8) {"),
+    ] {
+        assert!(print(&module, dialect).contains(said), "{dialect:?}");
     }
 }
 

@@ -54,6 +54,11 @@ broken! {
         module.structure::<&str>("empty", []);
         module.finish(FunctionBuilder::new("k").kernel(1))
     }, "has no fields";
+    struct_aligned_to_too_much: {
+        let mut module = ModuleBuilder::new();
+        module.aligned_structure("point", [("x", f32_type())], 32);
+        module.finish(FunctionBuilder::new("k").kernel(1))
+    }, "a power of two up to 16 is possible";
     struct_of_a_later_struct: {
         let mut module = ModuleBuilder::new();
         module.structure("first", [("second", Type::Struct(StructId(1)))]);

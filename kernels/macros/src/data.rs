@@ -33,32 +33,59 @@ fn krate(attributes: &[Attribute]) -> Result<Path> {
     Ok(krate)
 }
 
+/// As the intermediate representation has it: devices read no more at once.
+const MOST_ALIGNMENT: u64 = 16;
+
 /// What `#[repr(…)]` says.
-fn representations(attributes: &[Attribute]) -> Result<Vec<Ident>> {
-    let mut names = Vec::new();
+struct Representation {
+    names: Vec<Ident>,
+    /// The least alignment in bytes.
+    alignment: u64,
+}
+
+fn representation(attributes: &[Attribute]) -> Result<Representation> {
+    let mut found = Representation {
+        names: Vec::new(),
+        alignment: 1,
+    };
     for attribute in attributes {
         if attribute.path().is_ident("repr") {
             attribute.parse_nested_meta(|meta| {
-                names.extend(meta.path.get_ident().cloned());
+                if meta.path.is_ident("packed") {
+                    return Err(Error::new(
+                        meta.path.span(),
+                        "devices have no packed structs; order the fields so that there is nothing between them",
+                    ));
+                }
+                found.names.extend(meta.path.get_ident().cloned());
                 if meta.input.peek(syn::token::Paren) {
                     let content;
                     syn::parenthesized!(content in meta.input);
-                    content.parse::<syn::LitInt>()?;
+                    let literal = content.parse::<syn::LitInt>()?;
+                    let bytes = literal.base10_parse()?;
+                    if bytes > MOST_ALIGNMENT {
+                        return Err(Error::new(
+                            literal.span(),
+                            "devices align to 16 bytes at most; write `align(16)`",
+                        ));
+                    }
+                    found.alignment = found.alignment.max(bytes);
                 }
                 Ok(())
             })?;
         }
     }
-    Ok(names)
+    Ok(found)
 }
 
 fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<TokenStream> {
     let name = &item.ident;
-    let known = representations(&item.attrs)?;
+    let known = representation(&item.attrs)?;
     if data.fields.is_empty() {
         return Ok(empty(item, krate));
     }
     if !known
+        .names
         .iter()
         .any(|repr| repr == "C" || repr == "transparent")
     {
@@ -71,6 +98,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
     let generics = with_data_bounds(&item.generics, krate);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let text = name.to_string();
+    let alignment = known.alignment;
     let types: Vec<_> = data.fields.iter().map(|field| &field.ty).collect();
     let members: Vec<_> = data.fields.members().collect();
     let names = members.iter().map(crate::pattern::member_text);
@@ -85,6 +113,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
                         state,
                         #text,
                         &[#(<#types as #build::KernelData>::ir_type),*],
+                        #alignment,
                     )
                 }
 
@@ -150,7 +179,7 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
         ("i32", "I32"),
         ("i64", "I64"),
     ];
-    let known = representations(&item.attrs)?;
+    let known = representation(&item.attrs)?.names;
     let Some((number, scalar)) = scalars
         .iter()
         .find(|(number, _)| known.iter().any(|repr| repr == number))

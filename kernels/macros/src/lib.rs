@@ -191,7 +191,8 @@ pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// Lets kernels compute with a struct, which has to be `#[repr(C)]` unless it has no fields, or an enum whose variants have no fields, which
-/// has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`.
+/// has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`. A struct may be aligned to up to 16 bytes
+/// (`#[repr(C, align(16))]`), which devices read at once; it cannot be packed.
 ///
 /// `#[kernel_data(crate = path)]` names the crate that the kernel language is in, if that is not `::quipu`.
 #[proc_macro_derive(KernelData, attributes(kernel_data))]

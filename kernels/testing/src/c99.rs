@@ -135,22 +135,22 @@ impl C99Program {
         let mut record = NO_FAULT;
         let fault_pointer = record.as_mut_ptr();
         // Aligned for any element, as vectors of bytes need not be.
-        let mut copies: Vec<Vec<u64>> = launch
+        let mut copies: Vec<Vec<u128>> = launch
             .arguments
             .iter()
             .map(|argument| match argument {
                 Argument::Elements { bytes, .. } => {
-                    let mut words = vec![0_u64; bytes.len().div_ceil(8) + 1];
-                    bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()]
+                    let mut words = vec![0_u128; bytes.len().div_ceil(16) + 1];
+                    bytemuck::cast_slice_mut::<u128, u8>(&mut words)[..bytes.len()]
                         .copy_from_slice(bytes);
                     words
                 }
                 _ => Vec::new(),
             })
             .collect();
-        let pointers: Vec<*mut u64> = copies.iter_mut().map(Vec::as_mut_ptr).collect();
+        let pointers: Vec<*mut u128> = copies.iter_mut().map(Vec::as_mut_ptr).collect();
         // The bytes of each parameter, in whole words so that they are aligned.
-        let mut values: Vec<Vec<u64>> = Vec::new();
+        let mut values: Vec<Vec<u128>> = Vec::new();
         for slot in slots {
             let bytes = match slot {
                 Slot::Bytes(bytes) => bytes,
@@ -160,8 +160,8 @@ impl C99Program {
                     return Err(TestingError::Launch("a kernel that is not in C99".into()));
                 }
             };
-            let mut words = vec![0_u64; bytes.len().div_ceil(8)];
-            bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()].copy_from_slice(&bytes);
+            let mut words = vec![0_u128; bytes.len().div_ceil(16)];
+            bytemuck::cast_slice_mut::<u128, u8>(&mut words)[..bytes.len()].copy_from_slice(&bytes);
             values.push(words);
         }
         let arguments: Vec<*const c_void> =
@@ -176,7 +176,7 @@ impl C99Program {
         for (argument, copy) in launch.arguments.iter_mut().zip(&copies) {
             if let Argument::Elements { bytes, .. } = argument {
                 let length = bytes.len();
-                bytes.copy_from_slice(&bytemuck::cast_slice::<u64, u8>(copy)[..length]);
+                bytes.copy_from_slice(&bytemuck::cast_slice::<u128, u8>(copy)[..length]);
             }
         }
         if status != 0 {

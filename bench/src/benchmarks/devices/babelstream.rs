@@ -100,6 +100,10 @@ impl<T: Streamed> Arrays<T> {
             }
             StreamKernel::Dot if self.is_wide => {
                 let division = WorkDivision::new(self.blocks, THREADS, 1);
+                if size_of::<T>() == 4 {
+                    let dot = kernels::dot_blocks::<T, 2>(&*a, &*b, sums.overwrite());
+                    return queue.post_launch(division, dot);
+                }
                 let dot = kernels::dot_blocks::<T, 1>(&*a, &*b, sums.overwrite());
                 queue.post_launch(division, dot)
             }

@@ -4,7 +4,7 @@
 use super::{Comparison, Doing, Need, Side, Target, near, numbers, rates, targets};
 use crate::error::BenchError;
 use crate::harness::{Plan, Report, Session};
-use crate::kernels;
+use crate::kernels::{self, Four};
 use crate::reference::loops::Loops;
 use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, download, upload};
 use quipu::{Completion, WorkDivision};
@@ -62,17 +62,22 @@ fn one(
         false => session.scale().choose(1 << 14, 1 << 12, 512),
     };
     let coordinates = numbers(3, 4 * count);
-    let host: Vec<[f32; 4]> = coordinates.as_chunks::<4>().0.to_vec();
+    let (chunks, _) = coordinates.as_chunks();
+    let host: Vec<Four> = chunks
+        .iter()
+        .map(|&[x, y, z, w]| Four { x, y, z, w })
+        .collect();
+    let arrays: &[[f32; 4]] = bytemuck::cast_slice(&host);
     let context = target.context();
     let queue = target.queue(Completion::Callback)?;
     let bodies = context.buffer(&host).doing("making a buffer")?;
-    let acceleration = context.allocate::<[f32; 4]>(count);
+    let acceleration = context.allocate::<Four>(count);
     let mut acceleration = acceleration.doing("making a buffer")?;
     let loops = Loops::new(target.workers())?;
     let mut looped = vec![[0.0_f32; 4]; if target.is_pool() { count } else { 0 }];
     let by_hand = match target.is_pool() {
         true => None,
-        false => target.or_note(by_hand(target, &host), report),
+        false => target.or_note(by_hand(target, arrays), report),
     };
 
     let case = format!("{count} bodies");
@@ -87,7 +92,7 @@ fn one(
     }
     if target.is_pool() {
         sides.push(Side::function("rayon", || {
-            loops.pull(SOFTENING, &host, &mut looped);
+            loops.pull(SOFTENING, arrays, &mut looped);
         }));
     }
     let comparison = Comparison {
@@ -100,7 +105,7 @@ fn one(
 
     let verify = |side: &str, acceleration: &[[f32; 4]]| {
         for i in (0..count).step_by(count / 16) {
-            let expected = exact(&host, i);
+            let expected = exact(arrays, i);
             let found = acceleration[i].map(f64::from);
             let scale = expected
                 .iter()
@@ -114,7 +119,10 @@ fn one(
         Ok(())
     };
     let found = queue.read(&acceleration).and_then(quipu::Pending::wait);
-    verify("ours", &found.doing("reading a buffer")?)?;
+    verify(
+        "ours",
+        bytemuck::cast_slice(&found.doing("reading a buffer")?),
+    )?;
     if let Some(by_hand) = by_hand {
         let raw = &mut *by_hand.raw.borrow_mut();
         let found = download(&mut **raw, by_hand.acceleration, count)?;

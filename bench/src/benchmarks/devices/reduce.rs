@@ -90,7 +90,7 @@ fn one(
     let ours = Side::ours(&queue, || match target.is_wide() {
         true => {
             let division = WorkDivision::new(blocks, THREADS, 1);
-            queue.post_launch(division, kernels::sum_blocks::<1>(&x, sums.overwrite()))
+            queue.post_launch(division, kernels::sum_blocks::<2>(&x, sums.overwrite()))
         }
         false => {
             let division = WorkDivision::new(blocks, 1, 1);

@@ -90,6 +90,10 @@ impl Language for Cuda {
         "__device__ __forceinline__ "
     }
 
+    fn aligned(&self, bytes: u64) -> String {
+        format!("__align__({bytes})")
+    }
+
     fn aggregate(&self, type_name: &str, fields: &str) -> String {
         format!("{type_name}{{{fields}}}")
     }
@@ -330,6 +334,9 @@ impl Language for Cuda {
                 }
             });
         }
+        if parts.divides {
+            out.push_str(&nonzero_extents(parts.dimensions));
+        }
         let mut device = parts.clone();
         // The hardware counts.
         device.counts = false;
@@ -383,4 +390,16 @@ impl Language for Cuda {
     fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind> {
         Some(EntryKind::SharedOffset { shared })
     }
+}
+
+/// What a compiler cannot know: where a thread is, there are blocks and threads. So it leaves out the checks where
+/// something is divided among them.
+fn nonzero_extents(dimensions: usize) -> String {
+    (0..dimensions)
+        .map(|d| {
+            format!(
+                "    __builtin_assume(launch.grid_blocks[{d}] != 0 && launch.block_threads[{d}] != 0);\n"
+            )
+        })
+        .collect()
 }

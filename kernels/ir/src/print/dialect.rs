@@ -54,6 +54,11 @@ pub(super) trait Language {
     /// The same for a function that is called next to never.
     fn cold(&self) -> &'static str;
 
+    /// What aligns a struct to so many bytes.
+    fn aligned(&self, bytes: u64) -> String {
+        format!("__attribute__((aligned({bytes})))")
+    }
+
     /// A struct of its fields.
     fn aggregate(&self, type_name: &str, fields: &str) -> String;
 

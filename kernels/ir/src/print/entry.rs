@@ -46,6 +46,8 @@ pub(super) struct EntryParts {
     pub(super) barriers: bool,
     /// There are barriers that count.
     pub(super) counts: bool,
+    /// Integers are divided, by what may be zero.
+    pub(super) divides: bool,
     /// There are `f64`s.
     pub(super) doubles: bool,
     /// There are atomics of 64 bits.

@@ -13,6 +13,10 @@ pub(super) struct Helpers {
     texts: Vec<String>,
 }
 
+/// How the names of integer divisions begin.
+const DIVIDE: &str = "quipu_divide_";
+const REMAINDER: &str = "quipu_remainder_";
+
 impl Helpers {
     /// Asks for a helper; what it calls itself is asked for while its text is made.
     pub(super) fn add(&mut self, name: &str, text: impl FnOnce(&mut Self) -> String) {
@@ -21,6 +25,16 @@ impl Helpers {
             self.known.insert(name.to_owned());
             self.texts.push(text);
         }
+    }
+
+    /// Integers are divided, by what may be zero.
+    pub(super) fn divide(&self) -> bool {
+        let mut names = self.known.iter();
+        names.any(|name| {
+            [DIVIDE, REMAINDER]
+                .iter()
+                .any(|begin| name.starts_with(begin))
+        })
     }
 
     pub(super) fn texts(&self) -> String {
@@ -408,8 +422,8 @@ pub(super) fn division(
     scalar: Scalar,
     checked: bool,
 ) -> String {
-    let what = if remainder { "remainder" } else { "divide" };
-    let name = format!("quipu_{what}_{}", short(scalar));
+    let what = if remainder { REMAINDER } else { DIVIDE };
+    let name = format!("{what}{}", short(scalar));
     if checked {
         fault(helpers, language, dimensions);
     }

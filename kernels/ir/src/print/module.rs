@@ -286,8 +286,13 @@ impl<'m> ModulePrinter<'m> {
                 })
                 .collect();
             let name = &self.struct_names[number];
-            self.types
-                .push_str(&format!("typedef struct {{\n{fields}}} {name};\n\n"));
+            let aligned = match structure.alignment {
+                0 | 1 => String::new(),
+                bytes => format!("{} ", self.language.aligned(bytes)),
+            };
+            self.types.push_str(&format!(
+                "typedef struct {aligned}{{\n{fields}}} {name};\n\n"
+            ));
         }
     }
 
@@ -717,6 +722,7 @@ impl<'m> ModulePrinter<'m> {
             leaves,
             barriers: facts.barriers,
             counts: facts.counts,
+            divides: self.helpers.divide(),
             doubles: self.doubles,
             wide_atomics: self.wide_atomics,
         })

@@ -292,8 +292,9 @@ pub(super) fn layout(module: &Module, of: &Type, index: u64) -> (u64, u64) {
             (size, size)
         }
         Type::Struct(id) => {
-            let (mut size, mut alignment) = (0_u64, 1);
-            for field in &module.structure(*id).fields {
+            let structure = module.structure(*id);
+            let (mut size, mut alignment) = (0_u64, structure.alignment);
+            for field in &structure.fields {
                 let (bytes, align) = layout(module, &field.field_type, index);
                 size = size.next_multiple_of(align) + bytes;
                 alignment = alignment.max(align);

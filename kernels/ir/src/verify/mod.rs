@@ -17,7 +17,7 @@ use crate::function::{FunctionId, Location};
 use crate::module::{Module, ParameterKind, SharedLength};
 use crate::operation::Operation;
 use crate::statement::{Block, Statement};
-use crate::types::{Scalar, Space, Type};
+use crate::types::{MOST_ALIGNMENT, Scalar, Space, Type};
 
 pub(crate) use place::place_type;
 
@@ -104,6 +104,12 @@ impl Module {
                 !structure.fields.is_empty(),
                 "the struct `{}` has no fields",
                 structure.name
+            );
+            demand!(
+                structure.alignment.is_power_of_two() && structure.alignment <= MOST_ALIGNMENT,
+                "the struct `{}` is aligned to {} bytes; a power of two up to {MOST_ALIGNMENT} is possible",
+                structure.name,
+                structure.alignment
             );
             for field in &structure.fields {
                 self.verify_type(&field.field_type, number)

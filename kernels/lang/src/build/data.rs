@@ -127,7 +127,13 @@ vectors!(Vector, Extent);
 /// The struct that tuples of these types are.
 pub(super) fn tuple_type(state: &mut State, key: String, types: Vec<Type>) -> Type {
     const NAMES: [&str; 6] = ["0", "1", "2", "3", "4", "5"];
-    structure(state, key, "Tuple", NAMES.into_iter().zip(types).collect())
+    structure(
+        state,
+        key,
+        "Tuple",
+        NAMES.into_iter().zip(types).collect(),
+        1,
+    )
 }
 
 fn structure(
@@ -135,21 +141,23 @@ fn structure(
     key: String,
     name: &str,
     fields: Vec<(&'static str, Type)>,
+    alignment: u64,
 ) -> Type {
     if let Some(id) = state.structs.get(&key) {
         return Type::Struct(*id);
     }
-    let id = state.module.structure(name, fields);
+    let id = state.module.aligned_structure(name, fields, alignment);
     state.structs.insert(key, id);
     Type::Struct(id)
 }
 
-/// The type of a derived struct.
+/// The type of a derived struct, aligned as its `repr` says; to 1 if that says nothing.
 #[doc(hidden)]
 pub fn derived_type<T: KernelData>(
     state: &mut State,
     name: &str,
     fields: &[fn(&mut State) -> Type],
+    alignment: u64,
 ) -> Type {
     let key = std::any::type_name::<T>();
     if let Some(id) = state.structs.get(key) {
@@ -161,6 +169,7 @@ pub fn derived_type<T: KernelData>(
         key.to_owned(),
         name,
         T::FIELDS.iter().copied().zip(types).collect(),
+        alignment,
     )
 }
 

@@ -91,6 +91,81 @@ fn runs_step() {
     assert_eq!(particles[3].position.z, 1.0);
 }
 
+/// Aligned by more than its fields are, with space after one of them.
+#[derive(
+    Clone, Copy, Debug, PartialEq, bytemuck::NoUninit, bytemuck::AnyBitPattern, KernelData,
+)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C, align(16))]
+pub(super) struct Body {
+    position: [f32; 3],
+    mass: f32,
+}
+
+#[derive(
+    Clone, Copy, Debug, PartialEq, bytemuck::NoUninit, bytemuck::AnyBitPattern, KernelData,
+)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Pulled {
+    heaviest: Body,
+    mass: f32,
+    /// The struct ends where it is aligned.
+    rest: [f32; 3],
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn pulls(
+    acc: &impl BlockAccelerator<1>,
+    sun: Body,
+    bodies: &[Body],
+    mut y: OwnElements<Pulled>,
+    #[shared(4)] mut tile: SharedWrite<Body>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    tile.own()[0] = bodies[thread];
+    let read = acc.sync(tile).await;
+    for (i, y) in y.each() {
+        let mut pulled = Pulled {
+            heaviest: sun,
+            mass: 0.0,
+            rest: [i as f32; 3],
+        };
+        for body in &read[..] {
+            pulled.mass += body.mass;
+            if body.mass > pulled.heaviest.mass {
+                pulled.heaviest = *body;
+            }
+        }
+        *y = pulled;
+    }
+}
+
+#[test]
+fn runs_pulls_with_aligned_structs() {
+    assert_eq!((size_of::<Body>(), align_of::<Body>()), (16, 16));
+    assert_eq!((size_of::<Pulled>(), align_of::<Pulled>()), (32, 16));
+    let sun = Body {
+        position: [1.0, 2.0, 3.0],
+        mass: 2.5,
+    };
+    let bodies: Vec<_> = (0..4)
+        .map(|k| Body {
+            position: [k as f32; 3],
+            mass: k as f32,
+        })
+        .collect();
+    let nothing = Pulled {
+        heaviest: sun,
+        mass: 0.0,
+        rest: [0.0; 3],
+    };
+    let mut y = vec![nothing; 12];
+    check!(pulls => (sun, &bodies, &mut y), division(3, 4, 1));
+    assert_eq!(y[7].heaviest, bodies[3]);
+    assert_eq!((y[7].mass, y[7].rest), (6.0, [7.0; 3]));
+}
+
 #[kernel(crate = quipu_kernel)]
 fn tuples(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i32>) {
     for (i, y) in y.each() {

@@ -86,6 +86,7 @@ values!(
     u8,
     control::Mode,
     data::Pair<f32>,
+    data::Body,
     functions::Square
 );
 
