@@ -3,6 +3,7 @@
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::space::{self, SpaceId};
+use crate::portable::{KernelAttributes, PortableKernel};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -233,6 +234,14 @@ impl Device {
     #[must_use]
     pub fn free_memory(&self) -> Option<u64> {
         self.0.driver.free_memory(self.0.index)
+    }
+
+    /// What a kernel is on the device: see [`Driver::kernel_attributes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn kernel_attributes(&self, kernel: &dyn PortableKernel) -> Result<KernelAttributes> {
+        self.0.driver.kernel_attributes(self.0.index, kernel)
     }
 
     /// Splits the device into parts that are devices themselves and share its

@@ -34,6 +34,7 @@ use crate::device::DeviceProperties;
 use crate::error::{ErrorKind, Result};
 use crate::event::Waiter;
 use crate::memory::{Memory, SpaceId};
+use crate::portable::{KernelAttributes, PortableKernel};
 use crate::queue::QueueShared;
 use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
@@ -233,6 +234,31 @@ pub trait Driver: Send + Sync + 'static {
     fn takes_code(&self, of: TypeId) -> bool {
         let _ = of;
         false
+    }
+
+    /// What a kernel is on a device. Its code is compiled, if it was not yet for any launch, before this returns. A driver
+    /// that runs native code, as by default, knows what the device says.
+    ///
+    /// # Errors
+    /// If it cannot be compiled, or the driver is not told.
+    fn kernel_attributes(
+        &self,
+        device: usize,
+        kernel: &dyn PortableKernel,
+    ) -> Result<KernelAttributes> {
+        let _ = kernel;
+        let devices = self.devices();
+        match devices.get(device) {
+            Some(properties) if self.runs_native_code() => {
+                Ok(KernelAttributes::new(properties.max_block_thread_count))
+            }
+            _ => Err(ErrorKind::Unsupported {
+                driver: self.name(),
+                what: "say what a kernel is on its devices".to_owned(),
+                instead: "take the limits of the device",
+            }
+            .into()),
+        }
     }
 
     /// True if what is waited for is brought about by the threads that wait, in

@@ -50,6 +50,6 @@ pub use graph::{Graph, Recording};
 pub use memory::{MemoryRef, SpaceId};
 pub use native::{NativeEnqueue, NativeQueue};
 pub use polling::Polling;
-pub use portable::{CodeKey, Passed, PassedParameter, PortableKernel};
+pub use portable::{CodeKey, KernelAttributes, Passed, PassedParameter, PortableKernel};
 pub use queue::enqueue::Request;
 pub use queue::{Completion, Priority, Queue, QueueOptions};

@@ -55,6 +55,33 @@ pub trait PortableKernel: Send + Sync {
     fn pass(&self, arguments: &[Argument]) -> Result<Passed>;
 }
 
+/// What a kernel is on a device, as it was compiled for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelAttributes {
+    /// The most threads that a block of it can have.
+    pub max_block_threads: u64,
+    /// Threads of a block that suit the device, or of which there best is a multiple, if it says.
+    pub preferred_block_threads: Option<u64>,
+    /// Registers of a thread, if known.
+    pub registers: Option<u64>,
+    /// Bytes of memory of a thread's own: what its registers do not hold.
+    pub private_bytes: Option<u64>,
+    /// Bytes that a block shares, without those whose number a launch says.
+    pub shared_bytes: Option<u64>,
+}
+
+impl KernelAttributes {
+    /// Those of a kernel of which only this is known.
+    #[must_use]
+    pub fn new(max_block_threads: u64) -> Self {
+        Self {
+            max_block_threads,
+            ..Self::default()
+        }
+    }
+}
+
 /// Extents along each dimension.
 pub type Extents = SmallVec<[u64; 3]>;
 

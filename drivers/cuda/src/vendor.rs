@@ -9,7 +9,7 @@ use crate::native::{CallError, Called, Stream};
 use crate::program::{self, Compiled};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUstream};
 use quipu_core::error::Result;
-use quipu_core::{AccessMode, Command, Graph, NativeQueue};
+use quipu_core::{AccessMode, Command, Graph, KernelAttributes, NativeQueue};
 use quipu_driver_vendor::batch::Plan;
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
@@ -243,6 +243,10 @@ impl Vendor for Cuda {
             true => asked.min(compiled.most_threads),
             false => compiled.fitting_threads,
         }
+    }
+
+    fn attributes(&self, _device: &Device, compiled: &Compiled) -> Option<KernelAttributes> {
+        Some(compiled.attributes())
     }
 
     fn reserve(&self, device: &Device, size: u64) -> Called<Allocation> {

@@ -12,7 +12,7 @@ use cl3::types::{
     cl_command_queue, cl_context, cl_device_id, cl_event, cl_int, cl_mem, cl_platform_id,
 };
 use quipu_core::error::Result;
-use quipu_core::{AccessMode, Command, NativeQueue, Partition};
+use quipu_core::{AccessMode, Command, KernelAttributes, NativeQueue, Partition};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor};
@@ -216,6 +216,10 @@ impl Vendor for OpenCl {
 
     fn fitting_threads(&self, _device: &Device, compiled: &Compiled, asked: u64) -> u64 {
         compiled.fitting_threads(asked)
+    }
+
+    fn attributes(&self, device: &Device, compiled: &Compiled) -> Option<KernelAttributes> {
+        Some(compiled.attributes(device))
     }
 
     fn reserve(&self, device: &Device, size: u64) -> Called<Allocation> {

@@ -6,7 +6,8 @@ use crate::queue::Wake;
 use crate::work::{Bytes, Work};
 use quipu_core::event::Waiter;
 use quipu_core::{
-    Command, DeviceProperties, Error, ErrorKind, Graph, NativeQueue, Partition, Result,
+    Command, DeviceProperties, Error, ErrorKind, Graph, KernelAttributes, NativeQueue, Partition,
+    Result,
 };
 use quipu_kernel_ir::IndexWidth;
 use std::any::{Any, TypeId};
@@ -306,6 +307,16 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     fn fitting_threads(&self, device: &Self::Device, compiled: &Self::Compiled, asked: u64) -> u64 {
         let _ = (device, compiled);
         asked
+    }
+
+    /// What a kernel is on its device, as it was compiled; `None`, as by default, if the library does not say.
+    fn attributes(
+        &self,
+        device: &Self::Device,
+        compiled: &Self::Compiled,
+    ) -> Option<KernelAttributes> {
+        let _ = (device, compiled);
+        None
     }
 
     /// Takes memory, and has it filled with zeros.

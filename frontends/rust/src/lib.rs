@@ -97,8 +97,8 @@ pub use variable::{Constant, Variable};
 
 pub use quipu_core::event::Profile;
 pub use quipu_core::{
-    Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, Kind, Partition, Phase,
-    Polling, Priority, QueueOptions, Result, UserEvent,
+    Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, KernelAttributes, Kind,
+    Partition, Phase, Polling, Priority, QueueOptions, Result, UserEvent,
 };
 pub use quipu_driver_sim::engine as simulation;
 pub use quipu_kernel::{

@@ -53,6 +53,15 @@ fn kernels_may_be_texts() {
         let read = queue.read(&y).unwrap().wait().unwrap();
         assert_eq!(read[..4], [2.5, 4.5, 6.5, 0.0]);
         assert_eq!(read[512..516], [10.5, 20.5, 30.5, 0.0]);
+        // SAFETY: nothing is launched.
+        let call = unsafe { scale.call((2.0f32, &x, &mut first, 3u32)) };
+        let told = queue.kernel_attributes::<1>(call).unwrap();
+        assert!(told.max_block_threads >= 1, "{told:?}");
+        let missing = program.kernel("missing");
+        // SAFETY: as above.
+        let call = unsafe { missing.call((&x,)) };
+        let error = queue.kernel_attributes::<1>(call).unwrap_err();
+        assert!(error.to_string().contains("missing"), "{error}");
         let swapped = program.kernel("swapped");
         let mut z = context.allocate::<f32>(6).unwrap();
         // SAFETY: as above.

@@ -7,6 +7,7 @@ use super::nvrtc::{Nvrtc, Output, Problem};
 use crate::device::Device;
 use crate::native::{CallError, Called, Context, named};
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
+use quipu_core::KernelAttributes;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_driver_vendor::disk::{self, Key};
 use quipu_driver_vendor::error::{of_device, refused};
@@ -38,6 +39,9 @@ pub struct Compiled {
     pub(crate) fitting_threads: u64,
     /// Bytes that its blocks share, without those that a launch asks for.
     pub(crate) shared: u64,
+    /// Registers of a thread, and bytes of memory of its own.
+    registers: u64,
+    private: u64,
     /// What it was printed from and as.
     code: Arc<dyn Any + Send + Sync>,
     pub(crate) printed: Printed,
@@ -49,6 +53,16 @@ unsafe impl Send for Compiled {}
 unsafe impl Sync for Compiled {}
 
 impl Compiled {
+    /// What the compiler has made of it.
+    pub(crate) fn attributes(&self) -> KernelAttributes {
+        let mut attributes = KernelAttributes::new(self.most_threads);
+        attributes.preferred_block_threads = Some(self.fitting_threads);
+        attributes.registers = Some(self.registers);
+        attributes.private_bytes = Some(self.private);
+        attributes.shared_bytes = Some(self.shared);
+        attributes
+    }
+
     /// The function, for calls.
     pub(crate) fn function(&self) -> CUfunction {
         self.function
@@ -184,6 +198,8 @@ fn load(
         most_threads: 0,
         fitting_threads: 0,
         shared: 0,
+        registers: 0,
+        private: 0,
         code: code.clone(),
         printed,
     };
@@ -210,6 +226,8 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
     };
     compiled.most_threads = ask(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
     compiled.shared = ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+    compiled.registers = ask(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
+    compiled.private = ask(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
     compiled.fitting_threads = fitting_threads(function, compiled.most_threads)?;
     let rest = device.properties.shared_memory_per_block;
     let rest = rest.saturating_sub(compiled.shared);

@@ -2,9 +2,10 @@
 
 use crate::device::Device;
 use crate::native::{CallError, Called, Kernel, Program, c_string, named};
+use cl3::info_type::InfoType;
 use cl3::types::cl_program;
 use quipu_core::error::{ErrorKind, Result};
-use quipu_core::{DeviceKind, Error};
+use quipu_core::{DeviceKind, Error, KernelAttributes};
 use quipu_driver_vendor::disk::{self, Key};
 use quipu_driver_vendor::error::refused;
 use quipu_driver_vendor::launch::print;
@@ -43,6 +44,22 @@ impl Compiled {
             // A user's text may take its blocks to be of one size.
             None => asked,
         }
+    }
+
+    /// What the compiler has made of it.
+    pub(crate) fn attributes(&self, device: &Device) -> KernelAttributes {
+        let (most, multiple) = self.threads;
+        let most = most.min(device.properties.max_block_thread_count);
+        let mut attributes = KernelAttributes::new(most);
+        attributes.preferred_block_threads = Some(multiple);
+        let kernel = self.kernel();
+        let ask = |what| {
+            let info = cl3::kernel::get_kernel_work_group_info(kernel.raw(), device.handle.0, what);
+            info.ok().map(InfoType::to_ulong)
+        };
+        attributes.private_bytes = ask(cl3::kernel::CL_KERNEL_PRIVATE_MEM_SIZE);
+        attributes.shared_bytes = ask(cl3::kernel::CL_KERNEL_LOCAL_MEM_SIZE);
+        attributes
     }
 
     /// The kernel, for whoever sets its arguments and puts it into a queue.

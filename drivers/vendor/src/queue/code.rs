@@ -11,7 +11,8 @@ use crate::vendor::{Vendor, VendorDevice};
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::operation::{Operation, drop_panic};
-use quipu_core::{Command, Error, Graph, Passed, clock};
+use quipu_core::{Command, Error, Graph, KernelAttributes, Passed, PortableKernel, clock};
+use quipu_kernel_ir::IndexWidth;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -111,6 +112,33 @@ impl<V: Vendor> Shared<V> {
             }
         }
         self.pump(Caller::Host);
+    }
+
+    /// What a kernel is on a device, with indices of 32 bits; compiled here, if it was not yet.
+    pub(super) fn kernel_attributes(
+        &self,
+        device: usize,
+        kernel: &dyn PortableKernel,
+    ) -> Result<KernelAttributes> {
+        let id = ProgramId {
+            device,
+            key: kernel.key(),
+            width: IndexWidth::Bits32,
+        };
+        let device = self.device(device);
+        let compiled = match self.programs.known_program(id) {
+            Some(compiled) => compiled,
+            // Not for launches: one that waits for the same is told by who compiles it for it.
+            None => Arc::new(self.vendor.compile(device, &kernel.code()?, id.width)?),
+        };
+        self.vendor.attributes(device, &compiled).ok_or_else(|| {
+            ErrorKind::Unsupported {
+                driver: V::NAME,
+                what: "say what a kernel is on its devices".to_owned(),
+                instead: "take the limits of the device",
+            }
+            .into()
+        })
     }
 
     /// The code of a launch, if the command is one that has any.

@@ -46,7 +46,10 @@ use quipu_core::event::Waiter;
 use quipu_core::memory::Memory;
 use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver, Graph, Partition, SpaceId, clock};
+use quipu_core::{
+    Command, DeviceProperties, Driver, Graph, KernelAttributes, Partition, PortableKernel, SpaceId,
+    clock,
+};
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
@@ -243,6 +246,14 @@ impl<V: Vendor> Driver for VendorDriver<V> {
 
     fn takes_code(&self, of: TypeId) -> bool {
         self.shared.vendor.takes_code(of)
+    }
+
+    fn kernel_attributes(
+        &self,
+        device: usize,
+        kernel: &dyn PortableKernel,
+    ) -> Result<KernelAttributes> {
+        self.shared.kernel_attributes(device, kernel)
     }
 
     fn needs_flush(&self) -> bool {

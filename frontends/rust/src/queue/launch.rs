@@ -9,7 +9,7 @@ use crate::kernel::{
 };
 use crate::parcel::Contained;
 use quipu_core::operation::NativeKernel;
-use quipu_core::{AccessMode, ErrorKind, Event, RawArgument, Request, Result};
+use quipu_core::{AccessMode, ErrorKind, Event, KernelAttributes, RawArgument, Request, Result};
 use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -160,6 +160,44 @@ impl Queue {
         self.prepare(division, call, |core, body, groups, request| {
             core.post_launch(body, groups, request)
         })
+    }
+
+    /// What a kernel is on the queue's device, as its compiler has made it: registers, memory, threads that a block can have.
+    /// Nothing is launched. The kernel is compiled for indices of 32 bits, which takes as long as it takes, if it was not yet for a
+    /// launch. On devices that run native code, what they say of all kernels.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # #[kernel]
+    /// # fn copy(_acc: &impl Accelerator<1>, from: &[u32], mut to: OwnElements<u32>) {
+    /// #     for (i, to) in to.each() { *to = from[i]; }
+    /// # }
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// # let (x, mut y) = (context.buffer(&[1, 2])?, context.allocate(2)?);
+    /// let attributes = queue.kernel_attributes(copy(&x, &mut y))?;
+    /// assert!(attributes.max_block_threads >= 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the device cannot run the kernel, or its driver is not told.
+    pub fn kernel_attributes<'b, const D: usize>(
+        &self,
+        call: impl Launch<'b, D>,
+    ) -> Result<KernelAttributes> {
+        let prepared = call.prepare(&self.shared.context, &mut Accesses::new())?;
+        if !(prepared.is_native() && self.shared.runs_native_code) {
+            self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
+        }
+        let body = LaunchBody {
+            prepared,
+            division: WorkDivision::new([1; D], [1; D], [1; D]).map_err(|error| refused(&error))?,
+            limits: self.shared.limits,
+            automatic: false,
+        };
+        self.device().core().kernel_attributes(&body)
     }
 
     /// Makes a launch's body and has it enqueued. Always inlined: what it makes

@@ -152,6 +152,18 @@ fn the_threads_of_a_block_share_memory() {
     });
 }
 
+#[test]
+fn what_a_kernel_is_on_a_device_is_told_without_a_launch() {
+    each_queue(|context, queue| {
+        let x = context.buffer(&[1, 2]).unwrap();
+        let mut y = context.buffer(&[3, 4]).unwrap();
+        let told = queue.kernel_attributes(reverse(&x, &mut y)).unwrap();
+        let most = queue.device().properties().max_block_thread_count;
+        assert_eq!((told.max_block_threads, told.registers), (most, None));
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [3, 4]);
+    });
+}
+
 #[kernel]
 async fn greedy(
     _acc: &impl BlockAccelerator<1>,

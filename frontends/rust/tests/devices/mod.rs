@@ -66,6 +66,7 @@ macro_rules! all_tests {
             views_have_their_gaps,
             the_threads_of_a_block_share_memory,
             shared_arrays_are_as_long_as_arguments_say,
+            what_a_kernel_is_on_a_device_is_told_without_a_launch,
             variables_are_the_same_for_all_devices,
             closures_bring_their_values_along,
             a_fault_fails_its_command_with_kernel_index_and_line,
@@ -267,6 +268,47 @@ pub(crate) fn shared_arrays_are_as_long_as_arguments_say(each_queue: EachQueue) 
             .launch(WorkDivision::new(4, 8, 32), count(&x, &mut bins))
             .unwrap();
         assert_eq!(queue.read(&bins).unwrap().wait().unwrap(), [200; 5]);
+    });
+}
+
+#[kernel]
+async fn keep(
+    acc: &impl BlockAccelerator<1>,
+    mut y: OwnElements<u32>,
+    #[shared(100)] mut kept: SharedWrite<u32>,
+) {
+    for element in kept.own() {
+        *element = 1;
+    }
+    let kept = acc.sync(kept).await;
+    for (i, y) in y.each() {
+        *y = kept[i % 100];
+    }
+}
+
+pub(crate) fn what_a_kernel_is_on_a_device_is_told_without_a_launch(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let mut y = context.allocate(7).unwrap();
+        let limits = queue.device().limits();
+        for _ in 0..2 {
+            let told = queue.kernel_attributes(keep(&mut y)).unwrap();
+            let most = limits.block_thread_count as u64;
+            assert!((1..=most).contains(&told.max_block_threads), "{told:?}");
+            let shared = 400..=limits.shared_bytes as u64;
+            assert!(
+                told.shared_bytes
+                    .is_some_and(|bytes| shared.contains(&bytes)),
+                "{told:?}"
+            );
+            assert!(told.preferred_block_threads >= Some(1), "{told:?}");
+            assert!(told.private_bytes.is_some(), "{told:?}");
+            if queue.device().driver_name() == "cuda" {
+                assert!((1..=255).contains(&told.registers.unwrap_or(0)), "{told:?}");
+            }
+            assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [0; 7]);
+        }
+        queue.launch(7, keep(&mut y)).unwrap();
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [1; 7]);
     });
 }
 
