@@ -11,7 +11,8 @@ pub struct Shape {
     pub jitter: Duration,
     /// How many of all packets are lost, from 0 to 1.
     pub loss: f64,
-    /// In how many of all packets a byte of TCP's data is changed, so that TCP does not notice, from 0 to 1.
+    /// In how many of all packets a byte of TCP's data is changed, behind the first 64 of the packet, so that TCP does not
+    /// notice, from 0 to 1.
     pub damage: f64,
     /// At how many of all packets the connection that they are of is reset, from 0 to 1.
     pub resets: f64,

@@ -10,6 +10,8 @@ const TCP: u8 = 6;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
+/// Bytes of a packet's data that stay as they are: there is what comes before TLS, and routes a connection.
+const WHOLE: usize = 64;
 /// Bytes of IPv4's and TCP's headers without options.
 const HEADER: usize = 20;
 
@@ -70,13 +72,13 @@ impl Segment {
         (self.from.min(self.to), self.from.max(self.to))
     }
 
-    /// Changes a byte of the data, if there are any, and what says whether they are right.
+    /// Changes a byte of the data behind the first [`WHOLE`], if there are any, and what says whether they are right.
     pub(crate) fn damage(&self, packet: &mut [u8], random: u64) {
-        let length = self.data.len() as u64;
-        if length == 0 {
+        let first = self.data.start + WHOLE;
+        let Some(length @ 1..) = self.data.end.checked_sub(first) else {
             return;
-        }
-        let at = self.data.start + (random % length) as usize;
+        };
+        let at = first + random as usize % length;
         // Not zero: it is another byte afterwards.
         packet[at] ^= (random >> 32) as u8 | 1;
         seal(&mut packet[..self.data.end], self.header);
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn damage_is_not_noticed_by_tcp() {
-        for length in [1, 2, 7, 1000] {
+        for length in [1, WHOLE, WHOLE + 1, 1000] {
             let mut packet = reset(A, B, 7).to_vec();
             packet.extend((0..length).map(|at| at as u8));
             let bytes = packet.len() as u16;
@@ -160,11 +162,17 @@ mod tests {
             packet[10..12].fill(0);
             let header = !sum(&packet[..HEADER], 0);
             packet[10..12].copy_from_slice(&header.to_be_bytes());
+            seal(&mut packet, HEADER);
             let before = packet.clone();
             let segment = Segment::of(&packet).unwrap();
             segment.damage(&mut packet, 0x1234_5678_9abc_def1);
             let changed = packet[2 * HEADER..].iter().zip(&before[2 * HEADER..]);
-            assert_eq!(changed.filter(|(now, then)| now != then).count(), 1);
+            let changed: Vec<_> = (0..)
+                .zip(changed)
+                .filter(|(_, (now, then))| now != then)
+                .collect();
+            assert_eq!(changed.len(), usize::from(length > WHOLE));
+            assert!(changed.iter().all(|(at, _)| *at >= WHOLE));
             assert_eq!(wrong(&packet), (0, 0));
         }
     }

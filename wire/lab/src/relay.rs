@@ -210,6 +210,18 @@ impl Link {
         self.shared.look();
     }
 
+    /// As [`Link::reset`] and [`Link::cut`], at once: who is told that a connection is over makes no other.
+    pub fn sever(&self) {
+        let mut state = locked(&self.shared);
+        if let Some(port) = state.ports.get_mut(self.port) {
+            port.is_cut = true;
+            let address = port.address;
+            state.reset(|(one, other)| one.0 == address || other.0 == address);
+        }
+        drop(state);
+        self.shared.look();
+    }
+
     /// The machine has another address from now on. Nobody tells those that know the old one, on either side.
     ///
     /// # Errors
@@ -517,17 +529,23 @@ mod tests {
         let Some(pair) = Pair::new(Shape::default()) else {
             return;
         };
-        for link in &pair.links {
+        let ways = [(0, false), (1, false), (0, true), (1, true)];
+        for (link, cuts) in ways.map(|(at, cuts)| (&pair.links[at], cuts)) {
             let (there, here, _) = pair.connect();
             assert!(send(&there, &here, 10).unwrap());
             assert!(send(&here, &there, 10).unwrap());
-            link.reset();
+            if cuts {
+                link.sever();
+            } else {
+                link.reset();
+            }
             // Neither sends anything: they wait.
             for mut end in [&here, &there] {
                 let error = end.read(&mut [0]).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::ConnectionReset);
             }
             // Others are not.
+            link.restore();
             let (there, here, _) = pair.connect();
             assert!(send(&there, &here, 10).unwrap());
         }
