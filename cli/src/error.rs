@@ -16,6 +16,9 @@ pub(crate) enum CommandError {
     /// `QUIPU_LOG` makes no sense.
     #[error(transparent)]
     Log(quipu::Error),
+    /// The local network is not to be spoken to.
+    #[error(transparent)]
+    Discovery(#[from] quipu_discovery::DiscoveryError),
     /// A benchmark gave no report.
     #[error(transparent)]
     Bench(#[from] BenchError),

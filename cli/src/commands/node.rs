@@ -138,6 +138,10 @@ pub(crate) struct NodesOptions {
     /// Forget the node of this name, address or fingerprint.
     #[arg(long, value_name = "NODE")]
     forget: Option<String>,
+
+    /// List the nodes that say on the local network that they are there (`quipu serve --announce`), paired with or not.
+    #[arg(long, conflicts_with = "forget")]
+    discover: bool,
 }
 
 /// Lists the nodes that were paired with, and how they are.
@@ -149,13 +153,22 @@ pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
         return print(&format!("forgot {}\n", shown(&node.name)));
     }
     let all = nodes.list()?;
+    if options.discover {
+        return discover(&home.0, &all);
+    }
     if all.is_empty() {
         return print(NO_NODE);
     }
     let key = Key::of(&home.0, CLIENT_KEY)?;
     let mut text = String::new();
     for node in &all {
-        let how = match ask(node, &key) {
+        let mut moved = None;
+        let asked = ask(node, &key).or_else(|error| {
+            moved = paired::find_again(&home.0, &key, node);
+            moved.as_ref().map_or(Err(error), |node| ask(node, &key))
+        });
+        let node = moved.as_ref().unwrap_or(node);
+        let how = match asked {
             Ok(how) => how,
             Err(error) => shown(&error.to_string().replace('\n', " ")),
         };
@@ -164,6 +177,53 @@ pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
             "{}  {}  {how}",
             shown(&node.name),
             shown(&node.address)
+        );
+    }
+    print(&text)
+}
+
+/// How long nodes on the local network have to say that they are there.
+const LISTEN: Duration = Duration::from_secs(3);
+
+/// Lists what is heard on the local network, and notes where nodes are now that were paired with.
+fn discover(folder: &Folder, known: &[Node]) -> Result<(), CommandError> {
+    let heard = quipu_discovery::look(LISTEN, |_| false)?;
+    if heard.is_empty() {
+        return print(
+            "no node says on the local network that it is there; `quipu serve --announce` does, on its machine\n",
+        );
+    }
+    let key = Key::of(folder, CLIENT_KEY)?;
+    let mut text = String::new();
+    for heard in &heard {
+        let node = known.iter().find(|node| node.fingerprint == heard.node);
+        let paired = match node {
+            None => "not paired; `quipu invite` on its machine prints what `quipu pair` takes here"
+                .to_owned(),
+            Some(node) if heard.addresses.contains(&node.address) => {
+                format!("paired as {}", shown(&node.name))
+            }
+            Some(node) => match paired::moved(folder, &key, node, heard) {
+                Some(moved) => format!(
+                    "paired as {}, was at {}, is now at {}",
+                    shown(&node.name),
+                    shown(&node.address),
+                    shown(&moved.address)
+                ),
+                // Its address may be a name of the same machine.
+                None => format!(
+                    "paired as {}, at {}",
+                    shown(&node.name),
+                    shown(&node.address)
+                ),
+            },
+        };
+        let addresses = heard.addresses.join(" ");
+        let _ = writeln!(
+            text,
+            "{}  {addresses}  {}  {paired}",
+            shown(&heard.name),
+            heard.node
         );
     }
     print(&text)

@@ -3,6 +3,7 @@
 use super::node::{Home, gate_of, invite};
 use crate::error::CommandError;
 use quipu::{Device, Platform};
+use quipu_discovery::Announcement;
 use quipu_node::{Node, Options as NodeOptions};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -22,6 +23,11 @@ pub(crate) struct Options {
     /// What the node is called; the machine's name without it.
     #[arg(long)]
     name: Option<String>,
+
+    /// Say on the local network, by mDNS, that this node is there: its name, its addresses and its key's fingerprint. So clients
+    /// find it with `quipu nodes --discover`, and again when its address has changed.
+    #[arg(long)]
+    announce: bool,
 
     /// Print an invitation for one client, too.
     #[arg(long)]
@@ -127,6 +133,11 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     }
     let count = devices.len();
     let fingerprint = gate.fingerprint();
+    // Before the node listens to anybody: what cannot be done is said at once. It says goodbye as it is dropped.
+    let _announced = match options.announce {
+        true => Some(Announcement::of(&name, fingerprint, bound)?),
+        false => None,
+    };
     let node = Node::serve(serving, gate, listener).map_err(CommandError::Serve)?;
     let mut text = format!(
         "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n",

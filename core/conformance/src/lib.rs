@@ -39,7 +39,7 @@ mod watchdog;
 
 pub use cases::suite;
 pub use fixture::{Fixture, Needs};
-pub use printed::{Maker, folding, native};
+pub use printed::{Maker, folding, native, natives};
 pub use watchdog::Watchdog;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -29,6 +29,31 @@ pub fn native(is_it: impl Fn(&Module) -> bool) -> Option<Maker> {
     found.map(|(.., maker)| maker.clone())
 }
 
+/// The modules that the suite may launch, with what makes the same natively, those that it launches most first: for a process
+/// that others launch them on, and that was never asked for any.
+pub fn natives() -> impl Iterator<Item = (Module, Maker)> {
+    /// The most arguments of a graph's kernel.
+    const MOST: usize = 8;
+    let mixes = (0..=MOST).flat_map(|arguments| {
+        (0..=arguments).flat_map(move |written| {
+            // What is read comes first.
+            (0..1_u32 << written).map(move |modes| {
+                let reads = std::iter::repeat_n(AccessMode::Read, arguments - written);
+                let writes = (0..written).map(|at| match modes >> at & 1 {
+                    0 => AccessMode::ReadWrite,
+                    _ => AccessMode::Overwrite,
+                });
+                mix(&reads.chain(writes).collect::<Vec<_>>())
+            })
+        })
+    });
+    let modules = [fold, nothing, put].into_iter().map(|module| module());
+    modules.chain(mixes).map(|module| {
+        let maker = maker_of(&module);
+        (module, maker)
+    })
+}
+
 fn remember(key: CodeKey, module: &Module) {
     let mut asked_for = ASKED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
     if asked_for.iter().all(|(known, ..)| *known != key) {

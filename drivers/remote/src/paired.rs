@@ -2,6 +2,8 @@
 
 use crate::{Options, RemoteDriver, connect};
 use quipu_core::{Error, ErrorKind, Result};
+use quipu_discovery::Heard;
+use quipu_link::client::Dial;
 use quipu_link::nodes::{Node, Nodes};
 use quipu_link::{Folder, Key};
 use std::path::PathBuf;
@@ -19,6 +21,9 @@ const NODES: &str = "QUIPU_NODES";
 
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the local network is listened to for a node that is not where it was.
+const LOOK: Duration = Duration::from_secs(2);
 
 fn failed(problem: String) -> Error {
     ErrorKind::InvalidArgument {
@@ -139,18 +144,72 @@ fn parse(text: &str) -> std::result::Result<Option<String>, usize> {
     Ok(said)
 }
 
-/// Connects to a node that was paired with.
+/// Connects to a node that was paired with. If it is not where it was, the local network is asked for its key, as
+/// [`find_again`] does.
 ///
 /// # Errors
 /// As [`connect`].
 pub fn connect_to(node: &Node) -> Result<Arc<RemoteDriver>> {
     let folder = Folder::open(home()?).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;
-    let options = Options {
-        patience: PATIENCE,
-        ..Options::new(&node.name, &node.address, node.fingerprint)
+    let connect = |node: &Node| {
+        let options = Options {
+            patience: PATIENCE,
+            ..Options::new(&node.name, &node.address, node.fingerprint)
+        };
+        connect(&options, &key)
     };
-    connect(&options, &key)
+    let why = match connect(node) {
+        Ok(driver) => return Ok(driver),
+        Err(why) => why,
+    };
+    match find_again(&folder, &key, node) {
+        Some(moved) => connect(&moved),
+        None => Err(why),
+    }
+}
+
+/// Asks the local network for a node that does not answer where it was, and remembers where it is now. What the network says
+/// is believed when the node has proved there that it has its key.
+pub fn find_again(folder: &Folder, key: &Key, node: &Node) -> Option<Node> {
+    let is_it = |heard: &Heard| heard.node == node.fingerprint;
+    let heard = match quipu_discovery::look(LOOK, is_it) {
+        Ok(heard) => heard.into_iter().find(is_it)?,
+        Err(error) => {
+            tracing::debug!(%error, "nobody was looked for");
+            return None;
+        }
+    };
+    moved(folder, key, node, &heard)
+}
+
+/// Where a node is by what was heard of its key, if it is there, and was not known to be.
+pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<Node> {
+    let mut others = heard
+        .addresses
+        .iter()
+        .filter(|address| **address != node.address);
+    let address = others.find(|address| {
+        let dial = Dial {
+            address,
+            node: node.fingerprint,
+            key,
+            name: "quipu",
+            patience: PATIENCE,
+        };
+        let asked = dial.ask();
+        if let Err(error) = &asked {
+            tracing::debug!(%error, "a node is not where it is said to be");
+        }
+        asked.map(quipu_link::client::NodeLink::close).is_ok()
+    })?;
+    let moved = Nodes::of(folder).has_moved(node.fingerprint, address);
+    tracing::info!(node = node.name, address, "the node has moved");
+    // It may be forgotten meanwhile, or the folder be full: it is there all the same.
+    Some(moved.unwrap_or_else(|_| Node {
+        address: address.clone(),
+        ..node.clone()
+    }))
 }
 
 #[cfg(test)]

@@ -25,6 +25,10 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// Between attempts, at most.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// How long the first attempt may take; then twice as long each, up to what any answer may take. One that has begun on a
+/// network that we have left since hears nothing for ever, and must not last until the node has given the session up; nor may one outlast our own patience.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
+
 /// What it takes to come back.
 #[derive(Debug)]
 pub(crate) struct Resumption {
@@ -62,8 +66,13 @@ impl Resumption {
         &self.options.timer
     }
 
-    /// One attempt.
-    fn attempt(&self, is_bulk: bool, incoming: &mut Incoming) -> Result<(), LinkError> {
+    /// One attempt, which may take so long.
+    fn attempt(
+        &self,
+        is_bulk: bool,
+        incoming: &mut Incoming,
+        patience: Duration,
+    ) -> Result<(), LinkError> {
         let epoch = {
             let mut epoch = locked(&self.epochs[usize::from(is_bulk)]);
             // Of what was tried before, the node may have heard.
@@ -81,7 +90,7 @@ impl Resumption {
             node: self.options.node,
             key: &self.key,
             name: &self.options.program,
-            patience: self.options.patience,
+            patience,
         };
         let greeted = dial.resume(is_bulk, &place)?;
         incoming.resume(greeted.connection, greeted.terms.received)
@@ -119,9 +128,14 @@ impl Link {
         tracing::info!(node = self.node, %error, is_bulk, "the connection is lost; trying again");
         let (timer, patience) = (resumption.timer(), resumption.options.reconnect);
         let until = timer.now() + patience;
-        let (mut last, mut pause) = (error, SHORTEST);
+        let (mut last, mut pause, mut answer) = (
+            error,
+            SHORTEST,
+            FIRST_ANSWER.min(resumption.options.patience),
+        );
         while incoming.is_lost() && !self.is_ending() {
-            match resumption.attempt(is_bulk, incoming) {
+            let left = until.saturating_sub(timer.now());
+            match resumption.attempt(is_bulk, incoming, answer.min(left)) {
                 Ok(()) => {
                     // So that the node knows that we do: its patience begins anew with the next loss only then.
                     let out = if is_bulk { &self.bulk_out } else { &self.out };
@@ -155,6 +169,7 @@ impl Link {
             let own = std::thread::current().id();
             locked(&resumption.waiting).retain(|thread| thread.id() != own);
             pause = (2 * pause).min(LONGEST);
+            answer = (2 * answer).min(resumption.options.patience);
         }
         Err(last.to_string())
     }

@@ -210,6 +210,34 @@ fn who_waits_while_the_connection_is_lost_hears_of_what_others_bring_about() {
 }
 
 #[test]
+fn an_attempt_that_hears_nothing_leaves_time_for_others() {
+    let _watchdog = watchdog("attempts that hear nothing");
+    let limits = Limits {
+        // Less than what an answer may take.
+        patience: support::PATIENCE / 4,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(pool(1), limits);
+    let relay = Relay::to(&rig.address, 5);
+    rig.address.clone_from(&relay.address);
+    let devices = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    relay.set(Way::Silent);
+    let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+    let filled = fill().unwrap();
+    queue.flush();
+    // Both streams have found the loss, and try.
+    while relay.refused() < 2 {
+        std::thread::yield_now();
+    }
+    relay.set(Way::Open);
+    filled.wait().unwrap();
+    assert_eq!(rig.node.sessions(), 1);
+}
+
+#[test]
 fn a_node_gives_a_session_up_before_its_client_does() {
     let _watchdog = watchdog("the end of patience");
     let (of_node, of_client) = (

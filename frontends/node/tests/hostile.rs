@@ -9,6 +9,7 @@ use quipu_wire::message::{
     Chunk, CreateProgram, Failure, FreeBuffer, GoodbyeReason, Launch, Message, Operation,
     Parameter, ParameterKind, Placeholder, ProgramFormat, Refusal, Resolve, Wait, Word, Write,
 };
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 use support::{Client, Rig, buffer, command, fill, read};
@@ -324,4 +325,90 @@ fn questions_are_answered() {
     let status = link.status().unwrap();
     assert_eq!((status.sessions, status.session_bytes), (1, 4096));
     assert_eq!((status.commands_held, status.commands_over), (0, 1));
+}
+
+/// What a client sends that has said hello, as bytes of a frame's header.
+fn header(length: u32, kind: u16, flags: u16, sequence: u64) -> Vec<u8> {
+    let mut bytes = length.to_le_bytes().to_vec();
+    bytes.extend(kind.to_le_bytes());
+    bytes.extend(flags.to_le_bytes());
+    bytes.extend(sequence.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn lengths_that_cannot_be_cost_their_own_session_and_no_memory() {
+    let rig = Rig::new(Limits::default());
+    support::honest::beside(&rig, || {
+        for (length, kind, flags, sequence) in [
+            // More than anybody may send, of which nothing follows.
+            (u32::MAX & !7, 0x20, 0, 1),
+            (1 << 31, 0x34, 0, 1),
+            // Less than a header, and what is no multiple of eight.
+            (8, 0x30, 0, 1),
+            (41, 0x30, 0, 1),
+            // A kind that is none, that is the node's own, and a flag of another version.
+            (32, 0x1234, 0, 1),
+            (32, 0x50, 0, 1),
+            (32, 0x21, 2, 1),
+            // A message out of turn.
+            (32, 0x21, 0, 7),
+        ] {
+            let mut bad = rig.client_of(1);
+            let mut bytes = header(length, kind, flags, sequence);
+            bytes.resize(bytes.len() + 64, 0);
+            let sent = bad.connection.send_bytes(&bytes);
+            sent.unwrap();
+            let reason = bad.goodbye();
+            assert!(
+                matches!(reason, GoodbyeReason::Protocol | GoodbyeReason::Limit),
+                "{length} {kind:#x}: {reason:?}"
+            );
+        }
+        while rig.node.sessions() > 1 {
+            std::thread::yield_now();
+        }
+    });
+    rig.is_empty();
+}
+
+#[test]
+fn ids_of_others_are_nobodys() {
+    let rig = Rig::new(Limits::default());
+    support::honest::beside(&rig, || {
+        for round in 0..50_u64 {
+            let mut bad = rig.client_of(1);
+            // The other's buffer is the first of its session; here there is none, or another one.
+            let own = round % 2 == 0;
+            if own {
+                bad.send(&[buffer(1, 64)]);
+            }
+            bad.send(&[command(1, &[], fill(1, 4096))]);
+            match own {
+                true => assert_eq!(bad.end_of(1).unwrap().0, Failure::InvalidArgument),
+                false => assert_eq!(bad.goodbye(), GoodbyeReason::Protocol),
+            }
+        }
+    });
+    rig.is_empty();
+}
+
+#[test]
+fn half_open_connections_by_the_thousand_hold_nobody_up() {
+    let rig = Rig::new(Limits {
+        strangers: 8,
+        ..Limits::default()
+    });
+    support::honest::beside(&rig, || {
+        for number in 0..3000_usize {
+            let mut stream = TcpStream::connect(&rig.address).unwrap();
+            // Nothing, or a part of a handshake. Who is given up at once does not mind.
+            let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+            let _ = stream.write_all(&hello[..number % hello.len()]);
+            if number % 100 == 0 {
+                drop(rig.client_of(1));
+            }
+        }
+    });
+    rig.is_empty();
 }

@@ -622,3 +622,45 @@ fn who_is_revoked_loses_the_session_too() {
         assert!(rig.dial(0).begin(Duration::ZERO).is_err());
     }
 }
+
+#[test]
+fn a_client_computes_undisturbed_while_others_do_their_worst() {
+    let rig = rig(Limits {
+        process_bytes: 256 << 20,
+        strangers: 8,
+        ..Limits::default()
+    });
+    let half_open = || {
+        for number in 0..1000_usize {
+            let mut stream = std::net::TcpStream::connect(&rig.address).unwrap();
+            let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+            // Who is given up at once does not mind.
+            let _ = std::io::Write::write_all(&mut stream, &hello[..number % hello.len()]);
+        }
+    };
+    let end_of = |mut bad: Client| end(&mut bad);
+    support::honest::beside(&rig, || {
+        half_open();
+        for kernel in [crash, abort, eat_memory] {
+            let mut bad = rig.client_of(1);
+            launch(&mut bad, 1, kernel);
+            end_of(bad);
+        }
+        for _ in 0..4 {
+            let mut bad = rig.client_of(1);
+            launch(&mut bad, 1, loop_for_ever);
+            launch(&mut bad, 2, loop_for_ever);
+            // It goes, and leaves them behind.
+        }
+        // The other's buffer is no buffer of its own, and its session is not its own.
+        let mut bad = rig.client_of(1);
+        bad.send(&[command(1, &[], fill(1, 64))]);
+        assert_eq!(bad.goodbye(), GoodbyeReason::Protocol);
+        half_open();
+        // Looping kernels and all, they are gone.
+        while rig.node.sessions() > 1 {
+            std::thread::yield_now();
+        }
+    });
+    rig.is_empty();
+}

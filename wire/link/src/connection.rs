@@ -202,6 +202,14 @@ impl Connection {
         self.write(batch.bytes())
     }
 
+    /// Sends bytes as they are, whatever they mean: so tests say what breaks the rules.
+    ///
+    /// # Errors
+    /// If the connection is lost, or the deadline has passed.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write(bytes)
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -71,6 +71,30 @@ impl Nodes {
         Ok(node)
     }
 
+    /// Notes that a node is somewhere else, under the name that it has here.
+    ///
+    /// # Errors
+    /// If there is no node of this key, or the address is none; or as [`Nodes::list`].
+    pub fn has_moved(&self, fingerprint: Fingerprint, address: &str) -> Result<Node> {
+        check_address(address)?;
+        let locked = self.0.lock()?;
+        let mut nodes = self.list()?;
+        let known = nodes
+            .iter_mut()
+            .find(|node| node.fingerprint == fingerprint);
+        let Some(known) = known else {
+            return Err(LinkError::BadText {
+                what: "the node",
+                text: fingerprint.to_string(),
+                problem: "was not paired with",
+            });
+        };
+        address.clone_into(&mut known.address);
+        let node = known.clone();
+        self.write(&nodes, &locked)?;
+        Ok(node)
+    }
+
     /// Forgets the node of this name, address or fingerprint.
     ///
     /// # Errors
@@ -135,8 +159,17 @@ mod tests {
             ("[::1]:8", a)
         );
         assert!(nodes.remember(a, "nowhere", "x").is_err());
+        // It is found somewhere else, and keeps its name and its place.
+        assert!(nodes.has_moved(a, "nowhere").is_err());
+        let moved = nodes.has_moved(b, "three:7").unwrap();
+        assert_eq!(
+            (moved.name.as_str(), &moved),
+            ("gpu-2", &nodes.list().unwrap()[0])
+        );
+        nodes.has_moved(b, "two:7").unwrap();
         assert_eq!(nodes.forget("two:7").unwrap().fingerprint, b);
         assert!(nodes.forget("two:7").is_err());
+        assert!(nodes.has_moved(b, "two:7").is_err());
         assert_eq!(nodes.forget("gpu").unwrap().fingerprint, a);
         assert!(nodes.list().unwrap().is_empty());
     }

@@ -15,6 +15,8 @@ pub(crate) enum Way {
     Cutting(u32, u32),
     /// They are cut at once.
     Closed,
+    /// They are taken, and nobody ever says anything on them.
+    Silent,
 }
 
 /// See the module.
@@ -27,7 +29,7 @@ struct Shared {
     to: String,
     way: Mutex<(Way, u64)>,
     cuts: AtomicUsize,
-    /// Connections that were cut at once.
+    /// Connections that came to nothing.
     refused: AtomicUsize,
     /// Both sides of each connection, while somebody may want to cut them.
     connections: Mutex<Vec<[TcpStream; 2]>>,
@@ -72,7 +74,7 @@ impl Relay {
         }
     }
 
-    /// How many connections were cut at once.
+    /// How many connections came to nothing.
     pub(crate) fn refused(&self) -> usize {
         self.shared.refused.load(Ordering::SeqCst)
     }
@@ -94,6 +96,12 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
     let budget = match way.0 {
         Way::Open => i64::MAX,
         Way::Closed => {
+            shared.refused.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        Way::Silent => {
+            // Kept, also when others are cut.
+            std::mem::forget(client);
             shared.refused.fetch_add(1, Ordering::SeqCst);
             return;
         }

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 #![allow(clippy::unwrap_used, reason = "a test panics")]
 
+pub(crate) mod honest;
+
 use quipu_core::{Device, Driver};
 use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
 use quipu_link::client::Dial;
@@ -15,7 +17,8 @@ use quipu_link::{Fingerprint, Folder, Key, LinkError};
 use quipu_node::{Limits, Node, Options};
 use quipu_wire::batch::Batch;
 use quipu_wire::message::{
-    Command, CreateBuffer, Failure, Fill, GoodbyeReason, Message, Operation, Priority, Read, Wait,
+    Acknowledge, Command, CreateBuffer, Failure, Fill, GoodbyeReason, Message, Operation, Priority,
+    Read, Wait,
 };
 use std::net::TcpListener;
 use std::num::NonZero;
@@ -116,6 +119,8 @@ pub(crate) struct Client {
     /// The session's own key, if it has a process.
     pub(crate) key: Option<Fingerprint>,
     sent: u64,
+    /// Messages with numbers that came, if it is the stream's first connection.
+    received: u64,
 }
 
 impl Client {
@@ -126,6 +131,7 @@ impl Client {
             session: terms.session,
             key: terms.key,
             sent,
+            received: 0,
         }
     }
 
@@ -144,14 +150,23 @@ impl Client {
         let _ = self.connection.send_batch(&batch);
     }
 
+    /// Acknowledges all that has come.
+    pub(crate) fn acknowledge(&mut self) {
+        let received = self.received;
+        let message = Message::Acknowledge(Acknowledge { received });
+        // A node that has sent us away does not take it.
+        let _ = self.connection.send(&message);
+    }
+
     /// What comes next that is not an acknowledgement.
     pub(crate) fn next<T>(&mut self, take: impl Fn(&Message<'_>) -> T) -> Result<T, LinkError> {
         loop {
             let taken = self.connection.receive_as(|message| match message {
                 Message::Acknowledge(_) => Ok(None),
-                message => Ok(Some(take(message))),
+                message => Ok(Some((message.kind().is_numbered(), take(message)))),
             })?;
-            if let Some(taken) = taken {
+            if let Some((is_numbered, taken)) = taken {
+                self.received += u64::from(is_numbered);
                 return Ok(taken);
             }
         }

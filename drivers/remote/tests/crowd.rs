@@ -1,0 +1,72 @@
+//! Many clients at once on one node: each has what is its own, and nothing is lost.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use quipu_conformance::{Watchdog, folding};
+use quipu_core::{AccessMode, Context, QueueOptions, Request};
+use quipu_node::Limits;
+use std::sync::Barrier;
+use std::time::Duration;
+use support::lossy::{Host, access};
+use support::{Rig, pool};
+
+const CLIENTS: usize = 64;
+
+/// What one of them does: sums up in an order that matters, and has bytes travel there and back, by both streams.
+fn compute(rig: &Rig, own: u64, all: &Barrier) {
+    let devices = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let sum = context.memory(64).unwrap();
+    let large = context.memory(1 << 20).unwrap();
+    all.wait();
+    let zero = queue.fill(access(&sum, AccessMode::Overwrite), &[0], &[]);
+    zero.unwrap();
+    let mut expected = 0_u64;
+    for round in 0..8_u64 {
+        for number in 0..25 {
+            let n = own.wrapping_mul(1000) + round * 25 + number;
+            let request = Request {
+                accesses: &[access(&sum, AccessMode::ReadWrite)],
+                ..Request::default()
+            };
+            queue.launch(folding(n), 1, &request).unwrap();
+            expected = expected.wrapping_mul(31).wrapping_add(n);
+        }
+        let bytes = (0..1_u64 << 20).map(|at| (at.wrapping_mul(own + round + 1) >> 7) as u8);
+        let (mut there, mut back) = (Host(bytes.collect()), Host(vec![0; 1 << 20].into()));
+        let to = access(&large, AccessMode::Overwrite);
+        queue.write(there.memory(), to, 1 << 20, &[], &[]).unwrap();
+        let from = access(&large, AccessMode::Read);
+        let read = queue.read(from, back.memory(), 1 << 20, &[], &[]).unwrap();
+        read.wait().unwrap();
+        assert!(there.0 == back.0, "client {own}, round {round}");
+        let mut now = Host(vec![0; 64].into());
+        let from = access(&sum, AccessMode::Read);
+        let read = queue.read(from, now.memory(), 64, &[], &[]).unwrap();
+        read.wait().unwrap();
+        assert_eq!(
+            now.0[..8],
+            expected.to_le_bytes(),
+            "client {own}, round {round}"
+        );
+    }
+}
+
+#[test]
+fn sixty_four_clients_at_once_lose_nothing() {
+    let _watchdog = Watchdog::start(Duration::from_secs(1800), "many clients".to_owned());
+    let rig = Rig::new(pool(2), Limits::default());
+    let all = Barrier::new(CLIENTS);
+    std::thread::scope(|scope| {
+        for own in 0..CLIENTS as u64 {
+            let (rig, all) = (&rig, &all);
+            scope.spawn(move || compute(rig, own, all));
+        }
+    });
+    // All of them were there at once, and have gone.
+    while rig.node.sessions() > 0 || rig.node.session_bytes() > 0 {
+        std::thread::yield_now();
+    }
+}

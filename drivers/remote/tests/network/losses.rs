@@ -1,0 +1,155 @@
+//! What the program is told of: nodes and sessions that end, connections that do not come back in time. And what a node
+//! keeps of a client that is gone: nothing.
+
+use crate::site::{CLIENT, KEY, Site, rounds};
+use crate::support::lossy::{Random, access, graph};
+use crate::support::{PATIENCE, pool};
+use crate::watchdog;
+use quipu_conformance::folding;
+use quipu_core::{AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request};
+use quipu_driver_remote::{Options, connect};
+use quipu_link::{Folder, Key};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The shortest patience with which sessions are resumed at all: two seconds of it are the node's.
+const SHORT: Duration = Duration::from_secs(33);
+
+#[test]
+fn a_node_is_killed_at_any_moment() {
+    let _watchdog = watchdog("a node that is killed");
+    let Some(mut site) = Site::new(6, 1) else {
+        return;
+    };
+    let local = pool(1).remove(0);
+    for seed in 0..rounds(12) {
+        let devices = site.devices(0).unwrap();
+        let node = &mut site.nodes[0];
+        // The patience is twenty minutes: nobody waits for it.
+        graph(devices, &local, seed, || node.kill());
+        // A later connection gets a session of its own, of which nothing is told here but that it works.
+        node.start();
+    }
+    assert_eq!(site.devices(0).unwrap().len(), 1);
+}
+
+#[test]
+fn a_session_is_killed_at_any_moment() {
+    let _watchdog = watchdog("sessions that are killed");
+    let Some(site) = Site::new(7, 1) else {
+        return;
+    };
+    let local = pool(1).remove(0);
+    for seed in 0..rounds(12) {
+        let devices = site.devices(0).unwrap();
+        graph(devices, &local, seed, || site.nodes[0].kill_sessions());
+    }
+    site.is_empty(0);
+}
+
+#[test]
+fn a_client_is_killed_at_any_moment() {
+    let _watchdog = watchdog("clients that are killed");
+    let Some(site) = Site::new(8, 1) else {
+        return;
+    };
+    let mut random = Random(3);
+    for _ in 0..rounds(6) {
+        let mut command = site.another_client("losses::client_process");
+        let mut client = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(client.stdout.take().unwrap()).lines();
+        let mut lines = lines
+            .map_while(Result::ok)
+            .filter(|line| line == "on and on");
+        // It has been busy for a while.
+        for _ in 0..=random.below(50) {
+            assert!(lines.next().is_some(), "the client has ended by itself");
+        }
+        // The session's process tells the node's now and then.
+        while site.status(0).session_bytes == 0 {}
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    // The node keeps each for as long as it might have come back, and nothing of it afterwards.
+    site.is_empty(0);
+}
+
+/// Not a test: a client that goes on and on.
+#[test]
+#[ignore = "a client's process, started by a test"]
+fn client_process() {
+    let Some(folder) = std::env::var_os(CLIENT) else {
+        return;
+    };
+    let key = Key::of(
+        &Folder::open(std::path::PathBuf::from(folder)).unwrap(),
+        "client.key",
+    );
+    let node = std::env::var(KEY).unwrap();
+    let (fingerprint, address) = node.split_once('@').unwrap();
+    let options = Options {
+        patience: PATIENCE,
+        reconnect: SHORT,
+        ..Options::new("node", address, fingerprint.parse().unwrap())
+    };
+    let driver: Arc<dyn Driver> = connect(&options, &key.unwrap()).unwrap();
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    // Some of them travel by themselves, some with their commands.
+    let buffers = [64, 1 << 12, 3 << 20].map(|size| context.memory(size).unwrap());
+    println!();
+    for number in 0.. {
+        for memory in &buffers {
+            let mut bytes = vec![number as u8; memory.size() as usize];
+            // SAFETY: kept, and not looked at, until the command is over.
+            let from = unsafe {
+                quipu_core::operation::HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None)
+            };
+            let to = access(memory, AccessMode::Overwrite);
+            let write = queue.write(from, to, memory.size(), &[], &[]).unwrap();
+            let request = Request {
+                accesses: &[access(memory, AccessMode::ReadWrite)],
+                ..Request::default()
+            };
+            queue.launch(folding(number), 1, &request).unwrap();
+            write.wait().unwrap();
+        }
+        println!("on and on");
+    }
+}
+
+fn fill(queue: &Queue, memory: &MemoryRef, with: u8) -> quipu_core::Result<()> {
+    let filled = queue.fill(access(memory, AccessMode::Overwrite), &[with], &[]);
+    filled.and_then(|event| event.wait())
+}
+
+#[test]
+fn a_node_that_cannot_be_reached_for_longer_than_the_patience_is_lost_and_no_other_is() {
+    let _watchdog = watchdog("the end of patience");
+    let Some(mut site) = Site::new(9, 2) else {
+        return;
+    };
+    site.reconnect = SHORT;
+    let local = pool(1).remove(0);
+    let (lost, kept) = (site.devices(0).unwrap(), site.devices(1).unwrap());
+    let context = Context::new(&kept).unwrap();
+    let queue = context.queue(&kept[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    fill(&queue, &memory, 1).unwrap();
+    let link = &site.nodes[0].link;
+    graph(lost, &local, 11, || link.sever());
+    // By then the node has given the session up as well.
+    fill(&queue, &memory, 2).unwrap();
+    link.restore();
+    assert_eq!(site.status(0).sessions, 0);
+    site.is_empty(0);
+    // A later connection gets a session of its own.
+    let again = site.devices(0).unwrap();
+    let context = Context::new(&again).unwrap();
+    let there = context.queue(&again[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    fill(&there, &memory, 3).unwrap();
+}

@@ -1,0 +1,184 @@
+//! What the program sees nothing of but time: connections that are lost, also as the client's address changes.
+
+use crate::site::{Site, address, rounds};
+use crate::support::lossy::{Random, access};
+use crate::support::pool;
+use crate::watchdog;
+use quipu_conformance::{fixture, folding, graph};
+use quipu_core::operation::HostMemory;
+use quipu_core::{AccessMode, Context, Queue, QueueOptions, Request};
+use quipu_lab::Shape;
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A link on which everything happens, often.
+const BAD: Shape = Shape {
+    delay: Duration::from_micros(200),
+    jitter: Duration::from_micros(300),
+    loss: 0.005,
+    damage: 0.002,
+    resets: 0.02,
+    outages: 0.001,
+    outage: Duration::from_millis(30),
+    rate: Some(1_000_000_000),
+};
+
+#[test]
+fn random_graphs_lose_nothing_over_a_network_that_loses_damages_resets_and_stops() {
+    let _watchdog = watchdog("random graphs over a bad network");
+    let Some(site) = Site::new(3, 1) else {
+        return;
+    };
+    // Meanwhile somebody says what makes no sense, and is sent away.
+    let stranger = quipu_lab::Machine::new().unwrap();
+    let _link = site
+        .relay
+        .attach(&stranger, Ipv4Addr::new(10, 9, 0, 200), Shape::default())
+        .unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            stranger.enter(|| {
+                let mut random = Random(9);
+                while !over.load(Ordering::SeqCst) {
+                    babble(&site.nodes[0].address, &mut random);
+                }
+            });
+        });
+        let bad = fixture::of("a node over a bad network", || {
+            // The first words of a session are not resumed: whoever connects is told that it failed.
+            site.link.shape(Shape::default());
+            let devices = site.devices(0)?;
+            site.link.shape(BAD);
+            Ok([pool(1), devices].concat())
+        });
+        let bad = bad.without_priorities().with_longest_chain(2000);
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            graph::random_graphs(60, 71, &bad);
+        }));
+        over.store(true, Ordering::SeqCst);
+        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    assert!(site.relay.resets() >= 20, "{} resets", site.relay.resets());
+    site.link.shape(Shape::default());
+}
+
+/// Says something to a node that it cannot understand, in one of several ways.
+fn babble(address: &str, random: &mut Random) {
+    let Ok(mut stream) = TcpStream::connect(address) else {
+        return;
+    };
+    let beginnings: [&[u8]; 4] = [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        // A handshake of TLS, and a session's name.
+        &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3],
+        b"quipu\r\n\0",
+    ];
+    let beginning = beginnings[random.below(beginnings.len())];
+    let rest: Vec<u8> = (0..random.below(2000))
+        .map(|_| random.below(256) as u8)
+        .collect();
+    // Who is sent away before the end does not mind. Some wait for an answer, until they are.
+    let _ = stream.write_all(&[beginning, &rest].concat());
+    if random.below(2) == 0 {
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    }
+}
+
+/// Adds numbers up on the node, in an order of which each matters; the sum in the end.
+struct Sum<'a> {
+    queue: &'a Queue,
+    memory: quipu_core::MemoryRef,
+    expected: u64,
+}
+
+impl<'a> Sum<'a> {
+    fn new(context: &Context, queue: &'a Queue) -> Self {
+        let memory = context.memory(64).unwrap();
+        let to = access(&memory, AccessMode::Overwrite);
+        queue.fill(to, &[0], &[]).unwrap().wait().unwrap();
+        Self {
+            queue,
+            memory,
+            expected: 0,
+        }
+    }
+
+    fn add(&mut self, number: u64) -> quipu_core::Event {
+        let request = Request {
+            accesses: &[access(&self.memory, AccessMode::ReadWrite)],
+            ..Request::default()
+        };
+        self.expected = self.expected.wrapping_mul(31).wrapping_add(number);
+        self.queue.launch(folding(number), 1, &request).unwrap()
+    }
+
+    fn check(&self) {
+        let mut back = [0; 64];
+        // SAFETY: kept, and not looked at, until the command is over.
+        let to = unsafe { HostMemory::new(back.as_mut_ptr(), back.len(), None) };
+        let from = access(&self.memory, AccessMode::Read);
+        self.queue
+            .read(from, to, 64, &[], &[])
+            .unwrap()
+            .wait()
+            .unwrap();
+        assert_eq!(back[..8], self.expected.to_le_bytes());
+    }
+}
+
+#[test]
+fn a_client_moves_and_each_command_takes_effect_once() {
+    let _watchdog = watchdog("a client that moves");
+    let Some(site) = Site::new(4, 1) else {
+        return;
+    };
+    let devices = site.devices(0).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let mut sum = Sum::new(&context, &queue);
+    let mut random = Random(8);
+    for round in 0..rounds(8) {
+        let moment = random.below(20) as u64;
+        for number in 0..20 {
+            let event = sum.add(round * 20 + number);
+            if random.below(4) == 0 {
+                event.wait().unwrap();
+            }
+            if number == moment {
+                // It leaves a network, which says so, and tries in vain until it has another.
+                site.link.sever();
+                site.link.move_to(address(1 + round as u8 % 50)).unwrap();
+                site.link.restore();
+            }
+        }
+    }
+    sum.check();
+    assert_eq!(site.status(0).sessions, 1);
+}
+
+#[test]
+fn a_client_moves_and_nobody_says_so() {
+    let _watchdog = watchdog("a client that moves in silence");
+    let Some(site) = Site::new(5, 1) else {
+        return;
+    };
+    let devices = site.devices(0).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let mut sum = Sum::new(&context, &queue);
+    for number in 0..10 {
+        sum.add(number);
+    }
+    site.link.move_to(address(1)).unwrap();
+    // On connections that nobody answers on, until the system gives them up.
+    for number in 0..10 {
+        sum.add(number);
+    }
+    sum.check();
+    assert_eq!(site.status(0).sessions, 1);
+}

@@ -1,0 +1,269 @@
+//! Nodes and a client on a network: each a machine of its own, each node a process with processes of its sessions.
+
+use crate::support::{PATIENCE, Suite, pool};
+use quipu_core::{Device, Driver, Result};
+use quipu_driver_remote::{Options, connect};
+use quipu_lab::{Link, Machine, Relay, Shape};
+use quipu_link::client::Dial;
+use quipu_link::clock::SystemClock;
+use quipu_link::gate::{Gate, NODE_KEY};
+use quipu_link::invitation::Invitations;
+use quipu_link::{Fingerprint, Folder, Key};
+use quipu_node::{Node, Spawn, serve_session};
+use quipu_wire::message::Status;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a node's keys are; that this process is a node.
+const NODE: &str = "QUIPU_TEST_NODE";
+/// Says that this process is a session's.
+const SESSION: &str = "QUIPU_TEST_SESSION";
+/// Where a client's key is; that this process is a client.
+pub(crate) const CLIENT: &str = "QUIPU_TEST_CLIENT";
+/// The key of the node that it uses.
+pub(crate) const KEY: &str = "QUIPU_TEST_KEY";
+
+/// This program, to be started with one of the functions that are no tests.
+pub(crate) fn like(name: &str) -> [String; 4] {
+    ["--exact", name, "--ignored", "--nocapture"].map(str::to_owned)
+}
+
+/// Not a test: what a session's process does.
+#[test]
+#[ignore = "a session's process, started by a node's"]
+fn session_process() {
+    if std::env::var_os(SESSION).is_none() {
+        return;
+    }
+    let served = serve_session(|_| Ok::<_, String>(serving()));
+    panic!("{served:?}");
+}
+
+fn serving() -> quipu_node::Options {
+    quipu_node::Options {
+        natives: Arc::new(Suite::default()),
+        ..quipu_node::Options::new(pool(2))
+    }
+}
+
+/// Not a test: what a node's process does.
+#[test]
+#[ignore = "a node's process, started by the tests"]
+fn node_process() {
+    let Some(folder) = std::env::var_os(NODE) else {
+        return;
+    };
+    let folder = Folder::open(PathBuf::from(folder)).unwrap();
+    let gate = Gate::new(&folder, "node", PATIENCE, Arc::new(SystemClock)).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap();
+    let mut spawn = Spawn::own(like("site::session_process")).unwrap();
+    spawn.environment = vec![(SESSION.into(), Some("1".into())), (NODE.into(), None)];
+    let options = quipu_node::Options {
+        processes: Some(spawn),
+        ..serving()
+    };
+    let node = Node::serve(options, gate, listener).unwrap();
+    // Behind what the tests' harness has written.
+    println!("\nserves");
+    node.wait();
+}
+
+const PORT: u16 = 4760;
+
+/// A node, on a machine of its own.
+pub(crate) struct Served {
+    pub(crate) machine: Machine,
+    pub(crate) link: Link,
+    pub(crate) address: String,
+    pub(crate) fingerprint: Fingerprint,
+    folder: PathBuf,
+    /// The process, and what it says, which somebody has to hear.
+    process: Option<(Child, BufReader<ChildStdout>)>,
+}
+
+impl Served {
+    fn on(relay: &Relay, number: u8, folder: &Path) -> Self {
+        let machine = Machine::new().unwrap();
+        let address = Ipv4Addr::new(10, 9, 0, 10 + number);
+        let link = relay.attach(&machine, address, Shape::default()).unwrap();
+        let path = folder.join(format!("node-{number}"));
+        let fingerprint = Key::of(&Folder::open(&path).unwrap(), NODE_KEY).unwrap();
+        let mut served = Self {
+            machine,
+            link,
+            address: format!("{address}:{PORT}"),
+            fingerprint: fingerprint.fingerprint(),
+            folder: path,
+            process: None,
+        };
+        served.start();
+        served
+    }
+
+    /// Starts the node, which is not there.
+    pub(crate) fn start(&mut self) {
+        let mut command = self.machine.command(std::env::current_exe().unwrap());
+        command
+            .args(like("site::node_process"))
+            .env(NODE, &self.folder);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(process.stdout.take().unwrap());
+        let mut lines = said.by_ref().lines().map_while(std::result::Result::ok);
+        assert!(lines.any(|line| line == "serves"), "the node did not start");
+        self.process = Some((process, said));
+    }
+
+    /// Kills the node's process, without a chance to say anything to anybody.
+    pub(crate) fn kill(&mut self) {
+        if let Some((mut process, _)) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    /// The processes of its sessions.
+    pub(crate) fn sessions(&self) -> Vec<i32> {
+        let Some((process, _)) = &self.process else {
+            return Vec::new();
+        };
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
+        let lists = tasks.flatten().map(|task| {
+            let list = std::fs::read_to_string(task.path().join("children"));
+            list.unwrap_or_default()
+        });
+        let children: Vec<String> = lists.collect();
+        let children = children.iter().flat_map(|list| list.split_whitespace());
+        children.map(|id| id.parse().unwrap()).collect()
+    }
+
+    /// Kills the processes of its sessions.
+    pub(crate) fn kill_sessions(&self) {
+        for process in self.sessions() {
+            // SAFETY: it takes numbers. One that is over meanwhile does not mind: its number is not given anew so soon.
+            unsafe { libc::kill(process, libc::SIGKILL) };
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some((mut process, _)) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Nodes, a client, and what is between them.
+pub(crate) struct Site {
+    pub(crate) nodes: Vec<Served>,
+    pub(crate) client: Machine,
+    pub(crate) link: Link,
+    pub(crate) relay: Relay,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) key: Key,
+    /// For how long the client waits for a connection that was lost.
+    pub(crate) reconnect: Duration,
+}
+
+impl Site {
+    /// So many nodes, and a client that is enrolled at each; none where this machine gives no such network, and it may not.
+    pub(crate) fn new(seed: u64, nodes: u8) -> Option<Self> {
+        if !quipu_lab::lab_or_skip() {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let relay = Relay::new(seed).unwrap();
+        let client = Machine::new().unwrap();
+        let link = relay.attach(&client, address(0), Shape::default()).unwrap();
+        let of_client = Folder::open(folder.path().join("client")).unwrap();
+        let key = Key::of(&of_client, "client.key").unwrap();
+        let nodes = (0..nodes).map(|number| {
+            let node = Served::on(&relay, number, folder.path());
+            let invitations = Invitations::of(&Folder::open(&node.folder).unwrap());
+            let invitation = invitations.invite(node.fingerprint, &node.address, &SystemClock);
+            let invitation = invitation.unwrap();
+            client.enter(|| invitation.take_up(&key, "client", PATIENCE).unwrap());
+            node
+        });
+        Some(Self {
+            nodes: nodes.collect(),
+            client,
+            link,
+            relay,
+            folder,
+            key,
+            reconnect: 10 * PATIENCE,
+        })
+    }
+
+    /// A node's devices, as the client has them.
+    pub(crate) fn devices(&self, node: usize) -> Result<Vec<Device>> {
+        let node = &self.nodes[node];
+        let options = Options {
+            patience: PATIENCE,
+            reconnect: self.reconnect,
+            ..Options::new("node", &node.address, node.fingerprint)
+        };
+        self.client.enter(|| {
+            let driver: Arc<dyn Driver> = connect(&options, &self.key)?;
+            Device::all_of(&driver)
+        })
+    }
+
+    /// How a node is.
+    pub(crate) fn status(&self, node: usize) -> Status {
+        let node = &self.nodes[node];
+        let dial = Dial {
+            address: &node.address,
+            node: node.fingerprint,
+            key: &self.key,
+            name: "test",
+            patience: PATIENCE,
+        };
+        self.client.enter(|| {
+            let mut link = dial.ask().unwrap();
+            let status = link.status().unwrap();
+            link.close();
+            status
+        })
+    }
+
+    /// Returns when a node has nothing of any session.
+    pub(crate) fn is_empty(&self, node: usize) {
+        loop {
+            let status = self.status(node);
+            if status.sessions == 0
+                && status.session_bytes == 0
+                && self.nodes[node].sessions().is_empty()
+            {
+                return;
+            }
+        }
+    }
+
+    /// A program like this one, as a client of the first node: one of the functions that are no tests.
+    pub(crate) fn another_client(&self, name: &str) -> Command {
+        let mut command = self.client.command(std::env::current_exe().unwrap());
+        let node = &self.nodes[0];
+        command.args(like(name));
+        command.env(CLIENT, self.folder.path().join("client"));
+        command.env(KEY, format!("{}@{}", node.fingerprint, node.address));
+        command
+    }
+}
+
+/// One of the client's addresses.
+pub(crate) fn address(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 9, 0, 100 + number)
+}
+
+/// How often a fault is tried: some times, or `QUIPU_NETWORK_ROUNDS` in the environment.
+pub(crate) fn rounds(some: u64) -> u64 {
+    let said = std::env::var("QUIPU_NETWORK_ROUNDS").ok();
+    said.and_then(|rounds| rounds.parse().ok()).unwrap_or(some)
+}
