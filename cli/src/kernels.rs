@@ -1,9 +1,10 @@
-//! The kernels that `quipu kernel` shows: those of the guide, `docs/kernels.md`, as they are there.
+//! The kernels that `quipu kernel` shows and `quipu serve` has: those of the guide, `docs/kernels.md`, as they are there.
 
-#![expect(dead_code, reason = "kernels are printed here, not launched")]
+#![expect(dead_code, reason = "kernels are printed here, and launched by clients")]
 
 use quipu::kernel::print::{self, BuildError, Module};
 use quipu::prelude::*;
+use quipu::serve::Kernels;
 use std::ops::{Add, Mul};
 
 /// A kernel that is known by name.
@@ -50,6 +51,17 @@ pub const REGISTERED: [Registered; 6] = [
         module: print::module::<matrix_product, _>,
     },
 ];
+
+/// The same as `quipu serve` has them: clients that were built with one of them launch it natively.
+pub fn served() -> Kernels {
+    Kernels::new()
+        .with::<saxpy, _>()
+        .with::<spread, _>()
+        .with::<parabola<f32>, _>()
+        .with::<histogram, _>()
+        .with::<block_sum, _>()
+        .with::<matrix_product, _>()
+}
 
 /// The kernel of a name.
 pub fn find(name: &str) -> Option<&'static Registered> {

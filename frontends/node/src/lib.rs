@@ -28,7 +28,7 @@ mod session;
 mod watch;
 
 pub use limits::Limits;
-pub use native::{Maker, Natives};
+pub use native::{Launch, Maker, Natives, Parameter};
 pub use node::{Node, Options};
 #[cfg(target_os = "linux")]
 pub use process::{Spawn, serve_session};

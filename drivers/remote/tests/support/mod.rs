@@ -37,7 +37,8 @@ impl Natives for Suite {
             return Some(maker.clone());
         }
         let is_it = |module: &_| native_name(module).is_ok_and(|other| other == *name);
-        let maker = quipu_conformance::native(is_it)?;
+        let of_passed = quipu_conformance::native(is_it)?;
+        let maker: Maker = Arc::new(move |launch| of_passed(launch.passed));
         known.insert(*name, maker.clone());
         Some(maker)
     }
