@@ -85,7 +85,10 @@ pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> 
 /// Serves until the process is ended.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let home = Home::open()?;
-    let name = options.name.clone().unwrap_or_else(quipu_link::machine_name);
+    let name = options
+        .name
+        .clone()
+        .unwrap_or_else(quipu_link::machine_name);
     let gate = gate_of(&home, &name)?;
     let (bound, listener) = listen(&options.address, "--address")?;
     let metrics = options.metrics.as_deref();

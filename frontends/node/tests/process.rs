@@ -13,7 +13,7 @@ use quipu_link::invitation::Invitations;
 use quipu_link::timer::{ManualTimer, SystemTimer, Timer};
 use quipu_link::{Folder, Key, LinkError};
 use quipu_node::native::Name;
-use quipu_node::{Launch, Limits, Maker, Node, Options, Spawn, serve_session};
+use quipu_node::{Limits, Maker, Node, Options, Spawn, serve_session};
 use quipu_wire::message::{
     CreateProgram, Failure, GoodbyeReason, Launch, Message, Operation, ProgramFormat, Word,
 };
@@ -187,7 +187,7 @@ fn natives() -> HashMap<Name, Maker> {
     let all = KERNELS.iter().zip(0_u8..);
     all.map(|(kernel, number)| {
         let kernel = *kernel;
-        let maker: Maker = Arc::new(move |_: &Launch<'_>| Ok(Box::new(Kernel(kernel)) as Box<_>));
+        let maker: Maker = Arc::new(move |_| Ok(Box::new(Kernel(kernel)) as Box<_>));
         ([number; 32], maker)
     })
     .collect()

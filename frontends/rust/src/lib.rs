@@ -58,6 +58,11 @@
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
+/// So are those in the page on running nodes.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/nodes.md")]
+pub struct NodesPage;
+
 /// So are those in the guide to kernels.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/kernels.md")]

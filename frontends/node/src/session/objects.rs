@@ -242,7 +242,11 @@ impl Objects {
                         "launch a kernel that the node's program has natively, or use one of its OpenCL devices",
                     );
                 }
-                Ok(NodeKernel::Text(Box::new((text.clone(), *key, passed.clone()))))
+                Ok(NodeKernel::Text(Box::new((
+                    text.clone(),
+                    *key,
+                    passed.clone(),
+                ))))
             }
             Some(Program::Native(maker, pace)) => {
                 let launch = Launch {

@@ -19,6 +19,9 @@ use std::sync::{Arc, OnceLock};
 
 /// The kernels that a program serves: clients that were built with the same ones launch them there.
 ///
+/// What a client passes is checked against a kernel's parameters, so safe kernels can be served as they are. `unsafe` code in a kernel
+/// has to be right for whatever is passed to it.
+///
 /// ```
 /// use quipu::prelude::*;
 /// use quipu::serve::Kernels;
@@ -51,9 +54,8 @@ impl Kernel {
     fn known_as(&self) -> &Result<Name> {
         self.known_as.get_or_init(|| {
             let named = (self.module)().map_err(|error| error.to_string());
-            let named = named.and_then(|module| {
-                native_name(&module).map_err(|error| error.to_string())
-            });
+            let named =
+                named.and_then(|module| native_name(&module).map_err(|error| error.to_string()));
             named.map_err(|message| {
                 ErrorKind::Kernel {
                     what: format!("naming kernel '{}', which is to be served", self.name),
@@ -144,10 +146,12 @@ impl Kernels {
     /// # Errors
     /// If one has no source, by which it would be known: says what of it, and where.
     pub fn check(&self) -> Result<()> {
-        self.0.iter().try_for_each(|kernel| match kernel.known_as() {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.clone()),
-        })
+        self.0
+            .iter()
+            .try_for_each(|kernel| match kernel.known_as() {
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.clone()),
+            })
     }
 }
 

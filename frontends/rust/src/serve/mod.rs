@@ -52,3 +52,6 @@ pub use kernels::{Kernels, Unpassed};
 pub use quipu_node::Limits;
 pub use server::{Server, Serving, devices};
 pub use taking::{Served, Taking};
+
+#[cfg(test)]
+mod tests;

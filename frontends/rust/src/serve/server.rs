@@ -5,11 +5,11 @@ use crate::device::Device;
 use crate::platform::Platform;
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_remote::paired;
+use quipu_link::Folder;
 use quipu_link::clients::Clients;
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
-use quipu_link::Folder;
 use quipu_node::{Limits, Node, Options};
 use std::ffi::OsString;
 use std::fmt;
@@ -25,7 +25,7 @@ const HELLO: Duration = Duration::from_secs(10);
 #[cfg(target_os = "linux")]
 const IS_SESSION: &str = "QUIPU_SERVES_SESSION";
 
-/// A program of a node's may be told so only once: the processes of its sessions would not know for which.
+/// A second node of the same arguments has been started by none: the processes of its sessions would not know for which they are.
 #[cfg(target_os = "linux")]
 static HAS_STARTED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
@@ -138,7 +138,7 @@ impl Server {
     }
 
     /// The arguments with which this program comes to [`start`](Self::start) when it is started for a session; those that it was started
-    /// with itself without them.
+    /// with itself without them, of which there can only be one node.
     pub fn session_arguments(
         mut self,
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
@@ -190,7 +190,9 @@ impl Server {
             natives: Arc::new(self.kernels),
             limits: self.limits,
             #[cfg(target_os = "linux")]
-            processes: (!self.one_process).then(|| spawn(self.arguments)).transpose()?,
+            processes: (!self.one_process)
+                .then(|| spawn(self.arguments))
+                .transpose()?,
             ..Options::new(devices.iter().map(|device| device.core().clone()).collect())
         };
         let node = Node::serve(options, gate, listener);
@@ -230,20 +232,24 @@ impl Server {
 /// How processes of sessions are started.
 #[cfg(target_os = "linux")]
 fn spawn(arguments: Option<Vec<OsString>>) -> Result<quipu_node::Spawn> {
-    if HAS_STARTED.swap(true, std::sync::atomic::Ordering::SeqCst) {
-        return Err(failed(
-            "the program has served before, and its sessions' processes would not know for which node; serve the second in `one_process`"
-                .to_owned(),
-        ));
-    }
-    let arguments = arguments.unwrap_or_else(|| std::env::args_os().skip(1).collect());
-    let mut spawn =
-        quipu_node::Spawn::own(arguments).map_err(|error| failed(error.to_string()))?;
+    let own = || {
+        if HAS_STARTED.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            return Err(failed(
+                "the program has served before, and its sessions' processes would not know for which node; say by which `session_arguments` it comes to this one, or serve it in `one_process`"
+                    .to_owned(),
+            ));
+        }
+        Ok(std::env::args_os().skip(1).collect())
+    };
+    let arguments = arguments.map_or_else(own, Ok)?;
+    let mut spawn = quipu_node::Spawn::own(arguments).map_err(|error| failed(error.to_string()))?;
     // The rest is for this process alone: where its keys are, a trace's file, other nodes.
     spawn.environment = ["QUIPU_HOME", "QUIPU_TRACE", "QUIPU_NODES"]
         .map(|name| (name.into(), None))
         .into();
-    spawn.environment.push((IS_SESSION.into(), Some("1".into())));
+    spawn
+        .environment
+        .push((IS_SESSION.into(), Some("1".into())));
     Ok(spawn)
 }
 
@@ -297,7 +303,9 @@ impl Serving {
     /// If there is none, or the folder's list cannot be written.
     pub fn revoke(&self, client: &str) -> Result<()> {
         let revoked = Clients::of(&self.folder).revoke(client);
-        revoked.map(|_| ()).map_err(|error| failed(error.to_string()))
+        revoked
+            .map(|_| ())
+            .map_err(|error| failed(error.to_string()))
     }
 
     /// Serves until the process is ended.

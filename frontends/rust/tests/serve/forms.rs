@@ -12,7 +12,9 @@ fn numbers(length: usize) -> impl Iterator<Item = u32> {
 }
 
 fn floats(length: usize) -> Vec<f32> {
-    numbers(length).map(|number| number as f32 / 1024.0 + 0.5).collect()
+    numbers(length)
+        .map(|number| number as f32 / 1024.0 + 0.5)
+        .collect()
 }
 
 fn settings(mode: Mode) -> Settings {
@@ -121,7 +123,11 @@ fn planes(node: &Loopback) {
 
 fn blocks(node: &Loopback) {
     node.same(|context, queue| {
-        let y = context.buffer_from(numbers(16 * 16).map(|number| number % 99).collect::<Vec<_>>())?;
+        let y = context.buffer_from(
+            numbers(16 * 16)
+                .map(|number| number % 99)
+                .collect::<Vec<_>>(),
+        )?;
         let mut plane = y.view(Layout::dense([16, 16])?)?;
         let division = WorkDivision::new([4, 2], [2, 4], [2, 2]);
         queue.launch(division, block_boxes(&mut plane))?;

@@ -19,7 +19,9 @@ pub(crate) fn never_served(_acc: &impl Accelerator<1>, mut y: OwnElements<f32>) 
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, KernelData, bytemuck::NoUninit, bytemuck::CheckedBitPattern)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, KernelData, bytemuck::NoUninit, bytemuck::CheckedBitPattern,
+)]
 #[repr(u32)]
 pub(crate) enum Mode {
     Add = 1,
@@ -71,11 +73,7 @@ pub(crate) fn values(
 
 /// Each element of a region, and those of a layer below it.
 #[kernel]
-pub(crate) fn region(
-    _acc: &impl Accelerator<3>,
-    x: GlobalRef<i32, 2>,
-    mut y: OwnElements<i32, 3>,
-) {
+pub(crate) fn region(_acc: &impl Accelerator<3>, x: GlobalRef<i32, 2>, mut y: OwnElements<i32, 3>) {
     for (at, row) in y.rows() {
         for (k, y) in row.iter_mut().enumerate() {
             *y += 100 * at[0] as i32 + x[[at[1], at[2] + k]];
@@ -95,7 +93,9 @@ pub(crate) fn boxes(_acc: &impl Accelerator<2>, mut y: OwnTile<u32, 2>) {
 pub(crate) async fn block_boxes(
     acc: &impl BlockAccelerator<2>,
     mut y: OwnBlockTile<u32, 2>,
-    #[shared(acc.extent(Block, Threads)[0] * acc.extent(Block, Threads)[1])] mut sums: SharedWrite<u32>,
+    #[shared(acc.extent(Block, Threads)[0] * acc.extent(Block, Threads)[1])] mut sums: SharedWrite<
+        u32,
+    >,
 ) {
     for (_, y) in y.each() {
         sums.own()[0] += *y;
@@ -143,7 +143,11 @@ pub(crate) async fn block_sum(
     let mut half = acc.extent(Block, Threads)[0] / 2;
     while half > 0 {
         let read = acc.sync(sums).await;
-        let other = if thread < half { read[thread + half] } else { 0 };
+        let other = if thread < half {
+            read[thread + half]
+        } else {
+            0
+        };
         sums = acc.sync(read).await;
         sums.own()[0] += other;
         half /= 2;

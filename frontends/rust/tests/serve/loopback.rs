@@ -72,7 +72,10 @@ impl Loopback {
             queue.read(&left).unwrap().wait().unwrap()
         });
         let bits = |elements: &[T]| bytemuck::cast_slice::<T, u8>(elements).to_vec();
-        assert!(bits(&here) == bits(&there), "{here:?} here, {there:?} there");
+        assert!(
+            bits(&here) == bits(&there),
+            "{here:?} here, {there:?} there"
+        );
         here
     }
 }

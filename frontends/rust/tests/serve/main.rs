@@ -27,8 +27,16 @@ fn a_kernel_that_the_node_does_not_have_fails_and_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let node = Loopback::start(served(), &folder);
     let mut y = node.context.buffer(&[1.0_f32; 8]).unwrap();
-    let error = node.remote.launch(8, never_served(&mut y)).unwrap().wait().unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
+    let error = node
+        .remote
+        .launch(8, never_served(&mut y))
+        .unwrap()
+        .wait()
+        .unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Unsupported { .. }),
+        "{error}"
+    );
     let text = error.to_string();
     for part in ["never_served", "built with the same kernel"] {
         assert!(text.contains(part), "{text}");
@@ -70,10 +78,17 @@ fn who_may_come_in_is_asked_listed_and_sent_away() {
 #[test]
 fn what_cannot_be_served_says_why() {
     let folder = tempfile::tempdir().unwrap();
-    let server = || Server::new(served()).folder(folder.path().join("node")).one_process();
+    let server = || {
+        Server::new(served())
+            .folder(folder.path().join("node"))
+            .one_process()
+    };
     let text = |server: Server| server.start().unwrap_err().to_string();
     let error = text(server().address("nowhere"));
-    assert!(error.contains("nowhere") && error.contains("host:port"), "{error}");
+    assert!(
+        error.contains("nowhere") && error.contains("host:port"),
+        "{error}"
+    );
     let none = server().address("127.0.0.1:0").devices(|| Ok(Vec::new()));
     assert!(text(none).contains("no device"));
     let failing = server().address("127.0.0.1:0").devices(|| {

@@ -43,7 +43,10 @@ fn main() {
     let alone = without_a_node(&[]);
     assert!(alone.contains("started by a node"), "{alone}");
     let with_others = without_a_node(&["--with-a-thread"]);
-    assert!(with_others.contains("before it starts any"), "{with_others}");
+    assert!(
+        with_others.contains("before it starts any"),
+        "{with_others}"
+    );
 }
 
 /// What is said by a session's process that no node has started.

@@ -47,7 +47,9 @@ pub trait KernelData: Copy + Send + Sync + 'static {
 #[doc(hidden)]
 #[must_use]
 pub fn has_value_at<T: KernelData>(bytes: &[u8], offset: usize) -> bool {
-    let part = bytes.get(offset..).and_then(|rest| rest.get(..size_of::<T>()));
+    let part = bytes
+        .get(offset..)
+        .and_then(|rest| rest.get(..size_of::<T>()));
     part.is_some_and(|part| T::ANY_BITS || T::is_value(part))
 }
 
