@@ -84,6 +84,8 @@ pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> 
 
 /// Serves until the process is ended.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
+    #[cfg(target_os = "linux")]
+    crate::interrupt::on_interrupt(quipu_node::remove_scratch);
     let home = Home::open()?;
     let name = options
         .name

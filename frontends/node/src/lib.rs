@@ -31,7 +31,7 @@ pub use limits::Limits;
 pub use native::{Launch, Maker, Natives, Parameter};
 pub use node::{Node, Options};
 #[cfg(target_os = "linux")]
-pub use process::{Spawn, serve_session};
+pub use process::{Spawn, remove_scratch, serve_session};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

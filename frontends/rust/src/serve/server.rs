@@ -41,7 +41,7 @@ fn failed(problem: String) -> Error {
 /// thread that enqueues.
 #[must_use]
 pub fn devices() -> Vec<Device> {
-    let platform = Platform::builder().build_available();
+    let platform = Platform::builder().without_nodes().build_available();
     let devices = platform.devices().iter();
     let devices = devices
         .filter(|device| !device.properties().caller_runs && device.driver_name() != "remote");
