@@ -96,7 +96,7 @@ fn lines(node: &Loopback, length: usize) {
     });
 }
 
-fn planes(node: &Loopback) {
+pub(crate) fn planes(node: &Loopback) {
     node.same(|context, queue| {
         let x = context.buffer_from(numbers(64).map(|number| number as i32).collect::<Vec<_>>())?;
         let y = context.allocate::<i32>(3 * 6 * 10)?;
@@ -121,7 +121,7 @@ fn planes(node: &Loopback) {
     });
 }
 
-fn blocks(node: &Loopback) {
+pub(crate) fn blocks(node: &Loopback) {
     node.same(|context, queue| {
         let y = context.buffer_from(
             numbers(16 * 16)

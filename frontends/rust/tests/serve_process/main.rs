@@ -10,6 +10,7 @@ mod kernels;
 #[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "../serve/loopback.rs"]
 mod loopback;
+mod opencl;
 
 use kernels::served;
 use loopback::{Loopback, server};
@@ -24,6 +25,9 @@ fn main() {
     }
     // Nothing is made before: a session's process comes here, too.
     let folder = std::env::temp_dir().join(format!("quipu-serves.{}", std::process::id()));
+    if std::env::args().any(|argument| argument == opencl::SESSION) {
+        panic!("{:?}", opencl::server(&folder).start());
+    }
     let started = server(served(), &folder).start();
     let serving = match started {
         Ok(serving) => serving,
@@ -38,7 +42,15 @@ fn main() {
     forms::check(&node);
     assert_eq!(node.serving.sessions(), 1);
     drop(node);
-    std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+
+    for server in [
+        opencl::server(&folder),
+        opencl::server(&folder).one_process(),
+    ] {
+        opencl::check(server.start(), &folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     let alone = without_a_node(&[]);
     assert!(alone.contains("started by a node"), "{alone}");
