@@ -1,9 +1,13 @@
-//! The kernels that `quipu kernel` shows: those of the guide, `docs/kernels.md`, as they are there.
+//! The kernels that `quipu kernel` shows and `quipu serve` has: those of the guide, `docs/kernels.md`, as they are there.
 
-#![expect(dead_code, reason = "kernels are printed here, not launched")]
+#![expect(
+    dead_code,
+    reason = "kernels are printed here, and launched by clients"
+)]
 
 use quipu::kernel::print::{self, BuildError, Module};
 use quipu::prelude::*;
+use quipu::serve::Kernels;
 use std::ops::{Add, Mul};
 
 /// A kernel that is known by name.
@@ -50,6 +54,17 @@ pub const REGISTERED: [Registered; 6] = [
         module: print::module::<matrix_product, _>,
     },
 ];
+
+/// The same as `quipu serve` has them: clients that were built with one of them launch it natively.
+pub fn served() -> Kernels {
+    Kernels::new()
+        .with::<saxpy, _>()
+        .with::<spread, _>()
+        .with::<parabola<f32>, _>()
+        .with::<histogram, _>()
+        .with::<block_sum, _>()
+        .with::<matrix_product, _>()
+}
 
 /// The kernel of a name.
 pub fn find(name: &str) -> Option<&'static Registered> {
@@ -196,6 +211,8 @@ mod tests {
     use super::*;
     use quipu::kernel::print::{Dialect, IndexWidth, OpenClFeatures, Options};
     use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
+    use quipu_node::Natives;
+    use quipu_wire_kernel::native_name;
 
     #[test]
     fn they_are_those_of_the_guide() {
@@ -245,6 +262,17 @@ mod tests {
                 assert_eq!(element, expected, "row {row}, column {column}");
             }
             assert_eq!(product.len(), rows * columns);
+        }
+    }
+
+    #[test]
+    fn a_node_has_all_of_them() {
+        let served = served();
+        served.check().unwrap();
+        assert_eq!(served.len(), REGISTERED.len());
+        for kernel in &REGISTERED {
+            let name = native_name(&(kernel.module)().unwrap()).unwrap();
+            assert!(served.find(&name).is_some(), "{}", kernel.name);
         }
     }
 

@@ -7,6 +7,7 @@
 //! | [`metrics`] | what a node does, for Prometheus |
 //! | [`platform`] | the devices there are |
 //! | [`error`] | why a command failed, in one line |
+//! | [`interrupt`] | what is tidied up before Ctrl-C ends the process |
 //! | [`progress`] | a bar for reading what is large |
 //!
 //! Results go to standard output, everything else to standard error. The exit status is 0 for
@@ -16,6 +17,7 @@
 mod commands;
 mod demo;
 mod error;
+mod interrupt;
 mod metrics;
 mod platform;
 mod progress;

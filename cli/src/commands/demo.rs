@@ -8,6 +8,11 @@ use std::time::Duration;
 
 /// Runs the demo and prints its report.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
+    if options.session {
+        let failed = |error| demo::run::DemoError::Nodes(error).into();
+        return demo::nodes::serve_session().map_err(failed);
+    }
+    crate::interrupt::on_interrupt(demo::run::tidy_up);
     let spinner = if io::stderr().is_terminal() {
         ProgressBar::new_spinner()
     } else {

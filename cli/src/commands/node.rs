@@ -9,7 +9,7 @@ use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Gate, NODE_KEY};
 use quipu_link::invitation::Invitations;
 use quipu_link::nodes::{Node, Nodes};
-use quipu_link::{Folder, Invitation, Key, LinkError};
+use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -53,17 +53,6 @@ impl Home {
     fn address(&self) -> Option<String> {
         let text = std::fs::read_to_string(self.0.path().join(ADDRESS)).ok()?;
         Some(text.trim().to_owned())
-    }
-}
-
-/// What this machine is called.
-pub(crate) fn machine() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
-    let name = name.unwrap_or_default();
-    match name.trim() {
-        "" => "localhost".to_owned(),
-        name => name.to_owned(),
     }
 }
 
@@ -121,7 +110,7 @@ pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
     let invitation: Invitation = options.line.parse()?;
     let key = Key::of(&home.0, CLIENT_KEY)?;
-    let theirs = invitation.take_up(&key, &machine(), PATIENCE)?;
+    let theirs = invitation.take_up(&key, &machine_name(), PATIENCE)?;
     let name = options.name.as_deref().unwrap_or(&theirs);
     let node = Nodes::of(&home.0).remember(invitation.node, &invitation.address, name)?;
     print(&format!(

@@ -2,11 +2,12 @@
 
 use super::node::{Home, gate_of, invite};
 use crate::error::CommandError;
-use quipu::{Device, Platform};
+use quipu::Device;
 use quipu_discovery::Announcement;
 use quipu_node::{Node, Options as NodeOptions};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The command's options.
@@ -66,18 +67,10 @@ pub(crate) struct SessionOptions {
     spin: u64,
 }
 
-/// What is offered: this machine's devices.
-fn offered(platform: &Platform) -> Vec<Device> {
-    let devices = platform.devices().iter();
-    // What runs on the thread that enqueues would keep a session's thread; what is another node's is there already.
-    let devices = devices
-        .filter(|device| !device.properties().caller_runs && device.driver_name() != "remote");
-    devices.cloned().collect()
-}
-
 /// How it is served.
 fn serving(devices: &[Device], spin: u64) -> NodeOptions {
     NodeOptions {
+        natives: Arc::new(quipu_cli::kernels::served()),
         spin: Duration::from_micros(spin),
         ..NodeOptions::new(devices.iter().map(|device| device.core().clone()).collect())
     }
@@ -87,8 +80,7 @@ fn serving(devices: &[Device], spin: u64) -> NodeOptions {
 #[cfg(target_os = "linux")]
 pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> {
     let served = quipu_node::serve_session(|_| {
-        let platform = Platform::builder().build_available();
-        Ok::<_, std::convert::Infallible>(serving(&offered(&platform), options.spin))
+        Ok::<_, std::convert::Infallible>(serving(&quipu::serve::devices(), options.spin))
     });
     match served {
         Ok(never) => match never {},
@@ -98,8 +90,13 @@ pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> 
 
 /// Serves until the process is ended.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
+    #[cfg(target_os = "linux")]
+    crate::interrupt::on_interrupt(quipu_node::remove_scratch);
     let home = Home::open()?;
-    let name = options.name.clone().unwrap_or_else(super::node::machine);
+    let name = options
+        .name
+        .clone()
+        .unwrap_or_else(quipu_link::machine_name);
     let gate = gate_of(&home, &name)?;
     let (bound, listener) = listen(&options.address, "--address")?;
     let metrics = options.metrics.as_deref();
@@ -111,8 +108,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         None => bound.to_string(),
     };
     home.note_address(&advertised)?;
-    let platform = Platform::builder().build_available();
-    let devices = offered(&platform);
+    let devices = quipu::serve::devices();
     let mut serving = serving(&devices, options.spin);
     let limits = &mut serving.limits;
     limits.patience = Duration::from_secs(options.patience);

@@ -2,8 +2,8 @@
 //!
 //! An image, read from a PNG or generated, is denoised, sharpened, equalised and composed by
 //! thirteen dependent stages. The image is cut into tiles, the stages on the tiles are commands of
-//! one task graph, and the devices take them: the processor's cores and two simulated accelerators
-//! with memory of their own. The result is compared, bit for bit, with that of a straightforward
+//! one task graph, and the devices take them: the processor's cores, two simulated accelerators
+//! with memory of their own, and two nodes, which the demo starts on this machine and uses over TLS as it would others. The result is compared, bit for bit, with that of a straightforward
 //! sequential program, and written beside a picture of who did what and when.
 //!
 //! In the order in which the data takes:
@@ -13,8 +13,10 @@
 //! | [`scene`] | the image that the demo makes itself |
 //! | [`image`] | pictures in memory and in PNG files, and the errors about them |
 //! | [`plan`] | planes, tiles and stages, and what each reads and writes |
-//! | [`stages`] | the stages as functions on bands of rows |
+//! | [`kernels`] | the stages as kernels |
+//! | [`stages`] | the planes in memory, and the stages as launches on them |
 //! | [`sequential`] | the same result without tiles, to check against |
+//! | [`nodes`] | two nodes of its own |
 //! | [`run`] | the task graph over the devices |
 //! | [`report`] | the table at the end |
 //! | [`timeline`] | the picture of the run |
@@ -23,6 +25,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub(crate) mod image;
+pub(crate) mod kernels;
+pub(crate) mod nodes;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod run;
@@ -66,6 +70,14 @@ pub(crate) struct Options {
     /// Write the input's left half beside the result's right half.
     #[arg(long)]
     pub(crate) split: bool,
+
+    /// Start no nodes: the processor and the simulated accelerators do everything.
+    #[arg(long)]
+    pub(crate) no_nodes: bool,
+
+    /// Serve a session of one of the demo's nodes, which has started this process for it.
+    #[arg(long, hide = true)]
+    pub(crate) session: bool,
 }
 
 impl Options {

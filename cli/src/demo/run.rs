@@ -1,6 +1,7 @@
 //! The pipeline as a task graph over every device.
 //!
-//! 1. The devices: the processor's pool and two simulated accelerators with memory of their own.
+//! 1. The devices: the processor's pool, two simulated accelerators with memory of their own, and those of two nodes that the
+//!    demo starts.
 //! 2. A buffer per plane, and an in-order queue per device.
 //! 3. Each stage on each tile is one launch on the queue of the device that has the tile. What it
 //!    reads and writes are slices of the planes; that is all that orders the commands, and all that
@@ -9,9 +10,10 @@
 //!    the timeline, which is drawn from the trace of the run.
 
 use super::image::{Image, ImageError};
-use super::plan::{Access, Element, Geometry, Plane, Stage, Tile};
+use super::nodes::Nodes;
+use super::plan::{Geometry, Plane, Stage, Tile};
 use super::report::{DeviceShare, Report, Written};
-use super::stages::{self, Input, Output, StageParams};
+use super::stages::{Planes, StageParams};
 use super::timeline::{Activity, Span, Timeline};
 use super::{Options, sequential};
 use quipu::DeviceKind;
@@ -33,6 +35,9 @@ pub(crate) enum DemoError {
     /// A device or a command failed.
     #[error("the pipeline failed: {0}")]
     Pipeline(#[from] quipu::Error),
+    /// The nodes could not be started.
+    #[error("the demo's nodes could not be started: {0}; `--no-nodes` goes without")]
+    Nodes(quipu::Error),
     /// The trace of the run could not be made.
     #[error("the run could not be traced: {0}")]
     Trace(#[from] trace::TraceError),
@@ -64,7 +69,7 @@ pub(crate) fn run(options: &Options, progress: &dyn Fn(&str)) -> Result<Report, 
 
     let recording = Recording::start()?;
     progress("running the pipeline");
-    let pipeline = Pipeline::new(geometry)?;
+    let pipeline = Pipeline::new(geometry, !options.no_nodes)?;
     let started = Instant::now();
     let pixels = pipeline.process(&source, &params)?;
     let elapsed = started.elapsed();
@@ -103,6 +108,18 @@ pub(crate) fn run(options: &Options, progress: &dyn Fn(&str)) -> Result<Report, 
     })
 }
 
+/// Where this process keeps the trace that nobody has asked for.
+fn own_trace() -> PathBuf {
+    std::env::temp_dir().join(format!("quipu-demo-{}.json", std::process::id()))
+}
+
+/// Removes what a run that is interrupted leaves in the system's temporary folder.
+pub(crate) fn tidy_up() {
+    // It need not be there.
+    let _ = std::fs::remove_file(own_trace());
+    super::nodes::remove_files();
+}
+
 /// The trace of the run: the user's, if one is being recorded, else one of our own.
 struct Recording {
     path: PathBuf,
@@ -114,8 +131,7 @@ impl Recording {
         if let (true, Some(path)) = (trace::enabled(), trace::path()) {
             return Ok(Self { path, own: false });
         }
-        let name = format!("quipu-demo-{}.json", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = own_trace();
         trace::start(&path)?;
         Ok(Self { path, own: true })
     }
@@ -139,56 +155,52 @@ impl Drop for Recording {
     }
 }
 
-/// A plane's memory.
-enum PlaneBuffer {
-    Floats(Buffer<f32>),
-    Words(Buffer<u32>),
-}
-
 /// The devices, their queues, and the planes.
 struct Pipeline {
     geometry: Geometry,
     devices: Vec<Device>,
     queues: Vec<Queue>,
-    planes: Vec<PlaneBuffer>,
+    planes: Planes,
+    /// Gone last: what is above says goodbye to them.
+    _nodes: Option<Nodes>,
 }
 
-/// Of so many tiles, neighbours together, how many each device has: the processor half, the
-/// simulated accelerators a quarter each.
-const SHARES: [usize; 3] = [2, 1, 1];
+/// Of so many tiles, neighbours together, how many each device has: the processor half of what the nodes leave, the simulated
+/// accelerators a quarter each, and the nodes as much as those.
+const SHARES: [usize; 5] = [2, 1, 1, 1, 1];
 
 impl Pipeline {
-    fn new(geometry: Geometry) -> Result<Self, DemoError> {
+    fn new(geometry: Geometry, with_nodes: bool) -> Result<Self, DemoError> {
         let capacity = 2 * geometry.total_bytes() as u64 + (1 << 20);
-        let platform = Platform::builder()
-            .simulated(Configuration::separate_memory(2, capacity))
-            .build()?;
-        let pool = platform.device("cpu")?;
-        let simulated = platform
-            .devices()
-            .iter()
-            .filter(|device| device.properties().kind == DeviceKind::Simulated);
-        let devices: Vec<Device> = std::iter::once(pool).chain(simulated.cloned()).collect();
+        let nodes = with_nodes
+            .then(Nodes::start)
+            .transpose()
+            .map_err(DemoError::Nodes)?;
+        // What the environment names is the user's, and not the demo's.
+        let mut platform = Platform::builder()
+            .without_embedded()
+            .simulated(Configuration::separate_memory(2, capacity));
+        for driver in nodes.iter().flat_map(Nodes::drivers) {
+            platform = platform.driver(driver);
+        }
+        let platform = platform.build()?;
+        let embedded = Platform::builder().opencl(false).cuda(false);
+        let pool = embedded.without_nodes().build()?.device("cpu")?;
+        let others = platform.devices().iter().cloned();
+        let simulated = |device: &Device| device.properties().kind == DeviceKind::Simulated;
+        let (simulated, remote): (Vec<_>, Vec<_>) = others.partition(simulated);
+        let devices: Vec<Device> = [vec![pool], simulated, remote].concat();
         let context = Context::new(&devices)?;
         let queues = devices
             .iter()
             .map(|device| context.queue(device))
             .collect::<quipu::Result<_>>()?;
-        let planes = Plane::ALL
-            .into_iter()
-            .map(|plane| {
-                let elements = geometry.plane_elements(plane);
-                Ok(match plane.element() {
-                    Element::Float => PlaneBuffer::Floats(context.allocate(elements)?),
-                    Element::Word => PlaneBuffer::Words(context.allocate(elements)?),
-                })
-            })
-            .collect::<quipu::Result<_>>()?;
         Ok(Self {
             geometry,
             devices,
             queues,
-            planes,
+            planes: Planes::new(&context, geometry)?,
+            _nodes: nodes,
         })
     }
 
@@ -201,33 +213,28 @@ impl Pipeline {
 
     /// Enqueues everything, waits for the result.
     fn process(&self, source: &Image, params: &StageParams) -> Result<Vec<u32>, DemoError> {
-        let all = self.words(&self.whole(Plane::Source))?;
+        let planes = &self.planes;
+        let all = planes.words(&planes.whole(Plane::Source))?;
         // The vector comes back through the future; nobody needs it.
         drop(self.queues[0].write(&all, source.pixels().to_vec())?);
         for stage in Stage::ALL {
             for tile in stage.tiles(&self.geometry) {
-                self.enqueue(stage, &tile, params)?;
+                planes.enqueue(self.queue_of(&tile), stage, &tile, params)?;
             }
         }
         // Commands that are only flushed when somebody waits would start late.
         self.queues.iter().for_each(Queue::flush);
         Ok(self.queues[0]
-            .read(&self.words(&self.whole(Plane::Result))?)?
+            .read(&planes.words(&planes.whole(Plane::Result))?)?
             .wait()?)
-    }
-
-    fn whole(&self, plane: Plane) -> Access {
-        Access {
-            plane,
-            rows: 0..self.geometry.row_count(plane),
-        }
     }
 
     /// The queue of the device that has a tile.
     fn queue_of(&self, tile: &Tile) -> &Queue {
-        let total: usize = SHARES.iter().sum();
+        let shares = &SHARES[..self.queues.len()];
+        let total: usize = shares.iter().sum();
         let mut place = tile.index * total / self.geometry.tile_count();
-        for (queue, share) in self.queues.iter().zip(SHARES) {
+        for (queue, &share) in self.queues.iter().zip(shares) {
             if place < share {
                 return queue;
             }
@@ -235,160 +242,6 @@ impl Pipeline {
         }
         &self.queues[0]
     }
-
-    fn floats(&self, access: &Access) -> quipu::Result<Buffer<f32>> {
-        match &self.planes[access.plane.index()] {
-            PlaneBuffer::Floats(buffer) => buffer.slice(self.geometry.elements(access)),
-            PlaneBuffer::Words(_) => unreachable!("{:?} holds floats", access.plane),
-        }
-    }
-
-    fn words(&self, access: &Access) -> quipu::Result<Buffer<u32>> {
-        match &self.planes[access.plane.index()] {
-            PlaneBuffer::Words(buffer) => buffer.slice(self.geometry.elements(access)),
-            PlaneBuffer::Floats(_) => unreachable!("{:?} holds words", access.plane),
-        }
-    }
-
-    /// One stage on one tile: a launch of one block, which computes the tile's rows.
-    fn enqueue(&self, stage: Stage, tile: &Tile, params: &StageParams) -> quipu::Result<()> {
-        let queue = self
-            .queue_of(tile)
-            .named(&format!("{} {}", stage.name(), tile.index));
-        let job = Value(Job {
-            stage,
-            params: *params,
-            tile: tile.index,
-            rows: (tile.rows.start, tile.rows.end),
-        });
-        let one = one_block();
-        let reads = stage.reads(&self.geometry, tile);
-        let write = stage.writes(tile);
-        let elements: Vec<Element> = reads.iter().map(|read| read.plane.element()).collect();
-        use Element::{Float, Word};
-        match (&elements[..], write.plane.element()) {
-            ([Word], Float) => {
-                let (a, mut to) = (self.words(&reads[0])?, self.floats(&write)?);
-                queue.post_launch(one, native(word_to_float, (job, &a, to.overwrite())))
-            }
-            ([Float], Float) => {
-                let (a, mut to) = (self.floats(&reads[0])?, self.floats(&write)?);
-                queue.post_launch(one, native(float_to_float, (job, &a, to.overwrite())))
-            }
-            ([Float], Word) => {
-                let (a, mut to) = (self.floats(&reads[0])?, self.words(&write)?);
-                queue.post_launch(one, native(float_to_word, (job, &a, to.overwrite())))
-            }
-            ([Float, Float], Float) => {
-                let (a, b) = (self.floats(&reads[0])?, self.floats(&reads[1])?);
-                let mut to = self.floats(&write)?;
-                queue.post_launch(one, native(floats2_to_float, (job, &a, &b, to.overwrite())))
-            }
-            ([Float, Float, Float], Float) => {
-                let (a, b) = (self.floats(&reads[0])?, self.floats(&reads[1])?);
-                let (c, mut to) = (self.floats(&reads[2])?, self.floats(&write)?);
-                queue.post_launch(
-                    one,
-                    native(floats3_to_float, (job, &a, &b, &c, to.overwrite())),
-                )
-            }
-            ([Float, Float, Float], Word) => {
-                let (a, b) = (self.floats(&reads[0])?, self.floats(&reads[1])?);
-                let (c, mut to) = (self.floats(&reads[2])?, self.words(&write)?);
-                queue.post_launch(
-                    one,
-                    native(floats3_to_word, (job, &a, &b, &c, to.overwrite())),
-                )
-            }
-            _ => unreachable!("no stage has these inputs and this output"),
-        }
-    }
-}
-
-fn one_block() -> WorkDivision<1> {
-    WorkDivision::new(1, 1, 1).expect("one block of one thread is a division of every device")
-}
-
-/// What a command does: plain data, copied into it.
-#[derive(Clone, Copy)]
-struct Job {
-    stage: Stage,
-    params: StageParams,
-    tile: usize,
-    rows: (usize, usize),
-}
-
-impl Job {
-    fn run(&self, inputs: &[Input<'_>], output: Output<'_>) {
-        let tile = Tile {
-            index: self.tile,
-            rows: self.rows.0..self.rows.1,
-        };
-        stages::run(self.stage, &self.params, &tile, inputs, output);
-    }
-}
-
-/// An input of a kernel.
-#[derive(Clone, Copy)]
-enum Given<'a> {
-    Floats(GlobalRef<'a, f32>),
-    Words(GlobalRef<'a, u32>),
-}
-
-impl Given<'_> {
-    fn input(&self) -> Input<'_> {
-        match self {
-            Self::Floats(floats) => Input::Floats(floats),
-            Self::Words(words) => Input::Words(words),
-        }
-    }
-}
-
-/// The kernel: a stage with its inputs; its output is its block's share, which is all of it.
-struct OnTile<'a, const N: usize, O> {
-    job: Job,
-    inputs: [Given<'a>; N],
-    output: std::marker::PhantomData<fn() -> O>,
-}
-
-impl<const N: usize> Kernel<1> for OnTile<'_, N, f32> {
-    type Output = ByBlock<f32>;
-    fn run<A: Accelerator<1>>(&self, _acc: &A, output: &mut [f32]) {
-        let inputs = self.inputs.each_ref().map(Given::input);
-        self.job.run(&inputs, Output::Floats(output));
-    }
-}
-
-impl<const N: usize> Kernel<1> for OnTile<'_, N, u32> {
-    type Output = ByBlock<u32>;
-    fn run<A: Accelerator<1>>(&self, _acc: &A, output: &mut [u32]) {
-        let inputs = self.inputs.each_ref().map(Given::input);
-        self.job.run(&inputs, Output::Words(output));
-    }
-}
-
-/// One function per combination of element types, from the views of the arguments to the kernel.
-macro_rules! kernels {
-    ($($name:ident($($input:ident: $kind:ident $type:ty),+) -> $output:ty;)+) => {$(
-        fn $name<'a>(
-            job: Job,
-            $($input: GlobalRef<'a, $type>,)+
-            output: GlobalMut<'a, $output>,
-        ) -> impl Bound<1> + use<'a> {
-            let inputs = [$(Given::$kind($input)),+];
-            let output_type = std::marker::PhantomData::<fn() -> $output>;
-            bind(OnTile { job, inputs, output: output_type }, output)
-        }
-    )+};
-}
-
-kernels! {
-    word_to_float(a: Words u32) -> f32;
-    float_to_float(a: Floats f32) -> f32;
-    float_to_word(a: Floats f32) -> u32;
-    floats2_to_float(a: Floats f32, b: Floats f32) -> f32;
-    floats3_to_float(a: Floats f32, b: Floats f32, c: Floats f32) -> f32;
-    floats3_to_word(a: Floats f32, b: Floats f32, c: Floats f32) -> u32;
 }
 
 /// Who did what, from the trace: the table's rows and the picture's boxes.

@@ -6,8 +6,9 @@
 //! in the order that [`stages`](super::stages) documents, so that equal means every bit.
 
 use super::image::{Image, Size, pack, unpack};
+use super::kernels::LUMINANCE_SHARES;
 use super::plan::{BINS, BLUR_RADIUS, DENOISE_RADIUS, GLOW_RADIUS};
-use super::stages::{LUMINANCE_SHARES, StageParams};
+use super::stages::StageParams;
 
 /// A picture of any kind of pixel, with pixels beyond the border equal to the nearest inside.
 pub(crate) struct Picture<T> {
@@ -129,14 +130,14 @@ pub(crate) fn steps(source: &Image, params: &StageParams) -> Steps {
 /// The last step.
 fn compose(size: Size, steps: &Steps, params: &StageParams) -> Image {
     let result = steps.toned.map(|x, y| {
-        let across = x as f32 + 0.5 - params.centre[0];
-        let down = y as f32 + 0.5 - params.centre[1];
-        let distance = (across * across + down * down) * params.corner;
-        let corner = 1.0 - params.vignette * distance;
-        let line = 1.0 - params.edge_amount * steps.edges.at(x, y);
+        let across = x as f32 + 0.5 - params.composition.centre[0];
+        let down = y as f32 + 0.5 - params.composition.centre[1];
+        let distance = (across * across + down * down) * params.composition.corner;
+        let corner = 1.0 - params.composition.vignette * distance;
+        let line = 1.0 - params.composition.edge_amount * steps.edges.at(x, y);
         let (colour, halo) = (steps.toned.at(x, y), steps.glow.at(x, y));
         let [red, green, blue] = [0, 1, 2].map(|c| {
-            let light = (colour[c] + params.glow_amount * halo[c]) * (corner * line);
+            let light = (colour[c] + params.composition.glow_amount * halo[c]) * (corner * line);
             (light.clamp(0.0, 1.0).sqrt() * 255.0 + 0.5) as u8
         });
         pack(red, green, blue)

@@ -5,66 +5,83 @@ use proptest::prelude::*;
 
 use super::image::{Image, Size, pack};
 use super::plan::{BINS, Element, Geometry, Plane, Stage, Tile};
-use super::stages::{Input, Output, StageParams, run};
+use super::stages::{Planes, StageParams};
 use super::{Options, scene, sequential};
+use quipu::prelude::*;
 
-/// The planes as plain vectors of both kinds, and a stage run on them in place.
-struct Planes {
+/// The planes on one thread, and what is in them once all stages were run.
+struct Pictures {
     params: StageParams,
+    queue: Queue,
+    planes: Planes,
     floats: Vec<Vec<f32>>,
     words: Vec<Vec<u32>>,
 }
 
-impl Planes {
+impl Pictures {
     /// Planes in which anything read before it is written shows in the result.
     fn new(image: &Image, params: StageParams) -> Self {
-        let length = |plane: &Plane, element| {
-            if plane.element() == element {
-                params.geometry.plane_elements(*plane)
-            } else {
-                0
+        let platform = Platform::builder().opencl(false).cuda(false);
+        let device = platform.without_nodes().build().unwrap();
+        let device = device.device("serial").unwrap();
+        let context = device.context().unwrap();
+        let (queue, planes) = (
+            context.queue(&device).unwrap(),
+            Planes::new(&context, params.geometry).unwrap(),
+        );
+        for plane in Plane::ALL {
+            let whole = planes.whole(plane);
+            match plane.element() {
+                _ if plane == Plane::Source => {
+                    let to = planes.words(&whole).unwrap();
+                    drop(queue.write(&to, image.pixels().to_vec()).unwrap());
+                }
+                Element::Float => {
+                    queue
+                        .fill(&planes.floats(&whole).unwrap(), f32::NAN)
+                        .unwrap();
+                }
+                Element::Word => {
+                    queue
+                        .fill(&planes.words(&whole).unwrap(), 0xDEAD_BEEF)
+                        .unwrap();
+                }
             }
-        };
-        let mut planes = Self {
+        }
+        Self {
             params,
-            floats: Plane::ALL
-                .iter()
-                .map(|plane| vec![f32::NAN; length(plane, Element::Float)])
-                .collect(),
-            words: Plane::ALL
-                .iter()
-                .map(|plane| vec![0xDEAD_BEEF; length(plane, Element::Word)])
-                .collect(),
-        };
-        planes.words[Plane::Source.index()].copy_from_slice(image.pixels());
-        planes
+            queue,
+            planes,
+            floats: Vec::new(),
+            words: Vec::new(),
+        }
     }
 
     fn run(&mut self, stage: Stage, tile: &Tile) {
-        let geometry = self.params.geometry;
-        let output = stage.writes(tile);
-        let range = geometry.elements(&output);
-        // Taken out while the stage runs: it never reads the plane that it writes.
-        let mut floats = std::mem::take(&mut self.floats[output.plane.index()]);
-        let mut words = std::mem::take(&mut self.words[output.plane.index()]);
-        let inputs: Vec<Input<'_>> = stage
-            .reads(&geometry, tile)
-            .iter()
-            .map(|access| {
-                let range = geometry.elements(access);
-                match access.plane.element() {
-                    Element::Float => Input::Floats(&self.floats[access.plane.index()][range]),
-                    Element::Word => Input::Words(&self.words[access.plane.index()][range]),
+        let enqueued = self.planes.enqueue(&self.queue, stage, tile, &self.params);
+        enqueued.unwrap();
+    }
+
+    /// Fetches what is in them.
+    fn read(mut self) -> Self {
+        for plane in Plane::ALL {
+            let whole = self.planes.whole(plane);
+            let (mut floats, mut words) = (Vec::new(), Vec::new());
+            match plane.element() {
+                Element::Float => {
+                    let from = self.planes.floats(&whole).unwrap();
+                    floats = self.queue.read(&from).unwrap().wait().unwrap();
                 }
-            })
-            .collect();
-        let slice = match output.plane.element() {
-            Element::Float => Output::Floats(&mut floats[range]),
-            Element::Word => Output::Words(&mut words[range]),
-        };
-        run(stage, &self.params, tile, &inputs, slice);
-        self.floats[output.plane.index()] = floats;
-        self.words[output.plane.index()] = words;
+                Element::Word => {
+                    let from = self.planes.words(&whole).unwrap();
+                    words = self.queue.read(&from).unwrap().wait().unwrap();
+                }
+            }
+            self.floats.push(floats);
+            self.words.push(words);
+        }
+        self.queue.wait().unwrap();
+        self
     }
 
     /// A plane of one channel holds these values, bit for bit.
@@ -116,14 +133,14 @@ fn params(size: Size, tile_rows: usize) -> StageParams {
     StageParams::new(Geometry::new(size, Some(tile_rows)))
 }
 
-fn tiled_planes(image: &Image, params: StageParams) -> Planes {
-    let mut planes = Planes::new(image, params);
+fn tiled_planes(image: &Image, params: StageParams) -> Pictures {
+    let mut planes = Pictures::new(image, params);
     for stage in Stage::ALL {
         for tile in stage.tiles(&params.geometry) {
             planes.run(stage, &tile);
         }
     }
-    planes
+    planes.read()
 }
 
 fn tiled(image: &Image, params: StageParams) -> Image {
@@ -193,10 +210,10 @@ fn every_stage_shows_in_the_result() {
     for (name, other) in [
         ("denoise", without(|p| p.denoise_selectivity = 1e9)),
         ("curve", without(|p| p.curve_strength = 0.0)),
-        ("glow", without(|p| p.glow_amount = 0.0)),
+        ("glow", without(|p| p.composition.glow_amount = 0.0)),
         ("sharpen", without(|p| p.sharpen_amount = 0.0)),
-        ("edges", without(|p| p.edge_amount = 0.0)),
-        ("vignette", without(|p| p.vignette = 0.0)),
+        ("edges", without(|p| p.composition.edge_amount = 0.0)),
+        ("vignette", without(|p| p.composition.vignette = 0.0)),
     ] {
         assert!(
             result.difference(&other).is_some(),
@@ -209,12 +226,13 @@ fn every_stage_shows_in_the_result() {
 fn the_histograms_count_every_pixel_and_the_curve_rises() {
     let image = scene::generate(size(50, 41));
     let params = params(image.size(), 7);
-    let mut planes = Planes::new(&image, params);
+    let mut planes = Pictures::new(&image, params);
     for stage in &Stage::ALL[..=Stage::Curve.index()] {
         for tile in stage.tiles(&params.geometry) {
             planes.run(*stage, &tile);
         }
     }
+    let planes = planes.read();
     let histograms = &planes.words[Plane::Histograms.index()];
     assert_eq!(histograms.iter().sum::<u32>(), 50 * 41);
     assert_eq!(histograms[..BINS].iter().sum::<u32>(), 50 * 7);
@@ -230,7 +248,7 @@ fn divisible_stages_may_be_divided() {
     let image = scene::generate(size(21, 40));
     let params = params(image.size(), 16);
     let expected = tiled(&image, params);
-    let mut planes = Planes::new(&image, params);
+    let mut planes = Pictures::new(&image, params);
     for stage in Stage::ALL {
         for tile in stage.tiles(&params.geometry) {
             if stage.is_divisible() {
@@ -246,22 +264,9 @@ fn divisible_stages_may_be_divided() {
             }
         }
     }
-    assert_eq!(planes.result(image.size()).difference(&expected), None);
-}
-
-#[test]
-#[should_panic(expected = "exactly the rows")]
-fn a_slice_of_the_wrong_length_is_refused() {
-    let params = params(size(4, 4), 4);
-    let tile = params.geometry.tile(0);
-    let mut output = vec![0.0; params.geometry.plane_elements(Plane::Samples)];
-    let inputs = [Input::Words(&[0; 15])];
-    run(
-        Stage::Unpack,
-        &params,
-        &tile,
-        &inputs,
-        Output::Floats(&mut output),
+    assert_eq!(
+        planes.read().result(image.size()).difference(&expected),
+        None
     );
 }
 
@@ -282,6 +287,7 @@ fn options_have_defaults_and_are_checked() {
     assert_eq!(options.output.to_str(), Some("quipu-demo.png"));
     assert_eq!(options.timeline.to_str(), Some("quipu-demo.svg"));
     assert!(options.input.is_none() && options.tile_rows.is_none() && !options.split);
+    assert!(!options.no_nodes && !options.session);
 
     let options = parse(&["--size", "20x10", "--tile-rows", "3", "--split"]).unwrap();
     let source = options.source().unwrap();
@@ -322,4 +328,9 @@ proptest! {
         });
         assert_same(&Image::new(size, pixels.collect()), params(size, tile_rows));
     }
+}
+
+#[test]
+fn nodes_can_have_all_kernels() {
+    super::kernels::served().check().unwrap();
 }

@@ -79,8 +79,11 @@ pub(crate) fn of_node(node: &str, failed: &Failed<'_>) -> Error {
         },
         Failure::Unsupported => ErrorKind::Unsupported {
             driver: "remote",
-            what: format!("do that on node '{node}'"),
-            instead: "",
+            what: format!(
+                "do that on node '{node}': {}",
+                or(&text, "it does not say why")
+            ),
+            instead: "or use another device",
         },
         Failure::InvalidArgument | Failure::InvalidSize | Failure::Device | Failure::Other => {
             ErrorKind::Device {

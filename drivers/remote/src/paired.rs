@@ -5,8 +5,8 @@ use quipu_core::{Error, ErrorKind, Result};
 use quipu_discovery::Heard;
 use quipu_link::client::Dial;
 use quipu_link::nodes::{Node, Nodes};
-use quipu_link::{Folder, Key};
-use std::path::PathBuf;
+use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,13 +144,43 @@ fn parse(text: &str) -> std::result::Result<Option<String>, usize> {
     Ok(said)
 }
 
+/// Has the key of a folder enrolled at a node, by a line that the node has given out, and remembers the node there, by the name
+/// that it has. The folder is made if it is not there; [`home`]'s is that of `quipu pair`.
+///
+/// # Errors
+/// If the line is none, or not good any more; if the node cannot be reached or is another one; if the folder is not its owner's alone.
+pub fn pair(folder: &Path, line: &str) -> Result<Node> {
+    let enrol = || {
+        let invitation: Invitation = line.parse()?;
+        let folder = Folder::open(folder)?;
+        let key = Key::of(&folder, CLIENT_KEY)?;
+        let name = invitation.take_up(&key, &machine_name(), PATIENCE)?;
+        Nodes::of(&folder).remember(invitation.node, &invitation.address, &name)
+    };
+    enrol().map_err(|error: LinkError| {
+        ErrorKind::InvalidArgument {
+            what: "pair with a node",
+            problem: error.to_string(),
+        }
+        .into()
+    })
+}
+
 /// Connects to a node that was paired with. If it is not where it was, the local network is asked for its key, as
 /// [`find_again`] does.
 ///
 /// # Errors
 /// As [`connect`].
 pub fn connect_to(node: &Node) -> Result<Arc<RemoteDriver>> {
-    let folder = Folder::open(home()?).map_err(|error| failed(error.to_string()))?;
+    connect_from(&home()?, node)
+}
+
+/// As [`connect_to`], with the key of a folder.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_from(folder: &Path, node: &Node) -> Result<Arc<RemoteDriver>> {
+    let folder = Folder::open(folder).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;
     let connect = |node: &Node| {
         let options = Options {

@@ -1,7 +1,7 @@
 //! What the devices are, in the protocol's words.
 
 use quipu_core::{Device, DeviceKind};
-use quipu_kernel_ir::KernelText;
+use quipu_kernel_ir::{KernelText, Module};
 use quipu_wire::limits::{MAX_NAME, MAX_WARP_SIZES};
 use quipu_wire::message::{self, Takes, presentable};
 use std::any::TypeId;
@@ -74,7 +74,8 @@ pub(crate) fn takes(device: &Device) -> Takes {
     if driver.takes_code(TypeId::of::<KernelText>()) {
         takes |= Takes::OPENCL_C;
     }
-    if driver.runs_native_code() {
+    // What the node's program has natively it also has as a module.
+    if driver.runs_native_code() || driver.takes_code(TypeId::of::<Module>()) {
         takes |= Takes::NATIVE;
     }
     Takes(takes)

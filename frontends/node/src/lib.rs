@@ -28,10 +28,10 @@ mod session;
 mod watch;
 
 pub use limits::Limits;
-pub use native::{Maker, Natives};
+pub use native::{Launch, Maker, Natives, Parameter};
 pub use node::{Node, Options};
 #[cfg(target_os = "linux")]
-pub use process::{Spawn, serve_session};
+pub use process::{Spawn, remove_scratch, serve_session};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

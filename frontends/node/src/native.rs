@@ -1,18 +1,54 @@
-//! Kernels that the node's program has natively: clients name them, and no compiler is needed.
+//! Kernels that the node's program has itself: clients name them, and no compiler is needed.
 
 use quipu_core::operation::NativeKernel;
-use quipu_core::{Passed, Result};
+use quipu_core::portable::Extents;
+use quipu_core::{AccessMode, Device, Passed, Result};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a native kernel is called: the hash of its code and of the layout of what is passed to it.
 pub type Name = [u8; 32];
 
-/// Makes a launch's kernel of what the client passes to it. That was checked against the protocol, and not against the
-/// kernel's parameters, which is the maker's to do.
-pub type Maker = Arc<dyn Fn(&Passed) -> Result<Box<dyn NativeKernel>> + Send + Sync>;
+/// A launch of a kernel by a client. It was checked against the protocol, and not against the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// Where it is to run.
+    pub device: &'a Device,
+    /// All that is passed.
+    pub passed: &'a Passed,
+    /// The same, parameter by parameter, with what the command does to the node's memory. It is within its buffers.
+    pub parameters: &'a [Parameter<'a>],
+}
 
-/// The kernels that a node has natively.
+/// What a client passes for a parameter.
+#[derive(Clone, Debug)]
+pub enum Parameter<'a> {
+    /// The bytes of a value.
+    Value(&'a [u8]),
+    /// Memory: the next of the command's accesses.
+    Memory {
+        /// What the command is ordered by. A kernel must not do more to the memory.
+        mode: AccessMode,
+        /// Of the client's numbers: two parameters of different buffers do not overlap.
+        buffer: u64,
+        /// Bytes of the buffer.
+        range: Range<u64>,
+        /// Bytes of an element.
+        element: u64,
+        /// Elements, and how many neighbours are apart, along each dimension; in one without gaps, none.
+        shape: Option<&'a (Extents, Extents)>,
+    },
+}
+
+/// Makes a launch's kernel. That what is passed is what the kernel's parameters need is the maker's to check: also that
+/// the modes are enough, parameters do not overlap where one is written, and the device can run such a division of work.
+///
+/// On a device that does not run native code, the kernel is what its [`portable`](NativeKernel::portable) says, if the
+/// device takes that.
+pub type Maker = Arc<dyn Fn(&Launch<'_>) -> Result<Box<dyn NativeKernel>> + Send + Sync>;
+
+/// The kernels that a node has itself.
 pub trait Natives: Send + Sync {
     /// The maker of a kernel, if the node has it.
     fn find(&self, name: &Name) -> Option<Maker>;

@@ -5,7 +5,7 @@
 mod support;
 
 use quipu_core::operation::NativeKernel;
-use quipu_core::{ErrorKind, Passed, RawArgument};
+use quipu_core::{ErrorKind, RawArgument};
 use quipu_link::client::Dial;
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Gate, NODE_KEY};
@@ -187,7 +187,7 @@ fn natives() -> HashMap<Name, Maker> {
     let all = KERNELS.iter().zip(0_u8..);
     all.map(|(kernel, number)| {
         let kernel = *kernel;
-        let maker: Maker = Arc::new(move |_: &Passed| Ok(Box::new(Kernel(kernel)) as Box<_>));
+        let maker: Maker = Arc::new(move |_| Ok(Box::new(Kernel(kernel)) as Box<_>));
         ([number; 32], maker)
     })
     .collect()

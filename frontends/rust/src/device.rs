@@ -18,6 +18,11 @@ impl Device {
         Ok(devices.into_iter().map(Self).collect())
     }
 
+    /// A device that the core knows.
+    pub(crate) fn of_core(device: quipu_core::Device) -> Self {
+        Self(device)
+    }
+
     /// The device as the core knows it.
     #[must_use]
     pub fn core(&self) -> &quipu_core::Device {

@@ -87,6 +87,32 @@ impl<const D: usize> Layout<D> {
         }
     }
 
+    /// With neighbours that are so many elements apart along each dimension.
+    ///
+    /// # Errors
+    /// If the extent is empty or overflows, rows would overlap, or neighbours along the last dimension do not touch.
+    pub(crate) fn strided(extent: [usize; D], strides: [usize; D]) -> Result<Self> {
+        let apart = |dimension: usize| {
+            let inner = strides[dimension + 1].checked_mul(extent[dimension + 1]);
+            inner.is_some_and(|inner| inner <= strides[dimension])
+        };
+        let layout = Self {
+            offset: 0,
+            extent,
+            strides,
+        };
+        if extent.contains(&0)
+            || strides[D - 1] != 1
+            || !(0..D - 1).all(apart)
+            || layout.checked_span().is_none()
+        {
+            return Err(invalid(format!(
+                "an extent of {extent:?} with strides of {strides:?} is empty, has rows that overlap, or overflows"
+            )));
+        }
+        Ok(layout)
+    }
+
     /// The part of it in these ranges, one for each dimension.
     ///
     /// ```

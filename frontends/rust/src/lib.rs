@@ -30,6 +30,7 @@
 //! | [`record`] | graphs that are recorded once and launched many times |
 //! | [`kernel`] | kernels and their arguments |
 //! | [`Event`], [`Pending`], [`when_all`], [`when_any`] | futures |
+//! | [`serve`] | programs whose kernels others launch over the network |
 //! | [`driver`] | what a driver from elsewhere is made with |
 //! | [`drivers`], [`simulation`] | the drivers of this project, and the simulated machine |
 //!
@@ -57,6 +58,11 @@
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
+/// So are those in the page on running nodes.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/nodes.md")]
+pub struct NodesPage;
+
 /// So are those in the guide to kernels.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/kernels.md")]
@@ -76,6 +82,7 @@ mod pinned;
 mod platform;
 mod queue;
 pub mod record;
+pub mod serve;
 mod variable;
 
 pub use buffer::{Buffer, Overwrite};

@@ -68,6 +68,7 @@ impl Platform {
             drivers: Vec::new(),
             machines: Vec::new(),
             nodes: Vec::new(),
+            asks_for_nodes: true,
         }
     }
 
@@ -127,6 +128,7 @@ pub struct PlatformBuilder {
     drivers: Vec<Arc<dyn Driver>>,
     machines: Vec<engine::Configuration>,
     nodes: Vec<String>,
+    asks_for_nodes: bool,
 }
 
 impl PlatformBuilder {
@@ -227,6 +229,12 @@ impl PlatformBuilder {
         self
     }
 
+    /// Leaves out the nodes that the environment or the file `config` asks for.
+    pub fn without_nodes(mut self) -> Self {
+        self.asks_for_nodes = false;
+        self
+    }
+
     /// The platform.
     ///
     /// # Errors
@@ -299,7 +307,7 @@ impl PlatformBuilder {
             driver.map_or_else(|error| ("sim", Err(error)), |driver| devices(driver))
         });
         let registered = self.drivers.into_iter().map(devices);
-        let nodes = match (&self.nodes[..], self.embedded) {
+        let nodes = match (&self.nodes[..], self.embedded && self.asks_for_nodes) {
             ([], true) => paired::asked_for(),
             ([all], _) if all == "all" => paired::all(),
             (names, _) => {

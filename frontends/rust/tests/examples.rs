@@ -28,6 +28,7 @@ examples! {
     driver: "../examples/12_driver.rs",
     recorded_graph: "../examples/13_recorded_graph.rs",
     native_opencl: "../examples/14_native_opencl.rs",
+    serve: "../examples/15_serve.rs",
 }
 
 /// Those with kernels of threads that share or wait for something, in the modes that the guide to kernels lists.

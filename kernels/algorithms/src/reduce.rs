@@ -9,7 +9,7 @@ use quipu::kernels::{
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// Accumulators of a thread that is alone in its block: as many as hide the latency of an addition in vectors.
-const LANES: usize = 64;
+pub(crate) const LANES: usize = 64;
 
 /// Combines a thread's share of `x`, one element at a time: neighbouring threads read neighbouring elements.
 #[device]

@@ -107,6 +107,11 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
         const _: () = {
             impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
                 const FIELDS: &'static [&'static str] = &[#(#names),*];
+                const ANY_BITS: bool = true #(&& <#types as #build::KernelData>::ANY_BITS)*;
+
+                fn is_value(bytes: &[u8]) -> bool {
+                    true #(&& #build::has_value_at::<#types>(bytes, ::core::mem::offset_of!(Self, #members)))*
+                }
 
                 fn ir_type(state: &mut #build::State) -> #build::ir::Type {
                     #build::derived_type::<Self>(
@@ -140,6 +145,12 @@ fn empty(item: &DeriveInput, krate: &Path) -> TokenStream {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
         const _: () = {
             impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
+                const ANY_BITS: bool = true;
+
+                fn is_value(_: &[u8]) -> bool {
+                    true
+                }
+
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
                     #build::ir::Type::Unit
                 }
@@ -191,11 +202,22 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
     };
     let (number, scalar) = (format_ident!("{number}"), format_ident!("{scalar}"));
     let first = &first.ident;
+    let variants = data.variants.iter().map(|variant| &variant.ident);
     let build = quote!(#krate::__macro::build);
     Ok(quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
         const _: () = {
             impl #build::KernelData for #name {
+                const ANY_BITS: bool = false;
+
+                fn is_value(bytes: &[u8]) -> bool {
+                    let ::core::result::Result::Ok(bytes) = ::core::convert::TryFrom::try_from(bytes) else {
+                        return false;
+                    };
+                    let number = #number::from_ne_bytes(bytes);
+                    false #(|| number == Self::#variants as #number)*
+                }
+
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
                     #build::ir::Scalar::#scalar.into()
                 }

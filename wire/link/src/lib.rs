@@ -69,3 +69,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// What this machine is called: `localhost` if the system does not say.
+#[must_use]
+pub fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
+    match name.unwrap_or_default().trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}

@@ -38,6 +38,11 @@ struct Known {
     rest: Option<Box<dyn Iterator<Item = (Name, Maker)> + Send>>,
 }
 
+/// A maker of the suite's, which looks at nothing but what is passed.
+fn of_launch(maker: quipu_conformance::Maker) -> Maker {
+    Arc::new(move |launch| maker(launch.passed))
+}
+
 impl Natives for Suite {
     fn find(&self, name: &Name) -> Option<Maker> {
         let mut known = self.0.lock().unwrap();
@@ -47,13 +52,14 @@ impl Natives for Suite {
         // A client in this process has asked for it.
         let is_it = |module: &_| native_name(module).is_ok_and(|other| other == *name);
         if let Some(maker) = quipu_conformance::native(is_it) {
+            let maker = of_launch(maker);
             known.found.insert(*name, maker.clone());
             return Some(maker);
         }
         let Known { found, rest } = &mut *known;
         let rest = rest.get_or_insert_with(|| {
             let all = quipu_conformance::natives();
-            Box::new(all.map(|(module, maker)| (native_name(&module).unwrap(), maker)))
+            Box::new(all.map(|(module, maker)| (native_name(&module).unwrap(), of_launch(maker))))
         });
         for (other, maker) in rest {
             found.insert(other, maker.clone());

@@ -26,6 +26,7 @@ mod sandbox;
 pub(crate) use child::end;
 pub use child::serve_session;
 pub(crate) use parent::Processes;
+pub use parent::remove_scratch;
 
 use crate::limits::Limits;
 use quipu_link::Fingerprint;

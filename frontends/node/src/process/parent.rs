@@ -351,8 +351,31 @@ fn make_scratch(id: SessionId) -> io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
     let name: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
     // Not the session's name, which others need not know.
-    let name = format!("quipu-{}-{}", std::process::id(), &name[..12]);
+    let name = format!("{}{}", scratch_prefix(), &name[..12]);
     let path = std::env::temp_dir().join(name);
     std::fs::DirBuilder::new().mode(0o700).create(&path)?;
     Ok(path)
+}
+
+/// How the names of this process's folders begin.
+fn scratch_prefix() -> String {
+    format!("quipu-{}-", std::process::id())
+}
+
+/// Removes the folders that sessions' processes of this process's nodes have for what their compilers write: for who ends the process
+/// without dropping its nodes, as an interrupt does.
+pub fn remove_scratch() {
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name
+            .as_encoded_bytes()
+            .starts_with(scratch_prefix().as_bytes())
+        {
+            // It may just have been removed by who watches its session.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }

@@ -68,19 +68,23 @@ type Times = (Arc<Pace>, Option<Stopwatch>);
 pub(crate) enum NodeKernel {
     Text(Box<(Arc<KernelText>, CodeKey, Passed)>),
     Native(Box<dyn NativeKernel>, Times),
+    /// A kernel of the node's own, on a device that runs no native code.
+    Printed(Box<dyn NativeKernel>),
 }
 
 impl NativeKernel for NodeKernel {
     fn name(&self) -> &'static str {
         match self {
             Self::Text(..) => "a client's kernel",
-            Self::Native(kernel, _) => kernel.name(),
+            Self::Native(kernel, _) | Self::Printed(kernel) => kernel.name(),
         }
     }
 
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
         match self {
-            Self::Text(..) => Err(invalid("launch a kernel", "it is a text".to_owned())),
+            Self::Text(..) | Self::Printed(_) => {
+                Err(invalid("launch a kernel", "it is a text".to_owned()))
+            }
             Self::Native(kernel, (pace, stopwatch)) => {
                 let count = groups.len() as u64;
                 let start = pace.is_due().then(Instant::now);
@@ -100,7 +104,7 @@ impl NativeKernel for NodeKernel {
 
     fn is_brief(&self, groups: u32) -> bool {
         match self {
-            Self::Text(..) => false,
+            Self::Text(..) | Self::Printed(_) => false,
             Self::Native(_, (pace, _)) => pace.is_brief(groups),
         }
     }
@@ -109,6 +113,7 @@ impl NativeKernel for NodeKernel {
         match self {
             Self::Text(..) => Some(self),
             Self::Native(..) => None,
+            Self::Printed(kernel) => kernel.portable(),
         }
     }
 }
@@ -117,7 +122,7 @@ impl PortableKernel for NodeKernel {
     fn key(&self) -> CodeKey {
         match self {
             Self::Text(text) => text.1,
-            Self::Native(..) => CodeKey::of::<Self>(0),
+            Self::Native(..) | Self::Printed(_) => CodeKey::of::<Self>(0),
         }
     }
 
@@ -128,14 +133,18 @@ impl PortableKernel for NodeKernel {
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
         match self {
             Self::Text(text) => Ok(text.0.clone()),
-            Self::Native(..) => Err(invalid("compile a kernel", "it is native".to_owned())),
+            Self::Native(..) | Self::Printed(_) => {
+                Err(invalid("compile a kernel", "it is native".to_owned()))
+            }
         }
     }
 
     fn pass(&self, _: &[Argument]) -> Result<Passed> {
         match self {
             Self::Text(text) => Ok(text.2.clone()),
-            Self::Native(..) => Err(invalid("compile a kernel", "it is native".to_owned())),
+            Self::Native(..) | Self::Printed(_) => {
+                Err(invalid("compile a kernel", "it is native".to_owned()))
+            }
         }
     }
 }

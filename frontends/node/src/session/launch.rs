@@ -1,13 +1,47 @@
 //! Launches of kernels.
 
 use super::commands::{Begun, Done, Work, access, plain};
+use crate::native::Parameter;
 use quipu_core::portable::Extents;
 use quipu_core::{AccessMode, Error, Event, Passed, PassedParameter, Request};
 use quipu_wire::message::{self, Command, Passed as Sent, Word};
+use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
 fn extents(words: &[Word]) -> Extents {
     words.iter().map(|word| word.get()).collect()
+}
+
+fn core_mode(mode: message::AccessMode) -> AccessMode {
+    match mode {
+        message::AccessMode::Read => AccessMode::Read,
+        message::AccessMode::ReadWrite => AccessMode::ReadWrite,
+        message::AccessMode::Overwrite => AccessMode::Overwrite,
+    }
+}
+
+/// A parameter for who makes the node's own kernels.
+fn parameter<'a>(sent: Sent<'a>, passed: &'a PassedParameter) -> Parameter<'a> {
+    match sent {
+        Sent::Value(bytes) => Parameter::Value(bytes),
+        Sent::Memory {
+            mode,
+            buffer,
+            offset,
+            length,
+            element,
+            ..
+        } => Parameter::Memory {
+            mode: core_mode(mode),
+            buffer,
+            range: offset..offset + length,
+            element: element.into(),
+            shape: match passed {
+                PassedParameter::Memory { shape, .. } => shape.as_deref(),
+                PassedParameter::Value(_) => None,
+            },
+        },
+    }
 }
 
 impl Work {
@@ -42,12 +76,8 @@ impl Work {
                     strides,
                 } => {
                     let range = offset..offset + length;
-                    let mode = match mode {
-                        message::AccessMode::Read => AccessMode::Read,
-                        message::AccessMode::ReadWrite => AccessMode::ReadWrite,
-                        message::AccessMode::Overwrite => AccessMode::Overwrite,
-                    };
-                    memories.push((self.objects.buffer(buffer, &range)?, range, mode));
+                    let memory = self.objects.buffer(buffer, &range)?;
+                    memories.push((memory, range, core_mode(mode)));
                     let shape = (extents(each), extents(strides));
                     PassedParameter::Memory {
                         element: element.into(),
@@ -62,7 +92,14 @@ impl Work {
         };
         let device = &self.node.options.devices[command.device as usize];
         let groups = passed.blocks.iter().product();
-        let kernel = self.objects.kernel(launch.program, device, passed)?;
+        let parameters: SmallVec<[Parameter<'_>; 6]> = launch
+            .passed()
+            .zip(&passed.parameters)
+            .map(|(sent, passed)| parameter(sent, passed))
+            .collect();
+        let kernel = self
+            .objects
+            .kernel(launch.program, device, &passed, &parameters)?;
         let enqueue = || {
             let kernel = kernel?;
             let mut kept = Vec::with_capacity(memories.len());

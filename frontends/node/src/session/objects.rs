@@ -3,7 +3,7 @@
 use super::Broken;
 use super::kernel::{NodeKernel, Pace};
 use crate::limits::Limits;
-use crate::native::Maker;
+use crate::native::{Launch, Maker, Parameter};
 use crate::node::Shared;
 use crate::watch::Stopwatch;
 use quipu_core::memory::mapping::HostQueue;
@@ -209,7 +209,8 @@ impl Objects {
         &self,
         id: u64,
         device: &Device,
-        passed: Passed,
+        passed: &Passed,
+        parameters: &[Parameter<'_>],
     ) -> std::result::Result<Result<NodeKernel>, Broken> {
         if id > self.last_program {
             return Err(Broken::rule("a launch names a program that never was"));
@@ -241,17 +242,33 @@ impl Objects {
                         "launch a kernel that the node's program has natively, or use one of its OpenCL devices",
                     );
                 }
-                Ok(NodeKernel::Text(Box::new((text.clone(), *key, passed))))
+                Ok(NodeKernel::Text(Box::new((
+                    text.clone(),
+                    *key,
+                    passed.clone(),
+                ))))
             }
             Some(Program::Native(maker, pace)) => {
-                if !device.driver().runs_native_code() {
-                    return unsupported(
-                        "run native code".to_owned(),
-                        "use one of the node's devices that do, or write the kernel in OpenCL C",
-                    );
+                let launch = Launch {
+                    device,
+                    passed,
+                    parameters,
+                };
+                let kernel = maker(&launch);
+                if device.driver().runs_native_code() {
+                    let times = (pace.clone(), self.stopwatch.clone());
+                    return Ok(kernel.map(|kernel| NodeKernel::Native(kernel, times)));
                 }
-                let times = (pace.clone(), self.stopwatch.clone());
-                maker(&passed).map(|kernel| NodeKernel::Native(kernel, times))
+                let takes = |of| device.driver().takes_code(of);
+                match kernel {
+                    Ok(kernel) if !kernel.portable().is_some_and(|it| takes(it.code_type())) => {
+                        return unsupported(
+                            "run native code".to_owned(),
+                            "use one of the node's devices that do, or write the kernel in OpenCL C",
+                        );
+                    }
+                    kernel => kernel.map(NodeKernel::Printed),
+                }
             }
         })
     }

@@ -254,6 +254,18 @@ impl<T> Write<T> {
     }
 }
 
+impl<T, const D: usize> ReadView<T, D> {
+    pub(crate) fn new(layout: Layout<D>) -> Self {
+        Self(layout, PhantomData)
+    }
+}
+
+impl<T, const D: usize> WriteView<T, D> {
+    pub(crate) fn new(layout: Layout<D>) -> Self {
+        Self(layout, PhantomData)
+    }
+}
+
 impl<T: Element> Write<T> {
     /// The elements of the next argument, to be written in parts.
     ///

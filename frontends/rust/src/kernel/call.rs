@@ -221,6 +221,12 @@ kept! {
 #[derive(Debug)]
 pub struct KeptValue<T>(T);
 
+impl<T> KeptValue<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(value)
+    }
+}
+
 // SAFETY: there are no bytes to reach.
 unsafe impl<T: KernelData, const D: usize> Kept<ByValue<T>, D> for KeptValue<T> {
     #[inline]
@@ -457,10 +463,7 @@ impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'
     where
         'b: 'c,
     {
-        Ok(Called {
-            kept: self.arguments.keep_all(context, accesses)?,
-            kernel: PhantomData,
-        })
+        Ok(Called::new(self.arguments.keep_all(context, accesses)?))
     }
 }
 
@@ -470,6 +473,15 @@ impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'
 pub struct Called<K, S> {
     kept: S,
     kernel: PhantomData<fn() -> K>,
+}
+
+impl<K, S> Called<K, S> {
+    pub(crate) fn new(kept: S) -> Self {
+        Self {
+            kept,
+            kernel: PhantomData,
+        }
+    }
 }
 
 impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Called<K, S> {

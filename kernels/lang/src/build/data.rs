@@ -33,6 +33,35 @@ pub trait KernelData: Copy + Send + Sync + 'static {
     /// This value as a constant.
     #[doc(hidden)]
     fn literal(self, state: &mut State) -> Raw;
+
+    /// True if any bits are a value of it.
+    #[doc(hidden)]
+    const ANY_BITS: bool;
+
+    /// True if these bytes, as many as it has, are a value of it. What is between fields does not count.
+    #[doc(hidden)]
+    fn is_value(bytes: &[u8]) -> bool;
+}
+
+/// True if bytes have a value of `T` at an offset.
+#[doc(hidden)]
+#[must_use]
+pub fn has_value_at<T: KernelData>(bytes: &[u8], offset: usize) -> bool {
+    let part = bytes
+        .get(offset..)
+        .and_then(|rest| rest.get(..size_of::<T>()));
+    part.is_some_and(|part| T::ANY_BITS || T::is_value(part))
+}
+
+/// Any bits are a value.
+macro_rules! any_bits {
+    () => {
+        const ANY_BITS: bool = true;
+
+        fn is_value(_: &[u8]) -> bool {
+            true
+        }
+    };
 }
 
 macro_rules! scalars {
@@ -48,12 +77,32 @@ macro_rules! scalars {
                 let $value = self;
                 expression::scalar(state, Scalar::$scalar, $bits)
             }
+            any_bits!();
         }
     )*};
 }
 
+impl KernelData for bool {
+    const ANY_BITS: bool = false;
+
+    fn ir_type(_: &mut State) -> Type {
+        Scalar::Bool.into()
+    }
+
+    fn sample_value() -> Self {
+        false
+    }
+
+    fn literal(self, state: &mut State) -> Raw {
+        expression::scalar(state, Scalar::Bool, self.into())
+    }
+
+    fn is_value(bytes: &[u8]) -> bool {
+        matches!(bytes, [0 | 1])
+    }
+}
+
 scalars! {
-    bool: Bool, false, |value| value.into();
     i8: I8, 1, |value| i64::from(value) as u64;
     i16: I16, 1, |value| i64::from(value) as u64;
     i32: I32, 1, |value| i64::from(value) as u64;
@@ -82,6 +131,7 @@ macro_rules! without_bits {
             fn literal(self, _: &mut State) -> Raw {
                 Raw::Nothing
             }
+            any_bits!();
         }
     )*};
 }
@@ -89,6 +139,12 @@ macro_rules! without_bits {
 without_bits!((): (), Grid: Grid, Block: Block, Thread: Thread, Blocks: Blocks, Threads: Threads, Elements: Elements);
 
 impl<T: KernelData, const N: usize> KernelData for [T; N] {
+    const ANY_BITS: bool = T::ANY_BITS;
+
+    fn is_value(bytes: &[u8]) -> bool {
+        (0..N).all(|at| has_value_at::<T>(bytes, at * size_of::<T>()))
+    }
+
     fn ir_type(state: &mut State) -> Type {
         Type::Array(Box::new(T::ir_type(state)), N as u64)
     }
@@ -118,6 +174,8 @@ macro_rules! vectors {
             fn literal(self, state: &mut State) -> Raw {
                 self.components().literal(state)
             }
+
+            any_bits!();
         }
     )*};
 }
@@ -190,6 +248,11 @@ macro_rules! tuples {
     ($($name:ident $at:tt $text:literal),+) => {
         impl<$($name: KernelData),+> KernelData for ($($name,)+) {
             const FIELDS: &'static [&'static str] = &[$($text),+];
+            const ANY_BITS: bool = true $(&& $name::ANY_BITS)+;
+
+            fn is_value(bytes: &[u8]) -> bool {
+                true $(&& has_value_at::<$name>(bytes, std::mem::offset_of!(Self, $at)))+
+            }
 
             fn ir_type(state: &mut State) -> Type {
                 let types = vec![$($name::ir_type(state)),+];

@@ -1,0 +1,105 @@
+//! Two nodes of the demo's own, on this machine: with keys, over TLS, and on Linux with a process for the session, like any.
+//!
+//! They have the pipeline's kernels natively, so nothing is compiled. Their keys are in a folder of their own, which goes when
+//! they do, or when the process is interrupted.
+
+use super::kernels::served;
+use quipu::drivers::remote::paired;
+use quipu::drivers::{Options, RemoteDriver};
+use quipu::prelude::*;
+use quipu::serve::{Server, Serving};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// What they are called.
+const NAMES: [&str; 2] = ["node-1", "node-2"];
+
+/// Nodes that serve, and connections to them.
+pub(crate) struct Nodes {
+    drivers: Vec<Arc<RemoteDriver>>,
+    _serving: Vec<Serving>,
+    _keys: Keys,
+}
+
+/// A folder that goes with its owner.
+struct Keys;
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _held = MAKING.lock();
+        remove_keys();
+    }
+}
+
+/// Where the keys of this process's nodes are.
+fn folder() -> PathBuf {
+    std::env::temp_dir().join(format!("quipu-demo-{}.keys", std::process::id()))
+}
+
+/// Held while keys are made: what is removed meanwhile would come back.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// Removes all files of this process's nodes, if there are any.
+pub(crate) fn remove_files() {
+    let _held = MAKING.lock();
+    #[cfg(target_os = "linux")]
+    quipu_node::remove_scratch();
+    remove_keys();
+}
+
+/// Removes their keys.
+fn remove_keys() {
+    if let Err(error) = std::fs::remove_dir_all(folder()) {
+        tracing::debug!(%error, "no keys of the demo's were removed");
+    }
+}
+
+/// What a node offers: a part of this machine's cores, for there are others that work at the same time.
+fn cores() -> quipu::Result<Vec<Device>> {
+    let all = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let some = NonZero::new(all / 4).unwrap_or(NonZero::<usize>::MIN);
+    let platform = Platform::builder().without_embedded();
+    let platform = platform.cpu(Options::new().workers(some)).build()?;
+    Ok(platform.devices().to_vec())
+}
+
+fn server() -> Server {
+    Server::new(served())
+        .address("127.0.0.1:0")
+        .devices(cores)
+        .session_arguments(["demo", "--session"])
+}
+
+/// Serves one session of one of them, in the process that it has started for that. Returns only if it cannot.
+pub(crate) fn serve_session() -> quipu::Result<()> {
+    server().start().map(drop)
+}
+
+impl Nodes {
+    /// Starts them, and pairs with them.
+    pub(crate) fn start() -> quipu::Result<Self> {
+        // In this order: the keys are removed when nobody holds the lock.
+        let (folder, keys) = (folder(), Keys);
+        let held = MAKING.lock();
+        let (mut drivers, mut all) = (Vec::new(), Vec::new());
+        for name in NAMES {
+            let serving = server().name(name).folder(folder.join(name)).start()?;
+            let own = folder.join("client");
+            let node = paired::pair(&own, &serving.invite()?)?;
+            drivers.push(paired::connect_from(&own, &node)?);
+            all.push(serving);
+        }
+        drop(held);
+        Ok(Self {
+            drivers,
+            _serving: all,
+            _keys: keys,
+        })
+    }
+
+    /// Their devices' drivers.
+    pub(crate) fn drivers(&self) -> Vec<Arc<RemoteDriver>> {
+        self.drivers.clone()
+    }
+}

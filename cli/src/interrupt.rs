@@ -1,0 +1,49 @@
+//! What is to be done before Ctrl-C, or who asks the process to end, ends it.
+
+#[cfg(unix)]
+pub(crate) use unix::on_interrupt;
+
+/// Nothing is done: the system removes what is left in its temporary folder.
+#[cfg(not(unix))]
+pub(crate) fn on_interrupt(_then: impl FnOnce() + Send + 'static) {}
+
+#[cfg(unix)]
+mod unix {
+    use std::mem::MaybeUninit;
+
+    /// Calls it, and ends the process, when an interrupt comes. Called before the process starts the threads that it has then:
+    /// they inherit that interrupts are not theirs.
+    pub(crate) fn on_interrupt(then: impl FnOnce() + Send + 'static) {
+        let mut awaited = MaybeUninit::uninit();
+        // SAFETY: the set is made before it is used, and of signals that there are.
+        let awaited = unsafe {
+            libc::sigemptyset(awaited.as_mut_ptr());
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::sigaddset(awaited.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, awaited.as_ptr(), std::ptr::null_mut());
+            awaited.assume_init()
+        };
+        let wait = move || {
+            let mut signal = 0;
+            // SAFETY: the set was made above, and both are there meanwhile.
+            if unsafe { libc::sigwait(&raw const awaited, &raw mut signal) } == 0 {
+                then();
+                // It ends the process as if nobody had waited for it: so whoever has started that sees why it ended.
+                // SAFETY: as above; the signal is one of the set.
+                unsafe {
+                    libc::pthread_sigmask(
+                        libc::SIG_UNBLOCK,
+                        &raw const awaited,
+                        std::ptr::null_mut(),
+                    );
+                    libc::raise(signal);
+                }
+            }
+        };
+        let waiting = std::thread::Builder::new().name("quipu-interrupt".to_owned());
+        if let Err(error) = waiting.spawn(wait) {
+            tracing::warn!(%error, "an interrupt leaves files behind");
+        }
+    }
+}

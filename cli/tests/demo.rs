@@ -1,0 +1,102 @@
+//! `quipu demo` with nodes of its own: they do their part, and nothing is left of them.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The demo, with a folder of its own for what it leaves and one for what is temporary.
+fn demo(folder: &Path, arguments: &[&str]) -> Command {
+    let temporary = folder.join("temporary");
+    std::fs::create_dir_all(&temporary).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.args(["demo", "--size", "320x200"]);
+    command.args(arguments).current_dir(folder);
+    // Neither the keys nor the nodes of whoever runs the tests are the demo's.
+    command
+        .env("TMPDIR", temporary)
+        .env("QUIPU_HOME", folder.join("home"));
+    command
+        .env("QUIPU_NODES", "nobody")
+        .env_remove("QUIPU_TRACE");
+    command
+}
+
+fn nothing_is_left(folder: &Path) {
+    let mut left = std::fs::read_dir(folder.join("temporary")).unwrap();
+    let left = left.next().map(|entry| entry.unwrap().path());
+    assert_eq!(left, None);
+    assert!(!folder.join("home").exists());
+}
+
+fn text(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn two_nodes_do_their_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = demo(folder.path(), &["--tile-rows", "20"])
+        .output()
+        .unwrap();
+    let (report, errors) = text(&output);
+    assert!(output.status.success(), "{report}{errors}");
+    assert!(
+        report.contains("on 5 devices") && report.contains("correct:"),
+        "{report}"
+    );
+    let picture = std::fs::read_to_string(folder.path().join("quipu-demo.svg")).unwrap();
+    for node in ["on node-1", "on node-2"] {
+        let line = report.lines().find(|line| line.contains(node)).unwrap();
+        assert!(line.ends_with("12 of 13"), "{line}");
+        assert!(picture.contains(node));
+    }
+    nothing_is_left(folder.path());
+}
+
+#[test]
+fn without_nodes_there_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = demo(folder.path(), &["--no-nodes"]).output().unwrap();
+    let (report, errors) = text(&output);
+    assert!(output.status.success(), "{report}{errors}");
+    assert!(
+        report.contains("on 3 devices") && report.contains("correct:"),
+        "{report}"
+    );
+    assert!(!report.contains("node-"), "{report}");
+    nothing_is_left(folder.path());
+}
+
+#[test]
+fn an_error_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = demo(folder.path(), &["--output", "nowhere/picture.png"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let (_, errors) = text(&output);
+    assert!(errors.contains("nowhere/picture.png"), "{errors}");
+    nothing_is_left(folder.path());
+}
+
+#[test]
+fn an_interrupt_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    // Many commands, so that it is hardly over before the interrupt comes.
+    let mut command = demo(folder.path(), &["--tile-rows", "1"]);
+    let mut running = command.spawn().unwrap();
+    let keys = format!("temporary/quipu-demo-{}.keys", running.id());
+    while !folder.path().join(&keys).exists() && running.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    let kill = Command::new("kill")
+        .args(["-INT", &running.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    let status = running.wait().unwrap();
+    assert!(status.success() || status.signal() == Some(2), "{status}");
+    nothing_is_left(folder.path());
+}

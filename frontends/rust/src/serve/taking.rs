@@ -1,0 +1,361 @@
+//! What a client has passed, as what a launch keeps.
+//!
+//! A client may pass anything. What reaches a kernel is what its parameters' types promise: as many parameters as it has;
+//! values that are values of their types; memory that is aligned, long enough for its shape, and accessed in a mode that is enough; nothing
+//! that is written overlaps anything else. What is *in* the memory is only known when the command runs: where not all bits are a
+//! value of the type, [`ElementCheck`] looks then.
+
+use crate::element::Element;
+use crate::kernel::{Kept, KeptValue, Read, ReadView, Write, WriteView};
+use crate::layout::Layout;
+use quipu_core::portable::Extents;
+use quipu_core::{AccessMode, Error, ErrorKind, RawArgument, Result};
+use quipu_kernel::{
+    AtomicElement, Atomically, ByBlock, ByBlockTile, ByElement, ByRow, ByTile, ByValue, KernelData,
+    Partition, Reading, ReadingView, Unpartitioned, WorkDivision,
+};
+use quipu_node::Parameter;
+
+/// What was passed, and not taken yet.
+#[derive(Debug)]
+pub struct Taking<'l> {
+    parameters: &'l [Parameter<'l>],
+    taken: usize,
+    memories: usize,
+    checks: Vec<ElementCheck>,
+}
+
+/// Elements whose bits have to be looked at before a kernel is given them.
+#[derive(Debug)]
+pub(super) struct ElementCheck {
+    parameter: usize,
+    /// Which of the command's arguments.
+    argument: usize,
+    first_invalid: unsafe fn(&RawArgument) -> Option<usize>,
+}
+
+impl ElementCheck {
+    /// # Errors
+    /// If there are elements that are no values of their type.
+    ///
+    /// # Safety
+    /// The arguments are the command's, valid for reads, and nobody writes them.
+    pub(super) unsafe fn check(&self, arguments: &[RawArgument]) -> Result<()> {
+        let Some(argument) = arguments.get(self.argument) else {
+            return Err(refused("has fewer arguments than parameters".to_owned()));
+        };
+        // SAFETY: as the caller promises.
+        match unsafe { (self.first_invalid)(argument) } {
+            None => Ok(()),
+            Some(element) => Err(refused(format!(
+                "has bytes at element {element} of parameter {} that are no value of its type",
+                self.parameter
+            ))),
+        }
+    }
+}
+
+/// The first element that is no value of `T`.
+///
+/// # Safety
+/// The memory is there, initialised, and nobody writes it.
+unsafe fn first_invalid<T: KernelData>(argument: &RawArgument) -> Option<usize> {
+    // SAFETY: as the caller promises.
+    let bytes = unsafe {
+        std::slice::from_raw_parts(argument.pointer.cast_const().cast::<u8>(), argument.length)
+    };
+    let mut elements = bytes.chunks_exact(size_of::<T>().max(1));
+    elements.position(|element| !T::is_value(element))
+}
+
+fn refused(problem: String) -> Error {
+    ErrorKind::InvalidArgument {
+        what: "launch a kernel of the node's program",
+        problem: format!("the launch {problem}"),
+    }
+    .into()
+}
+
+fn narrow<const D: usize>(extents: &Extents) -> Option<[usize; D]> {
+    let mut narrowed = [0; D];
+    if extents.len() != D {
+        return None;
+    }
+    for (to, from) in narrowed.iter_mut().zip(extents) {
+        *to = usize::try_from(*from).ok()?;
+    }
+    Some(narrowed)
+}
+
+/// How the work is divided.
+///
+/// # Errors
+/// If it has other dimensions, or makes no sense.
+pub(super) fn division<const D: usize>(
+    [blocks, threads, elements]: [&Extents; 3],
+) -> Result<WorkDivision<D>> {
+    let all = (narrow(blocks), narrow(threads), narrow(elements));
+    let (Some(blocks), Some(threads), Some(elements)) = all else {
+        return Err(refused(format!(
+            "has {} dimensions where the kernel has {D}, or is too large for this machine",
+            blocks.len()
+        )));
+    };
+    let division = WorkDivision::new(blocks, threads, elements);
+    division.map_err(|error| refused(format!("cannot be divided so: {error}")))
+}
+
+impl<'l> Taking<'l> {
+    /// # Errors
+    /// If parameters overlap of which one is written.
+    pub(super) fn new(parameters: &'l [Parameter<'l>]) -> Result<Self> {
+        let all = || parameters.iter().enumerate();
+        for (number, one) in all() {
+            for (other_number, other) in all().skip(number + 1) {
+                if overlap(one, other) {
+                    return Err(refused(format!(
+                        "has parameters {number} and {other_number} that overlap, one of which is written; pass parts that do not, or a copy"
+                    )));
+                }
+            }
+        }
+        Ok(Self {
+            parameters,
+            taken: 0,
+            memories: 0,
+            checks: Vec::new(),
+        })
+    }
+
+    /// What has to be looked at when the command runs.
+    ///
+    /// # Errors
+    /// If there are more parameters than were taken.
+    pub(super) fn finish(self) -> Result<Vec<ElementCheck>> {
+        if self.taken != self.parameters.len() {
+            return Err(refused(format!(
+                "passes {} parameters where the kernel has {}",
+                self.parameters.len(),
+                self.taken
+            )));
+        }
+        Ok(self.checks)
+    }
+
+    fn refuse(&self, problem: &str) -> Error {
+        refused(format!("passes a parameter {} {problem}", self.taken))
+    }
+
+    fn next(&self) -> Result<&'l Parameter<'l>> {
+        self.parameters.get(self.taken).ok_or_else(|| {
+            refused(format!(
+                "passes {} parameters, and the kernel has more",
+                self.parameters.len()
+            ))
+        })
+    }
+
+    fn value<T: KernelData>(&mut self) -> Result<T> {
+        let Parameter::Value(bytes) = self.next()? else {
+            return Err(self.refuse("that is memory, where the kernel has a value"));
+        };
+        if bytes.len() != size_of::<T>() {
+            return Err(self.refuse("whose value is of another size than the kernel's"));
+        }
+        if !T::ANY_BITS && !T::is_value(bytes) {
+            return Err(self.refuse("whose bytes are no value of its type"));
+        }
+        // SAFETY: as many bytes as the type has, which were checked to be a value of it; it is plain data.
+        let value = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
+        self.taken += 1;
+        Ok(value)
+    }
+
+    /// Memory of whole elements: how many, and their shape if there is one.
+    fn memory<T: Element + KernelData>(
+        &mut self,
+        is_written: bool,
+    ) -> Result<(usize, Option<&'l (Extents, Extents)>)> {
+        let Parameter::Memory {
+            mode,
+            range,
+            element,
+            shape,
+            ..
+        } = self.next()?
+        else {
+            return Err(self.refuse("that is a value, where the kernel has memory"));
+        };
+        if is_written && !mode.writes() {
+            return Err(self.refuse("to be read only, which the kernel writes"));
+        }
+        let size = size_of::<T>() as u64;
+        if *element != size || size == 0 {
+            return Err(self.refuse("whose elements are of another size than the kernel's"));
+        }
+        let length = range.end.saturating_sub(range.start);
+        if !range.start.is_multiple_of(align_of::<T>() as u64) || !length.is_multiple_of(size) {
+            return Err(self.refuse("that does not begin and end at an element"));
+        }
+        let Ok(count) = usize::try_from(length / size) else {
+            return Err(self.refuse("that is too large for this machine"));
+        };
+        if count == 0 {
+            return Err(self.refuse("without elements"));
+        }
+        if !T::ANY_BITS {
+            self.checks.push(ElementCheck {
+                parameter: self.taken,
+                argument: self.memories,
+                first_invalid: first_invalid::<T>,
+            });
+        }
+        self.memories += 1;
+        Ok((count, *shape))
+    }
+
+    /// Elements in a row.
+    fn flat<T: Element + KernelData>(&mut self, is_written: bool) -> Result<()> {
+        if self.memory::<T>(is_written)?.1.is_some() {
+            return Err(self.refuse("that has a shape, where the kernel has elements in a row"));
+        }
+        self.taken += 1;
+        Ok(())
+    }
+
+    /// An array of `D` dimensions.
+    fn array<T: Element + KernelData, const D: usize>(
+        &mut self,
+        is_written: bool,
+    ) -> Result<Layout<D>> {
+        let (count, shape) = self.memory::<T>(is_written)?;
+        let layout = match shape {
+            Some((extents, strides)) => match (narrow(extents), narrow(strides)) {
+                (Some(extent), Some(strides)) => Layout::strided(extent, strides).ok(),
+                _ => None,
+            },
+            None => narrow(&Extents::from_slice(&[count as u64]))
+                .and_then(|extent: [usize; D]| Layout::dense(extent).ok()),
+        };
+        let layout = layout.filter(|layout| layout.span() <= count).ok_or_else(|| {
+            self.refuse(
+                "whose shape is not one of the kernel's dimensions, has rows that overlap, or goes beyond its memory",
+            )
+        })?;
+        self.taken += 1;
+        Ok(layout)
+    }
+}
+
+/// Whether they share bytes that one of them writes.
+fn overlap(one: &Parameter<'_>, other: &Parameter<'_>) -> bool {
+    let memory = |parameter: &Parameter<'_>| match parameter {
+        Parameter::Value(_) => None,
+        Parameter::Memory {
+            mode,
+            buffer,
+            range,
+            ..
+        } => Some((*mode, *buffer, range.clone())),
+    };
+    let (Some(one), Some(other)) = (memory(one), memory(other)) else {
+        return false;
+    };
+    let writes = |mode: AccessMode| mode.writes();
+    one.1 == other.1
+        && (writes(one.0) || writes(other.0))
+        && one.2.start < other.2.end
+        && other.2.start < one.2.end
+}
+
+/// How a parameter of a kernel is handed to threads, of kernels that clients launch: all that `#[kernel]` has.
+#[diagnostic::on_unimplemented(
+    message = "a kernel with such a parameter cannot be served",
+    note = "memory is of types that buffers have: `quipu::Element`"
+)]
+pub trait Served<const D: usize>: Partition<D> + Sized {
+    /// What a command keeps of the parameter.
+    #[doc(hidden)]
+    type Kept: Kept<Self, D>;
+
+    /// The next of what was passed.
+    ///
+    /// # Errors
+    /// If it is not what the kernel has there.
+    #[doc(hidden)]
+    fn take(from: &mut Taking<'_>) -> Result<Self::Kept>;
+}
+
+impl<T: KernelData, const D: usize> Served<D> for ByValue<T> {
+    type Kept = KeptValue<T>;
+
+    fn take(from: &mut Taking<'_>) -> Result<KeptValue<T>> {
+        from.value().map(KeptValue::new)
+    }
+}
+
+macro_rules! flat {
+    ($([$($bound:tt)*] $partition:ident => $kept:ident, $is_written:literal;)*) => {$(
+        impl<T: Element + KernelData $($bound)*, const D: usize> Served<D> for $partition<T> {
+            type Kept = $kept<T>;
+
+            fn take(from: &mut Taking<'_>) -> Result<$kept<T>> {
+                from.flat::<T>($is_written).map(|()| $kept::new())
+            }
+        }
+    )*};
+}
+
+flat! {
+    [] Reading => Read, false;
+    [] ByBlock => Write, true;
+    [] Unpartitioned => Write, true;
+    [+ AtomicElement] Atomically => Write, true;
+}
+
+macro_rules! array {
+    ($([$($generics:tt)*] $partition:ty => $kept:ident, $rank:tt, $is_written:literal;)*) => {$(
+        impl<T: Element + KernelData, $($generics)*> Served<D> for $partition {
+            type Kept = $kept<T, $rank>;
+
+            fn take(from: &mut Taking<'_>) -> Result<$kept<T, $rank>> {
+                from.array::<T, $rank>($is_written).map($kept::new)
+            }
+        }
+    )*};
+}
+
+array! {
+    [const E: usize, const D: usize] ReadingView<T, E> => ReadView, E, false;
+    [const D: usize] ByElement<T> => WriteView, D, true;
+    [const D: usize] ByTile<T> => WriteView, D, true;
+    [const D: usize] ByBlockTile<T> => WriteView, D, true;
+    [const D: usize] ByRow<T> => WriteView, 2, true;
+}
+
+macro_rules! tuples {
+    ($($name:ident),*) => {
+        #[allow(unused_variables, clippy::unused_unit)]
+        impl<$($name: Served<D>,)* const D: usize> Served<D> for ($($name,)*) {
+            type Kept = ($($name::Kept,)*);
+
+            fn take(from: &mut Taking<'_>) -> Result<Self::Kept> {
+                Ok(($($name::take(from)?,)*))
+            }
+        }
+    };
+}
+
+tuples!();
+tuples!(P0);
+tuples!(P0, P1);
+tuples!(P0, P1, P2);
+tuples!(P0, P1, P2, P3);
+tuples!(P0, P1, P2, P3, P4);
+tuples!(P0, P1, P2, P3, P4, P5);
+tuples!(P0, P1, P2, P3, P4, P5, P6);
+tuples!(P0, P1, P2, P3, P4, P5, P6, P7);
+tuples!(P0, P1, P2, P3, P4, P5, P6, P7, P8);
+tuples!(P0, P1, P2, P3, P4, P5, P6, P7, P8, P9);
+tuples!(P0, P1, P2, P3, P4, P5, P6, P7, P8, P9, P10);
+tuples!(P0, P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11);

@@ -1,0 +1,116 @@
+//! Programs that serve: clients launch their kernels as they do here, and get the same bits.
+#![allow(
+    clippy::unwrap_used,
+    clippy::manual_div_ceil,
+    reason = "tests say what they expect by failing, and kernels have no `div_ceil`"
+)]
+
+mod forms;
+mod kernels;
+mod loopback;
+
+use kernels::{never_served, scale, served};
+use loopback::Loopback;
+use quipu::ErrorKind;
+use quipu::serve::{Kernels, Server};
+use std::fmt::Write as _;
+
+#[test]
+fn a_node_computes_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Loopback::start(served(), &folder);
+    forms::check(&node);
+}
+
+#[test]
+fn a_kernel_that_the_node_does_not_have_fails_and_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Loopback::start(served(), &folder);
+    let mut y = node.context.buffer(&[1.0_f32; 8]).unwrap();
+    let error = node
+        .remote
+        .launch(8, never_served(&mut y))
+        .unwrap()
+        .wait()
+        .unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Unsupported { .. }),
+        "{error}"
+    );
+    let text = error.to_string();
+    for part in ["never_served", "built with the same kernel"] {
+        assert!(text.contains(part), "{text}");
+    }
+    // Of a generic kernel it has some types, and not others.
+    let mut y = node.context.buffer(&[1_u16; 8]).unwrap();
+    let error = node.remote.launch(8, scale(2_u16, &mut y)).unwrap().wait();
+    assert!(error.unwrap_err().to_string().contains("scale"));
+    // Nothing else is lost.
+    let mut y = node.context.buffer(&[3.0_f32; 8]).unwrap();
+    node.remote.launch(8, scale(2.0_f32, &mut y)).unwrap();
+    assert_eq!(node.remote.read(&y).unwrap().wait().unwrap(), [6.0; 8]);
+}
+
+#[test]
+fn kernels_are_found_by_what_they_are() {
+    let kernels = Kernels::new().with::<scale<f32>, _>();
+    assert!(Kernels::new().is_empty() && kernels.len() == 1);
+    assert_eq!(served().and(kernels).len(), served().len() + 1);
+    let mut listed = String::new();
+    write!(listed, "{:?}", Kernels::new().with::<scale<f32>, _>()).unwrap();
+    assert_eq!(listed, r#"["scale"]"#);
+    served().check().unwrap();
+}
+
+#[test]
+fn who_may_come_in_is_asked_listed_and_sent_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Loopback::start(served(), &folder);
+    assert_eq!(node.serving.clients().unwrap().len(), 1);
+    let name = node.serving.clients().unwrap().remove(0);
+    assert_eq!(node.serving.sessions(), 1);
+    let error = node.serving.revoke("nobody").unwrap_err();
+    assert!(error.to_string().contains("nobody"), "{error}");
+    node.serving.revoke(&name).unwrap();
+    assert!(node.serving.clients().unwrap().is_empty());
+}
+
+#[test]
+fn what_cannot_be_served_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = || {
+        Server::new(served())
+            .folder(folder.path().join("node"))
+            .one_process()
+    };
+    let text = |server: Server| server.start().unwrap_err().to_string();
+    let error = text(server().address("nowhere"));
+    assert!(
+        error.contains("nowhere") && error.contains("host:port"),
+        "{error}"
+    );
+    let none = server().address("127.0.0.1:0").devices(|| Ok(Vec::new()));
+    assert!(text(none).contains("no device"));
+    let failing = server().address("127.0.0.1:0").devices(|| {
+        let platform = quipu::Platform::builder().without_embedded().build()?;
+        platform.device("cpu").map(|device| vec![device])
+    });
+    assert!(text(failing).contains("no driver is called 'cpu'"));
+    let other = loopback::taken();
+    let address = other.local_addr().unwrap().to_string();
+    assert!(text(server().address(&address)).contains(&address));
+}
+
+#[test]
+fn an_invitation_is_good_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Loopback::start(served(), &folder);
+    let line = node.serving.invite().unwrap();
+    let folder = |name| node.folder.join(name);
+    let pair = |name| quipu::drivers::remote::paired::pair(&folder(name), &line);
+    pair("second").unwrap();
+    let error = pair("third").unwrap_err().to_string();
+    assert!(error.contains("pair with a node"), "{error}");
+    let error = quipu::drivers::remote::paired::pair(&folder("fourth"), "nonsense");
+    assert!(error.is_err());
+}

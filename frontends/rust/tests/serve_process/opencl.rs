@@ -1,0 +1,139 @@
+//! A node's OpenCL devices: kernels are texts, or what the node's program has, as its driver prints it. The compiler works in
+//! the sandbox of the session's process.
+
+use crate::forms;
+use crate::kernels::{region, scale, served};
+use crate::loopback::Loopback;
+use quipu::prelude::*;
+use quipu::serve::Server;
+use quipu::{DeviceKind, ErrorKind};
+use std::path::Path;
+
+/// How this program is started for a session of a node of these devices.
+pub(crate) const SESSION: &str = "--opencl";
+
+fn devices() -> quipu::Result<Vec<Device>> {
+    let platform = Platform::builder().without_embedded().opencl(true);
+    let platform = platform.build_available();
+    if platform.devices().is_empty() {
+        return Err(platform.unavailable()[0].error.clone());
+    }
+    Ok(platform.devices().to_vec())
+}
+
+pub(crate) fn server(folder: &Path) -> Server {
+    Server::new(served())
+        .address("127.0.0.1:0")
+        .name("node")
+        .folder(folder.join("node"))
+        .devices(devices)
+        .session_arguments([SESSION])
+}
+
+/// Checks a node, if there is such a device here.
+pub(crate) fn check(serving: quipu::Result<quipu::serve::Serving>, folder: &Path) {
+    let serving = match serving {
+        Ok(serving) => serving,
+        Err(why) => {
+            assert!(
+                std::env::var("QUIPU_TEST_WITHOUT_OPENCL").is_ok_and(|value| value == "1"),
+                "{why}\nInstall one (Debian: pocl-opencl-icd ocl-icd-libopencl1), or set QUIPU_TEST_WITHOUT_OPENCL=1"
+            );
+            eprintln!("\n*** NOT TESTED: OpenCL devices of nodes. {why}\n");
+            return;
+        }
+    };
+    let node = Loopback::of(serving, folder.to_owned());
+    texts(&node);
+    errors(&node);
+    // What is computed to the same bits on every device, of one launch after another, also of the same program.
+    for _ in 0..2 {
+        numbers(&node);
+    }
+    // Of processors it has all that the language has.
+    if node.remote.device().kind() == DeviceKind::Cpu {
+        forms::blocks(&node);
+        forms::planes(&node);
+    }
+}
+
+const TEXT: &str = "
+kernel void scale(float a, global const float *x, global float *y, uint n) {
+    uint i = get_global_id(0);
+    if (i < n) y[i] = a * x[i] + OFFSET;
+}
+kernel void broken(global float *y) {
+    y[0] = nowhere;
+}
+";
+
+fn texts(node: &Loopback) {
+    let whole = TEXT.split("kernel void broken").next().unwrap();
+    let scale = node
+        .context
+        .program(whole)
+        .options("-D OFFSET=0.5f")
+        .kernel("scale");
+    let x = node.context.buffer(&[1.0_f32, 2.0, 3.0]).unwrap();
+    for factor in [2.0_f32, 10.0] {
+        let mut y = node.context.allocate::<f32>(3).unwrap();
+        // SAFETY: these are its parameters, and it minds the length.
+        let call = unsafe { scale.call((factor, &x, &mut y, 3_u32)) };
+        node.remote.launch(3, call).unwrap();
+        let y = node.remote.read(&y).unwrap().wait().unwrap();
+        assert_eq!(y, [1.0, 2.0, 3.0].map(|x| factor * x + 0.5));
+    }
+}
+
+fn errors(node: &Loopback) {
+    let program = node.context.program(TEXT).options("-D OFFSET=0.5f");
+    let mut y = node.context.allocate::<f32>(1).unwrap();
+    // SAFETY: it is not compiled.
+    let call = unsafe { program.kernel("broken").call((&mut y,)) };
+    let error = node
+        .remote
+        .launch(1, call)
+        .and_then(|event| event.wait())
+        .unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Kernel { .. }), "{error}");
+    // The compiler's own words come along.
+    let text = error.to_string();
+    assert!(
+        text.contains("nowhere") && text.contains("node 'node'"),
+        "{text}"
+    );
+    let good = node
+        .context
+        .program("kernel void good(global float *y) { y[0] = 1.0f; }");
+    let mut y = node.context.allocate::<f32>(1).unwrap();
+    // SAFETY: there is none of this name.
+    let call = unsafe { good.kernel("bad").call((&mut y,)) };
+    let error = node
+        .remote
+        .launch(1, call)
+        .and_then(|event| event.wait())
+        .unwrap_err();
+    assert!(error.to_string().contains("bad"), "{error}");
+    // It goes on.
+    let mut y = node.context.allocate::<f32>(1).unwrap();
+    // SAFETY: this is its parameter.
+    let call = unsafe { good.kernel("good").call((&mut y,)) };
+    node.remote.launch(1, call).unwrap();
+    assert_eq!(node.remote.read(&y).unwrap().wait().unwrap(), [1.0]);
+}
+
+fn numbers(node: &Loopback) {
+    node.same(|context, queue| {
+        let mut y = context.buffer_from((0..1000).collect::<Vec<u64>>())?;
+        queue.launch(1000, scale(3_u64, &mut y))?;
+        Ok(y)
+    });
+    node.same(|context, queue| {
+        let x = context.buffer_from((0..28).collect::<Vec<i32>>())?;
+        let y = context.allocate::<i32>(3 * 4 * 7)?;
+        let x = x.view(Layout::dense([4, 7])?)?;
+        let mut all = y.view(Layout::dense([3, 4, 7])?)?;
+        queue.launch([3, 4, 7], region(&x, &mut all))?;
+        Ok(y)
+    });
+}
