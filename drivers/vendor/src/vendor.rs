@@ -6,7 +6,8 @@ use crate::queue::Wake;
 use crate::work::{Bytes, Work};
 use quipu_core::event::Waiter;
 use quipu_core::{
-    Command, DeviceProperties, Error, ErrorKind, Graph, NativeQueue, Partition, Result,
+    BuiltInKernel, Command, DeviceProperties, Error, ErrorKind, Graph, NativeQueue, Partition,
+    Result,
 };
 use quipu_kernel_ir::IndexWidth;
 use std::any::{Any, TypeId};
@@ -38,6 +39,11 @@ pub trait VendorDevice: Send + Sync + 'static {
     /// Its name.
     fn name(&self) -> &str {
         &self.properties().name
+    }
+
+    /// The kernels that it has built in.
+    fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
+        Vec::new()
     }
 }
 

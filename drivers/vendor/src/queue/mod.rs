@@ -46,7 +46,9 @@ use quipu_core::event::Waiter;
 use quipu_core::memory::Memory;
 use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver, Graph, Partition, SpaceId, clock};
+use quipu_core::{
+    BuiltInKernel, Command, DeviceProperties, Driver, Graph, Partition, SpaceId, clock,
+};
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
@@ -243,6 +245,13 @@ impl<V: Vendor> Driver for VendorDriver<V> {
 
     fn takes_code(&self, of: TypeId) -> bool {
         self.shared.vendor.takes_code(of)
+    }
+
+    fn built_in_kernels(&self, device: usize) -> Vec<BuiltInKernel> {
+        match self.shared.device_if_any(device) {
+            Some(device) => device.built_in_kernels(),
+            None => Vec::new(),
+        }
     }
 
     fn needs_flush(&self) -> bool {
