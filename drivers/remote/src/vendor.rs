@@ -236,6 +236,16 @@ impl Vendor for Remote {
         device.write(allocation, offset, bytes)
     }
 
+    fn clear(
+        &self,
+        device: &Device,
+        allocation: &Allocation,
+        offset: u64,
+        length: u64,
+    ) -> std::result::Result<(), Refusal> {
+        device.clear(allocation, offset, length)
+    }
+
     fn has_route(&self, _from: &Device, _to: &Device) -> bool {
         false
     }

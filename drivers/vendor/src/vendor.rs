@@ -357,6 +357,27 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         Some(left)
     }
 
+    /// Sets bytes of an allocation that no command uses to zero, from `offset` on, at once.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn clear(
+        &self,
+        device: &Self::Device,
+        allocation: &Self::Allocation,
+        offset: u64,
+        length: u64,
+    ) -> std::result::Result<(), Self::Failure> {
+        const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        let mut at = 0;
+        while at < length {
+            let piece = (length - at).min(ZEROS.len() as u64);
+            self.write(device, allocation, offset + at, &ZEROS[..piece as usize])?;
+            at += piece;
+        }
+        Ok(())
+    }
+
     /// True if bytes go from one device to another without passing through the host.
     fn has_route(&self, from: &Self::Device, to: &Self::Device) -> bool;
 

@@ -177,3 +177,71 @@ fn a_node_outlives_what_makes_no_sense() {
     let event = decoding.picture("decode_jpeg", &camera.frame, &camera.size);
     event.unwrap().wait().unwrap();
 }
+
+/// What is read, written, copied and brought from one side to the other is what is in use, and no more.
+#[test]
+fn only_what_is_in_use_is_sent() {
+    const ROOM: usize = 1 << 20;
+    const USED: usize = 3000;
+    // What is in use, four times at most, and some words.
+    const MOST: u64 = 4 * USED as u64 + 8000;
+    let rig = Rig::new();
+    let there = rig.context.queue(&rig.context.fastest()).unwrap();
+    let check = |what: &str, done: &mut dyn FnMut()| {
+        rig.context.wait().unwrap();
+        let before = rig.bytes();
+        done();
+        rig.context.wait().unwrap();
+        let bytes = rig.bytes() - before;
+        assert!(bytes < MOST, "{what} sends {bytes} bytes");
+    };
+    let whole: Vec<u8> = (0..ROOM).map(|at| at as u8 | 1).collect();
+    let mut expected = vec![0; ROOM];
+    expected[..USED].copy_from_slice(&whole[..USED]);
+    let size = rig.context.buffer(&[USED as u64]).unwrap();
+    let buffer = || {
+        let buffer = rig.context.allocate::<u8>(ROOM).unwrap();
+        // It is there before it has a content size.
+        there.fill(&buffer, 0xff).unwrap();
+        rig.context.wait().unwrap();
+        buffer.set_content_size(Some(&size)).unwrap();
+        buffer
+    };
+    let (one, two, three) = (buffer(), buffer(), buffer());
+    check("a write", &mut || {
+        there.write(&one, whole.clone()).unwrap().wait().unwrap();
+        // Where it is needed.
+        touch(&rig.context, &one, &size);
+    });
+    check("a read", &mut || {
+        assert_eq!(there.read(&one).unwrap().wait().unwrap(), expected);
+    });
+    check("a borrowing write and read", &mut || {
+        there.write_slice(&two, &whole).unwrap();
+        touch(&rig.context, &two, &size);
+        let mut bytes = vec![7; ROOM];
+        there.read_slice(&two, &mut bytes).unwrap();
+        assert_eq!(bytes, expected);
+    });
+    check("a copy", &mut || {
+        there.copy(&one, &three).unwrap();
+        touch(&rig.context, &three, &size);
+        assert_eq!(there.read(&three).unwrap().wait().unwrap(), expected);
+    });
+    check("none in use", &mut || {
+        there.fill(&size, 0).unwrap();
+        there.write(&two, whole.clone()).unwrap().wait().unwrap();
+        touch(&rig.context, &two, &size);
+        assert_eq!(there.read(&two).unwrap().wait().unwrap(), vec![0; ROOM]);
+    });
+}
+
+/// Has a buffer needed at the node: a command there reads it, whatever comes of that.
+fn touch(context: &Context, buffer: &Buffer<u8>, size: &Buffer<u64>) {
+    let queue = context.queue(&named(context, "decoder")).unwrap();
+    let decode = queue.device().built_in_kernel("decode_lz4").unwrap();
+    let mut bytes = context.allocate::<u8>(1).unwrap();
+    let mut bytes_size = context.allocate::<u64>(1).unwrap();
+    let call = decode.call((buffer, size, bytes.overwrite(), bytes_size.overwrite()));
+    let _ = queue.launch(1, call).unwrap().wait();
+}
