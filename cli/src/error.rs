@@ -73,6 +73,14 @@ pub(crate) enum CommandError {
     /// Nobody has said where this machine's node is.
     #[error("where is this machine's node? Run `quipu serve` first, or say --address host:port")]
     NoAddress,
+    /// A source of data makes no sense.
+    #[error("--source {text}: {problem}")]
+    Source {
+        /// What was said.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// There is no listening at an address.
     #[error("cannot listen at {address}: {source}; choose another with {option}")]
     Listen {

@@ -192,6 +192,48 @@ fn a_device_of_another_machine_is_three_commands_away() {
     assert!(stdout(&client, &["nodes"]).contains("no node was paired with"));
 }
 
+/// Sources that an operator names, of a file of theirs too, are devices of each session, whose process may read that file.
+#[test]
+fn a_nodes_sources_are_its_clients_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, client) = (folder.path().join("node"), folder.path().join("client"));
+    let film = folder.path().join("film.raw");
+    std::fs::write(&film, [7; 4 * 4 * 3 * 2]).unwrap();
+    let film = format!("film={},width=4,height=4", film.display());
+    let serve = [
+        &["serve", "--address", "127.0.0.1:0", "--name", "lab"][..],
+        &["--source", &film, "--source", "camera=synthetic,rate=30"],
+        &["--decode", "--invite"],
+    ];
+    let mut serving = quipu(&node, &serve.concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Serving)
+        .unwrap();
+    let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("node lab offers 4 devices"), "{first}");
+    let invitation = lines.find_map(|line| {
+        let line = line.unwrap();
+        Some(line.strip_prefix("quipu pair ")?.to_owned())
+    });
+    stdout(&client, &["pair", &invitation.unwrap()]);
+    let text = stdout(&client, &["devices", "--json"]);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let all = json["devices"].as_array().unwrap();
+    for (name, kernel) in [
+        ("film on lab", "next_frame(inout u64 position"),
+        ("camera on lab", "stream_info(out u64 info)"),
+        ("decoder on lab", "decode_jpeg(in u8 data"),
+    ] {
+        let device = all.iter().find(|device| device["name"] == name).unwrap();
+        assert_eq!(device["kind"], "custom");
+        let kernels = device["built_in_kernels"].as_str().unwrap();
+        assert!(kernels.contains(kernel), "{kernels}");
+    }
+    assert!(stdout(&client, &["top"]).contains("camera"));
+}
+
 #[test]
 fn what_is_missing_is_said_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
@@ -202,6 +244,8 @@ fn what_is_missing_is_said_with_what_to_do() {
         (&["revoke", "nobody"], "is not enrolled here"),
         (&["top", "--node", "nowhere"], "`quipu pair` adds one"),
         (&["serve", "--address", "nonsense"], "--address"),
+        (&["serve", "--source", "camera"], "name=path"),
+        (&["serve", "--source", "a=/nowhere/b.jpg"], "/nowhere/b.jpg"),
         (
             &["serve", "--address", "127.0.0.1:0", "--metrics", "nonsense"],
             "--metrics",

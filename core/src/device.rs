@@ -1,5 +1,6 @@
 //! Devices: what they are, and the handles that contexts and queues hold.
 
+use crate::built_in::BuiltInKernel;
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::space::{self, SpaceId};
@@ -19,6 +20,8 @@ pub enum DeviceKind {
     Accelerator,
     /// A device that exists only in software.
     Simulated,
+    /// A device that only runs kernels that it has built in, as a camera or a decoder: never chosen unless asked for.
+    Custom,
 }
 
 impl std::fmt::Display for DeviceKind {
@@ -28,6 +31,7 @@ impl std::fmt::Display for DeviceKind {
             Self::Gpu => "gpu",
             Self::Accelerator => "accelerator",
             Self::Simulated => "simulated",
+            Self::Custom => "custom",
         })
     }
 }
@@ -242,6 +246,12 @@ impl Device {
     /// As there.
     pub fn kernel_attributes(&self, kernel: &dyn PortableKernel) -> Result<KernelAttributes> {
         self.0.driver.kernel_attributes(self.0.index, kernel)
+    }
+
+    /// The kernels that it has built in.
+    #[must_use]
+    pub fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
+        self.0.driver.built_in_kernels(self.0.index)
     }
 
     /// Splits the device into parts that are devices themselves and share its

@@ -261,6 +261,12 @@ pub trait Driver: Send + Sync + 'static {
         }
     }
 
+    /// The kernels that a device has built in, whose launches bring a [`BuiltIn`](crate::BuiltIn) along.
+    fn built_in_kernels(&self, device: usize) -> Vec<crate::BuiltInKernel> {
+        let _ = device;
+        Vec::new()
+    }
+
     /// True if what is waited for is brought about by the threads that wait, in
     /// [`join`](Driver::join): then every wait has to go through there.
     fn runs_on_waiting_threads(&self) -> bool {

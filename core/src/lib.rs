@@ -14,11 +14,13 @@
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
 //! | [`native`] | closures that put work of their own into a driver's queue |
 //! | [`portable`] | launches that bring their code along |
+//! | [`built_in`] | kernels that devices have by themselves |
 //! | [`polling`] | users who look for what has ended themselves |
 //! | [`driver`] | the contract with drivers |
 //! | [`trace`] | what happened when |
 
 pub mod access;
+pub mod built_in;
 pub mod clock;
 pub mod command;
 pub mod context;
@@ -40,6 +42,7 @@ pub mod trace;
 mod tracing_records;
 
 pub use access::{Access, AccessMode, RawArgument};
+pub use built_in::{BuiltIn, BuiltInKernel, BuiltInParameter};
 pub use command::{Command, EventId, Kind, Phase};
 pub use context::Context;
 pub use device::{Device, DeviceKind, DeviceProperties, MemorySpace, Partition};

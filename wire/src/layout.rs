@@ -47,7 +47,7 @@ layouts! {
         max_grid_block_count: U64, max_block_threads: [U64; 3], max_block_thread_count: U64,
         max_thread_elements: [U64; 3], max_thread_element_count: U64, shared_memory_per_block: U64,
         global_memory: U64, max_buffer: U64, concurrent_commands: U32, warp_size_count: U16, name_length: U16,
-        vendor_length: U16, driver_length: U16, reserved: U32, reserved_2: U64,
+        vendor_length: U16, driver_length: U16, kernels_length: U16, reserved: U16, reserved_2: U64,
     }
     CreateBuffer[32] { buffer: U64, size: U64, content_size: U64, reserved: U64, }
     Id[8] { id: U64, }

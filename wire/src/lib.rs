@@ -62,10 +62,10 @@ pub const MAGIC: [u8; 8] = *b"quipu\r\n\0";
 pub const ROUTE_MAGIC: [u8; 8] = MAGIC;
 
 /// The oldest minor version that is understood.
-pub const OLDEST_VERSION: u16 = 2;
+pub const OLDEST_VERSION: u16 = 3;
 
 /// The newest minor version that is understood.
-pub const NEWEST_VERSION: u16 = 2;
+pub const NEWEST_VERSION: u16 = 3;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

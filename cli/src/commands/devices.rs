@@ -3,7 +3,7 @@
 use crate::error::CommandError;
 use crate::platform::platform_with;
 use quipu::driver::MemorySpace;
-use quipu::{Device, DeviceProperties, Platform};
+use quipu::{BuiltInKernel, Device, DeviceProperties, Platform};
 use quipu_cli::escape;
 use quipu_cli::table::align;
 use quipu_cli::units::bytes;
@@ -146,6 +146,13 @@ fn properties(device: &Device) -> Vec<(&'static str, Property)> {
         ("warp_sizes", Counts(warp_sizes.clone())),
         ("concurrent_commands", Count((*concurrent_commands).into())),
         ("caller_runs", Flag(*caller_runs)),
+        (
+            "built_in_kernels",
+            match BuiltInKernel::list(&device.built_in_kernels()) {
+                list if list.is_empty() => Absent,
+                list => Text(list),
+            },
+        ),
         (
             "sync_domain",
             domain.map_or(Absent, |number| Count(number.into())),

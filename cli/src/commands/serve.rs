@@ -2,11 +2,13 @@
 
 use super::node::{Home, gate_of, invite};
 use crate::error::CommandError;
-use quipu::Device;
+use quipu::drivers::sources::{self, Source, SourcesDriver};
+use quipu::{Device, Platform};
 use quipu_discovery::Announcement;
 use quipu_node::{Node, Options as NodeOptions};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +56,9 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0)]
     run_time: u64,
 
+    #[command(flatten)]
+    extra: Extra,
+
     /// Keep all sessions in this process: a kernel that crashes ends all of them.
     #[arg(long)]
     one_process: bool,
@@ -65,6 +70,74 @@ pub(crate) struct Options {
 pub(crate) struct SessionOptions {
     #[arg(long, default_value_t = 0)]
     spin: u64,
+
+    #[command(flatten)]
+    extra: Extra,
+}
+
+/// Devices that are not there by themselves.
+#[derive(clap::Args)]
+pub(crate) struct Extra {
+    /// Offer a stream of frames as a device, too: a file of motion JPEG or raw video, or `synthetic` pictures; again for
+    /// more. NAME=PATH[,format=jpeg|raw|file][,width=N][,height=N][,pixels=gray|rgb|rgba|yuv420][,rate=N][,loop=no]
+    #[arg(long = "source", value_name = "NAME=PATH")]
+    sources: Vec<String>,
+
+    /// Offer a decoder of JPEG, PNG and LZ4 as a device, too.
+    #[arg(long)]
+    decode: bool,
+}
+
+impl Extra {
+    /// The driver of them, if there are any, and the files that they read.
+    fn start(&self) -> Result<(Option<Arc<SourcesDriver>>, Vec<PathBuf>), CommandError> {
+        let (sources, files) = self.read()?;
+        if sources.is_empty() && !self.decode {
+            return Ok((None, files));
+        }
+        let mut options = sources::Options::new();
+        for source in sources {
+            options = options.source(source);
+        }
+        if self.decode {
+            options = options.decoder();
+        }
+        Ok((Some(options.start().map_err(CommandError::Node)?), files))
+    }
+
+    /// What the options say.
+    fn read(&self) -> Result<(Vec<Source>, Vec<PathBuf>), CommandError> {
+        let (mut sources, mut files) = (Vec::new(), Vec::new());
+        for text in &self.sources {
+            let source: Source = text.parse().map_err(|problem| CommandError::Source {
+                text: text.clone(),
+                problem,
+            })?;
+            files.extend(source.path().map(Path::to_owned));
+            sources.push(source);
+        }
+        Ok((sources, files))
+    }
+
+    /// The same for a session's process.
+    #[cfg(target_os = "linux")]
+    fn arguments(&self) -> Vec<String> {
+        let sources = self.sources.iter();
+        let mut arguments: Vec<String> = sources
+            .flat_map(|source| ["--source".to_owned(), source.clone()])
+            .collect();
+        arguments.extend(self.decode.then(|| "--decode".to_owned()));
+        arguments
+    }
+}
+
+/// The platform of all that is offered.
+fn platform(driver: Option<Arc<SourcesDriver>>) -> Platform {
+    let mut builder = Platform::builder().without_nodes();
+    if let Some(driver) = driver {
+        builder = builder.driver(driver);
+    }
+    builder.build_available()
 }
 
 /// How it is served.
@@ -79,8 +152,10 @@ fn serving(devices: &[Device], spin: u64) -> NodeOptions {
 /// Serves one client's session, in the process that `quipu serve` has started for it.
 #[cfg(target_os = "linux")]
 pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> {
-    let served = quipu_node::serve_session(|_| {
-        Ok::<_, std::convert::Infallible>(serving(&quipu::serve::devices(), options.spin))
+    let (_, files) = options.extra.read()?;
+    let served = quipu_node::serve_session_reading(&files, |_| {
+        let (driver, _) = options.extra.start()?;
+        Ok::<_, CommandError>(serving(&quipu::serve::offered(&platform(driver)), options.spin))
     });
     match served {
         Ok(never) => match never {},
@@ -92,6 +167,7 @@ pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> 
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     #[cfg(target_os = "linux")]
     crate::interrupt::on_interrupt(quipu_node::remove_scratch);
+    let (driver, _) = options.extra.start()?;
     let home = Home::open()?;
     let name = options
         .name
@@ -108,7 +184,8 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         None => bound.to_string(),
     };
     home.note_address(&advertised)?;
-    let devices = quipu::serve::devices();
+    let platform = platform(driver);
+    let devices = quipu::serve::offered(&platform);
     let mut serving = serving(&devices, options.spin);
     let limits = &mut serving.limits;
     limits.patience = Duration::from_secs(options.patience);
@@ -119,7 +196,9 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     #[cfg(target_os = "linux")]
     if !options.one_process {
         let spin = options.spin.to_string();
-        let spawn = quipu_node::Spawn::own(["session", "--spin", &spin]);
+        let arguments = ["session", "--spin", &spin].map(str::to_owned);
+        let arguments = arguments.into_iter().chain(options.extra.arguments());
+        let spawn = quipu_node::Spawn::own(arguments);
         let mut spawn = spawn.map_err(CommandError::Session)?;
         // What is for this process alone: where its keys are, a trace's file, other nodes.
         spawn.environment = ["QUIPU_HOME", "QUIPU_TRACE", "QUIPU_NODES"]

@@ -107,10 +107,7 @@ impl HostQueue {
         let ticket = Arc::new(Mutex::new(Ticket::Waiting));
         let begin = UserEvent::new();
         let begun = begin.event();
-        let body = Holder::Reserved {
-            ticket: ticket.clone(),
-            begin: Some(begin),
-        };
+        let body = Holder::Reserved(Box::new((ticket.clone(), Some(begin))));
         let request = Request {
             accesses: &[Access {
                 memory,
@@ -155,8 +152,40 @@ impl HostQueue {
             waits,
             ..Request::default()
         };
-        let body = Holder::Lent(Some(Box::new(begin)));
+        let body = Holder::Lent(Box::new(Some(Box::new(begin))));
         self.queue.enqueue(body, 1, &request)
+    }
+
+    /// Has `task` run on the host with all accesses of the request, which are [resolved](Lent::argument) there: after what
+    /// the request waits for and the last barrier of `queue`, which takes it for one of its own commands. On whichever
+    /// thread ends what it waits for, so it must not wait for anything.
+    ///
+    /// # Errors
+    /// If a range is out of bounds or belongs to another context, or the context or the queue's device is lost.
+    pub fn run(
+        &self,
+        queue: &Queue,
+        request: &Request<'_>,
+        task: impl FnOnce(&Lent) -> Result<()> + Send + 'static,
+    ) -> Result<Event> {
+        let mut waits = request.waits.to_vec();
+        waits.push(self.over.clone());
+        let turn = queue.marker(&waits)?;
+        let waits = [turn];
+        let request = Request {
+            waits: &waits,
+            ..*request
+        };
+        let begin = move |lent: Option<Lent>| {
+            if let Some(lent) = lent {
+                let result = task(&lent);
+                lent.finish(result);
+            }
+        };
+        let body = Holder::Lent(Box::new(Some(Box::new(begin))));
+        let event = self.queue.enqueue(body, 1, &request)?;
+        queue.marker(&[event.as_order()])?;
+        Ok(event)
     }
 }
 
@@ -174,6 +203,18 @@ impl Lent {
     #[must_use]
     pub fn bytes(&self) -> RawArgument {
         self.bytes
+    }
+
+    /// Where the bytes of the access of this number are.
+    ///
+    /// # Errors
+    /// If there is no such access, or no memory for its bytes.
+    pub fn argument(&self, number: usize) -> Result<RawArgument> {
+        let arguments = self.command.as_ref().map_or(&[][..], Command::arguments);
+        match arguments.get(number) {
+            Some(argument) => argument.on_host(),
+            None => Err(ErrorKind::Cancelled.into()),
+        }
     }
 
     /// Gives them back: the command is over, and how it went.
@@ -349,12 +390,9 @@ type Begin = Box<dyn FnOnce(Option<Lent>) + Send>;
 /// The body of a holder.
 enum Holder {
     /// Of a reservation.
-    Reserved {
-        ticket: Arc<Mutex<Ticket>>,
-        begin: Option<UserEvent>,
-    },
-    /// Of bytes that are lent.
-    Lent(Option<Begin>),
+    Reserved(Box<(Arc<Mutex<Ticket>>, Option<UserEvent>)>),
+    /// Of bytes that are lent. In a box of its own, so that there is room for four arguments beside it.
+    Lent(Box<Option<Begin>>),
 }
 
 impl Body for Holder {
@@ -459,13 +497,13 @@ impl Driver for HostDriver {
         let body = unsafe { &mut *command.state_pointer().cast::<Holder>() };
         let started = command.start();
         let bytes = started.and_then(|()| {
-            let [access] = command.arguments() else {
+            let Some(access) = command.arguments().first() else {
                 return Err(ErrorKind::Cancelled.into());
             };
             access.on_host()
         });
         let (ticket, begin) = match body {
-            Holder::Reserved { ticket, begin } => (ticket.clone(), begin.take()),
+            Holder::Reserved(reserved) => (reserved.0.clone(), reserved.1.take()),
             Holder::Lent(begin) => return lend(command, bytes, begin.take()),
         };
         match bytes {

@@ -1,7 +1,7 @@
 //! What a node's devices are.
 
 use crate::link::Link;
-use quipu_core::{DeviceKind, DeviceProperties, MemorySpace};
+use quipu_core::{BuiltInKernel, DeviceKind, DeviceProperties, MemorySpace};
 use quipu_driver_vendor::VendorDevice;
 use quipu_link::session::NodeDevice;
 use quipu_wire::message::{self, Takes};
@@ -12,6 +12,7 @@ pub struct Device {
     properties: DeviceProperties,
     pub(crate) number: u32,
     pub(crate) takes: Takes,
+    kernels: Vec<BuiltInKernel>,
     pub(crate) link: Arc<Link>,
 }
 
@@ -25,15 +26,33 @@ impl VendorDevice for Device {
     fn properties(&self) -> &DeviceProperties {
         &self.properties
     }
+
+    fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
+        self.kernels.clone()
+    }
 }
 
 impl Device {
-    pub(crate) fn new(number: usize, device: &NodeDevice, link: &Arc<Link>) -> Self {
+    /// A device, if what the node says of it makes sense.
+    pub(crate) fn new(
+        number: usize,
+        device: &NodeDevice,
+        link: &Arc<Link>,
+    ) -> Result<Self, String> {
+        let kernels = device.kernels.lines().map(str::parse);
+        let kernels: Result<Vec<BuiltInKernel>, String> = kernels.collect();
+        let kernels = kernels.map_err(|problem| {
+            format!(
+                "node '{}' offers a built-in kernel that makes no sense: {problem}",
+                link.node
+            )
+        })?;
         let kind = match device.kind {
             message::DeviceKind::Cpu => DeviceKind::Cpu,
             message::DeviceKind::Gpu => DeviceKind::Gpu,
             message::DeviceKind::Accelerator => DeviceKind::Accelerator,
             message::DeviceKind::Simulated => DeviceKind::Simulated,
+            message::DeviceKind::Custom => DeviceKind::Custom,
         };
         let terms = &link.terms;
         let properties = DeviceProperties {
@@ -58,11 +77,12 @@ impl Device {
             concurrent_commands: device.concurrent_commands,
             caller_runs: false,
         };
-        Self {
+        Ok(Self {
             properties,
             number: number as u32,
             takes: device.takes,
+            kernels,
             link: link.clone(),
-        }
+        })
     }
 }

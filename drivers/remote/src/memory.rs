@@ -6,7 +6,8 @@ use crate::failure::Refusal;
 use crate::link::{Route, Task};
 use crate::point::Point;
 use crate::receive::is_receiver;
-use quipu_wire::message::{Read, Write};
+use quipu_wire::limits::MAX_PATTERN;
+use quipu_wire::message::{Fill, Operation, Read, Write};
 
 /// A buffer of the node.
 #[derive(Debug)]
@@ -62,12 +63,27 @@ impl Device {
         self.do_now(Task::Write(write, region))
     }
 
+    /// Sets bytes to zero, at once: none of them is sent.
+    pub(crate) fn clear(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), Refusal> {
+        self.do_now(Task::Plain(Operation::Fill(Fill {
+            buffer: allocation.buffer,
+            offset,
+            length,
+            pattern: [0; MAX_PATTERN],
+            pattern_length: 1,
+        })))
+    }
+
     /// Sends a command, and waits for its end.
     fn do_now(&self, task: Task<'_>) -> Result<(), Refusal> {
-        let (Task::Read(_, region) | Task::Write(_, region)) = &task else {
-            return Ok(());
-        };
-        if region.len() == 0 {
+        if let Task::Read(_, region) | Task::Write(_, region) = &task
+            && region.len() == 0
+        {
             return Ok(());
         }
         if is_receiver() {

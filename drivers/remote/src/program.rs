@@ -1,9 +1,10 @@
-//! Kernels, as a node is told of them: texts as they are, modules by the name of the native kernel that they have there.
+//! Kernels, as a node is told of them: texts as they are, modules by the name of the native kernel that they have there, what
+//! its devices have built in by its name.
 
 use crate::device::Device;
 use crate::failure::Refusal;
 use crate::link::Link;
-use quipu_core::{Error, ErrorKind, Result};
+use quipu_core::{BuiltIn, BuiltInKernel, Error, ErrorKind, Result};
 use quipu_driver_vendor::VendorDevice;
 use quipu_kernel_ir::{KernelText, Module, ParameterKind, Scalar, Type};
 use quipu_wire::message::{ProgramFormat, Takes};
@@ -63,7 +64,11 @@ pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Resu
             instead,
         })
     };
-    let (created, masks) = if let Some(text) = code.downcast_ref::<KernelText>() {
+    let (created, masks) = if let Some(BuiltIn(name)) = code.downcast_ref::<BuiltIn>() {
+        BuiltInKernel::find(&device.built_in_kernels(), name, device.name())?;
+        let format = ProgramFormat::BuiltIn;
+        (link.create_program(format, name.as_bytes(), "", ""), None)
+    } else if let Some(text) = code.downcast_ref::<KernelText>() {
         if device.takes.0 & Takes::OPENCL_C == 0 {
             return Err(refused(
                 format!("compile kernel '{}' in OpenCL C", text.entry),

@@ -10,7 +10,7 @@ use crate::point::Point;
 use crate::program::{self, Program};
 use crate::resume::Resumption;
 use quipu_core::event::Waiter;
-use quipu_core::{Command, Context, ErrorKind, NativeQueue, Result};
+use quipu_core::{BuiltIn, Command, Context, ErrorKind, NativeQueue, Result};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor, Work};
@@ -72,7 +72,7 @@ impl Remote {
         let devices = devices.iter().enumerate();
         let devices = devices.map(|(number, device)| Device::new(number, device, &link));
         let remote = Self {
-            devices: devices.collect(),
+            devices: devices.collect::<std::result::Result<_, _>>()?,
             link,
         };
         Ok((remote, bulk_incoming))
@@ -193,7 +193,9 @@ impl Vendor for Remote {
     }
 
     fn takes_code(&self, of: TypeId) -> bool {
-        of == TypeId::of::<Module>() || of == TypeId::of::<KernelText>()
+        of == TypeId::of::<Module>()
+            || of == TypeId::of::<KernelText>()
+            || of == TypeId::of::<BuiltIn>()
     }
 
     fn compile(
@@ -232,6 +234,16 @@ impl Vendor for Remote {
         bytes: &[u8],
     ) -> std::result::Result<(), Refusal> {
         device.write(allocation, offset, bytes)
+    }
+
+    fn clear(
+        &self,
+        device: &Device,
+        allocation: &Allocation,
+        offset: u64,
+        length: u64,
+    ) -> std::result::Result<(), Refusal> {
+        device.clear(allocation, offset, length)
     }
 
     fn has_route(&self, _from: &Device, _to: &Device) -> bool {

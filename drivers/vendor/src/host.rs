@@ -54,32 +54,51 @@ impl<V: Vendor> Work<'_, V> {
             None => used = argument.length().to_le_bytes(),
         }
         let used = Migration::used(argument, used);
-        let length = argument.length() as usize;
-        // A device's bytes come by way of the host, which has a copy of its own of the whole.
-        let mut copy = Copied::new(argument.range());
-        let bytes = copy.bytes(&argument.range());
-        if migration.from == SpaceId::HOST {
-            let host = argument.on_host()?;
-            // SAFETY: the host's copy has these bytes, and while this migration reads them nobody writes them.
-            bytes[..used]
-                .copy_from_slice(unsafe { std::slice::from_raw_parts(host.pointer, used) });
-        } else {
+        let from_device = |bytes: &mut [u8]| {
+            if bytes.is_empty() {
+                return Ok(());
+            }
             let (from, holder) = self.bytes_in(argument, migration.from)?;
-            let read = self
-                .vendor()
-                .read(holder, from.allocation, from.offset, &mut bytes[..used]);
-            read.map_err(failed)?;
-        }
+            let vendor = self.vendor();
+            let read = vendor.read(holder, from.allocation, from.offset, bytes);
+            read.map_err(failed)
+        };
         if migration.to == SpaceId::HOST {
             let host = argument.on_host()?;
             // SAFETY: the host's copy has room for its argument's bytes, and nobody else touches them until the
-            // migration is over: the hazards see to that.
-            unsafe { std::slice::from_raw_parts_mut(host.pointer, length) }.copy_from_slice(bytes);
+            // migration is over: the hazards see to that. All of them were written before, if only with zeros.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(host.pointer, host.length) };
+            let (content, rest) = bytes.split_at_mut(used);
+            from_device(content)?;
+            rest.fill(0);
             return Ok(());
         }
         let (to, holder) = self.bytes_in(argument, migration.to)?;
-        let written = self.vendor().write(holder, to.allocation, to.offset, bytes);
-        written.map_err(failed)
+        let to_device = |bytes: &[u8]| {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let written = self.vendor().write(holder, to.allocation, to.offset, bytes);
+            written.map_err(failed)
+        };
+        if migration.from == SpaceId::HOST {
+            let host = argument.on_host()?;
+            // SAFETY: the host's copy has these bytes, and while this migration reads them nobody writes them.
+            to_device(unsafe { std::slice::from_raw_parts(host.pointer, used) })?;
+        } else {
+            // They come by way of the host.
+            let mut copy = Copied::new(0..used as u64);
+            let bytes = copy.bytes(&(0..used as u64));
+            from_device(bytes)?;
+            to_device(bytes)?;
+        }
+        let rest = argument.length() - used as u64;
+        if rest == 0 {
+            return Ok(());
+        }
+        let (vendor, start) = (self.vendor(), to.offset + used as u64);
+        let cleared = vendor.clear(holder, to.allocation, start, rest);
+        cleared.map_err(failed)
     }
 
     /// A host task or a transfer.

@@ -6,7 +6,7 @@ use crate::queue::Wake;
 use crate::work::{Bytes, Work};
 use quipu_core::event::Waiter;
 use quipu_core::{
-    Command, DeviceProperties, Error, ErrorKind, Graph, KernelAttributes, NativeQueue, Partition,
+    BuiltInKernel, Command, DeviceProperties, Error, ErrorKind, Graph, KernelAttributes, NativeQueue, Partition,
     Result,
 };
 use quipu_kernel_ir::IndexWidth;
@@ -39,6 +39,11 @@ pub trait VendorDevice: Send + Sync + 'static {
     /// Its name.
     fn name(&self) -> &str {
         &self.properties().name
+    }
+
+    /// The kernels that it has built in.
+    fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
+        Vec::new()
     }
 }
 
@@ -360,6 +365,27 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     fn free_memory(&self, device: &Self::Device, left: u64) -> Option<u64> {
         let _ = device;
         Some(left)
+    }
+
+    /// Sets bytes of an allocation that no command uses to zero, from `offset` on, at once.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn clear(
+        &self,
+        device: &Self::Device,
+        allocation: &Self::Allocation,
+        offset: u64,
+        length: u64,
+    ) -> std::result::Result<(), Self::Failure> {
+        const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        let mut at = 0;
+        while at < length {
+            let piece = (length - at).min(ZEROS.len() as u64);
+            self.write(device, allocation, offset + at, &ZEROS[..piece as usize])?;
+            at += piece;
+        }
+        Ok(())
     }
 
     /// True if bytes go from one device to another without passing through the host.

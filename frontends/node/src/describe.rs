@@ -2,7 +2,7 @@
 
 use quipu_core::{Device, DeviceKind};
 use quipu_kernel_ir::{KernelText, Module};
-use quipu_wire::limits::{MAX_NAME, MAX_WARP_SIZES};
+use quipu_wire::limits::{MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
 use quipu_wire::message::{self, Takes, presentable};
 use std::any::TypeId;
 
@@ -20,7 +20,18 @@ pub(crate) fn described<R>(
             let sizes = sizes.filter(|size| size.is_power_of_two());
             let sizes: Vec<_> = sizes.take(MAX_WARP_SIZES).map(Into::into).collect();
             let driver = text(device.driver_name());
+            let mut kernels = String::new();
+            for kernel in device.built_in_kernels() {
+                let line = kernel.to_string();
+                // What finds no room is not offered.
+                if kernels.len() + 1 + line.len() <= MAX_TEXT {
+                    let before = if kernels.is_empty() { "" } else { "\n" };
+                    kernels.push_str(before);
+                    kernels.push_str(&line);
+                }
+            }
             (
+                kernels,
                 text(&properties.name),
                 text(&properties.vendor),
                 driver,
@@ -30,30 +41,33 @@ pub(crate) fn described<R>(
         .collect();
     let all = devices.iter().zip(&texts).enumerate();
     let messages: Vec<_> = all
-        .map(|(number, (device, (name, vendor, driver, warp_sizes)))| {
-            let properties = device.properties();
-            message::Device {
-                number: number as u32,
-                kind: kind(properties.kind),
-                takes: takes(device),
-                multiprocessors: properties.multiprocessors,
-                clock_mhz: properties.clock_mhz.unwrap_or(0),
-                max_grid_blocks: properties.max_grid_blocks,
-                max_grid_block_count: properties.max_grid_block_count,
-                max_block_threads: properties.max_block_threads,
-                max_block_thread_count: properties.max_block_thread_count,
-                max_thread_elements: properties.max_thread_elements,
-                max_thread_element_count: properties.max_thread_element_count,
-                shared_memory_per_block: properties.shared_memory_per_block,
-                global_memory: properties.global_memory,
-                max_buffer: properties.max_buffer,
-                concurrent_commands: properties.concurrent_commands,
-                warp_sizes,
-                name,
-                vendor,
-                driver,
-            }
-        })
+        .map(
+            |(number, (device, (kernels, name, vendor, driver, warp_sizes)))| {
+                let properties = device.properties();
+                message::Device {
+                    number: number as u32,
+                    kind: kind(properties.kind),
+                    takes: takes(device, kernels),
+                    multiprocessors: properties.multiprocessors,
+                    clock_mhz: properties.clock_mhz.unwrap_or(0),
+                    max_grid_blocks: properties.max_grid_blocks,
+                    max_grid_block_count: properties.max_grid_block_count,
+                    max_block_threads: properties.max_block_threads,
+                    max_block_thread_count: properties.max_block_thread_count,
+                    max_thread_elements: properties.max_thread_elements,
+                    max_thread_element_count: properties.max_thread_element_count,
+                    shared_memory_per_block: properties.shared_memory_per_block,
+                    global_memory: properties.global_memory,
+                    max_buffer: properties.max_buffer,
+                    concurrent_commands: properties.concurrent_commands,
+                    warp_sizes,
+                    name,
+                    vendor,
+                    driver,
+                    kernels,
+                }
+            },
+        )
         .collect();
     use_them(&messages)
 }
@@ -63,12 +77,13 @@ fn kind(kind: DeviceKind) -> message::DeviceKind {
         DeviceKind::Cpu => message::DeviceKind::Cpu,
         DeviceKind::Gpu => message::DeviceKind::Gpu,
         DeviceKind::Simulated => message::DeviceKind::Simulated,
+        DeviceKind::Custom => message::DeviceKind::Custom,
         _ => message::DeviceKind::Accelerator,
     }
 }
 
 /// Which programs a device takes.
-pub(crate) fn takes(device: &Device) -> Takes {
+fn takes(device: &Device, kernels: &str) -> Takes {
     let driver = device.driver();
     let mut takes = 0;
     if driver.takes_code(TypeId::of::<KernelText>()) {
@@ -77,6 +92,9 @@ pub(crate) fn takes(device: &Device) -> Takes {
     // What the node's program has natively it also has as a module.
     if driver.runs_native_code() || driver.takes_code(TypeId::of::<Module>()) {
         takes |= Takes::NATIVE;
+    }
+    if !kernels.is_empty() {
+        takes |= Takes::BUILT_IN;
     }
     Takes(takes)
 }

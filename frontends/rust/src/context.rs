@@ -66,14 +66,14 @@ impl Context {
         &self.0.devices
     }
 
-    /// The device that is likely to do most per second: not a simulated one or
+    /// The device that is likely to do most per second: not one of built-in kernels alone, a simulated one or
     /// the caller's thread unless there is nothing else, rather a GPU than an
     /// accelerator than a CPU, and of these the one with most multiprocessors. Of
     /// CPUs rather one that works in the host's memory: that of an OpenCL driver is
     /// the same silicon, behind copies.
     #[must_use]
     pub fn fastest(&self) -> Device {
-        use quipu_core::DeviceKind::{Accelerator, Cpu, Gpu};
+        use quipu_core::DeviceKind::{Accelerator, Cpu, Custom, Gpu};
         use quipu_core::MemorySpace;
         let rank = |device: &&Device| {
             let properties = device.properties();
@@ -84,6 +84,7 @@ impl Context {
                 _ => 0,
             };
             (
+                properties.kind != Custom,
                 device.lost().is_none(),
                 !properties.caller_runs,
                 kind,

@@ -1,8 +1,9 @@
 //! Devices.
 
 use crate::context::Context;
+use crate::kernel::BuiltIn;
 use quipu_core::driver::Driver;
-use quipu_core::{DeviceKind, DeviceProperties, Error, Partition, Result};
+use quipu_core::{BuiltInKernel, DeviceKind, DeviceProperties, Error, Partition, Result};
 use quipu_kernel::{AcceleratorLimits, PerDimension};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,6 +76,44 @@ impl Device {
                 leaked
             }
         }
+    }
+
+    /// The kernels that it has built in: a camera's next frame, what a decoder decodes. Devices of the kind
+    /// [`Custom`](DeviceKind::Custom) run these and no others.
+    #[must_use]
+    pub fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
+        self.0.built_in_kernels()
+    }
+
+    /// A kernel that it has built in, to be [called](BuiltIn::call) and launched there.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// use quipu::drivers::sources::{Options, Source};
+    /// # fn main() -> quipu::Result<()> {
+    /// let camera = Source::frames("camera", vec![b"a frame".to_vec(), b"another one".to_vec()]);
+    /// let sources = Options::new().source(camera).start()?;
+    /// let context = Platform::builder().driver(sources).build()?.context()?;
+    /// let camera = context.devices().iter().find(|device| device.name() == "camera").unwrap();
+    /// let next_frame = camera.built_in_kernel("next_frame")?;
+    ///
+    /// let queue = context.queue(camera)?;
+    /// let (mut position, mut size) = (context.allocate::<u64>(1)?, context.allocate::<u64>(1)?);
+    /// let mut frame = context.allocate::<u8>(100)?;
+    /// frame.set_content_size(Some(&size))?;
+    /// for _ in 0..2 {
+    ///     queue.launch(1, next_frame.call((&mut position, frame.overwrite(), &mut size)))?;
+    /// }
+    /// assert_eq!(queue.read(&frame)?.wait()?[..12], *b"another one\0");
+    /// assert_eq!(queue.read(&size)?.wait()?, [11]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If it has none of this name; lists those that it has.
+    pub fn built_in_kernel(&self, name: &str) -> Result<BuiltIn> {
+        let kernels = self.built_in_kernels();
+        BuiltInKernel::find(&kernels, name, self.name()).map(BuiltIn::new)
     }
 
     /// Bytes of its memory that are free, if known.

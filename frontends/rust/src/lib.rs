@@ -91,7 +91,7 @@ pub use device::Device;
 pub use element::Element;
 pub use future::{Combined, First, Pending, Waitable, WhenAll, WhenAny, when_all, when_any};
 pub use host::{HostView, Source};
-pub use kernel::{Bound, Value, bind, bind_blocks, native};
+pub use kernel::{Bound, BuiltIn, Value, bind, bind_blocks, native};
 pub use layout::{Layout, View};
 pub use log::init_logging_from_env;
 pub use pinned::Pinned;
@@ -102,6 +102,7 @@ pub use queue::{
 pub use record::{Graph, Node, Recorder, Recording};
 pub use variable::{Constant, Variable};
 
+pub use quipu_core::built_in::{BuiltInKernel, BuiltInParameter};
 pub use quipu_core::event::Profile;
 pub use quipu_core::{
     Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, KernelAttributes, Kind,
@@ -169,6 +170,7 @@ pub mod drivers {
     pub use quipu_driver_opencl::OpenClDriver;
     pub use quipu_driver_remote::{self as remote, RemoteDriver};
     pub use quipu_driver_sim::SimDriver;
+    pub use quipu_driver_sources as sources;
 }
 
 pub mod prelude {

@@ -26,6 +26,8 @@ pub struct NodeDevice {
     pub vendor: String,
     /// The driver that the node uses it through.
     pub driver: String,
+    /// The signatures of the kernels that it has built in, one in a line.
+    pub kernels: String,
     /// Units that run blocks independently.
     pub multiprocessors: u32,
     /// Highest clock rate, in MHz; zero if it is not known.
@@ -62,6 +64,7 @@ impl From<&Device<'_>> for NodeDevice {
             name: device.name.to_owned(),
             vendor: device.vendor.to_owned(),
             driver: device.driver.to_owned(),
+            kernels: device.kernels.to_owned(),
             multiprocessors: device.multiprocessors,
             clock_mhz: device.clock_mhz,
             max_grid_blocks: device.max_grid_blocks,

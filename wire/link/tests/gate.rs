@@ -146,6 +146,7 @@ fn device(number: u32) -> Device<'static> {
         name: "a GPU",
         vendor: "somebody",
         driver: "opencl",
+        kernels: "",
     }
 }
 

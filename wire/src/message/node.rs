@@ -4,7 +4,7 @@ use super::cursor::{Cursor, RESERVED, check_text, zero};
 use super::{Body, Word, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{MAX_NAME, MAX_WARP_SIZES};
+use crate::limits::{MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
 
@@ -19,6 +19,8 @@ numbers! {
         Accelerator = 3,
         /// A device that exists only in software.
         Simulated = 4,
+        /// A device that only runs kernels that it has built in.
+        Custom = 5,
     }
 }
 
@@ -33,8 +35,10 @@ impl Takes {
     pub const MODULE: u16 = 2;
     /// Kernels that the node has natively.
     pub const NATIVE: u16 = 4;
+    /// Kernels that the device has built in.
+    pub const BUILT_IN: u16 = 8;
     /// All bits that stand for something.
-    pub const ALL: u16 = Self::OPENCL_C | Self::MODULE | Self::NATIVE;
+    pub const ALL: u16 = Self::OPENCL_C | Self::MODULE | Self::NATIVE | Self::BUILT_IN;
 }
 
 /// One of a node's devices. Sizes in bytes, extents in their own units; what has no limit has the largest number.
@@ -78,6 +82,8 @@ pub struct Device<'a> {
     pub vendor: &'a str,
     /// The driver that the node uses it through.
     pub driver: &'a str,
+    /// The signatures of the kernels that it has built in, one in a line.
+    pub kernels: &'a str,
 }
 
 impl<'a> Body<'a> for Device<'a> {
@@ -106,6 +112,7 @@ impl<'a> Body<'a> for Device<'a> {
             name: cursor.text("the name", fixed.name_length.get().into())?,
             vendor: cursor.text("the vendor", fixed.vendor_length.get().into())?,
             driver: cursor.text("the driver", fixed.driver_length.get().into())?,
+            kernels: cursor.text("the built-in kernels", fixed.kernels_length.get().into())?,
         })
     }
 
@@ -113,6 +120,11 @@ impl<'a> Body<'a> for Device<'a> {
         check_text("the name", self.name, MAX_NAME)?;
         check_text("the vendor", self.vendor, MAX_NAME)?;
         check_text("the driver", self.driver, MAX_NAME)?;
+        check_text("the built-in kernels", self.kernels, MAX_TEXT)?;
+        holds(
+            self.kernels.is_empty() == (self.takes.0 & Takes::BUILT_IN == 0),
+            "built-in kernels are listed if, and only if, the device takes them",
+        )?;
         within("the device's number", self.number.into(), 0, 1023)?;
         zero_bits("the programs it takes", self.takes.0 & !Takes::ALL)?;
         let sizes = self.warp_sizes.len() as u64;
@@ -146,12 +158,13 @@ impl<'a> Body<'a> for Device<'a> {
             name_length: (self.name.len() as u16).into(),
             vendor_length: (self.vendor.len() as u16).into(),
             driver_length: (self.driver.len() as u16).into(),
+            kernels_length: (self.kernels.len() as u16).into(),
             reserved: 0.into(),
             reserved_2: 0.into(),
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(self.warp_sizes.as_bytes());
-        for text in [self.name, self.vendor, self.driver] {
+        for text in [self.name, self.vendor, self.driver, self.kernels] {
             out.extend_from_slice(text.as_bytes());
         }
     }

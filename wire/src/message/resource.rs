@@ -64,6 +64,8 @@ numbers! {
         Module = 2,
         /// A kernel that the node has natively, named by the hash of its code.
         Native = 3,
+        /// A kernel that a device has built in, by its name.
+        BuiltIn = 4,
     }
 }
 
@@ -123,6 +125,16 @@ impl<'a> Body<'a> for CreateProgram<'a> {
                 self.source.len() == NATIVE_NAME && self.options.is_empty(),
                 "a native kernel is named by 32 bytes, and has no options",
             ),
+            ProgramFormat::BuiltIn => {
+                let name = std::str::from_utf8(self.source).map_err(|_| Problem::Text {
+                    field: "the source",
+                })?;
+                check_text("the source", name, MAX_NAME)?;
+                holds(
+                    self.entry.is_empty() && self.options.is_empty(),
+                    "a built-in kernel has neither an entry nor options beside its name",
+                )
+            }
         }
     }
 

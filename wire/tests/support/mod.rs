@@ -124,6 +124,7 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             name: "H200",
             vendor: "NVIDIA",
             driver: "cuda",
+            kernels: "",
         }),
         Message::CreateBuffer(CreateBuffer {
             buffer: 11,

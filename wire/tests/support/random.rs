@@ -292,10 +292,17 @@ fn welcome(draw: &mut Draw<'_>) -> Message<'static> {
 }
 
 fn device(draw: &mut Draw<'_>) -> Message<'static> {
+    let kernels = draw.text(4096);
+    let takes = draw.up_to(Takes::ALL.into()) as u16 & !Takes::BUILT_IN;
+    let built_in = if kernels.is_empty() {
+        0
+    } else {
+        Takes::BUILT_IN
+    };
     Message::Device(Device {
         number: draw.up_to(1023) as u32,
         kind: draw.one_of(DeviceKind::ALL),
-        takes: Takes(draw.up_to(Takes::ALL.into()) as u16),
+        takes: Takes(takes | built_in),
         multiprocessors: draw.small(),
         clock_mhz: draw.small(),
         max_grid_blocks: draw.words(),
@@ -312,6 +319,7 @@ fn device(draw: &mut Draw<'_>) -> Message<'static> {
         name: draw.text(256),
         vendor: draw.text(256),
         driver: draw.text(256),
+        kernels,
     })
 }
 
@@ -321,6 +329,7 @@ fn program(draw: &mut Draw<'_>) -> Message<'static> {
         ProgramFormat::OpenClC => ("saxpy", draw.text(4096)),
         ProgramFormat::Module => ("", ""),
         ProgramFormat::Native => (draw.text(256), ""),
+        ProgramFormat::BuiltIn => ("", ""),
     };
     Message::CreateProgram(CreateProgram {
         program: draw.id(),
@@ -332,6 +341,7 @@ fn program(draw: &mut Draw<'_>) -> Message<'static> {
                 draw.bytes(length)
             }
             ProgramFormat::Native => draw.bytes(32),
+            ProgramFormat::BuiltIn => "next_frame".as_bytes(),
         },
         entry,
         options,

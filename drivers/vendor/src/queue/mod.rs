@@ -47,7 +47,7 @@ use quipu_core::memory::Memory;
 use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
 use quipu_core::{
-    Command, DeviceProperties, Driver, Graph, KernelAttributes, Partition, PortableKernel, SpaceId,
+    BuiltInKernel, Command, DeviceProperties, Driver, Graph, KernelAttributes, Partition, PortableKernel, SpaceId,
     clock,
 };
 use std::any::{Any, TypeId};
@@ -254,6 +254,13 @@ impl<V: Vendor> Driver for VendorDriver<V> {
         kernel: &dyn PortableKernel,
     ) -> Result<KernelAttributes> {
         self.shared.kernel_attributes(device, kernel)
+    }
+
+    fn built_in_kernels(&self, device: usize) -> Vec<BuiltInKernel> {
+        match self.shared.device_if_any(device) {
+            Some(device) => device.built_in_kernels(),
+            None => Vec::new(),
+        }
     }
 
     fn needs_flush(&self) -> bool {

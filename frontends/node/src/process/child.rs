@@ -10,6 +10,7 @@ use quipu_link::gate::Gate;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,6 +31,21 @@ pub fn serve_session<E>(
 where
     E: std::fmt::Display,
 {
+    serve_session_reading(&[], options)
+}
+
+/// As [`serve_session`], where these files may be read beside what every session may: those that a node's devices read, as
+/// sources of data do. Sessions can read them whole.
+///
+/// # Errors
+/// As [`serve_session`].
+pub fn serve_session_reading<E>(
+    readable: &[PathBuf],
+    options: impl FnOnce(&Limits) -> Result<Options, E>,
+) -> io::Result<std::convert::Infallible>
+where
+    E: std::fmt::Display,
+{
     let channel = Channel::over(io::stdin().as_fd().try_clone_to_owned()?);
     let not_started =
         || io::Error::other("a session's process is started by a node, and by nobody else");
@@ -39,7 +55,7 @@ where
     };
     let start = Start::decode(&packet).ok_or_else(not_started)?;
     let node = std::os::unix::process::parent_id();
-    sandbox::enter(&start.limits, node, &start.scratch)?;
+    sandbox::enter(&start.limits, node, &start.scratch, readable)?;
     let options = options(&start.limits).map_err(|error| io::Error::other(error.to_string()))?;
     let failed = |error: quipu_link::LinkError| io::Error::other(error.to_string());
     let key = Key::passing().map_err(failed)?;

@@ -24,7 +24,7 @@ mod parent;
 mod sandbox;
 
 pub(crate) use child::end;
-pub use child::serve_session;
+pub use child::{serve_session, serve_session_reading};
 pub(crate) use parent::Processes;
 pub use parent::remove_scratch;
 

@@ -60,18 +60,23 @@ const DEVICES: &[&str] = &[
 /// The processor's memory of what the process has, beside its clients' buffers.
 const OWN_MEMORY: u64 = 512 << 20;
 
-/// Enters the sandbox, for this thread and those that it starts from here on. `scratch` may be written to.
+/// Enters the sandbox, for this thread and those that it starts from here on. `scratch` may be written to, `readable` read.
 ///
 /// # Errors
 /// If the process should not run at all: the node is gone, or a limit cannot be set.
-pub(super) fn enter(limits: &Limits, node: u32, scratch: &Path) -> io::Result<()> {
+pub(super) fn enter(
+    limits: &Limits,
+    node: u32,
+    scratch: &Path,
+    readable: &[PathBuf],
+) -> io::Result<()> {
     die_with(node)?;
     limit(limits)?;
     let steps: [(&str, Result<(), String>); 5] = [
         ("be the first that a lack of memory ends", step_forward()),
         ("be kept from getting rights", no_new_privileges()),
         ("give up what rights it has", drop_capabilities()),
-        ("be kept from files", restrict_files(scratch)),
+        ("be kept from files", restrict_files(scratch, readable)),
         ("be kept from the system's calls", restrict_calls()),
     ];
     for (what, done) in steps {
@@ -155,7 +160,7 @@ fn drop_capabilities() -> Result<(), String> {
     Ok(())
 }
 
-fn restrict_files(scratch: &Path) -> Result<(), String> {
+fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), String> {
     let abi = ABI::V6;
     let gpus = std::fs::read_dir("/dev").into_iter().flatten().flatten();
     let gpus = gpus
@@ -174,6 +179,7 @@ fn restrict_files(scratch: &Path) -> Result<(), String> {
             .scope(Scope::from_all(abi))?
             .create()?
             .add_rules(path_beneath_rules(READABLE, AccessFs::from_read(abi)))?
+            .add_rules(path_beneath_rules(readable, AccessFs::from_read(abi)))?
             .add_rules(path_beneath_rules(written, AccessFs::from_all(abi)))?
             .restrict_self()?;
         Ok(status.ruleset)

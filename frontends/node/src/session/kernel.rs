@@ -4,7 +4,7 @@ use crate::watch::Stopwatch;
 use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
 use quipu_core::portable::PortableKernel;
-use quipu_core::{CodeKey, Error, ErrorKind, Passed, RawArgument, Result};
+use quipu_core::{BuiltIn, CodeKey, Error, ErrorKind, Passed, RawArgument, Result};
 use quipu_kernel_ir::KernelText;
 use std::any::{Any, TypeId};
 use std::ops::Range;
@@ -67,6 +67,7 @@ type Times = (Arc<Pace>, Option<Stopwatch>);
 /// A launch's kernel.
 pub(crate) enum NodeKernel {
     Text(Box<(Arc<KernelText>, CodeKey, Passed)>),
+    BuiltIn(Box<(Arc<BuiltIn>, CodeKey, Passed)>),
     Native(Box<dyn NativeKernel>, Times),
     /// A kernel of the node's own, on a device that runs no native code.
     Printed(Box<dyn NativeKernel>),
@@ -76,14 +77,16 @@ impl NativeKernel for NodeKernel {
     fn name(&self) -> &'static str {
         match self {
             Self::Text(..) => "a client's kernel",
+            Self::BuiltIn(..) => "a built-in kernel",
             Self::Native(kernel, _) | Self::Printed(kernel) => kernel.name(),
         }
     }
 
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
         match self {
-            Self::Text(..) | Self::Printed(_) => {
-                Err(invalid("launch a kernel", "it is a text".to_owned()))
+            Self::Text(..) | Self::BuiltIn(..) | Self::Printed(_) => {
+                let problem = "it has no native code".to_owned();
+                Err(invalid("launch a kernel", problem))
             }
             Self::Native(kernel, (pace, stopwatch)) => {
                 let count = groups.len() as u64;
@@ -104,14 +107,14 @@ impl NativeKernel for NodeKernel {
 
     fn is_brief(&self, groups: u32) -> bool {
         match self {
-            Self::Text(..) | Self::Printed(_) => false,
+            Self::Text(..) | Self::BuiltIn(..) | Self::Printed(_) => false,
             Self::Native(_, (pace, _)) => pace.is_brief(groups),
         }
     }
 
     fn portable(&self) -> Option<&dyn PortableKernel> {
         match self {
-            Self::Text(..) => Some(self),
+            Self::Text(..) | Self::BuiltIn(..) => Some(self),
             Self::Native(..) => None,
             Self::Printed(kernel) => kernel.portable(),
         }
@@ -122,17 +125,22 @@ impl PortableKernel for NodeKernel {
     fn key(&self) -> CodeKey {
         match self {
             Self::Text(text) => text.1,
+            Self::BuiltIn(kernel) => kernel.1,
             Self::Native(..) | Self::Printed(_) => CodeKey::of::<Self>(0),
         }
     }
 
     fn code_type(&self) -> TypeId {
-        TypeId::of::<KernelText>()
+        match self {
+            Self::BuiltIn(..) => TypeId::of::<BuiltIn>(),
+            _ => TypeId::of::<KernelText>(),
+        }
     }
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
         match self {
             Self::Text(text) => Ok(text.0.clone()),
+            Self::BuiltIn(kernel) => Ok(kernel.0.clone()),
             Self::Native(..) | Self::Printed(_) => {
                 Err(invalid("compile a kernel", "it is native".to_owned()))
             }
@@ -142,6 +150,7 @@ impl PortableKernel for NodeKernel {
     fn pass(&self, _: &[Argument]) -> Result<Passed> {
         match self {
             Self::Text(text) => Ok(text.2.clone()),
+            Self::BuiltIn(kernel) => Ok(kernel.2.clone()),
             Self::Native(..) | Self::Printed(_) => {
                 Err(invalid("compile a kernel", "it is native".to_owned()))
             }

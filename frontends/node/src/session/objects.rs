@@ -8,8 +8,8 @@ use crate::node::Shared;
 use crate::watch::Stopwatch;
 use quipu_core::memory::mapping::HostQueue;
 use quipu_core::{
-    CodeKey, Context, Device, Error, ErrorKind, MemoryRef, Passed, Priority, Queue, QueueOptions,
-    Result,
+    BuiltIn, BuiltInKernel, CodeKey, Context, Device, Error, ErrorKind, MemoryRef, Passed,
+    Priority, Queue, QueueOptions, Result,
 };
 use quipu_kernel_ir::{KernelText, TextLanguage};
 use quipu_wire::message::{self, CreateBuffer, CreateProgram, ProgramFormat};
@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) enum Program {
     /// A text, and what drivers know it by.
     Text(Arc<KernelText>, CodeKey),
+    /// A kernel that devices have built in, and what drivers know it by.
+    BuiltIn(Arc<BuiltIn>, CodeKey),
     /// A kernel of the node's own.
     Native(Maker, Arc<Pace>),
     /// None that this node has.
@@ -190,6 +192,13 @@ impl Objects {
                     )),
                 }
             }
+            ProgramFormat::BuiltIn => {
+                let name = std::str::from_utf8(create.source);
+                let name = name.map_err(|_| Broken::rule("a built-in kernel's name is no text"))?;
+                let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+                let key = CodeKey::of::<BuiltIn>(number);
+                Program::BuiltIn(Arc::new(BuiltIn(name.to_owned())), key)
+            }
             ProgramFormat::Module => Program::Unknown("take modules".to_owned()),
         };
         self.last_program = create.program;
@@ -247,6 +256,11 @@ impl Objects {
                     *key,
                     passed.clone(),
                 ))))
+            }
+            Some(Program::BuiltIn(code, key)) => {
+                let there = device.built_in_kernels();
+                BuiltInKernel::find(&there, &code.0, device.name())
+                    .map(|_| NodeKernel::BuiltIn(Box::new((code.clone(), *key, passed))))
             }
             Some(Program::Native(maker, pace)) => {
                 let launch = Launch {

@@ -17,7 +17,9 @@ use crate::layout::View;
 use crate::parcel::Contained;
 use crate::variable::{Constant, Variable};
 use quipu_core::access::Argument as PackedArgument;
-use quipu_core::{Access, AccessMode, CodeKey, ErrorKind, Passed, RawArgument, Result};
+use quipu_core::{
+    Access, AccessMode, BuiltInKernel, CodeKey, DeviceKind, ErrorKind, Passed, RawArgument, Result,
+};
 use quipu_kernel::build::ir::Module;
 use quipu_kernel::{
     AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByBlockTile,
@@ -122,6 +124,19 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
 /// A device runs a kernel in none of the forms that it has.
 #[cold]
 pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quipu_core::Error {
+    let kernels = device.built_in_kernels();
+    if device.kind() == DeviceKind::Custom {
+        return ErrorKind::Unsupported {
+            driver: device.driver_name(),
+            what: format!(
+                "run '{kernel}' on '{}', which only runs what it has built in: {}",
+                device.name(),
+                BuiltInKernel::list(&kernels)
+            ),
+            instead: "launch one of these (`Device::built_in_kernel`), or use another device",
+        }
+        .into();
+    }
     let (form, instead) = if is_native {
         (
             "native code",

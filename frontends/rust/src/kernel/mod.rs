@@ -33,6 +33,8 @@
 //!
 //! What a kernel is in the languages of devices is shown by [`print`](mod@print).
 //!
+//! A kernel that a device has built in is found by its name, and called with the same ([`BuiltIn`]).
+//!
 //! An argument comes in three forms: as the user passes it ([`Argument`]), as the
 //! command keeps it ([`Stored`], without borrows), and as the kernel sees it when
 //! the driver has said where the bytes are ([`Stored::View`]).
@@ -40,6 +42,7 @@
 mod argument;
 mod bind;
 mod body;
+mod built_in;
 mod call;
 mod passing;
 pub mod print;
@@ -50,6 +53,7 @@ pub use argument::{
     ReadView, Shared, SharedArguments, Stored, Value, Write, WriteView,
 };
 pub use bind::{Bind, Bound, BoundBlocks, BoundKernel, bind, bind_blocks};
+pub use built_in::{BuiltIn, BuiltInArgument, BuiltInArguments, BuiltInCall};
 pub use call::{Call, Launch, Native, Pass, PassAll, native};
 
 pub(crate) use argument::{collect, host_views, refuse_gaps, refuse_overlap};

@@ -55,6 +55,11 @@ impl<'a> Passing<'a> {
         });
     }
 
+    /// What has been gathered, without how the work is divided.
+    pub(crate) fn unfinished(self) -> Passed {
+        self.passed
+    }
+
     /// All of it. (`lengths` is a `dyn Fn` so that this is compiled once, and not again for each kernel.)
     pub(crate) fn finish<const D: usize>(
         self,

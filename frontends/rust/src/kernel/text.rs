@@ -63,7 +63,7 @@ impl fmt::Debug for Program {
 }
 
 /// A name for as long as the process runs. There are as many as there are kernels in texts.
-fn interned(name: &str) -> &'static str {
+pub(super) fn interned(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name) {

@@ -10,8 +10,11 @@ use super::borrow::Lease;
 use crate::layout::Rows;
 use crate::parcel::Contained;
 use quipu_core::Request;
+use quipu_core::memory::mapping::Lent;
 use quipu_core::operation::Step;
-use quipu_core::{Access, AccessMode, ErrorKind, Event, MemoryRef, RawArgument, Result};
+use quipu_core::{
+    Access, AccessMode, ErrorKind, Event, MemoryRef, MemorySpace, RawArgument, Result,
+};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
@@ -87,10 +90,28 @@ impl Content {
             unsafe { copy_content(from.pointer, to.pointer, limits, rows.row, &rows.steps) };
             Ok(())
         };
-        queue
-            .core()
-            .host_task(task, &queue.request(&self.accesses(&own)))
+        let accesses = self.accesses(&own);
+        enqueue(queue, task, &queue.request(&accesses))
     }
+}
+
+/// Enqueues what a transfer does with its bytes.
+fn enqueue(
+    queue: &Queue,
+    task: impl FnOnce(&[RawArgument]) -> Result<()> + Send + 'static,
+    request: &Request<'_>,
+) -> Result<Event> {
+    if queue.device().properties().memory == MemorySpace::Host {
+        return queue.core().host_task(task, request);
+    }
+    // The device's driver would bring all bytes to the host: what is in use is brought there by migrations.
+    let count = request.accesses.len();
+    let task = move |lent: &Lent| {
+        let arguments: Result<SmallVec<[RawArgument; 4]>> =
+            (0..count).map(|number| lent.argument(number)).collect();
+        task(&arguments?)
+    };
+    queue.context().host().run(queue.core(), request, task)
 }
 
 /// How much of a buffer is in use, as seen from an access to it.
@@ -219,7 +240,7 @@ impl HostTransfer {
             label: Some(label),
             ..queue.request(&accesses)
         };
-        queue.core().host_task(task, &request)
+        enqueue(queue, task, &request)
     }
 }
 

@@ -9,7 +9,9 @@ use crate::kernel::{
 };
 use crate::parcel::Contained;
 use quipu_core::operation::NativeKernel;
-use quipu_core::{AccessMode, ErrorKind, Event, KernelAttributes, RawArgument, Request, Result};
+use quipu_core::{
+    AccessMode, BuiltInKernel, DeviceKind, ErrorKind, Event, KernelAttributes, RawArgument, Request, Result,
+};
 use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -328,8 +330,13 @@ impl Queue {
     /// Refuses a kernel whose code the queue's device has no compiler for.
     #[cold]
     fn check_code(&self, kernel: &str, is_native: bool, code: Option<TypeId>) -> Result<()> {
+        if code == Some(TypeId::of::<quipu_core::BuiltIn>()) {
+            let there = self.device().built_in_kernels();
+            return BuiltInKernel::find(&there, kernel, self.device().name()).map(drop);
+        }
         let driver = self.device().core().driver();
-        if code.is_some_and(|code| driver.takes_code(code)) {
+        let is_custom = self.device().kind() == DeviceKind::Custom;
+        if !is_custom && code.is_some_and(|code| driver.takes_code(code)) {
             return Ok(());
         }
         Err(cannot_run(self.device(), kernel, is_native))

@@ -50,7 +50,7 @@ mod taking;
 
 pub use kernels::{Kernels, Unpassed};
 pub use quipu_node::Limits;
-pub use server::{Server, Serving, devices};
+pub use server::{Server, Serving, devices, offered};
 pub use taking::{Served, Taking};
 
 #[cfg(test)]

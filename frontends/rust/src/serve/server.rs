@@ -37,11 +37,16 @@ fn failed(problem: String) -> Error {
     .into()
 }
 
-/// This machine's devices, as far as they can be used by others: not those of other nodes, nor those that compute on the
-/// thread that enqueues.
+/// This machine's devices, as far as they can be [offered].
 #[must_use]
 pub fn devices() -> Vec<Device> {
-    let platform = Platform::builder().without_nodes().build_available();
+    offered(&Platform::builder().without_nodes().build_available())
+}
+
+/// A platform's devices, as far as they can be used by others: not those of other nodes, nor those that compute on the
+/// thread that enqueues.
+#[must_use]
+pub fn offered(platform: &Platform) -> Vec<Device> {
     let devices = platform.devices().iter();
     let devices = devices
         .filter(|device| !device.properties().caller_runs && device.driver_name() != "remote");
