@@ -28,7 +28,7 @@ impl VendorDevice for Device {
 }
 
 impl Device {
-    pub(crate) fn new(number: usize, device: &NodeDevice, link: &Arc<Link>) -> Self {
+    pub(crate) fn new(number: usize, device: &NodeDevice, link: &Arc<Link>, space: usize) -> Self {
         let kind = match device.kind {
             message::DeviceKind::Cpu => DeviceKind::Cpu,
             message::DeviceKind::Gpu => DeviceKind::Gpu,
@@ -53,7 +53,7 @@ impl Device {
             warp_sizes: device.warp_sizes.clone(),
             clock_mhz: (device.clock_mhz != 0).then_some(device.clock_mhz),
             // Where on the node a buffer's bytes are is the node's affair.
-            memory: MemorySpace::Own(0),
+            memory: MemorySpace::Own(space as u32),
             domain: Some(0),
             concurrent_commands: device.concurrent_commands,
             caller_runs: false,

@@ -29,7 +29,7 @@ mod watch;
 
 pub use limits::Limits;
 pub use native::{Maker, Natives};
-pub use node::{Node, Options};
+pub use node::{Node, Options, Peering};
 #[cfg(target_os = "linux")]
 pub use process::{Spawn, serve_session};
 
