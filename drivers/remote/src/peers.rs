@@ -140,6 +140,9 @@ impl Link {
             && now >= pair.settled
         {
             pair.lost = Some(now);
+            if now > pair.settled + LONGEST {
+                pair.pause = SHORTEST;
+            }
         }
     }
 

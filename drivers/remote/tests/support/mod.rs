@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 #![allow(clippy::unwrap_used, reason = "a test panics")]
 
+pub(crate) mod pair;
 pub(crate) mod relay;
 
 use quipu_core::{Device, Driver};
