@@ -20,11 +20,7 @@ impl Pair {
         Self::with(devices, seed, |_| ())
     }
 
-    pub(crate) fn with(
-        devices: [Vec<Device>; 2],
-        seed: u64,
-        set: impl Fn(&mut Options),
-    ) -> Self {
+    pub(crate) fn with(devices: [Vec<Device>; 2], seed: u64, set: impl Fn(&mut Options)) -> Self {
         let peers = [0, 1].map(|side| Arc::new(Relay::nowhere(seed + side)));
         let mut devices = devices.into_iter().zip(&peers).map(|(devices, relay)| {
             Rig::with(devices, Limits::default(), |options| {
