@@ -10,9 +10,9 @@
 //!
 //! The other direction is in [`courier`](super::courier).
 
+use super::Broken;
 use super::bulk::{Bulk, Took};
 use super::courier::Courier;
-use super::{Broken, LINGER};
 use crate::locked;
 use crate::node::Shared;
 use quipu_core::driver::Lender;
@@ -218,7 +218,6 @@ impl Peers {
                         rule,
                         "another node breaks a rule; its connection ends"
                     );
-                    out.close(GoodbyeReason::Protocol, rule, LINGER);
                     break Ok(());
                 }
                 Err(error) => break Err(error),
