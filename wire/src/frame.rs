@@ -168,6 +168,8 @@ kinds! {
     CameAbout = 0x85, "came about", Client, Peer;
     /// A transfer has come.
     Taken = 0x86, "taken", Node, Peer;
+    /// Another node is gone.
+    Part = 0x87, "part", Client, Command;
 }
 
 impl Kind {

@@ -272,6 +272,7 @@ impl Link {
         }
         drop(state);
         self.follow_up(after);
+        self.part();
         self.look();
     }
 

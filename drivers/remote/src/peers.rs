@@ -19,8 +19,8 @@ use crate::locked;
 use crate::point::Point;
 use quipu_link::key::ticket;
 use quipu_wire::message::{
-    Abandon, Message, Operation, Peer, PeerRole, Placeholder, Receive, Resolve, Send, SessionId,
-    Tell, Wait,
+    Abandon, Message, Operation, Part, Peer, PeerRole, Placeholder, Receive, Resolve, Send,
+    SessionId, Tell, Wait,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
@@ -85,7 +85,7 @@ impl Link {
         if !self.has_way_to(other) {
             return None;
         }
-        let name = ((self.number as u64) << 20) + other.number as u64 + 1;
+        let name = self.name_of(other);
         let mut pairs = locked(&self.pairs);
         let now = self.timer.now();
         let pair = pairs.0.get(&other.number);
@@ -129,6 +129,26 @@ impl Link {
         };
         pairs.0.insert(other.number, pair);
         Some(name)
+    }
+
+    /// This node is lost: others have nothing to send here.
+    pub(crate) fn part(&self) {
+        let siblings = self.siblings.get().into_iter().flatten();
+        for link in siblings.filter_map(std::sync::Weak::upgrade) {
+            if locked(&link.pairs).0.contains_key(&self.number) {
+                // If that is lost as well, nobody minds.
+                let _ = link.put(&Message::Part(Part {
+                    peer: link.name_of(self),
+                }));
+                link.soil();
+            }
+        }
+        self.flush_others();
+    }
+
+    /// What the connection to another node is called on both.
+    fn name_of(&self, other: &Self) -> u64 {
+        ((self.number as u64) << 20) + other.number as u64 + 1
     }
 
     /// Something that should have gone straight to another node has come here.

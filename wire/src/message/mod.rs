@@ -42,8 +42,8 @@ pub use event::{
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
 pub use node::{Device, DeviceKind, Status, Takes};
 pub use peer::{
-    Abandon, Admitted, CameAbout, Peer, PeerAddress, PeerRole, Placeholder, Receive, Send, Taken,
-    Tell, Ticket,
+    Abandon, Admitted, CameAbout, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive, Send,
+    Taken, Tell, Ticket,
 };
 pub use redirect::Redirect;
 pub use resource::{CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, ProgramFormat};
@@ -125,6 +125,8 @@ pub enum Message<'a> {
     CameAbout(CameAbout),
     /// A transfer has come.
     Taken(Taken),
+    /// Another node is gone.
+    Part(Part),
 }
 
 /// How a message is written and read. What is read was not checked yet; what is written was.
@@ -200,7 +202,7 @@ macro_rules! messages {
 messages! {
     Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Device, Redirect, CreateBuffer, FreeBuffer,
     CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Failed, ReadBytes, DeviceLost, Chunk,
-    Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken,
+    Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }
 
 /// What a frame says.

@@ -428,4 +428,6 @@ ids! {
     CameAbout, event, "the event";
     /// All bytes of a transfer have come.
     Taken, transfer, "the transfer";
+    /// A peer that was dialled is gone: nothing is sent there any more, and what is kept for it is not needed.
+    Part, peer, "the peer";
 }

@@ -313,6 +313,7 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
         Message::Abandon(Abandon { transfer: 34 }),
         Message::CameAbout(CameAbout { event: 26 }),
         Message::Taken(Taken { transfer: 33 }),
+        Message::Part(Part { peer: 3 }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

@@ -82,7 +82,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 35 {
+    let message = match draw.byte() % 36 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -247,6 +247,7 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
         33 => Message::Taken(Taken {
             transfer: draw.id(),
         }),
+        34 => Message::Part(Part { peer: draw.id() }),
         _ => command(draw),
     };
     let sequence = match message.kind().is_numbered() {

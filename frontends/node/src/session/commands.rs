@@ -90,6 +90,7 @@ impl Work {
             Message::Resolve(resolve) => self.resolve(resolve),
             Message::Cancel(cancel) => self.cancel(cancel.event),
             Message::Peer(peer) => self.peers.note(&self.node, &self.bulk, peer),
+            Message::Part(part) => self.part(part.peer),
             Message::Tell(tell) => self.tell(tell),
             Message::Abandon(abandon) => self.abandon(abandon.transfer),
             Message::Pong(_) => Ok(()),
@@ -180,6 +181,15 @@ impl Work {
                 ));
             }
         }
+        Ok(())
+    }
+
+    /// Another node is gone.
+    fn part(&mut self, peer: u64) -> Done {
+        let Some(courier) = self.peers.courier(peer) else {
+            return Err(Broken::rule("a peer is gone that was not named"));
+        };
+        courier.part();
         Ok(())
     }
 

@@ -100,6 +100,8 @@ enum Way {
     },
     Open(Outgoing),
     Lost,
+    /// There is nobody to send to.
+    Gone,
 }
 
 struct State {
@@ -182,7 +184,7 @@ impl Courier {
                 .changed
                 .wait_timeout_while(state, left.min(pause), goes_on);
             let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            if matches!(state.way, Way::Lost) {
+            if !matches!(state.way, Way::Dialling { .. }) {
                 return None;
             }
             drop(state);
@@ -206,7 +208,7 @@ impl Courier {
         })?;
         let (waiting, told) = {
             let mut state = locked(&self.state);
-            if matches!(state.way, Way::Lost) {
+            if !matches!(state.way, Way::Dialling { .. }) {
                 return Ok(());
             }
             state.way = Way::Open(out.clone());
@@ -240,10 +242,15 @@ impl Courier {
             };
             let parcel = locked(&self.state).parcels.remove(&transfer);
             if let Some(parcel) = parcel {
-                self.bulk.give_back(true, parcel.length as u64);
-                parcel.finish();
+                self.let_go(&parcel);
             }
         }
+    }
+
+    /// Nobody needs a parcel any more.
+    fn let_go(&self, parcel: &Parcel) {
+        self.bulk.give_back(true, parcel.length as u64);
+        parcel.finish();
     }
 
     /// Sends large parcels, until the way is lost.
@@ -291,6 +298,10 @@ impl Courier {
                 drop(state);
                 return self.bulk.send_by_client(parcel);
             }
+            Way::Gone => {
+                drop(state);
+                return self.let_go(&parcel);
+            }
         };
         state.parcels.insert(parcel.remote, parcel.clone());
         match open.filter(|_| parcel.length as u64 <= SMALL) {
@@ -325,14 +336,31 @@ impl Courier {
                 let _ = out.send(&Message::CameAbout(CameAbout { event: placeholder }));
             }
             Way::Dialling { holds: true } => state.told.push(placeholder),
-            Way::Dialling { holds: false } | Way::Lost => {}
+            Way::Dialling { holds: false } | Way::Lost | Way::Gone => {}
         }
     }
 
     /// The way is lost, or given up: what is not there yet goes by way of the client.
     pub(super) fn lose(&self) {
+        for parcel in self.end(Way::Lost) {
+            self.bulk.send_by_client(parcel);
+        }
+    }
+
+    /// There is nobody at its end any more.
+    pub(super) fn part(&self) {
+        for parcel in self.end(Way::Gone) {
+            self.let_go(&parcel);
+        }
+    }
+
+    /// Ends the way. What is not there yet, in the order in which it was sent.
+    fn end(&self, with: Way) -> Vec<Arc<Parcel>> {
         let mut state = locked(&self.state);
-        let way = std::mem::replace(&mut state.way, Way::Lost);
+        if matches!(state.way, Way::Gone) {
+            return Vec::new();
+        }
+        let way = std::mem::replace(&mut state.way, with);
         state.queue.clear();
         state.told.clear();
         let parcels = std::mem::take(&mut state.parcels);
@@ -343,9 +371,7 @@ impl Courier {
         }
         let mut parcels: Vec<_> = parcels.into_values().collect();
         parcels.sort_unstable_by_key(|parcel| parcel.transfer);
-        for parcel in parcels {
-            self.bulk.send_by_client(parcel);
-        }
+        parcels
     }
 }
 
