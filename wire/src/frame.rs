@@ -30,8 +30,10 @@ pub enum Stream {
     Any,
     /// The command stream.
     Command,
-    /// The bulk stream.
+    /// The bulk stream, and connections from node to node.
     Bulk,
+    /// Connections from node to node, where who dials sends as a client does.
+    Peer,
 }
 
 macro_rules! kinds {
@@ -110,6 +112,10 @@ kinds! {
     Device = 0x0c, "device", Node, Any;
     /// Where a new session is.
     Redirect = 0x0d, "redirect", Node, Any;
+    /// The first message from node to node.
+    Ticket = 0x0e, "ticket", Client, Any;
+    /// The answer.
+    Admitted = 0x0f, "admitted", Node, Any;
     /// A new buffer.
     CreateBuffer = 0x20, "create buffer", Client, Command;
     /// A buffer is not used any more.
@@ -148,6 +154,22 @@ kinds! {
     DeviceLost = 0x54, "device lost", Node, Command;
     /// A part of a transfer.
     Chunk = 0x70, "chunk", Both, Bulk;
+    /// A connection to another node.
+    Peer = 0x80, "peer", Client, Command;
+    /// Bytes go to another node.
+    Send = 0x81, "send", Client, Command;
+    /// Bytes come from another node.
+    Receive = 0x82, "receive", Client, Command;
+    /// Another node is told of an end.
+    Tell = 0x83, "tell", Client, Command;
+    /// The rest of a transfer never comes.
+    Abandon = 0x84, "abandon", Client, Command;
+    /// A placeholder has come about, by another node's word.
+    CameAbout = 0x85, "came about", Client, Peer;
+    /// A transfer has come.
+    Taken = 0x86, "taken", Node, Peer;
+    /// Another node is gone.
+    Part = 0x87, "part", Client, Command;
 }
 
 impl Kind {
@@ -164,7 +186,11 @@ impl Kind {
     /// Says that it has no place there.
     pub fn check_route(self, from: Sender, over: Stream) -> Result<(), WireError> {
         let (sender, stream) = (self.sender(), self.stream());
-        if (sender == from || sender == Sender::Both) && (stream == over || stream == Stream::Any) {
+        let is_of = match over {
+            Stream::Peer => stream == over || stream == Stream::Bulk,
+            _ => stream == over,
+        };
+        if (sender == from || sender == Sender::Both) && (is_of || stream == Stream::Any) {
             return Ok(());
         }
         Err(

@@ -28,7 +28,7 @@ layouts! {
         version: U16, data_order: U16, devices: U32, features: U64, session: [u8; 16], epoch: U32, patience_ms: U32,
         received: U64, max_frame: U32, max_inline: U32, max_commands: U32, max_buffers: U32, max_programs: U32,
         max_program_bytes: U32, max_buffer_bytes: U64, max_session_bytes: U64, idle_ms: U32, name_length: U16,
-        reserved: U16, reserved_2: [u8; 32],
+        peer_port: U16, peer_ip: [u8; 16], reserved: [u8; 16],
     }
     Refuse[8] { code: U16, text_length: U16, reserved: U32, }
     Acknowledge[8] { received: U64, }
@@ -72,6 +72,19 @@ layouts! {
     Transfer[40] {
         buffer: U64, offset: U64, row: U64, transfer: U64, inline_bytes: U32, step_count: U16, reserved: U16,
     }
+    Peer[120] {
+        peer: U64, epoch: U32, wait_ms: U32, session: [u8; 16], key: [u8; 32], ticket: [u8; 32], ip: [u8; 16],
+        port: U16, role: u8, routed: u8, reserved: U32,
+    }
+    Send[48] { buffer: U64, offset: U64, row: U64, transfer: U64, peer: U64, remote: U64, }
+    Receive[40] { buffer: U64, offset: U64, row: U64, transfer: U64, peer: U64, }
+    Tell[24] { event: U64, peer: U64, placeholder: U64, }
+    Ticket[64] {
+        min_version: U16, max_version: U16, epoch: U32, session: [u8; 16], ticket: [u8; 32], max_frame: U32,
+        reserved: U32,
+    }
+    Admitted[8] { version: U16, reserved: U16, max_frame: U32, }
+    Placeholder[16] { event: U64, peer: U64, }
     Resolve[16] { event: U64, failure: U16, text_length: U16, reserved: U32, }
     Completed[8] { count: U32, reserved: U32, }
     Failed[56] {

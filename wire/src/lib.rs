@@ -54,6 +54,9 @@ pub const PROTOCOL: &[u8] = b"quipu/1";
 /// The protocol in which a client asks to be enrolled, which is all that can be said in it.
 pub const ENROLMENT_PROTOCOL: &[u8] = b"quipu-enrol/1";
 
+/// The protocol between nodes, in which only what a ticket allows can be said.
+pub const PEER_PROTOCOL: &[u8] = b"quipu-peer/1";
+
 /// The first bytes of a client's hello.
 pub const MAGIC: [u8; 8] = *b"quipu\r\n\0";
 

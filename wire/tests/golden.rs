@@ -51,6 +51,7 @@ fn the_document_says_who_sends_which_kind_over_which_stream() {
             Stream::Any => "any, not numbered",
             Stream::Command => "command",
             Stream::Bulk => "bulk",
+            Stream::Peer => "peer",
         };
         let (number, name) = (*kind as u16, kind.name());
         let row = format!("| `{number:#04x}` | {name} | {sender} | {stream} |");
@@ -62,9 +63,13 @@ fn the_document_says_who_sends_which_kind_over_which_stream() {
             (Sender::Client, Stream::Bulk),
             (Sender::Node, Stream::Command),
             (Sender::Node, Stream::Bulk),
+            (Sender::Client, Stream::Peer),
+            (Sender::Node, Stream::Peer),
         ] {
+            // Chunks go from node to node, too.
+            let is_chunk = (kind.stream(), over) == (Stream::Bulk, Stream::Peer);
             let may = (kind.sender() == from || kind.sender() == Sender::Both)
-                && (kind.stream() == over || kind.stream() == Stream::Any);
+                && (kind.stream() == over || kind.stream() == Stream::Any || is_chunk);
             assert_eq!(kind.check_route(from, over).is_ok(), may, "{row}");
         }
     }

@@ -116,9 +116,17 @@ impl HostRegion {
 /// Bytes that are to be sent.
 pub(crate) struct Job {
     pub(crate) transfer: u64,
-    /// The command that they belong to.
-    pub(crate) event: u64,
+    /// The command that they belong to; none if they are another node's, passed on.
+    pub(crate) event: Option<u64>,
+    /// Where in the transfer's bytes they begin.
+    pub(crate) offset: usize,
+    pub(crate) bytes: Bytes,
+}
+
+/// Bytes that are to be sent, and who keeps them, if not the program.
+pub(crate) struct Bytes {
     pub(crate) region: HostRegion,
+    pub(crate) _kept: Vec<u8>,
 }
 
 /// What is to be sent.
@@ -171,14 +179,14 @@ impl Link {
         let out = &self.bulk_out;
         let most = CHUNK.min(out.max_frame() as usize - 64);
         while let Some(job) = self.jobs.next() {
-            let length = job.region.len();
+            let length = job.bytes.region.len();
             let mut at = 0;
             while at < length {
                 let piece = most.min(length - at);
-                let pushed = job.region.gather(at, piece, |bytes| {
+                let pushed = job.bytes.region.gather(at, piece, |bytes| {
                     out.push(&Message::Chunk(Chunk {
                         transfer: job.transfer,
-                        offset: at as u64,
+                        offset: (job.offset + at) as u64,
                         bytes,
                     }))
                 });
@@ -188,7 +196,7 @@ impl Link {
                 }
                 at += piece;
             }
-            if self.part_is_over(job.event) {
+            if job.event.is_some_and(|event| self.part_is_over(event)) {
                 self.look();
             }
         }

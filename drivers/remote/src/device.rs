@@ -38,6 +38,7 @@ impl Device {
         number: usize,
         device: &NodeDevice,
         link: &Arc<Link>,
+        space: usize,
     ) -> Result<Self, String> {
         let kernels = device.kernels.lines().map(str::parse);
         let kernels: Result<Vec<BuiltInKernel>, String> = kernels.collect();
@@ -72,7 +73,7 @@ impl Device {
             warp_sizes: device.warp_sizes.clone(),
             clock_mhz: (device.clock_mhz != 0).then_some(device.clock_mhz),
             // Where on the node a buffer's bytes are is the node's affair.
-            memory: MemorySpace::Own(0),
+            memory: MemorySpace::Own(space as u32),
             domain: Some(0),
             concurrent_commands: device.concurrent_commands,
             caller_runs: false,

@@ -7,6 +7,8 @@ use std::collections::{HashMap, VecDeque};
 
 /// A command on the node.
 pub(crate) struct Flying {
+    /// Its event on this node.
+    event: u64,
     pub(crate) point: Point,
     /// What it takes until it is over: its end, and bytes on the bulk stream.
     pub(crate) parts: u8,
@@ -23,11 +25,21 @@ pub(crate) struct Rare {
     pub(crate) transfer: u64,
     pub(crate) failure: Option<Error>,
     pub(crate) times: Option<Times>,
+    /// What is sent to another node: which, and by which transfer there.
+    pub(crate) carries: Option<(usize, u64)>,
+    /// What comes from another node: which, and the transfer by which it may come here.
+    pub(crate) brings: Option<(usize, u64)>,
 }
 
 impl Flying {
     pub(crate) fn new(point: Point, parts: u8) -> Self {
+        Self::named(point.event(), point, parts)
+    }
+
+    /// One that is called so on this node.
+    pub(crate) fn named(event: u64, point: Point, parts: u8) -> Self {
         Self {
+            event,
             point,
             parts,
             rare: None,
@@ -67,7 +79,7 @@ impl Flights {
 
     /// Adds a command, whose id is larger than those before.
     pub(crate) fn insert(&mut self, flying: Flying) {
-        let event = flying.point.event();
+        let event = flying.event;
         if self.places.is_empty() {
             self.first = event;
         }
@@ -82,7 +94,7 @@ impl Flights {
         self.places.push_back(place);
         if self.places.len() > PLACES {
             if let Some(Some(oldest)) = self.places.pop_front() {
-                self.old.insert(oldest.point.event(), oldest);
+                self.old.insert(oldest.event, oldest);
             }
             self.first += 1;
         }
@@ -91,6 +103,14 @@ impl Flights {
     /// Where a command is that is not old.
     fn place(&self, event: u64) -> Option<usize> {
         usize::try_from(event.checked_sub(self.first)?).ok()
+    }
+
+    /// True if a command is there.
+    pub(crate) fn contains(&self, event: u64) -> bool {
+        match self.place(event) {
+            Some(place) => matches!(self.places.get(place), Some(Some(_))),
+            None => self.old.contains_key(&event),
+        }
     }
 
     pub(crate) fn get_mut(&mut self, event: u64) -> Option<&mut Flying> {
@@ -123,12 +143,12 @@ mod tests {
     use super::*;
 
     fn ids(flights: &Flights) -> Vec<u64> {
-        let ids = flights.values().map(|flying| flying.point.event());
+        let ids = flights.values().map(|flying| flying.event);
         ids.collect()
     }
 
     fn add(flights: &mut Flights, event: u64) {
-        flights.insert(Flying::new(Point::new(event), 1));
+        flights.insert(Flying::new(Point::new(0, event), 1));
     }
 
     fn remove(flights: &mut Flights, event: u64) -> bool {

@@ -3,13 +3,14 @@
 use crate::bulk::HostRegion;
 use crate::failure::Refusal;
 use crate::link::{Route, Task};
+use crate::peers::Shipment;
 use crate::point::Point;
 use crate::program::Program;
 use crate::vendor::Remote;
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
 use quipu_core::{AccessMode, Command, Error, PassedParameter, Priority, SpaceId, clock};
 use quipu_driver_vendor::launch::{Code, mismatch};
-use quipu_driver_vendor::{Doer, Flight, Obstacle};
+use quipu_driver_vendor::{Doer, Failure as _, Flight, Obstacle, VendorDevice as _};
 use quipu_wire::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
 use quipu_wire::message::{
     self, Launch, Parameter, ParameterKind, Read, Step, Stride, Word, Write,
@@ -59,6 +60,21 @@ pub(crate) fn put(
         profiled: profiled && !matches!(command.operation(), Operation::Transfer(_)),
     };
     let sent = profiled.then(clock::now_ns);
+    if let Operation::Migrate(migration) = command.operation()
+        && is_between_nodes(migration)
+    {
+        let bytes = command.arguments()[0].length();
+        let point = ship(work, migration, bytes, waits)?;
+        return Ok(Flight {
+            signal: point.clone(),
+            // That others of its line are over says something of one half only.
+            done: Some(point.clone()),
+            line: None,
+            failure: None,
+            error: None,
+            cargo: Cargo { point, sent },
+        });
+    }
     let send = |task: Task<'_>| work.device().link.send(&route, waits, task);
     let point = match (command.operation(), code) {
         (Operation::Transfer(transfer), _) => put_transfer(work, transfer, send)?,
@@ -112,7 +128,8 @@ fn put_migration(
     send: impl FnOnce(Task<'_>) -> Result<Point, Refusal>,
 ) -> Sent {
     let argument = &work.command().arguments()[0];
-    let (row, host) = (argument.length(), argument.on_host()?);
+    let row = argument.length();
+    let host = argument.on_host()?;
     // SAFETY: the host's copy is there for as long as a command uses it, and the hazards keep others away.
     let region = unsafe { HostRegion::new(host.pointer, host.length, Vec::new()) };
     let task = if migration.from == SpaceId::HOST {
@@ -138,6 +155,106 @@ fn put_migration(
         Task::Read(read, region)
     };
     Ok(send(task)?)
+}
+
+/// True if bytes go from one node to another.
+fn is_between_nodes(migration: &Migration) -> bool {
+    migration.from != SpaceId::HOST && migration.to != SpaceId::HOST
+}
+
+/// Sends the first bytes of a migration's argument from one node to another.
+fn ship(work: &Work<'_>, migration: &Migration, bytes: u64, waits: &[Point]) -> Sent {
+    let argument = &work.command().arguments()[0];
+    let (from, source) = work.bytes_in(argument, migration.from)?;
+    let (to, destination) = work.bytes_in(argument, migration.to)?;
+    let route = |device: u32| Route {
+        device,
+        queue: work.command().queue().id(),
+        ..Route::default()
+    };
+    let shipment = Shipment {
+        from: (from.allocation.buffer, from.offset),
+        to: (to.allocation.buffer, to.offset),
+        bytes,
+    };
+    let routes = [&route(source.number), &route(destination.number)];
+    let shipped = source
+        .link
+        .ship(&destination.link, routes, waits, &shipment)?;
+    Ok(shipped)
+}
+
+/// A migration from one node to another of what is in use, with zeros for the rest: on a thread that may wait.
+pub(crate) fn migrate_content(work: &Work<'_>) -> Option<quipu_core::Result<()>> {
+    match work.command().operation() {
+        Operation::Migrate(migration) if is_between_nodes(migration) => {
+            Some(move_content(work, migration))
+        }
+        _ => None,
+    }
+}
+
+fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_core::Result<()> {
+    let failed = |obstacle: Obstacle<Refusal>| match obstacle {
+        Obstacle::Error(error) => error,
+        Obstacle::Call(refusal) | Obstacle::Spent(refusal) => quipu_core::ErrorKind::Device {
+            device: format!("'{}'", work.device().name()),
+            what: "move a buffer's content".to_owned(),
+            message: refusal.text(),
+        }
+        .into(),
+    };
+    let [argument, size] = work.command().arguments() else {
+        return Ok(());
+    };
+    let mut used = [0; 8];
+    match migration.content {
+        None => used = argument.length().to_le_bytes(),
+        Some(SpaceId::HOST) => {
+            let size = size.on_host()?;
+            // SAFETY: eight bytes that are valid on the host; the hazards see to it that nobody writes them.
+            used = unsafe { size.pointer.cast::<[u8; 8]>().read() };
+        }
+        Some(space) => {
+            let (size, holder) = work.bytes_in(size, space)?;
+            let read = holder.read(size.allocation, size.offset, &mut used);
+            read.map_err(|refusal| failed(refusal.into()))?;
+        }
+    }
+    let used = Migration::used(argument, used) as u64;
+    let (_, source) = work.bytes_in(argument, migration.from)?;
+    let (to, destination) = work.bytes_in(argument, migration.to)?;
+    let mut points = Vec::new();
+    if used > 0 {
+        points.push(ship(work, migration, used, &[]).map_err(failed)?);
+    }
+    if used < argument.length() {
+        let zeros = message::Operation::Fill(message::Fill {
+            buffer: to.allocation.buffer,
+            offset: to.offset + used,
+            length: argument.length() - used,
+            pattern: [0; MAX_PATTERN],
+            pattern_length: 1,
+        });
+        let route = Route {
+            device: destination.number,
+            ..Route::default()
+        };
+        let filled = destination.link.send(&route, &[], Task::Plain(zeros));
+        points.push(filled.map_err(|refusal| failed(refusal.into()))?);
+    }
+    // All are waited for, also if one fails: nothing of this goes on when it is over.
+    let waited = points.iter().map(|point| {
+        let device = if point.is_joint() {
+            source
+        } else {
+            destination
+        };
+        device.wait(point)
+    });
+    let waited: Vec<Result<(), Refusal>> = waited.collect();
+    let over: Result<Vec<()>, Refusal> = waited.into_iter().collect();
+    over.map(drop).map_err(|refusal| failed(refusal.into()))
 }
 
 fn put_transfer(

@@ -9,6 +9,7 @@
 //! | `receive` | what comes, checked and acted on |
 //! | `resume` | coming back to a session whose connection was lost |
 //! | `bulk` | bytes of large transfers, both ways |
+//! | `peers` | nodes that are used together: what goes from one to another |
 //! | `point` | ends of commands, as the driver asks for them |
 //! | `forward` | from a command to a message |
 //! | `memory` | buffers of the node |
@@ -44,6 +45,7 @@ mod forward;
 mod link;
 mod memory;
 pub mod paired;
+mod peers;
 mod point;
 mod program;
 mod reading;
@@ -54,6 +56,7 @@ pub mod vendor;
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_vendor::VendorDriver;
 use quipu_link::client::Dial;
+use quipu_link::session::Greeted;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key};
 use quipu_wire::message::GoodbyeReason;
@@ -83,6 +86,9 @@ pub struct Options {
     /// shorter, by what it may take it to notice the loss (half a minute), so less than that is as none: the session then
     /// ends with its connection.
     pub reconnect: Duration,
+    /// For how long a connection from this node to another may take to be made before what is for that comes by way of this
+    /// program.
+    pub peer_patience: Duration,
     /// What that is measured by.
     pub timer: Arc<dyn Timer>,
 }
@@ -100,24 +106,50 @@ impl Options {
             patience: Duration::from_secs(10),
             spin: Duration::ZERO,
             reconnect: Duration::from_secs(120),
+            peer_patience: Duration::from_secs(3),
             timer: Arc::new(SystemTimer::default()),
         }
     }
 }
 
-/// Connects to a node, as the owner of a key that is enrolled there: the driver of its devices.
+fn failed(problem: String) -> Error {
+    ErrorKind::InvalidArgument {
+        what: "connect to a node",
+        problem,
+    }
+    .into()
+}
+
+/// A node that has said welcome, and waits to be [used](together).
+pub struct Met(Option<Box<(Options, Key, Greeted, Greeted)>>);
+
+impl std::fmt::Debug for Met {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.0.as_ref().map(|met| &met.0.name);
+        formatter.debug_tuple("Met").field(&name).finish()
+    }
+}
+
+impl Met {
+    fn take(mut self) -> Option<(Options, Key, Greeted, Greeted)> {
+        self.0.take().map(|met| *met)
+    }
+}
+
+impl Drop for Met {
+    fn drop(&mut self) {
+        if let Some(met) = self.0.take() {
+            // Else the node would wait for us.
+            met.2.connection.close(GoodbyeReason::Done, "");
+        }
+    }
+}
+
+/// Connects to a node, as the owner of a key that is enrolled there.
 ///
 /// # Errors
-/// If the node cannot be reached, is another than it should be, refuses, offers no devices, or does not answer in time; if
-/// the system gives no thread.
-pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
-    let failed = |problem: String| -> Error {
-        ErrorKind::InvalidArgument {
-            what: "connect to a node",
-            problem,
-        }
-        .into()
-    };
+/// If the node cannot be reached, is another than it should be, refuses, offers no devices, or does not answer in time.
+pub fn meet(options: &Options, key: &Key) -> Result<Met> {
     let dial = Dial {
         address: &options.address,
         node: options.node,
@@ -128,7 +160,7 @@ pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
     let begun = dial
         .begin(options.reconnect)
         .map_err(|error| failed(error.to_string()))?;
-    let end = |begun: quipu_link::session::Greeted| {
+    let end = |begun: Greeted| {
         // Else the node would wait for us.
         begun.connection.close(GoodbyeReason::Done, "");
     };
@@ -143,11 +175,34 @@ pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
         end(begun);
         return Err(failed(format!("node '{}' offers no devices", options.name)));
     }
-    let (remote, bulk) = Remote::new(options, key, begun, bulk).map_err(failed)?;
-    let link = remote.link().clone();
+    let met = (options.clone(), key.clone(), begun, bulk);
+    Ok(Met(Some(Box::new(met))))
+}
+
+/// The driver of the devices of nodes, in the order of the nodes. What one of them brings about another is told by it, and
+/// bytes go from one to another straight, if they can.
+///
+/// # Errors
+/// If there are none, or the system gives no thread.
+pub fn together(nodes: Vec<Met>) -> Result<Arc<RemoteDriver>> {
+    if nodes.is_empty() {
+        return Err(failed("there is no node".to_owned()));
+    }
+    let (remote, bulks) = Remote::new(nodes).map_err(failed)?;
+    let links = remote.links().to_vec();
     let driver = VendorDriver::over(remote)?;
-    link.run(Arc::downgrade(&driver), bulk).map_err(failed)?;
+    for (link, bulk) in links.iter().zip(bulks) {
+        link.run(Arc::downgrade(&driver), bulk).map_err(failed)?;
+    }
     Ok(driver)
+}
+
+/// Connects to a node alone, as the owner of a key that is enrolled there: the driver of its devices.
+///
+/// # Errors
+/// As [`meet`] and [`together`].
+pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
+    together(vec![meet(options, key)?])
 }
 
 /// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.

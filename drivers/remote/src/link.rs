@@ -4,25 +4,28 @@
 //! and a command that is not known to be over is named before the message that acknowledges its end, which is how the node
 //! knows that it may be.
 
-use crate::bulk::{HostRegion, Job, Jobs};
+use crate::bulk::{Bytes, HostRegion, Job, Jobs};
 use crate::failure::Refusal;
 use crate::flights::{Flights, Flying, Rare};
 use crate::locked;
+use crate::peers::{After, Pairs};
 use crate::point::{Point, Times};
 use crate::reading::Reading;
 use crate::resume::Resumption;
 use crate::{Options, RemoteDriver};
-use quipu_core::Error;
+use quipu_core::{Error, ErrorKind};
+use quipu_link::Fingerprint;
 use quipu_link::session::Terms;
 use quipu_link::stream::{Incoming, Outgoing};
+use quipu_link::timer::Timer;
 use quipu_wire::limits::MAX_WAITS;
 use quipu_wire::message::{
     Command, CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, GoodbyeReason, Message,
     Operation, Priority, ProgramFormat, Wait,
 };
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 /// For how long the node may take to hear goodbye.
@@ -36,8 +39,21 @@ type Run = Box<dyn FnOnce(&Link) + Send>;
 
 /// See the module.
 pub(crate) struct Link {
+    /// Which of the driver's nodes it is, from 0.
+    pub(crate) number: usize,
     /// What the node is called here.
     pub(crate) node: String,
+    /// The key that the session proves to whoever comes.
+    pub(crate) proves: Fingerprint,
+    /// Connections from this node to others.
+    pub(crate) pairs: Mutex<Pairs>,
+    /// For how long one may take to be made.
+    pub(crate) peer_patience: Duration,
+    pub(crate) timer: Arc<dyn Timer>,
+    /// All nodes of the driver, if there are others.
+    pub(crate) siblings: OnceLock<Vec<Weak<Link>>>,
+    /// Something was pushed for the sake of another node's command.
+    soiled: AtomicBool,
     pub(crate) terms: Terms,
     pub(crate) out: Outgoing,
     pub(crate) bulk_out: Outgoing,
@@ -59,12 +75,16 @@ pub(crate) struct Link {
 }
 
 #[derive(Default)]
-struct State {
-    last_event: u64,
+pub(crate) struct State {
+    pub(crate) last_event: u64,
     last_buffer: u64,
     last_program: u64,
-    last_transfer: u64,
-    flying: Flights,
+    pub(crate) last_transfer: u64,
+    pub(crate) flying: Flights,
+    /// Events of other nodes' commands.
+    pub(crate) placeholders: HashSet<u64>,
+    /// What ends have led to, to be done when this is not locked.
+    after: Vec<After>,
     buffers: u32,
     bytes: u64,
     programs: u32,
@@ -73,10 +93,20 @@ struct State {
 }
 
 /// Where the bytes of a transfer go.
-pub(crate) struct Sink {
-    pub(crate) event: u64,
-    pub(crate) region: HostRegion,
-    pub(crate) received: usize,
+pub(crate) enum Sink {
+    /// To memory of the host's.
+    Here {
+        event: u64,
+        region: HostRegion,
+        received: usize,
+    },
+    /// To another node, if they cannot go there straight.
+    Onwards {
+        to: usize,
+        transfer: u64,
+        received: usize,
+        length: usize,
+    },
 }
 
 /// What a command is on its way with.
@@ -100,6 +130,7 @@ pub(crate) enum Task<'a> {
 
 impl Link {
     pub(crate) fn new(
+        number: usize,
         options: &Options,
         terms: Terms,
         (incoming, out): (Incoming, Outgoing),
@@ -109,7 +140,14 @@ impl Link {
         Self {
             reading: Reading::new(incoming),
             in_flight: AtomicUsize::new(0),
+            number,
             node: options.name.clone(),
+            proves: terms.key.unwrap_or(options.node),
+            pairs: Mutex::default(),
+            peer_patience: options.peer_patience,
+            timer: options.timer.clone(),
+            siblings: OnceLock::new(),
+            soiled: AtomicBool::new(false),
             terms,
             out,
             bulk_out,
@@ -211,11 +249,30 @@ impl Link {
         let reason = self.ending.get().cloned().unwrap_or_default();
         let state = locked(&self.state);
         // Set once, here.
-        let _ = self.lost.set(reason);
+        let _ = self.lost.set(reason.clone());
+        let mut after = Vec::new();
         for flying in state.flying.values() {
             flying.point.wake();
+            if flying.point.home() == self.number {
+                // It never will be over, and nothing of another node's has to wait for it.
+                after.push(After::Over(flying.point.clone()));
+            } else {
+                // The half of a migration from a node that is there.
+                let error = ErrorKind::Device {
+                    device: format!("of node '{}'", self.node),
+                    what: "receive bytes".to_owned(),
+                    message: reason.clone(),
+                };
+                if flying.point.end(Some(error.into()), None) {
+                    after.push(After::Over(flying.point.clone()));
+                }
+            }
+            let carries = flying.rare.as_ref().and_then(|rare| rare.carries);
+            after.extend(carries.map(|(node, transfer)| After::Failed(node, transfer)));
         }
         drop(state);
+        self.follow_up(after);
+        self.part();
         self.look();
     }
 
@@ -238,58 +295,50 @@ impl Link {
         waits: &[Point],
         task: Task<'_>,
     ) -> Result<Point, Refusal> {
+        let held = match self.siblings.get() {
+            Some(_) => self.placeholders(waits)?,
+            None => Vec::new(),
+        };
         let mut state = locked(&self.state);
-        if let Some(lost) = self.loss() {
-            return Err(lost);
-        }
-        if state.flying.len() >= (self.terms.max_commands / 2).max(1) as usize {
-            return Err(Refusal::Full(format!(
-                "node '{}' takes no more commands for now",
-                self.node
-            )));
-        }
-        let mut after: Vec<Wait> = waits
-            .iter()
-            .filter(|point| !point.is_over())
-            .map(|point| Wait::after(point.event()))
-            .collect();
-        while after.len() > MAX_WAITS {
-            let rest = after.split_off(MAX_WAITS - 1);
-            let join = self.push(&mut state, route, &after, Operation::Nothing)?;
-            self.fly(&mut state, Flying::new(join.clone(), 1));
-            after = rest;
-            after.push(Wait::after(join.event()));
-        }
+        self.check_room(&state)?;
+        let after = self.after(&state, waits, &held);
+        let after = self.joined(&mut state, route, after)?;
         let most = u64::from(self.terms.max_inline).min(u64::from(self.out.max_frame()) - 8192);
+        let point = |event| Point::new(self.number, event);
         match task {
             Task::Plain(operation) => {
-                let point = self.push(&mut state, route, &after, operation)?;
+                let point = point(self.push(&mut state, route, &after, operation)?);
                 self.fly(&mut state, Flying::new(point.clone(), 1));
                 Ok(point)
             }
             Task::Write(write, region) if region.len() as u64 <= most => {
-                let point = region.gather(0, region.len(), |bytes| {
+                let event = region.gather(0, region.len(), |bytes| {
                     let write = Operation::Write(quipu_wire::message::Write { bytes, ..write });
                     self.push(&mut state, route, &after, write)
                 })?;
+                let point = point(event);
                 self.fly(&mut state, Flying::new(point.clone(), 1));
                 Ok(point)
             }
             Task::Write(write, region) => {
                 let transfer = state.last_transfer + 1;
                 let write = Operation::Write(quipu_wire::message::Write { transfer, ..write });
-                let point = self.push(&mut state, route, &after, write)?;
+                let point = point(self.push(&mut state, route, &after, write)?);
                 state.last_transfer = transfer;
                 self.fly(&mut state, Flying::new(point.clone(), 2));
                 self.jobs.add(Job {
                     transfer,
-                    event: point.event(),
-                    region,
+                    event: Some(point.event()),
+                    offset: 0,
+                    bytes: Bytes {
+                        region,
+                        _kept: Vec::new(),
+                    },
                 });
                 Ok(point)
             }
             Task::Read(read, region) if region.len() as u64 <= most => {
-                let point = self.push(&mut state, route, &after, Operation::Read(read))?;
+                let point = point(self.push(&mut state, route, &after, Operation::Read(read))?);
                 let rare = Rare {
                     region: Some(region),
                     ..Rare::default()
@@ -300,14 +349,14 @@ impl Link {
             Task::Read(read, region) => {
                 let transfer = state.last_transfer + 1;
                 let read = Operation::Read(quipu_wire::message::Read { transfer, ..read });
-                let point = self.push(&mut state, route, &after, read)?;
+                let point = point(self.push(&mut state, route, &after, read)?);
                 state.last_transfer = transfer;
                 let rare = Rare {
                     transfer,
                     ..Rare::default()
                 };
                 self.fly(&mut state, Flying::new(point.clone(), 2).with(rare));
-                let sink = Sink {
+                let sink = Sink::Here {
                     event: point.event(),
                     region,
                     received: 0,
@@ -318,14 +367,45 @@ impl Link {
         }
     }
 
-    /// Puts a command among those that are to be sent. If the connection is being lost, it fails when that is known.
-    fn push(
+    /// Fails if no command can be sent for now.
+    pub(crate) fn check_room(&self, state: &State) -> Result<(), Refusal> {
+        if let Some(lost) = self.loss() {
+            return Err(lost);
+        }
+        if state.flying.len() >= (self.terms.max_commands / 2).max(1) as usize {
+            return Err(Refusal::Full(format!(
+                "node '{}' takes no more commands for now",
+                self.node
+            )));
+        }
+        Ok(())
+    }
+
+    /// What a command waits for, with other commands between where that is more than one may wait for.
+    pub(crate) fn joined(
+        &self,
+        state: &mut State,
+        route: &Route,
+        mut after: Vec<Wait>,
+    ) -> Result<Vec<Wait>, Refusal> {
+        while after.len() > MAX_WAITS {
+            let rest = after.split_off(MAX_WAITS - 1);
+            let join = self.push(state, route, &after, Operation::Nothing)?;
+            self.fly(state, Flying::new(Point::new(self.number, join), 1));
+            after = rest;
+            after.push(Wait::after(join));
+        }
+        Ok(after)
+    }
+
+    /// Puts a command among those that are to be sent; its event. If the connection is being lost, it fails when that is known.
+    pub(crate) fn push(
         &self,
         state: &mut State,
         route: &Route,
         waits: &[Wait],
         operation: Operation<'_>,
-    ) -> Result<Point, Refusal> {
+    ) -> Result<u64, Refusal> {
         let event = state.last_event + 1;
         let message = Message::Command(Command {
             event,
@@ -338,11 +418,11 @@ impl Link {
         });
         self.put(&message)?;
         state.last_event = event;
-        Ok(Point::new(event))
+        Ok(event)
     }
 
     /// Puts a message among those that are to be sent.
-    fn put(&self, message: &Message<'_>) -> Result<(), Refusal> {
+    pub(crate) fn put(&self, message: &Message<'_>) -> Result<(), Refusal> {
         match self.out.push(message) {
             Ok(_) => Ok(()),
             Err(quipu_link::LinkError::NotSent(error)) => Err(Refusal::NotSent(error.to_string())),
@@ -355,6 +435,21 @@ impl Link {
     pub(crate) fn flush(&self) {
         self.out.flush();
         self.attend();
+    }
+
+    /// What is in flight.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    /// Something is to be sent for the sake of another node's command.
+    pub(crate) fn soil(&self) {
+        self.soiled.store(true, Ordering::SeqCst);
+    }
+
+    /// True if something was, since this was last asked.
+    pub(crate) fn is_soiled(&self) -> bool {
+        self.soiled.swap(false, Ordering::SeqCst)
     }
 
     /// True if commands are on the node.
@@ -486,8 +581,18 @@ impl Link {
         let Some(flying) = state.flying.get_mut(event) else {
             return false;
         };
+        let is_of_other = flying.point.home() != self.number;
         let rare = flying.rare();
-        rare.failure = Some(error);
+        rare.failure = Some(match error.kind() {
+            // It is the loss of another device than that of the command.
+            ErrorKind::DeviceLost { device, reason } if is_of_other => ErrorKind::Device {
+                device: device.clone(),
+                what: "receive bytes".to_owned(),
+                message: reason.clone(),
+            }
+            .into(),
+            _ => error,
+        });
         rare.region = None;
         let transfer = rare.transfer;
         if transfer != 0 && locked(&self.sinks).remove(&transfer).is_some() {
@@ -500,12 +605,14 @@ impl Link {
     }
 
     /// Has ends acknowledged before they are as many as the node takes commands.
-    fn acknowledge(&self, mut state: std::sync::MutexGuard<'_, State>) {
+    fn acknowledge(&self, mut state: MutexGuard<'_, State>) {
         let due = state.unacknowledged >= (self.terms.max_commands / 4) as usize;
         if due {
             state.unacknowledged = 0;
         }
+        let after = std::mem::take(&mut state.after);
         drop(state);
+        self.follow_up(after);
         if due {
             self.flush();
         }
@@ -527,10 +634,15 @@ impl Link {
 
     /// One of the things that a command takes has come about; true if that was the last.
     pub(crate) fn part_is_over(&self, event: u64) -> bool {
-        self.end_part(&mut locked(&self.state), event)
+        let mut state = locked(&self.state);
+        let is_over = self.end_part(&mut state, event);
+        let after = std::mem::take(&mut state.after);
+        drop(state);
+        self.follow_up(after);
+        is_over
     }
 
-    fn fly(&self, state: &mut State, flying: Flying) {
+    pub(crate) fn fly(&self, state: &mut State, flying: Flying) {
         state.flying.insert(flying);
         self.in_flight.fetch_add(1, Ordering::SeqCst);
     }
@@ -549,10 +661,22 @@ impl Link {
                 self.reading.nothing_flies();
             }
             let (failure, times) = match flying.rare {
-                Some(rare) => (rare.failure, rare.times),
+                Some(rare) => {
+                    if let Some((node, transfer)) = rare.carries
+                        && rare.failure.is_some()
+                    {
+                        state.after.push(After::Failed(node, transfer));
+                    }
+                    let brings = rare.brings;
+                    let arrived = |(node, transfer)| After::Arrived(node, transfer);
+                    state.after.extend(brings.map(arrived));
+                    (rare.failure, rare.times)
+                }
                 None => (None, None),
             };
-            flying.point.end(failure, times);
+            if flying.point.end(failure, times) {
+                state.after.push(After::Over(flying.point));
+            }
         }
         state.unacknowledged += 1;
         true

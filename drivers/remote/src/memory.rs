@@ -91,14 +91,16 @@ impl Device {
             return Err(Refusal::Full(text.to_owned()));
         }
         let point = self.link.send(&self.here(), &[], task)?;
-        point.wake_here();
-        self.link.flush();
-        // It is not what this thread was about to wait for.
-        self.link.leave_to_keeper();
         self.wait(&point)
     }
 
-    fn wait(&self, point: &Point) -> Result<(), Refusal> {
+    /// Waits for the end of a command of this device's that was sent.
+    pub(crate) fn wait(&self, point: &Point) -> Result<(), Refusal> {
+        point.wake_here();
+        self.link.flush();
+        self.link.flush_others();
+        // It is not what this thread was about to wait for.
+        self.link.leave_to_keeper();
         loop {
             if point.is_over() {
                 break;

@@ -2,8 +2,8 @@
 
 use crate::locked;
 use quipu_core::Error;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
 /// When a command ran, in nanoseconds of the node's clock: from when it was begun to when it had ended.
@@ -13,48 +13,139 @@ pub(crate) struct Times {
     pub(crate) ended_ns: u64,
 }
 
-/// A command's end: what others wait for on the node, and what the host asks after.
+/// A command's end: what others wait for on the node, and what the host asks after. A migration from node to node has two
+/// halves, of which each node knows one, and is over when both are.
 #[derive(Clone, Debug)]
 pub struct Point(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    /// The number of the node that does the command.
+    home: usize,
     event: u64,
+    /// Of a migration to another node.
+    there: Option<Box<There>>,
+    /// How many halves are not over.
+    halves: AtomicU8,
     over: AtomicBool,
     outcome: Mutex<(Option<Error>, Option<Times>)>,
     /// A thread that waits for just this.
     waiter: OnceLock<Thread>,
+    /// There are placeholders.
+    is_followed: AtomicBool,
+    /// Placeholders of this on other nodes: which node's, and which.
+    followers: Mutex<Vec<(usize, u64)>>,
+}
+
+/// The other half of a migration.
+#[derive(Debug)]
+struct There {
+    node: usize,
+    event: u64,
+    /// What it waits for at home, and so what is over when it is over there.
+    after: Vec<u64>,
 }
 
 impl Point {
-    pub(crate) fn new(event: u64) -> Self {
+    pub(crate) fn new(home: usize, event: u64) -> Self {
+        Self::of(home, event, None)
+    }
+
+    /// The end of a migration: its events on both nodes, and the events that it waits for on the first.
+    pub(crate) fn joint(home: usize, event: u64, there: (usize, u64), after: Vec<u64>) -> Self {
+        let (node, other) = there;
+        let there = There {
+            node,
+            event: other,
+            after,
+        };
+        Self::of(home, event, Some(Box::new(there)))
+    }
+
+    fn of(home: usize, event: u64, there: Option<Box<There>>) -> Self {
         Self(Arc::new(Inner {
+            home,
             event,
+            halves: AtomicU8::new(1 + u8::from(there.is_some())),
+            there,
             over: AtomicBool::new(false),
-            outcome: Mutex::default(),
+            outcome: Mutex::new((None, None)),
             waiter: OnceLock::new(),
+            is_followed: AtomicBool::new(false),
+            followers: Mutex::default(),
         }))
     }
 
-    /// Its event on the node.
+    /// The number of the node that does the command.
+    pub(crate) fn home(&self) -> usize {
+        self.0.home
+    }
+
+    /// Its event there.
     pub(crate) fn event(&self) -> u64 {
         self.0.event
     }
 
-    /// True if the command is over, and nothing touches the host's memory for it any more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.0.over.load(Ordering::Acquire)
+    /// Its event on a node, if that knows of it.
+    pub(crate) fn event_on(&self, node: usize) -> Option<u64> {
+        match &self.0.there {
+            _ if node == self.0.home => Some(self.0.event),
+            Some(there) if there.node == node => Some(there.event),
+            _ => None,
+        }
     }
 
-    /// The command is over.
-    pub(crate) fn end(&self, failure: Option<Error>, times: Option<Times>) {
+    /// True if it is of a migration from node to node.
+    pub(crate) fn is_joint(&self) -> bool {
+        self.0.there.is_some()
+    }
+
+    /// True if `other` is over when this is over on that node.
+    pub(crate) fn implies(&self, other: &Self, node: usize) -> bool {
+        self.0.there.as_ref().is_some_and(|there| {
+            there.node == node
+                && !other.is_joint()
+                && other.home() == self.home()
+                && there.after.contains(&other.event())
+        })
+    }
+
+    /// True if the command is over, and nothing touches the host's memory for it any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.over.load(Ordering::SeqCst)
+    }
+
+    /// The command, or a half of it, is over. True if all of it is now, and there are placeholders of it.
+    #[must_use = "who follows has to be told"]
+    pub(crate) fn end(&self, failure: Option<Error>, times: Option<Times>) -> bool {
         if failure.is_some() || times.is_some() {
-            *locked(&self.0.outcome) = (failure, times);
+            let mut outcome = locked(&self.0.outcome);
+            if outcome.0.is_none() {
+                outcome.0 = failure;
+            }
+            outcome.1 = times;
         }
-        self.0.over.store(true, Ordering::Release);
+        if self.0.halves.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return false;
+        }
+        self.0.over.store(true, Ordering::SeqCst);
         if let Some(waiter) = self.0.waiter.get() {
             waiter.unpark();
         }
+        self.0.is_followed.load(Ordering::SeqCst)
+    }
+
+    /// Its placeholders, of which there may be some from here on. Whoever finds it not over, with these locked, may add one:
+    /// that is seen by who ends it.
+    pub(crate) fn follow(&self) -> MutexGuard<'_, Vec<(usize, u64)>> {
+        let followers = locked(&self.0.followers);
+        self.0.is_followed.store(true, Ordering::SeqCst);
+        followers
+    }
+
+    /// Takes its placeholders: it is over, or never will be.
+    pub(crate) fn take_followers(&self) -> Vec<(usize, u64)> {
+        std::mem::take(&mut *locked(&self.0.followers))
     }
 
     /// Why the command has failed, if it has.
@@ -78,5 +169,35 @@ impl Point {
         if let Some(waiter) = self.0.waiter.get() {
             waiter.unpark();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_is_over_when_both_halves_are_and_fails_with_the_first_that_does() {
+        let point = Point::joint(0, 7, (1, 9), vec![3, 5]);
+        assert_eq!(
+            [0, 1, 2].map(|node| point.event_on(node)),
+            [Some(7), Some(9), None]
+        );
+        let error = || Some(quipu_core::ErrorKind::Cancelled.into());
+        assert!(!point.end(error(), None) && !point.is_over());
+        drop(point.follow());
+        assert!(point.end(None, None) && point.is_over());
+        assert!(point.take_failure().unwrap().is_cancelled());
+    }
+
+    #[test]
+    fn what_a_migration_waits_for_is_over_where_it_goes_and_nowhere_else() {
+        let point = Point::joint(0, 7, (1, 9), vec![3, 5]);
+        assert!(point.implies(&Point::new(0, 3), 1));
+        assert!(!point.implies(&Point::new(0, 4), 1));
+        assert!(!point.implies(&Point::new(2, 3), 1));
+        assert!(!point.implies(&Point::new(0, 3), 2));
+        assert!(!point.implies(&Point::joint(0, 3, (1, 4), Vec::new()), 1));
+        assert!(!Point::new(0, 7).implies(&Point::new(0, 3), 1));
     }
 }

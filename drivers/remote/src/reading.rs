@@ -304,7 +304,10 @@ impl Link {
     /// Sees that somebody reads what comes of what was sent: the keeper, unless this thread sees to it next, and nobody else
     /// has left it to the keeper.
     pub(crate) fn attend(&self) {
-        if !sees_to(self.driver_address()) {
+        if self.siblings.get().is_some() {
+            // Who waits may wait for any node.
+            self.leave_to_keeper();
+        } else if !sees_to(self.driver_address()) {
             self.leave_to_keeper();
         } else if self.reading.unattended.load(Ordering::SeqCst) {
             self.call_keeper();

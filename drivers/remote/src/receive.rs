@@ -1,7 +1,7 @@
 //! What comes from a node, checked and acted on. What breaks a rule ends the connection.
 
 use crate::failure::of_node;
-use crate::link::Link;
+use crate::link::{Link, Sink};
 use crate::locked;
 use crate::point::Times;
 use quipu_link::LinkError;
@@ -129,19 +129,46 @@ impl Link {
                 Err("a chunk of a transfer that never was")
             };
         };
+        const RULE: &str = "a chunk that does not follow the one before";
         let end = chunk.offset + chunk.bytes.len() as u64;
-        if chunk.offset != sink.received as u64 || end > sink.region.len() as u64 {
-            return Err("a chunk that does not follow the one before");
+        let follows = |received: usize, length: usize| {
+            chunk.offset == received as u64 && end <= length as u64
+        };
+        match sink {
+            Sink::Here {
+                event,
+                region,
+                received,
+            } => {
+                if !follows(*received, region.len()) {
+                    return Err(RULE);
+                }
+                // Locked: whoever learns that the read has failed waits for this, and gives the memory up then.
+                region.scatter(*received, chunk.bytes);
+                *received += chunk.bytes.len();
+                if *received < region.len() {
+                    return Ok(false);
+                }
+                let event = *event;
+                sinks.remove(&chunk.transfer);
+                drop(sinks);
+                Ok(self.part_is_over(event))
+            }
+            Sink::Onwards {
+                to,
+                transfer,
+                received,
+                length,
+            } => {
+                if !follows(*received, *length) {
+                    return Err(RULE);
+                }
+                let (to, transfer, offset) = (*to, *transfer, *received);
+                *received += chunk.bytes.len();
+                drop(sinks);
+                self.pass_on(to, transfer, offset, chunk.bytes);
+                Ok(false)
+            }
         }
-        // Locked: whoever learns that the read has failed waits for this, and gives the memory up then.
-        sink.region.scatter(sink.received, chunk.bytes);
-        sink.received += chunk.bytes.len();
-        if sink.received < sink.region.len() {
-            return Ok(false);
-        }
-        let event = sink.event;
-        sinks.remove(&chunk.transfer);
-        drop(sinks);
-        Ok(self.part_is_over(event))
     }
 }

@@ -1,6 +1,6 @@
 //! The verbs that the driver is made of.
 
-use crate::Options;
+use crate::Met;
 use crate::device::Device;
 use crate::failure::Refusal;
 use crate::forward::{self, Cargo};
@@ -15,8 +15,7 @@ use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor, Work};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
-use quipu_link::Key;
-use quipu_link::session::Greeted;
+use quipu_link::session::{Greeted, NodeDevice};
 use quipu_link::stream::{Duplex, Incoming};
 use quipu_wire::frame::Stream;
 use std::any::{Any, TypeId};
@@ -24,9 +23,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A node, and its devices.
+/// Nodes, and their devices.
 pub struct Remote {
-    link: Arc<Link>,
+    links: Vec<Arc<Link>>,
     devices: Vec<Device>,
 }
 
@@ -34,7 +33,7 @@ impl std::fmt::Debug for Remote {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Remote")
-            .field("node", &self.link.node)
+            .field("nodes", &self.nodes())
             .field("devices", &self.devices)
             .finish_non_exhaustive()
     }
@@ -42,56 +41,95 @@ impl std::fmt::Debug for Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.link.close();
+        self.links.iter().for_each(|link| link.close());
     }
 }
 
 impl Remote {
-    /// A node that has said welcome on both streams; what receives from the second.
-    pub(crate) fn new(
-        options: &Options,
-        key: &Key,
-        begun: Greeted,
-        bulk: Greeted,
-    ) -> std::result::Result<(Self, Incoming), String> {
-        let resumable = !begun.terms.patience.is_zero();
-        let split = |greeted: Greeted, stream, spin| {
-            let split = greeted.connection.split(Duplex {
-                stream,
-                spin,
-                resumable,
-            });
-            split.map_err(|error| error.to_string())
-        };
-        let (terms, devices) = (begun.terms.clone(), begun.devices.clone());
-        let (incoming, out) = split(begun, Stream::Command, options.spin)?;
-        let (bulk_incoming, bulk_out) = split(bulk, Stream::Bulk, Duration::ZERO)?;
-        let resumption = resumable.then(|| Resumption::new(options, key, &terms));
-        let link = Link::new(options, terms, (incoming, out), bulk_out, resumption);
-        let link = Arc::new(link);
-        let devices = devices.iter().enumerate();
-        let devices = devices.map(|(number, device)| Device::new(number, device, &link));
-        let remote = Self {
-            devices: devices.collect::<std::result::Result<_, _>>()?,
-            link,
-        };
-        Ok((remote, bulk_incoming))
+    /// Nodes that have said welcome on both streams; what receives from the second of each.
+    pub(crate) fn new(nodes: Vec<Met>) -> std::result::Result<(Self, Vec<Incoming>), String> {
+        let (mut links, mut devices, mut bulks) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, met) in nodes.into_iter().enumerate() {
+            let (link, described, bulk) = link(number, met)?;
+            let space = devices.len();
+            let own = described.iter().enumerate();
+            for (number, device) in own {
+                devices.push(Device::new(number, device, &link, space)?);
+            }
+            links.push(link);
+            bulks.push(bulk);
+        }
+        if links.len() > 1 {
+            let all: Vec<_> = links.iter().map(Arc::downgrade).collect();
+            for link in &links {
+                // Set once, here.
+                let _ = link.siblings.set(all.clone());
+            }
+        }
+        Ok((Self { links, devices }, bulks))
     }
 
-    pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.link
+    pub(crate) fn links(&self) -> &[Arc<Link>] {
+        &self.links
     }
 
-    /// What the node is called here.
+    /// What the nodes are called here.
     #[must_use]
-    pub fn node(&self) -> &str {
-        &self.link.node
+    pub fn nodes(&self) -> Vec<&str> {
+        self.links.iter().map(|link| link.node.as_str()).collect()
     }
 
-    /// Cuts the connection, as a network may: for tests of what happens then.
+    /// Cuts the connections to all nodes, as a network may: for tests of what happens then.
     pub fn cut(&self) {
-        self.link.cut();
+        self.links.iter().for_each(|link| link.cut());
     }
+
+    /// The node, if there is one alone: then who waits reads what comes.
+    fn only(&self) -> Option<&Link> {
+        match &self.links[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// What a command waits for may be any node's to say: each has a thread that reads.
+    fn leave_to_keepers(&self) {
+        for link in &self.links {
+            if link.is_flying() {
+                link.leave_to_keeper();
+            }
+        }
+    }
+}
+
+/// The connection to a node, what its devices are, and what receives from its bulk stream.
+fn link(
+    number: usize,
+    met: Met,
+) -> std::result::Result<(Arc<Link>, Vec<NodeDevice>, Incoming), String> {
+    let (options, key, begun, bulk) = met.take().ok_or("it was used before")?;
+    let resumable = !begun.terms.patience.is_zero();
+    let split = |greeted: Greeted, stream, spin| {
+        let split = greeted.connection.split(Duplex {
+            stream,
+            spin,
+            resumable,
+        });
+        split.map_err(|error| error.to_string())
+    };
+    let (terms, devices) = (begun.terms.clone(), begun.devices.clone());
+    let (incoming, out) = split(begun, Stream::Command, options.spin)?;
+    let (bulk_incoming, bulk_out) = split(bulk, Stream::Bulk, Duration::ZERO)?;
+    let resumption = resumable.then(|| Resumption::new(&options, &key, &terms));
+    let link = Link::new(
+        number,
+        &options,
+        terms,
+        (incoming, out),
+        bulk_out,
+        resumption,
+    );
+    Ok((Arc::new(link), devices, bulk_incoming))
 }
 
 /// What a native call on a node's device would be handed: there is nothing of the kind here.
@@ -145,8 +183,9 @@ impl Vendor for Remote {
         forward::put(work, code, waits)
     }
 
-    fn flush(&self, _device: &Device) -> std::result::Result<(), Refusal> {
-        self.link.flush();
+    fn flush(&self, device: &Device) -> std::result::Result<(), Refusal> {
+        device.link.flush();
+        device.link.flush_others();
         Ok(())
     }
 
@@ -155,18 +194,25 @@ impl Vendor for Remote {
             // Also of one that has failed: why is said as it lands.
             return Ok(Some(Ok(())));
         }
-        match self.link.loss() {
+        match self.links[signal.home()].loss() {
             Some(lost) => Err(lost),
             None => Ok(None),
         }
     }
 
     fn attend(&self) {
-        self.link.attend();
+        match self.only() {
+            Some(link) => link.attend(),
+            None => self.leave_to_keepers(),
+        }
     }
 
     fn wait(&self, waiter: &Waiter<'_>) {
-        self.link.wait(waiter);
+        if let Some(link) = self.only() {
+            return link.wait(waiter);
+        }
+        self.leave_to_keepers();
+        waiter.park();
     }
 
     fn call_when_over(&self, _: &Point, _: Wake) -> std::result::Result<(), Refusal> {
@@ -207,13 +253,13 @@ impl Vendor for Remote {
         program::create(device, code)
     }
 
-    fn reserve(&self, _device: &Device, size: u64) -> std::result::Result<Allocation, Refusal> {
-        let buffer = self.link.create_buffer(size)?;
+    fn reserve(&self, device: &Device, size: u64) -> std::result::Result<Allocation, Refusal> {
+        let buffer = device.link.create_buffer(size)?;
         Ok(Allocation { buffer, size })
     }
 
-    fn release(&self, _device: &Device, allocation: Allocation) {
-        self.link.free_buffer(allocation.buffer, allocation.size);
+    fn release(&self, device: &Device, allocation: Allocation) {
+        device.link.free_buffer(allocation.buffer, allocation.size);
     }
 
     fn read(
@@ -246,8 +292,12 @@ impl Vendor for Remote {
         device.clear(allocation, offset, length)
     }
 
-    fn has_route(&self, _from: &Device, _to: &Device) -> bool {
-        false
+    fn has_route(&self, from: &Device, to: &Device) -> bool {
+        from.link.has_way_to(&to.link)
+    }
+
+    fn do_here(&self, work: &Work<'_, Self>) -> Option<Result<()>> {
+        forward::migrate_content(work)
     }
 
     fn native_queue(&self, _device: &Device) -> Option<NoQueue> {

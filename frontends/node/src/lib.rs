@@ -29,7 +29,7 @@ mod watch;
 
 pub use limits::Limits;
 pub use native::{Launch, Maker, Natives, Parameter};
-pub use node::{Node, Options};
+pub use node::{Node, Options, Peering};
 #[cfg(target_os = "linux")]
 pub use process::{Spawn, remove_scratch, serve_session, serve_session_reading};
 

@@ -6,12 +6,16 @@ use crate::locked;
 use crate::native::Natives;
 use crate::session::Session;
 use quipu_core::Device;
+use quipu_core::driver::{Driver, Lender};
 use quipu_link::gate::{Arrival, Caller, Gate};
+use quipu_link::peer::{Networks, PeerCaller};
 use quipu_link::timer::{SystemTimer, Timer};
-use quipu_link::{Fingerprint, LinkError};
+use quipu_link::{Fingerprint, Key, LinkError};
 #[cfg(target_os = "linux")]
 use quipu_wire::ROUTE_MAGIC;
-use quipu_wire::message::{DataOrder, GoodbyeReason, Refusal, Role, SessionId, Status, Welcome};
+use quipu_wire::message::{
+    DataOrder, GoodbyeReason, PeerAddress, Refusal, Role, SessionId, Status, Welcome,
+};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -33,6 +37,8 @@ pub struct Options {
     pub spin: Duration,
     /// What patience and limits of time are measured by.
     pub timer: Arc<dyn Timer>,
+    /// What nodes have to do with each other.
+    pub peers: Peering,
     /// How sessions' processes are started; without, sessions are in this process.
     #[cfg(target_os = "linux")]
     pub processes: Option<crate::process::Spawn>,
@@ -59,9 +65,27 @@ impl Options {
             limits: Limits::default(),
             spin: Duration::ZERO,
             timer: Arc::new(SystemTimer::default()),
+            peers: Peering::default(),
             #[cfg(target_os = "linux")]
             processes: None,
         }
+    }
+}
+
+/// What a node has to do with other nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Peering {
+    /// Where other nodes find this one; without, where its client has found it.
+    pub address: Option<SocketAddr>,
+    /// Where this one may dial others; if nowhere, it has to do with none.
+    pub networks: Networks,
+}
+
+impl Peering {
+    /// What a client is told who has come to this address.
+    pub(crate) fn address_for(&self, own: Option<SocketAddr>) -> Option<PeerAddress> {
+        let address = self.address.or(own).filter(|_| !self.networks.is_empty())?;
+        PeerAddress::of(address)
     }
 }
 
@@ -108,7 +132,7 @@ pub(crate) enum Home {
     Processes(Arc<crate::process::Processes>),
     /// This process is this session's.
     #[cfg(target_os = "linux")]
-    Session(SessionId),
+    Session(SessionId, Arc<crate::process::Dials>),
 }
 
 impl std::fmt::Debug for Shared {
@@ -127,9 +151,20 @@ impl Node {
     /// If the system gives no thread, or the listener has no address.
     pub fn serve(options: Options, gate: Gate, listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
+        let networks = options.peers.networks.seen_from(address);
+        let options = Options {
+            peers: Peering {
+                networks,
+                ..options.peers
+            },
+            ..options
+        };
         #[cfg(target_os = "linux")]
         let home = match options.processes.clone() {
-            Some(spawn) => Home::Processes(Arc::new(crate::process::Processes::new(spawn)?)),
+            Some(spawn) => {
+                let processes = crate::process::Processes::new(spawn, options.peers.clone())?;
+                Home::Processes(Arc::new(processes))
+            }
             None => Home::Here,
         };
         #[cfg(not(target_os = "linux"))]
@@ -394,6 +429,12 @@ impl Shared {
         self.forget_stranger(number);
         let caller = match arrival {
             Ok(Arrival::Caller(caller)) => *caller,
+            Ok(Arrival::Peer(caller)) => {
+                if let Err(error) = self.meet(*caller) {
+                    tracing::info!(%error, "another node is gone");
+                }
+                return;
+            }
             Ok(Arrival::Enrolled(client)) => {
                 tracing::info!(client = client.name, "enrolled");
                 return;
@@ -445,6 +486,7 @@ impl Shared {
             max_session_bytes: limits.session_bytes,
             // The system finds out that a machine is gone.
             idle_ms: 0,
+            peer_address: session.and_then(Session::peer_address),
             name: self.gate.name(),
         }
     }
@@ -457,7 +499,7 @@ impl Shared {
     fn is_first_of_own(&self, caller: &Caller) -> bool {
         match &self.home {
             #[cfg(target_os = "linux")]
-            Home::Session(own) => {
+            Home::Session(own, _) => {
                 caller.session() == (*own, 1, 0) && !self.has_begun.swap(true, Ordering::AcqRel)
             }
             _ => false,
@@ -476,7 +518,7 @@ impl Shared {
     /// Ends the process if it is a session's, which is over: also if a thread of it never is.
     pub(crate) fn end_own(&self) {
         #[cfg(target_os = "linux")]
-        if matches!(self.home, Home::Session(_)) {
+        if matches!(self.home, Home::Session(..)) {
             crate::process::end();
         }
     }
@@ -495,7 +537,7 @@ impl Shared {
                 processes.begin(caller, id, &self.gate, &self.options.limits)
             }
             #[cfg(target_os = "linux")]
-            Home::Session(_) => {
+            Home::Session(..) => {
                 Err(caller.refuse(Refusal::NotOffered, "this is a session's process"))
             }
         }
@@ -531,6 +573,58 @@ impl Shared {
         session.abort("the session has ended");
         locked(&self.sessions).remove(&id);
         ended
+    }
+
+    /// Another node has come, by its own account. Whatever is wrong with it, it is not told.
+    fn meet(self: &Arc<Self>, mut caller: PeerCaller) -> Result<(), LinkError> {
+        let key = caller.key();
+        let now = || self.options.timer.now();
+        let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
+        let mut sessions = sessions.iter();
+        if !sessions.any(|session| session.peers().expects(key, now())) {
+            tracing::info!(%key, "a node that nobody expects was not let in");
+            return Ok(());
+        }
+        let ticket = caller.ticket()?;
+        let session = locked(&self.sessions).get(&ticket.session).cloned();
+        let admitted = session.and_then(|session| {
+            let peer = session.peers().admit(key, &ticket, now())?;
+            Some((session, peer))
+        });
+        let Some((session, peer)) = admitted else {
+            tracing::info!(%key, "a ticket that is not good was not taken");
+            return Ok(());
+        };
+        let connection = caller.admit(&ticket)?;
+        session.run_peer(self, (peer, ticket.epoch), connection)
+    }
+
+    /// Dials another node, if its network is one that the operator allows.
+    pub(crate) fn reach(&self, address: SocketAddr, until: Instant) -> io::Result<TcpStream> {
+        match &self.home {
+            // Its own process may not.
+            #[cfg(target_os = "linux")]
+            Home::Session(_, dials) => dials.reach(address, until),
+            _ => self.options.peers.networks.reach(address, until),
+        }
+    }
+
+    /// The key that this process proves to others.
+    pub(crate) fn key(&self) -> &Key {
+        self.gate.key()
+    }
+
+    /// To the drivers that have use for a thread that enqueues what others say.
+    pub(crate) fn lenders(&self) -> Vec<Box<dyn Lender>> {
+        let mut drivers: Vec<&Arc<dyn Driver>> = Vec::new();
+        for device in &self.options.devices {
+            let driver = device.driver();
+            if !drivers.iter().any(|known| Arc::ptr_eq(known, driver)) {
+                drivers.push(driver);
+            }
+        }
+        let lenders = drivers.iter().filter_map(|driver| driver.lender());
+        lenders.collect()
     }
 
     /// The session that a caller names, if it is its own.

@@ -56,7 +56,7 @@ fn who_breaks_a_rule_is_sent_away_and_others_are_not() {
         values: &[],
     });
     let placeholders: Vec<_> = (1..=65)
-        .map(|event| Message::Placeholder(Placeholder { event }))
+        .map(|event| Message::Placeholder(Placeholder { event, peer: 0 }))
         .collect();
     let (protocol, limit) = (GoodbyeReason::Protocol, GoodbyeReason::Limit);
     let cases: Vec<(&str, Vec<Message<'_>>, GoodbyeReason)> = vec![
@@ -219,7 +219,7 @@ fn a_failure_is_that_of_what_needs_it_and_not_of_what_comes_after() {
         let mut client = rig.client();
         let waits = [wait];
         client.send(&[
-            Message::Placeholder(Placeholder { event: 1 }),
+            Message::Placeholder(Placeholder { event: 1, peer: 0 }),
             command(2, &waits, Operation::Nothing),
             Message::Resolve(Resolve {
                 event: 1,
@@ -247,7 +247,7 @@ fn what_waits_for_a_client_that_is_gone_is_given_up() {
     });
     client.send(&[
         buffer(1, 1 << 20),
-        Message::Placeholder(Placeholder { event: 1 }),
+        Message::Placeholder(Placeholder { event: 1, peer: 0 }),
         command(2, &waits, fill(1, 64)),
         command(3, &[], write),
         command(4, &[], Operation::Nothing),

@@ -151,6 +151,11 @@ impl Connection {
         self.peer
     }
 
+    /// The address of this side, if the system says it.
+    pub(crate) fn own_address(&self) -> Option<std::net::SocketAddr> {
+        self.socket.stream.local_addr().ok()
+    }
+
     /// Who it is, as errors say it.
     #[must_use]
     pub fn address(&self) -> &str {

@@ -2,8 +2,9 @@
 //!
 //! 1. TLS's handshake, within some seconds: the client has proved that it has its key.
 //! 2. In the enrolment protocol, one message is read: whoever has a good invitation is enrolled, and goes.
-//! 3. In Quipu's protocol, whoever is not enrolled is told so. No byte that came is looked at.
-//! 4. The hello is read, a version and an order of bytes agreed on. Whoever comes so far is a [`Caller`].
+//! 3. In the protocol of nodes, nothing is read: whose key is expected, sessions know.
+//! 4. In Quipu's protocol, whoever is not enrolled is told so. No byte that came is looked at.
+//! 5. The hello is read, a version and an order of bytes agreed on. Whoever comes so far is a [`Caller`].
 //!
 //! A gate does not listen: whoever does hands it connections, each on a thread of its own or one after the other.
 
@@ -15,12 +16,15 @@ use crate::error::{LinkError, Result};
 use crate::folder::Folder;
 use crate::invitation::Invitations;
 use crate::key::{Fingerprint, Key};
+use crate::peer::PeerCaller;
 use crate::tls;
 use quipu_wire::message::{
     Device, Enrolled, Hello, Message, Redirect, Refusal, Refuse, Role, SessionId, Welcome,
     presentable,
 };
-use quipu_wire::{ENROLMENT_PROTOCOL, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL, negotiate};
+use quipu_wire::{
+    ENROLMENT_PROTOCOL, NEWEST_VERSION, OLDEST_VERSION, PEER_PROTOCOL, PROTOCOL, negotiate,
+};
 use rustls::{ServerConfig, ServerConnection};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -30,7 +34,7 @@ use std::time::{Duration, Instant};
 pub struct Gate {
     config: Arc<ServerConfig>,
     known: Known,
-    fingerprint: Fingerprint,
+    key: Key,
     name: String,
     patience: Duration,
     clock: Arc<dyn Clock>,
@@ -49,7 +53,7 @@ impl std::fmt::Debug for Gate {
         formatter
             .debug_struct("Gate")
             .field("name", &self.name)
-            .field("fingerprint", &self.fingerprint)
+            .field("key", &self.key)
             .finish_non_exhaustive()
     }
 }
@@ -61,6 +65,8 @@ pub enum Arrival {
     Enrolled(Client),
     /// Somebody enrolled, who has said hello.
     Caller(Box<Caller>),
+    /// Somebody who says that it is a node, of whom only the key is known.
+    Peer(Box<PeerCaller>),
 }
 
 /// An enrolled client that has said hello and waits for an answer.
@@ -97,7 +103,7 @@ impl Gate {
         Ok(Self {
             config: tls::server(&key)?,
             known: Known::Folder(folder.clone()),
-            fingerprint: key.fingerprint(),
+            key,
             name: crate::clients::plain(name, "node"),
             patience,
             clock,
@@ -112,7 +118,7 @@ impl Gate {
         Ok(Self {
             config: tls::server(key)?,
             known: Known::Only(client),
-            fingerprint: key.fingerprint(),
+            key: key.clone(),
             name: crate::clients::plain(name, "node"),
             patience,
             clock: Arc::new(crate::clock::SystemClock),
@@ -139,7 +145,13 @@ impl Gate {
     /// The node's key.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
+        self.key.fingerprint()
+    }
+
+    /// The key that is proved to whoever comes, to prove it to others as well.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
     }
 
     /// What the node is called.
@@ -171,6 +183,9 @@ impl Gate {
             }
             protocol if protocol == ENROLMENT_PROTOCOL => {
                 self.enrol(connection).map(Arrival::Enrolled)
+            }
+            protocol if protocol == PEER_PROTOCOL => {
+                Ok(Arrival::Peer(Box::new(PeerCaller::new(connection))))
             }
             // TLS goes on without one if a client names none.
             _ => Err(LinkError::Tls {
@@ -276,6 +291,12 @@ impl Caller {
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// The address of this machine's to which the client has come.
+    #[must_use]
+    pub fn own_address(&self) -> Option<std::net::SocketAddr> {
+        self.connection.own_address()
     }
 
     /// What the program calls itself.

@@ -58,6 +58,14 @@ pub(crate) fn random<const N: usize>(what: &'static str) -> Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// A ticket for one connection from node to node: random, and nobody else's.
+///
+/// # Errors
+/// If the system gives no random numbers.
+pub fn ticket() -> Result<[u8; 32]> {
+    random("make a ticket")
+}
+
 impl fmt::Display for Fingerprint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&base32::encode(&self.0))

@@ -11,6 +11,7 @@
 //! | [`stream`] | both directions of a connection at once: numbers, acknowledgements, batches |
 //! | [`client`] | dialling a node: enrolment, hello, ping, status |
 //! | [`session`] | the first words, and what a node answers: its terms and its devices |
+//! | [`peer`] | connections from node to node |
 //! | [`gate`] | a node's door: who may come in, and what for |
 //! | [`clock`] | the time of day, which tests give |
 //! | [`timer`] | time that passes, which tests give |
@@ -53,6 +54,7 @@ pub mod gate;
 pub mod invitation;
 pub mod key;
 pub mod nodes;
+pub mod peer;
 pub mod session;
 pub mod stream;
 pub mod timer;

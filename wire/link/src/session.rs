@@ -6,8 +6,8 @@ use crate::error::{LinkError, Result};
 use crate::key::Fingerprint;
 use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
 use quipu_wire::message::{
-    DataOrder, Device, DeviceKind, Hello, Message, Redirect, Role, SessionId, Takes, Welcome,
-    presentable,
+    DataOrder, Device, DeviceKind, Hello, Message, PeerAddress, Redirect, Role, SessionId, Takes,
+    Welcome, presentable,
 };
 use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
 use std::time::Duration;
@@ -111,6 +111,8 @@ pub struct Terms {
     pub max_buffer_bytes: u64,
     /// Bytes of all buffers, at most.
     pub max_session_bytes: u64,
+    /// Where the node waits for others; none if it neither waits for them nor dials.
+    pub peer_address: Option<PeerAddress>,
     features: u64,
     order: DataOrder,
     devices: u32,
@@ -133,6 +135,7 @@ impl From<&Welcome<'_>> for Terms {
             max_program_bytes: welcome.max_program_bytes,
             max_buffer_bytes: welcome.max_buffer_bytes,
             max_session_bytes: welcome.max_session_bytes,
+            peer_address: welcome.peer_address,
             features: welcome.features,
             order: welcome.data_order,
             devices: welcome.devices,

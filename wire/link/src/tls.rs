@@ -196,6 +196,7 @@ pub(crate) fn server(key: &Key) -> Result<Arc<ServerConfig>> {
     config.alpn_protocols = vec![
         quipu_wire::PROTOCOL.to_vec(),
         quipu_wire::ENROLMENT_PROTOCOL.to_vec(),
+        quipu_wire::PEER_PROTOCOL.to_vec(),
     ];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

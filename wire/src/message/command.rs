@@ -2,6 +2,7 @@
 
 use super::cursor::{Cursor, RESERVED, check_id, zero};
 use super::launch::Launch;
+use super::peer::{Receive, Send};
 use super::{Word, numbers};
 use crate::error::{Problem, holds, within};
 use crate::frame::Kind;
@@ -98,6 +99,10 @@ pub enum Operation<'a> {
     Write(Write<'a>),
     /// A read of bytes for the client.
     Read(Read<'a>),
+    /// Bytes go to another node.
+    Send(Send),
+    /// Bytes come from another node.
+    Receive(Receive),
 }
 
 const PROFILED: u8 = 1;
@@ -113,6 +118,8 @@ impl<'a> Command<'a> {
             Operation::Copy(_) => Kind::Copy,
             Operation::Write(_) => Kind::Write,
             Operation::Read(_) => Kind::Read,
+            Operation::Send(_) => Kind::Send,
+            Operation::Receive(_) => Kind::Receive,
         }
     }
 
@@ -132,6 +139,8 @@ impl<'a> Command<'a> {
             Kind::Copy => Copy::read(waits, cursor)?,
             Kind::Write => Write::read(waits, cursor)?,
             Kind::Read => Read::read(waits, cursor)?,
+            Kind::Send => Send::read(waits, cursor)?,
+            Kind::Receive => Receive::read(waits, cursor)?,
             _ => (read_waits(waits, cursor)?, Operation::Nothing),
         };
         Ok(Self {
@@ -168,6 +177,8 @@ impl<'a> Command<'a> {
             Operation::Copy(copy) => copy.check(),
             Operation::Write(write) => write.check(),
             Operation::Read(read) => read.check(),
+            Operation::Send(send) => send.check(),
+            Operation::Receive(receive) => receive.check(),
         }
     }
 
@@ -190,6 +201,8 @@ impl<'a> Command<'a> {
             Operation::Copy(copy) => copy.write(waits, out),
             Operation::Write(write) => write.write(waits, out),
             Operation::Read(read) => read.write(waits, out),
+            Operation::Send(send) => send.write(waits, out),
+            Operation::Receive(receive) => receive.write(waits, out),
         }
     }
 }

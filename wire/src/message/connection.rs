@@ -1,6 +1,7 @@
 //! The beginning and the end of a connection, and what keeps it going.
 
 use super::cursor::{Cursor, RESERVED, check_text, zero};
+use super::peer::PeerAddress;
 use super::{Body, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
@@ -213,6 +214,8 @@ pub struct Welcome<'a> {
     pub max_session_bytes: u64,
     /// After how many milliseconds without a frame a side takes the connection to be lost; zero for never.
     pub idle_ms: u32,
+    /// Where the node waits for others; none if it neither waits for them nor dials.
+    pub peer_address: Option<PeerAddress>,
     /// What the node is called.
     pub name: &'a str,
 }
@@ -221,7 +224,6 @@ impl<'a> Body<'a> for Welcome<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
         let fixed: &layout::Welcome = cursor.fixed()?;
         zero(RESERVED, fixed.reserved)?;
-        zero(RESERVED, fixed.reserved_2)?;
         Ok(Self {
             version: fixed.version.get(),
             data_order: DataOrder::of(fixed.data_order.get())?,
@@ -240,6 +242,7 @@ impl<'a> Body<'a> for Welcome<'a> {
             max_buffer_bytes: fixed.max_buffer_bytes.get(),
             max_session_bytes: fixed.max_session_bytes.get(),
             idle_ms: fixed.idle_ms.get(),
+            peer_address: PeerAddress::read(fixed.peer_ip, fixed.peer_port.get())?,
             name: cursor.text("the name", fixed.name_length.get().into())?,
         })
     }
@@ -266,6 +269,7 @@ impl<'a> Body<'a> for Welcome<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
+        let (ip, port) = PeerAddress::write(self.peer_address);
         let fixed = layout::Welcome {
             version: self.version.into(),
             data_order: self.data_order.number().into(),
@@ -285,8 +289,9 @@ impl<'a> Body<'a> for Welcome<'a> {
             max_session_bytes: self.max_session_bytes.into(),
             idle_ms: self.idle_ms.into(),
             name_length: (self.name.len() as u16).into(),
-            reserved: 0.into(),
-            reserved_2: [0; 32],
+            peer_port: port.into(),
+            peer_ip: ip,
+            reserved: [0; 16],
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(self.name.as_bytes());

@@ -9,9 +9,6 @@ use crate::limits::{MAX_FRAME, MAX_ID, MAX_NAME, MAX_TEXT};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 ids! {
-    /// An event that somebody else brings about: a command of another machine, or of the client's. Commands may wait for
-    /// it; it is resolved by a later message. Its id is larger than that of every event before.
-    Placeholder, event, "the event";
     /// A command is not to be run, if it has not begun.
     Cancel, event, "the event";
 }

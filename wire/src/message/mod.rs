@@ -11,6 +11,7 @@
 //! | [`launch`] | a kernel's launch, and what is passed to it |
 //! | [`event`] | placeholders, resolve, cancel, completed, failed, what was read |
 //! | [`bulk`] | chunks of transfers |
+//! | [`peer`] | from node to node |
 //!
 //! Each is a struct that borrows its texts, lists and payloads. A sender makes one and [encodes](Message::encode) it; a
 //! receiver gets one from [`decode`], all of whose rules are checked but those that need to be known what the session
@@ -24,6 +25,7 @@ pub mod enrolment;
 pub mod event;
 pub mod launch;
 pub mod node;
+pub mod peer;
 pub mod redirect;
 pub mod resource;
 
@@ -35,11 +37,14 @@ pub use connection::{
 };
 pub use enrolment::{Enrol, Enrolled};
 pub use event::{
-    Cancel, Completed, DeviceLost, Failed, Failure, Placeholder, Profile, Profiled, ReadBytes,
-    Resolve,
+    Cancel, Completed, DeviceLost, Failed, Failure, Profile, Profiled, ReadBytes, Resolve,
 };
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
 pub use node::{Device, DeviceKind, Status, Takes};
+pub use peer::{
+    Abandon, Admitted, CameAbout, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive, Send,
+    Taken, Tell, Ticket,
+};
 pub use redirect::Redirect;
 pub use resource::{CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, ProgramFormat};
 pub use zerocopy::little_endian::U64 as Word;
@@ -86,7 +91,11 @@ pub enum Message<'a> {
     CreateProgram(CreateProgram<'a>),
     /// A program is not used any more.
     FreeProgram(FreeProgram),
-    /// A command, of one of six kinds.
+    /// The first message from node to node.
+    Ticket(Ticket),
+    /// The answer.
+    Admitted(Admitted),
+    /// A command, of one of eight kinds.
     Command(Command<'a>),
     /// An event that somebody else brings about.
     Placeholder(Placeholder),
@@ -106,6 +115,18 @@ pub enum Message<'a> {
     DeviceLost(DeviceLost<'a>),
     /// A part of a transfer.
     Chunk(Chunk<'a>),
+    /// A connection to another node.
+    Peer(Peer),
+    /// Another node is told of an end.
+    Tell(Tell),
+    /// The rest of a transfer never comes.
+    Abandon(Abandon),
+    /// A placeholder has come about, by another node's word.
+    CameAbout(CameAbout),
+    /// A transfer has come.
+    Taken(Taken),
+    /// Another node is gone.
+    Part(Part),
 }
 
 /// How a message is written and read. What is read was not checked yet; what is written was.
@@ -161,7 +182,8 @@ macro_rules! messages {
         fn read_as(kind: Kind, body: &[u8]) -> Result<Message<'_>, Problem> {
             Ok(match kind {
                 $(Kind::$name => Message::$name(read(body)?),)*
-                Kind::Nothing | Kind::Launch | Kind::Fill | Kind::Copy | Kind::Write | Kind::Read => {
+                Kind::Nothing | Kind::Launch | Kind::Fill | Kind::Copy | Kind::Write | Kind::Read
+                | Kind::Send | Kind::Receive => {
                     let mut cursor = Cursor::new(body);
                     let command = Command::read(kind, &mut cursor)?;
                     cursor.finish()?;
@@ -180,6 +202,7 @@ macro_rules! messages {
 messages! {
     Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Device, Redirect, CreateBuffer, FreeBuffer,
     CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Failed, ReadBytes, DeviceLost, Chunk,
+    Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }
 
 /// What a frame says.

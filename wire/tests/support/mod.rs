@@ -66,6 +66,7 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             max_buffer_bytes: 1 << 30,
             max_session_bytes: 1 << 32,
             idle_ms: 5000,
+            peer_address: PeerAddress::of("10.1.2.3:4761".parse().unwrap()),
             name: "node-a",
         }),
         Message::Refuse(Refuse {
@@ -215,7 +216,7 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
                 transfer: 31,
             }),
         ),
-        Message::Placeholder(Placeholder { event: 26 }),
+        Message::Placeholder(Placeholder { event: 26, peer: 3 }),
         Message::Resolve(Resolve {
             event: 26,
             failure: Some(Failure::Kernel),
@@ -260,6 +261,60 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             key: [0xcd; 32],
             wait_ms: 10_000,
         }),
+        Message::Ticket(Ticket {
+            versions: (1, 3),
+            epoch: 2,
+            session,
+            ticket: [0xef; 32],
+            max_frame: 1 << 20,
+        }),
+        Message::Admitted(Admitted {
+            version: 3,
+            max_frame: 1 << 21,
+        }),
+        Message::Peer(Peer {
+            peer: 3,
+            epoch: 2,
+            role: PeerRole::Dials,
+            is_routed: true,
+            wait_ms: 3000,
+            session,
+            key: [0xcd; 32],
+            ticket: [0xef; 32],
+            address: PeerAddress::of("[fd00::7]:4760".parse().unwrap()),
+        }),
+        command(
+            30,
+            &waits,
+            Operation::Send(Send {
+                buffer: 11,
+                offset: 1,
+                row: 4000,
+                transfer: 32,
+                peer: 3,
+                remote: 33,
+            }),
+        ),
+        command(
+            31,
+            &waits,
+            Operation::Receive(Receive {
+                buffer: 11,
+                offset: 2,
+                row: 4000,
+                transfer: 34,
+                peer: 4,
+            }),
+        ),
+        Message::Tell(Tell {
+            event: 30,
+            peer: 3,
+            placeholder: 27,
+        }),
+        Message::Abandon(Abandon { transfer: 34 }),
+        Message::CameAbout(CameAbout { event: 26 }),
+        Message::Taken(Taken { transfer: 33 }),
+        Message::Part(Part { peer: 3 }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

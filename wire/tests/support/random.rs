@@ -82,7 +82,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 27 {
+    let message = match draw.byte() % 36 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -149,7 +149,10 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
         13 => Message::FreeBuffer(FreeBuffer { buffer: draw.id() }),
         14 => program(draw),
         15 => Message::FreeProgram(FreeProgram { program: draw.id() }),
-        16 => Message::Placeholder(Placeholder { event: draw.id() }),
+        16 => Message::Placeholder(Placeholder {
+            event: draw.id(),
+            peer: draw.up_to(MAX_ID),
+        }),
         17 => {
             let failure = draw.flag().then(|| draw.one_of(Failure::ALL));
             Message::Resolve(Resolve {
@@ -220,6 +223,31 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
                 bytes: draw.bytes(length),
             })
         }
+        27 => Message::Ticket(Ticket {
+            versions: (1, draw.between(1, u16::MAX.into()) as u16),
+            epoch: draw.between(1, u32::MAX.into()) as u32,
+            session: SessionId(*b"0123456789abcdef"),
+            ticket: draw.array(),
+            max_frame: draw.between(MIN_FRAME.into(), 1 << 24) as u32,
+        }),
+        28 => Message::Admitted(Admitted {
+            version: draw.between(1, u16::MAX.into()) as u16,
+            max_frame: draw.between(MIN_FRAME.into(), 1 << 24) as u32,
+        }),
+        29 => peer(draw),
+        30 => Message::Tell(Tell {
+            event: draw.id(),
+            peer: draw.id(),
+            placeholder: draw.id(),
+        }),
+        31 => Message::Abandon(Abandon {
+            transfer: draw.id(),
+        }),
+        32 => Message::CameAbout(CameAbout { event: draw.id() }),
+        33 => Message::Taken(Taken {
+            transfer: draw.id(),
+        }),
+        34 => Message::Part(Part { peer: draw.id() }),
         _ => command(draw),
     };
     let sequence = match message.kind().is_numbered() {
@@ -287,7 +315,46 @@ fn welcome(draw: &mut Draw<'_>) -> Message<'static> {
         max_buffer_bytes: draw.number(),
         max_session_bytes: draw.number(),
         idle_ms: draw.small(),
+        peer_address: match draw.flag() {
+            true => Some(peer_address(draw)),
+            false => None,
+        },
         name: draw.text(256),
+    })
+}
+
+fn peer_address(draw: &mut Draw<'_>) -> PeerAddress {
+    let port = draw.between(1, u16::MAX.into()) as u16;
+    let ip: std::net::IpAddr = match draw.flag() {
+        true => [10, draw.byte(), draw.byte(), draw.byte()].into(),
+        false => {
+            let mut ip: [u8; 16] = draw.array();
+            ip[0] = 0xfd;
+            ip.into()
+        }
+    };
+    PeerAddress::of((ip, port).into()).unwrap()
+}
+
+fn peer(draw: &mut Draw<'_>) -> Message<'static> {
+    let role = draw.one_of(PeerRole::ALL);
+    let dials = role == PeerRole::Dials;
+    Message::Peer(Peer {
+        peer: draw.id(),
+        epoch: draw.between(1, u32::MAX.into()) as u32,
+        role,
+        is_routed: dials && draw.flag(),
+        wait_ms: draw.between(1, 600_000) as u32,
+        session: match dials {
+            true => SessionId(*b"0123456789abcdef"),
+            false => SessionId::NONE,
+        },
+        key: draw.array(),
+        ticket: draw.array(),
+        address: match dials {
+            true => Some(peer_address(draw)),
+            false => None,
+        },
     })
 }
 
@@ -356,7 +423,7 @@ fn strides(draw: &mut Draw<'_>) -> &'static [Stride] {
 }
 
 fn command(draw: &mut Draw<'_>) -> Message<'static> {
-    let operation = match draw.byte() % 6 {
+    let operation = match draw.byte() % 8 {
         0 => Operation::Nothing,
         1 => Operation::Launch(launch(draw)),
         2 => {
@@ -397,6 +464,27 @@ fn command(draw: &mut Draw<'_>) -> Message<'static> {
                 write.bytes = draw.bytes(write.region_bytes().unwrap());
             }
             Operation::Write(write)
+        }
+        5 => {
+            let (offset, row) = draw.range();
+            Operation::Send(Send {
+                buffer: draw.id(),
+                offset,
+                row,
+                transfer: draw.id(),
+                peer: draw.id(),
+                remote: draw.id(),
+            })
+        }
+        6 => {
+            let (offset, row) = draw.range();
+            Operation::Receive(Receive {
+                buffer: draw.id(),
+                offset,
+                row,
+                transfer: draw.id(),
+                peer: draw.id(),
+            })
         }
         _ => Operation::Read(Read {
             buffer: draw.id(),

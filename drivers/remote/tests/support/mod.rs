@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test panics")]
 
 pub(crate) mod lossy;
+pub(crate) mod pair;
 pub(crate) mod relay;
 
 use quipu_core::{Device, Driver};
 use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
-use quipu_driver_remote::{Options, RemoteDriver, connect};
+use quipu_driver_remote::{Met, Options, RemoteDriver, connect, meet, together};
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::Configuration;
 use quipu_link::clock::SystemClock;
@@ -80,6 +81,8 @@ pub(crate) struct Rig {
     pub(crate) reconnect: Duration,
     /// And by what they measure it.
     pub(crate) timer: Arc<dyn Timer>,
+    /// For how long connections between nodes may take.
+    pub(crate) peer_patience: Duration,
     spin: Duration,
     _folder: tempfile::TempDir,
 }
@@ -126,26 +129,43 @@ impl Rig {
             address,
             reconnect: 10 * PATIENCE,
             timer: Arc::new(SystemTimer::default()),
+            peer_patience: PATIENCE,
             spin,
             _folder: folder,
         }
     }
 
-    pub(crate) fn driver(&self) -> Arc<RemoteDriver> {
-        let options = Options {
+    /// A session of the client's, to be used together with others.
+    pub(crate) fn met(&self) -> Met {
+        meet(&self.options(), &self.key).unwrap()
+    }
+
+    fn options(&self) -> Options {
+        Options {
             patience: PATIENCE,
             spin: self.spin,
             reconnect: self.reconnect,
             timer: self.timer.clone(),
+            peer_patience: self.peer_patience,
             ..Options::new("node", &self.address, self.node.fingerprint())
-        };
-        connect(&options, &self.key).unwrap()
+        }
+    }
+
+    pub(crate) fn driver(&self) -> Arc<RemoteDriver> {
+        connect(&self.options(), &self.key).unwrap()
     }
 
     pub(crate) fn devices(&self) -> Vec<Device> {
         let driver: Arc<dyn Driver> = self.driver();
         Device::all_of(&driver).unwrap()
     }
+}
+
+/// The devices of nodes that are used together.
+pub(crate) fn all_of(rigs: &[&Rig]) -> Vec<Device> {
+    let met = rigs.iter().map(|rig| rig.met()).collect();
+    let driver: Arc<dyn Driver> = together(met).unwrap();
+    Device::all_of(&driver).unwrap()
 }
 
 /// A pool of so many workers.

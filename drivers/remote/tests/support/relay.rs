@@ -3,8 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// What becomes of connections that come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,12 @@ pub(crate) struct Relay {
 }
 
 struct Shared {
-    to: String,
+    to: Mutex<String>,
+    /// Bytes that were passed on, both ways.
+    bytes: AtomicU64,
+    /// Nothing is passed on for now.
+    held: Mutex<bool>,
+    released: Condvar,
     way: Mutex<(Way, u64)>,
     cuts: AtomicUsize,
     /// Connections that came to nothing.
@@ -41,7 +46,10 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap().to_string();
         let shared = Arc::new(Shared {
-            to: address.to_owned(),
+            to: Mutex::new(address.to_owned()),
+            bytes: AtomicU64::new(0),
+            held: Mutex::new(false),
+            released: Condvar::new(),
             way: Mutex::new((Way::Open, seed)),
             cuts: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
@@ -58,6 +66,27 @@ impl Relay {
             address: own,
             shared,
         }
+    }
+
+    /// A way that leads nowhere yet.
+    pub(crate) fn nowhere(seed: u64) -> Self {
+        Self::to("", seed)
+    }
+
+    /// Where it leads from now on.
+    pub(crate) fn lead_to(&self, address: &str) {
+        address.clone_into(&mut self.shared.to.lock().unwrap());
+    }
+
+    /// Bytes that were passed on, both ways.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::SeqCst)
+    }
+
+    /// Has bytes wait here, or go on.
+    pub(crate) fn hold(&self, held: bool) {
+        *self.shared.held.lock().unwrap() = held;
+        self.shared.released.notify_all();
     }
 
     /// What becomes of connections from now on. Those that are there are cut.
@@ -116,7 +145,7 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
             (below + (z >> 8) % below) as i64
         }
     };
-    let Ok(node) = TcpStream::connect(&shared.to) else {
+    let Ok(node) = TcpStream::connect(&*shared.to.lock().unwrap()) else {
         return;
     };
     let _ = (client.set_nodelay(true), node.set_nodelay(true));
@@ -133,8 +162,11 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
         std::thread::spawn(move || {
             let mut bytes = vec![0; 1 << 16];
             while let Ok(length @ 1..) = from.read(&mut bytes) {
+                let held = shared.held.lock().unwrap();
+                drop(shared.released.wait_while(held, |held| *held).unwrap());
                 let before = left.fetch_sub(length as i64, Ordering::SeqCst);
                 let allowed = before.clamp(0, length as i64) as usize;
+                shared.bytes.fetch_add(allowed as u64, Ordering::SeqCst);
                 let written = to.write_all(&bytes[..allowed]);
                 if allowed < length {
                     shared

@@ -1,12 +1,14 @@
 //! The session's side: one session, in a process that may do little else.
 
 use super::channel::{Channel, Packet};
-use super::{CONNECTION, COUNTS, READY, Start, decode_end, sandbox};
+use super::dials::Dials;
+use super::{CONNECTION, COUNTS, DIALLED, READY, Start, decode_end, sandbox};
 use crate::limits::Limits;
 use crate::locked;
-use crate::node::{Home, Options, Shared};
+use crate::node::{Home, Options, Peering, Shared};
 use quipu_link::Key;
 use quipu_link::gate::Gate;
+use quipu_link::peer::Networks;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -46,7 +48,7 @@ pub fn serve_session_reading<E>(
 where
     E: std::fmt::Display,
 {
-    let channel = Channel::over(io::stdin().as_fd().try_clone_to_owned()?);
+    let channel = Arc::new(Channel::over(io::stdin().as_fd().try_clone_to_owned()?));
     let not_started =
         || io::Error::other("a session's process is started by a node, and by nobody else");
     let packet = channel.receive(None).map_err(|_| not_started())?;
@@ -63,9 +65,19 @@ where
     let gate = Gate::of_session(&key, start.client, &start.node_name, start.patience);
     let options = Options {
         limits: start.limits,
+        peers: Peering {
+            address: start.peers.flatten(),
+            // Where is for the node to say.
+            networks: match start.peers {
+                Some(_) => "::/0".parse().map_err(failed)?,
+                None => Networks::none(),
+            },
+        },
         ..options
     };
-    let shared = Shared::new(options, gate.map_err(failed)?, Home::Session(start.session));
+    let dials = Dials::new(channel.clone());
+    let home = Home::Session(start.session, dials.clone());
+    let shared = Shared::new(options, gate.map_err(failed)?, home);
     crate::watch::start(&shared)?;
     channel.send(&ready, None)?;
     let (mut counts, mut waited) = ([0; 3], Duration::ZERO);
@@ -74,6 +86,9 @@ where
             Packet::Some(packet, Some(connection)) if packet == [CONNECTION] => {
                 waited = Duration::ZERO;
                 shared.take_connection(TcpStream::from(connection));
+            }
+            Packet::Some(packet, connection) if packet.first() == Some(&DIALLED) => {
+                dials.answered(&packet, connection);
             }
             Packet::Some(packet, _) => {
                 if let Some((reason, text)) = decode_end(&packet) {

@@ -15,16 +15,19 @@
 //! | here | the two sides' common words |
 //! | `parent` | the node's side |
 //! | `child` | the session's side |
+//! | `dials` | connections to other nodes, which the node makes for a session |
 //! | `channel` | packets between them, with connections |
 //! | `sandbox` | what the session's side may not do |
 
 mod channel;
 mod child;
+mod dials;
 mod parent;
 mod sandbox;
 
 pub(crate) use child::end;
 pub use child::{serve_session, serve_session_reading};
+pub(crate) use dials::Dials;
 pub(crate) use parent::Processes;
 pub use parent::remove_scratch;
 
@@ -33,6 +36,7 @@ use quipu_link::Fingerprint;
 use quipu_link::clients::Client;
 use quipu_wire::message::{GoodbyeReason, SessionId};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -71,6 +75,8 @@ struct Start {
     patience: Duration,
     scratch: PathBuf,
     limits: Limits,
+    /// Where other nodes find it, if not where its client has; none if it has to do with none.
+    peers: Option<Option<SocketAddr>>,
 }
 
 /// Node to process: what it is to serve.
@@ -79,6 +85,10 @@ const START: u8 = b'I';
 const CONNECTION: u8 = b'C';
 /// Node to process: the session ends, for this reason.
 const END: u8 = b'E';
+/// Process to node: a connection is to be made.
+const DIAL: u8 = b'D';
+/// Node to process: it comes with this, or there is none.
+const DIALLED: u8 = b'A';
 /// Process to node: it serves, with this key.
 const READY: u8 = b'R';
 /// Process to node: bytes of buffers, commands that are not over, commands that were.
@@ -93,6 +103,13 @@ impl Start {
             packet.extend_from_slice(&number.to_le_bytes());
         }
         packet.extend_from_slice(&(self.patience.as_millis() as u64).to_le_bytes());
+        packet.push(match self.peers {
+            None => 0,
+            Some(None) => 1,
+            Some(Some(_)) => 2,
+        });
+        let own = self.peers.flatten();
+        packet.extend(own.map_or([0; 18], dials::encode_address));
         let scratch = self.scratch.as_os_str().as_encoded_bytes();
         for text in [
             self.client.name.as_bytes(),
@@ -120,6 +137,14 @@ impl Start {
             *each = number(&mut rest)?;
         }
         let patience = Duration::from_millis(number(&mut rest)?);
+        let (kind, after) = rest.split_first()?;
+        let (own, after) = after.split_first_chunk::<18>()?;
+        rest = after;
+        let peers = match kind {
+            0 => None,
+            1 => Some(None),
+            _ => Some(Some(dials::decode_address(own))),
+        };
         let text = |rest: &mut &[u8]| {
             let length = usize::try_from(number(rest)?).ok()?;
             let (text, after) = rest.split_at_checked(length)?;
@@ -139,6 +164,7 @@ impl Start {
             patience,
             scratch,
             limits: Limits::of_numbers(numbers),
+            peers,
         })
     }
 }
@@ -191,6 +217,7 @@ mod tests {
                 run_time: Duration::from_millis(5),
                 ..Limits::default()
             },
+            peers: Some(Some("10.1.2.3:4761".parse().unwrap())),
         };
         let packet = start.encode();
         assert!(packet.len() < channel::LONGEST);

@@ -1,9 +1,10 @@
 //! The node's side: starts the processes of sessions, hands them their connections, and sees to their ends.
 
 use super::channel::{Channel, Packet};
-use super::{CONNECTION, COUNTS, READY, Spawn, Start, encode_end};
+use super::{CONNECTION, COUNTS, DIAL, READY, Spawn, Start, dials, encode_end};
 use crate::limits::Limits;
 use crate::locked;
+use crate::node::Peering;
 use quipu_link::gate::{Caller, Gate};
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::message::{GoodbyeReason, Redirect, Refusal, SessionId};
@@ -29,11 +30,13 @@ const STARTING: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Hosted {
     client: Fingerprint,
-    channel: Channel,
+    channel: Arc<Channel>,
     /// None once it was waited for.
     child: Mutex<Option<Child>>,
     /// Bytes of buffers, commands that are not over, commands that were; as the process says.
     counts: [AtomicU64; 3],
+    /// Connections to other nodes that are being made for it.
+    dialled: Arc<AtomicUsize>,
 }
 
 impl Hosted {
@@ -69,6 +72,7 @@ type Request = (Command, Sender<Started>);
 #[derive(Debug)]
 pub(crate) struct Processes {
     spawn: Spawn,
+    peers: Peering,
     sessions: Mutex<HashMap<SessionId, Arc<Hosted>>>,
     /// Sessions that are being started.
     starting: AtomicUsize,
@@ -105,7 +109,7 @@ impl Drop for Starting<'_> {
 }
 
 impl Processes {
-    pub(crate) fn new(spawn: Spawn) -> io::Result<Self> {
+    pub(crate) fn new(spawn: Spawn, peers: Peering) -> io::Result<Self> {
         // The node's key is in this process's memory: nobody else's, also of the same user, is to look there.
         // SAFETY: it takes numbers.
         if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) } != 0 {
@@ -118,6 +122,7 @@ impl Processes {
             .spawn(move || start_all(&requests))?;
         Ok(Self {
             spawn,
+            peers,
             sessions: Mutex::default(),
             starting: AtomicUsize::new(0),
             ended: Condvar::new(),
@@ -235,9 +240,10 @@ impl Processes {
         })?;
         let hosted = Hosted {
             client: caller.client().fingerprint,
-            channel: ours,
+            channel: Arc::new(ours),
             child: Mutex::new(Some(child)),
             counts: Default::default(),
+            dialled: Arc::default(),
         };
         let start = Start {
             session: id,
@@ -246,6 +252,7 @@ impl Processes {
             patience: gate.patience(),
             scratch: scratch.clone(),
             limits: *limits,
+            peers: (!self.peers.networks.is_empty()).then_some(self.peers.address),
         };
         // If it has failed at once, that is seen next.
         let _ = hosted.channel.send(&start.encode(), None);
@@ -257,7 +264,10 @@ impl Processes {
         while let Ok(packet) = hosted.channel.receive(None) {
             match packet {
                 Packet::Some(packet, None) => {
-                    if let [COUNTS, numbers @ ..] = &packet[..] {
+                    if packet.first() == Some(&DIAL) {
+                        let networks = &self.peers.networks;
+                        dials::make(&packet, &hosted.channel, networks, &hosted.dialled);
+                    } else if let [COUNTS, numbers @ ..] = &packet[..] {
                         let numbers = numbers.as_chunks::<8>().0;
                         for (count, number) in hosted.counts.iter().zip(numbers) {
                             count.store(u64::from_le_bytes(*number), Ordering::Release);

@@ -1,5 +1,6 @@
 //! The bulk stream: bytes of writes as they come, and of reads as they are ready.
 
+use super::courier::Parcel;
 use super::landing::Landing;
 use crate::locked;
 use quipu_core::memory::mapping::Lent;
@@ -33,6 +34,8 @@ struct State {
     reads: HashMap<u64, Read>,
     ready: VecDeque<(u64, Range<usize>, Source)>,
     last_named: u64,
+    /// A transfer that is about to be named, and the peer that it comes from.
+    of_peer: Option<(u64, u64)>,
     /// Bytes of transfers that are not over, in and out.
     bytes: [u64; 2],
     out: Option<Outgoing>,
@@ -40,10 +43,25 @@ struct State {
 }
 
 /// Where bytes that are ready lie.
-enum Source {
+pub(crate) enum Source {
     Landing(Arc<Landing>),
     /// In a buffer, which is given back when they are sent.
     Lent(Lent),
+    /// With those that another node could not be brought.
+    Parcel(Arc<Parcel>),
+}
+
+/// What has become of a chunk.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Took {
+    /// More is expected, or it was left out.
+    Some,
+    /// All of its transfer has come with it.
+    All,
+    /// It does not follow the one before, or whoever sends it should not.
+    Wrong,
+    /// Nobody waits for it any more.
+    Over,
 }
 
 /// Where the bytes of a write go.
@@ -132,8 +150,9 @@ fn put(lent: &Lent, offset: usize, bytes: &[u8]) {
 
 impl Source {
     /// Some of the bytes, which are ready.
-    fn bytes(&self, range: Range<usize>) -> &[u8] {
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         match self {
+            Self::Parcel(parcel) => parcel.bytes(range),
             // SAFETY: nobody writes them any more.
             Self::Landing(landing) => unsafe { landing.bytes(range) },
             Self::Lent(lent) => {
@@ -157,6 +176,35 @@ pub(crate) struct Write {
     pub(crate) pieces: VecDeque<(u64, UserEvent)>,
     /// Whether its bytes count.
     pub(crate) is_reserved: bool,
+    /// The node that sends them, if it is not the client.
+    pub(crate) peer: Option<u64>,
+    /// Somebody is just putting some in place.
+    pub(crate) is_busy: bool,
+}
+
+impl Write {
+    /// A write of so many bytes, from the client.
+    pub(crate) fn new(place: Place, length: u64) -> Self {
+        Self {
+            place,
+            length,
+            received: 0,
+            pieces: VecDeque::new(),
+            is_reserved: true,
+            peer: None,
+            is_busy: false,
+        }
+    }
+
+    /// No more bytes come, for this reason.
+    fn fail(self, reason: &str) {
+        if let Place::Lent(loan) = &self.place {
+            Loan::fail(loan, reason);
+        }
+        self.pieces
+            .into_iter()
+            .for_each(|(_, event)| event.fail(reason));
+    }
 }
 
 /// A read that is not over.
@@ -197,15 +245,67 @@ impl Bulk {
     }
 
     /// A write has named a transfer, whose bytes are expected from here on. False if it is not larger than all before.
-    pub(crate) fn expect(&self, transfer: u64, write: Write) -> bool {
+    pub(crate) fn expect(&self, transfer: u64, mut write: Write) -> bool {
         let mut state = locked(&self.state);
         let is_new = state.name(transfer);
+        write.peer = state
+            .of_peer
+            .take()
+            .filter(|of| of.0 == transfer)
+            .map(|of| of.1);
         if is_new && !state.closed {
             state.writes.insert(transfer, write);
         }
         drop(state);
         self.changed.notify_all();
         is_new
+    }
+
+    /// The next transfer that is [expected](Self::expect) comes from a peer.
+    pub(crate) fn is_of_peer(&self, transfer: u64, peer: u64) {
+        locked(&self.state).of_peer = Some((transfer, peer));
+    }
+
+    /// The rest of a transfer never comes; false if it never was one. Nothing happens if all has come.
+    pub(crate) fn abandon(&self, transfer: u64) -> bool {
+        let mut state = locked(&self.state);
+        if transfer > state.last_named {
+            return false;
+        }
+        let busy = |state: &State| {
+            let write = state.writes.get(&transfer);
+            write.is_some_and(|write| write.is_busy)
+        };
+        while busy(&state) {
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(write) = state.writes.remove(&transfer) {
+            let length = if write.is_reserved { write.length } else { 0 };
+            state.bytes[0] = state.bytes[0].saturating_sub(length);
+            drop(state);
+            write.fail("what should have come from another node never will");
+        }
+        true
+    }
+
+    /// Bytes that another node could not be brought go by way of the client.
+    pub(crate) fn send_by_client(&self, parcel: Arc<Parcel>) {
+        let mut state = locked(&self.state);
+        if !state.closed {
+            tracing::warn!(
+                transfer = parcel.transfer,
+                bytes = parcel.length,
+                "bytes for another node go by way of the client"
+            );
+            let all = 0..parcel.length;
+            let ready = (parcel.transfer, all, Source::Parcel(parcel));
+            state.ready.push_back(ready);
+        }
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// A read has named a transfer; the ends of its pieces. False if it is not larger than all before.
@@ -300,13 +400,7 @@ impl Bulk {
             out.abort(reason);
         }
         for write in writes.into_values() {
-            if let Place::Lent(loan) = &write.place {
-                Loan::fail(loan, reason);
-            }
-            write
-                .pieces
-                .into_iter()
-                .for_each(|(_, event)| event.fail(reason));
+            write.fail(reason);
         }
     }
 
@@ -360,7 +454,9 @@ impl Bulk {
     ) -> Result<(), LinkError> {
         loop {
             let taken = incoming.receive(|message, _| match message {
-                Message::Chunk(chunk) => self.take(chunk),
+                Message::Chunk(chunk) => {
+                    matches!(self.take(chunk, None), Took::Some | Took::All)
+                }
                 Message::Pong(_) => true,
                 _ => false,
             });
@@ -378,44 +474,71 @@ impl Bulk {
         }
     }
 
-    /// Takes a chunk; false if it does not follow the one before, or nobody waits for it any more.
-    fn take(&self, chunk: &Chunk<'_>) -> bool {
+    /// Takes a chunk, from a peer or from the client. Of what a peer sends, any of it may come by way of the client instead, or
+    /// again: what was had is left out.
+    pub(crate) fn take(&self, chunk: &Chunk<'_>, from: Option<u64>) -> Took {
         let mut state = locked(&self.state);
         // Nothing is kept of transfers that no command has named: this reads on when one has.
         while chunk.transfer > state.last_named {
             if state.closed {
-                return false;
+                return Took::Over;
             }
             state = self
                 .changed
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        let Some(write) = state.writes.get_mut(&chunk.transfer) else {
-            return false;
+        let write = loop {
+            let closed = state.closed;
+            match state.writes.get_mut(&chunk.transfer) {
+                None if closed => return Took::Over,
+                // All has come another way, or the rest never does.
+                None => return Took::Some,
+                Some(write) if !write.is_busy => break write,
+                Some(_) => {
+                    state = self
+                        .changed
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner);
+                }
+            }
         };
         let end = chunk.offset + chunk.bytes.len() as u64;
-        if chunk.offset != write.received || end > write.length {
-            return false;
+        let repeats = chunk.offset < write.received;
+        if chunk.offset > write.received
+            || end > write.length
+            || (repeats && write.peer.is_none())
+            || (from.is_some() && from != write.peer)
+        {
+            return Took::Wrong;
         }
+        let offset = write.received;
+        let had = (offset - chunk.offset) as usize;
+        let Some(bytes) = chunk.bytes.get(had..).filter(|bytes| !bytes.is_empty()) else {
+            return Took::Some;
+        };
         write.received = end;
+        write.is_busy = true;
         let (place, length) = (write.place.clone(), write.length);
         drop(state);
         match place {
             Place::Nowhere => {}
             Place::Landing(landing) => {
-                // SAFETY: commands read these bytes when they were said to have come, which is below; this thread alone
-                // writes them.
-                unsafe { landing.write(chunk.offset as usize, chunk.bytes) };
+                // SAFETY: commands read these bytes when they were said to have come, which is below; whoever says that it is
+                // busy alone writes them.
+                unsafe { landing.write(offset as usize, bytes) };
             }
             Place::Lent(loan) => {
-                Loan::take(&loan, chunk.offset as usize, chunk.bytes, end == length);
+                Loan::take(&loan, offset as usize, bytes, end == length);
             }
         }
         let mut state = locked(&self.state);
+        let closed = state.closed;
         let Some(write) = state.writes.get_mut(&chunk.transfer) else {
-            return !state.closed;
+            return if closed { Took::Over } else { Took::Some };
         };
+        write.is_busy = false;
+        let is_shared = write.peer.is_some();
         let mut over = Vec::new();
         while write.pieces.front().is_some_and(|(at, _)| *at <= end) {
             over.extend(write.pieces.pop_front());
@@ -426,8 +549,11 @@ impl Bulk {
             state.bytes[0] = state.bytes[0].saturating_sub(length);
         }
         drop(state);
+        if is_shared {
+            self.changed.notify_all();
+        }
         over.into_iter().for_each(|(_, event)| event.complete());
-        true
+        if end == length { Took::All } else { Took::Some }
     }
 
     /// Sends what is ready, until the stream ends.
@@ -463,8 +589,10 @@ impl Bulk {
                 }
                 at = end;
             }
-            if let Source::Lent(lent) = source {
-                lent.finish(Ok(()));
+            match source {
+                Source::Lent(lent) => lent.finish(Ok(())),
+                Source::Parcel(parcel) => parcel.finish(),
+                Source::Landing(_) => {}
             }
             let mut state = locked(&self.state);
             state.bytes[1] = state.bytes[1].saturating_sub(length);

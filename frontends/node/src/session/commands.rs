@@ -5,12 +5,12 @@ use super::bulk::Bulk;
 use super::ends::{self, Ends};
 use super::events::{Events, Known};
 use super::objects::Objects;
+use super::peers::Peers;
 use crate::node::Shared;
-use quipu_core::driver::{Driver, Lender};
+use quipu_core::driver::Lender;
 use quipu_core::{Access, AccessMode, Context, Error, Event, UserEvent};
 use quipu_wire::message::{self, Command, Message, Operation, Resolve, Wait};
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ pub(crate) struct Work {
     pub(super) node: Arc<Shared>,
     pub(super) objects: Objects,
     events: Events,
-    placeholders: HashMap<u64, UserEvent>,
     pub(super) ends: Arc<Ends>,
     pub(super) bulk: Arc<Bulk>,
+    pub(super) peers: Arc<Peers>,
     /// To the drivers that have use for this thread.
     lenders: Vec<Box<dyn Lender>>,
     /// Messages since what was kept for this thread was last run.
@@ -48,25 +48,17 @@ impl Work {
         session: u64,
         context: Context,
         ends: Arc<Ends>,
-        bulk: Arc<Bulk>,
+        (bulk, peers): (Arc<Bulk>, Arc<Peers>),
     ) -> Self {
-        let mut drivers: Vec<&Arc<dyn Driver>> = Vec::new();
-        for device in &node.options.devices {
-            let driver = device.driver();
-            if !drivers.iter().any(|known| Arc::ptr_eq(known, driver)) {
-                drivers.push(driver);
-            }
-        }
-        let lenders = drivers.iter().filter_map(|driver| driver.lender());
         Self {
-            lenders: lenders.collect(),
+            lenders: node.lenders(),
             kept: 0,
             objects: Objects::new(node.clone(), session, context),
             node,
             events: Events::default(),
-            placeholders: HashMap::new(),
             ends,
             bulk,
+            peers,
         }
     }
 
@@ -92,9 +84,15 @@ impl Work {
             Message::FreeBuffer(free) => self.objects.free_buffer(free.buffer),
             Message::CreateProgram(create) => self.objects.create_program(create),
             Message::FreeProgram(free) => self.objects.free_program(free.program),
-            Message::Placeholder(placeholder) => self.placeholder(placeholder.event),
+            Message::Placeholder(placeholder) => {
+                self.placeholder(placeholder.event, placeholder.peer)
+            }
             Message::Resolve(resolve) => self.resolve(resolve),
             Message::Cancel(cancel) => self.cancel(cancel.event),
+            Message::Peer(peer) => self.peers.note(&self.node, &self.bulk, peer),
+            Message::Part(part) => self.part(part.peer),
+            Message::Tell(tell) => self.tell(tell),
+            Message::Abandon(abandon) => self.abandon(abandon.transfer),
             Message::Pong(_) => Ok(()),
             _ => Err(Broken::rule("a message that has no place in a session")),
         }
@@ -123,9 +121,7 @@ impl Work {
         for event in self.events.live() {
             event.cancel();
         }
-        for (_, placeholder) in self.placeholders.drain() {
-            placeholder.fail("the client's session has ended");
-        }
+        self.peers.close("the client's session has ended");
         self.bulk.close("the client's session has ended");
         self.objects.flush();
         self.objects.clear();
@@ -149,24 +145,59 @@ impl Work {
         Ok(())
     }
 
-    fn placeholder(&mut self, id: u64) -> Done {
+    fn placeholder(&mut self, id: u64, peer: u64) -> Done {
         self.check_event(id)?;
-        let placeholder = UserEvent::new();
-        self.events.add(id, Known::Live(placeholder.event()));
-        self.placeholders.insert(id, placeholder);
+        let event = self.peers.placeholder(id, peer);
+        self.events.add(id, Known::Live(event));
         Ok(())
     }
 
     fn resolve(&mut self, resolve: &Resolve<'_>) -> Done {
-        let Some(placeholder) = self.placeholders.remove(&resolve.event) else {
+        let Some(placeholder) = self.peers.resolve(resolve.event) else {
             return Err(Broken::rule("what is resolved is no placeholder"));
         };
         self.events.forget(resolve.event);
-        match resolve.failure {
-            None => placeholder.complete(),
-            Some(_) => placeholder.fail(resolve.text),
+        if let Some(placeholder) = placeholder {
+            match resolve.failure {
+                None => placeholder.complete(),
+                Some(_) => placeholder.fail(resolve.text),
+            }
         }
         Ok(())
+    }
+
+    /// Another node is told of an end.
+    fn tell(&mut self, tell: &message::Tell) -> Done {
+        let Some(courier) = self.peers.courier(tell.peer) else {
+            return Err(Broken::rule("a peer is told that was not named"));
+        };
+        let placeholder = tell.placeholder;
+        match self.events.get(tell.event) {
+            Some(Known::Live(event)) => event.on_complete(move |_| courier.tell(placeholder)),
+            Some(Known::Done) => courier.tell(placeholder),
+            Some(Known::Gone) | None => {
+                return Err(Broken::rule(
+                    "another node is told of an event that is none, or acknowledged",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Another node is gone.
+    fn part(&mut self, peer: u64) -> Done {
+        let Some(courier) = self.peers.courier(peer) else {
+            return Err(Broken::rule("a peer is gone that was not named"));
+        };
+        courier.part();
+        Ok(())
+    }
+
+    fn abandon(&mut self, transfer: u64) -> Done {
+        if self.bulk.abandon(transfer) {
+            return Ok(());
+        }
+        Err(Broken::rule("a transfer is abandoned that never was"))
     }
 
     fn cancel(&mut self, id: u64) -> Done {
@@ -189,6 +220,8 @@ impl Work {
             Operation::Write(write) => self.write(command, write, &waits)?,
             Operation::Read(read) => self.read(command, read, &waits)?,
             Operation::Launch(launch) => self.launch(command, launch, &waits)?,
+            Operation::Send(send) => self.send(command, send, &waits)?,
+            Operation::Receive(receive) => self.receive(command, receive, &waits)?,
         };
         self.note(command.event, begun);
         Ok(())

@@ -9,6 +9,7 @@
 //! | `ends` | ends of commands, on their way to the client |
 //! | `bulk` | the bulk stream |
 //! | `landing` | bytes between a device and the network |
+//! | `peers` | other nodes: who may come, and what they bring; `courier`: the way to one; `forward`: commands that use it |
 //! | `post` | where a stream waits for its client to come back |
 //!
 //! If a stream's connection is lost and the session has patience, the thread that receives from it waits for the client to
@@ -23,12 +24,15 @@
 
 mod bulk;
 mod commands;
+mod courier;
 mod ends;
 mod events;
+mod forward;
 mod kernel;
 mod landing;
 mod launch;
 mod objects;
+mod peers;
 mod post;
 mod transfer;
 
@@ -37,6 +41,7 @@ use crate::node::Shared;
 use bulk::Bulk;
 use commands::Work;
 use ends::Ends;
+use peers::Peers;
 use post::Post;
 use quipu_core::{Context, Error};
 use quipu_link::connection::Connection;
@@ -44,7 +49,7 @@ use quipu_link::gate::Caller;
 use quipu_link::stream::{Duplex, Incoming, Outgoing};
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::frame::Stream;
-use quipu_wire::message::{GoodbyeReason, Message, SessionId};
+use quipu_wire::message::{GoodbyeReason, Message, PeerAddress, SessionId};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -95,6 +100,9 @@ pub(crate) struct Session {
     patience: Duration,
     context: Context,
     bulk: Arc<Bulk>,
+    peers: Arc<Peers>,
+    /// Where other nodes find it.
+    peer_address: Option<PeerAddress>,
     /// Where the streams wait for their client: the command stream, the bulk stream.
     posts: [Post; 2],
     /// The command stream, or why there is to be none.
@@ -119,6 +127,8 @@ impl Session {
             patience: node.options.limits.patience_with(caller.patience()),
             context: Context::new(&node.options.devices)?,
             bulk: Arc::default(),
+            peers: Arc::default(),
+            peer_address: node.options.peers.address_for(caller.own_address()),
             posts,
             out: Mutex::new(State::New),
         })
@@ -137,6 +147,26 @@ impl Session {
     /// Its number in this process.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Where other nodes find it; none if it has to do with none.
+    pub(crate) fn peer_address(&self) -> Option<PeerAddress> {
+        self.peer_address
+    }
+
+    /// Other nodes that it has to do with.
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// Sees to a connection of another node, until it ends.
+    pub(crate) fn run_peer(
+        &self,
+        node: &Arc<Shared>,
+        peer: (u64, u32),
+        connection: Connection,
+    ) -> Result<(), LinkError> {
+        self.peers.run(node, &self.bulk, peer, connection)
     }
 
     /// For how long it is kept after a loss.
@@ -244,6 +274,7 @@ impl Session {
         if let State::Open(out) = before {
             out.abort(reason);
         }
+        self.peers.close(reason);
         self.bulk.close(reason);
         self.posts.iter().for_each(Post::close);
     }
@@ -255,6 +286,7 @@ impl Session {
             out.close(reason, text, LINGER);
             out.abort(text);
         }
+        self.peers.close(text);
         self.bulk.close(text);
         self.posts.iter().for_each(Post::close);
     }
@@ -276,7 +308,7 @@ impl Session {
             self.number,
             self.context.clone(),
             ends.clone(),
-            self.bulk.clone(),
+            (self.bulk.clone(), self.peers.clone()),
         );
         std::thread::scope(|scope| {
             let sender = std::thread::Builder::new().name("quipu-ends".to_owned());

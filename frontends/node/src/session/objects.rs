@@ -260,7 +260,7 @@ impl Objects {
             Some(Program::BuiltIn(code, key)) => {
                 let there = device.built_in_kernels();
                 BuiltInKernel::find(&there, &code.0, device.name())
-                    .map(|_| NodeKernel::BuiltIn(Box::new((code.clone(), *key, passed))))
+                    .map(|_| NodeKernel::BuiltIn(Box::new((code.clone(), *key, passed.clone()))))
             }
             Some(Program::Native(maker, pace)) => {
                 let launch = Launch {

@@ -58,7 +58,7 @@ fn pieces(bytes: u64) -> Vec<u64> {
         .collect()
 }
 
-fn too_much(bytes: u64, most: u64) -> Error {
+pub(super) fn too_much(bytes: u64, most: u64) -> Error {
     ErrorKind::OutOfMemory {
         device: "the node's session".to_owned(),
         asked: bytes,
@@ -163,15 +163,14 @@ impl Work {
             }
             Err(error) => (Err(error), None, VecDeque::new()),
         };
+        // The bytes come all the same.
+        let place = landing
+            .filter(|_| enqueued.is_ok())
+            .map_or(Place::Nowhere, Place::Landing);
         let expected = Write {
-            // The bytes come all the same.
-            place: landing
-                .filter(|_| enqueued.is_ok())
-                .map_or(Place::Nowhere, Place::Landing),
-            length: bytes,
-            received: 0,
             pieces,
             is_reserved,
+            ..Write::new(place, bytes)
         };
         if !self.bulk.expect(write.transfer, expected) {
             return Err(not_larger());
@@ -291,7 +290,7 @@ impl Work {
 impl Work {
     /// True if a transfer's bytes go straight from or to the network: its device works in the host's memory, and they lie
     /// there without gaps.
-    fn is_lent(&self, command: &Command<'_>, steps: &[Stride]) -> bool {
+    pub(super) fn is_lent(&self, command: &Command<'_>, steps: &[Stride]) -> bool {
         let device = self.node.options.devices.get(command.device as usize);
         let is_host = |device: &Device| matches!(device.properties().memory, MemorySpace::Host);
         steps.is_empty() && !command.profiled && device.is_some_and(is_host)
@@ -314,13 +313,7 @@ impl Work {
         let own = loan.clone();
         let begin = move |lent| Loan::begin(&own, lent);
         // Its bytes are looked for before the first of them comes.
-        let expected = Write {
-            place: Place::Lent(loan.clone()),
-            length: bytes,
-            received: 0,
-            pieces: VecDeque::new(),
-            is_reserved: true,
-        };
+        let expected = Write::new(Place::Lent(loan.clone()), bytes);
         if !self.bulk.expect(write.transfer, expected) {
             return Err(not_larger());
         }
@@ -367,7 +360,7 @@ impl Work {
     }
 }
 
-fn not_larger() -> Broken {
+pub(super) fn not_larger() -> Broken {
     Broken::rule("a transfer's id is not larger than those before")
 }
 

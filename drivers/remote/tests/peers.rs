@@ -1,0 +1,296 @@
+//! Nodes that are used together: bytes and ends go from one to the other, straight if they can, and by way of the client if
+//! not; and nobody can tell by what comes out.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use quipu_conformance::{Fixture, Watchdog, fixture, folding, graph, run};
+use quipu_core::operation::HostMemory;
+use quipu_core::{
+    Access, AccessMode, Context, Device, Event, MemoryRef, Queue, QueueOptions, Request,
+};
+use quipu_link::timer::{ManualTimer, Timer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use support::pair::Pair;
+use support::relay::Way;
+use support::{pool, simulated};
+
+fn watchdog(what: &str) -> Watchdog {
+    Watchdog::start(Duration::from_secs(1800), what.to_owned())
+}
+
+/// A node with a pool, and one with a pool and an accelerator.
+fn mixed(seed: u64) -> Pair {
+    let mut devices = pool(1);
+    devices.extend(simulated(1));
+    Pair::new([pool(1), devices], seed)
+}
+
+/// A pool here, and both nodes.
+fn fixture_of(pair: &Arc<Pair>) -> impl Fixture + use<> {
+    let pair = pair.clone();
+    fixture::of("two nodes together", move || {
+        let mut devices = pool(1);
+        devices.extend(pair.devices());
+        Ok(devices)
+    })
+    .without_priorities()
+    .with_longest_chain(2000)
+}
+
+#[test]
+fn random_graphs_over_two_nodes() {
+    let _watchdog = watchdog("random graphs over two nodes");
+    let pair = Arc::new(mixed(1));
+    graph::random_graphs(300, 81, &fixture_of(&pair));
+    assert!(pair.bytes().1 > 0);
+}
+
+#[test]
+fn suite_over_two_nodes() {
+    let _watchdog = watchdog("the suite over two nodes");
+    run(&fixture_of(&Arc::new(mixed(2))));
+}
+
+#[test]
+fn random_graphs_lose_nothing_when_the_way_between_nodes_is_cut_at_any_byte() {
+    let _watchdog = watchdog("random graphs over cut ways between nodes");
+    let mut pair = mixed(3);
+    for rig in &mut pair.rigs {
+        // A way that is lost is soon made again.
+        rig.timer = Arc::new(Hasty::default());
+        rig.peer_patience = Duration::from_secs(1);
+    }
+    let pair = Arc::new(pair);
+    pair.set_peers(Way::Cutting(8, 14));
+    let cuts = || -> usize { pair.peers.iter().map(|relay| relay.cuts()).sum() };
+    let mut seed = 82;
+    while cuts() < 300 {
+        graph::random_graphs(100, seed, &fixture_of(&pair));
+        seed += 1;
+    }
+}
+
+/// A clock on which minutes have passed whenever somebody looks.
+#[derive(Debug, Default)]
+struct Hasty(AtomicU64);
+
+impl Timer for Hasty {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(200, Ordering::SeqCst))
+    }
+
+    fn park_until(&self, _: Duration) {
+        std::thread::yield_now();
+    }
+}
+
+fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
+    Access {
+        memory,
+        offset: 0,
+        length: memory.size(),
+        mode,
+    }
+}
+
+/// Replaces the first number by 31 times it and n, after these.
+fn fold(queue: &Queue, memory: &MemoryRef, n: u64, waits: &[Event]) -> Event {
+    let accesses = [access(memory, AccessMode::ReadWrite)];
+    let request = Request {
+        accesses: &accesses,
+        waits,
+        ..Request::default()
+    };
+    queue.launch(folding(n), 1, &request).unwrap()
+}
+
+fn folded(value: u64, n: u64) -> u64 {
+    value.wrapping_mul(31).wrapping_add(n)
+}
+
+fn transfer(queue: &Queue, memory: &MemoryRef, bytes: &mut [u8], is_read: bool) -> Event {
+    // SAFETY: whoever calls this waits before he looks at the bytes.
+    let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
+    let row = memory.size();
+    match is_read {
+        true => queue.read(access(memory, AccessMode::Read), host, row, &[], &[]),
+        false => queue.write(host, access(memory, AccessMode::Overwrite), row, &[], &[]),
+    }
+    .unwrap()
+}
+
+/// A context of two nodes, and a queue of the first device of each.
+struct Together {
+    context: Context,
+    queues: [Queue; 2],
+}
+
+impl Together {
+    fn new(pair: &Pair) -> Self {
+        Self::of(&pair.devices())
+    }
+
+    fn of(devices: &[Device]) -> Self {
+        let context = Context::new(devices).unwrap();
+        let queues = [0, 1].map(|side: usize| {
+            context
+                .queue(&devices[side], QueueOptions::default())
+                .unwrap()
+        });
+        Self { context, queues }
+    }
+
+    /// A buffer whose bytes are on the first node.
+    fn memory(&self, bytes: &mut [u8]) -> MemoryRef {
+        let memory = self.context.memory(bytes.len() as u64).unwrap();
+        transfer(&self.queues[0], &memory, bytes, false)
+            .wait()
+            .unwrap();
+        memory
+    }
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 7 >> 3) as u8).collect()
+}
+
+/// A buffer that goes from node to node, so often; what it is then, and what it should be.
+fn hops(together: &Together, size: usize, count: u64) -> (Vec<u8>, Vec<u8>) {
+    let mut bytes = pattern(size);
+    let memory = together.memory(&mut bytes);
+    let mut expected = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    for hop in 0..count {
+        fold(&together.queues[(hop as usize + 1) % 2], &memory, hop, &[]);
+        expected = folded(expected, hop);
+    }
+    together.queues[0].flush();
+    together.queues[1].flush();
+    bytes[..8].copy_from_slice(&expected.to_le_bytes());
+    let mut back = vec![0; size];
+    let last = &together.queues[count as usize % 2];
+    transfer(last, &memory, &mut back, true).wait().unwrap();
+    (back, bytes)
+}
+
+#[test]
+fn bytes_go_from_node_to_node_and_not_by_way_of_the_client() {
+    let _watchdog = watchdog("bytes from node to node");
+    for device in 0..2 {
+        let devices = || match device {
+            0 => pool(1),
+            _ => simulated(1),
+        };
+        let pair = Pair::new([devices(), devices()], 4);
+        let together = Together::new(&pair);
+        const SIZE: usize = 5 << 20;
+        let (back, expected) = hops(&together, SIZE, 1);
+        assert!(back == expected);
+        let before = pair.bytes();
+        let (back, expected) = hops(&together, SIZE, 6);
+        assert!(back == expected);
+        let after = pair.bytes();
+        let (client, peers) = (after.0 - before.0, after.1 - before.1);
+        // There and back, and some words.
+        let bulk = 2 * SIZE as u64;
+        assert!(client < bulk + bulk / 8, "{client} bytes by the client");
+        assert!(peers > 6 * SIZE as u64, "{peers} bytes from node to node");
+        assert!(peers < 6 * SIZE as u64 + bulk / 8, "{peers} bytes");
+    }
+}
+
+#[test]
+fn a_chain_across_nodes_goes_on_while_no_client_is_there() {
+    let _watchdog = watchdog("a chain without a client");
+    let pair = Pair::new([pool(1), pool(1)], 5);
+    let together = Together::new(&pair);
+    let [left, right] = &together.queues;
+    let (back, expected) = hops(&together, 64, 5);
+    assert_eq!(back, expected);
+    let mut bytes = pattern(64);
+    let memory = together.memory(&mut bytes);
+    let mut expected = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    // Others, which nothing but waits orders: an event of each node is a placeholder on the other.
+    let others = [0, 1].map(|_| together.context.memory(64).unwrap());
+    // What goes to the right does not arrive, until both nodes have all commands.
+    pair.peers[1].hold(true);
+    const HOPS: u64 = 60;
+    let mut events = Vec::new();
+    for hop in 0..HOPS {
+        let queue = &together.queues[(hop as usize + 1) % 2];
+        events.push(fold(queue, &memory, hop, &[]));
+        expected = folded(expected, hop);
+    }
+    let mut last = events[0].clone();
+    for wait in 0..HOPS {
+        let side = wait as usize % 2;
+        last = fold(&together.queues[side], &others[side], wait, &[last]);
+    }
+    left.flush();
+    right.flush();
+    // A hop is three commands: one launches, one sends, one receives. All but the first that sends wait for what is held.
+    while pair.held() < 4 * HOPS - 1 {
+        std::thread::yield_now();
+    }
+    pair.clients.iter().for_each(|relay| relay.set(Way::Closed));
+    pair.peers[1].hold(false);
+    while pair.held() > 0 {
+        std::thread::yield_now();
+    }
+    assert!(!last.is_complete());
+    pair.clients.iter().for_each(|relay| relay.set(Way::Open));
+    last.wait().unwrap();
+    let mut back = [0; 64];
+    transfer(left, &memory, &mut back, true).wait().unwrap();
+    assert_eq!(back[..8], expected.to_le_bytes());
+}
+
+#[test]
+fn nodes_that_never_reach_each_other_are_used_together_all_the_same() {
+    let _watchdog = watchdog("nodes that never reach each other");
+    let mut pair = Pair::new([pool(1), simulated(1)], 6);
+    pair.set_peers(Way::Closed);
+    for rig in &mut pair.rigs {
+        rig.peer_patience = Duration::from_millis(20);
+    }
+    let together = Together::new(&pair);
+    let before = pair.bytes();
+    const SIZE: usize = 3 << 20;
+    let (back, expected) = hops(&together, SIZE, 5);
+    assert!(back == expected);
+    let after = pair.bytes();
+    assert!(after.0 - before.0 > 12 * SIZE as u64);
+    assert_eq!(after.1, before.1);
+}
+
+#[test]
+fn a_way_that_is_lost_is_made_again_after_a_while() {
+    let _watchdog = watchdog("a way that is made again");
+    let timer = Arc::new(ManualTimer::default());
+    let mut pair = Pair::new([pool(1), pool(1)], 7);
+    for rig in &mut pair.rigs {
+        rig.timer = timer.clone();
+    }
+    let together = Together::new(&pair);
+    const SIZE: usize = 1 << 20;
+    // How many bytes go from node to node for six hops.
+    let six = || {
+        let before = pair.bytes().1;
+        let (back, expected) = hops(&together, SIZE, 6);
+        assert!(back == expected);
+        pair.bytes().1 - before
+    };
+    assert!(six() >= 6 * SIZE as u64);
+    // Nobody takes a loss for one while the connection may still be in the making.
+    timer.advance(2 * support::PATIENCE);
+    pair.set_peers(Way::Closed);
+    assert_eq!(six(), 0);
+    pair.set_peers(Way::Open);
+    // It is not tried again and again.
+    assert_eq!(six(), 0);
+    timer.advance(Duration::from_secs(2));
+    // Until it is there, bytes go as before.
+    while six() < 6 * SIZE as u64 {}
+}

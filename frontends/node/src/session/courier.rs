@@ -1,0 +1,385 @@
+//! The way to another node: what this session sends there.
+//!
+//! 1. A client names a peer to be dialled. A thread dials again and again, within the time of the ticket: the other node may
+//!    not have heard of it yet. That it cannot be reached, for whatever reason, shows in nothing but the time, which is always
+//!    all of it.
+//! 2. What is to be sent meanwhile waits, the first time; later it goes by way of the client, as whatever is to be sent when
+//!    the connection is lost.
+//! 3. A *parcel*, the bytes of a transfer, is kept until the other node has said that it has all of them. When the connection
+//!    is lost, all that is kept goes by way of the client, from the beginning: the other node leaves out what it has had.
+//! 4. That a command has ended is told once and forgotten: the client tells it, too.
+
+use super::bulk::{Bulk, Source};
+use crate::locked;
+use crate::node::Shared;
+use quipu_link::connection::Connection;
+use quipu_link::peer::show;
+use quipu_link::stream::{Duplex, Outgoing};
+use quipu_link::{Fingerprint, LinkError};
+use quipu_wire::frame::Stream;
+use quipu_wire::message::{self, CameAbout, Chunk, Message, Ticket};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes that are sent at once by whoever has them.
+pub(super) const SMALL: u64 = 1 << 15;
+
+/// Bytes of a chunk, at most.
+const CHUNK: usize = 1 << 17;
+
+/// Bytes that may lie unwritten before the next chunk is made.
+const AHEAD: usize = 4 * CHUNK;
+
+/// Between the first attempts; then twice as long each time, up to the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
+
+/// The bytes of a transfer to another node.
+pub(crate) struct Parcel {
+    /// What brings them to the client, if they cannot go straight.
+    pub(super) transfer: u64,
+    /// What brings them there.
+    remote: u64,
+    pub(super) length: usize,
+    source: Option<Source>,
+    /// They have been sent for good.
+    is_over: AtomicBool,
+}
+
+// SAFETY: whoever shares it reads bytes that are lent to be read, and nobody writes; what is lent is given back by its last owner.
+unsafe impl Sync for Parcel {}
+
+impl Parcel {
+    pub(super) fn new(transfer: u64, remote: u64, length: usize, source: Source) -> Arc<Self> {
+        Arc::new(Self {
+            transfer,
+            remote,
+            length,
+            source: Some(source),
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// Some of the bytes.
+    pub(super) fn bytes(&self, range: std::ops::Range<usize>) -> &[u8] {
+        self.source
+            .as_ref()
+            .map_or(&[], |source| source.bytes(range))
+    }
+
+    /// Nobody needs them any more when this is dropped.
+    pub(super) fn finish(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Parcel {
+    fn drop(&mut self) {
+        // Else the session has ended, and with it the command.
+        if let Some(Source::Lent(lent)) = self.source.take()
+            && self.is_over.load(Ordering::Acquire)
+        {
+            lent.finish(Ok(()));
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Courier {
+    bulk: Arc<Bulk>,
+    state: Mutex<State>,
+    /// There is something for the thread that sends, or the way has ended.
+    changed: Condvar,
+}
+
+enum Way {
+    /// It is being made; what is to be sent waits, or goes by way of the client.
+    Dialling {
+        holds: bool,
+    },
+    Open(Outgoing),
+    Lost,
+    /// There is nobody to send to.
+    Gone,
+}
+
+struct State {
+    way: Way,
+    /// What the other node has not said that it has, by what brings it there.
+    parcels: HashMap<u64, Arc<Parcel>>,
+    /// Large ones that are to be sent.
+    queue: VecDeque<Arc<Parcel>>,
+    /// Placeholders that have come about meanwhile.
+    told: Vec<u64>,
+}
+
+impl Courier {
+    /// Begins to dial.
+    pub(super) fn start(
+        node: &Arc<Shared>,
+        bulk: &Arc<Bulk>,
+        peer: &message::Peer,
+    ) -> std::io::Result<Arc<Self>> {
+        let own = Arc::new(Self {
+            bulk: bulk.clone(),
+            state: Mutex::new(State {
+                way: Way::Dialling {
+                    holds: peer.epoch == 1,
+                },
+                parcels: HashMap::new(),
+                queue: VecDeque::new(),
+                told: Vec::new(),
+            }),
+            changed: Condvar::new(),
+        });
+        let (courier, node, peer) = (own.clone(), node.clone(), *peer);
+        let thread = std::thread::Builder::new().name("quipu-peer".to_owned());
+        thread.spawn(move || courier.run(&node, &peer))?;
+        Ok(own)
+    }
+
+    /// Dials, and receives what the other node says, until the way is lost.
+    fn run(self: &Arc<Self>, node: &Arc<Shared>, peer: &message::Peer) {
+        let ended = match self.dial(node, peer) {
+            Some(connection) => self.receive(connection, node.options.spin),
+            None => Ok(()),
+        };
+        if let Err(error) = ended {
+            tracing::info!(peer = peer.peer, epoch = peer.epoch, %error, "the way to another node is lost");
+        }
+        self.lose();
+    }
+
+    /// A connection on which the ticket was taken.
+    fn dial(&self, node: &Arc<Shared>, peer: &message::Peer) -> Option<Connection> {
+        let address = peer.address?.socket();
+        let until = Instant::now() + Duration::from_millis(peer.wait_ms.into());
+        let ticket = Ticket {
+            versions: (0, 0),
+            epoch: peer.epoch,
+            session: peer.session,
+            ticket: peer.ticket,
+            max_frame: 0,
+        };
+        let expected = Fingerprint::of_bytes(peer.key);
+        let attempt = || -> Result<Connection, String> {
+            let stream = node.reach(address, until);
+            let stream = stream.map_err(|error| error.to_string())?;
+            let shown = show(stream, node.key(), expected, peer.is_routed, &ticket, until);
+            shown.map_err(|error| error.to_string())
+        };
+        let mut pause = PAUSES[0];
+        loop {
+            let failure = match attempt() {
+                Ok(connection) => return Some(connection),
+                Err(failure) => failure,
+            };
+            // Said here, and to nobody else.
+            tracing::debug!(peer = peer.peer, failure, "another node does not answer");
+            let left = until.saturating_duration_since(Instant::now());
+            let state = locked(&self.state);
+            let goes_on = |state: &mut State| matches!(state.way, Way::Dialling { .. });
+            let waited = self
+                .changed
+                .wait_timeout_while(state, left.min(pause), goes_on);
+            let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if !matches!(state.way, Way::Dialling { .. }) {
+                return None;
+            }
+            drop(state);
+            if left.is_zero() {
+                tracing::info!(
+                    peer = peer.peer,
+                    failure,
+                    "another node cannot be reached; what is for it goes by way of the client"
+                );
+                return None;
+            }
+            pause = (2 * pause).min(PAUSES[1]);
+        }
+    }
+
+    fn receive(self: &Arc<Self>, connection: Connection, spin: Duration) -> Result<(), LinkError> {
+        let (mut incoming, out) = connection.split(Duplex {
+            stream: Stream::Peer,
+            spin,
+            resumable: false,
+        })?;
+        let (waiting, told) = {
+            let mut state = locked(&self.state);
+            if !matches!(state.way, Way::Dialling { .. }) {
+                return Ok(());
+            }
+            state.way = Way::Open(out.clone());
+            (!state.queue.is_empty(), std::mem::take(&mut state.told))
+        };
+        for placeholder in told {
+            out.push(&Message::CameAbout(CameAbout { event: placeholder }))?;
+        }
+        out.flush();
+        let own = Arc::clone(self);
+        let sender = std::thread::Builder::new().name("quipu-peer-out".to_owned());
+        let sending = sender.spawn(move || own.send_all());
+        if sending.is_err() || waiting {
+            self.changed.notify_all();
+        }
+        sending.map_err(|error| LinkError::Ended {
+            address: "a peer".to_owned(),
+            reason: format!("the system gives no thread: {error}"),
+        })?;
+        loop {
+            let taken = incoming.receive(|message, _| match message {
+                Message::Taken(taken) => Some(taken.transfer),
+                Message::Pong(_) => Some(0),
+                _ => None,
+            })?;
+            let Some(transfer) = taken else {
+                return Err(LinkError::Ended {
+                    address: "a peer".to_owned(),
+                    reason: "it sends what has no place there".to_owned(),
+                });
+            };
+            let parcel = locked(&self.state).parcels.remove(&transfer);
+            if let Some(parcel) = parcel {
+                self.let_go(&parcel);
+            }
+        }
+    }
+
+    /// Nobody needs a parcel any more.
+    fn let_go(&self, parcel: &Parcel) {
+        self.bulk.give_back(true, parcel.length as u64);
+        parcel.finish();
+    }
+
+    /// Sends large parcels, until the way is lost.
+    fn send_all(&self) {
+        loop {
+            let mut state = locked(&self.state);
+            let (out, parcel) = loop {
+                let Way::Open(out) = &state.way else {
+                    return;
+                };
+                let out = out.clone();
+                if let Some(parcel) = state.queue.pop_front() {
+                    break (out, parcel);
+                }
+                drop(out);
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            };
+            drop(state);
+            let most = CHUNK.min(out.max_frame() as usize - 64);
+            let mut at = 0;
+            while at < parcel.length {
+                let end = parcel.length.min(at + most);
+                if push(&out, &parcel, at..end)
+                    .and_then(|()| out.wait_for_room(AHEAD))
+                    .is_err()
+                {
+                    // Whoever receives learns it, too.
+                    return self.lose();
+                }
+                at = end;
+            }
+        }
+    }
+
+    /// Sends a parcel; large ones when their turn comes.
+    pub(super) fn send(&self, parcel: Arc<Parcel>) {
+        let mut state = locked(&self.state);
+        let open = match &state.way {
+            Way::Open(out) => Some(out.clone()),
+            Way::Dialling { holds: true } => None,
+            Way::Dialling { holds: false } | Way::Lost => {
+                drop(state);
+                return self.bulk.send_by_client(parcel);
+            }
+            Way::Gone => {
+                drop(state);
+                return self.let_go(&parcel);
+            }
+        };
+        state.parcels.insert(parcel.remote, parcel.clone());
+        match open.filter(|_| parcel.length as u64 <= SMALL) {
+            Some(out) => {
+                drop(state);
+                let most = out.max_frame() as usize - 64;
+                let mut at = 0;
+                while at < parcel.length {
+                    let end = parcel.length.min(at + most);
+                    // If it is lost, whoever receives learns it, and the parcel goes by way of the client.
+                    let _ = push(&out, &parcel, at..end);
+                    at = end;
+                }
+                out.flush();
+            }
+            None => {
+                state.queue.push_back(parcel);
+                drop(state);
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// A placeholder of the other node's has come about.
+    pub(super) fn tell(&self, placeholder: u64) {
+        let mut state = locked(&self.state);
+        match &state.way {
+            Way::Open(out) => {
+                let out = out.clone();
+                drop(state);
+                // Else the client says so.
+                let _ = out.send(&Message::CameAbout(CameAbout { event: placeholder }));
+            }
+            Way::Dialling { holds: true } => state.told.push(placeholder),
+            Way::Dialling { holds: false } | Way::Lost | Way::Gone => {}
+        }
+    }
+
+    /// The way is lost, or given up: what is not there yet goes by way of the client.
+    pub(super) fn lose(&self) {
+        for parcel in self.end(Way::Lost) {
+            self.bulk.send_by_client(parcel);
+        }
+    }
+
+    /// There is nobody at its end any more.
+    pub(super) fn part(&self) {
+        for parcel in self.end(Way::Gone) {
+            self.let_go(&parcel);
+        }
+    }
+
+    /// Ends the way. What is not there yet, in the order in which it was sent.
+    fn end(&self, with: Way) -> Vec<Arc<Parcel>> {
+        let mut state = locked(&self.state);
+        if matches!(state.way, Way::Gone) {
+            return Vec::new();
+        }
+        let way = std::mem::replace(&mut state.way, with);
+        state.queue.clear();
+        state.told.clear();
+        let parcels = std::mem::take(&mut state.parcels);
+        drop(state);
+        self.changed.notify_all();
+        if let Way::Open(out) = way {
+            out.abort("the way is given up");
+        }
+        let mut parcels: Vec<_> = parcels.into_values().collect();
+        parcels.sort_unstable_by_key(|parcel| parcel.transfer);
+        parcels
+    }
+}
+
+fn push(out: &Outgoing, parcel: &Parcel, range: std::ops::Range<usize>) -> Result<(), LinkError> {
+    out.push(&Message::Chunk(Chunk {
+        transfer: parcel.remote,
+        offset: range.start as u64,
+        bytes: parcel.bytes(range),
+    }))?;
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Bytes from one node to another: the commands that send and receive them.
+
+use super::Broken;
+use super::bulk::Source;
+use super::commands::{Begun, Done, Work, access, plain};
+use super::courier::{Parcel, SMALL};
+use super::landing::Landing;
+use super::transfer::{not_larger, too_much};
+use quipu_core::memory::mapping::Lent;
+use quipu_core::{AccessMode, Error, Event};
+use quipu_wire::message::{self, Command};
+
+type Enqueued = Result<Begun, Error>;
+
+impl Work {
+    /// Sends bytes to a peer.
+    pub(super) fn send(
+        &mut self,
+        command: &Command<'_>,
+        send: &message::Send,
+        waits: &[Event],
+    ) -> Done<Enqueued> {
+        let Some(courier) = self.peers.courier(send.peer) else {
+            return Err(Broken::rule("bytes are sent to a peer that was not named"));
+        };
+        let range = send.offset..send.offset + send.row;
+        let queue = self.queue(command)?;
+        let memory = self.objects.buffer(send.buffer, &range)?;
+        if !self.bulk.name(send.transfer) {
+            return Err(not_larger());
+        }
+        let most = self.node.options.limits.session_bytes;
+        let (queue, memory) = match (queue, memory) {
+            (Ok(queue), Ok(memory)) => (queue, memory),
+            (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
+        };
+        if !self.bulk.reserve(true, send.row, most) {
+            return Ok(Err(too_much(send.row, most)));
+        }
+        let (bulk, send) = (self.bulk.clone(), *send);
+        let pack = move |source| {
+            let parcel = Parcel::new(send.transfer, send.remote, send.row as usize, source);
+            courier.send(parcel);
+        };
+        let from = access(&memory, &range, AccessMode::Read);
+        let enqueued = if self.is_lent(command, &[]) {
+            let begin = move |lent: Option<Lent>| match lent {
+                Some(lent) => send_lent(lent, pack),
+                None => bulk.give_back(true, send.row),
+            };
+            let host = self.objects.host();
+            host.and_then(|host| host.lend(from, waits, begin))
+        } else {
+            Landing::new(send.row).and_then(|landing| {
+                // SAFETY: it is looked at when the read is over.
+                let to = unsafe { landing.part(0..landing.len()) };
+                let event = queue.read(from, to, send.row, &[], waits)?;
+                event.on_complete(move |outcome| match outcome {
+                    Ok(()) => pack(Source::Landing(landing)),
+                    Err(_) => bulk.give_back(true, send.row),
+                });
+                Ok(event)
+            })
+        };
+        let enqueued = enqueued.inspect_err(|_| self.bulk.give_back(true, send.row));
+        Ok(enqueued.map(|event| plain(command, event)))
+    }
+
+    /// Receives bytes from a peer, or by way of the client: a write whose bytes come another way.
+    pub(super) fn receive(
+        &mut self,
+        command: &Command<'_>,
+        receive: &message::Receive,
+        waits: &[Event],
+    ) -> Done<Enqueued> {
+        self.bulk.is_of_peer(receive.transfer, receive.peer);
+        let write = message::Write {
+            buffer: receive.buffer,
+            offset: receive.offset,
+            row: receive.row,
+            steps: &[],
+            transfer: receive.transfer,
+            bytes: &[],
+        };
+        self.write(command, &write, waits)
+    }
+}
+
+/// Sends what is lent. What is little is copied, and given back at once.
+fn send_lent(lent: Lent, pack: impl FnOnce(Source)) {
+    let bytes = lent.bytes();
+    if bytes.length as u64 > SMALL {
+        return pack(Source::Lent(lent));
+    }
+    // SAFETY: lent to be read.
+    let little = unsafe { std::slice::from_raw_parts(bytes.pointer, bytes.length) };
+    match Landing::holding(little) {
+        Ok(copy) => {
+            pack(Source::Landing(copy));
+            lent.finish(Ok(()));
+        }
+        Err(_) => pack(Source::Lent(lent)),
+    }
+}

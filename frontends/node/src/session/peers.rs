@@ -1,0 +1,311 @@
+//! Other nodes, on which the same client has sessions: who may come, what they may bring, and whom this session dials.
+//!
+//! 1. The client tells two nodes of each other: the one that is to be dialled which key and which ticket to expect, and until
+//!    when; the one that dials the same, and where.
+//! 2. Whoever comes is let in once on a ticket, if the key that it has proved, the ticket, the epoch and the time are right.
+//!    Whatever is not, the connection is closed, and nothing is said.
+//! 3. What it then brings has to be what the client has told this node to expect from just that peer: bytes of a transfer that
+//!    a *receive* names, as many as that, once; or that a placeholder has come about.
+//! 4. A placeholder comes about by the first who says so, the peer or the client, and is forgotten when the client has.
+//!
+//! The other direction is in [`courier`](super::courier).
+
+use super::Broken;
+use super::bulk::{Bulk, Took};
+use super::courier::Courier;
+use crate::locked;
+use crate::node::Shared;
+use quipu_core::driver::Lender;
+use quipu_core::{Event, UserEvent};
+use quipu_link::connection::Connection;
+use quipu_link::stream::{Duplex, Outgoing};
+use quipu_link::{Fingerprint, LinkError};
+use quipu_wire::frame::Stream;
+use quipu_wire::message::{self, GoodbyeReason, Message, PeerRole, Taken, Ticket};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Peers that a session has, at most.
+const MOST: usize = 1024;
+
+/// Placeholders that a peer may say to have come about before the client has named them: none is kept, who says so waits.
+#[derive(Default)]
+pub(crate) struct Peers {
+    state: Mutex<State>,
+    /// A placeholder was named, or the session has ended.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whom this session dials.
+    couriers: HashMap<u64, (u32, Arc<Courier>)>,
+    /// Who may come.
+    expected: HashMap<u64, Expected>,
+    /// Who has come.
+    come: HashMap<u64, (u32, Outgoing)>,
+    /// The client's placeholders: who may bring each about, and what for; none if it has.
+    placeholders: HashMap<u64, (u64, Option<UserEvent>)>,
+    last_placeholder: u64,
+    closed: bool,
+}
+
+/// Who may come, once.
+struct Expected {
+    epoch: u32,
+    /// None once somebody has come.
+    ticket: Option<(Fingerprint, [u8; 32])>,
+    until: Duration,
+}
+
+impl Expected {
+    fn key(&self, now: Duration) -> Option<Fingerprint> {
+        self.ticket.filter(|_| now < self.until).map(|(key, _)| key)
+    }
+}
+
+/// True if two are the same, in a time that does not tell how much of them is.
+fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+    let differ = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+    std::hint::black_box(differ) == 0
+}
+
+/// What a peer has broken.
+type Rule = &'static str;
+
+impl Peers {
+    /// The client tells of a peer.
+    pub(super) fn note(
+        &self,
+        node: &Arc<Shared>,
+        bulk: &Arc<Bulk>,
+        peer: &message::Peer,
+    ) -> Result<(), Broken> {
+        let mut state = locked(&self.state);
+        if state.closed {
+            return Ok(());
+        }
+        if state.couriers.len() + state.expected.len() >= MOST {
+            return Err(Broken::limit("more peers than any session has"));
+        }
+        let known = match peer.role {
+            PeerRole::Dials => state.couriers.get(&peer.peer).map(|(epoch, _)| *epoch),
+            PeerRole::Awaits => state.expected.get(&peer.peer).map(|known| known.epoch),
+        };
+        if known.is_some_and(|known| peer.epoch <= known) {
+            return Err(Broken::rule(
+                "a peer's epoch is not larger than those before",
+            ));
+        }
+        match peer.role {
+            PeerRole::Dials => {
+                let courier = Courier::start(node, bulk, peer).map_err(|error| Broken {
+                    reason: GoodbyeReason::Internal,
+                    text: format!("the system gives no thread: {error}"),
+                })?;
+                let before = state.couriers.insert(peer.peer, (peer.epoch, courier));
+                drop(state);
+                if let Some((_, before)) = before {
+                    before.lose();
+                }
+            }
+            PeerRole::Awaits => {
+                let wait = Duration::from_millis(peer.wait_ms.into());
+                let expected = Expected {
+                    epoch: peer.epoch,
+                    ticket: Some((Fingerprint::of_bytes(peer.key), peer.ticket)),
+                    until: node.options.timer.now() + wait,
+                };
+                state.expected.insert(peer.peer, expected);
+            }
+        }
+        Ok(())
+    }
+
+    /// The way to a peer, if there was ever one.
+    pub(super) fn courier(&self, peer: u64) -> Option<Arc<Courier>> {
+        let state = locked(&self.state);
+        state
+            .couriers
+            .get(&peer)
+            .map(|(_, courier)| courier.clone())
+    }
+
+    /// True if somebody with this key may come.
+    pub(crate) fn expects(&self, key: Fingerprint, now: Duration) -> bool {
+        let state = locked(&self.state);
+        let mut expected = state.expected.values();
+        !state.closed && expected.any(|expected| expected.key(now) == Some(key))
+    }
+
+    /// Takes a ticket, which is not good any more then. Which peer it is of, if it is good.
+    pub(crate) fn admit(&self, key: Fingerprint, ticket: &Ticket, now: Duration) -> Option<u64> {
+        let mut state = locked(&self.state);
+        if state.closed {
+            return None;
+        }
+        let mut expected = state.expected.iter_mut();
+        let (peer, found) = expected.find(|(_, expected)| {
+            expected.epoch == ticket.epoch
+                && expected.key(now) == Some(key)
+                && expected
+                    .ticket
+                    .is_some_and(|(_, secret)| is_same(&secret, &ticket.ticket))
+        })?;
+        found.ticket = None;
+        Some(*peer)
+    }
+
+    /// Sees to a connection that has come, until it ends.
+    pub(super) fn run(
+        &self,
+        node: &Arc<Shared>,
+        bulk: &Bulk,
+        (peer, epoch): (u64, u32),
+        connection: Connection,
+    ) -> Result<(), LinkError> {
+        let (mut incoming, out) = connection.split(Duplex {
+            stream: Stream::Peer,
+            spin: node.options.spin,
+            resumable: false,
+        })?;
+        {
+            let mut state = locked(&self.state);
+            let is_newest = state
+                .come
+                .get(&peer)
+                .is_none_or(|(known, _)| *known < epoch);
+            if state.closed || !is_newest {
+                return Ok(());
+            }
+            if let Some((_, before)) = state.come.insert(peer, (epoch, out.clone())) {
+                before.abort("a newer connection has come");
+            }
+        }
+        let mut lenders = node.lenders();
+        let ended = loop {
+            let take = |lenders: &mut Vec<Box<dyn Lender>>, message: &Message<'_>, _| {
+                lenders.iter_mut().for_each(|lender| lender.begin());
+                match message {
+                    Message::Chunk(chunk) => match bulk.take(chunk, Some(peer)) {
+                        Took::All => Ok(Some(chunk.transfer)),
+                        Took::Some => Ok(None),
+                        Took::Wrong => Err("a chunk of a transfer that is not expected of it"),
+                        Took::Over => Err("the session has ended"),
+                    },
+                    Message::CameAbout(event) => self.came_about(peer, event.event).map(|()| None),
+                    Message::Pong(_) => Ok(None),
+                    _ => Err("a message that has no place there"),
+                }
+            };
+            let rest = |lenders: &mut Vec<Box<dyn Lender>>| {
+                lenders.iter_mut().for_each(|lender| {
+                    lender.run();
+                    lender.end();
+                });
+                out.flush();
+            };
+            match incoming.receive_or_rest(&mut lenders, take, rest) {
+                Ok(Ok(None)) => {}
+                Ok(Ok(Some(transfer))) => {
+                    // If it does not hear that, it sends all by way of the client.
+                    let _ = out.push(&Message::Taken(Taken { transfer }));
+                }
+                Ok(Err(rule)) => {
+                    tracing::info!(
+                        peer,
+                        rule,
+                        "another node breaks a rule; its connection ends"
+                    );
+                    break Ok(());
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        out.abort("the connection has ended");
+        let mut state = locked(&self.state);
+        if state
+            .come
+            .get(&peer)
+            .is_some_and(|(known, _)| *known == epoch)
+        {
+            state.come.remove(&peer);
+        }
+        ended
+    }
+
+    /// A new placeholder, whose id is larger than all before.
+    pub(super) fn placeholder(&self, id: u64, peer: u64) -> Event {
+        let placeholder = UserEvent::new();
+        let event = placeholder.event();
+        let mut state = locked(&self.state);
+        state.last_placeholder = id;
+        if state.closed {
+            drop(state);
+            placeholder.fail("the client's session has ended");
+        } else {
+            state.placeholders.insert(id, (peer, Some(placeholder)));
+            drop(state);
+            self.changed.notify_all();
+        }
+        event
+    }
+
+    /// The client says that a placeholder has come about, and does not name it any more. None if it is none; what is to be
+    /// brought about, if nobody has.
+    pub(super) fn resolve(&self, id: u64) -> Option<Option<UserEvent>> {
+        let mut state = locked(&self.state);
+        state.placeholders.remove(&id).map(|(_, event)| event)
+    }
+
+    /// A peer says that a placeholder has come about.
+    fn came_about(&self, peer: u64, id: u64) -> Result<(), Rule> {
+        let mut state = locked(&self.state);
+        while id > state.last_placeholder {
+            if state.closed {
+                return Err("the session has ended");
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        let event = match state.placeholders.get_mut(&id) {
+            // The client was quicker.
+            None => None,
+            Some((from, event)) if *from == peer => event.take(),
+            Some(_) => return Err("a placeholder that is not its to bring about"),
+        };
+        drop(state);
+        if let Some(event) = event {
+            event.complete();
+        }
+        Ok(())
+    }
+
+    /// The session ends: nobody comes any more, and nothing waits for anybody.
+    pub(super) fn close(&self, reason: &str) {
+        let mut state = locked(&self.state);
+        state.closed = true;
+        let State {
+            couriers,
+            come,
+            placeholders,
+            expected,
+            ..
+        } = &mut *state;
+        expected.clear();
+        let (couriers, come) = (std::mem::take(couriers), std::mem::take(come));
+        let placeholders = std::mem::take(placeholders);
+        drop(state);
+        self.changed.notify_all();
+        couriers.values().for_each(|(_, courier)| courier.lose());
+        come.values().for_each(|(_, out)| out.abort(reason));
+        for (_, event) in placeholders.into_values() {
+            if let Some(event) = event {
+                event.fail(reason);
+            }
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! Who comes to a node from another: with a ticket that is good, for what the client has said, and with nothing else.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use quipu_link::connection::Connection;
+use quipu_link::peer::show;
+use quipu_link::timer::ManualTimer;
+use quipu_link::{Key, LinkError};
+use quipu_node::Limits;
+use quipu_wire::batch::Batch;
+use quipu_wire::message::{
+    Abandon, CameAbout, Chunk, Failure, GoodbyeReason, Message, Operation, Peer, PeerAddress,
+    PeerRole, Placeholder, Receive, Send, SessionId, Tell, Ticket, Wait,
+};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use support::{Client, PATIENCE, Rig, buffer, command, fill, read};
+
+const TICKET: [u8; 32] = [0x5a; 32];
+
+/// A session, and another node that its client has told it of.
+struct Scene {
+    rig: Rig,
+    client: Client,
+    other: Key,
+    timer: Arc<ManualTimer>,
+}
+
+/// How a node is told of another that may come.
+fn awaits(key: &Key, epoch: u32) -> Message<'static> {
+    Message::Peer(Peer {
+        peer: 1,
+        epoch,
+        role: PeerRole::Awaits,
+        is_routed: false,
+        wait_ms: 5000,
+        session: SessionId::NONE,
+        key: key.fingerprint().bytes(),
+        ticket: TICKET,
+        address: None,
+    })
+}
+
+impl Scene {
+    fn new() -> Self {
+        let timer = Arc::new(ManualTimer::default());
+        let of_node = timer.clone();
+        let rig = Rig::with_folder(Limits::default(), |options, _| options.timer = of_node);
+        let mut client = rig.client();
+        let other = Key::passing().unwrap();
+        client.send(&[awaits(&other, 1), command(1, &[], Operation::Nothing)]);
+        assert_eq!(client.end_of(1), None);
+        Self {
+            rig,
+            client,
+            other,
+            timer,
+        }
+    }
+
+    fn ticket(&self) -> Ticket {
+        Ticket {
+            versions: (0, 0),
+            epoch: 1,
+            session: self.client.session.0,
+            ticket: TICKET,
+            max_frame: 0,
+        }
+    }
+
+    /// Comes as another node would.
+    fn come(&self, key: &Key, ticket: &Ticket) -> Result<Visitor, LinkError> {
+        let stream = TcpStream::connect(&self.rig.address).unwrap();
+        let until = Instant::now() + PATIENCE;
+        let expected = self.rig.node.fingerprint();
+        let connection = show(stream, key, expected, false, ticket, until)?;
+        Ok(Visitor {
+            connection,
+            sent: 0,
+        })
+    }
+}
+
+/// Another node's connection, message by message.
+struct Visitor {
+    connection: Connection,
+    sent: u64,
+}
+
+impl Visitor {
+    fn send(&mut self, messages: &[Message<'_>]) {
+        let mut batch = Batch::new(1 << 20);
+        for message in messages {
+            self.sent += 1;
+            batch.push(message, self.sent).unwrap();
+        }
+        let _ = self.connection.send_batch(&batch);
+    }
+
+    /// The transfer that the node has taken next.
+    fn taken(&mut self) -> u64 {
+        loop {
+            let taken = self.connection.receive_as(|message| match message {
+                Message::Taken(taken) => Ok(Some(taken.transfer)),
+                Message::Acknowledge(_) => Ok(None),
+                _ => Err("taken"),
+            });
+            if let Some(taken) = taken.unwrap() {
+                return taken;
+            }
+        }
+    }
+
+    /// Returns when the node has closed the connection.
+    fn ends(&mut self) {
+        while self.connection.receive_as(|_| Ok(())).is_ok() {}
+    }
+}
+
+fn chunk(transfer: u64, offset: u64, bytes: &[u8]) -> Message<'_> {
+    Message::Chunk(Chunk {
+        transfer,
+        offset,
+        bytes,
+    })
+}
+
+fn receive(buffer: u64, row: u64, transfer: u64) -> Operation<'static> {
+    Operation::Receive(Receive {
+        buffer,
+        offset: 0,
+        row,
+        transfer,
+        peer: 1,
+    })
+}
+
+/// That nothing was said: the connection was closed, and that is all.
+fn is_closed(came: Result<Visitor, LinkError>) {
+    match came {
+        Err(LinkError::Ended { .. }) => {}
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was let in"),
+    }
+}
+
+#[test]
+fn a_ticket_is_good_once_for_its_key_session_epoch_and_time_and_whatever_is_wrong_is_not_said() {
+    let scene = Scene::new();
+    let good = scene.ticket();
+    let stranger = Key::passing().unwrap();
+    let other_session = scene.rig.client_of(1);
+    let mut forged = TICKET;
+    forged[31] ^= 1;
+    let none = SessionId([9; 16]);
+    for (key, ticket) in [
+        (&stranger, good),
+        (
+            &scene.other,
+            Ticket {
+                ticket: forged,
+                ..good
+            },
+        ),
+        (&scene.other, Ticket { epoch: 2, ..good }),
+        (
+            &scene.other,
+            Ticket {
+                session: other_session.session.0,
+                ..good
+            },
+        ),
+        (
+            &scene.other,
+            Ticket {
+                session: none,
+                ..good
+            },
+        ),
+    ] {
+        is_closed(scene.come(key, &ticket));
+    }
+    // None of these has used it up.
+    let _visitor = scene.come(&scene.other, &good).unwrap();
+    is_closed(scene.come(&scene.other, &good));
+}
+
+#[test]
+fn a_ticket_that_is_too_old_is_not_taken_and_a_later_one_is() {
+    let mut scene = Scene::new();
+    scene.timer.advance(Duration::from_millis(4999));
+    assert!(
+        scene
+            .come(&Key::passing().unwrap(), &scene.ticket())
+            .is_err()
+    );
+    scene.timer.advance(Duration::from_millis(1));
+    is_closed(scene.come(&scene.other, &scene.ticket()));
+    let again = [awaits(&scene.other, 2), command(2, &[], Operation::Nothing)];
+    scene.client.send(&again);
+    assert_eq!(scene.client.end_of(2), None);
+    is_closed(scene.come(&scene.other, &scene.ticket()));
+    let next = Ticket {
+        epoch: 2,
+        ..scene.ticket()
+    };
+    let _visitor = scene.come(&scene.other, &next).unwrap();
+    // An epoch is not had twice.
+    scene.client.send(&[awaits(&scene.other, 2)]);
+    assert_eq!(scene.client.goodbye(), GoodbyeReason::Protocol);
+}
+
+#[test]
+fn bytes_come_once_whichever_way_and_in_whatever_pieces() {
+    let mut scene = Scene::new();
+    let mut visitor = scene.come(&scene.other, &scene.ticket()).unwrap();
+    let bytes: Vec<u8> = (0..100_000_u32).map(|at| (at >> 3) as u8).collect();
+    // Before the client has said a word of it.
+    visitor.send(&[chunk(1, 0, &bytes[..60_000])]);
+    scene
+        .client
+        .send(&[buffer(1, 100_000), command(2, &[], receive(1, 100_000, 1))]);
+    let bulk = scene.rig.dial(0).bulk(scene.client.session.0, None);
+    let mut bulk = bulk.unwrap().connection;
+    let mut batch = Batch::new(1 << 20);
+    // What has come, and what has not; and what comes the other way then is left out.
+    batch.push(&chunk(1, 0, &bytes[..50_000]), 1).unwrap();
+    batch.push(&chunk(1, 50_000, &bytes[50_000..]), 2).unwrap();
+    bulk.send_batch(&batch).unwrap();
+    assert_eq!(scene.client.end_of(2), None);
+    visitor.send(&[chunk(1, 60_000, &bytes[60_000..])]);
+    scene.client.send(&[command(3, &[], read(1, 0, 1000, 0))]);
+    let same = scene.client.next(|message| match message {
+        Message::ReadBytes(read) => read.bytes == &bytes[..1000],
+        _ => false,
+    });
+    assert!(same.unwrap());
+    // The connection is as good as before.
+    scene
+        .client
+        .send(&[buffer(2, 64), command(4, &[], receive(2, 64, 2))]);
+    visitor.send(&[chunk(2, 0, &[7; 64])]);
+    assert_eq!(visitor.taken(), 2);
+    assert_eq!(scene.client.end_of(4), None);
+}
+
+#[test]
+fn what_the_client_has_not_said_ends_the_connection_and_nothing_else() {
+    let write = Operation::Write(quipu_wire::message::Write {
+        buffer: 1,
+        offset: 0,
+        row: 100_000,
+        steps: &[],
+        transfer: 2,
+        bytes: &[],
+    });
+    let of_other = Operation::Receive(Receive {
+        buffer: 1,
+        offset: 0,
+        row: 64,
+        transfer: 4,
+        peer: 2,
+    });
+    let cases: Vec<(&str, Message<'_>)> = vec![
+        ("bytes of a write", chunk(2, 0, &[1; 8])),
+        ("bytes from another node", chunk(4, 0, &[1; 8])),
+        ("bytes that do not follow", chunk(3, 8, &[1; 8])),
+        ("more bytes than were asked for", chunk(3, 0, &[1; 65])),
+        (
+            "the client's own placeholder",
+            Message::CameAbout(CameAbout { event: 1 }),
+        ),
+        (
+            "another node's placeholder",
+            Message::CameAbout(CameAbout { event: 2 }),
+        ),
+        ("a command", command(9, &[], Operation::Nothing)),
+    ];
+    for (what, message) in cases {
+        let mut scene = Scene::new();
+        let mut client = scene.rig.client();
+        client.send(&[
+            awaits(&scene.other, 1),
+            Message::Placeholder(Placeholder { event: 1, peer: 0 }),
+            Message::Placeholder(Placeholder { event: 2, peer: 2 }),
+            buffer(1, 100_000),
+            command(3, &[], write),
+            command(4, &[], receive(1, 64, 3)),
+            command(5, &[], of_other),
+            command(6, &[], Operation::Nothing),
+        ]);
+        assert_eq!(client.end_of(6), None);
+        let ticket = Ticket {
+            session: client.session.0,
+            ..scene.ticket()
+        };
+        let mut visitor = scene.come(&scene.other, &ticket).unwrap();
+        visitor.send(&[message]);
+        visitor.ends();
+        // The session goes on, and so does another.
+        client.send(&[
+            command(7, &[], fill(1, 8)),
+            command(8, &[], Operation::Nothing),
+        ]);
+        assert_eq!(client.end_of(8), None, "{what}");
+        scene.client.send(&[command(2, &[], Operation::Nothing)]);
+        assert_eq!(scene.client.end_of(2), None, "{what}");
+    }
+}
+
+#[test]
+fn a_placeholder_comes_about_by_whoever_is_first_and_is_forgotten_by_the_clients_word() {
+    let mut scene = Scene::new();
+    let mut visitor = scene.come(&scene.other, &scene.ticket()).unwrap();
+    let waits = [2, 3].map(|event| [Wait::needs(event)]);
+    let placeholder = |event| Message::Placeholder(Placeholder { event, peer: 1 });
+    let resolve = |event| {
+        Message::Resolve(quipu_wire::message::Resolve {
+            event,
+            failure: None,
+            text: "",
+        })
+    };
+    // Said before the client has named it: it waits.
+    visitor.send(&[Message::CameAbout(CameAbout { event: 2 })]);
+    scene.client.send(&[
+        placeholder(2),
+        placeholder(3),
+        command(4, &waits[0], Operation::Nothing),
+        command(5, &waits[1], Operation::Nothing),
+    ]);
+    assert_eq!(scene.client.end_of(4), None);
+    // It may still be waited for, as the client has not said that it knows.
+    scene
+        .client
+        .send(&[command(6, &waits[0], Operation::Nothing)]);
+    assert_eq!(scene.client.end_of(6), None);
+    scene.client.send(&[resolve(3), resolve(2)]);
+    assert_eq!(scene.client.end_of(5), None);
+    // And what is forgotten was: who says so late breaks no rule.
+    visitor.send(&[
+        Message::CameAbout(CameAbout { event: 3 }),
+        Message::CameAbout(CameAbout { event: 2 }),
+    ]);
+    scene
+        .client
+        .send(&[buffer(1, 8), command(7, &[], receive(1, 8, 1))]);
+    visitor.send(&[chunk(1, 0, &[1; 8])]);
+    assert_eq!(visitor.taken(), 1);
+    scene.client.send(&[resolve(2)]);
+    assert_eq!(scene.client.goodbye(), GoodbyeReason::Protocol);
+}
+
+#[test]
+fn what_never_comes_fails_and_what_has_come_does_not() {
+    let mut scene = Scene::new();
+    let mut visitor = scene.come(&scene.other, &scene.ticket()).unwrap();
+    scene.client.send(&[
+        buffer(1, 64),
+        buffer(2, 64),
+        command(2, &[], receive(1, 64, 1)),
+        command(3, &[], receive(2, 64, 2)),
+    ]);
+    visitor.send(&[chunk(2, 0, &[1; 64]), chunk(1, 0, &[1; 10])]);
+    assert_eq!(scene.client.end_of(3), None);
+    scene.client.send(&[
+        Message::Abandon(Abandon { transfer: 1 }),
+        Message::Abandon(Abandon { transfer: 2 }),
+    ]);
+    let (failure, text) = scene.client.end_of(2).unwrap();
+    assert!(
+        failure == Failure::Device || failure == Failure::Other,
+        "{failure:?}"
+    );
+    assert!(text.contains("never"), "{text}");
+    // What comes of it all the same is left out.
+    visitor.send(&[chunk(1, 10, &[1; 10])]);
+    scene
+        .client
+        .send(&[Message::Abandon(Abandon { transfer: 3 })]);
+    assert_eq!(scene.client.goodbye(), GoodbyeReason::Protocol);
+}
+
+#[test]
+fn who_sends_to_nobody_breaks_a_rule() {
+    let send = Operation::Send(Send {
+        buffer: 1,
+        offset: 0,
+        row: 8,
+        transfer: 1,
+        peer: 1,
+        remote: 1,
+    });
+    let tell = Message::Tell(Tell {
+        event: 1,
+        peer: 1,
+        placeholder: 1,
+    });
+    for message in [command(2, &[], send), tell] {
+        // It has a peer that may come, and none that it dials.
+        let mut scene = Scene::new();
+        scene.client.send(&[buffer(1, 8), message]);
+        assert_eq!(scene.client.goodbye(), GoodbyeReason::Protocol);
+    }
+}
+
+/// How a node is told to dial, at an address, a session there that has this key.
+fn dials(address: &str, key: &Key) -> Message<'static> {
+    Message::Peer(Peer {
+        peer: 1,
+        epoch: 1,
+        role: PeerRole::Dials,
+        is_routed: false,
+        wait_ms: 300,
+        session: SessionId([3; 16]),
+        key: key.fingerprint().bytes(),
+        ticket: TICKET,
+        address: PeerAddress::of(address.parse().unwrap()),
+    })
+}
+
+/// What a session gives whose bytes should go to another node: they come by way of the client.
+fn detours(rig: &Rig, told: Message<'_>) {
+    let mut client = rig.client();
+    let send = Operation::Send(Send {
+        buffer: 1,
+        offset: 0,
+        row: 64,
+        transfer: 1,
+        peer: 1,
+        remote: 1,
+    });
+    client.send(&[
+        told,
+        buffer(1, 64),
+        command(1, &[], fill(1, 64)),
+        command(2, &[], send),
+    ]);
+    let bulk = rig.dial(0).bulk(client.session.0, None);
+    let mut bulk = bulk.unwrap().connection;
+    let came = bulk.receive_as(|message| match message {
+        Message::Chunk(chunk) => Ok((chunk.transfer, chunk.offset, chunk.bytes.to_vec())),
+        _ => Err("a chunk"),
+    });
+    assert_eq!(came.unwrap(), (1, 0, vec![7; 64]));
+    assert_eq!(client.end_of(2), None);
+}
+
+#[test]
+fn nothing_is_sent_to_who_has_another_key_and_bytes_go_by_way_of_the_client() {
+    let rig = Rig::new(Limits::default());
+    // Somebody else has got hold of the address: another node, with a key of its own.
+    let impostor = Rig::new(Limits::default());
+    let mut client = impostor.client();
+    let expected = Key::passing().unwrap();
+    detours(&rig, dials(&impostor.address, &expected));
+    client.send(&[command(1, &[], Operation::Nothing)]);
+    assert_eq!(client.end_of(1), None);
+}
+
+#[test]
+fn a_network_that_the_operator_does_not_allow_is_not_dialled() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let rig = Rig::with_folder(Limits::default(), |options, _| {
+        options.peers.networks = "10.0.0.0/8".parse().unwrap();
+    });
+    detours(&rig, dials(&address, &Key::passing().unwrap()));
+    let came = listener.accept().unwrap_err();
+    assert_eq!(came.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_node_says_where_others_find_it_unless_it_has_to_do_with_none() {
+    let rig = Rig::new(Limits::default());
+    let terms = rig.dial(0).begin(Duration::ZERO).unwrap().terms;
+    let found = terms.peer_address.unwrap().socket();
+    assert_eq!(found.to_string(), rig.address);
+    let said = "10.1.2.3:4761".parse().unwrap();
+    let rig = Rig::with_folder(Limits::default(), |options, _| {
+        options.peers.address = Some(said);
+    });
+    let terms = rig.dial(0).begin(Duration::ZERO).unwrap().terms;
+    assert_eq!(terms.peer_address.unwrap().socket(), said);
+    let rig = Rig::with_folder(Limits::default(), |options, _| {
+        options.peers.address = Some(said);
+        options.peers.networks = "none".parse().unwrap();
+    });
+    let terms = rig.dial(0).begin(Duration::ZERO).unwrap().terms;
+    assert!(terms.peer_address.is_none());
+}
