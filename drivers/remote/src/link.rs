@@ -1,8 +1,8 @@
 //! The connection to a node: what is in flight, ids, ends, loss.
 //!
 //! Ids are given and messages pushed under one lock, under which ends are noted too. So ids rise in the order of messages;
-//! and a command that is not known to be over is named before the message that acknowledges its end, which is how the node
-//! knows that it may be.
+//! and a command whose end is not known is named before the message that acknowledges its end, which is how the node
+//! knows that it may be. Its end may be known, and not be named any more, before its bytes have travelled and it is over.
 
 use crate::bulk::{HostRegion, Job, Jobs};
 use crate::failure::Refusal;
@@ -250,7 +250,7 @@ impl Link {
         }
         let mut after: Vec<Wait> = waits
             .iter()
-            .filter(|point| !point.is_over())
+            .filter(|point| !point.is_told())
             .map(|point| Wait::after(point.event()))
             .collect();
         while after.len() > MAX_WAITS {
@@ -474,6 +474,7 @@ impl Link {
             if times.is_some() {
                 flying.rare().times = times;
             }
+            flying.point.tell();
             self.end_part(&mut state, event);
         }
         self.acknowledge(state);
@@ -486,6 +487,7 @@ impl Link {
         let Some(flying) = state.flying.get_mut(event) else {
             return false;
         };
+        flying.point.tell();
         let rare = flying.rare();
         rare.failure = Some(error);
         rare.region = None;

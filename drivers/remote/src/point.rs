@@ -20,6 +20,8 @@ pub struct Point(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     event: u64,
+    /// The node has told its end, so it may have forgotten it.
+    told: AtomicBool,
     over: AtomicBool,
     outcome: Mutex<(Option<Error>, Option<Times>)>,
     /// A thread that waits for just this.
@@ -30,6 +32,7 @@ impl Point {
     pub(crate) fn new(event: u64) -> Self {
         Self(Arc::new(Inner {
             event,
+            told: AtomicBool::new(false),
             over: AtomicBool::new(false),
             outcome: Mutex::default(),
             waiter: OnceLock::new(),
@@ -39,6 +42,17 @@ impl Point {
     /// Its event on the node.
     pub(crate) fn event(&self) -> u64 {
         self.0.event
+    }
+
+    /// True if the node has told its end: then what is sent next does not name it any more. It may not be over, for its bytes
+    /// travel by themselves.
+    pub(crate) fn is_told(&self) -> bool {
+        self.0.told.load(Ordering::Acquire)
+    }
+
+    /// The node has told its end.
+    pub(crate) fn tell(&self) {
+        self.0.told.store(true, Ordering::Release);
     }
 
     /// True if the command is over, and nothing touches the host's memory for it any more.

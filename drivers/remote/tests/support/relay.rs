@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// What becomes of connections that come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ struct Shared {
     cuts: AtomicUsize,
     /// Connections that came to nothing.
     refused: AtomicUsize,
+    /// Whether what the node says on the second connection is held back.
+    held: (Mutex<bool>, Condvar),
     /// Both sides of each connection, while somebody may want to cut them.
     connections: Mutex<Vec<[TcpStream; 2]>>,
 }
@@ -45,6 +47,7 @@ impl Relay {
             way: Mutex::new((Way::Open, seed)),
             cuts: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
+            held: Default::default(),
             connections: Mutex::default(),
         });
         let of_thread = shared.clone();
@@ -64,6 +67,12 @@ impl Relay {
     pub(crate) fn set(&self, way: Way) {
         self.shared.way.lock().unwrap().0 = way;
         self.cut();
+    }
+
+    /// Holds back what the node says on the second connection, which is the bulk stream of the first session, or no more.
+    pub(crate) fn hold(&self, held: bool) {
+        *self.shared.held.0.lock().unwrap() = held;
+        self.shared.held.1.notify_all();
     }
 
     /// Cuts all connections.
@@ -122,17 +131,31 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
     let _ = (client.set_nodelay(true), node.set_nodelay(true));
     let pair = || [client.try_clone().unwrap(), node.try_clone().unwrap()];
     // Under the lock: nobody sets another way in between.
-    shared.connections.lock().unwrap().push(pair());
-    drop(way);
+    let mut connections = shared.connections.lock().unwrap();
+    let is_second = connections.len() == 1;
+    connections.push(pair());
+    drop((connections, way));
     let left = Arc::new(AtomicI64::new(budget));
-    for (mut from, mut to) in [
-        (client.try_clone().unwrap(), node.try_clone().unwrap()),
-        (node.try_clone().unwrap(), client.try_clone().unwrap()),
+    for (mut from, mut to, is_held) in [
+        (
+            client.try_clone().unwrap(),
+            node.try_clone().unwrap(),
+            false,
+        ),
+        (
+            node.try_clone().unwrap(),
+            client.try_clone().unwrap(),
+            is_second,
+        ),
     ] {
         let (left, pair, shared) = (left.clone(), pair(), shared.clone());
         std::thread::spawn(move || {
             let mut bytes = vec![0; 1 << 16];
             while let Ok(length @ 1..) = from.read(&mut bytes) {
+                if is_held {
+                    let held = shared.held.0.lock().unwrap();
+                    drop(shared.held.1.wait_while(held, |held| *held).unwrap());
+                }
                 let before = left.fetch_sub(length as i64, Ordering::SeqCst);
                 let allowed = before.clamp(0, length as i64) as usize;
                 let written = to.write_all(&bytes[..allowed]);
