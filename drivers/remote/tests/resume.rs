@@ -239,7 +239,7 @@ fn a_read_whose_bytes_are_on_their_way_may_be_waited_for_and_is_not_named() {
     };
     let mut waiting = Vec::new();
     for _ in 0..20 {
-        waiting.push(fill(&after, &[read.clone()]).unwrap());
+        waiting.push(fill(&after, std::slice::from_ref(&read)).unwrap());
         fill(&apart, &[]).unwrap().wait().unwrap();
     }
     assert!(!read.is_complete());
