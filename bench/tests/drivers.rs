@@ -54,6 +54,8 @@ fn the_list_names_each_benchmark_once() {
         "in-order-parallel",
         "kernel-group-imbalance",
         "kernel-imbalance",
+        #[cfg(target_os = "linux")]
+        "links",
         "mandelbrot",
         "matmul",
         "memory",

@@ -27,3 +27,20 @@ fn every_benchmark_of_nodes_runs_beside_tls_and_its_results_are_right() {
     }
     assert_eq!(count, 4);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn links_are_measured_beside_tls_and_results_are_right() {
+    if !quipu_lab::lab_or_skip() {
+        return;
+    }
+    let options = Options {
+        scale: Scale::Tiny,
+        ..Options::default()
+    };
+    let report = run("links", &Quipu::new(), &options).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(report.rows.len(), 6);
+    for row in &report.rows {
+        assert!(row.value.is_finite() && row.reference.is_some(), "{row:?}");
+    }
+}

@@ -36,6 +36,7 @@ Environment:
   QUIPU_CPU_WORKERS=N     workers of the cpu device; one per core without it
   QUIPU_CPU_PIN=0,2,4-7   the cores to pin them to
   QUIPU_NODES=a,b         nodes that programs use, of those paired with; `all` for all
+  QUIPU_DISCOVERY=off     ask the local network for no node that is not where it was
   QUIPU_HOME=folder       where keys and paired nodes are kept; ~/.config/quipu without it")]
 struct Arguments {
     #[command(subcommand)]

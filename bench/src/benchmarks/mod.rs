@@ -30,6 +30,8 @@ pub enum Measures {
     Devices,
     /// Nodes, in this process, on loopback.
     Nodes,
+    /// Nodes, in this process, on networks within this machine, which takes root.
+    Networks,
 }
 
 /// One benchmark.
@@ -59,7 +61,7 @@ impl Benchmark {
 
 /// Every benchmark, in the order in which they are listed.
 pub fn list() -> &'static [Benchmark] {
-    static ALL: [Benchmark; 30] = [
+    static ALL: &[Benchmark] = &[
         Benchmark {
             name: "in-order",
             summary: "a serial graph of tiny kernels in one in-order queue",
@@ -240,8 +242,15 @@ pub fn list() -> &'static [Benchmark] {
             measures: Measures::Nodes,
             driver: nodes::migrate,
         },
+        #[cfg(target_os = "linux")]
+        Benchmark {
+            name: "links",
+            summary: "a kernel, and bytes to a node and back, over Wi-Fi 6 and 5G as they are made here (as root), beside TLS alone",
+            measures: Measures::Networks,
+            driver: nodes::links,
+        },
     ];
-    &ALL
+    ALL
 }
 
 /// The benchmark with this name.

@@ -1,4 +1,4 @@
-//! What TCP and TLS alone take on loopback: the floor of whatever goes through them.
+//! What TCP and TLS alone take, on loopback or over a network that is made for it: the floor of whatever goes through them.
 //!
 //! Both ends block on their sockets, with `TCP_NODELAY`. TLS is the same as between a client and a node, from the handshake
 //! on, without anything of the protocol's; it is written in pieces of 64 KiB, and read into the memory where the bytes
@@ -26,6 +26,83 @@ const PIECE: usize = 1 << 16;
 pub trait Wire: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Wire for T {}
+
+/// What is between the two ends.
+#[derive(Debug, Default)]
+pub enum Way {
+    /// This machine's loopback interface.
+    #[default]
+    Loopback,
+    /// A network of two machines within this one, as a relay shapes it.
+    #[cfg(target_os = "linux")]
+    Shaped(Box<Shaped>),
+}
+
+/// Two machines, and what is between them.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub struct Shaped {
+    near: quipu_lab::Machine,
+    far: quipu_lab::Machine,
+    _relay: quipu_lab::Relay,
+}
+
+#[cfg(target_os = "linux")]
+impl Shaped {
+    /// Where the far machine is.
+    const FAR: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 7, 0, 2);
+}
+
+impl Way {
+    /// Two machines, of which the near one has a link of this shape, and the far one an ideal one.
+    ///
+    /// # Errors
+    /// If the system gives no such network: that takes root.
+    #[cfg(target_os = "linux")]
+    pub fn shaped(shape: quipu_lab::Shape) -> Result<Self, BenchError> {
+        let make = || -> io::Result<_> {
+            let relay = quipu_lab::Relay::new(1)?;
+            let (near, far) = (quipu_lab::Machine::new()?, quipu_lab::Machine::new()?);
+            let own = std::net::Ipv4Addr::new(10, 7, 0, 1);
+            relay.attach(&near, own, shape)?;
+            relay.attach(&far, Shaped::FAR, quipu_lab::Shape::default())?;
+            Ok(Shaped {
+                near,
+                far,
+                _relay: relay,
+            })
+        };
+        let shaped = make().map_err(|error| failed(format!("{error}; it takes root")))?;
+        Ok(Self::Shaped(Box::new(shaped)))
+    }
+
+    /// Does something at the near end.
+    pub(crate) fn near<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
+        match self {
+            Self::Loopback => what(),
+            #[cfg(target_os = "linux")]
+            Self::Shaped(shaped) => shaped.near.enter(what),
+        }
+    }
+
+    /// Does something at the far end.
+    pub(crate) fn far<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
+        match self {
+            Self::Loopback => what(),
+            #[cfg(target_os = "linux")]
+            Self::Shaped(shaped) => shaped.far.enter(what),
+        }
+    }
+
+    /// Listens at the far end, where the near one gets.
+    pub(crate) fn listen(&self) -> io::Result<TcpListener> {
+        match self {
+            Self::Loopback => TcpListener::bind("127.0.0.1:0"),
+            #[cfg(target_os = "linux")]
+            Self::Shaped(_) => self.far(|| TcpListener::bind((Shaped::FAR, 0))),
+        }
+    }
+}
 
 /// This end of a connection, whose other end is on a thread of its own and does what it is told.
 pub struct Pair {
@@ -64,7 +141,15 @@ impl Pair {
     /// # Errors
     /// If the system refuses.
     pub fn tls() -> Result<Self, BenchError> {
-        let (near, far) = tls_ends()?;
+        Self::tls_over(&Way::Loopback)
+    }
+
+    /// Over TLS, with this in between.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn tls_over(way: &Way) -> Result<Self, BenchError> {
+        let (near, far) = tls_ends(way)?;
         Self::new(Box::new(near.into_stream()), Box::new(far.into_stream()))
     }
 
@@ -149,13 +234,13 @@ fn obey(wire: &mut dyn Wire) -> io::Result<()> {
 }
 
 /// Both ends of a connection such as clients and nodes have, the near one first.
-fn tls_ends() -> Result<(Connection, Connection), BenchError> {
+fn tls_ends(way: &Way) -> Result<(Connection, Connection), BenchError> {
     let folder = tempfile::tempdir().map_err(failed)?;
     let node = Folder::open(folder.path().join("node")).map_err(failed)?;
     let client = Folder::open(folder.path().join("client")).map_err(failed)?;
     let gate = Gate::new(&node, "node", PATIENCE, Arc::new(SystemClock)).map_err(failed)?;
     let key = Key::of(&client, "client.key").map_err(failed)?;
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+    let listener = way.listen().map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?.to_string();
     let invitations = Invitations::of(&node);
     let invitation = invitations.invite(gate.fingerprint(), &address, &SystemClock);
@@ -182,10 +267,10 @@ fn tls_ends() -> Result<(Connection, Connection), BenchError> {
             };
             Ok(dial.ask().map_err(failed)?.into_connection())
         };
-        let client = dial();
+        let client = way.near(dial);
         if client.is_err() {
             // It waits for somebody to come.
-            let _ = TcpStream::connect(&address);
+            let _ = way.near(|| TcpStream::connect(&address));
         }
         let node = node
             .join()

@@ -12,6 +12,8 @@ pub(crate) struct Flying {
     pub(crate) point: Point,
     /// What it takes until it is over: its end, and bytes on the bulk stream.
     pub(crate) parts: u8,
+    /// This node has told its end, so it may have forgotten it: bytes travel by themselves.
+    pub(crate) told: bool,
     /// What few have.
     pub(crate) rare: Option<Box<Rare>>,
 }
@@ -42,6 +44,7 @@ impl Flying {
             event,
             point,
             parts,
+            told: false,
             rare: None,
         }
     }
@@ -105,12 +108,13 @@ impl Flights {
         usize::try_from(event.checked_sub(self.first)?).ok()
     }
 
-    /// True if a command is there.
-    pub(crate) fn contains(&self, event: u64) -> bool {
-        match self.place(event) {
-            Some(place) => matches!(self.places.get(place), Some(Some(_))),
-            None => self.old.contains_key(&event),
-        }
+    /// True if a command is there whose end the node has not told: it can be named to it.
+    pub(crate) fn is_known_there(&self, event: u64) -> bool {
+        let flying = match self.place(event) {
+            Some(place) => self.places.get(place).and_then(Option::as_ref),
+            None => self.old.get(&event),
+        };
+        flying.is_some_and(|flying| !flying.told)
     }
 
     pub(crate) fn get_mut(&mut self, event: u64) -> Option<&mut Flying> {

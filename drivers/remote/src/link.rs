@@ -1,8 +1,8 @@
 //! The connection to a node: what is in flight, ids, ends, loss.
 //!
 //! Ids are given and messages pushed under one lock, under which ends are noted too. So ids rise in the order of messages;
-//! and a command that is not known to be over is named before the message that acknowledges its end, which is how the node
-//! knows that it may be.
+//! and a command whose end is not known is named before the message that acknowledges its end, which is how the node
+//! knows that it may be. Its end may be known, and not be named any more, before its bytes have travelled and it is over.
 
 use crate::bulk::{Bytes, HostRegion, Job, Jobs};
 use crate::failure::Refusal;
@@ -569,6 +569,7 @@ impl Link {
             if times.is_some() {
                 flying.rare().times = times;
             }
+            flying.told = true;
             self.end_part(&mut state, event);
         }
         self.acknowledge(state);
@@ -582,6 +583,7 @@ impl Link {
             return false;
         };
         let is_of_other = flying.point.home() != self.number;
+        flying.told = true;
         let rare = flying.rare();
         rare.failure = Some(match error.kind() {
             // It is the loss of another device than that of the command.

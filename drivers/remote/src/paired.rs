@@ -73,19 +73,24 @@ pub fn all() -> Result<Vec<Node>> {
 /// # Errors
 /// If one was not paired with, or the file makes no sense.
 pub fn asked_for() -> Result<Vec<Node>> {
-    let said = match std::env::var(NODES) {
-        Ok(said) => Some(said),
-        Err(_) => configured()?,
-    };
-    let Some(said) = said else {
-        return Ok(Vec::new());
-    };
-    let names = said.split(',').map(str::trim);
-    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    let names = said(std::env::var(NODES).ok(), configured)?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match names[..] {
         ["all"] => all(),
         _ => find(&names),
     }
+}
+
+/// The names that the environment says, also if it says none, or else the file.
+fn said(
+    environment: Option<String>,
+    file: impl FnOnce() -> Result<Option<String>>,
+) -> Result<Vec<String>> {
+    let said = environment.map_or_else(file, |said| Ok(Some(said)))?;
+    let said = said.unwrap_or_default();
+    let names = said.split(',').map(str::trim);
+    let names = names.filter(|name| !name.is_empty());
+    Ok(names.map(str::to_owned).collect())
 }
 
 /// Nodes that were paired with, by names or addresses.
@@ -245,6 +250,18 @@ pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<N
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_counts_before_the_file_also_if_it_names_none() {
+        let file = || Ok(Some("a, b".to_owned()));
+        let said = |environment: Option<&str>| said(environment.map(str::to_owned), file);
+        assert_eq!(said(None).ok(), Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(said(Some("c,")).ok(), Some(vec!["c".to_owned()]));
+        assert_eq!(said(Some("")).ok(), Some(Vec::new()));
+        let broken = || Err(failed("it makes no sense".to_owned()));
+        assert!(super::said(None, broken).is_err());
+        assert!(super::said(Some(String::new()), broken).is_ok());
+    }
 
     #[test]
     fn a_configuration_names_nodes_and_nothing_else() {

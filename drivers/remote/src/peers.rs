@@ -224,7 +224,7 @@ impl Link {
     /// Has a placeholder of another node's brought about as a command here ends, if it has not.
     fn tell(&self, event: u64, peer: u64, placeholder: u64) {
         let state = self.state();
-        if state.flying.contains(event) {
+        if state.flying.is_known_there(event) {
             // Else it comes about by way of here.
             let _ = self.put(&Message::Tell(Tell {
                 event,
@@ -391,11 +391,8 @@ impl Link {
     pub(crate) fn after(&self, state: &State, waits: &[Point], held: &[u64]) -> Vec<Wait> {
         let own = waits.iter().filter_map(|point| {
             let event = point.event_on(self.number)?;
-            // Of a migration, a half may be over, and its end acknowledged.
-            let waits = match point.is_joint() {
-                false => !point.is_over(),
-                true => state.flying.contains(event),
-            };
+            // Of a migration, a half may be over; and an end may be acknowledged before the bytes have travelled.
+            let waits = state.flying.is_known_there(event);
             waits.then(|| Wait::after(event))
         });
         let held = held.iter();

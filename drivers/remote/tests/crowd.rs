@@ -6,6 +6,8 @@ mod support;
 use quipu_conformance::{Watchdog, folding};
 use quipu_core::{AccessMode, Context, QueueOptions, Request};
 use quipu_node::Limits;
+#[cfg(target_os = "linux")]
+use quipu_node::{Spawn, serve_session};
 use std::sync::Barrier;
 use std::time::Duration;
 use support::lossy::{Host, access};
@@ -56,12 +58,47 @@ fn compute(rig: &Rig, own: u64, all: &Barrier) {
 
 #[test]
 fn sixty_four_clients_at_once_lose_nothing() {
+    crowd(&Rig::new(pool(2), Limits::default()));
+}
+
+/// Says that this process is a session's.
+#[cfg(target_os = "linux")]
+const IS_SESSION: &str = "QUIPU_TEST_SESSION";
+
+/// Not a test: what a session's process does.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "a session's process, started by a test"]
+fn session_process() {
+    if std::env::var_os(IS_SESSION).is_none() {
+        return;
+    }
+    let served = serve_session(|_| {
+        Ok::<_, String>(quipu_node::Options {
+            natives: std::sync::Arc::new(support::Suite::default()),
+            ..quipu_node::Options::new(pool(1))
+        })
+    });
+    panic!("{served:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn sixty_four_clients_at_once_with_a_process_each_lose_nothing() {
+    crowd(&Rig::with(pool(1), Limits::default(), |options| {
+        let this = ["--exact", "session_process", "--ignored", "--nocapture"];
+        let mut spawn = Spawn::own(this).unwrap();
+        spawn.environment = vec![(IS_SESSION.into(), Some("1".into()))];
+        options.processes = Some(spawn);
+    }));
+}
+
+fn crowd(rig: &Rig) {
     let _watchdog = Watchdog::start(Duration::from_secs(1800), "many clients".to_owned());
-    let rig = Rig::new(pool(2), Limits::default());
     let all = Barrier::new(CLIENTS);
     std::thread::scope(|scope| {
         for own in 0..CLIENTS as u64 {
-            let (rig, all) = (&rig, &all);
+            let all = &all;
             scope.spawn(move || compute(rig, own, all));
         }
     });

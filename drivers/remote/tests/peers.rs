@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use support::pair::Pair;
-use support::relay::Way;
+use support::relay::{Held, Way};
 use support::{pool, simulated};
 
 fn watchdog(what: &str) -> Watchdog {
@@ -215,7 +215,7 @@ fn a_chain_across_nodes_goes_on_while_no_client_is_there() {
     // Others, which nothing but waits orders: an event of each node is a placeholder on the other.
     let others = [0, 1].map(|_| together.context.memory(64).unwrap());
     // What goes to the right does not arrive, until both nodes have all commands.
-    pair.peers[1].hold(true);
+    pair.peers[1].hold(Held::All);
     const HOPS: u64 = 60;
     let mut events = Vec::new();
     for hop in 0..HOPS {
@@ -235,7 +235,7 @@ fn a_chain_across_nodes_goes_on_while_no_client_is_there() {
         std::thread::yield_now();
     }
     pair.clients.iter().for_each(|relay| relay.set(Way::Closed));
-    pair.peers[1].hold(false);
+    pair.peers[1].hold(Held::Nothing);
     while pair.held() > 0 {
         std::thread::yield_now();
     }

@@ -16,7 +16,7 @@ use quipu_node::Limits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::relay::{Relay, Way};
+use support::relay::{Held, Relay, Way};
 use support::{Rig, pool, simulated};
 
 fn watchdog(what: &str) -> Watchdog {
@@ -207,6 +207,46 @@ fn who_waits_while_the_connection_is_lost_hears_of_what_others_bring_about() {
     let read = queue.read(from, host(&mut back), 64, &[], &[]);
     read.unwrap().wait().unwrap();
     assert_eq!(back[..8], expected.to_le_bytes());
+}
+
+#[test]
+fn a_read_whose_bytes_are_on_their_way_may_be_waited_for_and_is_not_named() {
+    let _watchdog = watchdog("bytes on their way");
+    let mut rig = Rig::new(pool(1), Limits::default());
+    let relay = Relay::to(&rig.address, 6);
+    rig.address.clone_from(&relay.address);
+    let devices = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue(&devices[0], options).unwrap();
+    const BYTES: usize = 100_000;
+    let large = context.memory(BYTES as u64).unwrap();
+    let [after, apart] = [(); 2].map(|()| context.memory(64).unwrap());
+    let filled = queue.fill(access(&large, AccessMode::Overwrite), &[7], &[]);
+    filled.unwrap().wait().unwrap();
+    relay.hold(Held::Bulk);
+    let mut back = vec![0; BYTES];
+    let from = access(&large, AccessMode::Read);
+    let read = queue
+        .read(from, host(&mut back), BYTES as u64, &[], &[])
+        .unwrap();
+    // They fit where they are held. Its end comes meanwhile, and is acknowledged.
+    let fill = |memory: &MemoryRef, waits: &[Event]| {
+        queue.fill(access(memory, AccessMode::Overwrite), &[1], waits)
+    };
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        waiting.push(fill(&after, std::slice::from_ref(&read)).unwrap());
+        fill(&apart, &[]).unwrap().wait().unwrap();
+    }
+    assert!(!read.is_complete());
+    relay.hold(Held::Nothing);
+    read.wait().unwrap();
+    waiting.iter().for_each(|event| event.wait().unwrap());
+    assert!(back.iter().all(|byte| *byte == 7));
 }
 
 #[test]

@@ -7,17 +7,23 @@
 //! | `commands` | `noop` and `chain` |
 //! | `transfers` | `bulk` |
 //! | `migrate` | `migrate` |
+//! | `links` | `links`, over networks that are made for it |
 
 mod add;
 mod commands;
+#[cfg(target_os = "linux")]
+mod links;
 mod migrate;
 mod transfers;
 
 pub(super) use commands::{chain, noop};
+#[cfg(target_os = "linux")]
+pub(super) use links::links;
 pub(super) use migrate::migrate;
 pub(super) use transfers::bulk;
 
 use crate::error::{BenchError, SubjectError};
+use crate::reference::network::Way;
 use add::{Add, makers};
 use quipu_core::operation::HostMemory;
 use quipu_core::{Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue};
@@ -28,7 +34,6 @@ use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
 use quipu_link::{Folder, Key};
 use quipu_node::Node;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,12 +73,17 @@ struct Served {
 
 impl Served {
     fn new(name: &str) -> Result<Self, BenchError> {
+        Self::over(name, &Way::Loopback)
+    }
+
+    /// With this between the node and its client.
+    fn over(name: &str, way: &Way) -> Result<Self, BenchError> {
         let folder = tempfile::tempdir().doing("making a folder")?;
         let of_node = Folder::open(folder.path().join("node")).doing("making a folder")?;
         let of_client = Folder::open(folder.path().join("client")).doing("making a folder")?;
         let gate = Gate::new(&of_node, name, PATIENCE, Arc::new(SystemClock));
         let gate = gate.doing("making a node's key")?;
-        let listener = TcpListener::bind("127.0.0.1:0").doing("listening")?;
+        let listener = way.listen().doing("listening")?;
         let address = listener.local_addr().doing("listening")?.to_string();
         let invitation =
             Invitations::of(&of_node).invite(gate.fingerprint(), &address, &SystemClock);
@@ -81,17 +91,19 @@ impl Served {
             natives: Arc::new(makers()),
             ..quipu_node::Options::new(vec![cores()?])
         };
-        let node = Node::serve(options, gate, listener).doing("serving")?;
+        let node = way.far(|| Node::serve(options, gate, listener));
+        let node = node.doing("serving")?;
         let key = Key::of(&of_client, "client.key").doing("making a client's key")?;
         let invitation = invitation.doing("inviting a client")?;
-        let enrolled = invitation.take_up(&key, "bench", PATIENCE);
+        let enrolled = way.near(|| invitation.take_up(&key, "bench", PATIENCE));
         enrolled.doing("pairing")?;
         let options = quipu_driver_remote::Options {
             patience: PATIENCE,
             ..quipu_driver_remote::Options::new(name, &address, node.fingerprint())
         };
-        let driver: Arc<dyn Driver> =
-            quipu_driver_remote::connect(&options, &key).doing("connecting")?;
+        let driver: Arc<dyn Driver> = way
+            .near(|| quipu_driver_remote::connect(&options, &key))
+            .doing("connecting")?;
         Ok(Served {
             device: first(&driver)?,
             _node: node,

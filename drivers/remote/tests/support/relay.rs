@@ -19,6 +19,15 @@ pub(crate) enum Way {
     Silent,
 }
 
+/// What waits at the relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    Nothing,
+    All,
+    /// What the node says on the second connection, which is the bulk stream of the first session.
+    Bulk,
+}
+
 /// See the module.
 pub(crate) struct Relay {
     pub(crate) address: String,
@@ -29,8 +38,7 @@ struct Shared {
     to: Mutex<String>,
     /// Bytes that were passed on, both ways.
     bytes: AtomicU64,
-    /// Nothing is passed on for now.
-    held: Mutex<bool>,
+    held: Mutex<Held>,
     released: Condvar,
     way: Mutex<(Way, u64)>,
     cuts: AtomicUsize,
@@ -48,7 +56,7 @@ impl Relay {
         let shared = Arc::new(Shared {
             to: Mutex::new(address.to_owned()),
             bytes: AtomicU64::new(0),
-            held: Mutex::new(false),
+            held: Mutex::new(Held::Nothing),
             released: Condvar::new(),
             way: Mutex::new((Way::Open, seed)),
             cuts: AtomicUsize::new(0),
@@ -83,8 +91,8 @@ impl Relay {
         self.shared.bytes.load(Ordering::SeqCst)
     }
 
-    /// Has bytes wait here, or go on.
-    pub(crate) fn hold(&self, held: bool) {
+    /// What is not passed on for now.
+    pub(crate) fn hold(&self, held: Held) {
         *self.shared.held.lock().unwrap() = held;
         self.shared.released.notify_all();
     }
@@ -151,19 +159,32 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
     let _ = (client.set_nodelay(true), node.set_nodelay(true));
     let pair = || [client.try_clone().unwrap(), node.try_clone().unwrap()];
     // Under the lock: nobody sets another way in between.
-    shared.connections.lock().unwrap().push(pair());
-    drop(way);
+    let mut connections = shared.connections.lock().unwrap();
+    let is_second = connections.len() == 1;
+    connections.push(pair());
+    drop((connections, way));
     let left = Arc::new(AtomicI64::new(budget));
-    for (mut from, mut to) in [
-        (client.try_clone().unwrap(), node.try_clone().unwrap()),
-        (node.try_clone().unwrap(), client.try_clone().unwrap()),
+    for (mut from, mut to, is_bulk) in [
+        (
+            client.try_clone().unwrap(),
+            node.try_clone().unwrap(),
+            false,
+        ),
+        (
+            node.try_clone().unwrap(),
+            client.try_clone().unwrap(),
+            is_second,
+        ),
     ] {
         let (left, pair, shared) = (left.clone(), pair(), shared.clone());
         std::thread::spawn(move || {
             let mut bytes = vec![0; 1 << 16];
             while let Ok(length @ 1..) = from.read(&mut bytes) {
                 let held = shared.held.lock().unwrap();
-                drop(shared.released.wait_while(held, |held| *held).unwrap());
+                let is_held = |held: &mut Held| {
+                    *held == Held::All || (*held == Held::Bulk && is_bulk)
+                };
+                drop(shared.released.wait_while(held, is_held).unwrap());
                 let before = left.fetch_sub(length as i64, Ordering::SeqCst);
                 let allowed = before.clamp(0, length as i64) as usize;
                 shared.bytes.fetch_add(allowed as u64, Ordering::SeqCst);

@@ -191,6 +191,18 @@ impl Client {
         }
     }
 
+    /// Returns when the node has sent us away. It may say why, but waits for nobody who does not hear it for a while.
+    pub(crate) fn sent_away(&mut self) -> Option<GoodbyeReason> {
+        loop {
+            match self.next(|_| ()) {
+                Ok(()) => {}
+                Err(LinkError::Goodbye { reason, .. }) => return Some(reason),
+                Err(LinkError::Ended { .. }) => return None,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
     /// Why the node sends us away.
     pub(crate) fn goodbye(&mut self) -> GoodbyeReason {
         loop {
