@@ -620,3 +620,31 @@ fn text_is_escaped_for_where_it_goes() {
         std::borrow::Cow::Borrowed("plain")
     ));
 }
+
+#[test]
+fn how_well_other_machines_times_are_known_is_told() {
+    let told = |node: &str, device: u32, ahead: i64, error: u64, drift: i64| {
+        format!(
+            r#"{{"ph":"M","pid":{0},"name":"quipu_clock","args":{{"node":"{node}","device":{device},"ahead_ns":{ahead},"error_ns":{error},"drift_ppb":{drift},"drift_error_ppb":500}}}}"#,
+            device + 2
+        )
+    };
+    let text = format!(
+        "[{},{},{},{}\n]",
+        told("lab\\u001b[31m", 1, 5_000_000, 90_000, 0),
+        told("attic", 2, -1_500, 40_000, -2_300),
+        told("lab\\u001b[31m", 1, 5_010_000, 12_000, 700),
+        r#"{"ph":"X","cat":"command","name":"a","ts":1,"dur":1,"args":{"id":1,"device":1,"lane":0,"queue":0}}"#,
+    );
+    let trace = read(text.as_bytes()).unwrap();
+    assert_eq!(trace.clocks.len(), 2);
+    assert_eq!(trace.clocks[1].first_error_ns, 90_000);
+    let summary = summary(&trace);
+    for line in [
+        "the clock of attic is 1.50 µs behind, and drifts by -2.3 ppm (± 0.5); its times are right within 40.0 µs\n",
+        "is 5.01 ms ahead, and drifts by 0.7 ppm (± 0.5); its times are right within 12.0 µs, at first 90.0 µs\n",
+    ] {
+        assert!(summary.contains(line), "{summary}");
+    }
+    assert!(!summary.contains('\u{1b}'), "{summary}");
+}

@@ -11,6 +11,10 @@ use quipu::serve::{Server, Serving};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long one may take to answer, on a machine that has much to do.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What they are called.
 const NAMES: [&str; 2] = ["node-1", "node-2"];
@@ -86,8 +90,8 @@ impl Nodes {
         for name in NAMES {
             let serving = server().name(name).folder(folder.join(name)).start()?;
             let own = folder.join("client");
-            let node = paired::pair(&own, &serving.invite()?)?;
-            drivers.push(paired::connect_from(&own, &node)?);
+            let node = paired::pair(&own, &serving.invite()?, PATIENCE)?;
+            drivers.push(paired::connect_from(&own, &node, PATIENCE)?);
             all.push(serving);
         }
         drop(held);

@@ -25,7 +25,7 @@ pub use html::{Options, page};
 pub use summary::summary;
 pub use svg::render_svg;
 pub use totals::Totals;
-pub use trace::{Command, Device, Lane, Queue, Trace};
+pub use trace::{Clock, Command, Device, Lane, Queue, Trace};
 
 use std::io::Read;
 

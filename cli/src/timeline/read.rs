@@ -5,7 +5,7 @@
 //! *in* an event is reported at that event's place in the file.
 
 use super::error::TimelineError;
-use super::trace::{Command, Device, Lane, Queue, Trace};
+use super::trace::{Clock, Command, Device, Lane, Queue, Trace};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -89,6 +89,15 @@ struct Args {
     waits: Vec<u64>,
     failed: Option<String>,
     name: Option<String>,
+    node: Option<String>,
+    #[serde(default)]
+    ahead_ns: i64,
+    #[serde(default)]
+    error_ns: u64,
+    #[serde(default)]
+    drift_ppb: i64,
+    #[serde(default)]
+    drift_error_ppb: u64,
 }
 
 impl Builder {
@@ -99,6 +108,10 @@ impl Builder {
             ("X", "queue") => Ok(()),
             ("X" | "B", _) => {
                 self.trace.foreign += 1;
+                Ok(())
+            }
+            ("M", _) if event.name == "quipu_clock" => {
+                self.clock(event.args);
                 Ok(())
             }
             ("M", _) => {
@@ -147,6 +160,26 @@ impl Builder {
         Ok(())
     }
 
+    /// What is known last counts, for all devices of a machine.
+    fn clock(&mut self, args: Args) {
+        let Some(node) = args.node else { return };
+        let clocks = &mut self.trace.clocks;
+        let before = clocks.iter().position(|clock| clock.node == node);
+        let first = before.map_or(args.error_ns, |at| clocks[at].first_error_ns);
+        let clock = Clock {
+            node,
+            ahead_ns: args.ahead_ns,
+            error_ns: args.error_ns,
+            first_error_ns: first.max(args.error_ns),
+            drift_ppb: args.drift_ppb,
+            drift_error_ppb: args.drift_error_ppb,
+        };
+        match before {
+            Some(at) => clocks[at] = clock,
+            None => clocks.push(clock),
+        }
+    }
+
     fn name(&mut self, event: Event) {
         let Some(name) = event.args.name else { return };
         match (event.args.device, event.args.lane, event.args.queue) {
@@ -192,6 +225,7 @@ impl Builder {
             id,
             name: name.unwrap_or(format!("queue {id}")),
         };
+        trace.clocks.sort_by(|one, other| one.node.cmp(&other.node));
         trace.devices = self.devices.into_iter().map(device).collect();
         trace.queues = self.queues.into_iter().map(queue).collect();
         trace

@@ -1,6 +1,6 @@
 //! The totals as a table for the terminal.
 
-use super::trace::Trace;
+use super::trace::{Clock, Trace};
 use crate::escape;
 use crate::table::align;
 use crate::units::{bytes, count, counted, duration, percent};
@@ -48,7 +48,33 @@ pub fn summary(trace: &Trace) -> String {
     let mut left = [false; 9];
     left[0] = true;
     out.push_str(&align(&rows, left));
+    if !trace.clocks.is_empty() {
+        out.push('\n');
+    }
+    for clock in &trace.clocks {
+        out.push_str(&told(clock));
+    }
     out
+}
+
+/// How well the times of a machine's devices are known, in a line.
+fn told(clock: &Clock) -> String {
+    let signed = |ns: i64| {
+        let way = if ns < 0 { "behind" } else { "ahead" };
+        format!("{} {way}", duration(ns.unsigned_abs()))
+    };
+    let drift = clock.drift_ppb as f64 / 1000.0;
+    let drift_error = clock.drift_error_ppb as f64 / 1000.0;
+    let first = match clock.first_error_ns {
+        first if first > clock.error_ns => format!(", at first {}", duration(first)),
+        _ => String::new(),
+    };
+    format!(
+        "the clock of {} is {}, and drifts by {drift:.1} ppm (± {drift_error:.1}); its times are right within {}{first}\n",
+        escape::terminal(&clock.node),
+        signed(clock.ahead_ns),
+        duration(clock.error_ns),
+    )
 }
 
 /// What the trace holds, in one line.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub struct Trace {
     /// The devices.
     pub devices: Vec<Device>,
+    /// The clocks of other machines, by the machines' names.
+    pub clocks: Vec<Clock>,
     /// The queues.
     pub queues: Vec<Queue>,
     /// The commands.
@@ -29,6 +31,23 @@ pub struct Device {
     pub name: String,
     /// What can run at the same time on it.
     pub lanes: Vec<Lane>,
+}
+
+/// The clock of another machine, by which the times of its devices were told before they were told in this trace's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// What the machine is called.
+    pub node: String,
+    /// By how many nanoseconds its clock is ahead.
+    pub ahead_ns: i64,
+    /// By how many nanoseconds that may be wrong, at the end of the trace.
+    pub error_ns: u64,
+    /// By how many it might have been wrong at first.
+    pub first_error_ns: u64,
+    /// By how many billionths it is faster.
+    pub drift_ppb: i64,
+    /// By how many billionths that may be wrong.
+    pub drift_error_ppb: u64,
 }
 
 /// A worker or an engine of a device.

@@ -6,6 +6,7 @@
 //! | a command as its queue saw it, queued to ended | 1, called `queues` | 10⁹ + 4 queue + row | `queue` |
 //! | a dependency, `s` in the one and `f` in the other | as the command | as the command | `dependency` |
 //! | names and sort orders, `ph: "M"` | as what they name | | |
+//! | `quipu_clock`, `ph: "M"`: the clock of a device's machine, each time it is known better | as the device | | |
 //!
 //! The event of the device holds everything there is to know in its `args`: `id`, `kind`, `bytes`, `device`, `lane`,
 //! `queue`, `queued_ns`, `submitted_ns`, `waits`, and `failed` where it did. The names repeat their `device`, `lane` or
@@ -24,7 +25,7 @@
 //!   is the moment at which that is certain, and `s` comes before `f`.
 
 use super::flow::{Arrow, Place};
-use super::record::{CommandKind, CommandRecord};
+use super::record::{CommandKind, CommandRecord, NodeClock};
 use std::fmt::Write;
 
 /// How many commands of one queue are shown side by side.
@@ -237,6 +238,25 @@ pub(super) fn device(out: &mut String, device: u32, name: &str) {
         format_args!(",\n{{\"ph\":\"M\",\"pid\":{pid},\"name\":\"process_sort_index\","),
     );
     put(out, format_args!("\"args\":{{\"sort_index\":{pid}}}}}"));
+}
+
+/// What is known of the clock of a device's machine.
+pub(super) fn clock(out: &mut String, device: u32, clock: &NodeClock<'_>) {
+    let pid = device_pid(device);
+    put(
+        out,
+        format_args!(
+            ",\n{{\"ph\":\"M\",\"pid\":{pid},\"name\":\"quipu_clock\",\"args\":{{\"node\":"
+        ),
+    );
+    string(out, clock.node);
+    put(
+        out,
+        format_args!(
+            ",\"device\":{device},\"ahead_ns\":{},\"error_ns\":{},\"drift_ppb\":{},\"drift_error_ppb\":{}}}}}",
+            clock.ahead_ns, clock.error_ns, clock.drift_ppb, clock.drift_error_ppb
+        ),
+    );
 }
 
 /// The name of a lane.

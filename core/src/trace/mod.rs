@@ -48,7 +48,7 @@ mod record;
 mod recorder;
 
 pub use error::TraceError;
-pub use record::{CommandKind, CommandRecord, Name};
+pub use record::{CommandKind, CommandRecord, Name, NodeClock};
 pub use recorder::{DEFAULT_LIMIT, Recorder};
 
 use std::env::VarError;
@@ -179,6 +179,13 @@ pub fn record(command: CommandRecord) {
 pub fn name_device(device: u32, name: &str) {
     if let Some(recorder) = recorder() {
         recorder.name_device(device, name);
+    }
+}
+
+/// Says how far the clock of a device's machine is ahead of this one's, as is known by now.
+pub fn note_clock(device: u32, clock: &NodeClock<'_>) {
+    if let Some(recorder) = recorder() {
+        recorder.note_clock(device, clock);
     }
 }
 

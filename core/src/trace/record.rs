@@ -178,3 +178,18 @@ impl CommandRecord {
         self
     }
 }
+
+/// The clock of another machine, whose device's times are told in this one's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeClock<'a> {
+    /// What that machine is called here.
+    pub node: &'a str,
+    /// By how many nanoseconds its clock is ahead. (Clocks count from different moments.)
+    pub ahead_ns: i64,
+    /// By how many nanoseconds that may be wrong, and with it the times of its devices.
+    pub error_ns: u64,
+    /// By how many billionths its clock is faster.
+    pub drift_ppb: i64,
+    /// By how many billionths that may be wrong.
+    pub drift_error_ppb: u64,
+}

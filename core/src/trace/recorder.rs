@@ -6,7 +6,7 @@
 use super::error::TraceError;
 use super::flow::Flows;
 use super::format::{self, QUEUE_ROWS};
-use super::record::CommandRecord;
+use super::record::{CommandRecord, NodeClock};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -172,6 +172,13 @@ impl Recorder {
         let writer = &mut *lock(&self.writer);
         writer.devices.insert(device);
         format::device(&mut writer.text, device, name);
+    }
+
+    /// Says how far the clock of a device's machine is ahead of this one's, as is known by now.
+    pub fn note_clock(&self, device: u32, clock: &NodeClock<'_>) {
+        let writer = &mut *lock(&self.writer);
+        writer.introduce_device(device);
+        format::clock(&mut writer.text, device, clock);
     }
 
     /// Names a lane of a device.

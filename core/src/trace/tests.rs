@@ -514,3 +514,27 @@ fn a_process_that_dies_leaves_what_it_had_written() {
     assert!(text.ends_with('}'));
     assert_eq!(text.matches(DEVICE_EVENT).count(), 256);
 }
+
+#[test]
+fn clocks_of_other_machines_are_told() {
+    let (recorder, output) = recorder();
+    let clock = NodeClock {
+        node: "the \"lab\"",
+        ahead_ns: -5,
+        error_ns: 7,
+        drift_ppb: -11,
+        drift_error_ppb: 13,
+    };
+    recorder.note_clock(3, &clock);
+    recorder.finish().unwrap();
+    let events = output.events();
+    let told = events.iter().find(|event| event.contains("quipu_clock"));
+    for part in [
+        r#""node":"the \"lab\"""#,
+        r#""device":3,"ahead_ns":-5,"error_ns":7,"drift_ppb":-11,"drift_error_ppb":13"#,
+    ] {
+        assert!(told.unwrap().contains(part), "{told:?}");
+    }
+    // The device has a name, though nothing else is known of it.
+    assert_eq!(output.count("device 3"), 1);
+}

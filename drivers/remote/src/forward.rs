@@ -1,6 +1,7 @@
 //! From a command to a message.
 
 use crate::bulk::HostRegion;
+use crate::clock::Sighting;
 use crate::failure::Refusal;
 use crate::link::{Route, Task};
 use crate::peers::Shipment;
@@ -399,14 +400,27 @@ fn put_launch(
     Ok(send(Task::Plain(launch))?)
 }
 
-/// Tells the core when a command ran: as long as the node says, up to when its end was seen here.
+/// Tells the core when a command ran, by this machine's clock: as the node says, or else as long as it was away.
 pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) -> Option<u64> {
     let sent = flight.cargo.sent?;
-    let took = flight.cargo.point.times();
-    let took = took.map_or(seen - sent.min(seen), |times| {
-        times.ended_ns - times.started_ns
+    let seen = seen.max(sent);
+    let link = &work.device().link;
+    let ran = flight.cargo.point.times().and_then(|times| {
+        link.clock.note(&Sighting {
+            sent,
+            submitted: times.submitted_ns,
+            started: times.started_ns,
+            ended: times.ended_ns,
+            seen,
+        })
     });
-    work.command()
-        .started_at(seen.saturating_sub(took).max(sent));
-    Some(seen.max(sent))
+    let (started, ended) = ran.unwrap_or((sent, seen));
+    work.command().started_at(started);
+    if ran.is_some()
+        && quipu_core::trace::enabled()
+        && let Some(device) = work.command().queue().device()
+    {
+        link.clock.tell(&link.node, device.id());
+    }
+    Some(ended)
 }

@@ -12,6 +12,7 @@
 //! | `peers` | nodes that are used together: what goes from one to another |
 //! | `point` | ends of commands, as the driver asks for them |
 //! | `forward` | from a command to a message |
+//! | `clock` | how far the node's clock is ahead of ours |
 //! | `memory` | buffers of the node |
 //! | `program` | kernels, as the node is told of them |
 //! | `device` | what the devices are |
@@ -38,6 +39,7 @@
 //! 3. What was only in the node's memory is lost; the core says which buffers.
 
 mod bulk;
+mod clock;
 mod device;
 mod failure;
 mod flights;

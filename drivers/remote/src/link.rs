@@ -5,6 +5,7 @@
 //! knows that it may be. Its end may be known, and not be named any more, before its bytes have travelled and it is over.
 
 use crate::bulk::{Bytes, HostRegion, Job, Jobs};
+use crate::clock::LinkClock;
 use crate::failure::Refusal;
 use crate::flights::{Flights, Flying, Rare};
 use crate::locked;
@@ -59,6 +60,7 @@ pub(crate) struct Link {
     pub(crate) bulk_out: Outgoing,
     pub(crate) jobs: Jobs,
     pub(crate) reading: Reading,
+    pub(crate) clock: LinkClock,
     /// How to come back after a loss; none if the session ends with its connection.
     pub(crate) resumption: Option<Resumption>,
     state: Mutex<State>,
@@ -139,6 +141,7 @@ impl Link {
     ) -> Self {
         Self {
             reading: Reading::new(incoming),
+            clock: LinkClock::default(),
             in_flight: AtomicUsize::new(0),
             number,
             node: options.name.clone(),

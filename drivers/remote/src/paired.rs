@@ -150,16 +150,16 @@ fn parse(text: &str) -> std::result::Result<Option<String>, usize> {
 }
 
 /// Has the key of a folder enrolled at a node, by a line that the node has given out, and remembers the node there, by the name
-/// that it has. The folder is made if it is not there; [`home`]'s is that of `quipu pair`.
+/// that it has. The folder is made if it is not there; [`home`]'s is that of `quipu pair`. The node may take `patience` to answer.
 ///
 /// # Errors
 /// If the line is none, or not good any more; if the node cannot be reached or is another one; if the folder is not its owner's alone.
-pub fn pair(folder: &Path, line: &str) -> Result<Node> {
+pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
     let enrol = || {
         let invitation: Invitation = line.parse()?;
         let folder = Folder::open(folder)?;
         let key = Key::of(&folder, CLIENT_KEY)?;
-        let name = invitation.take_up(&key, &machine_name(), PATIENCE)?;
+        let name = invitation.take_up(&key, &machine_name(), patience)?;
         Nodes::of(&folder).remember(invitation.node, &invitation.address, &name)
     };
     enrol().map_err(|error: LinkError| {
@@ -177,19 +177,19 @@ pub fn pair(folder: &Path, line: &str) -> Result<Node> {
 /// # Errors
 /// As [`connect`].
 pub fn connect_to(node: &Node) -> Result<Arc<RemoteDriver>> {
-    connect_from(&home()?, node)
+    connect_from(&home()?, node, PATIENCE)
 }
 
-/// As [`connect_to`], with the key of a folder.
+/// As [`connect_to`], with the key of a folder. The node may take `patience` to answer.
 ///
 /// # Errors
 /// As [`connect`].
-pub fn connect_from(folder: &Path, node: &Node) -> Result<Arc<RemoteDriver>> {
+pub fn connect_from(folder: &Path, node: &Node, patience: Duration) -> Result<Arc<RemoteDriver>> {
     let folder = Folder::open(folder).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;
     let connect = |node: &Node| {
         let options = Options {
-            patience: PATIENCE,
+            patience,
             ..Options::new(&node.name, &node.address, node.fingerprint)
         };
         connect(&options, &key)

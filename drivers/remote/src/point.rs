@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
-/// When a command ran, in nanoseconds of the node's clock: from when it was begun to when it had ended.
+/// When a command was handed to its device, began and ended, in nanoseconds of the node's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
+    pub(crate) submitted_ns: u64,
     pub(crate) started_ns: u64,
     pub(crate) ended_ns: u64,
 }

@@ -88,6 +88,7 @@ impl Link {
             Message::Profiled(profiled) => {
                 let profiles = profiled.profiles.iter().map(|profile| {
                     let times = Times {
+                        submitted_ns: profile.submitted_ns.get(),
                         started_ns: profile.started_ns.get(),
                         ended_ns: profile.ended_ns.get(),
                     };

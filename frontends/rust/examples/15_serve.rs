@@ -3,6 +3,10 @@
 use quipu::drivers::remote::paired;
 use quipu::prelude::*;
 use quipu::serve::{Kernels, Server};
+use std::time::Duration;
+
+/// How long the node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[kernel]
 fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
@@ -23,8 +27,8 @@ pub fn main() -> quipu::Result<()> {
 
     // On another machine, `quipu pair` does this once, and `QUIPU_NODES` asks for the node.
     let line = serving.invite()?;
-    let node = paired::pair(&keys.join("client"), &line)?;
-    let driver = paired::connect_from(&keys.join("client"), &node)?;
+    let node = paired::pair(&keys.join("client"), &line, PATIENCE)?;
+    let driver = paired::connect_from(&keys.join("client"), &node, PATIENCE)?;
     let platform = Platform::builder()
         .without_embedded()
         .driver(driver)

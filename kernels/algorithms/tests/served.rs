@@ -11,6 +11,10 @@ use quipu_algorithms::{
     radix_sort_by_key, random, reduce, served, stencil, transform, transpose, zip,
 };
 use std::num::NonZero;
+use std::time::Duration;
+
+/// As long as a machine may be stopped for.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, KernelData)]
 #[repr(C)]
@@ -86,8 +90,8 @@ fn a_node_leaves_the_same_bits() {
         .folder(folder.path().join("node"));
     let serving = server.devices(pool).one_process().start().unwrap();
     let own = folder.path().join("client");
-    let node = paired::pair(&own, &serving.invite().unwrap()).unwrap();
-    let driver = paired::connect_from(&own, &node).unwrap();
+    let node = paired::pair(&own, &serving.invite().unwrap(), PATIENCE).unwrap();
+    let driver = paired::connect_from(&own, &node, PATIENCE).unwrap();
     let platform = Platform::builder().without_embedded().driver(driver);
     let there = platform.build().unwrap().device("remote").unwrap();
     let context = &Context::new(&[there.clone(), pool().unwrap().remove(0)]).unwrap();

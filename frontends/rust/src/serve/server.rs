@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a stranger has until it has said hello.
-const HELLO: Duration = Duration::from_secs(10);
+const HELLO: Duration = Duration::from_secs(60);
 
 /// Says to a process that it is for one session.
 #[cfg(target_os = "linux")]

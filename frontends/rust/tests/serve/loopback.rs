@@ -7,7 +7,11 @@ use quipu::serve::{Kernels, Server, Serving};
 use std::net::TcpListener;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// As long as a machine may be stopped for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Loopback {
     // In this order: the client says goodbye first.
@@ -46,8 +50,8 @@ impl Loopback {
 
     pub(crate) fn of(serving: Serving, folder: PathBuf) -> Self {
         let own = folder.join("client");
-        let node = paired::pair(&own, &serving.invite().unwrap()).unwrap();
-        let driver = paired::connect_from(&own, &node).unwrap();
+        let node = paired::pair(&own, &serving.invite().unwrap(), PATIENCE).unwrap();
+        let driver = paired::connect_from(&own, &node, PATIENCE).unwrap();
         let platform = Platform::builder().without_embedded().driver(driver);
         let platform = platform.build().unwrap();
         let mut devices = platform.devices().to_vec();

@@ -107,10 +107,12 @@ fn an_invitation_is_good_once() {
     let node = Loopback::start(served(), &folder);
     let line = node.serving.invite().unwrap();
     let folder = |name| node.folder.join(name);
-    let pair = |name| quipu::drivers::remote::paired::pair(&folder(name), &line);
+    let pair =
+        |name| quipu::drivers::remote::paired::pair(&folder(name), &line, loopback::PATIENCE);
     pair("second").unwrap();
     let error = pair("third").unwrap_err().to_string();
     assert!(error.contains("pair with a node"), "{error}");
-    let error = quipu::drivers::remote::paired::pair(&folder("fourth"), "nonsense");
+    let error =
+        quipu::drivers::remote::paired::pair(&folder("fourth"), "nonsense", loopback::PATIENCE);
     assert!(error.is_err());
 }
