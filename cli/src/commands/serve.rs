@@ -4,6 +4,7 @@ use super::node::{Home, gate_of, invite};
 use crate::error::CommandError;
 use quipu::drivers::sources::{self, Source, SourcesDriver};
 use quipu::{Device, Platform};
+use quipu_link::compression::Compression;
 use quipu_node::{Node, Options as NodeOptions};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -50,6 +51,11 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0)]
     run_time: u64,
 
+    /// What of the bytes that go to clients is compressed: `auto` is what takes less time so, unless the client is on this
+    /// machine; `adaptive` the same there too; `lz4` everything that is shorter for it; `off` nothing.
+    #[arg(long, default_value_t)]
+    compression: Compression,
+
     #[command(flatten)]
     extra: Extra,
 
@@ -64,6 +70,9 @@ pub(crate) struct Options {
 pub(crate) struct SessionOptions {
     #[arg(long, default_value_t = 0)]
     spin: u64,
+
+    #[arg(long, default_value_t)]
+    compression: Compression,
 
     #[command(flatten)]
     extra: Extra,
@@ -144,9 +153,10 @@ fn offered(platform: &Platform) -> Vec<Device> {
 }
 
 /// How it is served.
-fn serving(devices: &[Device], spin: u64) -> NodeOptions {
+fn serving(devices: &[Device], spin: u64, compression: Compression) -> NodeOptions {
     NodeOptions {
         spin: Duration::from_micros(spin),
+        compression,
         ..NodeOptions::new(devices.iter().map(|device| device.core().clone()).collect())
     }
 }
@@ -157,7 +167,9 @@ pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> 
     let (_, files) = options.extra.read()?;
     let served = quipu_node::serve_session_reading(&files, |_| {
         let (driver, _) = options.extra.start()?;
-        Ok::<_, CommandError>(serving(&offered(&platform(driver)), options.spin))
+        let devices = offered(&platform(driver));
+        let serving = serving(&devices, options.spin, options.compression);
+        Ok::<_, CommandError>(serving)
     });
     match served {
         Ok(never) => match never {},
@@ -183,7 +195,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     home.note_address(&advertised)?;
     let platform = platform(driver);
     let devices = offered(&platform);
-    let mut serving = serving(&devices, options.spin);
+    let mut serving = serving(&devices, options.spin, options.compression);
     let limits = &mut serving.limits;
     limits.patience = Duration::from_secs(options.patience);
     limits.run_time = Duration::from_secs(options.run_time);
@@ -193,7 +205,9 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     #[cfg(target_os = "linux")]
     if !options.one_process {
         let spin = options.spin.to_string();
-        let arguments = ["session", "--spin", &spin].map(str::to_owned);
+        let compression = options.compression.to_string();
+        let arguments = ["session", "--spin", &spin, "--compression", &compression];
+        let arguments = arguments.map(str::to_owned);
         let arguments = arguments.into_iter().chain(options.extra.arguments());
         let spawn = quipu_node::Spawn::own(arguments);
         let mut spawn = spawn.map_err(CommandError::Session)?;

@@ -54,6 +54,7 @@ pub mod vendor;
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_vendor::VendorDriver;
 use quipu_link::client::Dial;
+pub use quipu_link::compression::Compression;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key};
 use quipu_wire::message::GoodbyeReason;
@@ -85,6 +86,8 @@ pub struct Options {
     pub reconnect: Duration,
     /// What that is measured by.
     pub timer: Arc<dyn Timer>,
+    /// What of the bytes that go to the node is compressed. The node sees to those that come from there.
+    pub compression: Compression,
 }
 
 impl Options {
@@ -101,6 +104,7 @@ impl Options {
             spin: Duration::ZERO,
             reconnect: Duration::from_secs(120),
             timer: Arc::new(SystemTimer::default()),
+            compression: Compression::default(),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::reading::Reading;
 use crate::resume::Resumption;
 use crate::{Options, RemoteDriver};
 use quipu_core::Error;
+use quipu_link::compression::{Compression, Traffic};
 use quipu_link::session::Terms;
 use quipu_link::stream::{Incoming, Outgoing};
 use quipu_wire::limits::MAX_WAITS;
@@ -42,6 +43,9 @@ pub(crate) struct Link {
     pub(crate) out: Outgoing,
     pub(crate) bulk_out: Outgoing,
     pub(crate) jobs: Jobs,
+    pub(crate) compression: Compression,
+    /// Bytes that were sent in bulk.
+    pub(crate) traffic: Arc<Traffic>,
     pub(crate) reading: Reading,
     /// How to come back after a loss; none if the session ends with its connection.
     pub(crate) resumption: Option<Resumption>,
@@ -114,6 +118,8 @@ impl Link {
             out,
             bulk_out,
             jobs: Jobs::default(),
+            compression: options.compression,
+            traffic: Arc::default(),
             resumption,
             state: Mutex::default(),
             sinks: Mutex::default(),

@@ -88,6 +88,12 @@ impl Remote {
         &self.link.node
     }
 
+    /// Bytes that were sent in bulk to the node, and what was sent for them: less if they were compressed.
+    #[must_use]
+    pub fn bulk_bytes(&self) -> [u64; 2] {
+        self.link.traffic.bytes()
+    }
+
     /// Cuts the connection, as a network may: for tests of what happens then.
     pub fn cut(&self) {
         self.link.cut();

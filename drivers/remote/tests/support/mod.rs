@@ -10,6 +10,7 @@ use quipu_driver_remote::{Options, RemoteDriver, connect};
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::Configuration;
 use quipu_link::clock::SystemClock;
+use quipu_link::compression::Compression;
 use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
 use quipu_link::timer::{SystemTimer, Timer};
@@ -52,6 +53,8 @@ pub(crate) struct Rig {
     pub(crate) reconnect: Duration,
     /// And by what they measure it.
     pub(crate) timer: Arc<dyn Timer>,
+    /// What clients compress.
+    pub(crate) compression: Compression,
     spin: Duration,
     _folder: tempfile::TempDir,
 }
@@ -98,6 +101,7 @@ impl Rig {
             address,
             reconnect: 10 * PATIENCE,
             timer: Arc::new(SystemTimer::default()),
+            compression: Compression::default(),
             spin,
             _folder: folder,
         }
@@ -109,6 +113,7 @@ impl Rig {
             spin: self.spin,
             reconnect: self.reconnect,
             timer: self.timer.clone(),
+            compression: self.compression,
             ..Options::new("node", &self.address, self.node.fingerprint())
         };
         connect(&options, &self.key).unwrap()

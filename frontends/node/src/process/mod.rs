@@ -80,7 +80,7 @@ const CONNECTION: u8 = b'C';
 const END: u8 = b'E';
 /// Process to node: it serves, with this key.
 const READY: u8 = b'R';
-/// Process to node: bytes of buffers, commands that are not over, commands that were.
+/// Process to node: what it counts, as [`counts`](crate::node::Shared::counts) says.
 const COUNTS: u8 = b'S';
 
 impl Start {
