@@ -53,7 +53,7 @@ type Head = (&'static str, &'static str, &'static str);
 
 fn page(status: &Status, devices: &[Device]) -> String {
     let mut text = String::new();
-    let plain: [(Head, f64); 5] = [
+    let plain: [(Head, f64); 7] = [
         (
             (
                 "uptime_seconds",

@@ -59,7 +59,7 @@ impl Benchmark {
 
 /// Every benchmark, in the order in which they are listed.
 pub fn list() -> &'static [Benchmark] {
-    static ALL: [Benchmark; 30] = [
+    static ALL: [Benchmark; 31] = [
         Benchmark {
             name: "in-order",
             summary: "a serial graph of tiny kernels in one in-order queue",
@@ -239,6 +239,12 @@ pub fn list() -> &'static [Benchmark] {
             summary: "4 bytes and 8 MiB that kernels on two nodes change in turn, beside TLS alone",
             measures: Measures::Nodes,
             driver: nodes::migrate,
+        },
+        Benchmark {
+            name: "stream-edge",
+            summary: "frames of a node's camera over a slow network, what is in use of them beside whole buffers",
+            measures: Measures::Nodes,
+            driver: nodes::stream_edge,
         },
     ];
     &ALL

@@ -7,13 +7,16 @@
 //! | `commands` | `noop` and `chain` |
 //! | `transfers` | `bulk` |
 //! | `migrate` | `migrate` |
+//! | `edge` | `stream-edge` |
 
 mod add;
 mod commands;
+mod edge;
 mod migrate;
 mod transfers;
 
 pub(super) use commands::{chain, noop};
+pub(super) use edge::stream_edge;
 pub(super) use migrate::migrate;
 pub(super) use transfers::bulk;
 
@@ -58,7 +61,7 @@ fn first(driver: &Arc<dyn Driver>) -> Result<Device, BenchError> {
     first.ok_or_else(|| SubjectError::failed("listing devices", "there is none").into())
 }
 
-/// A node in this process, which offers all cores, and its device as a client has it.
+/// A node in this process, and its first device as a client has it.
 struct Served {
     device: Device,
     // In this order: the client says goodbye first.
@@ -67,7 +70,18 @@ struct Served {
 }
 
 impl Served {
+    /// One that offers all cores.
     fn new(name: &str) -> Result<Self, BenchError> {
+        let served = Self::over(name, vec![cores()?], |address| Ok(address.to_owned()));
+        Ok(served?.0)
+    }
+
+    /// One that offers these devices, at the end of a way that `way` makes; and the driver of its devices.
+    fn over(
+        name: &str,
+        devices: Vec<Device>,
+        way: impl FnOnce(&str) -> Result<String, BenchError>,
+    ) -> Result<(Self, Arc<dyn Driver>), BenchError> {
         let folder = tempfile::tempdir().doing("making a folder")?;
         let of_node = Folder::open(folder.path().join("node")).doing("making a folder")?;
         let of_client = Folder::open(folder.path().join("client")).doing("making a folder")?;
@@ -75,11 +89,12 @@ impl Served {
         let gate = gate.doing("making a node's key")?;
         let listener = TcpListener::bind("127.0.0.1:0").doing("listening")?;
         let address = listener.local_addr().doing("listening")?.to_string();
+        let address = way(&address)?;
         let invitation =
             Invitations::of(&of_node).invite(gate.fingerprint(), &address, &SystemClock);
         let options = quipu_node::Options {
             natives: Arc::new(makers()),
-            ..quipu_node::Options::new(vec![cores()?])
+            ..quipu_node::Options::new(devices)
         };
         let node = Node::serve(options, gate, listener).doing("serving")?;
         let key = Key::of(&of_client, "client.key").doing("making a client's key")?;
@@ -92,11 +107,12 @@ impl Served {
         };
         let driver: Arc<dyn Driver> =
             quipu_driver_remote::connect(&options, &key).doing("connecting")?;
-        Ok(Served {
+        let served = Served {
             device: first(&driver)?,
             _node: node,
             _folder: folder,
-        })
+        };
+        Ok((served, driver))
     }
 }
 
