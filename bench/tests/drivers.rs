@@ -68,6 +68,7 @@ fn the_list_names_each_benchmark_once() {
         "reduce",
         "saxpy",
         "stream",
+        "stream-edge",
     ];
     names.sort_unstable();
     assert_eq!(names, expected);

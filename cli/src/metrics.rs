@@ -53,7 +53,7 @@ type Head = (&'static str, &'static str, &'static str);
 
 fn page(status: &Status, devices: &[Device]) -> String {
     let mut text = String::new();
-    let plain: [(Head, f64); 5] = [
+    let plain: [(Head, f64); 7] = [
         (
             (
                 "uptime_seconds",
@@ -77,6 +77,18 @@ fn page(status: &Status, devices: &[Device]) -> String {
         (
             ("commands_total", "counter", "Commands that are over."),
             status.commands_over as f64,
+        ),
+        (
+            (
+                "bulk_bytes",
+                "gauge",
+                "Bytes sent in bulk to the sessions that there are, before they were compressed.",
+            ),
+            status.bulk_bytes as f64,
+        ),
+        (
+            ("bulk_sent_bytes", "gauge", "What was sent for them."),
+            status.bulk_sent as f64,
         ),
     ];
     for (head, value) in plain {

@@ -4,9 +4,10 @@
 //! |---|---|---|
 //! | 0 | 4 | the frame's length: header, message and padding, a multiple of 8 |
 //! | 4 | 2 | the message's kind |
-//! | 6 | 2 | flags: zero in this version |
+//! | 6 | 2 | flags: 1 if the message is [compressed](crate::compression); others zero |
 //! | 8 | 8 | the message's number in its stream and direction, from 1; zero for those that have none |
 
+use crate::compression;
 use crate::error::{Place, Problem, WireError};
 use crate::layout::Header;
 use crate::limits::HEADER;
@@ -207,6 +208,8 @@ pub struct Frame<'a> {
     pub kind: Kind,
     /// Its number, or zero.
     pub sequence: u64,
+    /// True if the message is compressed: it is [unpacked](crate::compression::unpack) before it is decoded.
+    pub compressed: bool,
     /// The message, padding included.
     pub body: &'a [u8],
 }
@@ -247,7 +250,9 @@ pub fn parse(bytes: &[u8]) -> Result<Frame<'_>, WireError> {
     }
     let number = header.kind.get();
     let kind = Kind::of(number).ok_or_else(|| at(Problem::Kind { kind: number }))?;
-    if header.flags.get() != 0 {
+    let flags = header.flags.get();
+    let compressed = flags == compression::FLAG;
+    if flags != 0 && !(compressed && compression::may_be(kind)) {
         return Err(at(Problem::NotZero { field: "flags" }));
     }
     let sequence = header.sequence.get();
@@ -259,17 +264,18 @@ pub fn parse(bytes: &[u8]) -> Result<Frame<'_>, WireError> {
     Ok(Frame {
         kind,
         sequence,
+        compressed,
         body,
     })
 }
 
 /// Begins a frame; its length is set by [`end`].
-pub(crate) fn begin(kind: Kind, sequence: u64, out: &mut Vec<u8>) -> usize {
+pub(crate) fn begin(kind: Kind, flags: u16, sequence: u64, out: &mut Vec<u8>) -> usize {
     let start = out.len();
     let header = Header {
         length: 0.into(),
         kind: (kind as u16).into(),
-        flags: 0.into(),
+        flags: flags.into(),
         sequence: sequence.into(),
     };
     out.extend_from_slice(header.as_bytes());

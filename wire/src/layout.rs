@@ -38,9 +38,10 @@ layouts! {
     Enrol[40] { token: [u8; 32], name_length: U16, reserved: [u8; 6], }
     Enrolled[8] { name_length: U16, reserved: [u8; 6], }
     Redirect[64] { session: [u8; 16], key: [u8; 32], wait_ms: U32, reserved: [u8; 12], }
-    Status[72] {
+    Status[88] {
         uptime_ms: U64, sessions: U32, cores: U32, load_thousandths: U32, reserved: U32, memory_bytes: U64,
-        memory_free: U64, session_bytes: U64, commands_held: U64, commands_over: U64, reserved_2: U64,
+        memory_free: U64, session_bytes: U64, commands_held: U64, commands_over: U64, bulk_bytes: U64,
+        bulk_sent: U64, reserved_2: U64,
     }
     Device[160] {
         number: U32, kind: U16, takes: U16, multiprocessors: U32, clock_mhz: U32, max_grid_blocks: [U64; 3],

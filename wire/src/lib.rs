@@ -40,6 +40,7 @@
 //! ```
 
 pub mod batch;
+pub mod compression;
 pub mod error;
 pub mod frame;
 mod layout;

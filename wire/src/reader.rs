@@ -39,6 +39,12 @@ impl FrameReader {
         self.most = most;
     }
 
+    /// Bytes of a frame, at most.
+    #[must_use]
+    pub fn allowed(&self) -> u32 {
+        self.most
+    }
+
     /// Takes bytes that came.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start == self.bytes.len() {

@@ -249,6 +249,12 @@ pub fn list() -> &'static [Benchmark] {
             measures: Measures::Networks,
             driver: nodes::links,
         },
+        Benchmark {
+            name: "stream-edge",
+            summary: "frames of a node's camera over a slow network, what is in use of them beside whole buffers",
+            measures: Measures::Nodes,
+            driver: nodes::stream_edge,
+        },
     ];
     ALL
 }

@@ -18,6 +18,7 @@
 //! | `loops` | `saxpy`, `gemm`, `nbody`, `mandelbrot`, `reduce` as loops on rayon |
 //! | `raw` | a device's own interface, OpenCL or CUDA, with hand-written kernels |
 //! | `network` | as many bytes there and back, or one way, over TCP and TLS alone |
+//! | `paced` | a way on loopback that is as slow as a network |
 //! | `process` | processor time, context switches and resident memory of this process |
 
 pub mod bare;
@@ -27,6 +28,7 @@ pub mod imbalance;
 pub mod list_scheduling;
 pub mod loops;
 pub mod network;
+pub mod paced;
 pub mod piece_times;
 pub mod ping_pong;
 pub mod process;

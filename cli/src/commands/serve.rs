@@ -5,6 +5,7 @@ use crate::error::CommandError;
 use quipu::drivers::sources::{self, Source, SourcesDriver};
 use quipu::{Device, Platform};
 use quipu_discovery::Announcement;
+use quipu_link::compression::Compression;
 use quipu_node::{Node, Options as NodeOptions};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -56,6 +57,11 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0)]
     run_time: u64,
 
+    /// What of the bytes that go to clients is compressed: `auto` is what takes less time so, unless the client is on this
+    /// machine; `adaptive` the same there too; `lz4` everything that is shorter for it; `off` nothing.
+    #[arg(long, default_value_t)]
+    compression: Compression,
+
     #[command(flatten)]
     extra: Extra,
 
@@ -70,6 +76,9 @@ pub(crate) struct Options {
 pub(crate) struct SessionOptions {
     #[arg(long, default_value_t = 0)]
     spin: u64,
+
+    #[arg(long, default_value_t)]
+    compression: Compression,
 
     #[command(flatten)]
     extra: Extra,
@@ -141,10 +150,11 @@ fn platform(driver: Option<Arc<SourcesDriver>>) -> Platform {
 }
 
 /// How it is served.
-fn serving(devices: &[Device], spin: u64) -> NodeOptions {
+fn serving(devices: &[Device], spin: u64, compression: Compression) -> NodeOptions {
     NodeOptions {
         natives: Arc::new(quipu_cli::kernels::served()),
         spin: Duration::from_micros(spin),
+        compression,
         ..NodeOptions::new(devices.iter().map(|device| device.core().clone()).collect())
     }
 }
@@ -155,7 +165,9 @@ pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> 
     let (_, files) = options.extra.read()?;
     let served = quipu_node::serve_session_reading(&files, |_| {
         let (driver, _) = options.extra.start()?;
-        Ok::<_, CommandError>(serving(&quipu::serve::offered(&platform(driver)), options.spin))
+        let devices = quipu::serve::offered(&platform(driver));
+        let serving = serving(&devices, options.spin, options.compression);
+        Ok::<_, CommandError>(serving)
     });
     match served {
         Ok(never) => match never {},
@@ -186,7 +198,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     home.note_address(&advertised)?;
     let platform = platform(driver);
     let devices = quipu::serve::offered(&platform);
-    let mut serving = serving(&devices, options.spin);
+    let mut serving = serving(&devices, options.spin, options.compression);
     let limits = &mut serving.limits;
     limits.patience = Duration::from_secs(options.patience);
     limits.run_time = Duration::from_secs(options.run_time);
@@ -196,7 +208,9 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     #[cfg(target_os = "linux")]
     if !options.one_process {
         let spin = options.spin.to_string();
-        let arguments = ["session", "--spin", &spin].map(str::to_owned);
+        let compression = options.compression.to_string();
+        let arguments = ["session", "--spin", &spin, "--compression", &compression];
+        let arguments = arguments.map(str::to_owned);
         let arguments = arguments.into_iter().chain(options.extra.arguments());
         let spawn = quipu_node::Spawn::own(arguments);
         let mut spawn = spawn.map_err(CommandError::Session)?;

@@ -205,6 +205,16 @@ fn picture(watches: &[Watch]) -> String {
             }
             Seen::Up(up) => {
                 cells(&mut row, up);
+                let status = &up.status;
+                if status.bulk_bytes > 0 {
+                    let percent = status.bulk_sent as f64 * 100.0 / status.bulk_bytes as f64;
+                    let _ = writeln!(
+                        lines,
+                        "  sent in bulk: {} as {}, {percent:.0} %",
+                        bytes(status.bulk_bytes),
+                        bytes(status.bulk_sent),
+                    );
+                }
                 for device in &up.devices {
                     let _ = writeln!(
                         lines,
@@ -288,6 +298,7 @@ mod tests {
             name: "GPU\x1b[2J".to_owned(),
             vendor: "somebody".to_owned(),
             driver: "cuda".to_owned(),
+            kernels: String::new(),
             multiprocessors: 132,
             clock_mhz: 0,
             max_grid_blocks: [1; 3],
@@ -317,6 +328,8 @@ mod tests {
                 session_bytes: 3 << 29,
                 commands_held: 12,
                 commands_over: 1_000_000,
+                bulk_bytes: 4 << 30,
+                bulk_sent: 1 << 30,
             },
             commands_per_second: Some(11_234.4),
             devices: vec![device],
@@ -330,6 +343,7 @@ mod tests {
         let expected = [
             "node       away         up  sessions  in flight  commands/s   buffers           free memory        load  address",
             "lab     82.0 µs  1 h 2 min         2         12      11,234  1.50 GiB  12.0 GiB of 64.0 GiB  1.25 of 16  lab.example:4760",
+            "  sent in bulk: 4.00 GiB as 1.00 GiB, 25 %",
             "  GPU\\u{1b}[2J, 132 units, 80.0 GiB, by cuda",
             "attic         -          -         -          -           -         -                     -           -  attic.example:4760",
             "  cannot reach it",

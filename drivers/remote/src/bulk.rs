@@ -2,9 +2,11 @@
 
 use crate::link::Link;
 use crate::locked;
-use quipu_wire::message::{Chunk, Message};
+use quipu_link::compression::Compressor;
+use quipu_link::timer::SystemTimer;
+use quipu_wire::message::Chunk;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Bytes of a chunk, at most.
 const CHUNK: usize = 1 << 17;
@@ -176,21 +178,26 @@ impl Jobs {
 impl Link {
     /// Sends what is to be sent, until the connection ends.
     pub(crate) fn send_bulk(&self) {
-        let out = &self.bulk_out;
-        let most = CHUNK.min(out.max_frame() as usize - 64);
+        let most = CHUNK.min(self.bulk_out.max_frame() as usize - 64);
+        let mut compressor = Compressor::new(
+            self.bulk_out.clone(),
+            self.compression,
+            Arc::new(SystemTimer::default()),
+            self.traffic.clone(),
+        );
         while let Some(job) = self.jobs.next() {
             let length = job.bytes.region.len();
             let mut at = 0;
             while at < length {
                 let piece = most.min(length - at);
                 let pushed = job.bytes.region.gather(at, piece, |bytes| {
-                    out.push(&Message::Chunk(Chunk {
+                    compressor.push(Chunk {
                         transfer: job.transfer,
                         offset: (job.offset + at) as u64,
                         bytes,
-                    }))
+                    })
                 });
-                let sent = pushed.and_then(|_| out.wait_for_room(AHEAD));
+                let sent = pushed.and_then(|_| compressor.wait_for_room(AHEAD));
                 if let Err(error) = sent {
                     return self.fail(&error.to_string());
                 }

@@ -59,6 +59,7 @@ use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_vendor::VendorDriver;
 use quipu_link::client::Dial;
 use quipu_link::session::Greeted;
+pub use quipu_link::compression::Compression;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key};
 use quipu_wire::message::GoodbyeReason;
@@ -93,6 +94,8 @@ pub struct Options {
     pub peer_patience: Duration,
     /// What that is measured by.
     pub timer: Arc<dyn Timer>,
+    /// What of the bytes that go to the node is compressed. The node sees to those that come from there.
+    pub compression: Compression,
 }
 
 impl Options {
@@ -110,6 +113,7 @@ impl Options {
             reconnect: Duration::from_secs(120),
             peer_patience: Duration::from_secs(3),
             timer: Arc::new(SystemTimer::default()),
+            compression: Compression::default(),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::resume::Resumption;
 use crate::{Options, RemoteDriver};
 use quipu_core::{Error, ErrorKind};
 use quipu_link::Fingerprint;
+use quipu_link::compression::{Compression, Traffic};
 use quipu_link::session::Terms;
 use quipu_link::stream::{Incoming, Outgoing};
 use quipu_link::timer::Timer;
@@ -59,6 +60,9 @@ pub(crate) struct Link {
     pub(crate) out: Outgoing,
     pub(crate) bulk_out: Outgoing,
     pub(crate) jobs: Jobs,
+    pub(crate) compression: Compression,
+    /// Bytes that were sent in bulk.
+    pub(crate) traffic: Arc<Traffic>,
     pub(crate) reading: Reading,
     pub(crate) clock: LinkClock,
     /// How to come back after a loss; none if the session ends with its connection.
@@ -155,6 +159,8 @@ impl Link {
             out,
             bulk_out,
             jobs: Jobs::default(),
+            compression: options.compression,
+            traffic: Arc::default(),
             resumption,
             state: Mutex::default(),
             sinks: Mutex::default(),

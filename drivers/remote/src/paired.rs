@@ -1,6 +1,6 @@
 //! The nodes that were paired with: which there are, and connecting to them by name.
 
-use crate::{Options, RemoteDriver, connect};
+use crate::{Compression, Options, RemoteDriver, connect};
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_discovery::Heard;
 use quipu_link::client::Dial;
@@ -15,6 +15,9 @@ pub const CLIENT_KEY: &str = "client.key";
 
 /// The variable that names Quipu's folder.
 const HOME: &str = "QUIPU_HOME";
+
+/// The variable that says what is compressed.
+const COMPRESSION: &str = "QUIPU_COMPRESSION";
 
 /// The variable that names the nodes to connect to.
 const NODES: &str = "QUIPU_NODES";
@@ -73,7 +76,7 @@ pub fn all() -> Result<Vec<Node>> {
 /// # Errors
 /// If one was not paired with, or the file makes no sense.
 pub fn asked_for() -> Result<Vec<Node>> {
-    let names = said(std::env::var(NODES).ok(), configured)?;
+    let names = said(std::env::var(NODES).ok(), || Ok(configured()?.nodes))?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match names[..] {
         ["all"] => all(),
@@ -116,34 +119,63 @@ pub fn find(names: &[&str]) -> Result<Vec<Node>> {
     names.iter().map(find).collect()
 }
 
+/// What of the bytes that go to nodes is compressed, as the environment (`QUIPU_COMPRESSION`) or else the file `config` says
+/// (a line `compression = lz4`); if neither does, what takes less time so.
+///
+/// # Errors
+/// If it says none of `auto`, `adaptive`, `lz4` and `off`, or the file makes no sense.
+pub fn compression() -> Result<Compression> {
+    let Ok(said) = std::env::var(COMPRESSION) else {
+        return Ok(configured()?.compression.unwrap_or_default());
+    };
+    let said = said.parse();
+    said.map_err(|problem: String| failed(format!("{COMPRESSION}: {problem}")))
+}
+
 /// What the file says, if there is one.
-fn configured() -> Result<Option<String>> {
+fn configured() -> Result<Configuration> {
     let Ok(home) = home() else {
-        return Ok(None);
+        return Ok(Configuration::default());
     };
     let path = home.join("config");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Configuration::default());
+        }
         Err(error) => return Err(failed(format!("cannot read {}: {error}", path.display()))),
     };
     parse(&text).map_err(|line| {
         failed(format!(
-            "{} has a line {line} that makes no sense; write `nodes = a, b` or `nodes = all`",
+            "{} has a line {line} that makes no sense; write `nodes = a, b` or `nodes = all`, and \
+             `compression = auto`, `adaptive`, `lz4` or `off`",
             path.display()
         ))
     })
 }
 
-/// The nodes that a configuration names; the number of a line that says something else.
-fn parse(text: &str) -> std::result::Result<Option<String>, usize> {
-    let mut said = None;
+/// What a configuration says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Configuration {
+    nodes: Option<String>,
+    compression: Option<Compression>,
+}
+
+/// What a configuration says; the number of a line that says something else.
+fn parse(text: &str) -> std::result::Result<Configuration, usize> {
+    let mut said = Configuration::default();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         match line.split_once('=') {
             _ if line.is_empty() => {}
-            Some((name, value)) if name.trim() == "nodes" => said = Some(value.trim().to_owned()),
-            _ => return Err(at + 1),
+            Some((name, value)) => match name.trim() {
+                "nodes" => said.nodes = Some(value.trim().to_owned()),
+                "compression" => {
+                    said.compression = Some(value.trim().parse().map_err(|_| at + 1)?);
+                }
+                _ => return Err(at + 1),
+            },
+            None => return Err(at + 1),
         }
     }
     Ok(said)
@@ -187,9 +219,11 @@ pub fn connect_to(node: &Node) -> Result<Arc<RemoteDriver>> {
 pub fn connect_from(folder: &Path, node: &Node, patience: Duration) -> Result<Arc<RemoteDriver>> {
     let folder = Folder::open(folder).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;
+    let compression = compression()?;
     let connect = |node: &Node| {
         let options = Options {
             patience,
+            compression,
             ..Options::new(&node.name, &node.address, node.fingerprint)
         };
         connect(&options, &key)
@@ -264,12 +298,19 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_names_nodes_and_nothing_else() {
-        assert_eq!(parse(""), Ok(None));
-        assert_eq!(
-            parse("# nothing\n\n nodes = a, b # two\n"),
-            Ok(Some("a, b".to_owned()))
-        );
+    fn a_configuration_says_what_it_may_and_nothing_else() {
+        assert_eq!(parse(""), Ok(Configuration::default()));
+        let nodes = Configuration {
+            nodes: Some("a, b".to_owned()),
+            compression: None,
+        };
+        assert_eq!(parse("# nothing\n\n nodes = a, b # two\n"), Ok(nodes));
+        let both = Configuration {
+            nodes: Some("all".to_owned()),
+            compression: Some(Compression::Lz4),
+        };
+        assert_eq!(parse("compression=lz4\nnodes = all"), Ok(both));
+        assert_eq!(parse("compression = gzip"), Err(1));
         assert_eq!(parse("nodes = all\nnode = x"), Err(2));
         assert_eq!(parse("nodes"), Err(1));
     }

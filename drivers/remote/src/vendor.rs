@@ -79,6 +79,15 @@ impl Remote {
         self.links.iter().map(|link| link.node.as_str()).collect()
     }
 
+    /// Bytes that were sent in bulk to the nodes, and what was sent for them: less if they were compressed.
+    #[must_use]
+    pub fn bulk_bytes(&self) -> [u64; 2] {
+        self.links.iter().fold([0; 2], |[all, sent], link| {
+            let [more, less] = link.traffic.bytes();
+            [all + more, sent + less]
+        })
+    }
+
     /// Cuts the connections to all nodes, as a network may: for tests of what happens then.
     pub fn cut(&self) {
         self.links.iter().for_each(|link| link.cut());

@@ -183,11 +183,14 @@ impl BuiltInDevice for Stream {
                     _ => Answer::Frame(number),
                 }
             }
-            _ => match self.pace.answer(arguments.number(0), self.opened.elapsed()) {
-                // The driver ends, or a thread was a moment early.
-                Answer::Wait(_) => Answer::Frame(arguments.number(0)),
-                answer => answer,
-            },
+            _ => {
+                let (position, since) = (arguments.number(0), self.opened.elapsed());
+                match self.pace.answer(position, since) {
+                    // The driver ends, or a thread was a moment early: as if it were the time.
+                    Answer::Wait(left) => self.pace.answer(position, since + left),
+                    answer => answer,
+                }
+            }
         };
         let size = match answer {
             Answer::Frame(number) => {

@@ -378,7 +378,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         offset: u64,
         length: u64,
     ) -> std::result::Result<(), Self::Failure> {
-        const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
         let mut at = 0;
         while at < length {
             let piece = (length - at).min(ZEROS.len() as u64);

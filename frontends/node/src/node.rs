@@ -7,12 +7,14 @@ use crate::native::Natives;
 use crate::session::Session;
 use quipu_core::Device;
 use quipu_core::driver::{Driver, Lender};
+use quipu_link::compression::{Compression, Traffic};
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::peer::{Networks, PeerCaller};
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key, LinkError};
 #[cfg(target_os = "linux")]
 use quipu_wire::ROUTE_MAGIC;
+use quipu_wire::compression::LZ4;
 use quipu_wire::message::{
     DataOrder, GoodbyeReason, PeerAddress, Refusal, Role, SessionId, Status, Welcome,
 };
@@ -35,6 +37,8 @@ pub struct Options {
     pub limits: Limits,
     /// For how long receivers of commands look again and again before they sleep. Zero is right where cores are few.
     pub spin: Duration,
+    /// What of the bytes that go to clients is compressed.
+    pub compression: Compression,
     /// What patience and limits of time are measured by.
     pub timer: Arc<dyn Timer>,
     /// What nodes have to do with each other.
@@ -64,6 +68,7 @@ impl Options {
             natives: Arc::new(HashMap::new()),
             limits: Limits::default(),
             spin: Duration::ZERO,
+            compression: Compression::default(),
             timer: Arc::new(SystemTimer::default()),
             peers: Peering::default(),
             #[cfg(target_os = "linux")]
@@ -71,6 +76,9 @@ impl Options {
         }
     }
 }
+
+/// How many numbers there are that sessions count.
+pub(crate) const COUNTS: usize = 5;
 
 /// What a node has to do with other nodes.
 #[derive(Clone, Debug, Default)]
@@ -121,6 +129,8 @@ pub(crate) struct Shared {
     pub(crate) commands: AtomicU64,
     /// Bytes of all sessions' buffers.
     pub(crate) bytes: AtomicU64,
+    /// Bytes that were sent in bulk to all sessions.
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 /// Where sessions are.
@@ -305,6 +315,7 @@ impl Shared {
             commands_held: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            traffic: Arc::default(),
         })
     }
 
@@ -321,16 +332,22 @@ impl Shared {
         }
     }
 
-    /// Bytes of all sessions' buffers, commands that are not over, and all that there were.
-    pub(crate) fn counts(&self) -> [u64; 3] {
+    /// Bytes of all sessions' buffers, commands that are not over, and all that there were; bytes that were sent in bulk, and
+    /// what was sent for them.
+    pub(crate) fn counts(&self) -> [u64; COUNTS] {
         match &self.home {
             #[cfg(target_os = "linux")]
             Home::Processes(processes) => processes.counts(),
-            _ => [
-                self.bytes.load(Ordering::Acquire),
-                self.commands_held.load(Ordering::Acquire),
-                self.commands.load(Ordering::Acquire),
-            ],
+            _ => {
+                let [plain, sent] = self.traffic.bytes();
+                [
+                    self.bytes.load(Ordering::Acquire),
+                    self.commands_held.load(Ordering::Acquire),
+                    self.commands.load(Ordering::Acquire),
+                    plain,
+                    sent,
+                ]
+            }
         }
     }
 
@@ -471,7 +488,7 @@ impl Shared {
             version: 0,
             data_order: DataOrder::Little,
             devices: 0,
-            features: 0,
+            features: LZ4,
             session: session.map_or(SessionId::NONE, Session::id),
             epoch: u32::from(session.is_some()),
             patience_ms: u32::try_from(patience.as_millis()).unwrap_or(u32::MAX),

@@ -56,7 +56,7 @@ impl Shared {
     }
 
     pub(crate) fn status(&self) -> Status {
-        let [session_bytes, held, commands] = self.counts();
+        let [session_bytes, held, commands, bulk_bytes, bulk_sent] = self.counts();
         let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get() as u32);
         let (memory_bytes, memory_free) = machine_memory();
         Status {
@@ -69,6 +69,8 @@ impl Shared {
             session_bytes,
             commands_held: held,
             commands_over: commands.saturating_sub(held),
+            bulk_bytes,
+            bulk_sent,
         }
     }
 }

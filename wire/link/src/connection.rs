@@ -5,7 +5,7 @@
 
 use crate::error::{LinkError, Result};
 use crate::key::Fingerprint;
-use crate::stream::{self, Duplex, Incoming, Outgoing};
+use crate::stream::{self, Agreed, Duplex, Incoming, Outgoing};
 use quipu_wire::batch::Batch;
 use quipu_wire::error::WireError;
 use quipu_wire::frame::Frame;
@@ -64,6 +64,8 @@ pub struct Connection {
     peer: Fingerprint,
     address: String,
     most: u32,
+    /// Both sides take compressed messages.
+    compressed: bool,
 }
 
 /// One side of TLS.
@@ -142,6 +144,7 @@ impl Connection {
             peer,
             address: address.to_owned(),
             most: MIN_FRAME,
+            compressed: false,
         })
     }
 
@@ -177,6 +180,16 @@ impl Connection {
     pub fn allow_frames(&mut self, sent: u32, received: u32) {
         self.most = sent;
         self.reader.allow(received);
+    }
+
+    /// Both sides have said that they take compressed messages, once it is a stream.
+    pub(crate) fn allow_compression(&mut self) {
+        self.compressed = true;
+    }
+
+    /// True if both sides take compressed messages.
+    pub(crate) fn takes_compressed(&self) -> bool {
+        self.compressed
     }
 
     /// Sends a message that has no number.
@@ -334,9 +347,14 @@ impl Connection {
     /// # Errors
     /// If the system gives no thread.
     pub fn split(self, options: Duplex) -> Result<(Incoming, Outgoing)> {
-        let address = self.address.clone();
+        let (address, compressed) = (self.address.clone(), self.compressed);
         let (tls, socket, reader, most) = self.into_parts()?;
-        let split = stream::split(tls, socket, reader, most, address.clone(), options);
+        let agreed = Agreed {
+            most,
+            compressed,
+            address: address.clone(),
+        };
+        let split = stream::split(tls, socket, reader, agreed, options);
         split.map_err(|error| ended(&address, error))
     }
 

@@ -18,6 +18,7 @@ use crate::invitation::Invitations;
 use crate::key::{Fingerprint, Key};
 use crate::peer::PeerCaller;
 use crate::tls;
+use quipu_wire::compression::LZ4;
 use quipu_wire::message::{
     Device, Enrolled, Hello, Message, Redirect, Refusal, Refuse, Role, SessionId, Welcome,
     presentable,
@@ -80,6 +81,7 @@ pub struct Caller {
     epoch: u32,
     received: u64,
     max_frame: u32,
+    features: u64,
     patience: Duration,
     name: String,
 }
@@ -237,6 +239,7 @@ impl Gate {
             epoch: hello.epoch,
             received: hello.received,
             max_frame: hello.max_frame,
+            features: hello.features,
             patience: Duration::from_millis(hello.patience_ms.into()),
             name,
         })
@@ -340,7 +343,7 @@ impl Caller {
     }
 
     /// Takes the connection: says welcome, and what devices there are, whose number and whose version and order of
-    /// bytes in the welcome are seen to here. Without a deadline from here on.
+    /// bytes in the welcome are seen to here, and compression, which is not taken unless the client has offered it. Without a deadline from here on.
     ///
     /// # Errors
     /// If the connection is lost, or the welcome breaks a rule.
@@ -348,6 +351,7 @@ impl Caller {
         let welcome = Welcome {
             version: self.version,
             data_order: own_order(),
+            features: welcome.features & (self.features | !LZ4),
             devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
             ..welcome
         };
@@ -356,6 +360,9 @@ impl Caller {
         self.connection.send_all(&messages)?;
         self.connection
             .allow_frames(self.max_frame, welcome.max_frame);
+        if welcome.features & LZ4 != 0 {
+            self.connection.allow_compression();
+        }
         self.connection.set_deadline(None);
         Ok(self.connection)
     }

@@ -8,6 +8,7 @@
 //! | [`clients`] | the clients that a node has enrolled |
 //! | [`invitation`] | invitations: one word that enrols one client, once, for ten minutes |
 //! | [`connection`] | frames over TLS over TCP |
+//! | [`compression`] | whether what is sent in bulk is compressed |
 //! | [`stream`] | both directions of a connection at once: numbers, acknowledgements, batches |
 //! | [`client`] | dialling a node: enrolment, hello, ping, status |
 //! | [`session`] | the first words, and what a node answers: its terms and its devices |
@@ -47,6 +48,7 @@ mod base32;
 pub mod client;
 pub mod clients;
 pub mod clock;
+pub mod compression;
 pub mod connection;
 pub mod error;
 pub mod folder;

@@ -4,6 +4,7 @@ use crate::client::{Dial, own_order, receive_or_refusal};
 use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::key::Fingerprint;
+use quipu_wire::compression::LZ4;
 use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
 use quipu_wire::message::{
     DataOrder, Device, DeviceKind, Hello, Message, PeerAddress, Redirect, Role, SessionId, Takes,
@@ -257,7 +258,7 @@ impl Dial<'_> {
         let said = connection.send(&Message::Hello(Hello {
             versions: (OLDEST_VERSION, NEWEST_VERSION),
             role,
-            features: 0,
+            features: LZ4,
             session,
             epoch,
             data_order: own_order(),
@@ -286,7 +287,7 @@ impl Dial<'_> {
         terms.key = place.key;
         let unexpected = |expected| self.unexpected("welcome", expected);
         let is_sound = (OLDEST_VERSION..=NEWEST_VERSION).contains(&terms.version)
-            && terms.features == 0
+            && terms.features & !LZ4 == 0
             && terms.order == own_order();
         if !is_sound {
             return Err(unexpected("one that takes what was offered, and no more,"));
@@ -310,6 +311,9 @@ impl Dial<'_> {
             return Err(unexpected("one to what was asked for"));
         }
         connection.allow_frames(terms.max_frame, MAX_FRAME);
+        if terms.features & LZ4 != 0 {
+            connection.allow_compression();
+        }
         let mut devices = Vec::new();
         for number in 0..terms.devices {
             devices.push(connection.receive_as(|message| match message {

@@ -437,7 +437,7 @@ fn a_node_that_breaks_the_rules_is_not_believed() {
     // A feature that nobody offered.
     let serving = house.serve(|caller| {
         let greedy = Welcome {
-            features: 1,
+            features: 2,
             ..welcome()
         };
         answer(caller.welcome(greedy, &[]).unwrap())

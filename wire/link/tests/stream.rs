@@ -9,6 +9,7 @@ use quipu_link::invitation::Invitations;
 use quipu_link::stream::{Duplex, Incoming, Interrupt, Outgoing};
 use quipu_link::{Folder, Key, LinkError, Result};
 use quipu_wire::batch::Batch;
+use quipu_wire::compression::Packer;
 use quipu_wire::frame::Stream;
 use quipu_wire::limits::MIN_FRAME;
 use quipu_wire::message::*;
@@ -274,6 +275,26 @@ fn repetitions_are_left_out_and_gaps_end_it() {
     assert!(matches!(error, LinkError::Wire { .. }), "{error}");
     let never_sent = Message::Acknowledge(Acknowledge { received: 5 });
     let (_, error) = after(&[(never_sent, 0)]);
+    assert!(matches!(error, LinkError::Wire { .. }), "{error}");
+}
+
+#[test]
+fn what_is_compressed_without_an_agreement_ends_it() {
+    let bytes = [7; 1000];
+    let chunk = Message::Chunk(Chunk {
+        transfer: 1,
+        offset: 0,
+        bytes: &bytes,
+    });
+    let (mut client, node) = ends();
+    let (mut incoming, outgoing) = split_bulk(node);
+    assert!(!outgoing.takes_compressed());
+    let mut packer = Packer::default();
+    let mut batch = Batch::new(MIN_FRAME);
+    let packed = packer.pack(&chunk).unwrap().unwrap();
+    batch.push_packed(&packed, 1).unwrap();
+    client.send_batch(&batch).unwrap();
+    let error = incoming.receive(|_, _| ()).unwrap_err();
     assert!(matches!(error, LinkError::Wire { .. }), "{error}");
 }
 

@@ -208,8 +208,11 @@ messages! {
 /// What a frame says.
 ///
 /// # Errors
-/// If it breaks a rule of `docs/wire.md` that can be seen from the frame alone.
+/// If it breaks a rule of `docs/wire.md` that can be seen from the frame alone, or is compressed.
 pub fn decode<'a>(frame: &Frame<'a>) -> Result<Message<'a>, WireError> {
+    if frame.compressed {
+        return Err(Problem::NotZero { field: "flags" }.at(Place::Header));
+    }
     read_as(frame.kind, frame.body).map_err(|problem| problem.at(Place::Message(frame.kind.name())))
 }
 
@@ -227,12 +230,17 @@ impl Message<'_> {
             .at(Place::Header));
         }
         self.check()?;
-        let start = frame::begin(kind, sequence, out);
+        let start = frame::begin(kind, 0, sequence, out);
         self.write(out);
         frame::end(start, most, out).map_err(|problem| {
             out.truncate(start);
             problem.at(Place::Message(kind.name()))
         })
+    }
+
+    /// Appends what comes after the header.
+    pub(crate) fn write_body(&self, out: &mut Vec<u8>) {
+        self.write(out);
     }
 }
 

@@ -201,6 +201,10 @@ pub struct Status {
     pub commands_held: u64,
     /// Commands that are over, since it began to serve.
     pub commands_over: u64,
+    /// Bytes that it has sent in bulk to the sessions that there are, before they were compressed.
+    pub bulk_bytes: u64,
+    /// What was sent for them.
+    pub bulk_sent: u64,
 }
 
 impl<'a> Body<'a> for Status {
@@ -218,6 +222,8 @@ impl<'a> Body<'a> for Status {
             session_bytes: fixed.session_bytes.get(),
             commands_held: fixed.commands_held.get(),
             commands_over: fixed.commands_over.get(),
+            bulk_bytes: fixed.bulk_bytes.get(),
+            bulk_sent: fixed.bulk_sent.get(),
         })
     }
 
@@ -240,6 +246,8 @@ impl<'a> Body<'a> for Status {
             session_bytes: self.session_bytes.into(),
             commands_held: self.commands_held.into(),
             commands_over: self.commands_over.into(),
+            bulk_bytes: self.bulk_bytes.into(),
+            bulk_sent: self.bulk_sent.into(),
             reserved_2: 0.into(),
         };
         out.extend_from_slice(fixed.as_bytes());

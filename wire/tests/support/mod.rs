@@ -104,6 +104,8 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             session_bytes: 7,
             commands_held: 8,
             commands_over: 9,
+            bulk_bytes: 11,
+            bulk_sent: 10,
         }),
         Message::Device(Device {
             number: 1,

@@ -130,6 +130,8 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
                 session_bytes: draw.number(),
                 commands_held: draw.number(),
                 commands_over: draw.number(),
+                bulk_bytes: draw.number(),
+                bulk_sent: draw.number(),
             })
         }
         11 => device(draw),

@@ -3,7 +3,7 @@
 //! Their rate, delay, jitter and loss are those of [`Shape::wifi_6`] and [`Shape::mobile_5g`]. TLS alone goes the same way, on
 //! a connection of its own, in turns with ours: loss comes when it comes, so spread is large, and runs are many.
 
-use super::{Place, Served, add, number, read, write};
+use super::{Place, Served, add, cores, number, read, write};
 use crate::error::{BenchError, SubjectError};
 use crate::harness::{Contender, Report, Row, Session};
 use crate::reference::network::{Pair, Way};
@@ -27,7 +27,7 @@ pub(in crate::benchmarks) fn links(
     let plan = session.begin(3 * shapes.len());
     for (link, shape) in shapes {
         let way = Way::shaped(shape)?;
-        let node = Served::over("node", &way)?;
+        let (node, _) = Served::over("node", &way, vec![cores()?], |address| Ok(address.to_owned()))?;
         let place = Place::new(&node.device)?;
         let memory = place.memory(4)?;
         let mut pair = Pair::tls_over(&way)?;

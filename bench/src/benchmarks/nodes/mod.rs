@@ -7,16 +7,19 @@
 //! | `commands` | `noop` and `chain` |
 //! | `transfers` | `bulk` |
 //! | `migrate` | `migrate` |
+//! | `edge` | `stream-edge` |
 //! | `links` | `links`, over networks that are made for it |
 
 mod add;
 mod commands;
+mod edge;
 #[cfg(target_os = "linux")]
 mod links;
 mod migrate;
 mod transfers;
 
 pub(super) use commands::{chain, noop};
+pub(super) use edge::stream_edge;
 #[cfg(target_os = "linux")]
 pub(super) use links::links;
 pub(super) use migrate::migrate;
@@ -63,7 +66,7 @@ fn first(driver: &Arc<dyn Driver>) -> Result<Device, BenchError> {
     first.ok_or_else(|| SubjectError::failed("listing devices", "there is none").into())
 }
 
-/// A node in this process, which offers all cores, and its device as a client has it.
+/// A node in this process, and its first device as a client has it.
 struct Served {
     device: Device,
     // In this order: the client says goodbye first.
@@ -72,43 +75,53 @@ struct Served {
 }
 
 impl Served {
+    /// One that offers all cores.
     fn new(name: &str) -> Result<Self, BenchError> {
-        Self::over(name, &Way::Loopback)
+        let served = Self::over(name, &Way::Loopback, vec![cores()?], |address| Ok(address.to_owned()));
+        Ok(served?.0)
     }
 
-    /// With this between the node and its client.
-    fn over(name: &str, way: &Way) -> Result<Self, BenchError> {
+    /// One that offers these devices, with this between the node and its client, who finds it where `at` says; and the driver of
+    /// its devices.
+    fn over(
+        name: &str,
+        network: &Way,
+        devices: Vec<Device>,
+        at: impl FnOnce(&str) -> Result<String, BenchError>,
+    ) -> Result<(Self, Arc<dyn Driver>), BenchError> {
         let folder = tempfile::tempdir().doing("making a folder")?;
         let of_node = Folder::open(folder.path().join("node")).doing("making a folder")?;
         let of_client = Folder::open(folder.path().join("client")).doing("making a folder")?;
         let gate = Gate::new(&of_node, name, PATIENCE, Arc::new(SystemClock));
         let gate = gate.doing("making a node's key")?;
-        let listener = way.listen().doing("listening")?;
+        let listener = network.listen().doing("listening")?;
         let address = listener.local_addr().doing("listening")?.to_string();
+        let address = at(&address)?;
         let invitation =
             Invitations::of(&of_node).invite(gate.fingerprint(), &address, &SystemClock);
         let options = quipu_node::Options {
             natives: Arc::new(makers()),
-            ..quipu_node::Options::new(vec![cores()?])
+            ..quipu_node::Options::new(devices)
         };
-        let node = way.far(|| Node::serve(options, gate, listener));
+        let node = network.far(|| Node::serve(options, gate, listener));
         let node = node.doing("serving")?;
         let key = Key::of(&of_client, "client.key").doing("making a client's key")?;
         let invitation = invitation.doing("inviting a client")?;
-        let enrolled = way.near(|| invitation.take_up(&key, "bench", PATIENCE));
+        let enrolled = network.near(|| invitation.take_up(&key, "bench", PATIENCE));
         enrolled.doing("pairing")?;
         let options = quipu_driver_remote::Options {
             patience: PATIENCE,
             ..quipu_driver_remote::Options::new(name, &address, node.fingerprint())
         };
-        let driver: Arc<dyn Driver> = way
+        let driver: Arc<dyn Driver> = network
             .near(|| quipu_driver_remote::connect(&options, &key))
             .doing("connecting")?;
-        Ok(Served {
+        let served = Served {
             device: first(&driver)?,
             _node: node,
             _folder: folder,
-        })
+        };
+        Ok((served, driver))
     }
 }
 

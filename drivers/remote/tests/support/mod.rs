@@ -12,6 +12,7 @@ use quipu_driver_remote::{Met, Options, RemoteDriver, connect, meet, together};
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::Configuration;
 use quipu_link::clock::SystemClock;
+use quipu_link::compression::Compression;
 use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
 use quipu_link::timer::{SystemTimer, Timer};
@@ -83,6 +84,8 @@ pub(crate) struct Rig {
     pub(crate) timer: Arc<dyn Timer>,
     /// For how long connections between nodes may take.
     pub(crate) peer_patience: Duration,
+    /// What clients compress.
+    pub(crate) compression: Compression,
     spin: Duration,
     _folder: tempfile::TempDir,
 }
@@ -130,6 +133,7 @@ impl Rig {
             reconnect: 10 * PATIENCE,
             timer: Arc::new(SystemTimer::default()),
             peer_patience: PATIENCE,
+            compression: Compression::default(),
             spin,
             _folder: folder,
         }
@@ -147,6 +151,7 @@ impl Rig {
             reconnect: self.reconnect,
             timer: self.timer.clone(),
             peer_patience: self.peer_patience,
+            compression: self.compression,
             ..Options::new("node", &self.address, self.node.fingerprint())
         }
     }

@@ -80,7 +80,7 @@ where
     let shared = Shared::new(options, gate.map_err(failed)?, home);
     crate::watch::start(&shared)?;
     channel.send(&ready, None)?;
-    let (mut counts, mut waited) = ([0; 3], Duration::ZERO);
+    let (mut counts, mut waited) = ([0; crate::node::COUNTS], Duration::ZERO);
     loop {
         match channel.receive(Some(COUNTING))? {
             Packet::Some(packet, Some(connection)) if packet == [CONNECTION] => {

@@ -91,7 +91,7 @@ const DIAL: u8 = b'D';
 const DIALLED: u8 = b'A';
 /// Process to node: it serves, with this key.
 const READY: u8 = b'R';
-/// Process to node: bytes of buffers, commands that are not over, commands that were.
+/// Process to node: what it counts, as [`counts`](crate::node::Shared::counts) says.
 const COUNTS: u8 = b'S';
 
 impl Start {

@@ -34,7 +34,7 @@ struct Hosted {
     /// None once it was waited for.
     child: Mutex<Option<Child>>,
     /// Bytes of buffers, commands that are not over, commands that were; as the process says.
-    counts: [AtomicU64; 3],
+    counts: [AtomicU64; crate::node::COUNTS],
     /// Connections to other nodes that are being made for it.
     dialled: Arc<AtomicUsize>,
 }
@@ -135,15 +135,15 @@ impl Processes {
         locked(&self.sessions).len()
     }
 
-    /// Bytes of buffers, commands that are not over, commands that were, of all sessions, as far as they have said.
-    pub(crate) fn counts(&self) -> [u64; 3] {
+    /// What all sessions count, as far as they have said.
+    pub(crate) fn counts(&self) -> [u64; crate::node::COUNTS] {
         let sessions = locked(&self.sessions);
         let of = |which: usize| {
             let each = sessions.values();
             each.map(|session| session.counts[which].load(Ordering::Acquire))
                 .fold(0, u64::saturating_add)
         };
-        [of(0), of(1), of(2)]
+        std::array::from_fn(of)
     }
 
     /// Starts a session's process, and tells its client where it is.

@@ -6,6 +6,7 @@ use crate::locked;
 use quipu_core::memory::mapping::Lent;
 use quipu_core::{ErrorKind, UserEvent};
 use quipu_link::LinkError;
+use quipu_link::compression::Compressor;
 use quipu_link::stream::{Incoming, Outgoing};
 use quipu_wire::message::{Chunk, Message};
 use std::collections::{HashMap, VecDeque};
@@ -422,6 +423,7 @@ impl Bulk {
         &self,
         mut incoming: Incoming,
         out: Outgoing,
+        mut compressor: Compressor,
         go_on: impl FnMut(&mut Incoming, LinkError) -> Result<(), LinkError>,
     ) -> Result<(), LinkError> {
         {
@@ -433,7 +435,7 @@ impl Bulk {
         }
         std::thread::scope(|scope| {
             let sender = std::thread::Builder::new().name("quipu-bulk".to_owned());
-            let sending = sender.spawn_scoped(scope, || self.send(&out));
+            let sending = sender.spawn_scoped(scope, || self.send(&out, &mut compressor));
             let ended = match sending {
                 Ok(_) => self.receive(&mut incoming, go_on),
                 Err(error) => {
@@ -557,7 +559,7 @@ impl Bulk {
     }
 
     /// Sends what is ready, until the stream ends.
-    fn send(&self, out: &Outgoing) {
+    fn send(&self, out: &Outgoing, compressor: &mut Compressor) {
         let most = CHUNK.min(out.max_frame() as usize - 64);
         loop {
             let mut state = locked(&self.state);
@@ -578,13 +580,13 @@ impl Bulk {
             let mut at = range.start;
             while at < range.end {
                 let end = range.end.min(at + most);
-                let chunk = Message::Chunk(Chunk {
+                let chunk = Chunk {
                     transfer,
                     offset: at as u64,
                     bytes: source.bytes(at..end),
-                });
+                };
                 // If the connection is lost, whoever receives sees it.
-                if out.push(&chunk).is_err() || out.wait_for_room(AHEAD).is_err() {
+                if compressor.push(chunk).is_err() || compressor.wait_for_room(AHEAD).is_err() {
                     return;
                 }
                 at = end;

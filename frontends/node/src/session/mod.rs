@@ -44,9 +44,11 @@ use ends::Ends;
 use peers::Peers;
 use post::Post;
 use quipu_core::{Context, Error};
+use quipu_link::compression::Compressor;
 use quipu_link::connection::Connection;
 use quipu_link::gate::Caller;
 use quipu_link::stream::{Duplex, Incoming, Outgoing};
+use quipu_link::timer::SystemTimer;
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::frame::Stream;
 use quipu_wire::message::{GoodbyeReason, Message, PeerAddress, SessionId};
@@ -373,10 +375,16 @@ impl Session {
     pub(crate) fn run_bulk(&self, node: &Shared, connection: Connection) -> Result<(), LinkError> {
         let options = self.duplex(Stream::Bulk, Duration::ZERO);
         let (incoming, out) = connection.split(options)?;
+        let compressor = Compressor::new(
+            out.clone(),
+            node.options.compression,
+            Arc::new(SystemTimer::default()),
+            node.traffic.clone(),
+        );
         let mut deadline = node.options.timer.now() + self.patience;
         let go_on =
             |incoming: &mut Incoming, error| self.go_on(node, true, incoming, &mut deadline, error);
-        match self.bulk.run(incoming, out, go_on) {
+        match self.bulk.run(incoming, out, compressor, go_on) {
             Err(LinkError::Goodbye { .. }) => Ok(()),
             ended => ended,
         }

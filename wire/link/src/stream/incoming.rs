@@ -5,6 +5,7 @@ use super::{Attached, Duplex, Shared, socket};
 use crate::connection::{ended, wire};
 use crate::error::{LinkError, Result};
 use crate::locked;
+use quipu_wire::compression::unpack;
 use quipu_wire::frame::{Frame, Sender};
 use quipu_wire::message::{Message, Pong, decode};
 use quipu_wire::reader::{FrameReader, Next};
@@ -23,6 +24,8 @@ pub struct Incoming {
     /// Messages and bytes since something was last acknowledged.
     due: (u32, usize),
     cipher: Box<[u8]>,
+    /// What the last compressed message was.
+    plain: Vec<u8>,
     from: Sender,
     options: Duplex,
     start: Instant,
@@ -63,6 +66,7 @@ impl Incoming {
             received: Received::default(),
             due: (0, 0),
             cipher: vec![0; PIECE].into_boxed_slice(),
+            plain: Vec::new(),
             from,
             options,
             start: Instant::now(),
@@ -137,6 +141,7 @@ impl Incoming {
         mut rest: impl FnMut(&mut W),
         unless: Unless<'_>,
     ) -> Result<Option<T>> {
+        let allowed = self.reader.allowed();
         loop {
             if !self.is_ready() {
                 rest(with);
@@ -154,6 +159,13 @@ impl Incoming {
             self.heard = true;
             let routed = frame.kind.check_route(self.from, self.options.stream);
             routed.map_err(|source| wire(&self.shared.address, source))?;
+            // Without an agreement, the decoder refuses it.
+            let frame = if frame.compressed && self.shared.compressed {
+                let plain = unpack(&frame, allowed, &mut self.plain);
+                plain.map_err(|source| wire(&self.shared.address, source))?
+            } else {
+                frame
+            };
             let message = decode(&frame).map_err(|source| wire(&self.shared.address, source))?;
             let (received, due) = (&mut self.received, &mut self.due);
             let came = notice(&self.shared, &frame, &message, received, due, self.start)?;

@@ -52,6 +52,8 @@ pub use socket::NOTICED_WITHIN;
 use crate::error::{LinkError, Result};
 use crate::locked;
 use quipu_wire::batch::Batch;
+use quipu_wire::compression::Packed;
+use quipu_wire::error::WireError;
 use quipu_wire::frame::{Sender, Stream};
 use quipu_wire::message::{Acknowledge, Goodbye, GoodbyeReason, Message, presentable};
 use quipu_wire::reader::FrameReader;
@@ -112,7 +114,20 @@ struct Shared {
     room: Condvar,
     address: String,
     most: u32,
+    /// Both sides take compressed messages.
+    compressed: bool,
     resumable: bool,
+}
+
+/// What the two sides have agreed on.
+#[derive(Debug)]
+pub(crate) struct Agreed {
+    /// The largest frame that the other side takes.
+    pub(crate) most: u32,
+    /// Both sides take compressed messages.
+    pub(crate) compressed: bool,
+    /// Who the other side is, as errors say it.
+    pub(crate) address: String,
 }
 
 /// What was pushed, and nobody writes yet.
@@ -174,14 +189,18 @@ pub(crate) fn split(
     tls: rustls::Connection,
     socket: TcpStream,
     reader: FrameReader,
-    most: u32,
-    address: String,
+    agreed: Agreed,
     options: Duplex,
 ) -> io::Result<(Incoming, Outgoing)> {
     let from = match tls {
         rustls::Connection::Client(_) => Sender::Node,
         rustls::Connection::Server(_) => Sender::Client,
     };
+    let Agreed {
+        most,
+        compressed,
+        address,
+    } = agreed;
     let attached = attach(tls, socket);
     let shared = Arc::new(Shared {
         queue: Mutex::new(Queue {
@@ -210,6 +229,7 @@ pub(crate) fn split(
         room: Condvar::new(),
         address,
         most,
+        compressed,
         resumable: options.resumable,
     });
     let own = Arc::clone(&shared);
@@ -424,6 +444,18 @@ impl Shared {
 
     /// Puts a message behind the others; gives its number.
     fn push(&self, queue: &mut Queue, message: &Message<'_>) -> Result<u64> {
+        let is_numbered = message.kind().is_numbered();
+        self.push_by(queue, is_numbered, |batch, sequence| {
+            batch.push(message, sequence)
+        })
+    }
+
+    fn push_by(
+        &self,
+        queue: &mut Queue,
+        is_numbered: bool,
+        push: impl FnOnce(&mut Batch, u64) -> std::result::Result<(), WireError>,
+    ) -> Result<u64> {
         if let Some(failure) = &queue.failure {
             return Err(self.failed(failure));
         }
@@ -431,13 +463,8 @@ impl Shared {
             return Err(self.failed("this side closes it"));
         }
         let mut sent = queue.sent;
-        let sequence = if message.kind().is_numbered() {
-            sent.next()
-        } else {
-            0
-        };
-        let pushed = queue.batch.push(message, sequence);
-        pushed.map_err(LinkError::NotSent)?;
+        let sequence = if is_numbered { sent.next() } else { 0 };
+        push(&mut queue.batch, sequence).map_err(LinkError::NotSent)?;
         queue.sent = sent;
         Ok(sequence)
     }
@@ -457,6 +484,28 @@ impl Outgoing {
     /// If it breaks a rule, or the connection is lost.
     pub fn push(&self, message: &Message<'_>) -> Result<u64> {
         self.shared.push(&mut self.shared.queue(), message)
+    }
+
+    /// As [`push`](Self::push), of a message that is compressed. Its kind is one with numbers.
+    pub(crate) fn push_packed(&self, packed: &Packed<'_>) -> Result<u64> {
+        let queue = &mut self.shared.queue();
+        self.shared.push_by(queue, true, |batch, sequence| {
+            batch.push_packed(packed, sequence)
+        })
+    }
+
+    /// True if the other side takes compressed messages.
+    #[must_use]
+    pub fn takes_compressed(&self) -> bool {
+        self.shared.compressed
+    }
+
+    /// True if the other side is on this machine, as far as its address says so.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        let attached = self.shared.queue().attached.clone();
+        let address = attached.and_then(|attached| attached.socket.peer_addr().ok());
+        address.is_some_and(|address| address.ip().to_canonical().is_loopback())
     }
 
     /// Has everything that was pushed written, by this thread or by one that is writing. Never waits. If the connection is

@@ -48,7 +48,11 @@ impl Incoming {
         let shared = Arc::clone(&self.shared);
         // Also if nobody has noticed.
         shared.lose(None, "another connection takes its place");
+        let is_same = connection.takes_compressed() == shared.compressed;
         let (tls, socket, reader, most) = connection.into_parts()?;
+        if !is_same {
+            return Err(shared.failed("it takes other messages than before the loss"));
+        }
         if most < shared.most {
             return Err(shared.failed("it takes smaller frames than before the loss"));
         }
