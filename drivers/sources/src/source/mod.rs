@@ -71,7 +71,7 @@ const MAX_SIDE: u32 = 1 << 16;
 /// The most bytes of a frame that is not in a file.
 const MAX_FRAME: u64 = 1 << 32;
 
-/// A stream of frames, which is a device: see the [crate](crate).
+/// A stream of frames, which is a device: see the [crate].
 #[derive(Clone, Debug)]
 #[must_use = "a source is one of a driver's `Options`"]
 pub struct Source {
