@@ -3,7 +3,8 @@
 //! Each frame is decoded at the node, where it is; the client gets it as the camera gave it, and of the decoder what it needs to
 //! know. A frame has room for the worst case, of which little is in use.
 
-use super::{Doing, Served, Way};
+use super::{Doing, Served};
+use crate::reference::network::Way;
 use crate::error::BenchError;
 use crate::harness::{Contender, Report, Row, Session};
 use crate::reference::paced::{FIVE_G, Paced, Shape, WIFI_6};
