@@ -3,7 +3,8 @@
 use super::node::{Home, gate_of, invite};
 use crate::error::CommandError;
 use quipu::{Device, Platform};
-use quipu_node::{Node, Options as NodeOptions};
+use quipu_link::peer::Networks;
+use quipu_node::{Node, Options as NodeOptions, Peering};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -46,6 +47,15 @@ pub(crate) struct Options {
     /// For how many seconds a kernel may run natively without a pause before its session ends; zero is for ever.
     #[arg(long, default_value_t = 0)]
     run_time: u64,
+
+    /// Where other nodes find this one, as an address and port; where its clients have found it without it.
+    #[arg(long, value_name = "ADDRESS")]
+    peer_address: Option<SocketAddr>,
+
+    /// Where this node may dial others for its clients: networks like 10.1.0.0/16 with commas between them, `private` (those
+    /// that are not of the internet; this machine only if the node listens for nobody else), or `none`.
+    #[arg(long, default_value = "private")]
+    peer_networks: Networks,
 
     /// Keep all sessions in this process: a kernel that crashes ends all of them.
     #[arg(long)]
@@ -108,6 +118,10 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let platform = Platform::builder().build_available();
     let devices = offered(&platform);
     let mut serving = serving(&devices, options.spin);
+    serving.peers = Peering {
+        address: options.peer_address,
+        networks: options.peer_networks.clone(),
+    };
     let limits = &mut serving.limits;
     limits.patience = Duration::from_secs(options.patience);
     limits.run_time = Duration::from_secs(options.run_time);

@@ -1,6 +1,6 @@
 //! The nodes that were paired with: which there are, and connecting to them by name.
 
-use crate::{Options, RemoteDriver, connect};
+use crate::{Met, Options, RemoteDriver, meet, together};
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_link::nodes::{Node, Nodes};
 use quipu_link::{Folder, Key};
@@ -139,18 +139,29 @@ fn parse(text: &str) -> std::result::Result<Option<String>, usize> {
     Ok(said)
 }
 
-/// Connects to a node that was paired with.
-///
-/// # Errors
-/// As [`connect`].
-pub fn connect_to(node: &Node) -> Result<Arc<RemoteDriver>> {
+/// Connects to nodes that were paired with, to be used [together]: the driver of those that are there, if one is; and why
+/// others are not.
+#[must_use]
+pub fn connect_to(nodes: &[Node]) -> (Option<Result<Arc<RemoteDriver>>>, Vec<Error>) {
+    let (mut met, mut errors) = (Vec::new(), Vec::new());
+    for node in nodes {
+        match meet_one(node) {
+            Ok(one) => met.push(one),
+            Err(error) => errors.push(error),
+        }
+    }
+    let driver = (!met.is_empty()).then(|| together(met));
+    (driver, errors)
+}
+
+fn meet_one(node: &Node) -> Result<Met> {
     let folder = Folder::open(home()?).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;
     let options = Options {
         patience: PATIENCE,
         ..Options::new(&node.name, &node.address, node.fingerprint)
     };
-    connect(&options, &key)
+    meet(&options, &key)
 }
 
 #[cfg(test)]

@@ -248,6 +248,38 @@ fn a_chain_across_nodes_goes_on_while_no_client_is_there() {
 }
 
 #[test]
+fn only_what_is_in_use_goes_from_node_to_node() {
+    let _watchdog = watchdog("contents from node to node");
+    let pair = Pair::new([pool(1), simulated(1)], 8);
+    let together = Together::new(&pair);
+    let (back, expected) = hops(&together, 64, 2);
+    assert_eq!(back, expected);
+    const SIZE: usize = 4 << 20;
+    const USED: usize = 1000;
+    let mut bytes = pattern(SIZE);
+    let data = together.memory(&mut bytes);
+    let size = together.memory(&mut USED.to_le_bytes());
+    data.set_content_size(Some(size)).unwrap();
+    let before = pair.bytes();
+    let right = &together.queues[1];
+    fold(right, &data, 5, &[]).wait().unwrap();
+    let after = pair.bytes();
+    let (client, peers) = (after.0 - before.0, after.1 - before.1);
+    assert!(
+        peers > USED as u64 && peers < 20 * USED as u64,
+        "{peers} bytes from node to node"
+    );
+    assert!(client < 20 * USED as u64, "{client} bytes by the client");
+    data.set_content_size(None).unwrap();
+    let mut back = vec![1; SIZE];
+    transfer(right, &data, &mut back, true).wait().unwrap();
+    let first = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    assert_eq!(back[..8], folded(first, 5).to_le_bytes());
+    assert!(back[8..USED] == bytes[8..USED]);
+    assert!(back[USED..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn nodes_that_never_reach_each_other_are_used_together_all_the_same() {
     let _watchdog = watchdog("nodes that never reach each other");
     let mut pair = Pair::new([pool(1), simulated(1)], 6);

@@ -58,6 +58,7 @@ fn ends() -> (Connection, Connection) {
         max_buffer_bytes: 0,
         max_session_bytes: 0,
         idle_ms: 0,
+        peer_address: None,
         name: "node",
     };
     let ends = std::thread::scope(|scope| {
