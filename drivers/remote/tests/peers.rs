@@ -73,6 +73,28 @@ fn random_graphs_lose_nothing_when_the_way_between_nodes_is_cut_at_any_byte() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn random_graphs_lose_nothing_when_every_connection_is_cut_at_any_byte() {
+    let _watchdog = watchdog("random graphs over ways that are all cut");
+    let pair = Arc::new(mixed(9));
+    let own = pair.clone();
+    let fixture = fixture::of("two nodes, all connections cut", move || {
+        // The first words of a session are not resumed: whoever connects is told that it failed.
+        own.clients.iter().for_each(|relay| relay.set(Way::Open));
+        let devices = own.devices();
+        let cutting = Way::Cutting(10, 16);
+        own.clients.iter().for_each(|relay| relay.set(cutting));
+        own.set_peers(Way::Cutting(8, 14));
+        Ok([pool(1), devices].concat())
+    })
+    .without_priorities()
+    .with_longest_chain(2000);
+    graph::random_graphs(200, 84, &fixture);
+    let cuts: usize = pair.clients.iter().map(|relay| relay.cuts()).sum();
+    assert!(cuts >= 20, "{cuts} cuts");
+}
+
 /// A clock on which minutes have passed whenever somebody looks.
 #[derive(Debug, Default)]
 struct Hasty(AtomicU64);
