@@ -62,7 +62,7 @@ impl House {
         let admitting = self.admit();
         std::thread::spawn(move || match admitting.join().unwrap().unwrap() {
             Arrival::Caller(caller) => serve(*caller),
-            Arrival::Enrolled(client) => panic!("{client:?} has only enrolled"),
+            other => panic!("{other:?} is no caller"),
         })
     }
 

@@ -58,7 +58,7 @@ fn ends() -> (Connection, Connection) {
             gate.admit(listener.accept().unwrap().0).unwrap();
             match gate.admit(listener.accept().unwrap().0).unwrap() {
                 Arrival::Caller(caller) => caller.welcome(welcome, &[]).unwrap(),
-                Arrival::Enrolled(client) => panic!("{client:?}"),
+                other => panic!("{other:?}"),
             }
         });
         invitation.take_up(&key, "client", PATIENCE).unwrap();
