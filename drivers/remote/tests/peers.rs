@@ -176,7 +176,7 @@ impl Together {
 }
 
 fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at * 7 >> 3) as u8).collect()
+    (0..bytes).map(|at| ((at * 7) >> 3) as u8).collect()
 }
 
 /// A buffer that goes from node to node, so often; what it is then, and what it should be.
