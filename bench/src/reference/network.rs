@@ -298,6 +298,7 @@ fn welcome() -> Welcome<'static> {
         max_buffer_bytes: 0,
         max_session_bytes: 0,
         idle_ms: 0,
+        peer_address: None,
         name: "node",
     }
 }

@@ -6,7 +6,8 @@ use quipu::drivers::sources::{self, Source, SourcesDriver};
 use quipu::{Device, Platform};
 use quipu_discovery::Announcement;
 use quipu_link::compression::Compression;
-use quipu_node::{Node, Options as NodeOptions};
+use quipu_link::peer::Networks;
+use quipu_node::{Node, Options as NodeOptions, Peering};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -56,6 +57,15 @@ pub(crate) struct Options {
     /// For how many seconds a kernel may run natively without a pause before its session ends; zero is for ever.
     #[arg(long, default_value_t = 0)]
     run_time: u64,
+
+    /// Where other nodes find this one, as an address and port; where its clients have found it without it.
+    #[arg(long, value_name = "ADDRESS")]
+    peer_address: Option<SocketAddr>,
+
+    /// Where this node may dial others for its clients: networks like 10.1.0.0/16 with commas between them, `private` (those
+    /// that are not of the internet; this machine only if the node listens for nobody else), or `none`.
+    #[arg(long, default_value = "private")]
+    peer_networks: Networks,
 
     /// What of the bytes that go to clients is compressed: `auto` is what takes less time so, unless the client is on this
     /// machine; `adaptive` the same there too; `lz4` everything that is shorter for it; `off` nothing.
@@ -199,6 +209,10 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let platform = platform(driver);
     let devices = quipu::serve::offered(&platform);
     let mut serving = serving(&devices, options.spin, options.compression);
+    serving.peers = Peering {
+        address: options.peer_address,
+        networks: options.peer_networks.clone(),
+    };
     let limits = &mut serving.limits;
     limits.patience = Duration::from_secs(options.patience);
     limits.run_time = Duration::from_secs(options.run_time);

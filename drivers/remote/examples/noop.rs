@@ -59,6 +59,7 @@ fn raw(stream: Stream, spin: Duration) -> [(Incoming, Outgoing); 2] {
         max_buffer_bytes: 0,
         max_session_bytes: 0,
         idle_ms: 0,
+        peer_address: None,
         name: "node",
     };
     let (client, node) = std::thread::scope(|scope| {
@@ -66,7 +67,7 @@ fn raw(stream: Stream, spin: Duration) -> [(Incoming, Outgoing); 2] {
             gate.admit(listener.accept().unwrap().0).unwrap();
             match gate.admit(listener.accept().unwrap().0).unwrap() {
                 Arrival::Caller(caller) => caller.welcome(welcome, &[]).unwrap(),
-                Arrival::Enrolled(client) => panic!("{client:?}"),
+                other => panic!("{other:?}"),
             }
         });
         invitation

@@ -25,8 +25,9 @@
 //! # What goes when
 //!
 //! A command leaves when all that it waits for is on the node or over: what is on the node it names by its id, so a chain of
-//! commands costs one way there and one back. What it waits for elsewhere, on the host or on other nodes, is awaited here,
-//! and the command leaves when that is over: as soon as a message that resolves a placeholder would.
+//! commands costs one way there and one back. What it waits for on another node that is used [together] with it is a placeholder
+//! there, which that node brings about. What it waits for on the host or elsewhere is awaited here, and the command leaves when
+//! that is over.
 //!
 //! # Loss
 //!
@@ -58,8 +59,8 @@ pub mod vendor;
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_vendor::VendorDriver;
 use quipu_link::client::Dial;
-use quipu_link::session::Greeted;
 pub use quipu_link::compression::Compression;
+use quipu_link::session::Greeted;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key};
 use quipu_wire::message::GoodbyeReason;

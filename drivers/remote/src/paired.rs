@@ -1,6 +1,6 @@
 //! The nodes that were paired with: which there are, and connecting to them by name.
 
-use crate::{Compression, Options, RemoteDriver, connect};
+use crate::{Compression, Met, Options, RemoteDriver, meet, together};
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_discovery::Heard;
 use quipu_link::client::Dial;
@@ -203,37 +203,48 @@ pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
     })
 }
 
-/// Connects to a node that was paired with. If it is not where it was, the local network is asked for its key, as
-/// [`find_again`] does.
-///
-/// # Errors
-/// As [`connect`].
-pub fn connect_to(node: &Node) -> Result<Arc<RemoteDriver>> {
-    connect_from(&home()?, node, PATIENCE)
+/// Connects to nodes that were paired with, to be used [together]: the driver of those that are there, if one is; and why
+/// others are not. One that is not where it was is looked for on the local network by its key, as [`find_again`] does.
+#[must_use]
+pub fn connect_to(nodes: &[Node]) -> (Option<Result<Arc<RemoteDriver>>>, Vec<Error>) {
+    let (mut met, mut errors) = (Vec::new(), Vec::new());
+    for node in nodes {
+        match home().and_then(|home| meet_from(&home, node, PATIENCE)) {
+            Ok(one) => met.push(one),
+            Err(error) => errors.push(error),
+        }
+    }
+    let driver = (!met.is_empty()).then(|| together(met));
+    (driver, errors)
 }
 
-/// As [`connect_to`], with the key of a folder. The node may take `patience` to answer.
+/// Connects to a node that was paired with, with the key of a folder. The node may take `patience` to answer. One that is not where it
+/// was is looked for, as [`connect_to`] does.
 ///
 /// # Errors
-/// As [`connect`].
+/// As [`connect`](crate::connect).
 pub fn connect_from(folder: &Path, node: &Node, patience: Duration) -> Result<Arc<RemoteDriver>> {
+    together(vec![meet_from(folder, node, patience)?])
+}
+
+fn meet_from(folder: &Path, node: &Node, patience: Duration) -> Result<Met> {
     let folder = Folder::open(folder).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;
     let compression = compression()?;
-    let connect = |node: &Node| {
+    let meeting = |node: &Node| {
         let options = Options {
             patience,
             compression,
             ..Options::new(&node.name, &node.address, node.fingerprint)
         };
-        connect(&options, &key)
+        meet(&options, &key)
     };
-    let why = match connect(node) {
-        Ok(driver) => return Ok(driver),
+    let why = match meeting(node) {
+        Ok(met) => return Ok(met),
         Err(why) => why,
     };
     match find_again(&folder, &key, node) {
-        Some(moved) => connect(&moved),
+        Some(moved) => meeting(&moved),
         None => Err(why),
     }
 }

@@ -19,7 +19,7 @@ use crate::locked;
 use crate::point::Point;
 use quipu_link::key::ticket;
 use quipu_wire::message::{
-    Abandon, Message, Operation, Part, Peer, PeerRole, Placeholder, Receive, Resolve, Send,
+    Abandon, Message, Operation, Part, Peer, PeerRole, Placeholder, Receive, Resolve, SendBytes,
     SessionId, Tell, Wait,
 };
 use std::collections::HashMap;
@@ -343,7 +343,7 @@ impl Link {
         });
         let received = other.push(&mut there, routes[1], &after_there, receive)?;
         there.last_transfer = remote;
-        let send = Operation::Send(Send {
+        let send = Operation::Send(SendBytes {
             buffer: shipment.from.0,
             offset: shipment.from.1,
             row: shipment.bytes,

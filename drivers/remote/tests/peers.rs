@@ -73,6 +73,28 @@ fn random_graphs_lose_nothing_when_the_way_between_nodes_is_cut_at_any_byte() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn random_graphs_lose_nothing_when_every_connection_is_cut_at_any_byte() {
+    let _watchdog = watchdog("random graphs over ways that are all cut");
+    let pair = Arc::new(mixed(9));
+    let own = pair.clone();
+    let fixture = fixture::of("two nodes, all connections cut", move || {
+        // The first words of a session are not resumed: whoever connects is told that it failed.
+        own.clients.iter().for_each(|relay| relay.set(Way::Open));
+        let devices = own.devices();
+        let cutting = Way::Cutting(10, 16);
+        own.clients.iter().for_each(|relay| relay.set(cutting));
+        own.set_peers(Way::Cutting(8, 14));
+        Ok([pool(1), devices].concat())
+    })
+    .without_priorities()
+    .with_longest_chain(2000);
+    graph::random_graphs(200, 84, &fixture);
+    let cuts: usize = pair.clients.iter().map(|relay| relay.cuts()).sum();
+    assert!(cuts >= 20, "{cuts} cuts");
+}
+
 /// A clock on which minutes have passed whenever somebody looks.
 #[derive(Debug, Default)]
 struct Hasty(AtomicU64);
@@ -154,7 +176,7 @@ impl Together {
 }
 
 fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at * 7 >> 3) as u8).collect()
+    (0..bytes).map(|at| ((at * 7) >> 3) as u8).collect()
 }
 
 /// A buffer that goes from node to node, so often; what it is then, and what it should be.
@@ -245,6 +267,38 @@ fn a_chain_across_nodes_goes_on_while_no_client_is_there() {
     let mut back = [0; 64];
     transfer(left, &memory, &mut back, true).wait().unwrap();
     assert_eq!(back[..8], expected.to_le_bytes());
+}
+
+#[test]
+fn only_what_is_in_use_goes_from_node_to_node() {
+    let _watchdog = watchdog("contents from node to node");
+    let pair = Pair::new([pool(1), simulated(1)], 8);
+    let together = Together::new(&pair);
+    let (back, expected) = hops(&together, 64, 2);
+    assert_eq!(back, expected);
+    const SIZE: usize = 4 << 20;
+    const USED: usize = 1000;
+    let mut bytes = pattern(SIZE);
+    let data = together.memory(&mut bytes);
+    let size = together.memory(&mut USED.to_le_bytes());
+    data.set_content_size(Some(size)).unwrap();
+    let before = pair.bytes();
+    let right = &together.queues[1];
+    fold(right, &data, 5, &[]).wait().unwrap();
+    let after = pair.bytes();
+    let (client, peers) = (after.0 - before.0, after.1 - before.1);
+    assert!(
+        peers > USED as u64 && peers < 20 * USED as u64,
+        "{peers} bytes from node to node"
+    );
+    assert!(client < 20 * USED as u64, "{client} bytes by the client");
+    data.set_content_size(None).unwrap();
+    let mut back = vec![1; SIZE];
+    transfer(right, &data, &mut back, true).wait().unwrap();
+    let first = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    assert_eq!(back[..8], folded(first, 5).to_le_bytes());
+    assert!(back[8..USED] == bytes[8..USED]);
+    assert!(back[USED..].iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use crate::queue::Wake;
 use crate::work::{Bytes, Work};
 use quipu_core::event::Waiter;
 use quipu_core::{
-    BuiltInKernel, Command, DeviceProperties, Error, ErrorKind, Graph, KernelAttributes, NativeQueue, Partition,
-    Result,
+    BuiltInKernel, Command, DeviceProperties, Error, ErrorKind, Graph, KernelAttributes,
+    NativeQueue, Partition, Result,
 };
 use quipu_kernel_ir::IndexWidth;
 use std::any::{Any, TypeId};

@@ -11,7 +11,7 @@ use quipu_node::Limits;
 use quipu_wire::batch::Batch;
 use quipu_wire::message::{
     Abandon, CameAbout, Chunk, Failure, GoodbyeReason, Message, Operation, Peer, PeerAddress,
-    PeerRole, Placeholder, Receive, Send, SessionId, Tell, Ticket, Wait,
+    PeerRole, Placeholder, Receive, SendBytes, SessionId, Tell, Ticket, Wait,
 };
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -385,7 +385,7 @@ fn what_never_comes_fails_and_what_has_come_does_not() {
 
 #[test]
 fn who_sends_to_nobody_breaks_a_rule() {
-    let send = Operation::Send(Send {
+    let send = Operation::Send(SendBytes {
         buffer: 1,
         offset: 0,
         row: 8,
@@ -424,7 +424,7 @@ fn dials(address: &str, key: &Key) -> Message<'static> {
 /// What a session gives whose bytes should go to another node: they come by way of the client.
 fn detours(rig: &Rig, told: Message<'_>) {
     let mut client = rig.client();
-    let send = Operation::Send(Send {
+    let send = Operation::Send(SendBytes {
         buffer: 1,
         offset: 0,
         row: 64,

@@ -319,10 +319,15 @@ impl PlatformBuilder {
             Ok(nodes) => (nodes, None),
             Err(error) => (Vec::new(), Some((REMOTE, Err(error)))),
         };
-        let nodes = nodes.into_iter().map(move |node| {
-            let driver = paired::connect_to(&node);
-            driver.map_or_else(|error| (REMOTE, Err(error)), |driver| devices(driver))
-        });
+        let nodes = std::iter::once_with(move || {
+            let (driver, errors) = paired::connect_to(&nodes);
+            let driver = driver.map(|driver| {
+                driver.map_or_else(|error| (REMOTE, Err(error)), |driver| devices(driver))
+            });
+            let errors = errors.into_iter().map(|error| (REMOTE, Err(error)));
+            driver.into_iter().chain(errors)
+        })
+        .flatten();
         pool.into_iter()
             .flatten()
             .chain(serial.into_iter().flatten())

@@ -58,6 +58,7 @@ fn ends() -> (Connection, Connection) {
         max_buffer_bytes: 0,
         max_session_bytes: 0,
         idle_ms: 0,
+        peer_address: None,
         name: "node",
     };
     let ends = std::thread::scope(|scope| {
@@ -65,7 +66,7 @@ fn ends() -> (Connection, Connection) {
             gate.admit(listener.accept().unwrap().0).unwrap();
             match gate.admit(listener.accept().unwrap().0).unwrap() {
                 Arrival::Caller(caller) => caller.welcome(welcome, &[]).unwrap(),
-                Arrival::Enrolled(client) => panic!("{client:?}"),
+                other => panic!("{other:?}"),
             }
         });
         invitation.take_up(&key, "client", PATIENCE).unwrap();

@@ -62,7 +62,7 @@ impl House {
         let admitting = self.admit();
         std::thread::spawn(move || match admitting.join().unwrap().unwrap() {
             Arrival::Caller(caller) => serve(*caller),
-            Arrival::Enrolled(client) => panic!("{client:?} has only enrolled"),
+            other => panic!("{other:?} is no caller"),
         })
     }
 
@@ -121,6 +121,7 @@ fn welcome() -> Welcome<'static> {
         max_buffer_bytes: 0,
         max_session_bytes: 0,
         idle_ms: 0,
+        peer_address: None,
         name: "node-a",
     }
 }

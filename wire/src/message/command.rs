@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, RESERVED, check_id, zero};
 use super::launch::Launch;
-use super::peer::{Receive, Send};
+use super::peer::{Receive, SendBytes};
 use super::{Word, numbers};
 use crate::error::{Problem, holds, within};
 use crate::frame::Kind;
@@ -100,7 +100,7 @@ pub enum Operation<'a> {
     /// A read of bytes for the client.
     Read(Read<'a>),
     /// Bytes go to another node.
-    Send(Send),
+    Send(SendBytes),
     /// Bytes come from another node.
     Receive(Receive),
 }
@@ -139,7 +139,7 @@ impl<'a> Command<'a> {
             Kind::Copy => Copy::read(waits, cursor)?,
             Kind::Write => Write::read(waits, cursor)?,
             Kind::Read => Read::read(waits, cursor)?,
-            Kind::Send => Send::read(waits, cursor)?,
+            Kind::Send => SendBytes::read(waits, cursor)?,
             Kind::Receive => Receive::read(waits, cursor)?,
             _ => (read_waits(waits, cursor)?, Operation::Nothing),
         };

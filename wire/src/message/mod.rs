@@ -42,8 +42,8 @@ pub use event::{
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
 pub use node::{Device, DeviceKind, Status, Takes};
 pub use peer::{
-    Abandon, Admitted, CameAbout, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive, Send,
-    Taken, Tell, Ticket,
+    Abandon, Admitted, CameAbout, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive,
+    SendBytes, Taken, Tell, Ticket,
 };
 pub use redirect::Redirect;
 pub use resource::{CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, ProgramFormat};

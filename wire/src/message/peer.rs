@@ -151,7 +151,7 @@ impl<'a> Body<'a> for Peer {
 
 /// A command: bytes of a buffer are sent to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Send {
+pub struct SendBytes {
     /// The buffer.
     pub buffer: u64,
     /// The first byte.
@@ -166,7 +166,7 @@ pub struct Send {
     pub remote: u64,
 }
 
-impl Send {
+impl SendBytes {
     pub(super) fn read<'a>(waits: usize, cursor: &mut Cursor<'a>) -> Result<Parsed<'a>, Problem> {
         let fixed: &layout::Send = cursor.fixed()?;
         let send = Self {

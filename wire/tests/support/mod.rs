@@ -288,7 +288,7 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
         command(
             30,
             &waits,
-            Operation::Send(Send {
+            Operation::Send(SendBytes {
                 buffer: 11,
                 offset: 1,
                 row: 4000,

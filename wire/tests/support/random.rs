@@ -469,7 +469,7 @@ fn command(draw: &mut Draw<'_>) -> Message<'static> {
         }
         5 => {
             let (offset, row) = draw.range();
-            Operation::Send(Send {
+            Operation::Send(SendBytes {
                 buffer: draw.id(),
                 offset,
                 row,

@@ -4,9 +4,9 @@
 //! know. A frame has room for the worst case, of which little is in use.
 
 use super::{Doing, Served};
-use crate::reference::network::Way;
 use crate::error::BenchError;
 use crate::harness::{Contender, Report, Row, Session};
+use crate::reference::network::Way;
 use crate::reference::paced::{FIVE_G, Paced, Shape, WIFI_6};
 use quipu::drivers::sources::{Options, Source};
 use quipu::{Buffer, BuiltIn, Context, Platform, Queue};

@@ -27,7 +27,9 @@ pub(in crate::benchmarks) fn links(
     let plan = session.begin(3 * shapes.len());
     for (link, shape) in shapes {
         let way = Way::shaped(shape)?;
-        let (node, _) = Served::over("node", &way, vec![cores()?], |address| Ok(address.to_owned()))?;
+        let (node, _) = Served::over("node", &way, vec![cores()?], |address| {
+            Ok(address.to_owned())
+        })?;
         let place = Place::new(&node.device)?;
         let memory = place.memory(4)?;
         let mut pair = Pair::tls_over(&way)?;

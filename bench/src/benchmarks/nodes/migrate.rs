@@ -1,10 +1,10 @@
 //! `migrate`: a buffer that kernels on two nodes change in turn.
 
-use super::{Doing, Served, add, number};
+use super::{Doing, Served, add, number, together};
 use crate::error::BenchError;
 use crate::harness::{Contender, Report, Row, Session};
 use crate::reference::network::Pair;
-use quipu_core::{Context, QueueOptions};
+use quipu_core::{Context, Device, MemoryRef, Queue, QueueOptions};
 use std::time::Instant;
 
 /// Bytes that say what is to be done, and that it is.
@@ -19,31 +19,32 @@ pub(in crate::benchmarks) fn migrate(
     let sizes = [4, large];
     let plan = session.begin(sizes.len());
     let nodes = [Served::new("left")?, Served::new("right")?];
-    let devices = [nodes[0].device.clone(), nodes[1].device.clone()];
-    let context = Context::new(&devices).doing("making a context")?;
-    let queue = |device| {
-        let queue = context.queue(device, QueueOptions::default());
-        queue.doing("making a queue")
-    };
-    let queues = [queue(&devices[0])?, queue(&devices[1])?];
+    // Nodes that each have a driver know nothing of each other: what goes from one to the other goes by way of the client.
+    let straight = Way::over(&together(&nodes)?)?;
+    let around = Way::over(&[nodes[0].device.clone(), nodes[1].device.clone()])?;
     for size in sizes {
-        let memory = context.memory(size as u64).doing("making a buffer")?;
         let hops: u32 = session
             .scale()
             .choose(200, if size == 4 { 100 } else { 4 }, 2);
-        let mut pair = Pair::tls()?;
-        let mut count = 0;
+        let (mut pair, mut apart) = (Pair::tls()?, Pair::tls()?);
+        let memories = [straight.memory(size)?, around.memory(size)?];
+        let mut counts = [0_u32; 2];
+        let [count_straight, count_around] = &mut counts;
         let mut contenders = vec![
-            Contender::new("nodes", || {
+            Contender::new("node to node", || {
+                straight.hop(&memories[0], hops, count_straight)
+            }),
+            Contender::new("through the client", || {
+                around.hop(&memories[1], hops, count_around)
+            }),
+            // From one node to the other, where it is run: half of the way there and back.
+            Contender::new("TLS alone, one way", || {
                 let started = Instant::now();
-                for hop in 0..hops {
-                    let last = add(&queues[hop as usize % 2], &memory)?;
-                    count += 1;
-                    if hop + 1 == hops {
-                        last.wait().doing("waiting for a kernel")?;
-                    }
+                for _ in 0..hops.div_ceil(2) {
+                    apart.exchange(size, size)?;
                 }
-                Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(hops))
+                let ways = f64::from(2 * hops.div_ceil(2));
+                Ok(started.elapsed().as_secs_f64() * 1e6 / ways)
             }),
             // From one node to here, and from here to the other.
             Contender::new("TLS alone, through the client", || {
@@ -57,16 +58,57 @@ pub(in crate::benchmarks) fn migrate(
         ];
         let samples = session.measure(&plan, &mut contenders)?;
         drop(contenders);
-        let found = number(&queues[0], &memory)?;
-        session.verify(
-            "migrate",
-            "the number that kernels counted up",
-            count,
-            found,
-        )?;
-        let pairs = (samples.of(0), samples.of(1));
-        let row = Row::new(format!("{size} bytes"), "node", 0, "µs/hop", pairs.0);
-        report.rows.push(row.beside(samples.name(1), pairs));
+        for (way, (memory, count)) in [&straight, &around].iter().zip(memories.iter().zip(counts)) {
+            let found = number(&way.queues[0], memory)?;
+            session.verify(
+                "migrate",
+                "the number that kernels counted up",
+                count,
+                found,
+            )?;
+        }
+        for (row, at, beside) in [("node to node", 0, 2), ("through the client", 1, 3)] {
+            let pairs = (samples.of(at), samples.of(beside));
+            let name = format!("{size} bytes, {row}");
+            let row = Row::new(name, "node", 0, "µs/hop", pairs.0);
+            report.rows.push(row.beside(samples.name(beside), pairs));
+        }
     }
     Ok(())
+}
+
+/// Two nodes' devices in a context.
+struct Way {
+    context: Context,
+    queues: [Queue; 2],
+}
+
+impl Way {
+    fn over(devices: &[Device]) -> Result<Self, BenchError> {
+        let context = Context::new(devices).doing("making a context")?;
+        let queue = |device| {
+            let queue = context.queue(device, QueueOptions::default());
+            queue.doing("making a queue")
+        };
+        let queues = [queue(&devices[0])?, queue(&devices[1])?];
+        Ok(Self { context, queues })
+    }
+
+    fn memory(&self, size: usize) -> Result<MemoryRef, BenchError> {
+        let memory = self.context.memory(size as u64);
+        memory.doing("making a buffer")
+    }
+
+    /// So many hops; microseconds of one.
+    fn hop(&self, memory: &MemoryRef, hops: u32, count: &mut u32) -> Result<f64, BenchError> {
+        let started = Instant::now();
+        for hop in 0..hops {
+            let last = add(&self.queues[hop as usize % 2], memory)?;
+            *count += 1;
+            if hop + 1 == hops {
+                last.wait().doing("waiting for a kernel")?;
+            }
+        }
+        Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(hops))
+    }
 }

@@ -69,6 +69,8 @@ fn first(driver: &Arc<dyn Driver>) -> Result<Device, BenchError> {
 /// A node in this process, and its first device as a client has it.
 struct Served {
     device: Device,
+    /// What it takes to connect to it once more.
+    client: (quipu_driver_remote::Options, Key),
     // In this order: the client says goodbye first.
     _node: Node,
     _folder: tempfile::TempDir,
@@ -77,7 +79,9 @@ struct Served {
 impl Served {
     /// One that offers all cores.
     fn new(name: &str) -> Result<Self, BenchError> {
-        let served = Self::over(name, &Way::Loopback, vec![cores()?], |address| Ok(address.to_owned()));
+        let served = Self::over(name, &Way::Loopback, vec![cores()?], |address| {
+            Ok(address.to_owned())
+        });
         Ok(served?.0)
     }
 
@@ -118,11 +122,25 @@ impl Served {
             .doing("connecting")?;
         let served = Served {
             device: first(&driver)?,
+            client: (options, key),
             _node: node,
             _folder: folder,
         };
         Ok((served, driver))
     }
+}
+
+/// Devices of nodes that are used together: the first of each.
+fn together(nodes: &[Served]) -> Result<Vec<Device>, BenchError> {
+    let met = nodes.iter().map(|node| {
+        let (options, key) = &node.client;
+        quipu_driver_remote::meet(options, key).doing("connecting")
+    });
+    let met = met.collect::<Result<Vec<_>, _>>()?;
+    let driver = quipu_driver_remote::together(met).doing("connecting")?;
+    let driver: Arc<dyn Driver> = driver;
+    // Each offers one.
+    Device::all_of(&driver).doing("looking for devices")
 }
 
 /// A queue of a device in a context of its own.

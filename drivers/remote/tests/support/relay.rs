@@ -181,9 +181,8 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
             let mut bytes = vec![0; 1 << 16];
             while let Ok(length @ 1..) = from.read(&mut bytes) {
                 let held = shared.held.lock().unwrap();
-                let is_held = |held: &mut Held| {
-                    *held == Held::All || (*held == Held::Bulk && is_bulk)
-                };
+                let is_held =
+                    |held: &mut Held| *held == Held::All || (*held == Held::Bulk && is_bulk);
                 drop(shared.released.wait_while(held, is_held).unwrap());
                 let before = left.fetch_sub(length as i64, Ordering::SeqCst);
                 let allowed = before.clamp(0, length as i64) as usize;

@@ -47,8 +47,8 @@ use quipu_core::memory::Memory;
 use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
 use quipu_core::{
-    BuiltInKernel, Command, DeviceProperties, Driver, Graph, KernelAttributes, Partition, PortableKernel, SpaceId,
-    clock,
+    BuiltInKernel, Command, DeviceProperties, Driver, Graph, KernelAttributes, Partition,
+    PortableKernel, SpaceId, clock,
 };
 use std::any::{Any, TypeId};
 use std::sync::Arc;

@@ -17,7 +17,7 @@ impl Work {
     pub(super) fn send(
         &mut self,
         command: &Command<'_>,
-        send: &message::Send,
+        send: &message::SendBytes,
         waits: &[Event],
     ) -> Done<Enqueued> {
         let Some(courier) = self.peers.courier(send.peer) else {

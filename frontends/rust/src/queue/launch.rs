@@ -10,7 +10,8 @@ use crate::kernel::{
 use crate::parcel::Contained;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{
-    AccessMode, BuiltInKernel, DeviceKind, ErrorKind, Event, KernelAttributes, RawArgument, Request, Result,
+    AccessMode, BuiltInKernel, DeviceKind, ErrorKind, Event, KernelAttributes, RawArgument,
+    Request, Result,
 };
 use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
 use std::any::TypeId;
