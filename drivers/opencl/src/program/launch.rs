@@ -90,6 +90,8 @@ enum Value {
 pub(crate) struct Launch<'a> {
     pub(crate) device: &'a Device,
     pub(crate) queue: &'a Queue,
+    /// Where its fault record is read: not among kernels, of which the next would begin after that.
+    pub(crate) reads: &'a Queue,
     pub(crate) compiled: &'a Arc<Compiled>,
     pub(crate) passed: &'a Passed,
     /// The command's accesses, in order.
@@ -150,7 +152,7 @@ impl Launch<'_> {
         // SAFETY: the record is kept until the command is over; the memory has so many bytes.
         let read = unsafe {
             cl3::command_queue::enqueue_read_buffer(
-                self.queue.raw(),
+                self.reads.raw(),
                 memory.raw(),
                 CL_FALSE,
                 0,
