@@ -230,7 +230,7 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// True if the driver compiles and runs code of this type: see
-    /// [`PortableKernel::code_type`](crate::PortableKernel::code_type).
+    /// [`PortableKernel::code_type`].
     fn takes_code(&self, of: TypeId) -> bool {
         let _ = of;
         false

@@ -2,7 +2,9 @@
 
 use crate::{Compression, Met, Options, RemoteDriver, meet, together};
 use quipu_core::{Error, ErrorKind, Result};
+#[cfg(feature = "discovery")]
 use quipu_discovery::Heard;
+#[cfg(feature = "discovery")]
 use quipu_link::client::Dial;
 use quipu_link::nodes::{Node, Nodes};
 use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
@@ -26,6 +28,7 @@ const NODES: &str = "QUIPU_NODES";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long the local network is listened to for a node that is not where it was.
+#[cfg(feature = "discovery")]
 const LOOK: Duration = Duration::from_secs(2);
 
 fn failed(problem: String) -> Error {
@@ -204,7 +207,7 @@ pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
 }
 
 /// Connects to nodes that were paired with, to be used [together]: the driver of those that are there, if one is; and why
-/// others are not. One that is not where it was is looked for on the local network by its key, as [`find_again`] does.
+/// others are not. One that is not where it was is looked for on the local network by its key, where the feature `discovery` is on.
 #[must_use]
 pub fn connect_to(nodes: &[Node]) -> (Option<Result<Arc<RemoteDriver>>>, Vec<Error>) {
     let (mut met, mut errors) = (Vec::new(), Vec::new());
@@ -239,18 +242,19 @@ fn meet_from(folder: &Path, node: &Node, patience: Duration) -> Result<Met> {
         };
         meet(&options, &key)
     };
-    let why = match meeting(node) {
-        Ok(met) => return Ok(met),
-        Err(why) => why,
-    };
-    match find_again(&folder, &key, node) {
-        Some(moved) => meeting(&moved),
-        None => Err(why),
+    let met = meeting(node);
+    #[cfg(feature = "discovery")]
+    if met.is_err()
+        && let Some(moved) = find_again(&folder, &key, node)
+    {
+        return meeting(&moved);
     }
+    met
 }
 
 /// Asks the local network for a node that does not answer where it was, and remembers where it is now. What the network says
 /// is believed when the node has proved there that it has its key.
+#[cfg(feature = "discovery")]
 pub fn find_again(folder: &Folder, key: &Key, node: &Node) -> Option<Node> {
     let is_it = |heard: &Heard| heard.node == node.fingerprint;
     let heard = match quipu_discovery::look(LOOK, is_it) {
@@ -264,6 +268,7 @@ pub fn find_again(folder: &Folder, key: &Key, node: &Node) -> Option<Node> {
 }
 
 /// Where a node is by what was heard of its key, if it is there, and was not known to be.
+#[cfg(feature = "discovery")]
 pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<Node> {
     let mut others = heard
         .addresses

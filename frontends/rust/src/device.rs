@@ -20,6 +20,7 @@ impl Device {
     }
 
     /// A device that the core knows.
+    #[cfg(feature = "serve")]
     pub(crate) fn of_core(device: quipu_core::Device) -> Self {
         Self(device)
     }

@@ -91,6 +91,7 @@ impl<const D: usize> Layout<D> {
     ///
     /// # Errors
     /// If the extent is empty or overflows, rows would overlap, or neighbours along the last dimension do not touch.
+    #[cfg(feature = "serve")]
     pub(crate) fn strided(extent: [usize; D], strides: [usize; D]) -> Result<Self> {
         let apart = |dimension: usize| {
             let inner = strides[dimension + 1].checked_mul(extent[dimension + 1]);

@@ -59,7 +59,7 @@
 pub struct Readme;
 
 /// So are those in the page on running nodes.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "serve"))]
 #[doc = include_str!("../../../docs/nodes.md")]
 pub struct NodesPage;
 
@@ -82,6 +82,7 @@ mod pinned;
 mod platform;
 mod queue;
 pub mod record;
+#[cfg(feature = "serve")]
 pub mod serve;
 mod variable;
 
@@ -170,6 +171,7 @@ pub mod drivers {
     pub use quipu_driver_opencl::OpenClDriver;
     pub use quipu_driver_remote::{self as remote, RemoteDriver};
     pub use quipu_driver_sim::SimDriver;
+    #[cfg(feature = "sources")]
     pub use quipu_driver_sources as sources;
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Each is a function that is called with a queue and buffers, divides the work as suits the queue's device, and
 //! enqueues one launch or a few. None waits: the [`Event`](quipu::Event) or the next command on the buffers does.
-//! The kernels are public in [`kernels`], to be launched in another division or printed, and in [`served`], for
-//! programs that offer them to others.
+//! The kernels are public in [`kernels`], to be launched in another division or printed, and with the feature `serve` in
+//! `served`, for programs that offer them to others.
 //!
 //! ```
 //! use quipu::prelude::*;
@@ -73,6 +73,7 @@ mod radix;
 mod random;
 mod reduce;
 mod scan;
+#[cfg(feature = "serve")]
 pub mod served;
 mod stencil;
 mod transpose;

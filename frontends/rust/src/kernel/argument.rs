@@ -254,12 +254,14 @@ impl<T> Write<T> {
     }
 }
 
+#[cfg(feature = "serve")]
 impl<T, const D: usize> ReadView<T, D> {
     pub(crate) fn new(layout: Layout<D>) -> Self {
         Self(layout, PhantomData)
     }
 }
 
+#[cfg(feature = "serve")]
 impl<T, const D: usize> WriteView<T, D> {
     pub(crate) fn new(layout: Layout<D>) -> Self {
         Self(layout, PhantomData)

@@ -236,6 +236,7 @@ kept! {
 #[derive(Debug)]
 pub struct KeptValue<T>(T);
 
+#[cfg(feature = "serve")]
 impl<T> KeptValue<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(value)

@@ -58,5 +58,7 @@ pub use call::{Call, Launch, Native, Pass, PassAll, native};
 
 pub(crate) use argument::{collect, host_views, refuse_gaps, refuse_overlap};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
-pub(crate) use call::{Called, Kept, KeptValue, Prepared, cannot_run};
+#[cfg(feature = "serve")]
+pub(crate) use call::{Called, Kept, KeptValue};
+pub(crate) use call::{Prepared, cannot_run};
 pub use text::{Program, TextCall, TextKernel};

@@ -1,4 +1,5 @@
-//! A program that serves: this machine's devices and the program's own kernels, for clients over the network.
+//! A program that serves: this machine's devices and the program's own kernels, for clients over the network. It takes the feature
+//! `serve`.
 //!
 //! A program with `#[kernel]`s offers them ([`Kernels`]), and a client that was built with the same ones launches them here as it
 //! launches them on any device: natively on processors, so no compiler is needed on the machine, and on its other devices as
