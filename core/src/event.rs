@@ -417,8 +417,8 @@ thread_local! {
 }
 
 /// True if this thread is about to [join](Driver::join) this driver, without a deadline, or is enqueueing to a queue of it
-/// that is flushed later: so for what it hands over now, nobody else need be woken to hear of ends. It may turn out that
-/// there is nothing to join for.
+/// that is flushed later: so for what it hands over now, nobody else need be woken to hear of ends. It joins even if there
+/// turns out to be nothing to wait for.
 #[must_use]
 pub fn sees_to(driver: *const ()) -> bool {
     SEES_TO.get() == driver

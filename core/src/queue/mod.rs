@@ -591,9 +591,6 @@ impl Queue {
         let end = self.shared.progress.end();
         let _seen_to = SeesTo::join(Some(&**self.shared.driver()));
         flush_all();
-        if self.shared.progress.reached(end) {
-            return Ok(());
-        }
         let _resumed = polling::while_waiting();
         let waiter = Waiter::for_queue(self.shared, end);
         waiter.join(&**self.shared.driver())?;

@@ -123,6 +123,8 @@ impl Vendor for Cuda {
     const INSTEAD: &'static str =
         "write it with `#[kernel]`, or launch it on a device that runs native code";
 
+    const FLUSHES: bool = false;
+
     type Device = Device;
     type Failure = CallError;
     type Signal = Signal;

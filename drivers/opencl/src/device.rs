@@ -13,7 +13,7 @@ use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace};
 use quipu_driver_vendor::error::{no_devices, of_call};
 use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The name of the platform that our own front end offers to the loader: its devices are listed by other drivers.
@@ -65,19 +65,53 @@ impl Platform {
     }
 }
 
-/// What a device's commands are put into.
+/// A queue, and whether the device is yet to be told of what was put there: each flush is a call of a microsecond, and most
+/// queues have nothing new.
+#[derive(Debug)]
+struct Fed {
+    queue: Queue,
+    unflushed: AtomicBool,
+}
+
+impl Fed {
+    fn new(queue: Queue) -> Self {
+        Self {
+            queue,
+            unflushed: AtomicBool::new(false),
+        }
+    }
+
+    /// The queue, for whoever puts something there before the next flush.
+    fn feed(&self) -> &Queue {
+        self.unflushed.store(true, Ordering::Release);
+        &self.queue
+    }
+
+    fn flush(&self) -> Called<()> {
+        if !self.unflushed.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let flushed = self.queue.flush();
+        if flushed.is_err() {
+            self.unflushed.store(true, Ordering::Release);
+        }
+        flushed
+    }
+}
+
+/// What a device's commands are put into, by one thread at a time, which also flushes.
 #[derive(Debug)]
 pub(crate) struct Queues {
     /// Kernels, fills, copies within the device's memory.
-    compute: Vec<Queue>,
+    compute: Vec<Fed>,
     /// What comes from the host.
-    upload: Queue,
+    upload: Fed,
     /// What goes to the host.
-    download: Queue,
+    download: Fed,
     /// What is waited for at once by the thread that asks for it.
     pub(crate) service: Queue,
     /// What closures of users put there, in order; made when they are first used.
-    native: [OnceLock<Queue>; IN_ORDER_QUEUES],
+    native: [OnceLock<Fed>; IN_ORDER_QUEUES],
     next: AtomicUsize,
 }
 
@@ -100,10 +134,10 @@ impl Queues {
         };
         Ok(Self {
             compute: (0..compute)
-                .map(|_| queue(device.out_of_order))
+                .map(|_| queue(device.out_of_order).map(Fed::new))
                 .collect::<Called<_>>()?,
-            upload: queue(device.out_of_order)?,
-            download: queue(device.out_of_order)?,
+            upload: Fed::new(queue(device.out_of_order)?),
+            download: Fed::new(queue(device.out_of_order)?),
             service: queue(false)?,
             native: Default::default(),
             next: AtomicUsize::new(0),
@@ -112,21 +146,22 @@ impl Queues {
 
     /// The queue for a command.
     pub(crate) fn of_lane(&self, lane: Lane) -> &Queue {
-        match lane {
+        let fed = match lane {
             Lane::Upload => &self.upload,
             Lane::Download => &self.download,
             Lane::Compute => {
                 let turn = self.next.fetch_add(1, Ordering::Relaxed);
                 &self.compute[turn % self.compute.len()]
             }
-        }
+        };
+        fed.feed()
     }
 
     /// Has the device begin with all of it.
     fn flush(&self) -> Called<()> {
         let queues = self.compute.iter().chain([&self.upload, &self.download]);
         let queues = queues.chain(self.native.iter().filter_map(OnceLock::get));
-        worst(queues.map(Queue::flush))
+        worst(queues.map(Fed::flush))
     }
 }
 
@@ -211,9 +246,10 @@ impl Device {
     pub(crate) fn native_queue(&self, profiling: bool) -> Called<&Queue> {
         let queues = self.queues(profiling)?;
         let turn = queues.next.fetch_add(1, Ordering::Relaxed);
-        made_once(&queues.native[turn % IN_ORDER_QUEUES], || {
-            Queue::of(self.platform.context()?, self.handle.0, false, profiling)
-        })
+        let fed = made_once(&queues.native[turn % IN_ORDER_QUEUES], || {
+            Queue::of(self.platform.context()?, self.handle.0, false, profiling).map(Fed::new)
+        });
+        fed.map(Fed::feed)
     }
 
     /// Has the device begin with everything.

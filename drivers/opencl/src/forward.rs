@@ -311,7 +311,7 @@ fn put_launch(queues: &Queues, work: &Work<'_>, code: &Code<Compiled>, waits: &[
     let launch = Launch {
         device: work.device(),
         queue: chain.queue,
-        reads: queues.of_lane(Lane::Download),
+        queues,
         compiled: &code.compiled,
         passed: &code.passed,
         arguments,

@@ -64,18 +64,18 @@ pub(crate) fn width_of(arguments: &[Argument], passed: &Passed) -> IndexWidth {
     }
 }
 
-/// What is passed, with blocks of so many threads at most as a kernel best has, if its division was left to the device and
+/// Has blocks have as many threads at most as a kernel best has, if its division was left to the device and
 /// indices of the same width do. `fitting` says how many where so many are asked for.
-pub(crate) fn fitted(
-    passed: Passed,
+pub(crate) fn fit(
+    passed: &mut Passed,
     arguments: &[Argument],
     most: [u64; 3],
     fitting: impl FnOnce(u64) -> u64,
-) -> Passed {
+) {
     let dimensions = passed.threads.len();
     // More than three share an axis.
     if !passed.automatic || dimensions > most.len() {
-        return passed;
+        return;
     }
     let product = |numbers: &Extents| {
         numbers
@@ -83,16 +83,16 @@ pub(crate) fn fitted(
             .try_fold(1_u64, |all, it| all.checked_mul(*it))
     };
     let (Some(asked), Some(blocks)) = (product(&passed.threads), product(&passed.blocks)) else {
-        return passed;
+        return;
     };
     let wanted = fitting(asked).max(1);
     if blocks == 0 || wanted == asked || (wanted > asked && blocks == 1) {
-        return passed;
+        return;
     }
     let (mut divided, mut left) = (passed.clone(), wanted);
     for d in (0..dimensions).rev() {
         let Some(threads) = passed.blocks[d].checked_mul(passed.threads[d]) else {
-            return passed;
+            return;
         };
         let most = most[most.len() - dimensions + d];
         let of_block = threads.min(left).min(most).max(1);
@@ -100,10 +100,8 @@ pub(crate) fn fitted(
         divided.blocks[d] = threads.div_ceil(of_block);
         left /= of_block;
     }
-    if width_of(arguments, &divided) == width_of(arguments, &passed) {
-        divided
-    } else {
-        passed
+    if width_of(arguments, &divided) == width_of(arguments, passed) {
+        *passed = divided;
     }
 }
 
@@ -256,9 +254,12 @@ impl Passing<'_> {
                     &self.passed.threads,
                     &self.passed.elements,
                 ];
-                let numbers = division.into_iter().flatten();
-                let bytes = numbers.flat_map(|number| bytes_of(*number, width.bytes() as usize));
-                Some(Value::Bytes(bytes.collect()))
+                let mut bytes = ValueBytes::new();
+                for number in division.into_iter().flatten() {
+                    let number = number.to_le_bytes().map(MaybeUninit::new);
+                    bytes.extend_from_slice(&number[..width.bytes() as usize]);
+                }
+                Some(Value::Bytes(bytes))
             }
             EntryKind::Fault => Some(Value::Fault),
         };
@@ -297,11 +298,7 @@ impl Passing<'_> {
 }
 
 fn bytes_of(number: u64, width: usize) -> ValueBytes {
-    let bytes = number.to_le_bytes();
-    bytes[..width]
-        .iter()
-        .map(|byte| MaybeUninit::new(*byte))
-        .collect()
+    ValueBytes::from_slice(&number.to_le_bytes().map(MaybeUninit::new)[..width])
 }
 
 /// What is passed for a parameter that is memory.
@@ -349,7 +346,8 @@ mod tests {
     const MOST: [u64; 3] = [64, 1024, 1024];
 
     fn fit(passed: &Passed, wanted: u64) -> (Vec<u64>, Vec<u64>) {
-        let fitted = fitted(passed.clone(), &[], MOST, |_| wanted);
+        let mut fitted = passed.clone();
+        super::fit(&mut fitted, &[], MOST, |_| wanted);
         assert_eq!(fitted.elements, passed.elements);
         (fitted.blocks.to_vec(), fitted.threads.to_vec())
     }

@@ -3,6 +3,7 @@
 //! Which there are, and which are being compiled. Compilers take their time, so they run on threads of the host; a launch
 //! is held meanwhile. That a text is wrong is kept, as a program is; what a device could not do is tried again.
 
+use crate::hash::NumberHash;
 use quipu_core::{CodeKey, Error};
 use quipu_kernel_ir::IndexWidth;
 use std::collections::HashMap;
@@ -53,14 +54,14 @@ fn is_transient(error: &Error) -> bool {
 pub struct Programs<C>(Mutex<Known<C>>);
 
 struct Known<C> {
-    programs: HashMap<ProgramId, State<C>>,
+    programs: HashMap<ProgramId, State<C>, NumberHash>,
     uses: u64,
 }
 
 impl<C> Default for Programs<C> {
     fn default() -> Self {
         Self(Mutex::new(Known {
-            programs: HashMap::new(),
+            programs: HashMap::default(),
             uses: 0,
         }))
     }
@@ -108,6 +109,11 @@ impl<C> Programs<C> {
                 Found::Missing
             }
         }
+    }
+
+    /// True if a program is there, or cannot be.
+    pub fn is_built(&self, id: ProgramId) -> bool {
+        matches!(self.known().programs.get(&id), Some(State::Built { .. }))
     }
 
     /// A program, if it is there now.

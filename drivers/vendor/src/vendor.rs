@@ -126,6 +126,8 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// True if the vendor's part says by itself that commands have ended, by
     /// [`VendorDriver::look`](crate::VendorDriver::look): then nobody asks again and again, nor to be called.
     const TELLS: bool = false;
+    /// True if devices begin with what was put there when they are [told](Vendor::flush) to, and not by themselves.
+    const FLUSHES: bool = true;
     /// Commands that a device is given at once, at most.
     const CREDIT: usize = 256;
 

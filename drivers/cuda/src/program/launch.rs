@@ -67,14 +67,15 @@ const INLINE: usize = 16;
 
 impl Values {
     fn push(&mut self, bytes: &[MaybeUninit<u8>]) {
-        let start = self.bytes.len();
-        self.starts.push(start);
-        let words = bytes.len().div_ceil(size_of::<u128>());
-        self.bytes.resize(start + words, MaybeUninit::uninit());
-        // SAFETY: as many words as the bytes take were just added.
-        unsafe {
-            let to = self.bytes.as_mut_ptr().add(start).cast::<MaybeUninit<u8>>();
-            to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        self.starts.push(self.bytes.len());
+        for piece in bytes.chunks(size_of::<u128>()) {
+            let mut word = MaybeUninit::<u128>::uninit();
+            // SAFETY: a piece is no longer than a word.
+            unsafe {
+                let to = word.as_mut_ptr().cast::<MaybeUninit<u8>>();
+                to.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
+            }
+            self.bytes.push(word);
         }
     }
 

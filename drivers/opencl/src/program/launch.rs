@@ -1,7 +1,7 @@
 //! From what a launch passes to a kernel's arguments and calls; and what its fault record says.
 
 use super::Compiled;
-use crate::device::Device;
+use crate::device::{Device, Lane, Queues};
 use crate::memory::Allocation;
 use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named};
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
@@ -90,8 +90,9 @@ enum Value {
 pub(crate) struct Launch<'a> {
     pub(crate) device: &'a Device,
     pub(crate) queue: &'a Queue,
-    /// Where its fault record is read: not among kernels, of which the next would begin after that.
-    pub(crate) reads: &'a Queue,
+    /// Of the device: its fault record is read in that of what goes to the host, not among kernels, of which the next would
+    /// begin after that.
+    pub(crate) queues: &'a Queues,
     pub(crate) compiled: &'a Arc<Compiled>,
     pub(crate) passed: &'a Passed,
     /// The command's accesses, in order.
@@ -152,7 +153,7 @@ impl Launch<'_> {
         // SAFETY: the record is kept until the command is over; the memory has so many bytes.
         let read = unsafe {
             cl3::command_queue::enqueue_read_buffer(
-                self.reads.raw(),
+                self.queues.of_lane(Lane::Download).raw(),
                 memory.raw(),
                 CL_FALSE,
                 0,

@@ -5,7 +5,7 @@ use super::pump::Caller;
 use crate::Shared;
 use crate::error::of_device;
 use crate::graph::TakenGraph;
-use crate::launch::{Code, fitted, likely_width, width_of};
+use crate::launch::{Code, fit, likely_width, width_of};
 use crate::programs::{Found, ProgramId};
 use crate::vendor::{Vendor, VendorDevice};
 use quipu_core::driver::Held;
@@ -35,6 +35,17 @@ pub(super) fn native_code<V: Vendor>(kernel: &str) -> Error {
 }
 
 impl<V: Vendor> Shared<V> {
+    /// True if a launch's code is there, or cannot be, with indices of the width that it likely needs.
+    pub(super) fn is_built(
+        &self,
+        device: usize,
+        portable: &dyn PortableKernel,
+        command: &Command,
+    ) -> bool {
+        let (key, width) = (portable.key(), likely_width(command.arguments()));
+        self.programs.is_built(ProgramId { device, key, width })
+    }
+
     /// Begins to compile a launch's code before the launch can go, with indices of the width that it likely needs.
     pub(super) fn prepare(self: &Arc<Self>, launch: Key) {
         let Some((device, held)) = self.ledger().of_launch(launch) else {
@@ -182,13 +193,13 @@ impl<V: Vendor> Shared<V> {
         &self,
         id: ProgramId,
         compiled: Arc<V::Compiled>,
-        passed: Passed,
+        mut passed: Passed,
         command: &Command,
     ) -> Code<V::Compiled> {
         let device = self.device(id.device);
         let most = device.properties().max_block_threads;
         let fitting = |asked| self.vendor.fitting_threads(device, &compiled, asked);
-        let passed = fitted(passed, command.arguments(), most, fitting);
+        fit(&mut passed, command.arguments(), most, fitting);
         Code { compiled, passed }
     }
 

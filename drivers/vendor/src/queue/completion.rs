@@ -4,7 +4,9 @@
 //!    or because each waits for the one before. So only the oldest of a line is looked at; and if the last of it has ended
 //!    well, so have all.
 //! 2. One thread at a time looks: one that waits for something if there is one, else the drain thread; none when nothing
-//!    is in flight.
+//!    is in flight. A command that finds nothing in flight, handed over by a thread that [sees to it](sees_to), is not worth
+//!    waking the drain thread for: its queue is not flushed yet, so somebody will yet [attend](Completions::attend), or wait.
+//!    Flushes are counted: a command that is put on its device after one may be nobody's but the drain thread's.
 //! 3. After a while in which nothing has ended, and unless a queue asked for polling, the drain thread has the device
 //!    call when the oldest command of each line ends, and sleeps. The call only wakes.
 //! 4. A device that is lost does not call: so the drain thread looks from time to time all the same.
@@ -16,6 +18,7 @@ use super::bell::{Bell, Due, Need, Wake};
 use super::ledger::Key;
 use crate::vendor::{Failure, Status, Vendor};
 use quipu_core::clock;
+use quipu_core::event::sees_to;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,7 +60,12 @@ pub(super) struct Watched<V: Vendor> {
     pub(super) is_joined: bool,
     /// Its queue asks for polling.
     pub(super) polled: bool,
+    /// Somebody waits, or flushes its queue, unless that happened since.
+    pub(super) seen_to: SeenTo,
 }
+
+/// How many flushes there were when a thread handed a command over that sees to it.
+pub(super) type SeenTo = Option<u64>;
 
 struct Line<V: Vendor> {
     /// Oldest first.
@@ -76,6 +84,8 @@ pub(crate) struct Completions<V: Vendor> {
     noted: AtomicBool,
     /// What came since somebody looked.
     fresh: Mutex<Vec<Watched<V>>>,
+    /// There is some.
+    is_fresh: AtomicBool,
     /// By device, and its number there.
     lines: Mutex<Vec<Vec<Line<V>>>>,
     in_flight: AtomicUsize,
@@ -83,6 +93,10 @@ pub(crate) struct Completions<V: Vendor> {
     polled: AtomicUsize,
     /// Threads that wait, and look meanwhile.
     helpers: AtomicUsize,
+    /// How often a queue was flushed.
+    flushes: AtomicU64,
+    /// What came last was not seen to by who brought it.
+    is_left: AtomicBool,
     /// Polling is somebody else's as long as this is positive.
     suspended: AtomicIsize,
     /// Some line's oldest has not been asked to wake the drain thread.
@@ -100,10 +114,13 @@ impl<V: Vendor> Default for Completions<V> {
             notices: Mutex::default(),
             noted: AtomicBool::new(false),
             fresh: Mutex::default(),
+            is_fresh: AtomicBool::new(false),
             lines: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             polled: AtomicUsize::new(0),
             helpers: AtomicUsize::new(0),
+            flushes: AtomicU64::new(0),
+            is_left: AtomicBool::new(false),
             suspended: AtomicIsize::new(0),
             unarmed: AtomicBool::new(false),
             active: AtomicU64::new(0),
@@ -120,7 +137,7 @@ impl<V: Vendor> Drop for Helper<'_, V> {
         let completions = self.0;
         let others = completions.helpers.fetch_sub(1, Ordering::SeqCst) - 1;
         if others == 0 && completions.is_in_flight() {
-            completions.bell.nudge();
+            completions.leave();
         }
     }
 }
@@ -145,23 +162,68 @@ impl<V: Vendor> Completions<V> {
 
     /// Has commands' ends noted; those of a line in the order in which they will come.
     pub(super) fn watch(&self, watched: impl IntoIterator<Item = Watched<V>>) {
-        let (mut count, mut polled) = (0, 0);
-        self.unarmed.store(true, Ordering::Relaxed);
+        let (mut count, mut polled, mut seen_to) = (0, 0, None);
         self.active.store(clock::now_ns(), Ordering::Relaxed);
         {
             let mut fresh = locked(&self.fresh);
             fresh.extend(watched.into_iter().inspect(|watched| {
                 count += 1;
                 polled += usize::from(watched.polled);
+                seen_to = watched.seen_to;
             }));
+            self.is_fresh.store(true, Ordering::Relaxed);
+            // After that, for who arms what there is.
+            self.unarmed.store(true, Ordering::Relaxed);
             // With the lock: who takes them takes these off again.
             self.polled.fetch_add(polled, Ordering::Relaxed);
+            // Of several, somebody may rely on the drain thread.
+            seen_to = seen_to.filter(|_| count == 1 && !self.is_in_flight());
+            if seen_to.is_some() {
+                self.is_left.store(false, Ordering::SeqCst);
+            }
             self.in_flight.fetch_add(count, Ordering::SeqCst);
         }
-        // Whoever helps nudges when it ceases to, and so does whoever gives polling back.
-        let is_others = polled == count && self.is_suspended();
-        if !V::TELLS && self.helpers.load(Ordering::SeqCst) == 0 && !is_others {
-            self.bell.nudge();
+        // Either this sees a flush, or the flush sees the command.
+        if seen_to.is_some_and(|flushes| flushes == self.flushes.load(Ordering::SeqCst)) {
+            return;
+        }
+        // Whoever helps leaves it when it ceases to.
+        if V::TELLS || self.helpers.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+        if polled == count && self.is_suspended() {
+            // Whoever gives polling back nudges.
+            self.is_left.store(true, Ordering::SeqCst);
+        } else {
+            self.leave();
+        }
+    }
+
+    /// Leaves what is in flight to the drain thread.
+    fn leave(&self) {
+        if !self.is_left.load(Ordering::Relaxed) {
+            self.is_left.store(true, Ordering::SeqCst);
+        }
+        self.bell.nudge();
+    }
+
+    /// What a thread says of a command that it hands over: whether it sees to the driver at this address.
+    pub(super) fn seen_to(&self, driver: *const ()) -> SeenTo {
+        sees_to(driver).then(|| self.flushes.load(Ordering::SeqCst))
+    }
+
+    /// A queue was flushed, of the driver at this address: the drain thread looks, unless this thread sees to it.
+    pub(super) fn flushed(&self, driver: *const ()) {
+        self.flushes.fetch_add(1, Ordering::SeqCst);
+        if !sees_to(driver) {
+            self.attend();
+        }
+    }
+
+    /// Sees that somebody looks at what is in flight, if anything is.
+    pub(super) fn attend(&self) {
+        if !V::TELLS && self.is_in_flight() && self.helpers.load(Ordering::SeqCst) == 0 {
+            self.leave();
         }
     }
 
@@ -249,8 +311,12 @@ impl<V: Vendor> Completions<V> {
 
     /// Puts what came into its lines.
     fn sort_in(&self, lines: &mut Vec<Vec<Line<V>>>) {
-        let fresh = std::mem::take(&mut *locked(&self.fresh));
-        for watched in fresh {
+        if !self.is_fresh.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut fresh = locked(&self.fresh);
+        self.is_fresh.store(false, Ordering::Relaxed);
+        for watched in fresh.drain(..) {
             let of_device = grown(lines, watched.device);
             let line = grown(of_device, watched.line);
             line.watched.push_back(watched);
@@ -293,7 +359,8 @@ impl<V: Vendor> Completions<V> {
 
     /// Takes what was noted.
     pub(super) fn take(&self) -> Vec<Notice<V>> {
-        if !self.noted.swap(false, Ordering::SeqCst) {
+        // Mostly there are none, and a look is cheaper than an exchange.
+        if !self.has_notices() || !self.noted.swap(false, Ordering::SeqCst) {
             return Vec::new();
         }
         std::mem::take(&mut *locked(&self.notices))
@@ -330,6 +397,11 @@ impl<V: Vendor> Completions<V> {
         }
     }
 
+    /// True if nobody else sees to what came last.
+    fn is_left(&self) -> bool {
+        self.is_left.load(Ordering::SeqCst)
+    }
+
     fn need_of_flights(&self) -> Need {
         if self.has_notices() {
             return Need::Now(Due::Pump);
@@ -339,7 +411,7 @@ impl<V: Vendor> Completions<V> {
         }
         if !self.is_in_flight() {
             // The next command often comes when the last is over: who puts it on its device would have to wake this thread.
-            return match self.is_idle_for(LINGER_NS) {
+            return match !self.is_left() || self.is_idle_for(LINGER_NS) {
                 true => Need::Nothing,
                 false => Need::Now(Due::Pause),
             };
@@ -351,12 +423,15 @@ impl<V: Vendor> Completions<V> {
                 Need::Nothing
             };
         }
+        if !self.is_left() {
+            return Need::Nothing;
+        }
         let is_quiet = self.is_quiet();
         if self.helpers.load(Ordering::SeqCst) > 0 {
-            return if is_quiet {
-                Need::Calls
-            } else {
-                Need::Now(Due::Pause)
+            // Who ceases to help would have to wake this thread, if there is more.
+            return match is_quiet {
+                true => Need::Calls,
+                false => Need::Now(Due::Pause),
             };
         }
         if !self.is_idle_for(GRACE_NS) {

@@ -31,10 +31,11 @@
 //! of one that it waits for on its device, if that is the last there; else it begins a new one.
 
 use super::batches::{BatchKey, Batches, Made, OfDevice, Ungathered, Way, Whole};
-use super::hash::EventHash;
+use super::completion::SeenTo;
 pub(super) use super::slab::Key;
 use super::slab::Slab;
 use crate::batch::{Counts, Plan};
+use crate::hash::NumberHash;
 use crate::vendor::{Doer, Flight, Vendor};
 use quipu_core::driver::{DomainWait, Held, Submission};
 use quipu_core::{Command, Error, EventId, Priority};
@@ -112,6 +113,8 @@ pub(super) struct Entry<V: Vendor> {
     /// Which line of its device it is in.
     pub(super) line: usize,
     pub(super) ended: Option<Ended<V::Failure>>,
+    /// Whether the thread that handed it over sees to it.
+    pub(super) seen_to: SeenTo,
     /// Those that wait for it and came while it was here.
     pub(super) dependants: SmallVec<[Key; 4]>,
     pub(super) command: Option<Command>,
@@ -184,6 +187,7 @@ pub(super) struct Departure<V: Vendor> {
     pub(super) waits: SmallVec<[V::Signal; 4]>,
     /// The line of which it waits for the last command.
     pub(super) line: Option<usize>,
+    pub(super) seen_to: SeenTo,
 }
 
 /// What it takes to finish a command.
@@ -199,7 +203,7 @@ pub(super) struct Arrival<V: Vendor> {
 pub(crate) struct Ledger<V: Vendor> {
     pub(super) next: u64,
     pub(super) entries: Slab<Entry<V>>,
-    pub(super) keys: HashMap<EventId, Key, EventHash>,
+    pub(super) keys: HashMap<EventId, Key, NumberHash>,
     pub(super) lanes: Vec<Lane>,
     pub(super) over: VecDeque<Key>,
     /// Those that are handed over, and some that were.
@@ -290,6 +294,7 @@ impl<V: Vendor> Ledger<V> {
             flight: None,
             line: 0,
             ended: None,
+            seen_to: None,
             dependants: SmallVec::new(),
             command: None,
         };
@@ -347,7 +352,7 @@ impl<V: Vendor> Ledger<V> {
     }
 
     /// All of a command's waits are resolved: it is ours to finish.
-    pub(super) fn ready(&mut self, command: Command) -> Result<(), Command> {
+    pub(super) fn ready(&mut self, command: Command, seen_to: SeenTo) -> Result<(), Command> {
         let Some(key) = self.keys.get(&command.id()).copied() else {
             return Err(command);
         };
@@ -356,6 +361,7 @@ impl<V: Vendor> Ledger<V> {
         };
         let refused = command.is_refused();
         entry.command = Some(command);
+        entry.seen_to = seen_to;
         entry.host_waits = 0;
         entry.missing = 0;
         for wait in &mut entry.waits {
@@ -446,6 +452,11 @@ impl<V: Vendor> Ledger<V> {
         !self.over.is_empty()
             || !self.unprepared.is_empty()
             || lanes.any(|lane| lane.dirty || may_leave(lane))
+    }
+
+    /// True if there is nothing to do, not even ahead.
+    pub(super) fn rests(&self) -> bool {
+        !self.has_jobs() && !self.may_discard() && !self.has_gathering()
     }
 
     /// The next thing to do; `ahead` if that may be what only makes later things faster.

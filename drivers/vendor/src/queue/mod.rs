@@ -8,7 +8,7 @@
 //! | `code` | code of launches, compiled before they go |
 //! | `completion` | how ends are heard of; `bell`: what wakes the drain thread |
 //! | `usage` | whose memory is in use, and may not be taken away |
-//! | `slab`, `hash` | where the ledger's entries are, and how they are found |
+//! | `slab` | where the ledger's entries are |
 //!
 //! * `submit` takes note of the command, with its waits split: those within the domain become signals that the device
 //!   waits for; the others are counted. It does nothing else: trackers are locked around it.
@@ -21,7 +21,6 @@ mod batches;
 mod bell;
 mod code;
 mod completion;
-mod hash;
 mod ledger;
 mod pump;
 mod slab;
@@ -81,6 +80,13 @@ fn is_nothing(command: &Command) -> bool {
     matches!(command.operation(), Operation::Launch { groups: 0 })
 }
 
+impl<V: Vendor> VendorDriver<V> {
+    /// As the core says whose ends a thread sees to.
+    fn address(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
+    }
+}
+
 impl<V: Vendor> Driver for VendorDriver<V> {
     fn name(&self) -> &'static str {
         V::NAME
@@ -100,7 +106,11 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     command.operation(),
                     Operation::Launch { .. } | Operation::Graph(_)
                 );
-                let building = command.portable().is_some() && command.groups() > 0;
+                let building = command.groups() > 0
+                    && command.portable().is_some_and(|portable| {
+                        let device = submission.queue.device_index();
+                        !self.shared.is_built(device, portable, command)
+                    });
                 let doer = doer_of::<V>(device, command);
                 let batched = waits
                     && doer == Doer::Device
@@ -129,15 +139,19 @@ impl<V: Vendor> Driver for VendorDriver<V> {
         // A queue's commands may wait for those of others, its migrations above all: flush them all.
         self.shared.pump(Caller::Host);
         self.shared.vendor.attend();
+        self.shared.completions.flushed(self.address());
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
         // The queue, and with it the driver, may go as soon as what is waited for is over.
         let shared = Arc::clone(&self.shared);
+        // What was put on devices may have been left to this thread.
         if waiter.is_done() {
+            shared.completions.attend();
             return Ok(());
         }
         if Inside::is_in(&*shared) {
+            shared.completions.attend();
             return Err(Inside::would_deadlock());
         }
         if V::TELLS {
@@ -205,22 +219,25 @@ impl<V: Vendor> Driver for VendorDriver<V> {
         let shared = Arc::clone(&self.shared);
         match notification {
             Notification::Resolved { command, event } => {
-                shared.ledger().resolved(command, event);
+                shared.pump_after(Caller::Host, |ledger| ledger.resolved(command, event));
             }
             Notification::Ready(command) => {
-                let stray = shared.ledger().ready(command).err();
+                let seen_to = shared.completions.seen_to(self.address());
+                let mut stray = None;
+                shared.pump_after(Caller::Host, |ledger| {
+                    stray = ledger.ready(command, seen_to).err();
+                });
                 // Never submitted: its drop fails it and says so.
                 drop(stray);
             }
         }
-        shared.pump(Caller::Host);
     }
 
     fn notify_ready(&self, commands: &mut Vec<Command>) {
         let shared = Arc::clone(&self.shared);
         // All are marked before the first is forwarded: the oldest goes first, whatever the order in which they come.
         for command in commands.drain(..) {
-            let stray = shared.ledger().ready(command).err();
+            let stray = shared.ledger().ready(command, None).err();
             drop(stray);
         }
         shared.pump(Caller::Host);

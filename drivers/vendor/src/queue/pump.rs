@@ -20,7 +20,7 @@ use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{Command, Completion, Context, Error, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
 /// How many jobs a host thread does.
 const HOST_JOBS: u32 = 256;
@@ -68,6 +68,9 @@ struct Pumping<'a, V: Vendor> {
 
 impl<V: Vendor> Drop for Pumping<'_, V> {
     fn drop(&mut self) {
+        if self.is_given_up && self.untold.is_empty() {
+            return;
+        }
         let mut ledger = self.shared.ledger();
         self.untold.tell(&mut ledger);
         if !self.is_given_up {
@@ -89,12 +92,19 @@ struct Untold {
 }
 
 impl Untold {
+    fn is_empty(&self) -> bool {
+        self.finished.is_empty() && self.ready.is_empty()
+    }
+
     fn tell<V: Vendor>(&mut self, ledger: &mut Ledger<V>) {
+        if self.is_empty() {
+            return;
+        }
         for key in self.finished.drain(..) {
             ledger.forget(key);
         }
         for command in self.ready.drain(..) {
-            self.strays.extend(ledger.ready(command).err());
+            self.strays.extend(ledger.ready(command, None).err());
         }
     }
 }
@@ -182,16 +192,25 @@ impl<V: Vendor> Shared<V> {
 
     /// Does what is to be done, unless somebody does.
     pub(super) fn pump(self: &Arc<Self>, caller: Caller) {
+        self.pump_after(caller, |_| ());
+    }
+
+    /// Tells the ledger something, and does what is to be done, unless somebody does.
+    pub(super) fn pump_after(self: &Arc<Self>, caller: Caller, tell: impl FnOnce(&mut Ledger<V>)) {
+        let mut ledger = self.ledger();
+        tell(&mut ledger);
+        // The drain thread has other things to see to as well.
+        let is_host = matches!(caller, Caller::Host | Caller::Waiter);
+        if is_host && ledger.rests() && !self.completions.has_notices() {
+            return;
+        }
         loop {
-            {
-                let mut ledger = self.ledger();
-                if ledger.pumping {
-                    return;
-                }
-                ledger.pumping = true;
-                self.activity.busy.store(true, Ordering::Relaxed);
-                self.activity.left.store(false, Ordering::Relaxed);
+            if ledger.pumping {
+                return;
             }
+            ledger.pumping = true;
+            self.activity.busy.store(true, Ordering::Relaxed);
+            self.activity.left.store(false, Ordering::Relaxed);
             let done = {
                 let _inside = Inside::enter(&**self);
                 let mut pumping = Pumping {
@@ -199,7 +218,7 @@ impl<V: Vendor> Shared<V> {
                     is_given_up: false,
                     untold: Untold::default(),
                 };
-                let done = self.do_jobs(caller, &mut pumping.untold);
+                let done = self.do_jobs(caller, ledger, &mut pumping.untold);
                 pumping.is_given_up = done;
                 done
             };
@@ -213,6 +232,7 @@ impl<V: Vendor> Shared<V> {
             if !self.completions.has_notices() {
                 break;
             }
+            ledger = self.ledger();
         }
         if matches!(caller, Caller::Drain | Caller::Teller) {
             // It may sleep now, and others want what it has freed.
@@ -221,13 +241,19 @@ impl<V: Vendor> Shared<V> {
     }
 
     /// False if there are jobs left.
-    fn do_jobs(self: &Arc<Self>, caller: Caller, untold: &mut Untold) -> bool {
+    fn do_jobs(
+        self: &Arc<Self>,
+        caller: Caller,
+        ledger: MutexGuard<'_, Ledger<V>>,
+        untold: &mut Untold,
+    ) -> bool {
         let mut jobs = 0;
+        let mut locked = Some(ledger);
         loop {
-            self.note_all(self.completions.take());
             untold.strays.clear();
             let (job, dirty) = {
-                let mut ledger = self.ledger();
+                let ledger = locked.take().unwrap_or_else(|| self.ledger());
+                let mut ledger = self.note_all(self.completions.take(), ledger);
                 untold.tell(&mut ledger);
                 let job = match caller {
                     Caller::Teller => ledger.next_end(),
@@ -279,17 +305,21 @@ impl<V: Vendor> Shared<V> {
     }
 
     /// Takes note of what has ended: of what ended well, together.
-    fn note_all(&self, notices: Vec<Notice<V>>) {
-        let mut notices = notices.into_iter().peekable();
-        while notices.peek().is_some() {
-            {
-                let mut ledger = self.ledger();
-                while let Some(notice) = notices.next_if(|it| matches!(it.result, Ok(Ok(())))) {
-                    ledger.noted(notice.key, Ok(()), notice.seen);
-                }
+    fn note_all<'a>(
+        &'a self,
+        notices: Vec<Notice<V>>,
+        mut ledger: MutexGuard<'a, Ledger<V>>,
+    ) -> MutexGuard<'a, Ledger<V>> {
+        for notice in notices {
+            if let Ok(Ok(())) = notice.result {
+                ledger.noted(notice.key, Ok(()), notice.seen);
+            } else {
+                drop(ledger);
+                self.note(notice);
+                ledger = self.ledger();
             }
-            notices.next().into_iter().for_each(|it| self.note(it));
         }
+        ledger
     }
 
     /// Takes note of a command's end, or of that nobody will hear of it.
@@ -361,6 +391,7 @@ impl<V: Vendor> Shared<V> {
             lost: is_lost,
             waits,
             line,
+            seen_to,
         } = departure;
         let device = self.device(number);
         // Code of the user's may wait for what is there, which has to begin for that.
@@ -427,6 +458,7 @@ impl<V: Vendor> Shared<V> {
             is_implied,
             is_joined: false,
             polled,
+            seen_to,
         }]);
         if V::TELLS && !matches!(self.vendor.status(&watched), Ok(None)) {
             // It was told of before it was watched.

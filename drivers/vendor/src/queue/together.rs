@@ -252,6 +252,7 @@ impl<V: Vendor> Shared<V> {
                     is_implied,
                     is_joined: number > 0,
                     polled: *polled,
+                    seen_to: None,
                 }
             },
         );

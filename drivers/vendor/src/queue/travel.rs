@@ -46,6 +46,7 @@ impl<V: Vendor> Ledger<V> {
         self.note_handed(key);
         let entry = self.entries.get(key)?;
         let (held, device, doer) = (entry.held, entry.device, entry.doer);
+        let seen_to = entry.seen_to;
         let mut sure = !entry.fallible;
         let (mut waits, mut line) = (SmallVec::new(), None);
         let entry = self.entries.get(key)?;
@@ -75,6 +76,7 @@ impl<V: Vendor> Ledger<V> {
             lost: self.lanes[device].lost,
             waits,
             line,
+            seen_to,
         })
     }
 
@@ -88,7 +90,7 @@ impl<V: Vendor> Ledger<V> {
         let entry = self.entries.get_mut(key)?;
         let lane = &mut self.lanes[entry.device];
         lane.away += usize::from(entry.is_counted);
-        lane.dirty = true;
+        lane.dirty = V::FLUSHES;
         entry.line = match flight.line {
             Some(line) => line,
             None => lane.enter(line, key),

@@ -1,15 +1,15 @@
-//! Hashes of event ids, which are numbers and nobody's to choose: one multiplication.
+//! Hashes of what is made of numbers that are nobody's to choose, as event ids are: one multiplication for each number.
 
 use std::hash::{BuildHasher, Hasher};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EventHash;
+pub(crate) struct NumberHash;
 
-/// The hash of what is one number.
-pub(super) struct Multiplied(u64);
+/// The hash of the numbers so far.
+pub(crate) struct Multiplied(u64);
 
-impl BuildHasher for EventHash {
+impl BuildHasher for NumberHash {
     type Hasher = Multiplied;
 
     fn build_hasher(&self) -> Multiplied {
@@ -28,6 +28,14 @@ impl Hasher for Multiplied {
         }
     }
 
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number as u64);
+    }
+
     fn write_u64(&mut self, number: u64) {
         // Fibonacci hashing (Knuth, volume 3, 6.4); a table takes the upper bits and the lower ones, so both are mixed.
         let product = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -42,7 +50,7 @@ mod tests {
 
     #[test]
     fn places_in_memory_are_spread() {
-        let hash = |number: u64| EventHash.hash_one(number);
+        let hash = |number: u64| NumberHash.hash_one(number);
         let places = (0..4096_u64).map(|number| (1 << 47) + 0x7f00_0000_0000 + 192 * number);
         let hashes: Vec<u64> = places.map(hash).collect();
         let low: HashSet<u64> = hashes.iter().map(|hash| hash % 4096).collect();

@@ -1,0 +1,105 @@
+//! Who hears of ends: a thread that waits for what it has enqueued leaves the driver's thread asleep, and what nobody waits
+//! for is heard of by that thread, however it came to the device.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod library;
+
+use library::faults::Faults;
+use library::stage;
+use quipu_core::{
+    Access, AccessMode, Completion, Context, Device, Event, MemoryRef, Queue, QueueOptions,
+};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+const BYTES: u64 = 64;
+
+struct Rig {
+    devices: Vec<Device>,
+    context: Context,
+    faults: Arc<Faults>,
+}
+
+/// One at a time: a thread that waits flushes all queues of the process, another test's too.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn each(test: impl Fn(&Rig)) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for (seed, ordered) in [(1, false), (2, true)] {
+        let (devices, context, faults) = stage(ordered, seed);
+        let rig = Rig {
+            devices,
+            context,
+            faults,
+        };
+        test(&rig);
+        assert_eq!(rig.faults.violations(), [""; 0]);
+    }
+}
+
+fn queue(context: &Context, device: &Device, completion: Completion) -> Queue {
+    let options = QueueOptions {
+        completion,
+        ..QueueOptions::default()
+    };
+    context.queue(device, options).unwrap()
+}
+
+fn fill(queue: &Queue, memory: &MemoryRef, byte: u8, waits: &[Event]) -> Event {
+    let access = Access {
+        memory,
+        offset: 0,
+        length: memory.size(),
+        mode: AccessMode::Overwrite,
+    };
+    queue.fill(access, &[byte], waits).unwrap()
+}
+
+/// Told when an event is over, by no wait.
+fn told(event: &Event) -> mpsc::Receiver<quipu_core::Result<()>> {
+    let (tell, told) = mpsc::channel();
+    event.on_complete(move |result| tell.send(result).unwrap());
+    told
+}
+
+#[test]
+fn who_waits_for_what_he_enqueued_leaves_the_drivers_thread_asleep() {
+    each(|rig| {
+        let queue = queue(&rig.context, &rig.devices[0], Completion::Polling);
+        let memory = rig.context.memory(BYTES).unwrap();
+        let before = rig.faults.looks();
+        for _ in 0..200 {
+            fill(&queue, &memory, 1, &[]).wait().unwrap();
+        }
+        assert_eq!(rig.faults.looks(), before);
+    });
+}
+
+#[test]
+fn what_another_thread_flushes_is_heard_of() {
+    each(|rig| {
+        let queue = queue(&rig.context, &rig.devices[0], Completion::Callback);
+        let memory = rig.context.memory(BYTES).unwrap();
+        for _ in 0..50 {
+            let event = fill(&queue, &memory, 1, &[]);
+            let other = queue.clone();
+            std::thread::spawn(move || other.flush()).join().unwrap();
+            told(&event).recv().unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_is_flushed_by_a_wait_for_nothing_is_heard_of() {
+    each(|rig| {
+        let [full, empty] =
+            [(); 2].map(|()| queue(&rig.context, &rig.devices[0], Completion::Callback));
+        let memory = rig.context.memory(BYTES).unwrap();
+        for _ in 0..50 {
+            rig.faults.hold(true);
+            let event = fill(&full, &memory, 1, &[]);
+            empty.wait().unwrap();
+            rig.faults.hold(false);
+            told(&event).recv().unwrap().unwrap();
+        }
+    });
+}
