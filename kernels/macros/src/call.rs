@@ -1,6 +1,6 @@
 //! Calls: of device functions, closures, methods and constructors.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
@@ -19,7 +19,7 @@ impl Writer {
                 Expr::Closure(closure) => {
                     let closure = self.closure(closure);
                     let arguments = self.arguments(&call.args);
-                    quote_spanned!(call.span()=> (#closure)(#arguments))
+                    quote_spanned!(call.span()=> (#closure)(#(#arguments),*))
                 }
                 _ => self.refuse(call.func.span(), refuse::CLOSURE_VALUE),
             },
@@ -27,8 +27,8 @@ impl Writer {
         }
     }
 
-    fn arguments(&mut self, arguments: &Punctuated<Expr, Token![,]>) -> TokenStream {
-        let written: Vec<_> = arguments
+    fn arguments(&mut self, arguments: &Punctuated<Expr, Token![,]>) -> Vec<TokenStream> {
+        arguments
             .iter()
             .map(|argument| {
                 match argument {
@@ -52,8 +52,7 @@ impl Writer {
                     _ => quote_spanned!(span=> __quipu::value(#written)),
                 }
             })
-            .collect();
-        quote!(#(#written),*)
+            .collect()
     }
 
     fn call_path(&mut self, path: &ExprPath, call: &ExprCall) -> TokenStream {
@@ -61,7 +60,7 @@ impl Writer {
         match self.variable(&path.path) {
             Some(Kind::Closure) => {
                 let arguments = self.arguments(&call.args);
-                return quote_spanned!(span=> #path(#arguments));
+                return quote_spanned!(span=> #path(#(#arguments),*));
             }
             Some(Kind::Variable) => return self.refuse(span, refuse::CLOSURE_VALUE),
             None => {}
@@ -78,14 +77,14 @@ impl Writer {
         }
         let arguments = self.arguments(&call.args);
         if is_swap(&path.path) {
-            return quote_spanned!(span=> __quipu::swap(#arguments));
+            return quote_spanned!(span=> __quipu::swap(#(#arguments),*));
         }
         if is_associated(&path.path, path.qself.is_some()) {
             let mut builder = path.clone();
             if let Some(last) = builder.path.segments.last_mut() {
                 last.ident = format_ident!("__call_{}", last.ident, span = last.ident.span());
             }
-            return quote_spanned!(span=> #builder(#arguments));
+            return quote_spanned!(span=> #builder(#(#arguments),*));
         }
         // A device function: its builder is one of a type of the same name.
         let mut builder = path.path.clone();
@@ -93,7 +92,7 @@ impl Writer {
         if let Some(last) = builder.segments.last_mut() {
             generics = std::mem::replace(&mut last.arguments, PathArguments::None);
         }
-        quote_spanned!(span=> <#builder>::__call #generics (#arguments))
+        quote_spanned!(span=> <#builder>::__call #generics (#(#arguments),*))
     }
 
     /// A tuple struct of its fields.
@@ -132,55 +131,81 @@ impl Writer {
             }
             _ => {}
         }
-        let arguments = self.arguments(&call.args);
+        let mut arguments = self.arguments(&call.args);
         let generics = &call.turbofish;
         let builder = format_ident!("__method_{}", call.method, span = span);
         let name = self.fresh("receiver");
-        if may_assign(&call.args) {
+        if may_assign(&call.receiver, &call.args) {
             // The receiver is evaluated before what the arguments do.
-            let names: Vec<_> = call.args.iter().map(|_| self.fresh("argument")).collect();
             let before = self.fresh("before");
+            let mut bound = TokenStream::new();
+            for (argument, written) in call.args.iter().zip(&mut arguments) {
+                // The types of a closure's parameters come from what it is passed to.
+                if !matches!(argument, Expr::Closure(_)) {
+                    let name = self.fresh("argument");
+                    bound.extend(quote_spanned!(argument.span()=> let #name = #written;));
+                    *written = quote!(#name);
+                }
+            }
             return quote_spanned!(span=> {
                 let #name = #receiver;
                 let #before = __quipu::before_arguments();
-                let (#(#names,)*) = (#arguments,);
+                #bound
                 let #name = __quipu::receiver(#name, #before);
-                __quipu::subject(&#name).#builder #generics (#name, #(#names),*)
+                __quipu::subject(&#name).#builder #generics (#name, #(#arguments),*)
             });
         }
         quote_spanned!(span=> {
             let #name = #receiver;
-            __quipu::subject(&#name).#builder #generics (#name, #arguments)
+            __quipu::subject(&#name).#builder #generics (#name, #(#arguments),*)
         })
     }
 }
 
-/// Whether arguments, of which none is a closure, may change a variable.
-fn may_assign(arguments: &Punctuated<Expr, Token![,]>) -> bool {
-    #[derive(Default)]
-    struct Found {
+/// Whether what a method is passed may change what it is called on before the method begins, as no closure that is passed
+/// does.
+fn may_assign(receiver: &Expr, arguments: &Punctuated<Expr, Token![,]>) -> bool {
+    struct Found<'a> {
+        receiver: Option<&'a Ident>,
         assigns: bool,
-        closures: bool,
     }
-    impl<'ast> Visit<'ast> for Found {
+    impl<'ast> Visit<'ast> for Found<'_> {
         fn visit_expr(&mut self, expression: &'ast Expr) {
-            match expression {
-                Expr::Assign(_) => self.assigns = true,
-                Expr::Binary(binary) => self.assigns |= is_assignment(&binary.op),
-                Expr::Reference(reference) => self.assigns |= reference.mutability.is_some(),
+            self.assigns |= match expression {
+                Expr::Assign(_) | Expr::Block(_) => true,
+                Expr::Binary(binary) => is_assignment(&binary.op),
+                Expr::Reference(reference) => reference.mutability.is_some(),
                 // It may be one that takes `&mut self`.
-                Expr::Block(_) => self.assigns = true,
-                Expr::Closure(_) => self.closures = true,
-                _ => {}
-            }
+                Expr::MethodCall(call) => {
+                    self.receiver.is_some() && variable_of(&call.receiver) == self.receiver
+                }
+                _ => false,
+            };
             visit::visit_expr(self, expression);
         }
     }
-    let mut found = Found::default();
+    let mut found = Found {
+        receiver: variable_of(receiver),
+        assigns: false,
+    };
     for argument in arguments {
-        found.visit_expr(argument);
+        if !matches!(argument, Expr::Closure(_)) {
+            found.visit_expr(argument);
+        }
     }
-    found.assigns && !found.closures
+    found.assigns
+}
+
+/// The variable that a place is in.
+fn variable_of(place: &Expr) -> Option<&Ident> {
+    match place {
+        Expr::Path(path) => path.path.get_ident(),
+        Expr::Field(field) => variable_of(&field.base),
+        Expr::Index(index) => variable_of(&index.expr),
+        Expr::Paren(paren) => variable_of(&paren.expr),
+        Expr::Unary(unary) => variable_of(&unary.expr),
+        _ => None,
+    }
 }
 
 /// Whether a path is `std::mem::swap`, or the end of it.

@@ -48,6 +48,10 @@ impl Maker {
             return pieces!["(", left, format!(" {sign} {bare})")];
         }
         let right = self.scalar(of, depth);
+        if is_comparison(sign) && of.is_half() && has_block(&right.pieces) {
+            // No numbers of the compiler's own: it borrows what it compares, which a block on the right may change.
+            return pieces!["({", left, format!("}} {sign} "), right, ")"];
+        }
         pieces!["(", left, format!(" {sign} "), right, ")"]
     }
 
@@ -343,6 +347,19 @@ impl Maker {
         let value = self.scalar(from, depth);
         through(pieces![value], from, to)
     }
+}
+
+fn is_comparison(sign: &str) -> bool {
+    matches!(sign, "==" | "!=" | "<" | "<=" | ">" | ">=")
+}
+
+/// Whether there are statements in an expression.
+fn has_block(pieces: &[Piece]) -> bool {
+    pieces.iter().any(|piece| match piece {
+        Piece::Text(_) => false,
+        Piece::Expression(inner) => has_block(&inner.pieces),
+        Piece::Block(_) => true,
+    })
 }
 
 /// A conversion: `as`, where there is that.

@@ -2,7 +2,7 @@
 //!
 //! A function whose arguments are values becomes a function of the module, one for each set of type parameters
 //! and types of arguments. One that is given a reference to a place, a part of the accelerator, or the accelerator itself is
-//! written into its caller, as no target could pass these.
+//! written into its caller, as no target could pass these. A call that is never reached is not written at all.
 
 use std::panic::Location;
 
@@ -52,6 +52,11 @@ fn call_raw(
     write: &mut dyn FnMut(&[Raw]) -> Raw,
     location: &'static Location<'static>,
 ) -> Raw {
+    // Of what is never reached the arguments may be no values (what a loop gives, say, whose `break`s are not reached
+    // either), and the function would be written for these.
+    if !state::current(|s| s.frame().is_live()) {
+        return Raw::Nothing;
+    }
     // Evaluated here: what is in a place is copied out of it.
     let arguments: Vec<_> = state::at(location, |s| {
         arguments

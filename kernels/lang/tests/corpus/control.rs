@@ -229,6 +229,93 @@ fn runs_unreached() {
     assert_eq!(y, [3.0; 10]);
 }
 
+#[device(crate = quipu_kernel)]
+fn root_of(x: f32) -> f32 {
+    if x.is_nan() { 0.0 } else { x.sqrt() }
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Both {
+    x: f32,
+    y: f32,
+}
+
+#[device(crate = quipu_kernel)]
+fn both_of(x: f32, y: f32) -> Both {
+    Both { x, y: y + x }
+}
+
+#[device(crate = quipu_kernel)]
+fn powers_of<const N: usize>(x: u32) -> [u32; N] {
+    let mut powers = [1; N];
+    for n in 1..N {
+        powers[n] = powers[n - 1] * x;
+    }
+    powers
+}
+
+#[device(crate = quipu_kernel)]
+fn raise(x: &mut f32, by: f32) -> bool {
+    *x += root_of(by);
+    *x > by
+}
+
+#[kernel(crate = quipu_kernel)]
+fn unreached_calls<const STOP: bool>(
+    _acc: &impl Accelerator<1>,
+    x: &[u32],
+    mut y: OwnElements<f32>,
+) {
+    for (i, y) in y.each() {
+        *y = root_of(9.0);
+        if STOP {
+            continue;
+        }
+        // Where this is not reached, it gives nothing that a function could be written for.
+        let mut found = root_of(loop {
+            *y += 1.0;
+            if *y > 6.0 {
+                break *y;
+            }
+        });
+        let chosen = match x[i] {
+            0 => continue,
+            1 => found,
+            n => powers_of::<3>(n)[2] as f32,
+        };
+        let both = both_of(found, root_of(chosen));
+        let Both {
+            x: first,
+            y: second,
+        } = both;
+        let mut powers = powers_of::<4>(first as u32);
+        powers[i % 4] += 1;
+        powers.swap(0, 3);
+        for power in &mut powers {
+            *power += second as u32;
+        }
+        let is_more = raise(&mut found, both.y) || root_of(second) < both.x;
+        let scaled = |by: f32| root_of(by) * second;
+        *y = scaled(powers[i % 3] as f32).max(found) + if is_more { 1.0 } else { root_of(first) };
+        assert!(found > 0.0, "with {} it is {found}", *y);
+    }
+}
+
+#[test]
+fn runs_unreached_calls() {
+    let x: Vec<u32> = (0..10).collect();
+    let mut y = vec![0.0; 10];
+    check!(unreached_calls::<false> => (&x, &mut y), division(5, 2, 1));
+    check!(unreached_calls::<true> => (&x, &mut y), division(5, 2, 1));
+    assert_eq!(y, [3.0; 10]);
+    // What only dead code calls is not printed.
+    let module = unreached_calls::<true>(&x, &mut y).module().unwrap();
+    let names: Vec<_> = module.functions.iter().map(|one| &one.name).collect();
+    assert_eq!(names, ["root_of"]);
+}
+
 const BEFORE_PLACES: u32 = line!();
 
 #[device(crate = quipu_kernel)]

@@ -240,9 +240,36 @@ fn doubled_in(y: &mut [i32]) -> i32 {
     y[0]
 }
 
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Counter {
+    count: i32,
+}
+
+#[device(crate = quipu_kernel)]
+impl Counter {
+    fn next(&mut self) -> i32 {
+        self.count += 3;
+        self.count
+    }
+}
+
+#[device(crate = quipu_kernel)]
+trait Applied: Copy {
+    fn applied(self, more: i32, f: impl Fn(i32) -> i32) -> i32;
+}
+
+#[device(crate = quipu_kernel)]
+impl Applied for i32 {
+    fn applied(self, more: i32, f: impl Fn(i32) -> i32) -> i32 {
+        f(self) + more
+    }
+}
+
 /// What a method is called on is evaluated before what its arguments change.
 #[kernel(crate = quipu_kernel)]
-fn receivers(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<[i32; 5]>) {
+fn receivers(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<[i32; 9]>) {
     for (i, y) in y.each() {
         let mut v = x[i];
         y[0] = v.min({
@@ -273,13 +300,31 @@ fn receivers(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<[i32; 5]>
                 v.abs() + 2
             },
         ) + v;
+        v = 7;
+        y[5] = v.wrapping_sub({
+            v = (|q: i32| q * 2)(v);
+            v
+        });
+        let mut counter = Counter { count: v };
+        y[6] = counter.count.wrapping_sub(counter.next());
+        y[7] = counter
+            .count
+            .wrapping_sub(if v == 0 { 1 } else { counter.next() });
+        y[8] = v.applied(
+            {
+                v += 50;
+                v
+            },
+            |q| q + 5,
+        );
     }
 }
 
 #[test]
 fn receivers_are_evaluated_before_arguments() {
     let x: Vec<i32> = (-10..10).collect();
-    let mut y = vec![[0; 5]; 20];
+    let mut y = vec![[0; 9]; 20];
     check!(receivers => (&x, &mut y), division(2, 5, 2));
     assert_eq!(y[15][..3], [5, 9, -21]);
+    assert_eq!(y[15][5..], [-7, -3, -3, 83]);
 }
