@@ -195,19 +195,23 @@ impl Transfer {
         }
         let [source, destination] =
             [&self.source, &self.destination].map(|side| Self::resolve(side, arguments));
-        let bytes = bytes_of_pieces(pieces, self.row as usize);
+        let length = self.row as usize;
         assert!(
-            bytes.end <= source.length.min(destination.length),
+            bytes_of_pieces(pieces.clone(), length).end <= source.length.min(destination.length),
             "a transfer's region was checked against its endpoints at enqueue"
         );
-        // SAFETY: the range lies within both sides, as just checked, and these do not overlap, as there are several
-        // pieces.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                source.pointer.add(bytes.start),
-                destination.pointer.add(bytes.start),
-                bytes.len(),
-            );
+        // One after the other: a copy of many megabytes goes around the caches, which was a fifth slower here.
+        for piece in pieces {
+            let bytes = bytes_of_pieces(piece..piece + 1, length);
+            // SAFETY: the range lies within both sides, as just checked, and these do not overlap, as there are several
+            // pieces.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    source.pointer.add(bytes.start),
+                    destination.pointer.add(bytes.start),
+                    bytes.len(),
+                );
+            }
         }
     }
 

@@ -5,13 +5,13 @@ use quipu::{AcceleratorLimits, ErrorKind, KernelError, Result, WorkDivision};
 /// Elements that are worth a block of their own.
 const LEAST: usize = 8192;
 /// Blocks for each core, so that one that is late has little left to do.
-const BLOCKS_PER_CORE: usize = 4;
+pub(crate) const BLOCKS_PER_CORE: usize = 4;
 
-/// In how many contiguous parts `length` elements are gone through: at least one.
-pub(crate) fn parts(length: usize, limits: &AcceleratorLimits) -> usize {
+/// In how many contiguous parts `length` elements are gone through, so many for each core at most: at least one.
+pub(crate) fn parts(length: usize, limits: &AcceleratorLimits, for_each_core: usize) -> usize {
     length
         .div_ceil(LEAST)
-        .clamp(1, limits.multiprocessors.max(1) * BLOCKS_PER_CORE)
+        .clamp(1, limits.multiprocessors.max(1) * for_each_core)
 }
 
 /// How many threads a block with barriers has: a power of two.

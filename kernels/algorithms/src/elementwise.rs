@@ -43,8 +43,8 @@ pub fn transform_each<T, U, F: Function<T, U>>(
 ) {
     for (position, row) in y.rows() {
         let x = &x[position[0]..position[0] + row.len()];
-        for (i, y) in row.iter_mut().enumerate() {
-            *y = f.apply(x[i]);
+        for i in 0..row.len() {
+            row[i] = f.apply(x[i]);
         }
     }
 }
@@ -61,8 +61,8 @@ pub fn zip_each<T, U, V, F: Function2<T, U, V>>(
     for (position, row) in y.rows() {
         let a = &a[position[0]..position[0] + row.len()];
         let b = &b[position[0]..position[0] + row.len()];
-        for (i, y) in row.iter_mut().enumerate() {
-            *y = f.apply(a[i], b[i]);
+        for i in 0..row.len() {
+            row[i] = f.apply(a[i], b[i]);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Histograms.
 
-use crate::division::{parts, threads};
+use crate::division::{BLOCKS_PER_CORE, parts, threads};
 use crate::function::{Function, Item};
 use quipu::kernels::{
     Accelerator, Atomics, Block, BlockAccelerator, Blocks, Elements, Grid, KernelData,
@@ -10,6 +10,10 @@ use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// Bins of which several tables fit into the nearest cache.
 const FEW: usize = 1024;
+/// Tables for so few bins, where neighbours are counted apart. More are more to find the place in than they spare.
+pub(crate) const TABLES_OF_FEW: usize = 2;
+/// Neighbours that are counted in one round.
+const ROUND: usize = 4;
 
 /// Counts a thread's own elements.
 #[device]
@@ -57,13 +61,13 @@ fn count_in_tables<T: Copy, F: Function<T, u32>, const TABLES: usize>(
     x: &[T],
     counts: &mut [[u32; TABLES]],
 ) {
-    let all = x.len() / TABLES * TABLES;
-    for at in (0..all).step_by(TABLES) {
-        let taken = &x[at..at + TABLES];
-        for table in 0..TABLES {
-            let bin = f.apply(taken[table]) as usize;
+    let all = x.len() / ROUND * ROUND;
+    for at in (0..all).step_by(ROUND) {
+        let taken = &x[at..at + ROUND];
+        for neighbour in 0..ROUND {
+            let bin = f.apply(taken[neighbour]) as usize;
             if bin < counts.len() {
-                counts[bin][table] += 1;
+                counts[bin][neighbour % TABLES] += 1;
             }
         }
     }
@@ -116,14 +120,24 @@ pub fn histogram<T: Item, F: Function<T, u32> + KernelData>(
     bins: &mut Buffer<u32>,
 ) -> Result<Event> {
     queue.fill(bins, 0)?;
-    let (blocks, threads) = (parts(x.len(), queue.limits()), threads(queue.limits()));
+    let limits = queue.limits();
+    let threads = threads(limits);
+    let for_each_core = if threads > 1 {
+        BLOCKS_PER_CORE
+    } else {
+        2 * BLOCKS_PER_CORE
+    };
+    let blocks = parts(x.len(), limits, for_each_core);
     let share = x.len().div_ceil(blocks * threads);
     let division = WorkDivision::new(blocks, threads, share);
     if threads > 1 {
         return queue.launch(division, count_bins(f, x, bins));
     }
     if bins.len() <= FEW {
-        queue.launch(division, count_bins_in_tables::<T, F, 4>(f, x, bins))
+        queue.launch(
+            division,
+            count_bins_in_tables::<T, F, TABLES_OF_FEW>(f, x, bins),
+        )
     } else {
         queue.launch(division, count_bins_in_tables::<T, F, 1>(f, x, bins))
     }

@@ -9,7 +9,7 @@
 //!
 //! Runs are begun so long or short that the number of moves is even, and everything ends where it began.
 
-use crate::division::{parts, same_length, threads};
+use crate::division::{BLOCKS_PER_CORE, parts, same_length, threads};
 use crate::function::Item;
 use crate::key::Order;
 use quipu::kernels::{Accelerator, Grid, KernelData, RawMut, Threads, device, kernel};
@@ -272,7 +272,7 @@ fn sort<K: Item, V: Item, O: Order<K> + KernelData, const VALUES: bool>(
 ) -> Result<Event> {
     let length = keys.len();
     let limits = queue.limits();
-    let (blocks, threads) = (parts(length, limits), threads(limits));
+    let (blocks, threads) = (parts(length, limits, BLOCKS_PER_CORE), threads(limits));
     let share = length.div_ceil(blocks * threads).max(1);
     let division = || WorkDivision::new(blocks, threads, share);
     let mut other_keys = queue.allocate::<K>(length)?;

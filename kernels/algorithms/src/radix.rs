@@ -12,7 +12,7 @@
 //! count also finds which bits differ, and what is left out is written down in `sides`, on the device. So the host need
 //! not know; and where the elements are in the wrong buffer at the end, they are copied.
 
-use crate::division::{parts, same_length, threads};
+use crate::division::{BLOCKS_PER_CORE, parts, same_length, threads};
 use crate::function::{Item, Sum};
 use crate::key::RadixKey;
 use crate::scan::exclusive_scan;
@@ -259,7 +259,10 @@ fn sort<K: Item + RadixKey, V: Item, const VALUES: bool>(
     other_values: &mut Buffer<V>,
 ) -> Result<Buffer<u32>> {
     let limits = queue.limits();
-    let (blocks, threads) = (parts(keys.len(), limits), threads(limits).min(MOST_THREADS));
+    let (blocks, threads) = (
+        parts(keys.len(), limits, BLOCKS_PER_CORE),
+        threads(limits).min(MOST_THREADS),
+    );
     let share = keys.len().div_ceil(blocks * threads).max(1);
     let division = || WorkDivision::new(blocks, threads, share);
     let passes = size_of::<K>();

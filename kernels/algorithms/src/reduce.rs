@@ -1,6 +1,6 @@
 //! Reduction: all elements combined in one.
 
-use crate::division::{parts, refuse, threads};
+use crate::division::{BLOCKS_PER_CORE, parts, refuse, threads};
 use crate::function::{Item, Operator};
 use quipu::kernels::{
     Block, BlockAccelerator, Blocks, Grid, OwnBlock, SharedElement, SharedWrite, Threads, device,
@@ -117,10 +117,15 @@ pub fn reduce<O: Operator<T> + quipu::kernels::KernelData, T: Item>(
     let limits = queue.limits();
     let threads = threads(limits);
     let is_wide = threads > 1;
-    let blocks = match parts(x.len(), limits) {
-        // A block that waits for memory leaves a multiprocessor to others.
-        blocks if is_wide && blocks > 1 => 2 * blocks,
-        blocks => blocks,
+    let blocks = if is_wide {
+        match parts(x.len(), limits, BLOCKS_PER_CORE) {
+            1 => 1,
+            // A block that waits for memory leaves a multiprocessor to others.
+            blocks => 2 * blocks,
+        }
+    } else {
+        // A block costs little more than an element of the second launch.
+        parts(x.len(), limits, 4 * BLOCKS_PER_CORE)
     };
     let launch = |blocks: usize, x: &Buffer<T>, result: &mut Buffer<T>| {
         let division = WorkDivision::new(blocks, threads, 1);

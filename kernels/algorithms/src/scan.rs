@@ -3,10 +3,10 @@
 //! A thread has its elements in chains, one after the other, which it goes through side by side: so that several
 //! combinations are under way at a time, where one chain would wait for each.
 //!
-//! Where blocks have one thread, its tile is in the nearest caches. It is scanned as if nothing came before each chain,
-//! and what did is combined with all of it afterwards ([`scan_neighbours`]): no element is combined with the one before
-//! it twice, and what is done twice takes vectors. Where blocks have many threads, their tiles are far from them, and are
-//! totalled first and then scanned ([`scan_tiles`]).
+//! Where blocks have one thread, its tile is in the second cache. It is scanned as if nothing came before each chain, and
+//! what did is combined with all of it afterwards ([`scan_neighbours`]): the input is read from memory once, and what is
+//! done twice takes vectors. Where blocks have many threads, their tiles are far from them, and are totalled first and
+//! then scanned ([`scan_tiles`]).
 
 use crate::division::{Tiles, same_length, threads, tiles};
 use crate::function::{Item, Operator};
@@ -17,15 +17,16 @@ use quipu::kernels::{
 };
 use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 
-/// Chains of a tile that is scanned by one thread.
-const CHAINS: usize = 8;
-/// Elements of such a chain. Chains of a power of two would be in the same places of the nearest cache.
-const LINKS: usize = 1024 + 16;
-/// Elements that are scanned side by side.
-const STRAND: usize = CHAINS * LINKS;
-/// Strands of a tile, at most: with what is written they fit into the second cache.
-const MOST_STRANDS: usize = 4;
-/// Tiles of each core from which on they have several strands.
+/// Chains of a part.
+const CHAINS: usize = 4;
+/// Elements of a chain of a tile that is scanned by one thread come in as many, and a few: chains of a power of two
+/// would be in the same places of the nearest cache.
+const LINKS: usize = 1024;
+const FEW: usize = 16;
+/// Multiples of [`LINKS`] in such a chain, at most. Few long ones are what memory is read ahead for; with what is written
+/// the tile fits into the second cache.
+const MOST_LINKS: usize = 8;
+/// Tiles of each core from which on their chains are longer than the least.
 const LEAST_TILES: usize = 8;
 
 /// What each of the four chains of a part comes to. The last has what is left of a division by four, too.
@@ -59,32 +60,28 @@ pub(crate) struct Combined {
 #[device]
 impl<T: KernelData, O: Operator<T> + KernelData> Totals<T, T, O> for Combined {
     fn total(self, part: &[T]) -> T {
-        let chains = totals_of_chains::<T, O>(part);
-        O::combine(
-            O::combine(O::combine(chains[0], chains[1]), chains[2]),
-            chains[3],
-        )
+        total_of_chains::<T, O>(totals_of_chains::<T, O>(part))
     }
 }
 
-/// Scans a part whose first element is element `start`, and before which all comes to `first`.
+/// Scans the four chains of a part whose first element is element `start`, each with what comes before it, and gives what
+/// they come to with that.
 #[device]
-fn scan_part<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(
-    first: T,
-    chains: [T; 4],
+fn scan_chains<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(
+    before: [T; 4],
     part: &[T],
     start: usize,
     y: RawMut<T>,
-) {
+) -> [T; 4] {
     let length = part.len() / 4;
     let a = &part[..length];
     let b = &part[length..][..length];
     let c = &part[2 * length..][..length];
     let d = &part[3 * length..];
-    let mut first = first;
-    let mut second = O::combine(first, chains[0]);
-    let mut third = O::combine(second, chains[1]);
-    let mut fourth = O::combine(third, chains[2]);
+    let mut first = before[0];
+    let mut second = before[1];
+    let mut third = before[2];
+    let mut fourth = before[3];
     // SAFETY: a tile is one block's, a part one thread's, and the four are apart.
     let to_a = unsafe { y.slice_mut(start..start + length) };
     // SAFETY: as above.
@@ -109,33 +106,25 @@ fn scan_part<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(
         fourth = O::combine(fourth, d[i]);
         to_d[i] = if INCLUSIVE { fourth } else { before };
     }
+    [first, second, third, fourth]
 }
 
-/// Scans each chain of a strand as if nothing came before it.
+/// What comes before each of four chains: before the first, `first`.
 #[device]
-fn scan_chains<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(strand: &[T], to: &mut [T]) {
-    let strand = &strand[..STRAND];
-    let to = &mut to[..STRAND];
-    let mut totals = [O::identity(); CHAINS];
-    for i in 0..LINKS {
-        for chain in 0..CHAINS {
-            let at = chain * LINKS + i;
-            let before = totals[chain];
-            totals[chain] = O::combine(before, strand[at]);
-            to[at] = if INCLUSIVE { totals[chain] } else { before };
-        }
-    }
+fn before_chains<T: Copy, O: Operator<T>>(first: T, chains: [T; 4]) -> [T; 4] {
+    let second = O::combine(first, chains[0]);
+    let third = O::combine(second, chains[1]);
+    let fourth = O::combine(third, chains[2]);
+    [first, second, third, fourth]
 }
 
-/// What a scanned chain, or a few elements, come to in all.
+/// What four chains come to together.
 #[device]
-fn total_of_scanned<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(chain: &[T], to: &[T]) -> T {
-    let last = to.len() - 1;
-    if INCLUSIVE {
-        to[last]
-    } else {
-        O::combine(to[last], chain[last])
-    }
+fn total_of_chains<T: Copy, O: Operator<T>>(chains: [T; 4]) -> T {
+    O::combine(
+        O::combine(O::combine(chains[0], chains[1]), chains[2]),
+        chains[3],
+    )
 }
 
 /// Combines what comes before a chain with each of its elements.
@@ -144,49 +133,6 @@ fn advance<T: Copy, O: Operator<T>>(before: T, to: &mut [T]) {
     for to in to {
         *to = O::combine(before, *to);
     }
-}
-
-/// Tiles are totalled in strands, as they are scanned.
-#[derive(Debug, Clone, Copy, KernelData)]
-#[repr(C)]
-pub(crate) struct InStrands {
-    nothing: u32,
-}
-
-#[device]
-impl<T: KernelData, O: Operator<T> + KernelData> Totals<T, T, O> for InStrands {
-    fn total(self, part: &[T]) -> T {
-        let mut total = O::identity();
-        for strand in 0..part.len() / STRAND {
-            let strand = &part[strand * STRAND..][..STRAND];
-            let mut totals = [O::identity(); CHAINS];
-            for i in 0..LINKS {
-                for chain in 0..CHAINS {
-                    totals[chain] = O::combine(totals[chain], strand[chain * LINKS + i]);
-                }
-            }
-            for chain in 0..CHAINS {
-                total = O::combine(total, totals[chain]);
-            }
-        }
-        let mut rest = O::identity();
-        for i in part.len() / STRAND * STRAND..part.len() {
-            rest = O::combine(rest, part[i]);
-        }
-        O::combine(total, rest)
-    }
-}
-
-/// Scans the elements of a tile behind its last strand as if nothing came before them, and gives what they come to.
-#[device]
-fn scan_rest<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(rest: &[T], to: &mut [T]) -> T {
-    let mut total = O::identity();
-    for i in 0..rest.len() {
-        let before = total;
-        total = O::combine(before, rest[i]);
-        to[i] = if INCLUSIVE { total } else { before };
-    }
-    total
 }
 
 /// Scans one tile for each block of one thread, in the order of `states[0]`. A tile has as many elements as a thread in
@@ -204,36 +150,22 @@ pub fn scan_neighbours<T, O: Operator<T> + KernelData, const INCLUSIVE: bool>(
     let tile = states.add(0, 1) as usize;
     let (start, end) = part_of_thread(shape, tile, 0, x.len());
     let part = &x[start..end];
-    // SAFETY: a tile is one thread's.
+
+    let nothing = [O::identity(); 4];
+    let chains = scan_chains::<T, O, INCLUSIVE>(nothing, part, start, y);
+    let total = total_of_chains::<T, O>(chains);
+    let f = Combined { nothing: 0 };
+    let first =
+        look_back::<T, T, O, Combined>(acc, shape, tile, total, states, totals, prefixes, f, x);
+    let before = before_chains::<T, O>(first, chains);
+
+    // SAFETY: a tile is one thread's, and what it has of it from above is not used any more.
     let to = unsafe { y.slice_mut(start..end) };
-
-    let strands = part.len() / STRAND;
-    let mut total = O::identity();
-    for strand in 0..strands {
-        let at = strand * STRAND;
-        scan_chains::<T, O, INCLUSIVE>(&part[at..at + STRAND], &mut to[at..at + STRAND]);
-        for chain in 0..CHAINS {
-            let at = at + chain * LINKS;
-            let of_chain =
-                total_of_scanned::<T, O, INCLUSIVE>(&part[at..at + LINKS], &to[at..at + LINKS]);
-            total = O::combine(total, of_chain);
-        }
-    }
-    let at = strands * STRAND;
-    let rest = scan_rest::<T, O, INCLUSIVE>(&part[at..], &mut to[at..]);
-    total = O::combine(total, rest);
-
-    let f = InStrands { nothing: 0 };
-    let mut before =
-        look_back::<T, T, O, InStrands>(acc, shape, tile, total, states, totals, prefixes, f, x);
-    for chain in 0..strands * CHAINS {
-        let at = chain * LINKS;
-        let of_chain =
-            total_of_scanned::<T, O, INCLUSIVE>(&part[at..at + LINKS], &to[at..at + LINKS]);
-        advance::<T, O>(before, &mut to[at..at + LINKS]);
-        before = O::combine(before, of_chain);
-    }
-    advance::<T, O>(before, &mut to[at..]);
+    let length = part.len() / 4;
+    advance::<T, O>(before[0], &mut to[..length]);
+    advance::<T, O>(before[1], &mut to[length..2 * length]);
+    advance::<T, O>(before[2], &mut to[2 * length..3 * length]);
+    advance::<T, O>(before[3], &mut to[3 * length..]);
 }
 
 /// Scans one tile for each block, in the order of `states[0]`: a thread's part has as many elements as it has in the
@@ -262,10 +194,7 @@ pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>
     let part = &x[start..end];
 
     let chains = totals_of_chains::<T, O>(part);
-    sums.own()[0] = O::combine(
-        O::combine(O::combine(chains[0], chains[1]), chains[2]),
-        chains[3],
-    );
+    sums.own()[0] = total_of_chains::<T, O>(chains);
     let sums = acc.sync(sums).await;
     if thread == 0 {
         let mut total = sums[0];
@@ -283,7 +212,8 @@ pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>
     for other in 0..thread {
         first = O::combine(first, sums[other]);
     }
-    scan_part::<T, O, INCLUSIVE>(first, chains, part, start, y);
+    let before = before_chains::<T, O>(first, chains);
+    scan_chains::<T, O, INCLUSIVE>(before, part, start, y);
 }
 
 /// Sets element `i` of `y` to the combination of elements 0 to `i` of `x`, `i` among them.
@@ -327,7 +257,7 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
     let limits = queue.limits();
     let is_alone = threads(limits) == 1;
     let tiles = if is_alone {
-        strands(x.len(), limits)
+        neighbours(x.len(), limits)
     } else {
         tiles(x.len(), limits)
     };
@@ -349,10 +279,11 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
     }
 }
 
-/// Tiles for [`scan_neighbours`]: of several strands where each core has some, so that blocks are seldom begun.
-fn strands(length: usize, limits: &AcceleratorLimits) -> Tiles {
-    let strands = length / (STRAND * LEAST_TILES * limits.multiprocessors.max(1));
-    let elements = STRAND * strands.clamp(1, MOST_STRANDS);
+/// Tiles for [`scan_neighbours`]: of long chains where each core has some, so that blocks are seldom begun.
+fn neighbours(length: usize, limits: &AcceleratorLimits) -> Tiles {
+    let tiles = LEAST_TILES * limits.multiprocessors.max(1);
+    let links = (length / (LINKS * CHAINS * tiles)).clamp(1, MOST_LINKS);
+    let elements = CHAINS * (LINKS * links + FEW);
     let count = length.div_ceil(elements).max(1);
     Tiles {
         count,

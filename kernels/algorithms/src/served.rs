@@ -74,7 +74,7 @@ pub fn exclusive_scan<O: Operator<T> + KernelData, T: Item + SharedElement>() ->
 pub fn histogram<T: Item, F: Function<T, u32> + KernelData>() -> Kernels {
     Kernels::new()
         .with::<all::count_bins<T, F>, _>()
-        .with::<all::count_bins_in_tables<T, F, 4>, _>()
+        .with::<all::count_bins_in_tables<T, F, { crate::histogram::TABLES_OF_FEW }>, _>()
         .with::<all::count_bins_in_tables<T, F, 1>, _>()
 }
 

@@ -5,8 +5,11 @@ use crate::function::Item;
 use quipu::kernels::{Accelerator, Number, OwnElements, device, kernel};
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
-/// Columns of a thread, and rows of a block.
+/// Rows of a thread, and columns of a block.
 const TILE: [usize; 2] = [32, 1024];
+/// Columns of a thread that is alone in its block: memory is read ahead along rows, of which three fit into its second
+/// cache.
+const LONG: usize = 8192;
 
 /// Sets each element of `y` to the sum of its 3 x 3 neighbours in `x`, itself among them, times their weights. Behind an
 /// edge is what is at the edge.
@@ -115,8 +118,13 @@ where
     }
     let rows = x.len() / columns;
     let threads = threads(queue.limits()).min(TILE[1]);
-    let blocks = [rows.div_ceil(TILE[0]), columns.div_ceil(TILE[1])];
-    let division = WorkDivision::new(blocks, [1, threads], [TILE[0], TILE[1] / threads]);
+    let length = if threads > 1 {
+        TILE[1] / threads
+    } else {
+        columns.min(LONG)
+    };
+    let blocks = [rows.div_ceil(TILE[0]), columns.div_ceil(threads * length)];
+    let division = WorkDivision::new(blocks, [1, threads], [TILE[0], length]);
     let mut y = y.shaped([rows, columns])?;
     queue.launch(division, stencil_tiles(weights, x, &mut y))
 }

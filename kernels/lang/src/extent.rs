@@ -9,6 +9,27 @@ use std::ops::Index;
 
 use crate::error::KernelError;
 
+/// Does something for each dimension, the slowest first.
+///
+/// For the usual numbers of dimensions this is no loop, as the optimiser unrolls loops only after it has done away with
+/// the checks that follow from others, and it sees nothing of what is in an array that a loop indexes.
+#[inline(always)]
+pub(crate) fn each_dimension<const D: usize>(mut does: impl FnMut(usize)) {
+    match D {
+        1 => does(0),
+        2 => {
+            does(0);
+            does(1);
+        }
+        3 => {
+            does(0);
+            does(1);
+            does(2);
+        }
+        _ => (0..D).for_each(does),
+    }
+}
+
 macro_rules! components {
     ($(#[$documentation:meta])* $name:ident) => {
         $(#[$documentation])*
@@ -39,8 +60,10 @@ macro_rules! components {
 
             /// Computes each component from its dimension.
             #[inline(always)]
-            pub(crate) fn from_fn(component: impl FnMut(usize) -> usize) -> Self {
-                Self::new(std::array::from_fn(component))
+            pub(crate) fn from_fn(mut component: impl FnMut(usize) -> usize) -> Self {
+                let mut components = [0; D];
+                each_dimension::<D>(|dimension| components[dimension] = component(dimension));
+                Self::new(components)
             }
 
             #[inline(always)]
@@ -178,7 +201,9 @@ impl<const D: usize> Extent<D> {
     /// Whether `position` lies inside.
     #[inline]
     pub fn contains(&self, position: Vector<D>) -> bool {
-        (0..D).all(|dimension| position[dimension] < self.0[dimension])
+        let mut is_inside = true;
+        each_dimension::<D>(|dimension| is_inside &= position[dimension] < self.0[dimension]);
+        is_inside
     }
 
     /// The row-major number of a position: how many positions come before it.
@@ -238,24 +263,27 @@ impl<const D: usize> Extent<D> {
     /// [`linearise`](Self::linearise) of a position known to be inside an extent whose product fits.
     #[inline(always)]
     pub(crate) fn offset(&self, position: Vector<D>) -> usize {
-        (0..D).fold(0usize, |number, dimension| {
-            number
+        let mut number = 0usize;
+        each_dimension::<D>(|dimension| {
+            number = number
                 .wrapping_mul(self.0[dimension])
-                .wrapping_add(position[dimension])
-        })
+                .wrapping_add(position[dimension]);
+        });
+        number
     }
 
     /// Steps to the next position in row-major order; from the last one back to the origin.
     #[inline(always)]
     pub(crate) fn advance(&self, position: &mut Vector<D>) {
-        for dimension in (0..D).rev() {
-            let next = position[dimension] + 1;
-            if next < self.0[dimension] {
-                position.set(dimension, next);
-                return;
+        let mut is_over = true;
+        each_dimension::<D>(|faster| {
+            let dimension = D - 1 - faster;
+            if is_over {
+                let next = position[dimension] + 1;
+                is_over = next >= self.0[dimension];
+                position.set(dimension, if is_over { 0 } else { next });
             }
-            position.set(dimension, 0);
-        }
+        });
     }
 
     /// How many tiles of `tile` cover it, dimension by dimension. No tile size is zero.

@@ -9,7 +9,7 @@
 //! [`Accelerator::region`]: crate::Accelerator::region
 
 use crate::division::WorkDivision;
-use crate::extent::{Extent, Vector};
+use crate::extent::{Extent, Vector, each_dimension};
 
 /// A box of positions inside an extent: from `start`, inclusive, to `end`, exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,9 @@ impl<const D: usize> Region<D> {
     /// Whether there is nothing in it.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        (0..D).any(|d| self.start[d] >= self.end[d])
+        let mut is_empty = false;
+        each_dimension::<D>(|d| is_empty |= self.start[d] >= self.end[d]);
+        is_empty
     }
 
     /// How many positions it has.
@@ -126,15 +128,15 @@ impl<const D: usize> Iterator for Rows<D> {
         }
         let row = self.position;
         self.live = false;
-        for d in (0..D - 1).rev() {
-            let next = self.position[d] + 1;
-            if next < self.region.end[d] {
-                self.position.set(d, next);
-                self.live = true;
-                break;
+        each_dimension::<D>(|faster| {
+            let d = D - 1 - faster;
+            if d < D - 1 && !self.live {
+                let next = self.position[d] + 1;
+                self.live = next < self.region.end[d];
+                let start = self.region.start[d];
+                self.position.set(d, if self.live { next } else { start });
             }
-            self.position.set(d, self.region.start[d]);
-        }
+        });
         Some((row, self.region.end[D - 1] - self.region.start[D - 1]))
     }
 }

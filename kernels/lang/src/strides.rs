@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::KernelError;
-use crate::extent::{Extent, Vector};
+use crate::extent::{Extent, Vector, each_dimension};
 
 /// The places of the elements of a view, counted in elements from its first.
 ///
@@ -87,10 +87,12 @@ impl<const D: usize> Places<D> {
     /// The place of a position that is inside.
     #[inline(always)]
     pub(crate) fn place(&self, position: Vector<D>) -> usize {
-        let row = (0..D - 1).fold(0usize, |place, d| {
-            place.wrapping_add(position[d].wrapping_mul(self.strides[d]))
+        let mut place = 0usize;
+        each_dimension::<D>(|d| {
+            let stride = if d == D - 1 { 1 } else { self.strides[d] };
+            place = place.wrapping_add(position[d].wrapping_mul(stride));
         });
-        row.wrapping_add(position[D - 1])
+        place
     }
 }
 

@@ -1,12 +1,13 @@
 //! Kernels of the guide and of the front end's examples, beside the same by hand.
 
 use crate::by_hand::PART;
-use crate::timing::{self, Table, run};
+use crate::timing::{self, Both, Table, run};
 use crate::wait;
 use quipu::kernels::Complex;
 use quipu::prelude::*;
 use rayon::prelude::*;
 use std::cell::RefCell;
+use std::hint::black_box;
 use std::ops::{Add, Mul};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,26 +16,29 @@ const SIDE: usize = 4096;
 
 include!("guide_kernels.rs");
 
-fn spread_by_hand(before: &[f32], after: &mut [f32]) {
-    let last = before.len() / SIDE - 1;
+/// Of as many `columns` as it is told, as the kernel is.
+fn spread_by_hand(columns: usize, before: &[f32], after: &mut [f32]) {
+    let last = before.len() / columns - 1;
     after
-        .par_chunks_mut(SIDE)
+        .par_chunks_mut(columns)
         .enumerate()
         .for_each(|(i, after)| {
-            let row = |i: usize| &before[i * SIDE..(i + 1) * SIDE];
+            let row = |i: usize| &before[i * columns..(i + 1) * columns];
             let (above, here, below) = (row(i.saturating_sub(1)), row(i), row((i + 1).min(last)));
             for (j, after) in after.iter_mut().enumerate() {
-                let (left, right) = (here[j.saturating_sub(1)], here[(j + 1).min(SIDE - 1)]);
+                let (left, right) = (here[j.saturating_sub(1)], here[(j + 1).min(columns - 1)]);
                 *after = (above[j] + below[j] + left + right) / 4.0;
             }
         });
 }
 
-fn mandelbrot_by_hand(width: f32, steps: &mut [u32]) {
+/// Of the points that it is told, as the kernel is.
+fn mandelbrot_by_hand(from: Vector, step: Vector, steps: &mut [u32]) {
     let parts = steps.par_chunks_mut(PART / 16).enumerate();
     parts.for_each(|(part, steps)| {
         for (i, steps) in steps.iter_mut().enumerate() {
-            let (real, imaginary) = (-2.0 + (part * PART / 16 + i) as f32 * width, 0.5);
+            let i = (part * PART / 16 + i) as f32;
+            let (real, imaginary) = (from.x + i * step.x, from.y + i * step.y);
             let (mut x, mut y) = (0.0_f32, 0.0_f32);
             let mut count = 0;
             while x * x + y * y < 4.0 && count < 100 {
@@ -118,16 +122,17 @@ fn matrix_product_by_hand(side: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
 /// Rows of the table for kernels of one thread per block.
 pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
     let x: Vec<f32> = (0..LENGTH).map(|i| (i % 1000) as f32).collect();
-    let from = context.buffer(&x)?;
-    let mut to = context.buffer(&x)?;
-    let mut y = x.clone();
+    let from = Both::new(table, context, &x)?;
+    let to = Both::new(table, context, &x)?;
+    let shaped = |memory: &Both<f32>| memory.buffer().shaped([SIDE, SIDE]).unwrap();
     let bytes = 4 * LENGTH;
     table.row(
         "guide: saxpy",
         3 * bytes,
-        run(|| wait(queue.launch(LENGTH, saxpy(1e-3, &from, &mut to)))),
+        run(|| wait(queue.launch(LENGTH, saxpy(1e-3, &from.buffer(), &mut to.buffer())))),
         run(|| {
-            let parts = y.par_chunks_mut(PART).zip(x.par_chunks(PART));
+            let parts = to.by_hand_mut().par_chunks_mut(PART);
+            let parts = parts.zip(from.by_hand().par_chunks(PART));
             parts.for_each(|(y, x)| {
                 for (y, x) in y.iter_mut().zip(x) {
                     *y += 1e-3 * x;
@@ -138,9 +143,10 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
     table.row(
         "guide: shift",
         2 * bytes,
-        run(|| wait(queue.launch(LENGTH, shift(&from, to.overwrite())))),
+        run(|| wait(queue.launch(LENGTH, shift(&from.buffer(), to.buffer().overwrite())))),
         run(|| {
-            let parts = y.par_chunks_mut(PART).enumerate();
+            let x = from.by_hand();
+            let parts = to.by_hand_mut().par_chunks_mut(PART).enumerate();
             parts.for_each(|(part, y)| {
                 let start = part * PART;
                 y[0] = if start == 0 { 0.0 } else { x[start - 1] };
@@ -149,20 +155,22 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
-    let before = from.shaped([SIDE, SIDE])?;
-    let mut after = to.shaped([SIDE, SIDE])?;
     table.row(
         "guide: spread",
         2 * bytes,
-        run(|| wait(queue.launch([SIDE, SIDE], spread(&before, &mut after)))),
-        run(|| spread_by_hand(&x, &mut y)),
+        run(|| {
+            let (before, mut after) = (shaped(&from), shaped(&to));
+            let call = spread(&before, &mut after);
+            wait(queue.launch([SIDE, SIDE], call));
+        }),
+        run(|| spread_by_hand(black_box(SIDE), from.by_hand(), to.by_hand_mut())),
     );
     table.row(
         "guide: normalise",
         2 * bytes,
-        run(|| wait(queue.launch(SIDE, normalise(&mut after)))),
+        run(|| wait(queue.launch(SIDE, normalise(&mut shaped(&to))))),
         run(|| {
-            y.par_chunks_mut(SIDE).for_each(|row| {
+            to.by_hand_mut().par_chunks_mut(SIDE).for_each(|row| {
                 let sum: f32 = row.iter().sum();
                 for share in row {
                     *share /= sum;
@@ -177,9 +185,9 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
     table.row(
         "guide: parabola",
         2 * bytes,
-        run(|| wait(queue.launch(LENGTH, parabola(line, &mut to)))),
+        run(|| wait(queue.launch(LENGTH, parabola(line, &mut to.buffer())))),
         run(|| {
-            y.par_chunks_mut(PART).for_each(|y| {
+            to.by_hand_mut().par_chunks_mut(PART).for_each(|y| {
                 for y in y {
                     *y = square(line.slope * *y + line.offset);
                 }
@@ -190,18 +198,19 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
     let steps = RefCell::new(context.allocate::<u32>(few)?);
     let mut steps_by_hand = vec![0; few];
     let width = 3.0 / few as f32;
+    let (point, step) = black_box((Vector { x: -2.0, y: 0.5 }, Vector { x: width, y: 0.0 }));
     table.row(
         "guide: mandelbrot",
         0,
         timing::after(
             || wait(queue.fill(&steps.borrow(), 0)),
             || {
-                let (from, step) = (Vector { x: -2.0, y: 0.5 }, Vector { x: width, y: 0.0 });
-                wait(queue.launch(few, mandelbrot(from, step, &mut *steps.borrow_mut())));
+                wait(queue.launch(few, mandelbrot(point, step, &mut *steps.borrow_mut())));
             },
         ),
-        run(|| mandelbrot_by_hand(width, &mut steps_by_hand)),
+        run(|| mandelbrot_by_hand(point, step, &mut steps_by_hand)),
     );
+    let mut y = vec![0.0; few];
     let few_from = context.buffer(&x[..few])?;
     let mut few_to = context.allocate::<f32>(few)?;
     table.row(

@@ -23,7 +23,8 @@ use quipu_algorithms::*;
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::hint::black_box;
-use timing::{Table, after, run};
+use std::process::ExitCode;
+use timing::{Both, Table, after, run};
 
 const LENGTH: usize = 1 << 24;
 const BYTES: usize = 4 * LENGTH;
@@ -85,14 +86,23 @@ fn wait(done: quipu::Result<Event>) {
     done.and_then(|event| event.wait()).expect("it runs");
 }
 
-fn main() -> quipu::Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    let table = Table {
-        filter: arguments.next().unwrap_or_default(),
-        rounds: arguments
+fn main() -> quipu::Result<ExitCode> {
+    let (flags, arguments): (Vec<_>, Vec<_>) = std::env::args()
+        .skip(1)
+        .partition(|argument| argument.starts_with("--"));
+    if let Some(unknown) = flags.iter().find(|flag| *flag != "--gates") {
+        eprintln!(
+            "`{unknown}` is no option; there is `--gates`, to fail if a row is below its gate"
+        );
+        return Ok(ExitCode::from(2));
+    }
+    let mut arguments = arguments.into_iter();
+    let table = Table::new(
+        arguments.next().unwrap_or_default(),
+        arguments
             .next()
             .map_or(25, |rounds| rounds.parse().unwrap()),
-    };
+    );
     let context = Platform::new()?.context()?;
     let queue = context.queue(&context.fastest())?;
     streams(&table, &context, &queue)?;
@@ -101,23 +111,28 @@ fn main() -> quipu::Result<()> {
     guide::loops(&table, &context, &queue)?;
     guide::blocks(&table, &context, &queue)?;
     bandwidths(&table, &context, &queue)?;
-    products(&table, &context)
+    products(&table, &context)?;
+    let is_reached = table.print_missed();
+    Ok(if is_reached || flags.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
     let a: Vec<f32> = (0..LENGTH).map(|i| (i % 1000) as f32).collect();
-    let b = vec![1.0_f32; LENGTH];
-    let y = RefCell::new(vec![0.0_f32; LENGTH]);
-    let (from_a, from_b) = (context.buffer(&a)?, context.buffer(&b)?);
-    let to = RefCell::new(context.allocate::<f32>(LENGTH)?);
+    let a = Both::new(table, context, &a)?;
+    let b = Both::new(table, context, &vec![1.0_f32; LENGTH])?;
+    let y = Both::new(table, context, &vec![0.0_f32; LENGTH])?;
     let mut sum = context.allocate::<f32>(1)?;
     let fill_by_hand = || {
-        y.borrow_mut()
+        y.by_hand_mut()
             .par_chunks_mut(PART)
             .for_each(|y| y.fill(3.0));
     };
     let copy_by_hand = || {
-        let mut y = y.borrow_mut();
+        let (y, a) = (y.by_hand_mut(), a.by_hand());
         let parts = y.par_chunks_mut(PART).zip(a.par_chunks(PART));
         parts.for_each(|(y, a)| {
             for (y, a) in y.iter_mut().zip(a) {
@@ -127,6 +142,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
     };
     let sum_by_hand = || {
         let total: f32 = a
+            .by_hand()
             .par_chunks(PART)
             .map(|a| {
                 let mut lanes = [0.0_f32; 64];
@@ -143,21 +159,21 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
     table.row(
         "fill",
         BYTES,
-        run(|| wait(fill(queue, 3.0, &mut to.borrow_mut()))),
+        run(|| wait(fill(queue, 3.0, &mut y.buffer()))),
         run(fill_by_hand),
     );
     table.row(
         "queue.fill",
         BYTES,
-        run(|| wait(queue.fill(&to.borrow(), 3.0))),
+        run(|| wait(queue.fill(&y.buffer(), 3.0))),
         run(fill_by_hand),
     );
     table.row(
         "queue.copy",
         2 * BYTES,
-        run(|| wait(queue.copy(&from_a, &to.borrow()))),
+        run(|| wait(queue.copy(&a.buffer(), &y.buffer()))),
         run(|| {
-            let mut y = y.borrow_mut();
+            let (y, a) = (y.by_hand_mut(), a.by_hand());
             let parts = y.par_chunks_mut(PART).zip(a.par_chunks(PART));
             parts.for_each(|(y, a)| y.copy_from_slice(a));
         }),
@@ -165,9 +181,9 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
     table.row(
         "iota",
         BYTES,
-        run(|| wait(iota(queue, 3.0, 0.5, &mut to.borrow_mut()))),
+        run(|| wait(iota(queue, 3.0, 0.5, &mut y.buffer()))),
         run(|| {
-            let mut y = y.borrow_mut();
+            let y = y.by_hand_mut();
             y.par_chunks_mut(PART).enumerate().for_each(|(part, y)| {
                 for (i, y) in y.iter_mut().enumerate() {
                     *y = 3.0 + 0.5 * (part * PART + i) as f32;
@@ -182,12 +198,12 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             wait(transform(
                 queue,
                 Axpy { a: 2.0 },
-                &from_a,
-                &mut to.borrow_mut(),
+                &a.buffer(),
+                &mut y.buffer(),
             ));
         }),
         run(|| {
-            let mut y = y.borrow_mut();
+            let (y, a) = (y.by_hand_mut(), a.by_hand());
             let parts = y.par_chunks_mut(PART).zip(a.par_chunks(PART));
             parts.for_each(|(y, a)| {
                 for (y, a) in y.iter_mut().zip(a) {
@@ -201,11 +217,11 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         3 * BYTES,
         run(|| {
             let f = Axpy { a: 2.0 };
-            wait(zip(queue, f, &from_a, &from_b, &mut to.borrow_mut()));
+            wait(zip(queue, f, &a.buffer(), &b.buffer(), &mut y.buffer()));
         }),
         run(|| {
-            let mut y = y.borrow_mut();
-            let inputs = a.par_chunks(PART).zip(b.par_chunks(PART));
+            let (y, a) = (y.by_hand_mut(), a.by_hand());
+            let inputs = a.par_chunks(PART).zip(b.by_hand().par_chunks(PART));
             y.par_chunks_mut(PART).zip(inputs).for_each(|(y, (a, b))| {
                 for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
                     *y = 2.0 * a + b;
@@ -216,15 +232,15 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
     table.row(
         "reduce (sum)",
         BYTES,
-        run(|| wait(reduce::<Sum, _>(queue, &from_a, &mut sum))),
+        run(|| wait(reduce::<Sum, _>(queue, &a.buffer(), &mut sum))),
         run(sum_by_hand),
     );
     let inclusive = || {
         run(|| {
             wait(inclusive_scan::<Sum, _>(
                 queue,
-                &from_a,
-                &mut to.borrow_mut(),
+                &a.buffer(),
+                &mut y.buffer(),
             ));
         })
     };
@@ -232,7 +248,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         "inclusive scan",
         2 * BYTES,
         inclusive(),
-        run(|| by_hand::scan::<true>(&a, &mut y.borrow_mut())),
+        run(|| by_hand::scan::<true>(a.by_hand(), y.by_hand_mut())),
     );
     table.row(
         "inclusive scan / a loop",
@@ -246,23 +262,23 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         run(|| {
             wait(exclusive_scan::<Sum, _>(
                 queue,
-                &from_a,
-                &mut to.borrow_mut(),
+                &a.buffer(),
+                &mut y.buffer(),
             ));
         }),
-        run(|| by_hand::scan::<false>(&a, &mut y.borrow_mut())),
+        run(|| by_hand::scan::<false>(a.by_hand(), y.by_hand_mut())),
     );
     let weights = [[0.1, 0.2, 0.1], [0.2, 0.4, 0.2], [0.1, 0.2, 0.1]];
     let stenciled = || {
         run(|| {
-            wait(stencil(queue, weights, SIDE, &from_a, &mut to.borrow_mut()));
+            wait(stencil(queue, weights, SIDE, &a.buffer(), &mut y.buffer()));
         })
     };
     table.row(
         "stencil",
         2 * BYTES,
         stenciled(),
-        run(|| by_hand::stencil(weights, SIDE, &a, &mut y.borrow_mut())),
+        run(|| by_hand::stencil(weights, SIDE, a.by_hand(), y.by_hand_mut())),
     );
     table.row(
         "stencil / a loop",
@@ -273,9 +289,9 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
     table.row(
         "transpose",
         2 * BYTES,
-        run(|| wait(transpose(queue, SIDE, &from_a, &mut to.borrow_mut()))),
+        run(|| wait(transpose(queue, SIDE, &a.buffer(), &mut y.buffer()))),
         run(|| {
-            let mut y = y.borrow_mut();
+            let (y, a) = (y.by_hand_mut(), a.by_hand());
             y.par_chunks_mut(32 * SIDE).enumerate().for_each(|(i, y)| {
                 for j in (0..SIDE).step_by(32) {
                     for (r, y) in y.chunks_exact_mut(SIDE).enumerate() {
@@ -292,56 +308,55 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
 
 fn bandwidths(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
     let a: Vec<f32> = (0..LENGTH).map(|i| (i % 1000) as f32).collect();
-    let b = vec![1.0_f32; LENGTH];
-    let y = RefCell::new(vec![0.0_f32; LENGTH]);
-    let (from_a, from_b) = (context.buffer(&a)?, context.buffer(&b)?);
-    let to = RefCell::new(context.allocate::<f32>(LENGTH)?);
+    let a = Both::new(table, context, &a)?;
+    let b = Both::new(table, context, &vec![1.0_f32; LENGTH])?;
+    let y = Both::new(table, context, &vec![0.0_f32; LENGTH])?;
     let mut sum = context.allocate::<f32>(1)?;
     let f = Axpy { a: 2.0 };
-    let write = || run(|| by_hand::write_at_bandwidth(&mut y.borrow_mut()));
-    let copy = || run(|| by_hand::copy_at_bandwidth(&a, &mut y.borrow_mut()));
+    let write = || run(|| by_hand::write_at_bandwidth(y.by_hand_mut()));
+    let copy = || run(|| by_hand::copy_at_bandwidth(a.by_hand(), y.by_hand_mut()));
     table.row(
         "fill / bandwidth",
         BYTES,
-        run(|| wait(fill(queue, 3.0, &mut to.borrow_mut()))),
+        run(|| wait(fill(queue, 3.0, &mut y.buffer()))),
         write(),
     );
     table.row(
         "queue.fill / bandwidth",
         BYTES,
-        run(|| wait(queue.fill(&to.borrow(), 3.0))),
+        run(|| wait(queue.fill(&y.buffer(), 3.0))),
         write(),
     );
     table.row(
         "iota / bandwidth",
         BYTES,
-        run(|| wait(iota(queue, 3.0, 0.5, &mut to.borrow_mut()))),
+        run(|| wait(iota(queue, 3.0, 0.5, &mut y.buffer()))),
         write(),
     );
     table.row(
         "queue.copy / bandwidth",
         2 * BYTES,
-        run(|| wait(queue.copy(&from_a, &to.borrow()))),
+        run(|| wait(queue.copy(&a.buffer(), &y.buffer()))),
         copy(),
     );
     table.row(
         "transform / bandwidth",
         2 * BYTES,
-        run(|| wait(transform(queue, f, &from_a, &mut to.borrow_mut()))),
+        run(|| wait(transform(queue, f, &a.buffer(), &mut y.buffer()))),
         copy(),
     );
     table.row(
         "zip / bandwidth",
         3 * BYTES,
-        run(|| wait(zip(queue, f, &from_a, &from_b, &mut to.borrow_mut()))),
-        run(|| by_hand::add_at_bandwidth(&a, &b, &mut y.borrow_mut())),
+        run(|| wait(zip(queue, f, &a.buffer(), &b.buffer(), &mut y.buffer()))),
+        run(|| by_hand::add_at_bandwidth(a.by_hand(), b.by_hand(), y.by_hand_mut())),
     );
     table.row(
         "reduce / bandwidth",
         BYTES,
-        run(|| wait(reduce::<Sum, _>(queue, &from_a, &mut sum))),
+        run(|| wait(reduce::<Sum, _>(queue, &a.buffer(), &mut sum))),
         run(|| {
-            black_box(by_hand::read_at_bandwidth(&a));
+            black_box(by_hand::read_at_bandwidth(a.by_hand()));
         }),
     );
     Ok(())

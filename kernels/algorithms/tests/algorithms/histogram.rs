@@ -96,6 +96,7 @@ fn tables_count_the_same_in_every_mode() {
         assert_eq!(bins.0, model);
     }
     counts::<1>();
+    counts::<2>();
     counts::<4>();
 }
 

@@ -172,7 +172,7 @@ where
 
 #[test]
 fn neighbours_give_the_same_bits_in_every_mode() {
-    // Tiles of no strand, of one, and of one and what is left of the next.
+    // The last tile has one element, fewer than the others, and a tenth of them.
     for (length, elements) in [(301, 100), (17_000, 8_320), (21_000, 10_000)] {
         let x: Vec<f32> = numbers(length).map(|x| x as f32 * 0.1).collect();
         let with = everywhere_in_neighbours::<Sum, f32, true>(&x, elements, 0.0);
