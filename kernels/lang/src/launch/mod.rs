@@ -17,6 +17,7 @@
 mod block;
 mod crowd;
 mod grid;
+mod lanes;
 mod lockstep;
 mod options;
 mod phases;
@@ -29,6 +30,7 @@ use std::ops::Range;
 pub use block::{BlockLaunch, erase_block};
 pub use grid::{GridLaunch, erase};
 pub use options::{Execution, RunOptions};
+pub use lanes::{Elements, LANES, Lanes, difference, product, sum};
 pub use phases::{Kept, Phases};
 pub use scratch::BlockScratch;
 
