@@ -29,8 +29,8 @@ use std::ops::Range;
 
 pub use block::{BlockLaunch, erase_block};
 pub use grid::{GridLaunch, erase};
-pub use options::{Execution, RunOptions};
 pub use lanes::{Elements, LANES, Lanes, difference, product, sum};
+pub use options::{Execution, RunOptions};
 pub use phases::{Kept, Phases};
 pub use scratch::BlockScratch;
 

@@ -11,6 +11,7 @@ mod failures;
 mod functions;
 mod half_operations;
 mod halves;
+mod lanes;
 mod language;
 mod library;
 mod loops;

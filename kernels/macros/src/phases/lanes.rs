@@ -33,7 +33,7 @@ use quote::{ToTokens, format_ident, quote};
 use syn::{BinOp, Expr, ExprIf, Ident, Lit, Member, Path, Stmt, UnOp};
 
 use super::structure::Handles;
-use super::uniform::{Indexed, Names, bound_by, is_assignment, is_plain_method, is_pure};
+use super::uniform::{Indexed, Names, bound_by, is_assignment, is_plain_method, is_pure, is_read};
 use crate::signature::{Parameter, Passing};
 
 /// How threads go side by side.
@@ -142,7 +142,7 @@ impl Reader<'_> {
         let (from, to) = (range.start.as_ref()?, range.end.as_ref()?);
         let names = self.known.names;
         let is_hidden = self.visible.contains(name) || self.turns(name);
-        if is_hidden || !names.is_uniform(from) || !names.is_uniform(to) {
+        if is_hidden || names.is_mutable(name) || !names.is_uniform(from) || !names.is_uniform(to) {
             return None;
         }
         self.lanes.rounds.push(Round {
@@ -172,12 +172,17 @@ impl Reader<'_> {
                 }
                 Some(())
             }
-            Stmt::Expr(Expr::If(condition), _) => self.condition(condition, &mut |reader, block| {
-                block.stmts.iter_mut().try_for_each(|statement| match statement {
-                    Stmt::Local(_) => None,
-                    _ => reader.statement(statement),
+            Stmt::Expr(Expr::If(condition), _) => {
+                self.condition(condition, &mut |reader, block| {
+                    block
+                        .stmts
+                        .iter_mut()
+                        .try_for_each(|statement| match statement {
+                            Stmt::Local(_) => None,
+                            _ => reader.statement(statement),
+                        })
                 })
-            }),
+            }
             Stmt::Expr(Expr::Assign(assign), _) => {
                 self.place(&mut assign.left)?;
                 self.expression(&mut assign.right)
@@ -196,11 +201,21 @@ impl Reader<'_> {
             *place = own;
             return Some(());
         }
-        let Expr::Path(path) = &*place else {
-            return None;
-        };
-        let name = path.path.get_ident()?;
-        self.known.names.is_mutable(name).then_some(())
+        match &*place {
+            Expr::Path(path) => {
+                let name = path.path.get_ident()?;
+                self.known.names.is_mutable(name).then_some(())
+            }
+            Expr::Index(index) => match &*index.expr {
+                Expr::Path(path) => {
+                    let name = path.path.get_ident()?;
+                    number(&index.index)?;
+                    (self.known.names.is_mutable(name) && !self.is_view(&index.expr)).then_some(())
+                }
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The variable that stands for a thread's own element of a shared array.
@@ -309,8 +324,14 @@ impl Reader<'_> {
                 self.expression(&mut binary.left)?;
                 self.expression(&mut binary.right)
             }
-            Expr::Tuple(tuple) => tuple.elems.iter_mut().try_for_each(|of| self.expression(of)),
-            Expr::Array(array) => array.elems.iter_mut().try_for_each(|of| self.expression(of)),
+            Expr::Tuple(tuple) => tuple
+                .elems
+                .iter_mut()
+                .try_for_each(|of| self.expression(of)),
+            Expr::Array(array) => array
+                .elems
+                .iter_mut()
+                .try_for_each(|of| self.expression(of)),
             Expr::Repeat(repeat) => self.expression(&mut repeat.expr),
             Expr::Field(field) => match field.member {
                 Member::Named(_) | Member::Unnamed(_) => self.expression(&mut field.base),
@@ -351,11 +372,17 @@ impl Reader<'_> {
             };
             return number(&index.index).map(|_| ());
         }
+        if !self.is_readable(&index.expr) {
+            return None;
+        }
         let parts: Vec<&Expr> = match &*index.index {
             Expr::Array(array) => array.elems.iter().collect(),
             index => vec![index],
         };
-        let sums: Vec<Sum> = parts.iter().map(|part| self.sum(part)).collect::<Option<_>>()?;
+        let sums: Vec<Sum> = parts
+            .iter()
+            .map(|part| self.sum(part))
+            .collect::<Option<_>>()?;
         let (_, outer) = sums.split_last()?;
         if outer.iter().any(|sum| sum.is_next) {
             return None;
@@ -375,7 +402,22 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Whether it is the name of an array that is read, or otherwise of what is handed out.
+    /// Whether it is the name of what all threads read.
+    fn is_readable(&self, expression: &Expr) -> bool {
+        let Expr::Path(path) = expression else {
+            return false;
+        };
+        path.path.get_ident().is_some_and(|name| {
+            self.handles.get(name).is_some_and(|handle| handle.is_read)
+                || self.known.parameters.iter().any(|parameter| {
+                    parameter.name == *name
+                        && matches!(parameter.passing, Passing::View)
+                        && is_read(parameter)
+                })
+        })
+    }
+
+    /// Whether it is the name of what is handed out.
     fn is_view(&self, expression: &Expr) -> bool {
         let Expr::Path(path) = expression else {
             return false;
@@ -399,7 +441,10 @@ impl Reader<'_> {
         // By reference or not.
         let borrowed = |of: &dyn ToTokens| {
             let of = of.to_token_stream();
-            leaf(quote!(*::core::borrow::Borrow::<usize>::borrow(&#of)), false)
+            leaf(
+                quote!(*::core::borrow::Borrow::<usize>::borrow(&#of)),
+                false,
+            )
         };
         match expression {
             Expr::Paren(inner) => self.sum(&inner.expr),
@@ -425,9 +470,8 @@ impl Reader<'_> {
                 }
                 match self.known.names.value_again(name) {
                     Some(value) => self.sum(value),
-                    None => (self.known.names.is_uniform(expression)
-                        && !self.is_view(expression))
-                    .then(|| borrowed(name)),
+                    None => (self.known.names.is_uniform(expression) && !self.is_view(expression))
+                        .then(|| borrowed(name)),
                 }
             }
             Expr::Cast(cast) => {
@@ -447,7 +491,7 @@ impl Reader<'_> {
                 }
                 (self.known.names.is_uniform(&cast.expr)).then(|| leaf(quote!((#cast)), true))
             }
-            Expr::MethodCall(call) if call.method == "len" && self.is_view(&call.receiver) => {
+            Expr::MethodCall(call) if call.method == "len" && self.is_readable(&call.receiver) => {
                 Some(leaf(call.to_token_stream(), true))
             }
             Expr::Index(index) => {
@@ -457,7 +501,7 @@ impl Reader<'_> {
                     return None;
                 };
                 let known = leaf(expression.to_token_stream(), true);
-                if call.method == "extent" && self.is_view(&call.receiver) {
+                if call.method == "extent" && self.is_readable(&call.receiver) {
                     return Some(known);
                 }
                 let is_acc = matches!(&*call.receiver, Expr::Path(path)

@@ -168,7 +168,10 @@ impl Writer<'_> {
                 }
             },
             Some(lanes) => {
-                let (fits, together) = (self.fits(lanes, &shared), self.together(phase, lanes, &shared));
+                let (fits, together) = (
+                    self.fits(lanes, &shared),
+                    self.together(phase, lanes, &shared),
+                );
                 quote! {
                     for __row in 0..__blocks.rows() {
                         let mut __last = 0;
@@ -178,8 +181,11 @@ impl Writer<'_> {
                                 #together
                                 __last += #krate::__macro::LANES;
                             } else {
-                                #alone
-                                __last += 1;
+                                let __until = __blocks.row_length().min(__last + #krate::__macro::LANES);
+                                while __last < __until {
+                                    { #alone }
+                                    __last += 1;
+                                }
                             }
                         }
                     }
@@ -205,19 +211,28 @@ impl Writer<'_> {
     fn fits(&self, lanes: &Lanes, shared: &Option<TokenStream>) -> TokenStream {
         let (krate, acc) = (self.krate, &self.names.acc);
         let (from, to): (Vec<_>, Vec<_>) = (0..lanes.rounds.len())
-            .map(|number| (format_ident!("__from_{number}"), format_ident!("__to_{number}")))
+            .map(|number| {
+                (
+                    format_ident!("__from_{number}"),
+                    format_ident!("__to_{number}"),
+                )
+            })
             .unzip();
-        let rounds = lanes.rounds.iter().zip(from.iter().zip(&to)).map(|(round, (from, to))| {
-            let range = (&round.from, &round.to);
-            let (start, end) = range;
-            quote! {
-                let (#from, #to) = (#start, #end);
-                if #from >= #to {
-                    break '__fits ::core::option::Option::None;
+        let rounds = lanes
+            .rounds
+            .iter()
+            .zip(from.iter().zip(&to))
+            .map(|(round, (from, to))| {
+                let range = (&round.from, &round.to);
+                let (start, end) = range;
+                quote! {
+                    let (#from, #to) = (#start, #end);
+                    if #from >= #to {
+                        break '__fits ::core::option::Option::None;
+                    }
+                    let #to = #to - 1;
                 }
-                let #to = #to - 1;
-            }
-        });
+            });
         let (guards, check) = (lanes.guards, &lanes.check);
         let names: Vec<_> = lanes.rounds.iter().map(|round| &round.name).collect();
         let own = &lanes.own;
@@ -256,12 +271,7 @@ impl Writer<'_> {
     }
 
     /// Threads side by side.
-    fn together(
-        &self,
-        phase: &Phase,
-        lanes: &Lanes,
-        shared: &Option<TokenStream>,
-    ) -> TokenStream {
+    fn together(&self, phase: &Phase, lanes: &Lanes, shared: &Option<TokenStream>) -> TokenStream {
         let (krate, acc) = (self.krate, &self.names.acc);
         let lanes_name = |number: &usize| format_ident!("__lanes_{number}");
         let made = phase.made.iter().map(|(_, number)| {
@@ -277,7 +287,10 @@ impl Writer<'_> {
         });
         let own: Vec<_> = lanes.own.iter().collect();
         let own_names: Vec<_> = own.iter().map(|array| own_name(array)).collect();
-        let own_lanes: Vec<_> = own.iter().map(|array| format_ident!("__lanes_{array}")).collect();
+        let own_lanes: Vec<_> = own
+            .iter()
+            .map(|array| format_ident!("__lanes_{array}"))
+            .collect();
         let taken = phase.used.iter().map(|(name, number)| {
             let (of, mutable) = (lanes_name(number), self.mutable(name));
             quote! {
