@@ -72,16 +72,18 @@ fn let_be(a: u32, b: u32) -> [u32; 2] {
 #[test]
 fn runs_neighbours() {
     const { assert!(<neighbours as BlockKernel<1>>::IN_PHASES) };
-    for (blocks, threads) in [(2, 5), (1, 16), (3, 16), (2, 33), (2, 40)] {
-        let all = blocks * threads;
-        let places: Vec<u32> = (0..all as u32).map(|i| i * 13 % 17).collect();
-        for (rounds, offset, length) in [(0, 0, 1), (3, 0, all), (9, 2, all - 3), (20, 3, 2 * all)]
-        {
-            let x: Vec<u32> = (0..length.max(40) as u32).map(|i| i * 7 % 31).collect();
-            let mut y = vec![[0; 3]; all];
-            let threads_u64 = threads as u64;
-            check!(neighbours => (rounds, offset, &x, &places, &mut y), division(blocks, threads, 1), threads_u64, threads_u64);
-        }
+    for (blocks, threads, rounds, offset, length) in [
+        (2, 5, 3, 0, 10),
+        (1, 16, 0, 0, 1),
+        (3, 16, 20, 3, 96),
+        (2, 33, 9, 2, 63),
+        (2, 40, 20, 1, 80),
+    ] {
+        let threads_u64 = threads as u64;
+        let places: Vec<u32> = (0..80).map(|i| i * 13 % 17).collect();
+        let x: Vec<u32> = (0..length.max(40)).map(|i| i * 7 % 31).collect();
+        let mut y = vec![[0; 3]; blocks * threads];
+        check!(neighbours => (rounds, offset, &x, &places, &mut y), division(blocks, threads, 1), threads_u64, threads_u64);
     }
 }
 

@@ -5,6 +5,7 @@
 mod arithmetic;
 mod blocks;
 mod closures;
+mod combined;
 mod control;
 mod data;
 mod failures;

@@ -24,6 +24,8 @@
 //! 2. *Computed again* in each phase that names it: it does not change, and costs next to nothing.
 //! 3. *Kept*: the block has one for each thread, if it is named in other phases than its own.
 //!
+//! In phases of simple statements neighbouring threads go side by side ([`lanes`]).
+//!
 //! This never decides what a kernel may be. What is not plainly of this form stays an `async fn`, which all kernels are in
 //! the test modes, and which is what rustc checks: so what is turned, borrowed and moved is right here, too, and no
 //! thread can be at another barrier than the others.

@@ -172,20 +172,24 @@ impl Writer<'_> {
                     self.fits(lanes, &shared),
                     self.together(phase, lanes, &shared),
                 );
+                // As constants, so that nothing is asked for each thread. Mixed answers are rare.
+                let guards = lanes.guards;
+                let answers: &[bool] = if guards == 0 { &[true] } else { &[true, false] };
                 quote! {
                     for __row in 0..__blocks.rows() {
                         let mut __last = 0;
                         while __last < __blocks.row_length() {
                             let __fits = #fits;
-                            if let ::core::option::Option::Some(__guards) = __fits {
+                            #(if __fits == ::core::option::Option::Some([#answers; #guards]) {
+                                let __guards = [#answers; #guards];
                                 #together
                                 __last += #krate::__macro::LANES;
-                            } else {
-                                let __until = __blocks.row_length().min(__last + #krate::__macro::LANES);
-                                while __last < __until {
-                                    { #alone }
-                                    __last += 1;
-                                }
+                                continue;
+                            })*
+                            let __until = __blocks.row_length().min(__last + #krate::__macro::LANES);
+                            while __last < __until {
+                                { #alone }
+                                __last += 1;
                             }
                         }
                     }
