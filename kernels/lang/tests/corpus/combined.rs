@@ -1,10 +1,11 @@
 //! What the language has, several things at a time: as kernels are that somebody wrote for a purpose.
 
-use super::{check, division};
+use super::{Passed, check, division};
 use quipu_kernel::{
     Accelerator, Block, BlockAccelerator, Complex, Grid, KernelData, OwnBlock, OwnElements, Philox,
     SharedAtomics, SharedWrite, Threads, device, kernel,
 };
+use quipu_kernel_testing::Argument;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::NoUninit, KernelData)]
 #[kernel_data(crate = quipu_kernel)]
@@ -148,6 +149,12 @@ trait Metric {
 #[repr(C)]
 struct Weighted {
     weight: f32,
+}
+
+impl Passed for Weighted {
+    fn argument(&self) -> Argument {
+        Argument::uniform(*self)
+    }
 }
 
 #[device(crate = quipu_kernel)]

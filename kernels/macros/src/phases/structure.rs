@@ -27,7 +27,7 @@ pub(super) enum Step {
     /// A statement of the block.
     Block(Box<Stmt>),
     /// Statements of each thread.
-    Threads(Phase),
+    Threads(Box<Phase>),
     /// A loop of the block.
     Loop { head: Box<Expr>, body: Vec<Step> },
 }
@@ -214,7 +214,7 @@ impl Reader<'_> {
             }
         }
         again.reverse();
-        steps.push(Step::Threads(Phase {
+        steps.push(Step::Threads(Box::new(Phase {
             lanes: self.lanes(&statements),
             statements,
             handles: self.handles.clone(),
@@ -223,7 +223,7 @@ impl Reader<'_> {
             used: Vec::new(),
             bound,
             again,
-        }));
+        })));
     }
 
     /// A statement that waits: a barrier, or a loop around some.

@@ -227,8 +227,7 @@ impl Writer<'_> {
             .iter()
             .zip(from.iter().zip(&to))
             .map(|(round, (from, to))| {
-                let range = (&round.from, &round.to);
-                let (start, end) = range;
+                let (start, end) = (&round.from, &round.to);
                 quote! {
                     let (#from, #to) = (#start, #end);
                     if #from >= #to {
