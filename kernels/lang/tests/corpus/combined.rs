@@ -218,7 +218,7 @@ fn runs_nearest() {
     let metric = Weighted { weight: 0.5 };
     for (blocks, threads) in [(2, 5), (2, 16)] {
         let (mut found, mut totals) = (vec![[0; 2]; blocks * threads], vec![0; blocks]);
-        check!(nearest::<Weighted, 3> => (metric, 11_u32, &mut found, &mut totals), division(blocks, threads, 1), threads as u64, 3);
+        check!(nearest::<Weighted, 3> => (metric, 11_u32, &mut found, &mut totals), division(blocks, threads, 1), threads as u64);
         assert!(totals.iter().all(|total| *total > 0), "{totals:?}");
     }
 }
