@@ -171,7 +171,7 @@ pub use view::{At, GlobalMut, GlobalRef};
 pub mod __macro {
     pub use crate::build;
     pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
-    pub use crate::launch::{Kept, Phases};
+    pub use crate::launch::{Elements, Kept, LANES, Lanes, Phases, difference, product, sum};
     pub use crate::level::Level;
     pub use crate::shared::turned;
     pub use crate::{Accelerator, BlockAccelerator};

@@ -113,6 +113,16 @@ impl<'a, T, const D: usize> GlobalRef<'a, T, D> {
 }
 
 impl<T, const D: usize> GlobalRef<'_, T, D> {
+    /// The element at a position.
+    ///
+    /// # Safety
+    /// It is inside.
+    #[inline(always)]
+    pub(crate) unsafe fn at_unchecked(&self, position: Vector<D>) -> &T {
+        // SAFETY: as the caller promises; and the places of all that are are inside the elements, for which they were made.
+        unsafe { self.elements.get_unchecked(self.places.place(position)) }
+    }
+
     /// The same view for as long as somebody else promises.
     ///
     /// # Safety

@@ -346,7 +346,7 @@ impl Kernel<'_> {
             let in_phases = match self.method {
                 // Its body says `self`.
                 Some(_) => None,
-                None => phases(krate, item, &acc.name, &self.parameters),
+                None => phases(krate, item, acc, &self.parameters),
             };
             let in_phases = in_phases.map(|body| {
                 quote! {

@@ -257,6 +257,74 @@ fn loops_without_await_have_their_own_variables() {
     }
 }
 
+/// In how many of a kernel's phases threads go side by side.
+fn phases_of_lanes(statements: &str) -> usize {
+    let source = format!(
+        "async fn k(
+            acc: &impl BlockAccelerator<2>, n: usize, x: &[f32], view: GlobalRef<f32, 2>, y: OwnElements<f32, 2>,
+            #[shared(256)] mut a: SharedWrite<f32>, #[shared(256)] mut b: SharedWrite<f32>,
+        ) {{
+            let (i, j) = (acc.index(Block, Threads)[0], acc.index(Block, Threads)[1]);
+            let at = acc.index(Grid, Threads)[1];
+            let b = acc.sync(b).await;
+            let mut sum = 0.0_f32.exp();
+            for k in at..2 * n {{ y.each(); }}
+            {statements}
+            acc.sync_block_threads().await;
+            y[0] = sum;
+        }}"
+    );
+    let item = syn::parse_str(&source).unwrap();
+    let written = crate::kernel::expand(&Options::default(), item).unwrap();
+    let written = written.to_string();
+    assert!(written.contains("run_phases"), "{statements}");
+    // Each asks for itself.
+    written.matches("'__fits : {").count()
+}
+
+#[test]
+fn neighbours_go_side_by_side() {
+    for statements in [
+        "for k in 0..n { sum += b[i * 16 + k] * b[k * 16 + j]; }",
+        "for k in 0..n { for l in k_of(n)..3 { sum += x[k + l + at] * view[[k, j]]; } }",
+        "for k in 0..n { let place = k * n + 3; if place + j < n { sum += x[place + j]; } else { sum -= 1.0; } }",
+        "for k in 0..n { sum = if at >= n { view[[i, at - 1]].sqrt() } else { b[3] }; }",
+        "for k in 0..n { sum += x[k as usize]; }",
+        "acc.sync_block_threads().await; a.own()[0] = sum + x[at]; a.own()[0] += x[n];",
+    ] {
+        assert_eq!(phases_of_lanes(statements), 1, "{statements}");
+    }
+    for statements in [
+        // Elements that are neither the same nor the next.
+        "for k in 0..n { sum += x[k + 2 * j]; }",
+        "for k in 0..n { sum += x[i + j + at]; }",
+        "for k in 0..n { sum += view[[j, k]]; }",
+        "for k in 0..n { sum += x[n - k]; }",
+        "for k in 0..n { sum += x[n - j]; }",
+        "for k in 0..n { sum += x[(k + j) % n]; }",
+        "for k in 0..n { sum += x[k as u8 as usize]; }",
+        "for k in 0..n { sum += x[sum as usize]; }",
+        // Conditions that may come and go.
+        "for k in 0..n { if k < j { sum += 1.0; } }",
+        "for k in 0..n { if k != n { sum += x[j]; } }",
+        "for k in 0..n { if x[k] < sum { sum += 1.0; } }",
+        // Rounds that are not the same for all, or that say something else than their range.
+        "for k in 0..j { sum += x[k]; }",
+        "for k in (0..n).rev() { sum += x[k]; }",
+        "for k in 0..=n { sum += x[k]; }",
+        "for mut k in 0..n { k += 1; sum += x[k]; }",
+        "for k in 0..n { sum += x[k]; if n == 3 { break; } }",
+        "for sum in 0..n { a_function(x[sum]); }",
+        // What is written, or what may be.
+        "for k in 0..n { a.own()[k] = x[k]; }",
+        "for k in 0..n { y[k] = x[k]; }",
+        "for k in 0..n { sum += a.own()[0] + total(b); }",
+        "for k in 0..n { sum += total(&x[k..]); }",
+    ] {
+        assert_eq!(phases_of_lanes(statements), 0, "{statements}");
+    }
+}
+
 #[test]
 fn another_path_is_taken() {
     let options: Options = syn::parse_str("crate = some::path").unwrap();

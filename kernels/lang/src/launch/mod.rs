@@ -9,7 +9,7 @@
 //! | threads are run by | when |
 //! |---|---|
 //! | `grid`: a loop | the kernel has no barriers |
-//! | `phases`: a loop for each phase between barriers | it is a block kernel that has been written so, too |
+//! | `phases`: a loop for each phase between barriers (`lanes`: of vectors) | it is a block kernel that has been written so, too |
 //! | `polled`: polling them in turn | it is another block kernel |
 //! | `lockstep`: polling them warp by warp | [`Execution::Lockstep`], or checking |
 //! | `crowd`: threads of the operating system | [`Execution::OsThreads`] |
@@ -17,6 +17,7 @@
 mod block;
 mod crowd;
 mod grid;
+mod lanes;
 mod lockstep;
 mod options;
 mod phases;
@@ -28,6 +29,7 @@ use std::ops::Range;
 
 pub use block::{BlockLaunch, erase_block};
 pub use grid::{GridLaunch, erase};
+pub use lanes::{Elements, LANES, Lanes, difference, product, sum};
 pub use options::{Execution, RunOptions};
 pub use phases::{Kept, Phases};
 pub use scratch::BlockScratch;

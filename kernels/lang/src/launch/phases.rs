@@ -239,6 +239,16 @@ impl<T: Copy> Kept<T> {
         unsafe { self.start.add(thread).read() }
     }
 
+    /// Where a thread's value is.
+    ///
+    /// # Safety
+    /// The block has such a thread.
+    #[inline(always)]
+    pub(super) unsafe fn at(&self, thread: usize) -> *mut T {
+        // SAFETY: there is room for all threads.
+        unsafe { self.start.add(thread) }
+    }
+
     /// Sets a thread's value.
     ///
     /// # Safety

@@ -31,6 +31,7 @@
 //! | structs, as arguments, in buffers, changed; enums; tuples, arrays, slices | `data`, `warps::runs_steps` |
 //! | `match`, `if`, `while`, `loop`, `for`, labels, early return, shadowing | `control`, `loops` |
 //! | closures in place and as arguments | `functions` |
+//! | several of these at a time | `combined` |
 //! | branches on what is known when the source is made | `control::runs_unreached`, `warps::runs_steps` |
 
 use super::{check, compare, division, run_printed, ways};

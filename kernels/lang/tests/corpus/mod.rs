@@ -5,12 +5,14 @@
 mod arithmetic;
 mod blocks;
 mod closures;
+mod combined;
 mod control;
 mod data;
 mod failures;
 mod functions;
 mod half_operations;
 mod halves;
+mod lanes;
 mod language;
 mod library;
 mod loops;

@@ -24,24 +24,27 @@
 //! 2. *Computed again* in each phase that names it: it does not change, and costs next to nothing.
 //! 3. *Kept*: the block has one for each thread, if it is named in other phases than its own.
 //!
+//! In phases of simple statements neighbouring threads go side by side ([`lanes`]).
+//!
 //! This never decides what a kernel may be. What is not plainly of this form stays an `async fn`, which all kernels are in
 //! the test modes, and which is what rustc checks: so what is turned, borrowed and moved is right here, too, and no
 //! thread can be at another barrier than the others.
 
+mod lanes;
 mod structure;
 mod uniform;
 mod write;
 
 use proc_macro2::TokenStream;
-use syn::{Ident, ItemFn};
+use syn::ItemFn;
 
-use crate::signature::{Parameter, Passing};
+use crate::signature::{AcceleratorParameter, Parameter, Passing};
 
 /// The body of a function that runs blocks of a kernel phase by phase, if it can be one.
 pub(crate) fn phases(
     krate: &syn::Path,
     item: &ItemFn,
-    acc: &Ident,
+    acc: &AcceleratorParameter,
     parameters: &[Parameter],
 ) -> Option<TokenStream> {
     // Such a parameter may be a variable.
@@ -50,7 +53,12 @@ pub(crate) fn phases(
     if parameters.iter().any(is_variable) {
         return None;
     }
-    let names = uniform::Names::of(item, acc, parameters)?;
-    let steps = structure::steps(&item.block, &names, parameters)?;
-    Some(write::write(krate, &steps, &names, parameters))
+    let known = lanes::Known {
+        krate,
+        names: &uniform::Names::of(item, &acc.name, parameters)?,
+        parameters,
+        dimensions: acc.dimensions.to_string().parse().ok(),
+    };
+    let steps = structure::steps(&item.block, &known)?;
+    Some(write::write(&steps, &known))
 }

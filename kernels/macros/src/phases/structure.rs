@@ -6,6 +6,7 @@ use proc_macro2::Span;
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, Ident, Lifetime, Pat, Stmt, Token};
 
+use super::lanes::{Known, Lanes};
 use super::uniform::{Names, bound_by, waits};
 use crate::signature::{Parameter, Passing};
 
@@ -26,7 +27,7 @@ pub(super) enum Step {
     /// A statement of the block.
     Block(Box<Stmt>),
     /// Statements of each thread.
-    Threads(Phase),
+    Threads(Box<Phase>),
     /// A loop of the block.
     Loop { head: Box<Expr>, body: Vec<Step> },
 }
@@ -45,6 +46,8 @@ pub(super) struct Phase {
     bound: Vec<(Ident, bool)>,
     /// Statements, that bind what is computed again, that are in scope.
     pub(super) again: Vec<syn::Local>,
+    /// How threads go through it side by side.
+    pub(super) lanes: Option<Lanes>,
 }
 
 /// The kernel's steps, and how many variables are kept.
@@ -54,7 +57,15 @@ pub(super) struct Steps {
 }
 
 /// Takes a kernel apart. `None` if it is not plainly of the form.
-pub(super) fn steps(block: &Block, names: &Names, parameters: &[Parameter]) -> Option<Steps> {
+pub(super) fn steps(block: &Block, known: &Known) -> Option<Steps> {
+    // A loop by itself may be around threads that go side by side; but what it shares with its phase is kept then.
+    steps_of(block, known, true).or_else(|| steps_of(block, known, false))
+}
+
+fn steps_of(block: &Block, known: &Known, splits: bool) -> Option<Steps> {
+    let Known {
+        names, parameters, ..
+    } = *known;
     let shared = parameters
         .iter()
         .filter(|parameter| matches!(parameter.passing, Passing::Shared(_)));
@@ -63,7 +74,9 @@ pub(super) fn steps(block: &Block, names: &Names, parameters: &[Parameter]) -> O
         (parameter.name.clone(), Handle { array, is_read })
     };
     let mut reader = Reader {
+        known,
         names,
+        splits,
         handles: shared.enumerate().map(handle).collect(),
         visible: parameters
             .iter()
@@ -79,7 +92,10 @@ pub(super) fn steps(block: &Block, names: &Names, parameters: &[Parameter]) -> O
 }
 
 struct Reader<'n> {
+    known: &'n Known<'n>,
     names: &'n Names,
+    /// Whether loops that can be around threads are phases of their own.
+    splits: bool,
     handles: Handles,
     /// What is bound where the reader is.
     visible: Vec<Ident>,
@@ -112,6 +128,12 @@ impl Reader<'_> {
                 self.bind(statement)?;
                 is_contained(statement)?;
                 match statement {
+                    Stmt::Expr(Expr::ForLoop(_), _)
+                        if self.splits && self.lanes(std::slice::from_ref(statement)).is_some() =>
+                    {
+                        self.finish(&mut phase, &mut steps);
+                        self.finish(&mut vec![statement.clone()], &mut steps);
+                    }
                     Stmt::Local(local) if self.names.is_again(local) => {
                         self.again.push(local.clone())
                     }
@@ -161,6 +183,10 @@ impl Reader<'_> {
             })
     }
 
+    fn lanes(&self, statements: &[Stmt]) -> Option<Lanes> {
+        self.known.lanes(statements, &self.handles, &self.visible)
+    }
+
     fn finish(&self, phase: &mut Vec<Stmt>, steps: &mut Vec<Step>) {
         let statements = std::mem::take(phase);
         if statements.is_empty() {
@@ -188,7 +214,8 @@ impl Reader<'_> {
             }
         }
         again.reverse();
-        steps.push(Step::Threads(Phase {
+        steps.push(Step::Threads(Box::new(Phase {
+            lanes: self.lanes(&statements),
             statements,
             handles: self.handles.clone(),
             named: named.0,
@@ -196,7 +223,7 @@ impl Reader<'_> {
             used: Vec::new(),
             bound,
             again,
-        }));
+        })));
     }
 
     /// A statement that waits: a barrier, or a loop around some.

@@ -1,6 +1,6 @@
 //! Which of a kernel's variables are the same for all threads of a block.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use syn::visit::{self, Visit};
 use syn::{BinOp, Block, Expr, ExprMethodCall, Ident, ItemFn, Local, Member, Pat, Stmt, UnOp};
@@ -53,6 +53,18 @@ pub(super) fn is_pure(method: &Ident) -> bool {
     PURE_METHODS.iter().any(|name| method == name)
 }
 
+pub(super) fn is_plain_method(method: &Ident) -> bool {
+    PLAIN_METHODS.iter().any(|name| method == name)
+}
+
+/// What `acc.index(…)` and its kind are of.
+pub(super) enum Indexed {
+    /// The block.
+    Uniform,
+    /// A thread: the next is the next thread's.
+    Threads,
+}
+
 /// What the names of a kernel are.
 pub(super) struct Names {
     pub(super) acc: Ident,
@@ -66,6 +78,8 @@ pub(super) struct Names {
     uniform: HashSet<Ident>,
     /// Computed again in each phase.
     again: HashSet<Ident>,
+    /// What of these is which expression.
+    values: HashMap<Ident, Expr>,
 }
 
 impl Names {
@@ -85,6 +99,7 @@ impl Names {
                 .map(named)
                 .collect(),
             again: HashSet::new(),
+            values: HashMap::new(),
         };
         names.bound.extend(parameters.iter().map(named));
         names.bound.insert(acc.clone());
@@ -120,10 +135,51 @@ impl Names {
             let own = bound_by(&local.pat).unwrap_or_default();
             let is_alone = |name| bound.iter().filter(|other| *other == name).count() == 1;
             if own.iter().all(is_alone) && names.is_computed_again(local) {
+                if let Some(init) = &local.init {
+                    names.know(&local.pat, &init.expr);
+                }
                 names.again.extend(own);
             }
         }
         Some(names)
+    }
+
+    fn know(&mut self, pattern: &Pat, value: &Expr) {
+        match (pattern, value) {
+            (Pat::Type(typed), _) => self.know(&typed.pat, value),
+            (Pat::Ident(name), _) => {
+                self.values.insert(name.ident.clone(), value.clone());
+            }
+            (Pat::Tuple(parts), Expr::Tuple(values)) => {
+                for (part, value) in parts.elems.iter().zip(&values.elems) {
+                    self.know(part, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What a variable is that is computed again.
+    pub(super) fn value_again(&self, name: &Ident) -> Option<&Expr> {
+        self.values.get(name)
+    }
+
+    /// What the components of `acc.index(…)` and its kind are of.
+    pub(super) fn indexed(&self, call: &ExprMethodCall) -> Option<Indexed> {
+        if !self.is_of_acc(call) {
+            return None;
+        }
+        let arguments: Vec<_> = call.args.iter().filter_map(last_name).collect();
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        match (&*call.method.to_string(), &arguments[..]) {
+            ("extent", _) | ("block_index", []) | ("index", ["Grid", "Blocks"]) => {
+                Some(Indexed::Uniform)
+            }
+            ("thread_index", []) | ("index", ["Grid" | "Block", "Threads"]) => {
+                Some(Indexed::Threads)
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn is_mutable(&self, name: &Ident) -> bool {

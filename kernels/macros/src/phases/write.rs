@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Expr, Ident, Path};
 
+use super::lanes::{Known, Lanes, own_name};
 use super::structure::{Handle, Phase, Step, Steps};
 use super::uniform::{Names, is_read};
 use crate::signature::{Parameter, Passing};
@@ -15,12 +16,13 @@ struct Writer<'w> {
 }
 
 /// The body of `BlockKernel::run_phases`, of the parameter `__blocks`.
-pub(super) fn write(
-    krate: &Path,
-    steps: &Steps,
-    names: &Names,
-    parameters: &[Parameter],
-) -> TokenStream {
+pub(super) fn write(steps: &Steps, known: &Known) -> TokenStream {
+    let Known {
+        krate,
+        names,
+        parameters,
+        ..
+    } = *known;
     let writer = Writer {
         krate,
         names,
@@ -31,7 +33,7 @@ pub(super) fn write(
     let read = writer.handed(&|parameter| is_read(parameter));
     let body = writer.steps(&steps.steps);
     quote! {
-        use #krate::__macro::{Accelerator as _, BlockAccelerator as _};
+        use #krate::__macro::{Accelerator as _, BlockAccelerator as _, Elements as _};
         #(let #kept = __blocks.kept()?;)*
         while __blocks.next() {
             let #acc = &__blocks.thread(0, 0);
@@ -134,17 +136,13 @@ impl Writer<'_> {
         let again = &phase.again;
         let taken = phase.used.iter().map(|(name, number)| {
             let kept = kept_name(*number);
-            let mutable = self.names.is_mutable(name).then(|| quote!(mut));
+            let mutable = self.mutable(name);
             quote! {
                 // SAFETY: an earlier phase has set it for each thread.
                 let #mutable #name = unsafe { #kept.get(__number) };
             }
         });
-        let changed = phase
-            .used
-            .iter()
-            .filter(|(name, _)| self.names.is_mutable(name));
-        let set = phase.made.iter().chain(changed).map(|(name, number)| {
+        let set = self.set(phase).map(|(name, number)| {
             let kept = kept_name(*number);
             quote! {
                 // SAFETY: there is room for each thread.
@@ -152,18 +150,209 @@ impl Writer<'_> {
             }
         });
         let statements = &phase.statements;
-        quote! {
-            for __row in 0..__blocks.rows() {
-                for __last in 0..__blocks.row_length() {
-                    let #acc = &__blocks.thread(__row, __last);
-                    let __number = __row * __blocks.row_length() + __last;
-                    #own
-                    #shared
-                    #(#again)*
-                    #(#taken)*
-                    { #(#statements)* #(#set)* }
+        let alone = quote! {
+            let #acc = &__blocks.thread(__row, __last);
+            let __number = __row * __blocks.row_length() + __last;
+            #own
+            #shared
+            #(#again)*
+            #(#taken)*
+            { #(#statements)* #(#set)* }
+        };
+        match &phase.lanes {
+            None => quote! {
+                for __row in 0..__blocks.rows() {
+                    for __last in 0..__blocks.row_length() {
+                        #alone
+                    }
+                }
+            },
+            Some(lanes) => {
+                let (fits, together) = (
+                    self.fits(lanes, &shared),
+                    self.together(phase, lanes, &shared),
+                );
+                // As constants, so that nothing is asked for each thread. Mixed answers are rare.
+                let guards = lanes.guards;
+                let answers: &[bool] = if guards == 0 { &[true] } else { &[true, false] };
+                quote! {
+                    for __row in 0..__blocks.rows() {
+                        let mut __last = 0;
+                        while __last < __blocks.row_length() {
+                            let __fits = #fits;
+                            #(if __fits == ::core::option::Option::Some([#answers; #guards]) {
+                                let __guards = [#answers; #guards];
+                                #together
+                                __last += #krate::__macro::LANES;
+                                continue;
+                            })*
+                            let __until = __blocks.row_length().min(__last + #krate::__macro::LANES);
+                            while __last < __until {
+                                { #alone }
+                                __last += 1;
+                            }
+                        }
+                    }
                 }
             }
+        }
+    }
+
+    fn mutable(&self, name: &Ident) -> Option<TokenStream> {
+        self.names.is_mutable(name).then(|| quote!(mut))
+    }
+
+    /// The variables that a phase keeps, with their numbers.
+    fn set<'p>(&'p self, phase: &'p Phase) -> impl Iterator<Item = &'p (Ident, usize)> {
+        let changed = phase
+            .used
+            .iter()
+            .filter(|(name, _)| self.names.is_mutable(name));
+        phase.made.iter().chain(changed)
+    }
+
+    /// Whether the threads from the one of `__last` on can go side by side: the answers to their conditions, if so.
+    fn fits(&self, lanes: &Lanes, shared: &Option<TokenStream>) -> TokenStream {
+        let (krate, acc) = (self.krate, &self.names.acc);
+        let (from, to): (Vec<_>, Vec<_>) = (0..lanes.rounds.len())
+            .map(|number| {
+                (
+                    format_ident!("__from_{number}"),
+                    format_ident!("__to_{number}"),
+                )
+            })
+            .unzip();
+        let rounds = lanes
+            .rounds
+            .iter()
+            .zip(from.iter().zip(&to))
+            .map(|(round, (from, to))| {
+                let (start, end) = (&round.from, &round.to);
+                quote! {
+                    let (#from, #to) = (#start, #end);
+                    if #from >= #to {
+                        break '__fits ::core::option::Option::None;
+                    }
+                    let #to = #to - 1;
+                }
+            });
+        let (guards, check) = (lanes.guards, &lanes.check);
+        let names: Vec<_> = lanes.rounds.iter().map(|round| &round.name).collect();
+        let own = &lanes.own;
+        let end = |last: TokenStream, rounds: &[Ident]| {
+            quote! {{
+                let #acc = &__blocks.thread(__row, #last);
+                let __number = __row * __blocks.row_length() + #last;
+                #shared
+                #(if !#own.is_single(__number) {
+                    break '__fits ::core::option::Option::None;
+                })*
+                #(let #names = #rounds;)*
+                let mut __guards = [false; #guards];
+                #check
+                __guards
+            }}
+        };
+        let (first, last) = (
+            end(quote!(__last), &from),
+            end(quote!((__last + #krate::__macro::LANES - 1)), &to),
+        );
+        quote! {
+            '__fits: {
+                if __blocks.row_length() - __last < #krate::__macro::LANES {
+                    break '__fits ::core::option::Option::None;
+                }
+                #(#rounds)*
+                let (__first, __end) = (#first, #last);
+                if __first == __end {
+                    ::core::option::Option::Some(__first)
+                } else {
+                    ::core::option::Option::None
+                }
+            }
+        }
+    }
+
+    /// Threads side by side.
+    fn together(&self, phase: &Phase, lanes: &Lanes, shared: &Option<TokenStream>) -> TokenStream {
+        let (krate, acc) = (self.krate, &self.names.acc);
+        let lanes_name = |number: &usize| format_ident!("__lanes_{number}");
+        let made = phase.made.iter().map(|(_, number)| {
+            let of = lanes_name(number);
+            quote!(let mut #of = #krate::__macro::Lanes::new();)
+        });
+        let loaded = phase.used.iter().map(|(_, number)| {
+            let (kept, of) = (kept_name(*number), lanes_name(number));
+            quote! {
+                // SAFETY: the block has so many threads.
+                let mut #of = unsafe { #kept.lanes(__number) };
+            }
+        });
+        let own: Vec<_> = lanes.own.iter().collect();
+        let own_names: Vec<_> = own.iter().map(|array| own_name(array)).collect();
+        let own_lanes: Vec<_> = own
+            .iter()
+            .map(|array| format_ident!("__lanes_{array}"))
+            .collect();
+        let taken = phase.used.iter().map(|(name, number)| {
+            let (of, mutable) = (lanes_name(number), self.mutable(name));
+            quote! {
+                // SAFETY: an earlier phase has set it for each thread.
+                let #mutable #name = unsafe { #of.get(__lane) };
+            }
+        });
+        let set = self.set(phase).map(|(name, number)| {
+            let of = lanes_name(number);
+            quote! {
+                // SAFETY: there are so many.
+                unsafe { #of.set(__lane, #name) };
+            }
+        });
+        let stored = self.set(phase).map(|(_, number)| {
+            let (kept, of) = (kept_name(*number), lanes_name(number));
+            quote! {
+                // SAFETY: the block has so many threads.
+                unsafe { #kept.set_lanes(__number, #of) };
+            }
+        });
+        let statements = &lanes.statements;
+        // What a loop's body binds ends with it.
+        let statements = if lanes.rounds.is_empty() {
+            quote!(#(#statements)*)
+        } else {
+            quote!({ #(#statements)* })
+        };
+        let again = &phase.again;
+        let mut body = quote! {
+            for __lane in 0..#krate::__macro::LANES {
+                let #acc = &__blocks.thread(__row, __last + __lane);
+                #(#again)*
+                #(#taken)*
+                // SAFETY: there are so many, and all are set.
+                #(let mut #own_names = unsafe { #own_lanes.get(__lane) };)*
+                {
+                    #statements
+                    #(#set)*
+                    // SAFETY: as above.
+                    #(unsafe { #own_lanes.set(__lane, #own_names) };)*
+                }
+            }
+        };
+        for round in lanes.rounds.iter().rev() {
+            let (name, from, to) = (&round.name, &round.from, &round.to);
+            body = quote!(for #name in #from..#to { #body });
+        }
+        quote! {
+            let __number = __row * __blocks.row_length() + __last;
+            #shared
+            #(#made)*
+            #(#loaded)*
+            // SAFETY: `fits` has found each of these threads to have the element of its number.
+            #(let mut #own_lanes = unsafe { #own.lanes(__number) };)*
+            #body
+            #(#stored)*
+            // SAFETY: as above.
+            #(unsafe { #own.set_lanes(__number, #own_lanes) };)*
         }
     }
 }

@@ -1,0 +1,170 @@
+//! Neighbouring threads of a phase side by side: what each knows is an element of an array, which the compiler keeps in
+//! vector registers, and no element of what they read is asked whether it is there, as that was asked for all of them.
+//!
+//! The kernel's macro writes this beside the loop over single threads (`phases/lanes.rs` there says when).
+
+use std::mem::MaybeUninit;
+
+use super::phases::Kept;
+use crate::extent::Vector;
+use crate::shared::{SharedElement, SharedWrite};
+use crate::view::GlobalRef;
+
+/// How many threads go side by side: a vector of `f32` where vectors are longest.
+#[doc(hidden)]
+pub const LANES: usize = 16;
+
+/// A variable of threads that go side by side.
+#[doc(hidden)]
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Lanes<T>([MaybeUninit<T>; LANES]);
+
+impl<T: Copy> Lanes<T> {
+    /// Of a variable that is not set.
+    #[inline(always)]
+    #[expect(clippy::new_without_default, reason = "of no value")]
+    pub fn new() -> Self {
+        Self([MaybeUninit::uninit(); LANES])
+    }
+
+    /// The value of one.
+    ///
+    /// # Safety
+    /// It has been set, and there are so many.
+    #[inline(always)]
+    pub unsafe fn get(&self, lane: usize) -> T {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.get_unchecked(lane).assume_init() }
+    }
+
+    /// Sets the value of one.
+    ///
+    /// # Safety
+    /// There are so many.
+    #[inline(always)]
+    pub unsafe fn set(&mut self, lane: usize, value: T) {
+        // SAFETY: as the caller promises.
+        unsafe { *self.0.get_unchecked_mut(lane) = MaybeUninit::new(value) };
+    }
+}
+
+impl<T: Copy> Kept<T> {
+    /// The values of a thread and of those behind it.
+    ///
+    /// # Safety
+    /// The block has so many threads.
+    #[inline(always)]
+    pub unsafe fn lanes(&self, thread: usize) -> Lanes<T> {
+        // SAFETY: there is room for all threads.
+        Lanes(unsafe { self.at(thread).cast::<[MaybeUninit<T>; LANES]>().read() })
+    }
+
+    /// Sets them.
+    ///
+    /// # Safety
+    /// As [`lanes`](Self::lanes).
+    #[inline(always)]
+    pub unsafe fn set_lanes(&self, thread: usize, lanes: Lanes<T>) {
+        // SAFETY: there is room for all threads.
+        unsafe { self.at(thread).cast::<Lanes<T>>().write(lanes) };
+    }
+}
+
+impl<T: SharedElement> SharedWrite<'_, T> {
+    /// Whether the element of the thread's number is the thread's own. (Then that is so of all threads before, too.)
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn is_single(&self, thread: usize) -> bool {
+        self.own_range() == (thread..thread + 1)
+    }
+
+    /// The elements of a thread's number and behind.
+    ///
+    /// # Safety
+    /// These are the own elements of the same threads, of which no other is handed any meanwhile.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn lanes(&self, thread: usize) -> Lanes<T> {
+        // SAFETY: the elements are inside the array, and as the caller promises.
+        unsafe { self.as_ptr().add(thread).cast::<Lanes<T>>().read() }
+    }
+
+    /// Sets them.
+    ///
+    /// # Safety
+    /// As [`lanes`](Self::lanes), and all have been set.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn set_lanes(&mut self, thread: usize, lanes: Lanes<T>) {
+        // SAFETY: as above.
+        unsafe { self.as_ptr().add(thread).cast::<Lanes<T>>().write(lanes) };
+    }
+}
+
+/// What threads read by an index.
+#[doc(hidden)]
+pub trait Elements<I> {
+    /// What is read.
+    type Element;
+
+    /// Whether there is such an element.
+    fn lanes_have(&self, index: I) -> bool;
+
+    /// The element.
+    ///
+    /// # Safety
+    /// There is one.
+    unsafe fn of_lane(&self, index: I) -> &Self::Element;
+}
+
+impl<T> Elements<[usize; 1]> for [T] {
+    type Element = T;
+
+    #[inline(always)]
+    fn lanes_have(&self, [index]: [usize; 1]) -> bool {
+        index < self.len()
+    }
+
+    #[inline(always)]
+    unsafe fn of_lane(&self, [index]: [usize; 1]) -> &T {
+        // SAFETY: as the caller promises.
+        unsafe { self.get_unchecked(index) }
+    }
+}
+
+impl<T, const D: usize> Elements<[usize; D]> for GlobalRef<'_, T, D> {
+    type Element = T;
+
+    #[inline(always)]
+    fn lanes_have(&self, index: [usize; D]) -> bool {
+        self.extent().contains(Vector::new(index))
+    }
+
+    #[inline(always)]
+    unsafe fn of_lane(&self, index: [usize; D]) -> &T {
+        // SAFETY: as the caller promises.
+        unsafe { self.at_unchecked(Vector::new(index)) }
+    }
+}
+
+/// A sum of an index, unless it overflows.
+#[doc(hidden)]
+#[inline(always)]
+pub fn sum(left: Option<usize>, right: Option<usize>) -> Option<usize> {
+    left?.checked_add(right?)
+}
+
+/// A difference of an index, unless it overflows.
+#[doc(hidden)]
+#[inline(always)]
+pub fn difference(left: Option<usize>, right: Option<usize>) -> Option<usize> {
+    left?.checked_sub(right?)
+}
+
+/// A product of an index, unless it overflows.
+#[doc(hidden)]
+#[inline(always)]
+pub fn product(left: Option<usize>, right: Option<usize>) -> Option<usize> {
+    left?.checked_mul(right?)
+}

@@ -1,0 +1,562 @@
+//! Phases whose threads can go side by side.
+//!
+//! Between two barriers no thread sees what another does, so neighbours may go through a phase together: each variable is
+//! then an array of one element for each, and each statement a loop over them, which is compiled to vectors. A `for` loop
+//! that goes round equally often for all threads is outside of that loop, and its variables stay in registers:
+//!
+//! ```text
+//! for each thread {                              for each 16 threads {
+//!     let mut sum = …;                               let mut sum = [… of each];
+//!     for k in 0..TILE {                             if a_read and b_read have all that is read below {
+//!         sum += a_read[i * TILE + k]        →           for k in 0..TILE {
+//!             * b_read[k * TILE + j];                        for each of them {
+//!     }                                                          sum[…] += *a_read.element(i * TILE + k) * …;
+//!     … = sum;
+//! }
+//! ```
+//!
+//! Where that is worth it, and how it is kept right:
+//!
+//! 1. What is read has to be the same for neighbours, or the next: indices are sums in which the thread's last index occurs
+//!    once, by itself.
+//! 2. Such a sum, of `usize` that are added and multiplied (or of which something is taken away that does not change), grows with the thread
+//!    and the round. So the first thread's in the first round and the last's in the last, in arithmetic that notices
+//!    overflow, say whether all between are inside.
+//! 3. Conditions compare such sums. One that has the same answer there has it between, too.
+//! 4. If any of that does not hold (at borders, and where the kernel is about to fail), each of the threads goes alone, as
+//!    the kernel says.
+
+use std::collections::{BTreeSet, HashMap};
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote};
+use syn::{BinOp, Expr, ExprIf, Ident, Lit, Member, Path, Stmt, UnOp};
+
+use super::structure::Handles;
+use super::uniform::{Indexed, Names, bound_by, is_assignment, is_plain_method, is_pure, is_read};
+use crate::signature::{Parameter, Passing};
+
+/// How threads go side by side.
+pub(super) struct Lanes {
+    /// Around them, the outermost first: what they count with, and from where to where.
+    pub(super) rounds: Vec<Round>,
+    /// What each does.
+    pub(super) statements: Vec<Stmt>,
+    /// What has to hold of the first and of the last, or `'__fits` is broken with `None`; sets `__guards`.
+    pub(super) check: TokenStream,
+    /// How many conditions there are.
+    pub(super) guards: usize,
+    /// Arrays of whose own elements each thread has one.
+    pub(super) own: BTreeSet<Ident>,
+}
+
+/// A loop around threads.
+pub(super) struct Round {
+    pub(super) name: Ident,
+    pub(super) from: Expr,
+    pub(super) to: Expr,
+}
+
+/// What is known of a kernel.
+pub(super) struct Known<'k> {
+    pub(super) krate: &'k Path,
+    pub(super) names: &'k Names,
+    pub(super) parameters: &'k [Parameter],
+    /// How many dimensions it has, if that is a number.
+    pub(super) dimensions: Option<usize>,
+}
+
+impl Known<'_> {
+    /// How threads go through the statements of a phase side by side, if they can. `visible` are the names around.
+    pub(super) fn lanes(
+        &self,
+        statements: &[Stmt],
+        handles: &Handles,
+        visible: &[Ident],
+    ) -> Option<Lanes> {
+        let mut reader = Reader {
+            known: self,
+            dimensions: self.dimensions?,
+            handles,
+            visible,
+            locals: HashMap::new(),
+            lanes: Lanes {
+                rounds: Vec::new(),
+                statements: statements.to_vec(),
+                check: TokenStream::new(),
+                guards: 0,
+                own: BTreeSet::new(),
+            },
+        };
+        while let [Stmt::Expr(Expr::ForLoop(looped), _)] = &reader.lanes.statements[..] {
+            let looped = looped.clone();
+            reader.round(looped)?;
+        }
+        let mut statements = std::mem::take(&mut reader.lanes.statements);
+        for statement in &mut statements {
+            reader.statement(statement)?;
+        }
+        reader.lanes.statements = statements;
+        Some(reader.lanes)
+    }
+}
+
+/// An index, as it is for one thread in one round.
+#[derive(Clone)]
+struct Sum {
+    /// Its value, an `Option<usize>`.
+    value: TokenStream,
+    /// Each thread's is one more than that of the thread before.
+    is_next: bool,
+    /// It may be another in each round.
+    turns: bool,
+    /// It is an `usize` for sure.
+    is_usize: bool,
+}
+
+struct Reader<'r> {
+    known: &'r Known<'r>,
+    dimensions: usize,
+    handles: &'r Handles,
+    visible: &'r [Ident],
+    /// What has been bound, and is an index if it has a value here.
+    locals: HashMap<Ident, Option<Sum>>,
+    lanes: Lanes,
+}
+
+impl Reader<'_> {
+    fn round(&mut self, looped: syn::ExprForLoop) -> Option<()> {
+        let mut range = &*looped.expr;
+        while let Expr::Paren(inner) = range {
+            range = &inner.expr;
+        }
+        let (Expr::Range(range), None) = (range, looped.label) else {
+            return None;
+        };
+        let syn::RangeLimits::HalfOpen(_) = range.limits else {
+            return None;
+        };
+        let [name] = &bound_by(&looped.pat)?[..] else {
+            return None;
+        };
+        let (from, to) = (range.start.as_ref()?, range.end.as_ref()?);
+        let names = self.known.names;
+        let is_hidden = self.visible.contains(name) || self.turns(name);
+        if is_hidden || names.is_mutable(name) || !names.is_uniform(from) || !names.is_uniform(to) {
+            return None;
+        }
+        self.lanes.rounds.push(Round {
+            name: name.clone(),
+            from: (**from).clone(),
+            to: (**to).clone(),
+        });
+        self.lanes.statements = looped.body.stmts;
+        Some(())
+    }
+
+    fn statement(&mut self, statement: &mut Stmt) -> Option<()> {
+        match statement {
+            Stmt::Local(local) => {
+                let init = local.init.as_mut().filter(|init| init.diverge.is_none())?;
+                let bound = bound_by(&local.pat)?;
+                let sum = match &bound[..] {
+                    [name] if !self.known.names.is_mutable(name) => self.sum(&init.expr),
+                    _ => None,
+                };
+                self.expression(&mut init.expr)?;
+                for name in bound {
+                    let is_again = self.locals.insert(name, sum.clone()).is_some();
+                    if is_again {
+                        return None;
+                    }
+                }
+                Some(())
+            }
+            Stmt::Expr(Expr::If(condition), _) => {
+                self.condition(condition, &mut |reader, block| {
+                    block
+                        .stmts
+                        .iter_mut()
+                        .try_for_each(|statement| match statement {
+                            Stmt::Local(_) => None,
+                            _ => reader.statement(statement),
+                        })
+                })
+            }
+            Stmt::Expr(Expr::Assign(assign), _) => {
+                self.place(&mut assign.left)?;
+                self.expression(&mut assign.right)
+            }
+            Stmt::Expr(Expr::Binary(binary), _) if is_assignment(&binary.op) => {
+                self.place(&mut binary.left)?;
+                self.expression(&mut binary.right)
+            }
+            _ => None,
+        }
+    }
+
+    /// What is assigned.
+    fn place(&mut self, place: &mut Expr) -> Option<()> {
+        if let Some(own) = self.own(place) {
+            *place = own;
+            return Some(());
+        }
+        match &*place {
+            Expr::Path(path) => {
+                let name = path.path.get_ident()?;
+                self.known.names.is_mutable(name).then_some(())
+            }
+            Expr::Index(index) => match &*index.expr {
+                Expr::Path(path) => {
+                    let name = path.path.get_ident()?;
+                    number(&index.index)?;
+                    (self.known.names.is_mutable(name) && !self.is_view(&index.expr)).then_some(())
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The variable that stands for a thread's own element of a shared array.
+    fn own(&mut self, expression: &Expr) -> Option<Expr> {
+        let Expr::Index(index) = expression else {
+            return None;
+        };
+        let (Expr::MethodCall(call), Some(0)) = (&*index.expr, number(&index.index)) else {
+            return None;
+        };
+        let Expr::Path(path) = &*call.receiver else {
+            return None;
+        };
+        let name = path.path.get_ident()?;
+        if call.method != "own" || self.handles.get(name).is_none_or(|of| of.is_read) {
+            return None;
+        }
+        self.lanes.own.insert(name.clone());
+        let own = own_name(name);
+        Some(syn::parse_quote!(#own))
+    }
+
+    fn condition(
+        &mut self,
+        condition: &mut ExprIf,
+        block: &mut dyn FnMut(&mut Self, &mut syn::Block) -> Option<()>,
+    ) -> Option<()> {
+        self.guard(&mut condition.cond)?;
+        let before = std::mem::take(&mut self.lanes.check);
+        block(self, &mut condition.then_branch)?;
+        let then = std::mem::take(&mut self.lanes.check);
+        match &mut condition.else_branch {
+            None => {}
+            Some((_, otherwise)) => match &mut **otherwise {
+                Expr::Block(otherwise) if otherwise.label.is_none() => {
+                    block(self, &mut otherwise.block)?;
+                }
+                Expr::If(otherwise) => self.condition(otherwise, block)?,
+                _ => return None,
+            },
+        }
+        let otherwise = std::mem::take(&mut self.lanes.check);
+        let cond = &condition.cond;
+        self.lanes.check = quote!(#before if #cond { #then } else { #otherwise });
+        Some(())
+    }
+
+    /// Makes a condition one of what has been found out before.
+    fn guard(&mut self, condition: &mut Expr) -> Option<()> {
+        match condition {
+            Expr::Paren(inner) => self.guard(&mut inner.expr),
+            Expr::Binary(binary) if matches!(binary.op, BinOp::And(_)) => {
+                self.guard(&mut binary.left)?;
+                self.guard(&mut binary.right)
+            }
+            Expr::Binary(binary) => {
+                let (BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_)) = binary.op else {
+                    return None;
+                };
+                let (left, right) = (self.sum(&binary.left)?, self.sum(&binary.right)?);
+                let changes = |sum: &Sum| sum.is_next || sum.turns;
+                // Of two that change the difference may come and go.
+                if changes(&left) && changes(&right) || !left.is_usize && !right.is_usize {
+                    return None;
+                }
+                let (left, right, operator) = (self.value(&left), self.value(&right), &binary.op);
+                let number = self.lanes.guards;
+                self.lanes.guards += 1;
+                self.lanes.check.extend(quote! {
+                    __guards[#number] = #left #operator #right;
+                });
+                *condition = syn::parse_quote!(__guards[#number]);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of an index, or everything is left.
+    fn value(&self, sum: &Sum) -> TokenStream {
+        let value = &sum.value;
+        quote!(match #value {
+            ::core::option::Option::Some(value) => value,
+            ::core::option::Option::None => break '__fits ::core::option::Option::None,
+        })
+    }
+
+    fn expression(&mut self, expression: &mut Expr) -> Option<()> {
+        if self.known.names.is_uniform(expression) && !self.is_view(expression) {
+            return Some(());
+        }
+        if let Some(own) = self.own(expression) {
+            *expression = own;
+            return Some(());
+        }
+        match expression {
+            Expr::Lit(_) => Some(()),
+            Expr::Path(_) => (!self.is_view(expression)).then_some(()),
+            Expr::Paren(inner) => self.expression(&mut inner.expr),
+            Expr::Group(inner) => self.expression(&mut inner.expr),
+            Expr::Cast(cast) => self.expression(&mut cast.expr),
+            Expr::Unary(unary) if !matches!(unary.op, UnOp::Deref(_)) => {
+                self.expression(&mut unary.expr)
+            }
+            Expr::Binary(binary) if !is_assignment(&binary.op) => {
+                self.expression(&mut binary.left)?;
+                self.expression(&mut binary.right)
+            }
+            Expr::Tuple(tuple) => tuple
+                .elems
+                .iter_mut()
+                .try_for_each(|of| self.expression(of)),
+            Expr::Array(array) => array
+                .elems
+                .iter_mut()
+                .try_for_each(|of| self.expression(of)),
+            Expr::Repeat(repeat) => self.expression(&mut repeat.expr),
+            Expr::Field(field) => match field.member {
+                Member::Named(_) | Member::Unnamed(_) => self.expression(&mut field.base),
+            },
+            Expr::Call(call) => {
+                let Expr::Path(_) = &*call.func else {
+                    return None;
+                };
+                call.args.iter_mut().try_for_each(|of| self.expression(of))
+            }
+            Expr::MethodCall(call) if is_pure(&call.method) || is_plain_method(&call.method) => {
+                self.expression(&mut call.receiver)?;
+                call.args.iter_mut().try_for_each(|of| self.expression(of))
+            }
+            Expr::If(condition) => {
+                condition.else_branch.as_ref()?;
+                self.condition(condition, &mut |reader, block| match &mut block.stmts[..] {
+                    [Stmt::Expr(tail, None)] => reader.expression(tail),
+                    _ => None,
+                })
+            }
+            Expr::Index(_) => self.index(expression),
+            _ => None,
+        }
+    }
+
+    fn index(&mut self, expression: &mut Expr) -> Option<()> {
+        // A thread's own indices.
+        if self.sum(expression).is_some() {
+            return Some(());
+        }
+        let Expr::Index(index) = &*expression else {
+            return None;
+        };
+        if !self.is_view(&index.expr) {
+            let Expr::Path(_) = &*index.expr else {
+                return None;
+            };
+            return number(&index.index).map(|_| ());
+        }
+        if !self.is_readable(&index.expr) {
+            return None;
+        }
+        let parts: Vec<&Expr> = match &*index.index {
+            Expr::Array(array) => array.elems.iter().collect(),
+            index => vec![index],
+        };
+        let sums: Vec<Sum> = parts
+            .iter()
+            .map(|part| self.sum(part))
+            .collect::<Option<_>>()?;
+        let (_, outer) = sums.split_last()?;
+        if outer.iter().any(|sum| sum.is_next) {
+            return None;
+        }
+        let base = &index.expr;
+        let values = sums.iter().map(|sum| self.value(sum));
+        let check = quote! {
+            if !#base.lanes_have([#(#values),*]) {
+                break '__fits ::core::option::Option::None;
+            }
+        };
+        self.lanes.check.extend(check);
+        // SAFETY: that was asked for the first and the last thread and round.
+        *expression = syn::parse_quote! {
+            (*unsafe { #base.of_lane([#(#parts),*]) })
+        };
+        Some(())
+    }
+
+    /// Whether it is the name of what all threads read.
+    fn is_readable(&self, expression: &Expr) -> bool {
+        let Expr::Path(path) = expression else {
+            return false;
+        };
+        path.path.get_ident().is_some_and(|name| {
+            self.handles.get(name).is_some_and(|handle| handle.is_read)
+                || self.known.parameters.iter().any(|parameter| {
+                    parameter.name == *name
+                        && matches!(parameter.passing, Passing::View)
+                        && is_read(parameter)
+                })
+        })
+    }
+
+    /// Whether it is the name of what is handed out.
+    fn is_view(&self, expression: &Expr) -> bool {
+        let Expr::Path(path) = expression else {
+            return false;
+        };
+        path.path.get_ident().is_some_and(|name| {
+            self.handles.contains_key(name)
+                || self.known.parameters.iter().any(|parameter| {
+                    parameter.name == *name && !matches!(parameter.passing, Passing::Value)
+                })
+        })
+    }
+
+    fn sum(&self, expression: &Expr) -> Option<Sum> {
+        let krate = self.known.krate;
+        let leaf = |value: TokenStream, is_usize: bool| Sum {
+            value: quote!(::core::option::Option::Some::<usize>(#value)),
+            is_next: false,
+            turns: false,
+            is_usize,
+        };
+        // By reference or not.
+        let borrowed = |of: &dyn ToTokens| {
+            let of = of.to_token_stream();
+            leaf(
+                quote!(*::core::borrow::Borrow::<usize>::borrow(&#of)),
+                false,
+            )
+        };
+        match expression {
+            Expr::Paren(inner) => self.sum(&inner.expr),
+            Expr::Group(inner) => self.sum(&inner.expr),
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Int(int) if ["", "usize"].contains(&int.suffix()) => {
+                    Some(leaf(int.to_token_stream(), false))
+                }
+                _ => None,
+            },
+            Expr::Path(path) => {
+                let Some(name) = path.path.get_ident() else {
+                    return Some(borrowed(path));
+                };
+                if let Some(sum) = self.locals.get(name) {
+                    return sum.clone();
+                }
+                if self.turns(name) {
+                    return Some(Sum {
+                        turns: true,
+                        ..leaf(name.to_token_stream(), false)
+                    });
+                }
+                match self.known.names.value_again(name) {
+                    Some(value) => self.sum(value),
+                    None => (self.known.names.is_uniform(expression) && !self.is_view(expression))
+                        .then(|| borrowed(name)),
+                }
+            }
+            Expr::Cast(cast) => {
+                let (Expr::Path(path), syn::Type::Path(to)) = (&*cast.expr, &*cast.ty) else {
+                    return None;
+                };
+                let name = path.path.get_ident()?;
+                if !to.path.is_ident("usize") || self.locals.contains_key(name) {
+                    return None;
+                }
+                if self.turns(name) {
+                    return Some(Sum {
+                        value: quote!(::core::convert::TryInto::<usize>::try_into(#name).ok()),
+                        turns: true,
+                        ..leaf(TokenStream::new(), true)
+                    });
+                }
+                (self.known.names.is_uniform(&cast.expr)).then(|| leaf(quote!((#cast)), true))
+            }
+            Expr::MethodCall(call) if call.method == "len" && self.is_readable(&call.receiver) => {
+                Some(leaf(call.to_token_stream(), true))
+            }
+            Expr::Index(index) => {
+                let (Expr::MethodCall(call), Some(dimension)) =
+                    (&*index.expr, number(&index.index))
+                else {
+                    return None;
+                };
+                let known = leaf(expression.to_token_stream(), true);
+                if call.method == "extent" && self.is_readable(&call.receiver) {
+                    return Some(known);
+                }
+                let is_acc = matches!(&*call.receiver, Expr::Path(path)
+                    if path.path.is_ident(&self.known.names.acc));
+                if !is_acc || dimension >= self.dimensions {
+                    return None;
+                }
+                let is_next = dimension + 1 == self.dimensions;
+                match self.known.names.indexed(call)? {
+                    Indexed::Uniform => Some(known),
+                    Indexed::Threads => Some(Sum { is_next, ..known }),
+                }
+            }
+            Expr::Binary(binary) => {
+                let function = match binary.op {
+                    BinOp::Add(_) => quote!(sum),
+                    BinOp::Sub(_) => quote!(difference),
+                    BinOp::Mul(_) => quote!(product),
+                    _ => return None,
+                };
+                let (left, right) = (self.sum(&binary.left)?, self.sum(&binary.right)?);
+                match binary.op {
+                    BinOp::Add(_) if left.is_next && right.is_next => return None,
+                    BinOp::Sub(_) if right.is_next || right.turns => return None,
+                    BinOp::Mul(_) if left.is_next || right.is_next => return None,
+                    _ => {}
+                }
+                let (left_value, right_value) = (left.value, right.value);
+                Some(Sum {
+                    value: quote!(#krate::__macro::#function(#left_value, #right_value)),
+                    is_next: left.is_next || right.is_next,
+                    turns: left.turns || right.turns,
+                    is_usize: left.is_usize || right.is_usize,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn turns(&self, name: &Ident) -> bool {
+        self.lanes.rounds.iter().any(|round| round.name == *name)
+    }
+}
+
+/// The variable of a thread's own element of an array.
+pub(super) fn own_name(array: &Ident) -> Ident {
+    format_ident!("__own_{array}")
+}
+
+fn number(expression: &Expr) -> Option<usize> {
+    match expression {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(int) if int.suffix().is_empty() => int.base10_parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
