@@ -2,6 +2,7 @@
 
 use crate::bulk::HostRegion;
 use crate::clock::Sighting;
+use crate::device::Device;
 use crate::failure::Refusal;
 use crate::link::{Route, Task};
 use crate::peers::Shipment;
@@ -14,7 +15,7 @@ use quipu_driver_vendor::launch::{Code, mismatch};
 use quipu_driver_vendor::{Doer, Failure as _, Flight, Obstacle, VendorDevice as _};
 use quipu_wire::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
 use quipu_wire::message::{
-    self, Launch, Parameter, ParameterKind, Read, Step, Stride, Word, Write,
+    self, Launch, Parameter, ParameterKind, Read, ReadContent, Step, Stride, Word, Write,
 };
 
 type Work<'a> = quipu_driver_vendor::Work<'a, Remote>;
@@ -38,6 +39,13 @@ pub(crate) fn doer_of(command: &Command) -> Doer {
         Operation::Migrate(migration) if migration.from == SpaceId::HOST => Doer::DeviceWhenReady,
         _ => Doer::Device,
     }
+}
+
+/// True if a migration to the host is one read, of which the node finds out itself how much is in use.
+pub(crate) fn reads_content(device: &Device, migration: &Migration) -> bool {
+    migration.to == SpaceId::HOST
+        && migration.content == Some(migration.from)
+        && device.link.terms.takes_content()
 }
 
 /// Sends a command, after these.
@@ -144,6 +152,17 @@ fn put_migration(
             bytes: &[],
         };
         Task::Write(write, region)
+    } else if let ([_, size], Some(space)) = (work.command().arguments(), migration.content) {
+        let (from, _) = work.bytes_in(argument, migration.from)?;
+        let (size, _) = work.bytes_in(size, space)?;
+        let read = ReadContent {
+            buffer: from.allocation.buffer,
+            offset: from.offset,
+            row,
+            transfer: 0,
+            size: size.allocation.buffer,
+        };
+        Task::ReadContent(read, region)
     } else {
         let (from, _) = work.bytes_in(argument, migration.from)?;
         let read = Read {

@@ -98,6 +98,7 @@ impl Link {
             }
             Message::Failed(failed) => self.failed(failed.event, of_node(&self.node, failed)),
             Message::ReadBytes(read) => self.read_bytes(read.event, read.bytes),
+            Message::Content(content) => self.content(content.event, content.length),
             Message::DeviceLost(lost) => {
                 // What is to be done there fails, one by one.
                 tracing::warn!(
