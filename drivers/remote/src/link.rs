@@ -108,6 +108,7 @@ pub(crate) enum Sink {
     },
     /// To another node, if they cannot go there straight.
     Onwards {
+        point: Point,
         to: usize,
         transfer: u64,
         received: usize,

@@ -157,6 +157,7 @@ impl Link {
                 Ok(self.part_is_over(event))
             }
             Sink::Onwards {
+                point,
                 to,
                 transfer,
                 received,
@@ -166,6 +167,8 @@ impl Link {
                     return Err(RULE);
                 }
                 let (to, transfer, offset) = (*to, *transfer, *received);
+                // Before anybody can know that they have come.
+                point.go_around();
                 *received += chunk.bytes.len();
                 drop(sinks);
                 self.pass_on(to, transfer, offset, chunk.bytes);
