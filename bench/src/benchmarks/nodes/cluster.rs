@@ -11,8 +11,10 @@ use crate::harness::{Machine, Session};
 use crate::kernels;
 use crate::reference::network::Way;
 use quipu::drivers::Options as CpuOptions;
+use quipu::drivers::sources::{Options as SourceOptions, Source};
 use quipu::serve::Kernels;
 use quipu::{Device, DeviceKind, Platform};
+use quipu_core::Driver;
 use std::fmt;
 use std::num::NonZero;
 use std::str::FromStr;
@@ -29,6 +31,10 @@ pub(super) enum Offer {
     Workers(NonZero<usize>),
     /// A device of this machine, by its driver's name and its number there.
     Device(String, usize),
+    /// A camera, which gives synthetic pictures of so many pixels as JPEG.
+    Camera(u32, u32),
+    /// A decoder.
+    Decoder,
 }
 
 impl fmt::Display for Offer {
@@ -36,6 +42,8 @@ impl fmt::Display for Offer {
         match self {
             Self::Workers(count) => write!(f, "workers={count}"),
             Self::Device(driver, number) => write!(f, "{driver}:{number}"),
+            Self::Camera(width, height) => write!(f, "camera={width}x{height}"),
+            Self::Decoder => f.write_str("decoder"),
         }
     }
 }
@@ -50,7 +58,13 @@ impl FromStr for Offer {
             let (driver, number) = text.split_once(':')?;
             Some(Self::Device(driver.to_owned(), number.parse().ok()?))
         };
-        let offer = workers.map(Self::Workers).or_else(device);
+        let camera = || {
+            let (width, height) = text.strip_prefix("camera=")?.split_once('x')?;
+            Some(Self::Camera(width.parse().ok()?, height.parse().ok()?))
+        };
+        let decoder = (text == "decoder").then_some(Self::Decoder);
+        let offer = workers.map(Self::Workers).or(decoder);
+        let offer = offer.or_else(camera).or_else(device);
         offer.ok_or_else(|| BenchError::UnknownDevice {
             asked: text.to_owned(),
             known: "workers=1, cuda:0 and the like".to_owned(),
@@ -194,12 +208,25 @@ pub(super) fn devices(offers: &[Offer]) -> Result<Vec<Device>, BenchError> {
                 };
                 platform.devices().iter().find(is_it).cloned()
             }
+            Offer::Camera(width, height) => {
+                let camera = Source::synthetic("camera", *width, *height, true);
+                source(SourceOptions::new().source(camera))?
+            }
+            Offer::Decoder => source(SourceOptions::new().decoder())?,
         };
         found.ok_or_else(|| {
             SubjectError::failed(format!("opening {offer}"), "it is not there").into()
         })
     };
     offers.iter().map(device).collect()
+}
+
+/// The only device of a driver of sources.
+fn source(options: SourceOptions) -> Result<Option<Device>, BenchError> {
+    let driver = options.start().doing("starting a source")?;
+    let platform = Platform::builder().without_embedded().driver(driver);
+    let platform = platform.build().doing("starting a source")?;
+    Ok(platform.devices().first().cloned())
 }
 
 /// What a node has natively: the product, and what brings its inputs.
@@ -264,19 +291,16 @@ fn spawn(arguments: &[std::ffi::OsString], offer: &Offer) -> Result<quipu_node::
     Ok(spawn)
 }
 
-/// Nodes that serve, and the driver of all their devices, in the order of the offers.
-pub(super) struct Cluster {
-    // In this order: the client says goodbye first.
-    pub(super) devices: Vec<Device>,
-    _nodes: Vec<Hosted>,
-}
+/// Nodes that serve, one for each offer.
+pub(super) struct Cluster(Vec<Hosted>);
 
 impl Cluster {
-    /// A node for each offer, at the far end of a way each, whose near ends are one.
+    /// A node for each offer, at the far end of a way each, whose near ends are one; `at` says where clients find an address.
     pub(super) fn new(
         session: &Session<'_>,
         offers: &[Offer],
         ways: &[Way],
+        at: impl Fn(&str) -> Result<String, BenchError>,
     ) -> Result<Self, BenchError> {
         let own = devices(offers)?;
         let mut nodes = Vec::new();
@@ -290,22 +314,33 @@ impl Cluster {
             #[cfg(not(target_os = "linux"))]
             let _ = (session, offer);
             let name = format!("node-{}", number + 1);
-            nodes.push(Hosted::new(&name, way, options, |address| {
-                Ok(address.to_owned())
-            })?);
+            nodes.push(Hosted::new(&name, way, options, &at)?);
         }
-        let driver = together(&ways[0], &nodes)?;
-        let platform = Platform::builder().without_embedded().driver(driver);
+        Ok(Self(nodes))
+    }
+
+    /// Their devices, in the order of the offers, of nodes that are used together.
+    pub(super) fn together(&self, network: &Way) -> Result<Vec<Device>, BenchError> {
+        self.devices(vec![together(network, &self.0)?])
+    }
+
+    /// The same of nodes that know nothing of each other.
+    pub(super) fn apart(&self, network: &Way) -> Result<Vec<Device>, BenchError> {
+        let alone = |node| together(network, [node]);
+        self.devices(self.0.iter().map(alone).collect::<Result<_, _>>()?)
+    }
+
+    fn devices(&self, drivers: Vec<Arc<dyn Driver>>) -> Result<Vec<Device>, BenchError> {
+        let platform = Platform::builder().without_embedded();
+        let add = |platform: quipu::PlatformBuilder, driver| platform.driver(driver);
+        let platform = drivers.into_iter().fold(platform, add);
         let platform = platform.build().doing("listing devices")?;
         let found = platform.devices();
-        if found.len() != offers.len() {
-            let problem = format!("{} nodes have {} devices", offers.len(), found.len());
+        if found.len() != self.0.len() {
+            let problem = format!("{} nodes have {} devices", self.0.len(), found.len());
             return Err(SubjectError::failed("listing devices", problem).into());
         }
-        Ok(Self {
-            devices: found.to_vec(),
-            _nodes: nodes,
-        })
+        Ok(found.to_vec())
     }
 }
 
@@ -315,10 +350,24 @@ mod tests {
 
     #[test]
     fn what_a_session_is_told_to_offer_it_understands() {
-        for text in ["workers=3", "cuda:1", "opencl:0"] {
+        for text in [
+            "workers=3",
+            "cuda:1",
+            "opencl:0",
+            "camera=640x480",
+            "decoder",
+        ] {
             assert_eq!(text.parse::<Offer>().expect(text).to_string(), text);
         }
-        for text in ["", "workers=0", "workers=", "cuda", "cuda:", "cuda:-1"] {
+        for text in [
+            "",
+            "workers=0",
+            "workers=",
+            "cuda",
+            "cuda:",
+            "cuda:-1",
+            "camera=1",
+        ] {
             let error = text.parse::<Offer>().expect_err(text).to_string();
             assert!(error.contains("workers=1"), "{error}");
         }

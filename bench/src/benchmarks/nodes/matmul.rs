@@ -267,19 +267,17 @@ fn one(
     network: &str,
 ) -> Result<(), BenchError> {
     let count = set.offers.len();
-    let cluster = Cluster::new(session, &set.offers, ways)?;
-    let is_wide = cluster
-        .devices
-        .iter()
-        .all(|device| device.kind() == DeviceKind::Gpu);
+    let cluster = Cluster::new(session, &set.offers, ways, |at| Ok(at.to_owned()))?;
+    let remote = cluster.together(&ways[0])?;
+    let is_wide = remote.iter().all(|device| device.kind() == DeviceKind::Gpu);
     let n = match is_wide {
         true => session.scale().choose(16384, 8192, 64),
         false => session.scale().choose(3072, 1536, 50),
     };
     let inputs = Inputs::new(n, count);
     let here = devices(&set.offers)?;
-    let mut nodes = Site::new(n, &cluster.devices)?;
-    let mut node = Site::new(n, &cluster.devices[..1])?;
+    let mut nodes = Site::new(n, &remote)?;
+    let mut node = Site::new(n, &remote[..1])?;
     let mut local = Site::new(n, &here)?;
     let mut alone = Site::new(n, &here[..1])?;
     for site in [&mut nodes, &mut node, &mut local, &mut alone] {
