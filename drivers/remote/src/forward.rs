@@ -277,7 +277,7 @@ fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_core::Result<()
     let waited: Vec<Result<(), Refusal>> = waited.collect();
     points
         .iter()
-        .for_each(|point| note_detour(work, migration, point, used as u64, sent));
+        .for_each(|point| note_detour(work, migration, point, used, sent));
     let over: Result<Vec<()>, Refusal> = waited.into_iter().collect();
     over.map(drop).map_err(|refusal| failed(refusal.into()))
 }
