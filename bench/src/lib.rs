@@ -42,6 +42,6 @@ pub mod ours;
 pub mod reference;
 pub mod subject;
 
-pub use benchmarks::{Benchmark, Measures, find, list, run};
+pub use benchmarks::{Benchmark, Measures, find, list, run, serve_session};
 pub use error::{BenchError, SubjectError};
 pub use harness::publish;

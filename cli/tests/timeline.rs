@@ -648,3 +648,30 @@ fn how_well_other_machines_times_are_known_is_told() {
     }
     assert!(!summary.contains('\u{1b}'), "{summary}");
 }
+
+#[test]
+fn what_went_from_node_to_node_by_way_of_the_program_is_told() {
+    let mark = |from: &str, to: &str, bytes: u64| {
+        format!(
+            r#"{{"ph":"i","ts":5,"pid":3,"s":"p","cat":"detour","name":"by way of this program","args":{{"from":"{from}","to":"{to}","bytes":{bytes}}}}}"#
+        )
+    };
+    let text = format!(
+        "[{},{},{},{}\n]",
+        mark("lab\\u001b[31m", "attic", 1 << 20),
+        mark("attic", "cellar", 5),
+        mark("lab\\u001b[31m", "attic", 1 << 20),
+        r#"{"ph":"X","cat":"command","name":"a","ts":1,"dur":1,"args":{"id":1,"device":1,"lane":0,"queue":0}}"#,
+    );
+    let trace = read(text.as_bytes()).unwrap();
+    assert_eq!(trace.detours.len(), 2);
+    assert_eq!(trace.foreign, 0);
+    let summary = summary(&trace);
+    for part in [
+        "1 transfer of 5 B from attic to cellar went by way of the program",
+        "2 transfers of 2.00 MiB from lab",
+    ] {
+        assert!(summary.contains(part), "{summary}");
+    }
+    assert!(!summary.contains('\u{1b}'), "{summary}");
+}

@@ -137,6 +137,8 @@ kinds! {
     Write = 0x34, "write", Client, Command;
     /// A read of bytes for a client.
     Read = 0x35, "read", Client, Command;
+    /// A read of what is in use.
+    ReadContent = 0x36, "read content", Client, Command;
     /// An event that somebody else brings about.
     Placeholder = 0x38, "placeholder", Client, Command;
     /// It has come about.
@@ -153,6 +155,8 @@ kinds! {
     ReadBytes = 0x53, "read bytes", Node, Command;
     /// A device is lost.
     DeviceLost = 0x54, "device lost", Node, Command;
+    /// How much of a read is in use.
+    Content = 0x55, "content", Node, Command;
     /// A part of a transfer.
     Chunk = 0x70, "chunk", Both, Bulk;
     /// A connection to another node.

@@ -73,6 +73,7 @@ layouts! {
     Transfer[40] {
         buffer: U64, offset: U64, row: U64, transfer: U64, inline_bytes: U32, step_count: U16, reserved: U16,
     }
+    ReadContent[40] { buffer: U64, offset: U64, row: U64, transfer: U64, size: U64, }
     Peer[120] {
         peer: U64, epoch: U32, wait_ms: U32, session: [u8; 16], key: [u8; 32], ticket: [u8; 32], ip: [u8; 16],
         port: U16, role: u8, routed: u8, reserved: U32,
@@ -93,6 +94,7 @@ layouts! {
         reserved_2: U64,
     }
     ReadBytes[16] { event: U64, length: U32, reserved: U32, }
+    Content[16] { event: U64, length: U64, }
     DeviceLost[8] { device: U32, memory_lost: U16, text_length: U16, }
     Chunk[24] { transfer: U64, offset: U64, length: U32, reserved: U32, }
 }

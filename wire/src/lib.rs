@@ -71,6 +71,12 @@ pub const OLDEST_VERSION: u16 = 3;
 /// The newest minor version that is understood.
 pub const NEWEST_VERSION: u16 = 3;
 
+/// The feature that both sides agree on: the node takes [`ReadContent`](message::ReadContent).
+pub const CONTENT: u64 = 2;
+
+/// All features that this crate knows.
+pub const FEATURES: u64 = compression::LZ4 | CONTENT;
+
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///
 /// ```

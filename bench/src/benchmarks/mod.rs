@@ -17,6 +17,8 @@ mod nodes;
 mod recorded;
 mod serial;
 
+pub use nodes::serve_session;
+
 use crate::error::BenchError;
 use crate::harness::{Options, Report, Session};
 use crate::subject::Subject;
@@ -241,6 +243,12 @@ pub fn list() -> &'static [Benchmark] {
             summary: "4 bytes and 8 MiB that kernels on two nodes change in turn, beside TLS alone",
             measures: Measures::Nodes,
             driver: nodes::migrate,
+        },
+        Benchmark {
+            name: "distributed-matmul",
+            summary: "a matrix product over several nodes' cores or GPUs, beside one node, and beside the same devices without nodes",
+            measures: Measures::Nodes,
+            driver: nodes::distributed_matmul,
         },
         #[cfg(target_os = "linux")]
         Benchmark {

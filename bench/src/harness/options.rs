@@ -39,6 +39,11 @@ pub struct Options {
     /// The devices to measure, by the names that `quipu devices` gives them (`--device`); all real ones when empty. For
     /// benchmarks of devices.
     pub devices: Vec<String>,
+    /// How many nodes there are (`--nodes`); the benchmark's own number when `None`. For benchmarks of several nodes.
+    pub nodes: Option<usize>,
+    /// The arguments with which this program, started anew, comes to [`serve_session`](crate::serve_session), which is handed
+    /// one more: so nodes' sessions have processes of their own, where the system has such. In this process when `None`.
+    pub sessions: Option<Vec<std::ffi::OsString>>,
     /// Where to write the JSON form (`--json`).
     pub json: Option<PathBuf>,
     /// Where to write the page (`--html`).
@@ -57,6 +62,14 @@ impl Options {
                 given: "0".into(),
                 wrong: "which measures nothing",
                 advice: "give at least 1",
+            });
+        }
+        if self.nodes == Some(0) {
+            return Err(BenchError::InvalidOption {
+                option: "--nodes",
+                given: "0".into(),
+                wrong: "which leaves nobody to compute",
+                advice: "give at least 1 node",
             });
         }
         if self.workers.contains(&0) {
@@ -129,6 +142,12 @@ mod tests {
             ..Options::default()
         };
         assert!(never.validate().is_err());
+        let alone = Options {
+            nodes: Some(0),
+            ..Options::default()
+        };
+        let message = alone.validate().expect_err("0 nodes").to_string();
+        assert!(message.contains("at least 1 node"), "{message}");
         assert!(Options::default().validate().is_ok());
     }
 }

@@ -33,24 +33,28 @@ pub enum Way {
     /// This machine's loopback interface.
     #[default]
     Loopback,
-    /// A network of two machines within this one, as a relay shapes it.
+    /// Between two machines within this one.
     #[cfg(target_os = "linux")]
-    Shaped(Box<Shaped>),
+    Machines(Box<Machines>),
 }
 
 /// Two machines, and what is between them.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-pub struct Shaped {
+pub struct Machines {
     near: quipu_lab::Machine,
     far: quipu_lab::Machine,
-    _relay: quipu_lab::Relay,
+    /// Where the far one is.
+    address: std::net::Ipv4Addr,
+    _between: Between,
 }
 
+/// What they are attached to, which goes with the last who holds it.
 #[cfg(target_os = "linux")]
-impl Shaped {
-    /// Where the far machine is.
-    const FAR: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 7, 0, 2);
+#[derive(Debug)]
+enum Between {
+    Relay { _relay: quipu_lab::Relay },
+    Switch { _switch: Arc<quipu_lab::Switch> },
 }
 
 impl Way {
@@ -63,17 +67,50 @@ impl Way {
         let make = || -> io::Result<_> {
             let relay = quipu_lab::Relay::new(1)?;
             let (near, far) = (quipu_lab::Machine::new()?, quipu_lab::Machine::new()?);
-            let own = std::net::Ipv4Addr::new(10, 7, 0, 1);
+            let [own, address] = [1, 2].map(|host| std::net::Ipv4Addr::new(10, 7, 0, host));
             relay.attach(&near, own, shape)?;
-            relay.attach(&far, Shaped::FAR, quipu_lab::Shape::default())?;
-            Ok(Shaped {
+            relay.attach(&far, address, quipu_lab::Shape::default())?;
+            Ok(Machines {
                 near,
                 far,
-                _relay: relay,
+                address,
+                _between: Between::Relay { _relay: relay },
             })
         };
-        let shaped = make().map_err(|error| failed(format!("{error}; it takes root")))?;
-        Ok(Self::Shaped(Box::new(shaped)))
+        let made = make().map_err(|error| failed(format!("{error}; it takes root")))?;
+        Ok(Self::Machines(Box::new(made)))
+    }
+
+    /// The ways from one machine to so many others, all at one switch, each on a cable with so many bits in a second each way.
+    ///
+    /// # Errors
+    /// If the system gives no such network: that takes root.
+    #[cfg(target_os = "linux")]
+    pub fn switched(others: usize, rate: u64) -> Result<Vec<Self>, BenchError> {
+        let make = || -> io::Result<_> {
+            let switch = Arc::new(quipu_lab::Switch::new()?);
+            let host = |number: usize| {
+                let number = u8::try_from(number).map_err(io::Error::other)?;
+                Ok::<_, io::Error>(std::net::Ipv4Addr::new(10, 8, 0, number))
+            };
+            let near = quipu_lab::Machine::new()?;
+            switch.attach(&near, host(1)?, Some(rate))?;
+            let to_one = |number: usize| -> io::Result<_> {
+                let (far, address) = (quipu_lab::Machine::new()?, host(number + 2)?);
+                switch.attach(&far, address, Some(rate))?;
+                let between = Between::Switch {
+                    _switch: Arc::clone(&switch),
+                };
+                Ok(Self::Machines(Box::new(Machines {
+                    near: near.clone(),
+                    far,
+                    address,
+                    _between: between,
+                })))
+            };
+            (0..others).map(to_one).collect()
+        };
+        make().map_err(|error| failed(format!("{error}; it takes root")))
     }
 
     /// Does something at the near end.
@@ -81,7 +118,7 @@ impl Way {
         match self {
             Self::Loopback => what(),
             #[cfg(target_os = "linux")]
-            Self::Shaped(shaped) => shaped.near.enter(what),
+            Self::Machines(machines) => machines.near.enter(what),
         }
     }
 
@@ -90,7 +127,7 @@ impl Way {
         match self {
             Self::Loopback => what(),
             #[cfg(target_os = "linux")]
-            Self::Shaped(shaped) => shaped.far.enter(what),
+            Self::Machines(machines) => machines.far.enter(what),
         }
     }
 
@@ -99,7 +136,7 @@ impl Way {
         match self {
             Self::Loopback => TcpListener::bind("127.0.0.1:0"),
             #[cfg(target_os = "linux")]
-            Self::Shaped(_) => self.far(|| TcpListener::bind((Shaped::FAR, 0))),
+            Self::Machines(machines) => self.far(|| TcpListener::bind((machines.address, 0))),
         }
     }
 }

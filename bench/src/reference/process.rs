@@ -53,6 +53,27 @@ impl Usage {
     }
 }
 
+/// How long the calling thread has had a processor; `None` where the system does not tell.
+#[cfg(unix)]
+pub fn thread_time() -> Option<Duration> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: as above, and the clock exists on every Unix that libc names it for.
+    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
+        return None;
+    }
+    let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Some(Duration::new(seconds.ok()?, nanoseconds.ok()?))
+}
+
+/// How long the calling thread has had a processor; `None` where the system does not tell.
+#[cfg(not(unix))]
+pub fn thread_time() -> Option<Duration> {
+    None
+}
+
 /// Bytes of this process that lie in main memory; `None` where the system does not tell.
 pub fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The benchmarks to run; `all` runs every one, `list` names them.
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required_unless_present = "session")]
     names: Vec<String>,
 
     /// Run the same shapes with fewer repetitions: at most ten seconds for each benchmark.
@@ -27,6 +27,18 @@ pub(crate) struct Options {
     /// a driver's); every real one without it.
     #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
     device: Vec<String>,
+
+    /// How many nodes benchmarks of several have; three without it, or one for each device.
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
+
+    /// Keep the sessions of these nodes in this process: they have processes of their own without it, where the system has such.
+    #[arg(long)]
+    one_process: bool,
+
+    /// Serve a session of one of these nodes, which has started this process for it.
+    #[arg(long, hide = true, value_name = "OFFER", conflicts_with = "names")]
+    session: Option<String>,
 
     /// How many rounds are kept.
     #[arg(long, value_name = "N")]
@@ -48,6 +60,9 @@ pub(crate) struct Options {
 
 /// Runs the benchmarks and prints a table of each.
 pub(crate) fn run(options: Options) -> Result<(), CommandError> {
+    if let Some(offer) = &options.session {
+        match quipu_bench::serve_session(offer)? {}
+    }
     if options.names.iter().any(|name| name == "list") {
         return print_list();
     }
@@ -116,6 +131,9 @@ impl Options {
             runs: self.runs,
             workers: self.workers.clone(),
             devices: self.device.clone(),
+            nodes: self.nodes,
+            sessions: (!self.one_process)
+                .then(|| ["bench", "--session"].map(OsString::from).to_vec()),
             json: file(&self.json),
             html: file(&self.html),
         }
@@ -153,6 +171,9 @@ mod tests {
             quick: true,
             workers: vec![],
             device: vec![],
+            nodes: None,
+            one_process: false,
+            session: None,
             runs: None,
             json: None,
             html: None,

@@ -3,6 +3,7 @@
 use crate::error::CommandError;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
 use quipu_cli::escape;
+use quipu_cli::units::bytes;
 use quipu_link::client::Dial;
 use quipu_link::clients::Clients;
 use quipu_link::clock::SystemClock;
@@ -10,6 +11,7 @@ use quipu_link::gate::{Gate, NODE_KEY};
 use quipu_link::invitation::Invitations;
 use quipu_link::nodes::{Node, Nodes};
 use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
+use quipu_wire::message::Status;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -232,13 +234,29 @@ fn ask(node: &Node, key: &Key) -> Result<String, LinkError> {
     let status = link.status()?;
     let devices = link.devices().len();
     link.close();
-    Ok(format!(
+    let mut how = format!(
         "{} us away, {devices} devices, {} sessions, load {:.2} of {} cores",
         ping.round_trip.as_micros(),
         status.sessions,
         f64::from(status.load_thousandths) / 1000.0,
         status.cores
-    ))
+    );
+    if let Some(sent) = sent_in_bulk(&status) {
+        let _ = write!(how, ", {sent}");
+    }
+    Ok(how)
+}
+
+/// What compression has made of the bytes that a node has sent to its clients' sessions, if it has sent any.
+pub(super) fn sent_in_bulk(status: &Status) -> Option<String> {
+    (status.bulk_bytes > 0).then(|| {
+        format!(
+            "sent in bulk: {} as {}, {:.0} %",
+            bytes(status.bulk_bytes),
+            bytes(status.bulk_sent),
+            status.bulk_sent as f64 * 100.0 / status.bulk_bytes as f64
+        )
+    })
 }
 
 /// The options of `quipu revoke`.

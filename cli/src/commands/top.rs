@@ -1,6 +1,6 @@
 //! `quipu top`: the nodes that were paired with, live.
 
-use super::node::{Home, PATIENCE, shown};
+use super::node::{Home, PATIENCE, sent_in_bulk, shown};
 use crate::error::CommandError;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
 use quipu_cli::table::align;
@@ -205,15 +205,8 @@ fn picture(watches: &[Watch]) -> String {
             }
             Seen::Up(up) => {
                 cells(&mut row, up);
-                let status = &up.status;
-                if status.bulk_bytes > 0 {
-                    let percent = status.bulk_sent as f64 * 100.0 / status.bulk_bytes as f64;
-                    let _ = writeln!(
-                        lines,
-                        "  sent in bulk: {} as {}, {percent:.0} %",
-                        bytes(status.bulk_bytes),
-                        bytes(status.bulk_sent),
-                    );
+                if let Some(sent) = sent_in_bulk(&up.status) {
+                    let _ = writeln!(lines, "  {sent}");
                 }
                 for device in &up.devices {
                     let _ = writeln!(

@@ -19,9 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What they are called.
 const NAMES: [&str; 2] = ["node-1", "node-2"];
 
-/// Nodes that serve, and connections to them.
+/// Nodes that serve, and a connection to each: used together, so what one has and the other needs goes there straight.
 pub(crate) struct Nodes {
-    drivers: Vec<Arc<RemoteDriver>>,
+    driver: Arc<RemoteDriver>,
     _serving: Vec<Serving>,
     _keys: Keys,
 }
@@ -86,24 +86,23 @@ impl Nodes {
         // In this order: the keys are removed when nobody holds the lock.
         let (folder, keys) = (folder(), Keys);
         let held = MAKING.lock();
-        let (mut drivers, mut all) = (Vec::new(), Vec::new());
+        let (own, mut met, mut all) = (folder.join("client"), Vec::new(), Vec::new());
         for name in NAMES {
             let serving = server().name(name).folder(folder.join(name)).start()?;
-            let own = folder.join("client");
-            let node = paired::pair(&own, &serving.invite()?, PATIENCE)?;
-            drivers.push(paired::connect_from(&own, &node, PATIENCE)?);
+            met.push(paired::pair(&own, &serving.invite()?, PATIENCE)?);
             all.push(serving);
         }
+        let driver = paired::connect_together(&own, &met, PATIENCE)?;
         drop(held);
         Ok(Self {
-            drivers,
+            driver,
             _serving: all,
             _keys: keys,
         })
     }
 
-    /// Their devices' drivers.
-    pub(crate) fn drivers(&self) -> Vec<Arc<RemoteDriver>> {
-        self.drivers.clone()
+    /// The driver of their devices.
+    pub(crate) fn driver(&self) -> Arc<RemoteDriver> {
+        Arc::clone(&self.driver)
     }
 }

@@ -180,8 +180,8 @@ impl Pipeline {
         let mut platform = Platform::builder()
             .without_embedded()
             .simulated(Configuration::separate_memory(2, capacity));
-        for driver in nodes.iter().flat_map(Nodes::drivers) {
-            platform = platform.driver(driver);
+        if let Some(nodes) = &nodes {
+            platform = platform.driver(nodes.driver());
         }
         let platform = platform.build()?;
         let embedded = Platform::builder().opencl(false).cuda(false);
@@ -275,7 +275,7 @@ fn account(recorded: &Trace, names: &[String], title: String) -> (Vec<DeviceShar
         };
         let share = &mut shares[device];
         let activity = if command.is_migration() {
-            let inward = command.name.ends_with("device");
+            let inward = command.name.ends_with("the device");
             if inward {
                 share.bytes_in += command.bytes;
             } else {

@@ -5,7 +5,7 @@
 //! *in* an event is reported at that event's place in the file.
 
 use super::error::TimelineError;
-use super::trace::{Clock, Command, Device, Lane, Queue, Trace};
+use super::trace::{Clock, Command, Detour, Device, Lane, Queue, Trace};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -90,6 +90,8 @@ struct Args {
     failed: Option<String>,
     name: Option<String>,
     node: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
     #[serde(default)]
     ahead_ns: i64,
     #[serde(default)]
@@ -108,6 +110,10 @@ impl Builder {
             ("X", "queue") => Ok(()),
             ("X" | "B", _) => {
                 self.trace.foreign += 1;
+                Ok(())
+            }
+            ("i", "detour") => {
+                self.detour(event.args);
                 Ok(())
             }
             ("M", _) if event.name == "quipu_clock" => {
@@ -180,6 +186,26 @@ impl Builder {
         }
     }
 
+    fn detour(&mut self, args: Args) {
+        let (Some(from), Some(to)) = (args.from, args.to) else {
+            return;
+        };
+        let detours = &mut self.trace.detours;
+        let mut known = detours.iter_mut();
+        match known.find(|known| known.from == from && known.to == to) {
+            Some(known) => {
+                known.transfers += 1;
+                known.bytes = known.bytes.saturating_add(args.bytes);
+            }
+            None => detours.push(Detour {
+                from,
+                to,
+                transfers: 1,
+                bytes: args.bytes,
+            }),
+        }
+    }
+
     fn name(&mut self, event: Event) {
         let Some(name) = event.args.name else { return };
         match (event.args.device, event.args.lane, event.args.queue) {
@@ -225,6 +251,8 @@ impl Builder {
             id,
             name: name.unwrap_or(format!("queue {id}")),
         };
+        let between = |it: &Detour| (it.from.clone(), it.to.clone());
+        trace.detours.sort_by_key(between);
         trace.clocks.sort_by(|one, other| one.node.cmp(&other.node));
         trace.devices = self.devices.into_iter().map(device).collect();
         trace.queues = self.queues.into_iter().map(queue).collect();

@@ -48,11 +48,20 @@ pub fn summary(trace: &Trace) -> String {
     let mut left = [false; 9];
     left[0] = true;
     out.push_str(&align(&rows, left));
-    if !trace.clocks.is_empty() {
+    if !trace.clocks.is_empty() || !trace.detours.is_empty() {
         out.push('\n');
     }
     for clock in &trace.clocks {
         out.push_str(&told(clock));
+    }
+    for detour in &trace.detours {
+        out.push_str(&format!(
+            "{} of {} from {} to {} went by way of the program, as these nodes did not reach each other\n",
+            counted(detour.transfers, "transfer"),
+            bytes(detour.bytes),
+            escape::terminal(&detour.from),
+            escape::terminal(&detour.to),
+        ));
     }
     out
 }

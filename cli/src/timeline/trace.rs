@@ -12,6 +12,8 @@ pub struct Trace {
     pub devices: Vec<Device>,
     /// The clocks of other machines, by the machines' names.
     pub clocks: Vec<Clock>,
+    /// Bytes that should have gone straight from one machine to another, by the machines' names.
+    pub detours: Vec<Detour>,
     /// The queues.
     pub queues: Vec<Queue>,
     /// The commands.
@@ -48,6 +50,19 @@ pub struct Clock {
     pub drift_ppb: i64,
     /// By how many billionths that may be wrong.
     pub drift_error_ppb: u64,
+}
+
+/// What went from one machine to another by way of the program, since it did not get there straight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detour {
+    /// What the machine is called that has sent it.
+    pub from: String,
+    /// What the machine is called that it was for.
+    pub to: String,
+    /// How many transfers.
+    pub transfers: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// A worker or an engine of a device.

@@ -6,6 +6,7 @@
 //! | a command as its queue saw it, queued to ended | 1, called `queues` | 10⁹ + 4 queue + row | `queue` |
 //! | a dependency, `s` in the one and `f` in the other | as the command | as the command | `dependency` |
 //! | names and sort orders, `ph: "M"` | as what they name | | |
+//! | `by way of this program`, `ph: "i"`: bytes that should have gone straight from one node to another | as the device that they were for | | `detour` |
 //! | `quipu_clock`, `ph: "M"`: the clock of a device's machine, each time it is known better | as the device | | |
 //!
 //! The event of the device holds everything there is to know in its `args`: `id`, `kind`, `bytes`, `device`, `lane`,
@@ -25,7 +26,7 @@
 //!   is the moment at which that is certain, and `s` comes before `f`.
 
 use super::flow::{Arrow, Place};
-use super::record::{CommandKind, CommandRecord, NodeClock};
+use super::record::{CommandKind, CommandRecord, Detour, NodeClock};
 use std::fmt::Write;
 
 /// How many commands of one queue are shown side by side.
@@ -257,6 +258,22 @@ pub(super) fn clock(out: &mut String, device: u32, clock: &NodeClock<'_>) {
             clock.ahead_ns, clock.error_ns, clock.drift_ppb, clock.drift_error_ppb
         ),
     );
+}
+
+/// Bytes that went a longer way: a mark on all of a device, where the migration is.
+pub(super) fn detour(out: &mut String, device: u32, detour: &Detour<'_>) {
+    open(out, 'i', detour.at_ns);
+    put(
+        out,
+        format_args!(
+            "\"pid\":{},\"s\":\"p\",\"cat\":\"detour\",\"name\":\"by way of this program\",\"args\":{{\"from\":",
+            device_pid(device)
+        ),
+    );
+    string(out, detour.from);
+    out.push_str(",\"to\":");
+    string(out, detour.to);
+    put(out, format_args!(",\"bytes\":{}}}}}", detour.bytes));
 }
 
 /// The name of a lane.

@@ -48,7 +48,7 @@ mod record;
 mod recorder;
 
 pub use error::TraceError;
-pub use record::{CommandKind, CommandRecord, Name, NodeClock};
+pub use record::{CommandKind, CommandRecord, Detour, Name, NodeClock};
 pub use recorder::{DEFAULT_LIMIT, Recorder};
 
 use std::env::VarError;
@@ -186,6 +186,13 @@ pub fn name_device(device: u32, name: &str) {
 pub fn note_clock(device: u32, clock: &NodeClock<'_>) {
     if let Some(recorder) = recorder() {
         recorder.note_clock(device, clock);
+    }
+}
+
+/// Says that bytes for a device went a longer way than they should.
+pub fn note_detour(device: u32, detour: &Detour<'_>) {
+    if let Some(recorder) = recorder() {
+        recorder.note_detour(device, detour);
     }
 }
 

@@ -179,6 +179,19 @@ impl CommandRecord {
     }
 }
 
+/// Bytes that should have gone from one machine to another straight, and have come by way of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detour<'a> {
+    /// What the machine is called that has sent them.
+    pub from: &'a str,
+    /// What the machine is called that they were for.
+    pub to: &'a str,
+    /// How many.
+    pub bytes: u64,
+    /// When they were sent.
+    pub at_ns: u64,
+}
+
 /// The clock of another machine, whose device's times are told in this one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeClock<'a> {

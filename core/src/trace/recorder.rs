@@ -6,7 +6,7 @@
 use super::error::TraceError;
 use super::flow::Flows;
 use super::format::{self, QUEUE_ROWS};
-use super::record::{CommandRecord, NodeClock};
+use super::record::{CommandRecord, Detour, NodeClock};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -179,6 +179,13 @@ impl Recorder {
         let writer = &mut *lock(&self.writer);
         writer.introduce_device(device);
         format::clock(&mut writer.text, device, clock);
+    }
+
+    /// Says that bytes for a device went a longer way than they should.
+    pub fn note_detour(&self, device: u32, detour: &Detour<'_>) {
+        let writer = &mut *lock(&self.writer);
+        writer.introduce_device(device);
+        format::detour(&mut writer.text, device, detour);
     }
 
     /// Names a lane of a device.

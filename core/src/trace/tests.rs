@@ -538,3 +538,29 @@ fn clocks_of_other_machines_are_told() {
     // The device has a name, though nothing else is known of it.
     assert_eq!(output.count("device 3"), 1);
 }
+
+#[test]
+fn what_goes_a_longer_way_is_marked_on_its_device() {
+    let (recorder, output) = recorder();
+    let detour = Detour {
+        from: "the \"lab\"",
+        to: "attic",
+        bytes: 4096,
+        at_ns: 12_345,
+    };
+    recorder.note_detour(3, &detour);
+    recorder.finish().unwrap();
+    let events = output.events();
+    let told = events.iter().find(|event| event.contains("detour"));
+    let told = told.unwrap();
+    assert_eq!(nanoseconds(told, "ts"), 12_345);
+    for part in [
+        r#""ph":"i""#,
+        r#""s":"p""#,
+        r#""args":{"from":"the \"lab\"","to":"attic","bytes":4096}"#,
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    // The device has a name, though nothing else is known of it.
+    assert_eq!(output.count("device 3"), 1);
+}

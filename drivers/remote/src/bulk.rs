@@ -54,6 +54,30 @@ impl HostRegion {
             .fold(self.row, |bytes, (count, _)| bytes * count)
     }
 
+    /// The first bytes, and the rest; none if there are not so many. It has no gaps.
+    pub(crate) fn split(&self, at: u64) -> Option<(Self, Self)> {
+        let at = usize::try_from(at).ok().filter(|at| *at <= self.row)?;
+        let part = |from: usize, row: usize| Self {
+            pointer: self.pointer.wrapping_add(from),
+            row,
+            steps: Vec::new(),
+        };
+        self.steps
+            .is_empty()
+            .then(|| (part(0, at), part(at, self.row - at)))
+    }
+
+    /// Writes zeros.
+    pub(crate) fn clear(&self) {
+        if self.row == 0 {
+            return;
+        }
+        self.for_each(0, self.len(), |start, length| {
+            // SAFETY: within the region, which is there and ours to write, as `new` was promised.
+            unsafe { std::ptr::write_bytes(start, 0, length) };
+        });
+    }
+
     /// The first byte of a row, and how many rows there are.
     fn start_of(&self, mut row: usize) -> *mut u8 {
         let mut offset = 0;

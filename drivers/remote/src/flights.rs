@@ -25,6 +25,8 @@ pub(crate) struct Rare {
     pub(crate) region: Option<HostRegion>,
     /// The transfer of a read.
     pub(crate) transfer: u64,
+    /// The node is to say how much of a read is in use.
+    pub(crate) awaits_content: bool,
     pub(crate) failure: Option<Error>,
     pub(crate) times: Option<Times>,
     /// What is sent to another node: which, and by which transfer there.

@@ -2,6 +2,7 @@
 
 use crate::bulk::HostRegion;
 use crate::clock::Sighting;
+use crate::device::Device;
 use crate::failure::Refusal;
 use crate::link::{Route, Task};
 use crate::peers::Shipment;
@@ -9,12 +10,13 @@ use crate::point::Point;
 use crate::program::Program;
 use crate::vendor::Remote;
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
+use quipu_core::trace::{self, Detour};
 use quipu_core::{AccessMode, Command, Error, PassedParameter, Priority, SpaceId, clock};
 use quipu_driver_vendor::launch::{Code, mismatch};
 use quipu_driver_vendor::{Doer, Failure as _, Flight, Obstacle, VendorDevice as _};
 use quipu_wire::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
 use quipu_wire::message::{
-    self, Launch, Parameter, ParameterKind, Read, Step, Stride, Word, Write,
+    self, Launch, Parameter, ParameterKind, Read, ReadContent, Step, Stride, Word, Write,
 };
 
 type Work<'a> = quipu_driver_vendor::Work<'a, Remote>;
@@ -40,6 +42,13 @@ pub(crate) fn doer_of(command: &Command) -> Doer {
     }
 }
 
+/// True if a migration to the host is one read, of which the node finds out itself how much is in use.
+pub(crate) fn reads_content(device: &Device, migration: &Migration) -> bool {
+    migration.to == SpaceId::HOST
+        && migration.content == Some(migration.from)
+        && device.link.terms.takes_content()
+}
+
 /// Sends a command, after these.
 pub(crate) fn put(
     work: &Work<'_>,
@@ -48,7 +57,7 @@ pub(crate) fn put(
 ) -> Result<Flight<Remote>, Obstacle<Refusal>> {
     let command = work.command();
     let options = command.queue().options();
-    let profiled = options.profiling || quipu_core::trace::enabled();
+    let profiled = options.profiling || trace::enabled();
     let route = Route {
         device: work.device().number,
         queue: command.queue().id(),
@@ -144,6 +153,17 @@ fn put_migration(
             bytes: &[],
         };
         Task::Write(write, region)
+    } else if let ([_, size], Some(space)) = (work.command().arguments(), migration.content) {
+        let (from, _) = work.bytes_in(argument, migration.from)?;
+        let (size, _) = work.bytes_in(size, space)?;
+        let read = ReadContent {
+            buffer: from.allocation.buffer,
+            offset: from.offset,
+            row,
+            transfer: 0,
+            size: size.allocation.buffer,
+        };
+        Task::ReadContent(read, region)
     } else {
         let (from, _) = work.bytes_in(argument, migration.from)?;
         let read = Read {
@@ -244,6 +264,7 @@ fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_core::Result<()
         let filled = destination.link.send(&route, &[], Task::Plain(zeros));
         points.push(filled.map_err(|refusal| failed(refusal.into()))?);
     }
+    let sent = clock::now_ns();
     // All are waited for, also if one fails: nothing of this goes on when it is over.
     let waited = points.iter().map(|point| {
         let device = if point.is_joint() {
@@ -254,6 +275,9 @@ fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_core::Result<()
         device.wait(point)
     });
     let waited: Vec<Result<(), Refusal>> = waited.collect();
+    points
+        .iter()
+        .for_each(|point| note_detour(work, migration, point, used, sent));
     let over: Result<Vec<()>, Refusal> = waited.into_iter().collect();
     over.map(drop).map_err(|refusal| failed(refusal.into()))
 }
@@ -400,10 +424,37 @@ fn put_launch(
     Ok(send(Task::Plain(launch))?)
 }
 
+/// Says in the trace if bytes of a migration did not go straight from one node to the other.
+fn note_detour(work: &Work<'_>, migration: &Migration, point: &Point, bytes: u64, sent: u64) {
+    if !point.went_around() || !trace::enabled() {
+        return;
+    }
+    let argument = &work.command().arguments()[0];
+    let node = |space| {
+        let found = work.bytes_in(argument, space);
+        found.map(|(_, device)| device.link.node.as_str())
+    };
+    if let (Ok(from), Ok(to)) = (node(migration.from), node(migration.to))
+        && let Some(device) = work.command().queue().device()
+    {
+        let detour = Detour {
+            from,
+            to,
+            bytes,
+            at_ns: sent,
+        };
+        trace::note_detour(device.id(), &detour);
+    }
+}
+
 /// Tells the core when a command ran, by this machine's clock: as the node says, or else as long as it was away.
 pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) -> Option<u64> {
     let sent = flight.cargo.sent?;
     let seen = seen.max(sent);
+    if let Operation::Migrate(migration) = work.command().operation() {
+        let bytes = work.command().arguments()[0].length();
+        note_detour(work, migration, &flight.cargo.point, bytes, sent);
+    }
     let link = &work.device().link;
     let ran = flight.cargo.point.times().and_then(|times| {
         link.clock.note(&Sighting {
@@ -417,7 +468,7 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) ->
     let (started, ended) = ran.unwrap_or((sent, seen));
     work.command().started_at(started);
     if ran.is_some()
-        && quipu_core::trace::enabled()
+        && trace::enabled()
         && let Some(device) = work.command().queue().device()
     {
         link.clock.tell(&link.node, device.id());

@@ -108,6 +108,7 @@ pub(crate) enum Sink {
     },
     /// To another node, if they cannot go there straight.
     Onwards {
+        point: Point,
         to: usize,
         transfer: u64,
         received: usize,
@@ -132,6 +133,8 @@ pub(crate) enum Task<'a> {
     Write(quipu_wire::message::Write<'a>, HostRegion),
     /// A read to a region of the host's.
     Read(quipu_wire::message::Read<'a>, HostRegion),
+    /// The same of what is in use: zeros take the place of the rest. The region has no gaps.
+    ReadContent(quipu_wire::message::ReadContent, HostRegion),
 }
 
 impl Link {
@@ -373,6 +376,32 @@ impl Link {
                 locked(&self.sinks).insert(transfer, sink);
                 Ok(point)
             }
+            Task::ReadContent(read, region) => {
+                let is_small = region.len() as u64 <= most;
+                let transfer = if is_small { 0 } else { state.last_transfer + 1 };
+                let mut rare = Rare {
+                    transfer,
+                    awaits_content: true,
+                    ..Rare::default()
+                };
+                let read = quipu_wire::message::ReadContent { transfer, ..read };
+                let read = Operation::ReadContent(read);
+                let point = point(self.push(&mut state, route, &after, read)?);
+                if is_small {
+                    rare.region = Some(region);
+                } else {
+                    state.last_transfer = transfer;
+                    let sink = Sink::Here {
+                        event: point.event(),
+                        region,
+                        received: 0,
+                    };
+                    locked(&self.sinks).insert(transfer, sink);
+                }
+                let parts = if is_small { 1 } else { 2 };
+                self.fly(&mut state, Flying::new(point.clone(), parts).with(rare));
+                Ok(point)
+            }
         }
     }
 
@@ -571,7 +600,7 @@ impl Link {
                 return false;
             };
             let rare = flying.rare.as_ref();
-            if rare.is_some_and(|rare| rare.region.is_some()) {
+            if rare.is_some_and(|rare| rare.region.is_some() || rare.awaits_content) {
                 // Its bytes should have come before.
                 return false;
             }
@@ -640,6 +669,51 @@ impl Link {
             return false;
         };
         region.scatter(0, bytes);
+        true
+    }
+
+    /// How much of a read is in use. False if nobody asked for it, or it is more than there is, or less than has come.
+    pub(crate) fn content(&self, event: u64, length: u64) -> bool {
+        let mut state = locked(&self.state);
+        let Some(flying) = state.flying.get_mut(event) else {
+            return false;
+        };
+        let rare = flying.rare();
+        if !std::mem::take(&mut rare.awaits_content) {
+            return false;
+        }
+        let transfer = rare.transfer;
+        if transfer == 0 {
+            let region = rare.region.take();
+            let Some((used, rest)) = region.and_then(|region| region.split(length)) else {
+                return false;
+            };
+            rest.clear();
+            rare.region = (length > 0).then_some(used);
+            return true;
+        }
+        let mut sinks = locked(&self.sinks);
+        let Some(Sink::Here {
+            region, received, ..
+        }) = sinks.get_mut(&transfer)
+        else {
+            // All of it has come, so all of it is in use.
+            return true;
+        };
+        let received = *received;
+        let split = region.split(length);
+        let Some((used, rest)) = split.filter(|(used, _)| received <= used.len()) else {
+            return false;
+        };
+        rest.clear();
+        let is_all = received == used.len();
+        *region = used;
+        if is_all {
+            sinks.remove(&transfer);
+            drop(sinks);
+            // The other part is its end, which comes next.
+            self.end_part(&mut state, event);
+        }
         true
     }
 

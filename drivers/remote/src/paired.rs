@@ -230,6 +230,20 @@ pub fn connect_from(folder: &Path, node: &Node, patience: Duration) -> Result<Ar
     together(vec![meet_from(folder, node, patience)?])
 }
 
+/// Connects to all of these nodes, which were paired with, with the key of a folder, to be used [together]: the driver of their
+/// devices, in the order of the nodes. Each may take `patience` to answer, and is looked for as [`connect_to`] does.
+///
+/// # Errors
+/// As [`meet`] and [`together`], if any of them is not there.
+pub fn connect_together(
+    folder: &Path,
+    nodes: &[Node],
+    patience: Duration,
+) -> Result<Arc<RemoteDriver>> {
+    let met = nodes.iter().map(|node| meet_from(folder, node, patience));
+    together(met.collect::<Result<Vec<Met>>>()?)
+}
+
 fn meet_from(folder: &Path, node: &Node, patience: Duration) -> Result<Met> {
     let folder = Folder::open(folder).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;

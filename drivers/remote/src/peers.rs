@@ -376,6 +376,7 @@ impl Link {
         let flying = Flying::named(received, point.clone(), 1);
         other.fly(&mut there, flying.with(brings));
         let onwards = Sink::Onwards {
+            point: point.clone(),
             to: other.number,
             transfer: remote,
             received: 0,

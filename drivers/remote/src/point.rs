@@ -29,6 +29,8 @@ struct Inner {
     /// How many halves are not over.
     halves: AtomicU8,
     over: AtomicBool,
+    /// Bytes that it is about came by way of here.
+    went_around: AtomicBool,
     outcome: Mutex<(Option<Error>, Option<Times>)>,
     /// A thread that waits for just this.
     waiter: OnceLock<Thread>,
@@ -70,11 +72,22 @@ impl Point {
             halves: AtomicU8::new(1 + u8::from(there.is_some())),
             there,
             over: AtomicBool::new(false),
+            went_around: AtomicBool::new(false),
             outcome: Mutex::new((None, None)),
             waiter: OnceLock::new(),
             is_followed: AtomicBool::new(false),
             followers: Mutex::default(),
         }))
+    }
+
+    /// Bytes from one node to another come by way of here.
+    pub(crate) fn go_around(&self) {
+        self.0.went_around.store(true, Ordering::Relaxed);
+    }
+
+    /// True if any have.
+    pub(crate) fn went_around(&self) -> bool {
+        self.0.went_around.load(Ordering::Relaxed)
     }
 
     /// The number of the node that does the command.

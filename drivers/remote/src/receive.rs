@@ -98,6 +98,7 @@ impl Link {
             }
             Message::Failed(failed) => self.failed(failed.event, of_node(&self.node, failed)),
             Message::ReadBytes(read) => self.read_bytes(read.event, read.bytes),
+            Message::Content(content) => self.content(content.event, content.length),
             Message::DeviceLost(lost) => {
                 // What is to be done there fails, one by one.
                 tracing::warn!(
@@ -156,6 +157,7 @@ impl Link {
                 Ok(self.part_is_over(event))
             }
             Sink::Onwards {
+                point,
                 to,
                 transfer,
                 received,
@@ -165,6 +167,8 @@ impl Link {
                     return Err(RULE);
                 }
                 let (to, transfer, offset) = (*to, *transfer, *received);
+                // Before anybody can know that they have come.
+                point.go_around();
                 *received += chunk.bytes.len();
                 drop(sinks);
                 self.pass_on(to, transfer, offset, chunk.bytes);

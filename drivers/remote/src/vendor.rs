@@ -10,6 +10,7 @@ use crate::point::Point;
 use crate::program::{self, Program};
 use crate::resume::Resumption;
 use quipu_core::event::Waiter;
+use quipu_core::operation::Migration;
 use quipu_core::{BuiltIn, Command, Context, ErrorKind, NativeQueue, Result};
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::queue::Wake;
@@ -181,6 +182,13 @@ impl Vendor for Remote {
 
     fn doer_of(_device: &Device, command: &Command) -> Doer {
         forward::doer_of(command)
+    }
+
+    fn doer_of_content(device: &Device, migration: &Migration) -> Doer {
+        match forward::reads_content(device, migration) {
+            true => Doer::Device,
+            false => Doer::Host,
+        }
     }
 
     fn put(

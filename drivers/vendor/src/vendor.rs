@@ -5,6 +5,7 @@ use crate::launch::Code;
 use crate::queue::Wake;
 use crate::work::{Bytes, Work};
 use quipu_core::event::Waiter;
+use quipu_core::operation::Migration;
 use quipu_core::{
     BuiltInKernel, Command, DeviceProperties, Error, ErrorKind, Graph, KernelAttributes,
     NativeQueue, Partition, Result,
@@ -159,6 +160,12 @@ pub trait Vendor: Sized + Send + Sync + 'static {
 
     /// Who does a command that is not the host's anyway.
     fn doer_of(device: &Self::Device, command: &Command) -> Doer;
+
+    /// Who does a migration of what is in use: the host, which looks at the content size first, unless the device does so.
+    fn doer_of_content(device: &Self::Device, migration: &Migration) -> Doer {
+        let _ = (device, migration);
+        Doer::Host
+    }
 
     /// Puts a command on its device, after these. A [native enqueue](quipu_core::NativeEnqueue) is called here, with all
     /// that it waits for flushed.

@@ -12,9 +12,9 @@ use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::peer::{Networks, PeerCaller};
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key, LinkError};
+use quipu_wire::FEATURES;
 #[cfg(target_os = "linux")]
 use quipu_wire::ROUTE_MAGIC;
-use quipu_wire::compression::LZ4;
 use quipu_wire::message::{
     DataOrder, GoodbyeReason, PeerAddress, Refusal, Role, SessionId, Status, Welcome,
 };
@@ -488,7 +488,7 @@ impl Shared {
             version: 0,
             data_order: DataOrder::Little,
             devices: 0,
-            features: LZ4,
+            features: FEATURES,
             session: session.map_or(SessionId::NONE, Session::id),
             epoch: u32::from(session.is_some()),
             patience_ms: u32::try_from(patience.as_millis()).unwrap_or(u32::MAX),

@@ -24,7 +24,8 @@ use quipu_wire::message::{
     presentable,
 };
 use quipu_wire::{
-    ENROLMENT_PROTOCOL, NEWEST_VERSION, OLDEST_VERSION, PEER_PROTOCOL, PROTOCOL, negotiate,
+    ENROLMENT_PROTOCOL, FEATURES, NEWEST_VERSION, OLDEST_VERSION, PEER_PROTOCOL, PROTOCOL,
+    negotiate,
 };
 use rustls::{ServerConfig, ServerConnection};
 use std::net::TcpStream;
@@ -343,7 +344,7 @@ impl Caller {
     }
 
     /// Takes the connection: says welcome, and what devices there are, whose number and whose version and order of
-    /// bytes in the welcome are seen to here, and compression, which is not taken unless the client has offered it. Without a deadline from here on.
+    /// bytes in the welcome are seen to here, and features, which are not taken unless the client has offered them. Without a deadline from here on.
     ///
     /// # Errors
     /// If the connection is lost, or the welcome breaks a rule.
@@ -351,7 +352,7 @@ impl Caller {
         let welcome = Welcome {
             version: self.version,
             data_order: own_order(),
-            features: welcome.features & (self.features | !LZ4),
+            features: welcome.features & (self.features | !FEATURES),
             devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
             ..welcome
         };

@@ -10,7 +10,7 @@ use quipu_wire::message::{
     DataOrder, Device, DeviceKind, Hello, Message, PeerAddress, Redirect, Role, SessionId, Takes,
     Welcome, presentable,
 };
-use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
+use quipu_wire::{CONTENT, FEATURES, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
 use std::time::Duration;
 
 /// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; what has no limit has the
@@ -118,6 +118,14 @@ pub struct Terms {
     order: DataOrder,
     devices: u32,
     max_frame: u32,
+}
+
+impl Terms {
+    /// True if the node takes reads of what is in use.
+    #[must_use]
+    pub fn takes_content(&self) -> bool {
+        self.features & CONTENT != 0
+    }
 }
 
 impl From<&Welcome<'_>> for Terms {
@@ -258,7 +266,7 @@ impl Dial<'_> {
         let said = connection.send(&Message::Hello(Hello {
             versions: (OLDEST_VERSION, NEWEST_VERSION),
             role,
-            features: LZ4,
+            features: FEATURES,
             session,
             epoch,
             data_order: own_order(),
@@ -287,7 +295,7 @@ impl Dial<'_> {
         terms.key = place.key;
         let unexpected = |expected| self.unexpected("welcome", expected);
         let is_sound = (OLDEST_VERSION..=NEWEST_VERSION).contains(&terms.version)
-            && terms.features & !LZ4 == 0
+            && terms.features & !FEATURES == 0
             && terms.order == own_order();
         if !is_sound {
             return Err(unexpected("one that takes what was offered, and no more,"));

@@ -438,7 +438,7 @@ fn a_node_that_breaks_the_rules_is_not_believed() {
     // A feature that nobody offered.
     let serving = house.serve(|caller| {
         let greedy = Welcome {
-            features: 2,
+            features: 1 << 47,
             ..welcome()
         };
         answer(caller.welcome(greedy, &[]).unwrap())

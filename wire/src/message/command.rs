@@ -99,6 +99,8 @@ pub enum Operation<'a> {
     Write(Write<'a>),
     /// A read of bytes for the client.
     Read(Read<'a>),
+    /// A read of what is in use, for the client.
+    ReadContent(ReadContent),
     /// Bytes go to another node.
     Send(SendBytes),
     /// Bytes come from another node.
@@ -118,6 +120,7 @@ impl<'a> Command<'a> {
             Operation::Copy(_) => Kind::Copy,
             Operation::Write(_) => Kind::Write,
             Operation::Read(_) => Kind::Read,
+            Operation::ReadContent(_) => Kind::ReadContent,
             Operation::Send(_) => Kind::Send,
             Operation::Receive(_) => Kind::Receive,
         }
@@ -139,6 +142,7 @@ impl<'a> Command<'a> {
             Kind::Copy => Copy::read(waits, cursor)?,
             Kind::Write => Write::read(waits, cursor)?,
             Kind::Read => Read::read(waits, cursor)?,
+            Kind::ReadContent => ReadContent::read(waits, cursor)?,
             Kind::Send => SendBytes::read(waits, cursor)?,
             Kind::Receive => Receive::read(waits, cursor)?,
             _ => (read_waits(waits, cursor)?, Operation::Nothing),
@@ -177,6 +181,7 @@ impl<'a> Command<'a> {
             Operation::Copy(copy) => copy.check(),
             Operation::Write(write) => write.check(),
             Operation::Read(read) => read.check(),
+            Operation::ReadContent(read) => read.check(),
             Operation::Send(send) => send.check(),
             Operation::Receive(receive) => receive.check(),
         }
@@ -201,6 +206,7 @@ impl<'a> Command<'a> {
             Operation::Copy(copy) => copy.write(waits, out),
             Operation::Write(write) => write.write(waits, out),
             Operation::Read(read) => read.write(waits, out),
+            Operation::ReadContent(read) => read.write(waits, out),
             Operation::Send(send) => send.write(waits, out),
             Operation::Receive(receive) => receive.write(waits, out),
         }
@@ -546,6 +552,59 @@ impl<'a> Read<'a> {
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(self.steps.as_bytes());
+        out.extend_from_slice(waits);
+    }
+}
+
+/// A read of as much of a range of a buffer as is in use, for the client: both sides have agreed on [`CONTENT`](crate::CONTENT).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadContent {
+    /// The buffer.
+    pub buffer: u64,
+    /// The range's first byte.
+    pub offset: u64,
+    /// Bytes, if all of the range is in use.
+    pub row: u64,
+    /// The transfer that brings the bytes on the bulk stream, an id larger than that of every transfer before; or zero if
+    /// a message of the command stream does.
+    pub transfer: u64,
+    /// The buffer whose first eight bytes say how many of the buffer's are in use, from its first on.
+    pub size: u64,
+}
+
+impl ReadContent {
+    fn read<'a>(waits: usize, cursor: &mut Cursor<'a>) -> Result<Parsed<'a>, Problem> {
+        let fixed: &layout::ReadContent = cursor.fixed()?;
+        let read = Self {
+            buffer: fixed.buffer.get(),
+            offset: fixed.offset.get(),
+            row: fixed.row.get(),
+            transfer: fixed.transfer.get(),
+            size: fixed.size.get(),
+        };
+        Ok((read_waits(waits, cursor)?, Operation::ReadContent(read)))
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_id("the buffer", self.buffer)?;
+        check_id("the buffer of the content size", self.size)?;
+        within("the transfer", self.transfer, 0, MAX_ID)?;
+        holds(
+            self.size != self.buffer,
+            "a buffer does not hold its own content size",
+        )?;
+        check_range(self.offset, self.row)
+    }
+
+    fn write(&self, waits: &[u8], out: &mut Vec<u8>) {
+        let fixed = layout::ReadContent {
+            buffer: self.buffer.into(),
+            offset: self.offset.into(),
+            row: self.row.into(),
+            transfer: self.transfer.into(),
+            size: self.size.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(waits);
     }
 }

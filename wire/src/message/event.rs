@@ -5,7 +5,7 @@ use super::resource::ids;
 use super::{Body, Word, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{MAX_FRAME, MAX_ID, MAX_NAME, MAX_TEXT};
+use crate::limits::{MAX_BUFFER, MAX_FRAME, MAX_ID, MAX_NAME, MAX_TEXT};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 ids! {
@@ -279,6 +279,39 @@ impl<'a> Body<'a> for ReadBytes<'a> {
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(self.bytes);
+    }
+}
+
+/// How many bytes of a read are in use, from its first on. It comes before them, if they come with a message, and before the
+/// read's completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The event of a [`ReadContent`](super::ReadContent).
+    pub event: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl<'a> Body<'a> for Content {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Content = cursor.fixed()?;
+        Ok(Self {
+            event: fixed.event.get(),
+            length: fixed.length.get(),
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_id("the event", self.event)?;
+        within("the bytes", self.length, 0, MAX_BUFFER)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::Content {
+            event: self.event.into(),
+            length: self.length.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
     }
 }
 

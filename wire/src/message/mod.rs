@@ -30,14 +30,16 @@ pub mod redirect;
 pub mod resource;
 
 pub use bulk::Chunk;
-pub use command::{Command, Copy, Fill, Operation, Priority, Read, Step, Stride, Wait, Write};
+pub use command::{
+    Command, Copy, Fill, Operation, Priority, Read, ReadContent, Step, Stride, Wait, Write,
+};
 pub use connection::{
     Acknowledge, DataOrder, Goodbye, GoodbyeReason, Hello, Ping, Pong, Refusal, Refuse, Role,
     SessionId, Welcome,
 };
 pub use enrolment::{Enrol, Enrolled};
 pub use event::{
-    Cancel, Completed, DeviceLost, Failed, Failure, Profile, Profiled, ReadBytes, Resolve,
+    Cancel, Completed, Content, DeviceLost, Failed, Failure, Profile, Profiled, ReadBytes, Resolve,
 };
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
 pub use node::{Device, DeviceKind, Status, Takes};
@@ -95,7 +97,7 @@ pub enum Message<'a> {
     Ticket(Ticket),
     /// The answer.
     Admitted(Admitted),
-    /// A command, of one of eight kinds.
+    /// A command, of one of nine kinds.
     Command(Command<'a>),
     /// An event that somebody else brings about.
     Placeholder(Placeholder),
@@ -111,6 +113,8 @@ pub enum Message<'a> {
     Failed(Failed<'a>),
     /// What a read gave.
     ReadBytes(ReadBytes<'a>),
+    /// How much of a read is in use.
+    Content(Content),
     /// A device is lost.
     DeviceLost(DeviceLost<'a>),
     /// A part of a transfer.
@@ -183,7 +187,7 @@ macro_rules! messages {
             Ok(match kind {
                 $(Kind::$name => Message::$name(read(body)?),)*
                 Kind::Nothing | Kind::Launch | Kind::Fill | Kind::Copy | Kind::Write | Kind::Read
-                | Kind::Send | Kind::Receive => {
+                | Kind::ReadContent | Kind::Send | Kind::Receive => {
                     let mut cursor = Cursor::new(body);
                     let command = Command::read(kind, &mut cursor)?;
                     cursor.finish()?;
@@ -201,8 +205,8 @@ macro_rules! messages {
 
 messages! {
     Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Device, Redirect, CreateBuffer, FreeBuffer,
-    CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Failed, ReadBytes, DeviceLost, Chunk,
-    Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
+    CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Failed, ReadBytes, Content, DeviceLost,
+    Chunk, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }
 
 /// What a frame says.

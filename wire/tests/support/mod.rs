@@ -317,6 +317,21 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
         Message::CameAbout(CameAbout { event: 26 }),
         Message::Taken(Taken { transfer: 33 }),
         Message::Part(Part { peer: 3 }),
+        command(
+            32,
+            &waits,
+            Operation::ReadContent(ReadContent {
+                buffer: 11,
+                offset: 1,
+                row: 4000,
+                transfer: 35,
+                size: 10,
+            }),
+        ),
+        Message::Content(Content {
+            event: 32,
+            length: 3000,
+        }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

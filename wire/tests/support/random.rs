@@ -82,7 +82,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 36 {
+    let message = match draw.byte() % 37 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -250,6 +250,10 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
             transfer: draw.id(),
         }),
         34 => Message::Part(Part { peer: draw.id() }),
+        35 => Message::Content(Content {
+            event: draw.id(),
+            length: draw.up_to(MAX_BUFFER),
+        }),
         _ => command(draw),
     };
     let sequence = match message.kind().is_numbered() {
@@ -425,7 +429,7 @@ fn strides(draw: &mut Draw<'_>) -> &'static [Stride] {
 }
 
 fn command(draw: &mut Draw<'_>) -> Message<'static> {
-    let operation = match draw.byte() % 8 {
+    let operation = match draw.byte() % 9 {
         0 => Operation::Nothing,
         1 => Operation::Launch(launch(draw)),
         2 => {
@@ -466,6 +470,17 @@ fn command(draw: &mut Draw<'_>) -> Message<'static> {
                 write.bytes = draw.bytes(write.region_bytes().unwrap());
             }
             Operation::Write(write)
+        }
+        8 => {
+            let (offset, row) = draw.range();
+            let buffer = draw.id();
+            Operation::ReadContent(ReadContent {
+                buffer,
+                offset,
+                row,
+                transfer: draw.up_to(MAX_ID),
+                size: if buffer == 1 { 2 } else { buffer - 1 },
+            })
         }
         5 => {
             let (offset, row) = draw.range();

@@ -38,6 +38,8 @@ pub(super) use saxpy::run as saxpy;
 pub(super) use stream::run as stream;
 pub(super) use transfers::run as device_transfers;
 
+pub(super) use target::id;
+
 use side::{Comparison, Side, rates};
 use target::{Need, Target, targets};
 
@@ -55,7 +57,7 @@ impl<T> Doing<T> for quipu::Result<T> {
 }
 
 /// Numbers from 0 up to but not including 1, the same in every run: an xorshift generator's upper bits.
-fn numbers(seed: u32, count: usize) -> Vec<f32> {
+pub(super) fn numbers(seed: u32, count: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
     let mut next = || {
         state ^= state << 13;
@@ -67,6 +69,6 @@ fn numbers(seed: u32, count: usize) -> Vec<f32> {
 }
 
 /// Whether two numbers are the same but for rounding.
-fn near(expected: f64, found: f64, relative: f64) -> bool {
+pub(super) fn near(expected: f64, found: f64, relative: f64) -> bool {
     (expected - found).abs() <= relative * expected.abs().max(1.0)
 }

@@ -44,7 +44,7 @@ pub(super) struct Target {
 }
 
 /// The name by which `quipu devices` lists a device.
-fn id(device: &Device) -> String {
+pub(in crate::benchmarks) fn id(device: &Device) -> String {
     format!("{}:{}", device.driver_name(), device.core().index())
 }
 

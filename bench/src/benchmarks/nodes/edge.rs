@@ -1,18 +1,35 @@
-//! `stream-edge`: a camera and a decoder at a node, whose frames a client behind a slow network wants to see, too.
+//! `stream-edge`: a camera at one node and a decoder at another, whose frames a client behind a slow network wants to see, too.
 //!
-//! Each frame is decoded at the node, where it is; the client gets it as the camera gave it, and of the decoder what it needs to
-//! know. A frame has room for the worst case, of which little is in use.
+//! Each frame is decoded at the other node; the client gets it as the camera gave it, and of the decoder what it needs to know.
+//! A frame has room for the worst case, of which little is in use. So there are four ways: what is in use, or whole buffers; from
+//! node to node, on a network that is no hindrance, or by way of the client, both of whose links share one slow network.
 
-use super::{Doing, Served};
+use super::Doing;
+use super::cluster::{Cluster, Offer};
 use crate::error::BenchError;
 use crate::harness::{Contender, Report, Row, Session};
 use crate::reference::network::Way;
 use crate::reference::paced::{FIVE_G, Paced, Shape, WIFI_6};
-use quipu::drivers::sources::{Options, Source};
-use quipu::{Buffer, BuiltIn, Context, Platform, Queue};
-use quipu_core::{Device, Driver};
-use std::sync::Arc;
-use std::time::Instant;
+use crate::reference::process::Usage;
+use quipu::{Buffer, BuiltIn, Context, Device, Queue};
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+/// The ways: whether buffers have content sizes, and whether nodes are used together. The last is what the others are beside.
+const WAYS: [(&str, bool, bool); 4] = [
+    ("what is in use, node to node", true, true),
+    ("what is in use, through the client", true, false),
+    ("whole buffers, node to node", false, true),
+    ("whole buffers, through the client", false, false),
+];
+
+/// What a run took, for each frame.
+#[derive(Default)]
+struct Took {
+    kibibytes: Vec<f64>,
+    /// Milliseconds of a processor.
+    processor: Vec<f64>,
+}
 
 /// The benchmark `stream-edge`.
 pub(in crate::benchmarks) fn stream_edge(
@@ -21,86 +38,127 @@ pub(in crate::benchmarks) fn stream_edge(
 ) -> Result<(), BenchError> {
     let sides: (u32, u32) = session.scale().choose((1280, 720), (640, 480), (64, 48));
     let (width, height) = sides;
-    let frames: u32 = session.scale().choose(30, 10, 2);
+    let frames: u32 = session.scale().choose(30, 5, 2);
     let shapes = [WIFI_6, FIVE_G];
     let plan = session.begin(shapes.len());
     for shape in shapes {
-        let edge = Edge::new(shape, width, height)?;
-        let mut streams = [edge.stream(true)?, edge.stream(false)?];
-        let mut sent = [0; 2];
+        let edge = Edge::new(session, shape, width, height)?;
+        let mut streams = Vec::new();
+        for (_, has_content_size, is_straight) in WAYS {
+            streams.push(edge.stream(has_content_size, is_straight)?);
+        }
+        let took = WAYS.map(|_| RefCell::new(Took::default()));
         let mut contenders = Vec::new();
-        let names = ["what is in use", "whole buffers"];
-        for ((stream, name), sent) in streams.iter_mut().zip(names).zip(&mut sent) {
-            let way = &edge.way;
+        for ((stream, (name, ..)), took) in streams.iter_mut().zip(WAYS).zip(&took) {
+            let network = &edge.network;
             contenders.push(Contender::new(name, move || {
-                let (started, before) = (Instant::now(), way.bytes());
+                let (started, before) = (Instant::now(), network.bytes());
+                let used = own_time(network);
                 for _ in 0..frames {
                     stream.frame().doing("streaming")?;
                 }
-                *sent = (way.bytes() - before) / u64::from(frames);
-                Ok(started.elapsed().as_secs_f64() * 1e3 / f64::from(frames))
+                let seconds = started.elapsed().as_secs_f64();
+                let each = |all: f64| all / f64::from(frames);
+                let bytes = network.bytes() - before;
+                let used = own_time(network).saturating_sub(used);
+                let mut took = took.borrow_mut();
+                took.kibibytes.push(each(bytes as f64 / 1024.0));
+                took.processor.push(each(used.as_secs_f64() * 1e3));
+                Ok(f64::from(frames) / seconds)
             }));
         }
         let samples = session.measure(&plan, &mut contenders)?;
         drop(contenders);
-        let pairs = (samples.of(0), samples.of(1));
-        let row = Row::new(shape.name, "node", 0, "ms/frame", pairs.0);
-        report.rows.push(row.beside(samples.name(1), pairs));
-        report.notes.push(format!(
-            "{}: {:.1} KiB a frame went over the network with a content size, {:.1} KiB without, of {width} x {height} pixels",
-            shape.name,
-            sent[0] as f64 / 1024.0,
-            sent[1] as f64 / 1024.0,
-        ));
-        for stream in &streams {
+        let rates: Vec<&[f64]> = (0..WAYS.len()).map(|way| samples.of(way)).collect();
+        rows(report, shape.name, "frames/s", &rates);
+        let took = took.map(RefCell::into_inner);
+        let bytes: Vec<&[f64]> = took.iter().map(|took| &took.kibibytes[..]).collect();
+        rows(report, shape.name, "KiB/frame", &bytes);
+        // What nodes' sessions use is none of the client's, where they have processes of their own.
+        if session.options.sessions.is_some() && cfg!(target_os = "linux") {
+            let used: Vec<&[f64]> = took.iter().map(|took| &took.processor[..]).collect();
+            rows(report, shape.name, "ms of a core/frame", &used);
+        }
+        for stream in &mut streams {
             session.verify(
                 "stream-edge",
                 "the shape of the last picture",
                 format!("{:?}", [height, width, 3]),
                 format!("{:?}", stream.shape().doing("reading a shape")?),
             )?;
+            session.verify(
+                "stream-edge",
+                "whether the client has all of the last frame",
+                true,
+                stream.is_whole().doing("reading a size")?,
+            )?;
         }
     }
+    report.notes.push(format!(
+        "frames are of {width} x {height} pixels, with room for {} KiB; bytes are those of both of the client's links, both ways",
+        (width * height * 3) >> 10,
+    ));
     Ok(())
 }
 
-/// A node with a camera and a decoder, and the way there.
+/// A row for each way, beside the last.
+fn rows(report: &mut Report, shape: &str, unit: &str, samples: &[&[f64]]) {
+    let last = WAYS.len() - 1;
+    for (way, (name, ..)) in WAYS.iter().enumerate().take(last) {
+        let row = Row::new(format!("{shape}: {name}"), "node", 0, unit, samples[way]);
+        let pairs = (samples[way], samples[last]);
+        report.rows.push(row.beside(WAYS[last].0, pairs));
+    }
+}
+
+/// What this process has had of processors, but for the network's part.
+fn own_time(network: &Paced) -> Duration {
+    let all = Usage::now().map_or(Duration::ZERO, |usage| usage.processor);
+    all.saturating_sub(network.processor())
+}
+
+/// A node with a camera and one with a decoder, and the network to both.
 struct Edge {
-    context: Context,
-    way: Paced,
+    // In this order: clients say goodbye first.
+    straight: Vec<Device>,
+    around: Vec<Device>,
+    network: Paced,
     room: usize,
-    _served: Served,
+    _nodes: Cluster,
 }
 
 impl Edge {
-    fn new(shape: Shape, width: u32, height: u32) -> Result<Self, BenchError> {
-        let camera = Source::synthetic("camera", width, height, true);
-        let driver = Options::new().source(camera).decoder().start();
-        let driver: Arc<dyn Driver> = driver.doing("starting a camera")?;
-        let devices = Device::all_of(&driver).doing("listing devices")?;
-        let mut way = None;
-        let (served, remote) = Served::over("edge", &Way::Loopback, devices, |address| {
-            let paced = Paced::to(address, shape).doing("making a network")?;
-            let address = paced.address.clone();
-            way = Some(paced);
-            Ok(address)
-        })?;
-        let platform = Platform::builder().without_embedded().driver(remote);
-        let platform = platform.build().doing("listing devices")?;
+    fn new(
+        session: &Session<'_>,
+        shape: Shape,
+        width: u32,
+        height: u32,
+    ) -> Result<Self, BenchError> {
+        let network = Paced::new(shape);
+        let offers = [Offer::Camera(width, height), Offer::Decoder];
+        let ways = [Way::Loopback, Way::Loopback];
+        let over = |address: &str| network.to(address).doing("making a network");
+        let nodes = Cluster::new(session, &offers, &ways, over)?;
         Ok(Self {
-            context: platform.context().doing("making a context")?,
-            way: way.ok_or_else(|| {
-                crate::error::SubjectError::failed("making a network", "there is none")
-            })?,
+            straight: nodes.together(&ways[0])?,
+            around: nodes.apart(&ways[0])?,
+            network,
             // What a frame has as pixels, which no sensible JPEG exceeds.
             room: (width * height * 3) as usize,
-            _served: served,
+            _nodes: nodes,
         })
     }
 
-    fn stream(&self, has_content_size: bool) -> Result<Stream, BenchError> {
-        let stream = Stream::new(&self.context, self.room, has_content_size);
-        stream.doing("making buffers")
+    fn stream(&self, has_content_size: bool, is_straight: bool) -> Result<Stream, BenchError> {
+        let devices = if is_straight {
+            &self.straight
+        } else {
+            &self.around
+        };
+        let make = || -> quipu::Result<Stream> {
+            Stream::new(&Context::new(devices)?, self.room, has_content_size)
+        };
+        make().doing("making buffers")
     }
 }
 
@@ -160,5 +218,14 @@ impl Stream {
 
     fn shape(&self) -> quipu::Result<Vec<u32>> {
         self.decoder.read(&self.shape)?.wait()
+    }
+
+    /// Whether what came last is a picture to its last byte.
+    fn is_whole(&self) -> quipu::Result<bool> {
+        let used = self.camera.read(&self.size)?.wait()?[0] as usize;
+        let frame = self.bytes.get(..used);
+        Ok(frame.is_some_and(|bytes| {
+            bytes.starts_with(&[0xff, 0xd8]) && bytes.ends_with(&[0xff, 0xd9])
+        }))
     }
 }

@@ -3,7 +3,7 @@
 use super::{Doing, Served, add, number, together};
 use crate::error::BenchError;
 use crate::harness::{Contender, Report, Row, Session};
-use crate::reference::network::Pair;
+use crate::reference::network::{Pair, Way as Network};
 use quipu_core::{Context, Device, MemoryRef, Queue, QueueOptions};
 use std::time::Instant;
 
@@ -20,7 +20,10 @@ pub(in crate::benchmarks) fn migrate(
     let plan = session.begin(sizes.len());
     let nodes = [Served::new("left")?, Served::new("right")?];
     // Nodes that each have a driver know nothing of each other: what goes from one to the other goes by way of the client.
-    let straight = Way::over(&together(&nodes)?)?;
+    let met = together(&Network::Loopback, nodes.iter().map(|served| &served.node))?;
+    // Each offers one.
+    let met = Device::all_of(&met).doing("looking for devices")?;
+    let straight = Way::over(&met)?;
     let around = Way::over(&[nodes[0].device.clone(), nodes[1].device.clone()])?;
     for size in sizes {
         let hops: u32 = session

@@ -7,21 +7,27 @@
 //! | `commands` | `noop` and `chain` |
 //! | `transfers` | `bulk` |
 //! | `migrate` | `migrate` |
+//! | `matmul` | `distributed-matmul` |
+//! | `cluster` | several nodes, on loopback or at a switch, and what each of them offers |
 //! | `edge` | `stream-edge` |
 //! | `links` | `links`, over networks that are made for it |
 
 mod add;
+mod cluster;
 mod commands;
 mod edge;
 #[cfg(target_os = "linux")]
 mod links;
+mod matmul;
 mod migrate;
 mod transfers;
 
+pub use cluster::serve_session;
 pub(super) use commands::{chain, noop};
 pub(super) use edge::stream_edge;
 #[cfg(target_os = "linux")]
 pub(super) use links::links;
+pub(super) use matmul::distributed_matmul;
 pub(super) use migrate::migrate;
 pub(super) use transfers::bulk;
 
@@ -66,14 +72,54 @@ fn first(driver: &Arc<dyn Driver>) -> Result<Device, BenchError> {
     first.ok_or_else(|| SubjectError::failed("listing devices", "there is none").into())
 }
 
-/// A node in this process, and its first device as a client has it.
-struct Served {
-    device: Device,
-    /// What it takes to connect to it once more.
+/// A node that is served by this process, and what it takes to connect to it.
+struct Hosted {
     client: (quipu_driver_remote::Options, Key),
-    // In this order: the client says goodbye first.
     _node: Node,
     _folder: tempfile::TempDir,
+}
+
+impl Hosted {
+    /// One that offers this, with this between the node and its client, who finds it where `at` says.
+    fn new(
+        name: &str,
+        network: &Way,
+        options: quipu_node::Options,
+        at: impl FnOnce(&str) -> Result<String, BenchError>,
+    ) -> Result<Self, BenchError> {
+        let folder = tempfile::tempdir().doing("making a folder")?;
+        let of_node = Folder::open(folder.path().join("node")).doing("making a folder")?;
+        let of_client = Folder::open(folder.path().join("client")).doing("making a folder")?;
+        let gate = Gate::new(&of_node, name, PATIENCE, Arc::new(SystemClock));
+        let gate = gate.doing("making a node's key")?;
+        let listener = network.listen().doing("listening")?;
+        let address = listener.local_addr().doing("listening")?.to_string();
+        let address = at(&address)?;
+        let invitation =
+            Invitations::of(&of_node).invite(gate.fingerprint(), &address, &SystemClock);
+        let node = network.far(|| Node::serve(options, gate, listener));
+        let node = node.doing("serving")?;
+        let key = Key::of(&of_client, "client.key").doing("making a client's key")?;
+        let invitation = invitation.doing("inviting a client")?;
+        let enrolled = network.near(|| invitation.take_up(&key, "bench", PATIENCE));
+        enrolled.doing("pairing")?;
+        let options = quipu_driver_remote::Options {
+            patience: PATIENCE,
+            ..quipu_driver_remote::Options::new(name, &address, node.fingerprint())
+        };
+        Ok(Self {
+            client: (options, key),
+            _node: node,
+            _folder: folder,
+        })
+    }
+}
+
+/// A node that is served by this process, and its first device as a client has it.
+struct Served {
+    device: Device,
+    // In this order: the client says goodbye first.
+    node: Hosted,
 }
 
 impl Served {
@@ -85,62 +131,41 @@ impl Served {
         Ok(served?.0)
     }
 
-    /// One that offers these devices, with this between the node and its client, who finds it where `at` says; and the driver of
-    /// its devices.
+    /// One that offers these devices, as [`Hosted::new`] does; and the driver of its devices.
     fn over(
         name: &str,
         network: &Way,
         devices: Vec<Device>,
         at: impl FnOnce(&str) -> Result<String, BenchError>,
     ) -> Result<(Self, Arc<dyn Driver>), BenchError> {
-        let folder = tempfile::tempdir().doing("making a folder")?;
-        let of_node = Folder::open(folder.path().join("node")).doing("making a folder")?;
-        let of_client = Folder::open(folder.path().join("client")).doing("making a folder")?;
-        let gate = Gate::new(&of_node, name, PATIENCE, Arc::new(SystemClock));
-        let gate = gate.doing("making a node's key")?;
-        let listener = network.listen().doing("listening")?;
-        let address = listener.local_addr().doing("listening")?.to_string();
-        let address = at(&address)?;
-        let invitation =
-            Invitations::of(&of_node).invite(gate.fingerprint(), &address, &SystemClock);
         let options = quipu_node::Options {
             natives: Arc::new(makers()),
             ..quipu_node::Options::new(devices)
         };
-        let node = network.far(|| Node::serve(options, gate, listener));
-        let node = node.doing("serving")?;
-        let key = Key::of(&of_client, "client.key").doing("making a client's key")?;
-        let invitation = invitation.doing("inviting a client")?;
-        let enrolled = network.near(|| invitation.take_up(&key, "bench", PATIENCE));
-        enrolled.doing("pairing")?;
-        let options = quipu_driver_remote::Options {
-            patience: PATIENCE,
-            ..quipu_driver_remote::Options::new(name, &address, node.fingerprint())
-        };
+        let node = Hosted::new(name, network, options, at)?;
+        let (options, key) = &node.client;
         let driver: Arc<dyn Driver> = network
-            .near(|| quipu_driver_remote::connect(&options, &key))
+            .near(|| quipu_driver_remote::connect(options, key))
             .doing("connecting")?;
-        let served = Served {
-            device: first(&driver)?,
-            client: (options, key),
-            _node: node,
-            _folder: folder,
-        };
-        Ok((served, driver))
+        let device = first(&driver)?;
+        Ok((Self { device, node }, driver))
     }
 }
 
-/// Devices of nodes that are used together: the first of each.
-fn together(nodes: &[Served]) -> Result<Vec<Device>, BenchError> {
-    let met = nodes.iter().map(|node| {
-        let (options, key) = &node.client;
-        quipu_driver_remote::meet(options, key).doing("connecting")
-    });
-    let met = met.collect::<Result<Vec<_>, _>>()?;
-    let driver = quipu_driver_remote::together(met).doing("connecting")?;
-    let driver: Arc<dyn Driver> = driver;
-    // Each offers one.
-    Device::all_of(&driver).doing("looking for devices")
+/// The driver of nodes that are used together, as the near end of a way connects to them.
+fn together<'a>(
+    network: &Way,
+    nodes: impl IntoIterator<Item = &'a Hosted>,
+) -> Result<Arc<dyn Driver>, BenchError> {
+    let clients: Vec<_> = nodes.into_iter().map(|node| &node.client).collect();
+    let connect = || {
+        let met = clients
+            .into_iter()
+            .map(|(options, key)| quipu_driver_remote::meet(options, key).doing("connecting"));
+        let met = met.collect::<Result<Vec<_>, BenchError>>()?;
+        quipu_driver_remote::together(met).doing("connecting")
+    };
+    Ok(network.near(connect)?)
 }
 
 /// A queue of a device in a context of its own.

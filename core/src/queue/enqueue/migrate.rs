@@ -41,6 +41,8 @@ impl Leg {
     pub(crate) fn label(&self) -> &'static str {
         if self.to == SpaceId::HOST {
             "migrate to the host"
+        } else if self.from != SpaceId::HOST && self.by == self.from {
+            "migrate to another device"
         } else {
             "migrate to the device"
         }

@@ -24,6 +24,8 @@ pub(crate) enum Way {
 pub(crate) enum Held {
     Nothing,
     All,
+    /// What the node says.
+    Answers,
     /// What the node says on the second connection, which is the bulk stream of the first session.
     Bulk,
 }
@@ -164,25 +166,25 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
     connections.push(pair());
     drop((connections, way));
     let left = Arc::new(AtomicI64::new(budget));
-    for (mut from, mut to, is_bulk) in [
+    for (mut from, mut to, is_answer) in [
         (
             client.try_clone().unwrap(),
             node.try_clone().unwrap(),
             false,
         ),
-        (
-            node.try_clone().unwrap(),
-            client.try_clone().unwrap(),
-            is_second,
-        ),
+        (node.try_clone().unwrap(), client.try_clone().unwrap(), true),
     ] {
         let (left, pair, shared) = (left.clone(), pair(), shared.clone());
         std::thread::spawn(move || {
             let mut bytes = vec![0; 1 << 16];
             while let Ok(length @ 1..) = from.read(&mut bytes) {
                 let held = shared.held.lock().unwrap();
-                let is_held =
-                    |held: &mut Held| *held == Held::All || (*held == Held::Bulk && is_bulk);
+                let is_held = |held: &mut Held| match held {
+                    Held::Nothing => false,
+                    Held::All => true,
+                    Held::Answers => is_answer,
+                    Held::Bulk => is_answer && is_second,
+                };
                 drop(shared.released.wait_while(held, is_held).unwrap());
                 let before = left.fetch_sub(length as i64, Ordering::SeqCst);
                 let allowed = before.clamp(0, length as i64) as usize;

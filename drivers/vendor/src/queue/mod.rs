@@ -70,7 +70,9 @@ fn doer_of<V: Vendor>(device: &V::Device, command: &Command) -> Doer {
         Operation::HostTask => Doer::Host,
         Operation::NativeEnqueue(_) => Doer::DeviceOnce,
         _ if is_nothing(command) => Doer::Host,
-        Operation::Migrate(migration) if migration.content.is_some() => Doer::Host,
+        Operation::Migrate(migration) if migration.content.is_some() => {
+            V::doer_of_content(device, migration)
+        }
         _ => V::doer_of(device, command),
     }
 }

@@ -372,6 +372,20 @@ impl Bulk {
         self.changed.notify_all();
     }
 
+    /// What is in use of a read is here: it is sent.
+    pub(crate) fn content_is_ready(&self, transfer: u64, content: Option<Arc<Landing>>) {
+        let mut state = locked(&self.state);
+        if let Some(read) = state.reads.remove(&transfer) {
+            let used = content.as_ref().map_or(0, |content| content.len());
+            let left = read.length.saturating_sub(used) as u64;
+            state.bytes[1] = state.bytes[1].saturating_sub(left);
+            let ready = content.map(|content| (transfer, 0..used, Source::Landing(content)));
+            state.ready.extend(ready);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// A read has failed: what is not sent of it never is.
     pub(crate) fn read_failed(&self, transfer: u64) {
         let mut state = locked(&self.state);

@@ -219,6 +219,7 @@ impl Work {
             Operation::Copy(copy) => self.copy(command, copy, &waits)?,
             Operation::Write(write) => self.write(command, write, &waits)?,
             Operation::Read(read) => self.read(command, read, &waits)?,
+            Operation::ReadContent(read) => self.read_content(command, read, &waits)?,
             Operation::Launch(launch) => self.launch(command, launch, &waits)?,
             Operation::Send(send) => self.send(command, send, &waits)?,
             Operation::Receive(receive) => self.receive(command, receive, &waits)?,

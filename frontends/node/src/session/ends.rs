@@ -14,10 +14,10 @@ use crate::locked;
 use crate::node::Shared;
 use quipu_core::{Error, Event};
 use quipu_link::stream::Outgoing;
-use quipu_wire::message::{Completed, Message, Profile, Profiled, ReadBytes, Word};
+use quipu_wire::message::{self, Completed, Message, Profile, Profiled, ReadBytes, Word};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 /// Ends that are worth a write.
 const MANY: usize = 64;
@@ -38,12 +38,19 @@ pub(crate) enum Result {
     Read(Arc<Landing>),
     /// That the bytes come with a transfer.
     Transferred(u64),
+    /// How many are in use, and these, unless they come with a transfer.
+    Content(u64, Arc<OnceLock<Content>>),
 }
+
+/// What is in use of what is read; none if nothing is.
+pub(crate) type Content = Option<Arc<Landing>>;
 
 enum End {
     Done(u64),
     Profiled(Profile),
     Read(u64, Arc<Landing>),
+    /// How many bytes are in use, and those that come with it.
+    Content(u64, u64, Content),
     Failed(u64, u64, Told),
 }
 
@@ -96,7 +103,7 @@ impl Ends {
         let mut pending = locked(&self.pending);
         let end = match (outcome, result) {
             (Err(error), result) => {
-                if let Result::Transferred(transfer) = result {
+                if let Result::Transferred(transfer) | Result::Content(transfer, _) = result {
                     self.bulk.read_failed(*transfer);
                 }
                 pending.failed(id, &error)
@@ -104,6 +111,11 @@ impl Ends {
             (Ok(()), Result::Plain) => End::Done(id),
             (Ok(()), Result::Transferred(_)) => End::Done(id),
             (Ok(()), Result::Read(bytes)) => End::Read(id, bytes.clone()),
+            (Ok(()), Result::Content(transfer, content)) => {
+                let content = content.get().cloned().flatten();
+                let used = content.as_ref().map_or(0, |content| content.len() as u64);
+                End::Content(id, used, content.filter(|_| *transfer == 0))
+            }
             (Ok(()), Result::Profiled(event)) => End::Profiled(profile(id, event)),
         };
         pending.ends.push(end);
@@ -151,6 +163,17 @@ impl Ends {
                         &Message::ReadBytes(ReadBytes { event: id, bytes }),
                         None,
                     );
+                    done.push(Word::new(id));
+                }
+                End::Content(id, length, landing) => {
+                    let content = message::Content { event: id, length };
+                    pending.push(&self.out, &Message::Content(content), None);
+                    if let Some(landing) = landing {
+                        // SAFETY: as above.
+                        let bytes = unsafe { landing.bytes(0..landing.len()) };
+                        let read = ReadBytes { event: id, bytes };
+                        pending.push(&self.out, &Message::ReadBytes(read), None);
+                    }
                     done.push(Word::new(id));
                 }
                 End::Failed(id, cause, told) => {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | here | the two streams, and the session's end |
 //! | `commands` | what a message has done: `launch`, `transfer` |
+//! | `content` | reads of what is in use |
 //! | `objects` | buffers, programs, queues; `kernel`: what is launched |
 //! | `events` | which events there are to wait for |
 //! | `ends` | ends of commands, on their way to the client |
@@ -24,6 +25,7 @@
 
 mod bulk;
 mod commands;
+mod content;
 mod courier;
 mod ends;
 mod events;

@@ -50,6 +50,7 @@ mod server;
 mod taking;
 
 pub use kernels::{Kernels, Unpassed};
+pub use quipu_link::peer::Networks;
 pub use quipu_node::Limits;
 pub use server::{Server, Serving, devices, offered};
 pub use taking::{Served, Taking};

@@ -10,7 +10,8 @@ use quipu_link::clients::Clients;
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
-use quipu_node::{Limits, Node, Options};
+use quipu_link::peer::Networks;
+use quipu_node::{Limits, Node, Options, Peering};
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
@@ -65,6 +66,7 @@ pub struct Server {
     name: Option<String>,
     folder: Option<PathBuf>,
     limits: Limits,
+    peers: Peering,
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "of processes"))]
     arguments: Option<Vec<OsString>>,
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "of processes"))]
@@ -92,6 +94,7 @@ impl Server {
             name: None,
             folder: None,
             limits: Limits::default(),
+            peers: Peering::default(),
             arguments: None,
             one_process: false,
         }
@@ -126,6 +129,20 @@ impl Server {
     /// ([`Limits::patience`]), and for how long a native kernel may run without a pause ([`Limits::run_time`]).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Where other nodes find this one, that a client uses together with it; without it, where the client has found it.
+    pub fn peer_address(mut self, address: SocketAddr) -> Self {
+        self.peers.address = Some(address);
+        self
+    }
+
+    /// Where this node may dial others for its clients, so that bytes go straight from one to the other:
+    /// [`Networks::default`] without it, which is private networks, and this machine only if the node listens for nobody else.
+    /// With [`Networks::none`] it has to do with no other node, and what is for one goes by way of the client.
+    pub fn peer_networks(mut self, networks: Networks) -> Self {
+        self.peers.networks = networks;
         self
     }
 
@@ -194,6 +211,7 @@ impl Server {
         let options = Options {
             natives: Arc::new(self.kernels),
             limits: self.limits,
+            peers: self.peers,
             #[cfg(target_os = "linux")]
             processes: (!self.one_process)
                 .then(|| spawn(self.arguments))

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 #![allow(dead_code, reason = "kernels are named here, and called by clients")]
 
-use super::Kernels;
+use super::{Kernels, Networks, Server};
 use crate::Platform;
 use crate::prelude::*;
 use proptest::collection::vec;
@@ -635,4 +635,49 @@ fn a_panic_for_a_client_is_an_error() {
     assert_eq!(launch(&good), Outcome::Ran);
     let zero = Change::Replace(0, Sent::Value(vec![0; 4]));
     assert_eq!(launch(&changed(good, vec![zero])), Outcome::Panicked);
+}
+
+/// Where a node tells its clients that other nodes find it.
+fn where_others_find(serve: impl FnOnce(Server) -> Server) -> Option<std::net::SocketAddr> {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(Kernels::new())
+        .address("127.0.0.1:0")
+        .folder(folder.path().join("node"))
+        .devices(|| {
+            let one = std::num::NonZero::<usize>::MIN;
+            let platform = crate::Platform::builder().without_embedded();
+            let platform = platform.cpu(crate::drivers::Options::new().workers(one));
+            Ok(platform.build()?.devices().to_vec())
+        })
+        .one_process();
+    let serving = serve(server).start().unwrap();
+    let patience = std::time::Duration::from_secs(120);
+    let own = folder.path().join("client");
+    let line = serving.invite().unwrap();
+    let node = crate::drivers::remote::paired::pair(&own, &line, patience).unwrap();
+    let key = quipu_link::Key::of(&quipu_link::Folder::open(&own).unwrap(), "client.key").unwrap();
+    let dial = quipu_link::client::Dial {
+        address: &node.address,
+        node: node.fingerprint,
+        key: &key,
+        name: "test",
+        patience,
+    };
+    let greeted = dial.begin(std::time::Duration::ZERO).unwrap();
+    greeted.terms.peer_address.map(|address| address.socket())
+}
+
+#[test]
+fn other_nodes_find_a_server_where_it_says_unless_it_has_to_do_with_none() {
+    let elsewhere = "10.1.2.3:99".parse().unwrap();
+    assert_eq!(
+        where_others_find(|server| server.peer_address(elsewhere)),
+        Some(elsewhere)
+    );
+    let here = where_others_find(|server| server).unwrap();
+    assert!(here.ip().is_loopback());
+    assert_eq!(
+        where_others_find(|server| server.peer_networks(Networks::none())),
+        None
+    );
 }
