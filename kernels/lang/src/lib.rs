@@ -169,6 +169,7 @@ pub use view::{At, GlobalMut, GlobalRef};
 /// What the macros' code names.
 #[doc(hidden)]
 pub mod __macro {
+    pub use crate::__optimised as optimised;
     pub use crate::build;
     pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
     pub use crate::launch::{Elements, Kept, LANES, Lanes, Phases, difference, product, sum};

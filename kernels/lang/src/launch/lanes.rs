@@ -1,7 +1,8 @@
 //! Neighbouring threads of a phase side by side: what each knows is an element of an array, which the compiler keeps in
 //! vector registers, and no element of what they read is asked whether it is there, as that was asked for all of them.
 //!
-//! The kernel's macro writes this beside the loop over single threads (`phases/lanes.rs` there says when).
+//! The kernel's macro writes this beside the loop over single threads (`phases/lanes.rs` there says when). Where code is not
+//! optimised there are no vectors, and what would only be compiled is left out.
 
 use std::mem::MaybeUninit;
 
@@ -9,6 +10,22 @@ use super::phases::Kept;
 use crate::extent::Vector;
 use crate::shared::{SharedElement, SharedWrite};
 use crate::view::GlobalRef;
+
+/// What is worth it only where this crate is optimised, and with it the program's kernels.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(unoptimised))]
+macro_rules! __optimised {
+    ($($code:tt)*) => { $($code)* };
+}
+
+/// Nothing: see the other one.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(unoptimised)]
+macro_rules! __optimised {
+    ($($code:tt)*) => {};
+}
 
 /// How many threads go side by side: a vector of `f32` where vectors are longest.
 #[doc(hidden)]
