@@ -45,6 +45,7 @@ fn the_list_names_each_benchmark_once() {
         "device-overlap",
         "device-peers",
         "device-transfers",
+        "distributed-matmul",
         "enqueue",
         "gemm",
         "graphs",

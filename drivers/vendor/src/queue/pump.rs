@@ -199,9 +199,11 @@ impl<V: Vendor> Shared<V> {
     pub(super) fn pump_after(self: &Arc<Self>, caller: Caller, tell: impl FnOnce(&mut Ledger<V>)) {
         let mut ledger = self.ledger();
         tell(&mut ledger);
-        // The drain thread has other things to see to as well.
+        // The drain thread has other things to see to as well. (What was left is taken up, if only to find that it is nothing:
+        // who waits looks at nothing else before.)
         let is_host = matches!(caller, Caller::Host | Caller::Waiter);
-        if is_host && ledger.rests() && !self.completions.has_notices() {
+        let is_left = self.activity.is_left() || self.completions.has_notices();
+        if is_host && !is_left && ledger.rests() {
             return;
         }
         loop {
