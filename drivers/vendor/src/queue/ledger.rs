@@ -210,6 +210,9 @@ pub(crate) struct Ledger<V: Vendor> {
     pub(super) handed: Vec<Key>,
     /// So many of them are looked through.
     pub(super) handed_most: usize,
+    /// How often there came to be room in devices' memory, and how often when the last command began to leave.
+    pub(super) room: u64,
+    pub(super) room_before: u64,
     /// Launches whose code is to be compiled.
     pub(super) unprepared: VecDeque<Key>,
     pub(super) batches: Batches<V>,
@@ -232,6 +235,8 @@ impl<V: Vendor> Ledger<V> {
             over: VecDeque::new(),
             handed: Vec::new(),
             handed_most: 64,
+            room: 0,
+            room_before: 0,
             unprepared: VecDeque::new(),
             batches: Batches::default(),
             unused: Vec::new(),

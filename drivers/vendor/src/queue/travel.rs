@@ -31,6 +31,7 @@ impl Lane {
 impl<V: Vendor> Ledger<V> {
     /// A command begins to leave; what that needs, unless it must not run.
     pub(super) fn begin(&mut self, key: Key) -> Option<Departure<V>> {
+        self.room_before = self.room;
         let entry = self.entries.get_mut(key)?;
         if entry.place != Place::Held {
             return None;
@@ -193,10 +194,13 @@ impl<V: Vendor> Ledger<V> {
         };
         let device = entry.device;
         entry.place = Place::Held;
-        if !self.is_moving(waiting) {
-            return false;
+        // What a thread of the host did may have ended since, and there was room too late: then it is tried again.
+        if self.room == self.room_before {
+            if !self.is_moving(waiting) {
+                return false;
+            }
+            self.lanes[device].starved = true;
         }
-        self.lanes[device].starved = true;
         self.consider(key);
         true
     }

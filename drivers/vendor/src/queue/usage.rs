@@ -62,6 +62,7 @@ impl<V: Vendor> Ledger<V> {
 
     /// There may be room in the devices' memory now.
     pub(super) fn made_room(&mut self) {
+        self.room += 1;
         for lane in &mut self.lanes {
             lane.starved = false;
         }
