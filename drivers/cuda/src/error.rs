@@ -28,7 +28,9 @@ fn meaning(code: CUresult) -> &'static str {
             "the compiler is newer than NVIDIA's driver; use an older NVRTC (QUIPU_NVRTC) or a newer driver"
         }
         C::CUDA_ERROR_NOT_FOUND => "there is nothing of that name",
-        C::CUDA_ERROR_ILLEGAL_ADDRESS => "a kernel touched memory that is not its own",
+        C::CUDA_ERROR_ILLEGAL_ADDRESS => {
+            "a kernel touched memory that is not its own, on this device or another: CUDA is of no use to this process any more"
+        }
         C::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => {
             "a block needs more registers or shared memory than the device has for one; use smaller blocks"
         }

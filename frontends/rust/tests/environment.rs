@@ -1,7 +1,10 @@
 //! What the environment can ask for: a log, and a trace. Each in a process of its
-//! own, which runs one of the tests below that are ignored otherwise.
+//! own, which runs one of the tests below that are ignored otherwise. And that all it can ask for is documented.
 
 use quipu::prelude::*;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Runs a test of this file with a variable of the environment set.
@@ -89,4 +92,58 @@ fn a_trace_is_complete_when_the_last_context_is_gone() {
     let file = std::env::temp_dir().join(format!("quipu-trace-{}.json", std::process::id()));
     run("trace", "QUIPU_TRACE", file.to_str().unwrap());
     std::fs::remove_file(file).unwrap();
+}
+
+/// Variables that are no user's: by which a program knows itself as a session that it has started.
+const OWN: [&str; 1] = ["QUIPU_SERVES_SESSION"];
+
+/// What is between these two characters and begins with `QUIPU_`.
+fn variables(text: &str, mark: char) -> impl Iterator<Item = &str> {
+    text.split(mark).filter(|part| {
+        let name = part.strip_prefix("QUIPU_");
+        let is_letter = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+        name.is_some_and(|name| name.chars().all(is_letter) && !name.starts_with("TEST_"))
+    })
+}
+
+/// The variables that are named in the sources in a folder.
+fn named_in(folder: &Path, names: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("the folder can be read").path();
+        if path.is_dir() {
+            named_in(&path, names);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = fs::read_to_string(&path).expect("sources are text");
+            names.extend(variables(&text, '"').map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn every_variable_is_documented() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut named = BTreeSet::new();
+    for folder in [
+        "core/src",
+        "kernels/lang/src",
+        "frontends/rust/src",
+        "cli/src",
+    ] {
+        named_in(&root.join(folder), &mut named);
+    }
+    for crates in ["drivers", "wire"] {
+        for folder in fs::read_dir(root.join(crates)).expect("it has crates") {
+            let folder = folder.expect("it can be read").path().join("src");
+            // What tests have networks from is theirs.
+            if folder.is_dir() && !folder.starts_with(root.join("wire/lab")) {
+                named_in(&folder, &mut named);
+            }
+        }
+    }
+    for own in OWN {
+        assert!(named.remove(own), "{own}");
+    }
+    let page = fs::read_to_string(root.join("docs/environment.md")).expect("the page is there");
+    let documented: BTreeSet<String> = variables(&page, '`').map(str::to_owned).collect();
+    assert_eq!(named, documented);
 }

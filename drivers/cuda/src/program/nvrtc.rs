@@ -182,6 +182,36 @@ impl Drop for Program<'_> {
     }
 }
 
+/// Where a toolkit keeps the libraries of this processor.
+const TARGET: &str = if cfg!(target_arch = "aarch64") {
+    "targets/sbsa-linux/lib"
+} else {
+    "targets/x86_64-linux/lib"
+};
+
+/// The toolkits where they are installed by default: the one that is chosen, then the others, the newest first.
+fn installed() -> Vec<PathBuf> {
+    let mut versions: Vec<(Vec<u32>, PathBuf)> = std::fs::read_dir("/usr/local")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            Some((version_of(path.file_name()?.to_str()?)?, path))
+        })
+        .collect();
+    versions.sort_by(|one, other| other.cmp(one));
+    let versions = versions.into_iter().map(|(_, path)| path);
+    std::iter::once("/usr/local/cuda".into())
+        .chain(versions)
+        .collect()
+}
+
+/// The version in a toolkit's folder's name, such as `cuda-12.10`.
+fn version_of(folder: &str) -> Option<Vec<u32>> {
+    let version = folder.strip_prefix("cuda-")?;
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
 /// Where the library may be.
 fn places() -> Vec<PathBuf> {
     let names = [
@@ -196,10 +226,11 @@ fn places() -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     let toolkits = ["CUDA_HOME", "CUDA_PATH"]
         .into_iter()
-        .filter_map(std::env::var_os);
-    for toolkit in toolkits.chain(["/usr/local/cuda".into()]) {
-        for folder in ["lib64", "targets/x86_64-linux/lib"] {
-            let folder = PathBuf::from(&toolkit).join(folder);
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from);
+    for toolkit in toolkits.chain(installed()) {
+        for folder in ["lib64", TARGET] {
+            let folder = toolkit.join(folder);
             places.extend(names.iter().map(|name| folder.join(name)));
         }
     }
@@ -274,4 +305,19 @@ fn begin(library: Library) -> Result<Nvrtc, libloading::Error> {
         functions,
         _library: library,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_toolkits_are_read_as_numbers() {
+        let newer = version_of("cuda-12.10");
+        assert_eq!(newer, Some(vec![12, 10]));
+        assert!(newer > version_of("cuda-12.9"));
+        for other in ["cuda", "cuda-", "cuda-samples", "cuda-12.x"] {
+            assert_eq!(version_of(other), None, "{other}");
+        }
+    }
 }

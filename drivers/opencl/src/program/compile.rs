@@ -217,7 +217,7 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
     }
     let kernel = kernel_of(&program, source.entry).map_err(|error| {
         if error.code == cl3::error_codes::CL_INVALID_KERNEL_NAME {
-            no_kernel(source.entry, program.raw())
+            no_kernel(source.entry, &program)
         } else {
             failed(error)
         }
@@ -284,15 +284,29 @@ fn binary_of(program: cl_program) -> Option<Vec<u8>> {
 }
 
 /// A text has no such kernel.
-fn no_kernel(kernel: &str, program: cl_program) -> Error {
-    let names = cl3::program::get_program_info(program, cl3::program::CL_PROGRAM_KERNEL_NAMES);
-    let names = names.map(|names| names.to_string()).unwrap_or_default();
-    let names = names.trim_end_matches('\0').replace(';', ", ");
+fn no_kernel(kernel: &str, program: &Program) -> Error {
     ErrorKind::InvalidArgument {
         what: "launch a kernel",
-        problem: format!("the program has no kernel '{kernel}'; it has: {names}"),
+        problem: format!(
+            "the program has no kernel '{kernel}'; it has: {}",
+            names_in(program).join(", ")
+        ),
     }
     .into()
+}
+
+/// The names of a program's kernels, as they are, not as the program lists them: NVIDIA's lists none if it was not built for
+/// every device of its context.
+fn names_in(program: &Program) -> Vec<String> {
+    let kernels = cl3::kernel::create_kernels_in_program(program.raw()).unwrap_or_default();
+    let kernels = kernels.into_iter().map(Kernel::new);
+    kernels
+        .filter_map(|kernel| {
+            let what = cl3::kernel::CL_KERNEL_FUNCTION_NAME;
+            let name = cl3::kernel::get_kernel_info(kernel.raw(), what).ok()?;
+            Some(name.to_string().trim_end_matches('\0').to_owned())
+        })
+        .collect()
 }
 
 #[cfg(test)]
