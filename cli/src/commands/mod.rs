@@ -30,6 +30,10 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Session(serve::SessionOptions),
+    /// What `quipu serve --check-sandbox` starts.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Sandboxed(serve::sandbox::TrialOptions),
     /// Print a line that lets one client in at this machine's node: good once, for ten minutes.
     Invite(node::InviteOptions),
     /// Take an invitation up: the node's devices can be used here from then on.
@@ -54,6 +58,8 @@ impl Command {
             Self::Serve(options) => serve::run(&options),
             #[cfg(target_os = "linux")]
             Self::Session(options) => serve::run_session(&options),
+            #[cfg(target_os = "linux")]
+            Self::Sandboxed(options) => serve::sandbox::run_trial(&options),
             Self::Invite(options) => node::run_invite(&options),
             Self::Pair(options) => node::run_pair(&options),
             Self::Nodes(options) => node::run_nodes(&options),

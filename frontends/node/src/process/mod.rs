@@ -18,18 +18,22 @@
 //! | `dials` | connections to other nodes, which the node makes for a session |
 //! | `channel` | packets between them, with connections |
 //! | `sandbox` | what the session's side may not do |
+//! | `trial` | what of the sandbox keeps a program from what |
 
 mod channel;
 mod child;
 mod dials;
 mod parent;
 mod sandbox;
+mod trial;
 
 pub(crate) use child::end;
 pub use child::{serve_session, serve_session_reading};
 pub(crate) use dials::Dials;
 pub(crate) use parent::Processes;
 pub use parent::remove_scratch;
+pub use sandbox::Restriction;
+pub use trial::{Trial, enter_trial, trials};
 
 use crate::limits::Limits;
 use quipu_link::Fingerprint;

@@ -13,7 +13,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -209,22 +209,11 @@ impl Processes {
     ) -> io::Result<(Arc<Hosted>, PathBuf)> {
         let (ours, theirs) = Channel::pair()?;
         let scratch = make_scratch(id)?;
-        let mut command = Command::new(&self.spawn.program);
+        let mut command = self.spawn.command(&scratch);
         command
-            .args(&self.spawn.arguments)
-            .envs(
-                ["TMPDIR", "HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"].map(|name| (name, &scratch)),
-            )
-            .current_dir("/")
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .process_group(0);
-        for (name, value) in &self.spawn.environment {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
         let (answer, started) = channel();
         let over = || io::Error::other("the node is shutting down");
         let sent = match &*locked(&self.starter) {
@@ -260,7 +249,7 @@ impl Processes {
     }
 
     /// Sees to a process until it ends.
-    fn watch(&self, id: SessionId, hosted: &Hosted, scratch: &std::path::Path) {
+    fn watch(&self, id: SessionId, hosted: &Hosted, scratch: &Path) {
         while let Ok(packet) = hosted.channel.receive(None) {
             match packet {
                 Packet::Some(packet, None) => {
@@ -356,8 +345,28 @@ fn ready(hosted: &Hosted) -> io::Result<Fingerprint> {
     }
 }
 
+impl Spawn {
+    /// What is started, with this folder for what it writes.
+    pub(super) fn command(&self, scratch: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .envs(
+                ["TMPDIR", "HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"].map(|name| (name, scratch)),
+            )
+            .current_dir("/");
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+}
+
 /// A folder for what a session's compilers write.
-fn make_scratch(id: SessionId) -> io::Result<PathBuf> {
+pub(super) fn make_scratch(id: SessionId) -> io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
     let name: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
     // Not the session's name, which others need not know.
