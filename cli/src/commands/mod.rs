@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Nodes(node::NodesOptions),
     /// Show the nodes that were paired with, live: how far they are, what they do, what they have.
     Top(top::Options),
+    /// List the clients of this machine's node with what they may have, or say what one may have.
+    Rights(node::ClientsOptions),
     /// Take back that a client may come in at this machine's node.
     Revoke(node::RevokeOptions),
 }
@@ -64,6 +66,7 @@ impl Command {
             Self::Pair(options) => node::run_pair(&options),
             Self::Nodes(options) => node::run_nodes(&options),
             Self::Top(options) => top::run(&options),
+            Self::Rights(options) => node::run_rights(&options),
             Self::Revoke(options) => node::run_revoke(&options),
         }
     }

@@ -8,6 +8,7 @@ use crate::error::CommandError;
 use quipu::drivers::sources::{self, Source, SourcesDriver};
 use quipu::{Device, Platform};
 use quipu_discovery::Announcement;
+use quipu_link::Rights;
 use quipu_link::compression::Compression;
 use quipu_link::peer::Networks;
 use quipu_node::{Limits, Node, Options as NodeOptions, Peering};
@@ -48,6 +49,10 @@ pub(crate) struct Options {
     /// For how many microseconds receivers look again and again before they sleep; zero where cores are few.
     #[arg(long, default_value_t = 0)]
     spin: u64,
+
+    /// How many of the machine's cores a client's session may keep busy; all without it.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    cores: Option<u32>,
 
     /// For how many seconds a client's session is kept after its connection is lost, at most.
     #[arg(long, default_value_t = 60)]
@@ -94,6 +99,7 @@ impl Options {
         let mut limits = Limits {
             patience: Duration::from_secs(self.patience),
             run_time: Duration::from_secs(self.run_time),
+            cores: self.cores.unwrap_or(0),
             ..Limits::default()
         };
         if let Some(memory) = self.memory {
@@ -292,7 +298,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if options.invite {
         text.push_str(&format!(
             "within ten minutes, run once where the client is:\nquipu pair {}\n",
-            invite(&home, &advertised)?
+            invite(&home, &advertised, Rights::default())?
         ));
     } else {
         text.push_str("`quipu invite` prints an invitation for a client\n");

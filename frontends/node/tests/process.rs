@@ -267,7 +267,23 @@ fn do_as_drivers_do() -> Result<(), String> {
     }
 }
 
-const KERNELS: [fn() -> Result<(), String>; 10] = [
+/// Fails with what it could do though it is to keep to one core.
+fn take_more_cores() -> Result<(), String> {
+    let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
+    if cores != 1 {
+        return Err(format!("it has {cores} cores"));
+    }
+    // SAFETY: a set of bits, of which all are a value.
+    let all: libc::cpu_set_t =
+        unsafe { std::mem::transmute([u8::MAX; size_of::<libc::cpu_set_t>()]) };
+    // SAFETY: as many bytes as said.
+    match unsafe { libc::sched_setaffinity(0, size_of_val(&all), &raw const all) } {
+        0 => Err("it has taken more".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+const KERNELS: [fn() -> Result<(), String>; 11] = [
     behave,
     crash,
     abort,
@@ -278,6 +294,7 @@ const KERNELS: [fn() -> Result<(), String>; 10] = [
     eat_memory,
     pry,
     do_as_drivers_do,
+    take_more_cores,
 ];
 
 fn natives() -> HashMap<Name, Maker> {
@@ -587,6 +604,67 @@ fn a_session_can_do_what_drivers_of_gpus_do() {
     let mut client = rig.client();
     launch(&mut client, 1, do_as_drivers_do);
     assert_eq!(client.end_of(1), None);
+}
+
+#[test]
+fn a_client_has_what_its_rights_say_and_others_have_all() {
+    let rig = rig(Limits {
+        process_bytes: 1 << 30,
+        ..Limits::default()
+    });
+    let good = good(&rig);
+    let refused = |rights: &str| {
+        rig.grant("two", rights);
+        match rig.dial(1).begin(Duration::ZERO).unwrap_err() {
+            LinkError::Refused { refusal, .. } => refusal,
+            other => panic!("{other}"),
+        }
+    };
+    assert_eq!(
+        refused("devices=cuda,cpu:9"),
+        quipu_wire::message::Refusal::NotOffered
+    );
+    // Who asks how the node is sees no more.
+    assert_eq!(rig.dial(1).ask().unwrap().devices().len(), 0);
+    assert_eq!(rig.dial(0).ask().unwrap().devices().len(), 1);
+    rig.grant("two", "devices=cpu:0 memory=1048576 cores=1 peers=no");
+    let quipu_link::session::Greeted {
+        connection,
+        terms,
+        devices,
+        ..
+    } = rig.dial(1).begin(Duration::ZERO).unwrap();
+    assert_eq!((devices.len(), terms.max_session_bytes), (1, 1 << 20));
+    assert!(terms.peer_address.is_none());
+    let mut client = Client::over(connection, &terms, 0);
+    if has_sandbox() {
+        launch(&mut client, 1, take_more_cores);
+        assert_eq!(client.end_of(1), None);
+    }
+    client.send(&[buffer(1, 1 << 21)]);
+    assert_eq!(client.sent_away(), Some(GoodbyeReason::Limit));
+    // Time passes in the process of the kernel that says so.
+    rig.grant("two", "run-time=3600");
+    let mut client = rig.client_of(1);
+    launch(&mut client, 1, let_time_pass_for_ever);
+    match end(&mut client) {
+        LinkError::Goodbye { reason, .. } => assert_eq!(reason, GoodbyeReason::Limit),
+        other => panic!("{other}"),
+    }
+    still_good(good);
+}
+
+#[test]
+fn who_has_not_all_rights_is_not_let_into_a_process_of_all() {
+    let rig = Rig::new(Limits::default());
+    rig.grant("two", "memory=1048576");
+    match rig.dial(1).begin(Duration::ZERO).unwrap_err() {
+        LinkError::Refused { refusal, .. } => {
+            assert_eq!(refusal, quipu_wire::message::Refusal::NotOffered);
+        }
+        other => panic!("{other}"),
+    }
+    let _other = rig.client();
 }
 
 #[test]

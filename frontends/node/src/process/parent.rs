@@ -6,6 +6,7 @@ use crate::limits::Limits;
 use crate::locked;
 use crate::node::Peering;
 use quipu_link::gate::{Caller, Gate};
+use quipu_link::peer::Networks;
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::message::{GoodbyeReason, Redirect, Refusal, SessionId};
 use std::collections::HashMap;
@@ -30,6 +31,8 @@ const STARTING: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Hosted {
     client: Fingerprint,
+    /// Whether it may have to do with other nodes.
+    has_peers: bool,
     channel: Arc<Channel>,
     /// None once it was waited for.
     child: Mutex<Option<Child>>,
@@ -227,8 +230,11 @@ impl Processes {
         let child = child.inspect_err(|_| {
             let _ = std::fs::remove_dir_all(&scratch);
         })?;
+        let client = caller.client();
+        let has_peers = client.rights.peers && !self.peers.networks.is_empty();
         let hosted = Hosted {
-            client: caller.client().fingerprint,
+            client: client.fingerprint,
+            has_peers,
             channel: Arc::new(ours),
             child: Mutex::new(Some(child)),
             counts: Default::default(),
@@ -236,12 +242,12 @@ impl Processes {
         };
         let start = Start {
             session: id,
-            client: caller.client().clone(),
+            client: client.clone(),
             node_name: gate.name().to_owned(),
             patience: gate.patience(),
             scratch: scratch.clone(),
             limits: *limits,
-            peers: (!self.peers.networks.is_empty()).then_some(self.peers.address),
+            peers: has_peers.then_some(self.peers.address),
         };
         // If it has failed at once, that is seen next.
         let _ = hosted.channel.send(&start.encode(), None);
@@ -254,7 +260,11 @@ impl Processes {
             match packet {
                 Packet::Some(packet, None) => {
                     if packet.first() == Some(&DIAL) {
-                        let networks = &self.peers.networks;
+                        let nowhere = Networks::none();
+                        let networks = match hosted.has_peers {
+                            true => &self.peers.networks,
+                            false => &nowhere,
+                        };
                         dials::make(&packet, &hosted.channel, networks, &hosted.dialled);
                     } else if let [COUNTS, numbers @ ..] = &packet[..] {
                         let numbers = numbers.as_chunks::<8>().0;

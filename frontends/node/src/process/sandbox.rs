@@ -4,6 +4,7 @@
 //! |---|---|
 //! | outlive the node | the signal of a parent's death |
 //! | have more memory, or open files, than the limits say, or leave its memory behind in a file | resource limits |
+//! | keep more cores busy than the limits say | the cores that its threads may run on, seccomp |
 //! | have rights of the system's, or get them by starting a program | no capabilities, `no_new_privs` |
 //! | open files but the system's libraries and devices: above all, the node's key | Landlock |
 //! | look into, or signal, other processes; the node's memory holds its key | Landlock, seccomp |
@@ -140,6 +141,7 @@ pub(super) fn restrict(
     match by {
         Restriction::Limits => {
             limit(limits)?;
+            tried("be kept to its cores", keep_to_cores(limits.cores));
             tried("be the first that a lack of memory ends", step_forward());
         }
         Restriction::Rights => {
@@ -147,7 +149,7 @@ pub(super) fn restrict(
             tried("give up what rights it has", drop_capabilities());
         }
         Restriction::Files => tried("be kept from files", restrict_files(scratch, readable)),
-        Restriction::Calls => tried("be kept from the system's calls", restrict_calls()),
+        Restriction::Calls => tried("be kept from the system's calls", restrict_calls(limits)),
     }
     Ok(())
 }
@@ -203,6 +205,36 @@ fn limit(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
+/// Keeps this process to so many of the cores that it has; zero are all. Which, is another matter for each process, so that all are used.
+fn keep_to_cores(most: u32) -> Result<(), String> {
+    if most == 0 {
+        return Ok(());
+    }
+    let failed = || io::Error::last_os_error().to_string();
+    // SAFETY: a set of bits, of which none is a value.
+    let mut own: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as many bytes as said.
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&own), &raw mut own) } != 0 {
+        return Err(failed());
+    }
+    // SAFETY: within the set.
+    let has = |core: &usize| unsafe { libc::CPU_ISSET(*core, &own) };
+    let mut cores: Vec<usize> = (0..libc::CPU_SETSIZE as usize).filter(has).collect();
+    let first = std::process::id() as usize % cores.len().max(1);
+    cores.rotate_left(first);
+    // SAFETY: as above.
+    let mut kept: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for core in cores.iter().take(most as usize) {
+        // SAFETY: within the set.
+        unsafe { libc::CPU_SET(*core, &mut kept) };
+    }
+    // SAFETY: as many bytes as said.
+    if unsafe { libc::sched_setaffinity(0, size_of_val(&kept), &raw const kept) } != 0 {
+        return Err(failed());
+    }
+    Ok(())
+}
+
 /// Who runs out of memory should be who has asked for it.
 fn step_forward() -> Result<(), String> {
     std::fs::write("/proc/self/oom_score_adj", "800").map_err(|error| error.to_string())
@@ -241,7 +273,7 @@ fn drop_capabilities() -> Result<(), String> {
 fn libraries() -> Vec<PathBuf> {
     let said = LIBRARIES
         .iter()
-        .filter_map(|name| std::env::var_os(name))
+        .filter_map(std::env::var_os)
         .collect::<Vec<_>>();
     let paths = said.iter().flat_map(std::env::split_paths);
     // What is not said in full is where the node was started, and not the session.
@@ -368,7 +400,7 @@ fn refused_unless(
     Ok(vec![SeccompRule::new(vec![condition])?])
 }
 
-fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
+fn filter(limits: &Limits) -> Result<BpfProgram, seccompiler::BackendError> {
     let own = u64::from(std::process::id());
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
@@ -377,6 +409,10 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     rules.insert(libc::SYS_tgkill, refused_unless(0, dword(), own)?);
     let local = u64::from(libc::AF_UNIX.unsigned_abs());
     rules.insert(libc::SYS_socket, refused_unless(0, dword(), local)?);
+    if limits.cores > 0 {
+        // Nobody gives himself more of them.
+        rules.insert(libc::SYS_sched_setaffinity, Vec::new());
+    }
     // Limits may be asked for, and not set.
     let quad = SeccompCmpArgLen::Qword;
     rules.insert(libc::SYS_prlimit64, refused_unless(2, quad, 0)?);
@@ -389,7 +425,7 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     .try_into()
 }
 
-fn restrict_calls() -> Result<(), String> {
-    let filter = filter().map_err(|error| error.to_string())?;
+fn restrict_calls(limits: &Limits) -> Result<(), String> {
+    let filter = filter(limits).map_err(|error| error.to_string())?;
     seccompiler::apply_filter_all_threads(&filter).map_err(|error| error.to_string())
 }
