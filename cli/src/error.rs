@@ -95,6 +95,20 @@ pub(crate) enum CommandError {
     #[error("a client's session has no process: {0}")]
     #[cfg(target_os = "linux")]
     Session(io::Error),
+    /// Rights are to be given that are not said.
+    #[error(
+        "which rights? Say `--all`, or of --devices, --memory, --cores, --run-time and --no-peers those that are meant"
+    )]
+    NoRights,
+    /// Rights are to be given to nobody.
+    #[error("whose rights? Name a client; `quipu rights` lists them")]
+    NoClient,
+    /// Sessions do not find what the node offers.
+    #[error(
+        "sessions do not find all devices; `--one-process` serves them without a sandbox, to clients that are trusted with the machine"
+    )]
+    #[cfg(target_os = "linux")]
+    Sandbox,
     /// A node cannot be begun.
     #[error("cannot serve: {0}; check the limits on threads and files (`ulimit -a`)")]
     Serve(io::Error),

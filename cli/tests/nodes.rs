@@ -100,7 +100,7 @@ fn what_is_said_about_running_nodes_can_be_run() {
             let mut words = call.split_whitespace();
             let Some(command) = words.next().filter(|word| {
                 [
-                    "serve", "invite", "pair", "nodes", "top", "revoke", "devices",
+                    "serve", "invite", "pair", "nodes", "top", "rights", "revoke", "devices",
                 ]
                 .contains(word)
             }) else {
@@ -232,6 +232,28 @@ fn a_nodes_sources_are_its_clients_devices() {
         assert!(kernels.contains(kernel), "{kernels}");
     }
     assert!(stdout(&client, &["top"]).contains("camera"));
+
+    // One that may use some of them sees no others, in a session or asking.
+    let listed = stdout(&node, &["rights"]);
+    let (name, rights) = listed.trim().split_once("  ").unwrap();
+    assert!(rights.ends_with("  all"), "{listed}");
+    let granted = stdout(
+        &node,
+        &["rights", name, "--devices", "sources", "--cores", "1"],
+    );
+    assert!(granted.contains(": devices=sources cores=1"), "{granted}");
+    assert_eq!(remote_devices(&client, &["devices", "--json"]).len(), 3);
+    assert!(!stdout(&client, &["top"]).contains(", by cpu"));
+    stdout(&node, &["rights", name, "--all"]);
+    assert_eq!(remote_devices(&client, &["devices", "--json"]).len(), 4);
+
+    // Sessions find all that there is outside of their sandbox.
+    let checked = stdout(&node, &[serve.concat(), vec!["--check-sandbox"]].concat());
+    assert!(
+        checked.contains("\nin the sandbox: all of them\n"),
+        "{checked}"
+    );
+    assert_eq!(checked.matches(": all of them").count(), 5, "{checked}");
 }
 
 #[test]
@@ -242,6 +264,13 @@ fn what_is_missing_is_said_with_what_to_do() {
         (&["invite"][..], "quipu serve"),
         (&["pair", "nonsense"], "quipu invite"),
         (&["revoke", "nobody"], "is not enrolled here"),
+        (&["rights", "nobody", "--all"], "is not enrolled here"),
+        (&["rights", "laptop"], "Say `--all`"),
+        (&["rights", "--cores", "1"], "Name a client"),
+        (
+            &["rights", "laptop", "--devices", "cuda:x"],
+            "devices=cuda:0,cpu",
+        ),
         (&["top", "--node", "nowhere"], "`quipu pair` adds one"),
         (&["serve", "--address", "nonsense"], "--address"),
         (&["serve", "--source", "camera"], "name=path"),

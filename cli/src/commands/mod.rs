@@ -30,6 +30,10 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Session(serve::SessionOptions),
+    /// What `quipu serve --check-sandbox` starts.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Sandboxed(serve::sandbox::TrialOptions),
     /// Print a line that lets one client in at this machine's node: good once, for ten minutes.
     Invite(node::InviteOptions),
     /// Take an invitation up: the node's devices can be used here from then on.
@@ -38,6 +42,8 @@ pub(crate) enum Command {
     Nodes(node::NodesOptions),
     /// Show the nodes that were paired with, live: how far they are, what they do, what they have.
     Top(top::Options),
+    /// List the clients of this machine's node with what they may have, or say what one may have.
+    Rights(node::ClientsOptions),
     /// Take back that a client may come in at this machine's node.
     Revoke(node::RevokeOptions),
 }
@@ -54,10 +60,13 @@ impl Command {
             Self::Serve(options) => serve::run(&options),
             #[cfg(target_os = "linux")]
             Self::Session(options) => serve::run_session(&options),
+            #[cfg(target_os = "linux")]
+            Self::Sandboxed(options) => serve::sandbox::run_trial(&options),
             Self::Invite(options) => node::run_invite(&options),
             Self::Pair(options) => node::run_pair(&options),
             Self::Nodes(options) => node::run_nodes(&options),
             Self::Top(options) => top::run(&options),
+            Self::Rights(options) => node::run_rights(&options),
             Self::Revoke(options) => node::run_revoke(&options),
         }
     }

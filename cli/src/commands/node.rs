@@ -1,4 +1,4 @@
-//! `quipu invite`, `pair`, `nodes`, `revoke`: who may come in, and where one may go.
+//! `quipu invite`, `rights`, `pair`, `nodes`, `revoke`: who may come in, and where one may go.
 
 use crate::error::CommandError;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
@@ -10,7 +10,7 @@ use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Gate, NODE_KEY};
 use quipu_link::invitation::Invitations;
 use quipu_link::nodes::{Node, Nodes};
-use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
+use quipu_link::{Folder, Invitation, Key, LinkError, Rights, machine_name};
 use quipu_wire::message::Status;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -63,10 +63,14 @@ pub(crate) fn gate_of(home: &Home, name: &str) -> Result<Gate, CommandError> {
     Ok(Gate::new(&home.0, name, HELLO, Arc::new(SystemClock))?)
 }
 
-/// A new invitation to this machine's node.
-pub(crate) fn invite(home: &Home, address: &str) -> Result<Invitation, CommandError> {
+/// A new invitation to this machine's node, for a client with these rights.
+pub(crate) fn invite(
+    home: &Home,
+    address: &str,
+    rights: Rights,
+) -> Result<Invitation, CommandError> {
     let node = Key::of(&home.0, NODE_KEY)?.fingerprint();
-    Ok(Invitations::of(&home.0).invite(node, address, &SystemClock)?)
+    Ok(Invitations::of(&home.0).invite_with(node, address, rights, &SystemClock)?)
 }
 
 fn print(text: &str) -> Result<(), CommandError> {
@@ -86,6 +90,91 @@ pub(crate) struct InviteOptions {
     /// Where clients reach this machine's node, as host:port; as `quipu serve` has said without it.
     #[arg(long)]
     address: Option<String>,
+
+    #[command(flatten)]
+    rights: RightsOptions,
+}
+
+/// What a client may have; all that the node gives to anybody without them.
+#[derive(clap::Args)]
+pub(crate) struct RightsOptions {
+    /// The devices that the client sees, as `quipu devices` names them: `cuda:0`, or `cuda` for all of a driver's.
+    #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
+    devices: Vec<String>,
+
+    /// How many gigabytes a session of the client's may have.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
+    memory: Option<u64>,
+
+    /// How many of the machine's cores a session of the client's may keep busy.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    cores: Option<u32>,
+
+    /// For how many seconds a kernel of the client's may run natively without a pause before its session ends.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    run_time: Option<u64>,
+
+    /// The client's sessions have nothing to do with other nodes.
+    #[arg(long)]
+    no_peers: bool,
+}
+
+impl RightsOptions {
+    fn rights(&self) -> Result<Rights, LinkError> {
+        let rights = Rights {
+            devices: self.devices.clone(),
+            memory: self.memory.map(|gigabytes| gigabytes << 30),
+            cores: self.cores,
+            run_time: self.run_time.map(Duration::from_secs),
+            peers: !self.no_peers,
+        };
+        // As it is read again: so what makes no sense is said now.
+        rights.to_string().parse()
+    }
+}
+
+/// The options of `quipu rights`.
+#[derive(clap::Args)]
+pub(crate) struct ClientsOptions {
+    /// The client, by name or fingerprint, that gets these rights and no others; all clients are listed without one.
+    client: Option<String>,
+
+    /// The client gets all rights.
+    #[arg(long, requires = "client", conflicts_with_all = ["devices", "memory", "cores", "run_time", "no_peers"])]
+    all: bool,
+
+    #[command(flatten)]
+    rights: RightsOptions,
+}
+
+/// Lists the clients of this machine's node with what they may have, or says what one may have.
+pub(crate) fn run_rights(options: &ClientsOptions) -> Result<(), CommandError> {
+    let home = Home::open()?;
+    let clients = Clients::of(&home.0);
+    let rights = options.rights.rights()?;
+    if let Some(who) = &options.client {
+        if rights.are_all() && !options.all {
+            return Err(CommandError::NoRights);
+        }
+        let client = clients.grant(who, rights)?;
+        return print(&format!(
+            "{}: {}, from its next session on\n",
+            shown(&client.name),
+            shown(&client.rights.to_string())
+        ));
+    }
+    if !rights.are_all() {
+        return Err(CommandError::NoClient);
+    }
+    let mut text = String::new();
+    for client in clients.list()? {
+        let (name, rights) = (shown(&client.name), shown(&client.rights.to_string()));
+        let _ = writeln!(text, "{name}  {}  {rights}", client.fingerprint);
+    }
+    if text.is_empty() {
+        text.push_str("nobody was let in; `quipu invite` prints an invitation for a client\n");
+    }
+    print(&text)
 }
 
 /// Prints the line that pairs one client with this machine's node.
@@ -93,7 +182,11 @@ pub(crate) fn run_invite(options: &InviteOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
     let address = options.address.clone().or_else(|| home.address());
     let address = address.ok_or(CommandError::NoAddress)?;
-    print(&format!("quipu pair {}\n", invite(&home, &address)?))
+    let rights = options.rights.rights()?;
+    print(&format!(
+        "quipu pair {}\n",
+        invite(&home, &address, rights)?
+    ))
 }
 
 /// The options of `quipu pair`.

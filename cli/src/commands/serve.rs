@@ -1,13 +1,17 @@
 //! `quipu serve`: offers this machine's devices to those who were let in.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod sandbox;
+
 use super::node::{Home, gate_of, invite};
 use crate::error::CommandError;
 use quipu::drivers::sources::{self, Source, SourcesDriver};
 use quipu::{Device, Platform};
 use quipu_discovery::Announcement;
+use quipu_link::Rights;
 use quipu_link::compression::Compression;
 use quipu_link::peer::Networks;
-use quipu_node::{Node, Options as NodeOptions, Peering};
+use quipu_node::{Limits, Node, Options as NodeOptions, Peering};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -46,6 +50,10 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0)]
     spin: u64,
 
+    /// How many of the machine's cores a client's session may keep busy; all without it.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    cores: Option<u32>,
+
     /// For how many seconds a client's session is kept after its connection is lost, at most.
     #[arg(long, default_value_t = 60)]
     patience: u64,
@@ -78,12 +86,37 @@ pub(crate) struct Options {
     /// Keep all sessions in this process: a kernel that crashes ends all of them.
     #[arg(long)]
     one_process: bool,
+
+    /// Serve nobody, and say which devices clients' sessions find in their sandbox, and what of it hides the others.
+    #[cfg(target_os = "linux")]
+    #[arg(long)]
+    check_sandbox: bool,
+}
+
+impl Options {
+    /// How much a session may have.
+    fn limits(&self) -> Limits {
+        let mut limits = Limits {
+            patience: Duration::from_secs(self.patience),
+            run_time: Duration::from_secs(self.run_time),
+            cores: self.cores.unwrap_or(0),
+            ..Limits::default()
+        };
+        if let Some(memory) = self.memory {
+            limits.process_bytes = memory.saturating_mul(1 << 30);
+        }
+        limits
+    }
 }
 
 /// What a session's process is started with.
 #[cfg(target_os = "linux")]
 #[derive(clap::Args)]
 pub(crate) struct SessionOptions {
+    /// How many devices the node offers.
+    #[arg(long)]
+    devices: usize,
+
     #[arg(long, default_value_t = 0)]
     spin: u64,
 
@@ -138,15 +171,19 @@ impl Extra {
         Ok((sources, files))
     }
 
-    /// The same for a session's process.
+    /// How a process is started that offers the same, with these arguments before those of the devices.
     #[cfg(target_os = "linux")]
-    fn arguments(&self) -> Vec<String> {
+    fn spawn(&self, arguments: &[&str]) -> Result<quipu_node::Spawn, CommandError> {
         let sources = self.sources.iter();
-        let mut arguments: Vec<String> = sources
-            .flat_map(|source| ["--source".to_owned(), source.clone()])
-            .collect();
-        arguments.extend(self.decode.then(|| "--decode".to_owned()));
-        arguments
+        let sources = sources.flat_map(|source| ["--source", source]);
+        let decode = self.decode.then_some("--decode");
+        let all = arguments.iter().copied().chain(sources).chain(decode);
+        let mut spawn = quipu_node::Spawn::own(all).map_err(CommandError::Session)?;
+        // What is for this process alone: where its keys are, a trace's file, other nodes.
+        spawn.environment = ["QUIPU_HOME", "QUIPU_TRACE", "QUIPU_NODES"]
+            .map(|name| (name.into(), None))
+            .into();
+        Ok(spawn)
     }
 }
 
@@ -175,7 +212,19 @@ pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> 
     let (_, files) = options.extra.read()?;
     let served = quipu_node::serve_session_reading(&files, |_| {
         let (driver, _) = options.extra.start()?;
-        let devices = quipu::serve::offered(&platform(driver));
+        let platform = platform(driver);
+        let devices = quipu::serve::offered(&platform);
+        if devices.len() < options.devices {
+            for driver in platform.unavailable() {
+                let (driver, reason) = (driver.driver, driver.error.to_string());
+                tracing::warn!(driver, reason, "not in a session");
+            }
+            tracing::warn!(
+                found = devices.len(),
+                offered = options.devices,
+                "a session does not find all devices of the node; `quipu serve --check-sandbox` says why"
+            );
+        }
         let serving = serving(&devices, options.spin, options.compression);
         Ok::<_, CommandError>(serving)
     });
@@ -187,6 +236,10 @@ pub(crate) fn run_session(options: &SessionOptions) -> Result<(), CommandError> 
 
 /// Serves until the process is ended.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
+    #[cfg(target_os = "linux")]
+    if options.check_sandbox {
+        return sandbox::check(options);
+    }
     #[cfg(target_os = "linux")]
     crate::interrupt::on_interrupt(quipu_node::remove_scratch);
     let (driver, _) = options.extra.start()?;
@@ -213,26 +266,22 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         address: options.peer_address,
         networks: options.peer_networks.clone(),
     };
-    let limits = &mut serving.limits;
-    limits.patience = Duration::from_secs(options.patience);
-    limits.run_time = Duration::from_secs(options.run_time);
-    if let Some(memory) = options.memory {
-        limits.process_bytes = memory.saturating_mul(1 << 30);
-    }
+    serving.limits = options.limits();
     #[cfg(target_os = "linux")]
     if !options.one_process {
         let spin = options.spin.to_string();
         let compression = options.compression.to_string();
-        let arguments = ["session", "--spin", &spin, "--compression", &compression];
-        let arguments = arguments.map(str::to_owned);
-        let arguments = arguments.into_iter().chain(options.extra.arguments());
-        let spawn = quipu_node::Spawn::own(arguments);
-        let mut spawn = spawn.map_err(CommandError::Session)?;
-        // What is for this process alone: where its keys are, a trace's file, other nodes.
-        spawn.environment = ["QUIPU_HOME", "QUIPU_TRACE", "QUIPU_NODES"]
-            .map(|name| (name.into(), None))
-            .into();
-        serving.processes = Some(spawn);
+        let count = devices.len().to_string();
+        let arguments = [
+            "session",
+            "--devices",
+            &count,
+            "--spin",
+            &spin,
+            "--compression",
+            &compression,
+        ];
+        serving.processes = Some(options.extra.spawn(&arguments)?);
     }
     let count = devices.len();
     let fingerprint = gate.fingerprint();
@@ -249,7 +298,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if options.invite {
         text.push_str(&format!(
             "within ten minutes, run once where the client is:\nquipu pair {}\n",
-            invite(&home, &advertised)?
+            invite(&home, &advertised, Rights::default())?
         ));
     } else {
         text.push_str("`quipu invite` prints an invitation for a client\n");

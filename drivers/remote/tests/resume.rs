@@ -145,6 +145,12 @@ fn either_side_may_find_the_loss_first_and_each_command_takes_effect_once() {
         read.unwrap();
         assert_eq!(back[..8], expected.to_le_bytes());
     });
+    // The last cut may have been after that read. Goodbye would not be heard on a connection that is lost, and the node would
+    // keep the session for as long as it has patience: so the connection is to be there again.
+    let mut back = [0; 64];
+    let from = access(&memory, AccessMode::Read);
+    let read = queue.read(from, host(&mut back), 64, &[], &[]).unwrap();
+    read.wait().unwrap();
     // It is one session, and ends with its driver.
     assert_eq!(rig.node.sessions(), 1);
     drop((queue, memory, context, devices, driver, remote));

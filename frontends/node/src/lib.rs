@@ -31,7 +31,7 @@ pub use limits::Limits;
 pub use native::{Launch, Maker, Natives, Parameter};
 pub use node::{Node, Options, Peering};
 #[cfg(target_os = "linux")]
-pub use process::{Spawn, remove_scratch, serve_session, serve_session_reading};
+pub use process::{Restriction, Spawn, remove_scratch, serve_session, serve_session_reading};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,6 +1,8 @@
 //! How much of what a session may have.
 
 use quipu_core::access::MAX_MEMORY_BYTES;
+#[cfg(target_os = "linux")]
+use quipu_link::Rights;
 use quipu_link::stream::NOTICED_WITHIN;
 use quipu_wire::limits::{MAX_BUFFER, MAX_FRAME, MIN_FRAME};
 use std::time::Duration;
@@ -38,6 +40,8 @@ pub struct Limits {
     pub process_bytes: u64,
     /// Files and connections that a session's process may have open at once.
     pub files: u64,
+    /// Cores of the machine that a session's process may keep busy; zero: all.
+    pub cores: u32,
 }
 
 impl Default for Limits {
@@ -60,6 +64,7 @@ impl Default for Limits {
             run_time: Duration::ZERO,
             process_bytes: half_the_memory(),
             files: 1024,
+            cores: 0,
         }
     }
 }
@@ -90,7 +95,7 @@ impl Limits {
 
     /// How many numbers they are.
     #[cfg(target_os = "linux")]
-    pub(crate) const NUMBERS: usize = 15;
+    pub(crate) const NUMBERS: usize = 16;
 
     /// All of them, as they are told to a session's process.
     #[cfg(target_os = "linux")]
@@ -112,6 +117,7 @@ impl Limits {
             time(self.run_time),
             self.process_bytes,
             self.files,
+            self.cores.into(),
         ]
     }
 
@@ -134,6 +140,7 @@ impl Limits {
             run_time,
             process_bytes,
             files,
+            cores,
         ] = numbers;
         Self {
             sessions: sessions as usize,
@@ -151,6 +158,31 @@ impl Limits {
             run_time: Duration::from_nanos(run_time),
             process_bytes,
             files,
+            cores: cores as u32,
+        }
+    }
+
+    /// What is left of them for a client with these rights.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn within(self, rights: &Rights) -> Self {
+        let memory = rights.memory.unwrap_or(u64::MAX);
+        // Zero is no limit.
+        let cores = rights.cores.unwrap_or(0);
+        let run_time = rights.run_time.unwrap_or_default();
+        Self {
+            process_bytes: self.process_bytes.min(memory),
+            session_bytes: self.session_bytes.min(memory),
+            cores: match self.cores {
+                0 => cores,
+                own if cores == 0 => own,
+                own => own.min(cores),
+            },
+            run_time: match self.run_time {
+                Duration::ZERO => run_time,
+                own if run_time.is_zero() => own,
+                own => own.min(run_time),
+            },
+            ..self
         }
     }
 
@@ -172,6 +204,27 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn rights_take_from_limits_and_never_add() {
+        let limits = |cores, seconds, bytes| Limits {
+            cores,
+            run_time: Duration::from_secs(seconds),
+            process_bytes: bytes,
+            session_bytes: bytes,
+            ..Limits::default()
+        };
+        let rights: Rights = "memory=100 cores=2 run-time=5".parse().unwrap_or_default();
+        for (own, left) in [
+            (limits(0, 0, u64::MAX), limits(2, 5, 100)),
+            (limits(8, 60, 1000), limits(2, 5, 100)),
+            (limits(1, 1, 10), limits(1, 1, 10)),
+        ] {
+            assert_eq!(own.within(&rights), left);
+            assert_eq!(own.within(&Rights::default()), own);
+        }
+    }
 
     #[test]
     fn a_node_gives_a_session_up_before_its_client_does() {

@@ -11,7 +11,7 @@ use quipu_link::compression::{Compression, Traffic};
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::peer::{Networks, PeerCaller};
 use quipu_link::timer::{SystemTimer, Timer};
-use quipu_link::{Fingerprint, Key, LinkError};
+use quipu_link::{Fingerprint, Key, LinkError, Rights};
 use quipu_wire::FEATURES;
 #[cfg(target_os = "linux")]
 use quipu_wire::ROUTE_MAGIC;
@@ -266,6 +266,12 @@ impl Drop for Node {
             let _ = listening.join();
         }
     }
+}
+
+/// Those of the devices that a client may use.
+pub(crate) fn allowed(devices: &[Device], rights: &Rights) -> Vec<Device> {
+    let may = |device: &&Device| rights.allow(device.driver_name(), device.index());
+    devices.iter().filter(may).cloned().collect()
 }
 
 /// Takes connections, each on a thread of its own.
@@ -547,6 +553,15 @@ impl Shared {
         if ring::rand::SecureRandom::fill(&random, &mut id.0).is_err() || id == SessionId::NONE {
             return Err(caller.refuse(Refusal::Full, "the system gives no random numbers"));
         }
+        let rights = &caller.client().rights;
+        if !rights.are_all() && !self.has_processes() {
+            let text = "this node keeps all sessions in one process, and so takes only clients with all rights";
+            return Err(caller.refuse(Refusal::NotOffered, text));
+        }
+        if allowed(&self.options.devices, rights).is_empty() {
+            let text = "the node has none of the devices that this client may use";
+            return Err(caller.refuse(Refusal::NotOffered, text));
+        }
         match &self.home {
             Home::Here => self.begin(caller, id),
             #[cfg(target_os = "linux")]
@@ -557,6 +572,15 @@ impl Shared {
             Home::Session(..) => {
                 Err(caller.refuse(Refusal::NotOffered, "this is a session's process"))
             }
+        }
+    }
+
+    /// True if sessions have processes of their own.
+    fn has_processes(&self) -> bool {
+        match &self.home {
+            #[cfg(target_os = "linux")]
+            Home::Processes(_) => true,
+            _ => false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Answers to who only asks how the node is.
 
 use crate::describe::described;
-use crate::node::Shared;
+use crate::node::{Shared, allowed};
 use quipu_link::LinkError;
 use quipu_link::connection::Connection;
 use quipu_link::gate::Caller;
@@ -19,7 +19,8 @@ impl Shared {
             self.questions.fetch_sub(1, Ordering::AcqRel);
             return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
         }
-        let connection = described(&self.options.devices, |devices| {
+        let devices = allowed(&self.options.devices, &caller.client().rights);
+        let connection = described(&devices, |devices| {
             caller.welcome(self.welcome(None), devices)
         });
         let ended = connection.and_then(|connection| self.answer_on(connection));

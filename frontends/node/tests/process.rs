@@ -171,7 +171,119 @@ fn pry() -> Result<(), String> {
     Err(done.join(", "))
 }
 
-const KERNELS: [fn() -> Result<(), String>; 9] = [
+/// A socket without a file that somebody could ask at, as CUDA's library makes one before it begins.
+fn listen_without_a_file() -> std::io::Result<std::os::fd::OwnedFd> {
+    use std::os::fd::{AsRawFd, FromRawFd};
+    let name = format!("quipu-test-{}", std::process::id());
+    // SAFETY: a number of plain fields, for which zeros are values.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+    let checked = |result: libc::c_int| match result {
+        0.. => Ok(result),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: the address is there, as long as said; the socket is open, and has one owner.
+    unsafe {
+        let raw = checked(libc::socket(libc::AF_UNIX, kind, 0))?;
+        let socket = std::os::fd::OwnedFd::from_raw_fd(raw);
+        let length = length as libc::socklen_t;
+        checked(libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            length,
+        ))?;
+        checked(libc::listen(socket.as_raw_fd(), 1))?;
+        Ok(socket)
+    }
+}
+
+/// What GPUs' libraries do before they compute; the kernel fails with what it could not do.
+fn do_as_drivers_do() -> Result<(), String> {
+    let mut failed = Vec::new();
+    let mut tried = |what: &str, done: std::io::Result<()>| {
+        if let Err(error) = done {
+            failed.push(format!("{what}: {error}"));
+        }
+    };
+    tried("listen without a file", listen_without_a_file().map(drop));
+    // Of a thread that is started now, as the C library does it for others than the one that asks.
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        // SAFETY: it takes nothing.
+        let _ = tell.send(unsafe { libc::gettid() });
+        let _ = ended.recv();
+    });
+    let number = told.recv().unwrap();
+    let name = format!("/proc/self/task/{number}/comm");
+    // As the C library opens it.
+    let opened = std::fs::File::options().read(true).write(true).open(name);
+    let named = opened.and_then(|mut file| std::io::Write::write_all(&mut file, b"driver"));
+    tried("name a thread", named);
+    drop(end);
+    thread.join().unwrap();
+    for file in [
+        "/proc/self/maps",
+        "/proc/devices",
+        "/sys/devices/system/cpu/online",
+    ] {
+        tried(file, std::fs::read(file).map(drop));
+    }
+    let shared = format!("/dev/shm/quipu-test-{}", std::process::id());
+    tried("share memory", std::fs::write(&shared, "x"));
+    tried("take it back", std::fs::remove_file(&shared));
+    let library = std::path::PathBuf::from(std::env::var("LD_LIBRARY_PATH").unwrap());
+    tried(
+        "read a library",
+        std::fs::read(library.join("libdriver.so.1")).map(drop),
+    );
+    if std::fs::read(library.join("secret")).is_ok() {
+        failed.push("read what is beside a library".to_owned());
+    }
+    // SAFETY: new memory that nobody else knows of, and its file.
+    unsafe {
+        let file = libc::memfd_create(c"driver".as_ptr(), libc::MFD_CLOEXEC);
+        if file < 0 || libc::close(file) != 0 {
+            failed.push("make memory with a file".to_owned());
+        }
+        // Addresses of all memory that a machine of GPUs may have.
+        let (size, kept) = (
+            1 << 40,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+        );
+        let addresses = libc::mmap(std::ptr::null_mut(), size, libc::PROT_NONE, kept, -1, 0);
+        if addresses == libc::MAP_FAILED || libc::munmap(addresses, size) != 0 {
+            failed.push("reserve addresses".to_owned());
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(failed.join(", ")),
+    }
+}
+
+/// Fails with what it could do though it is to keep to one core.
+fn take_more_cores() -> Result<(), String> {
+    let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
+    if cores != 1 {
+        return Err(format!("it has {cores} cores"));
+    }
+    // SAFETY: a set of bits, of which all are a value.
+    let all: libc::cpu_set_t =
+        unsafe { std::mem::transmute([u8::MAX; size_of::<libc::cpu_set_t>()]) };
+    // SAFETY: as many bytes as said.
+    match unsafe { libc::sched_setaffinity(0, size_of_val(&all), &raw const all) } {
+        0 => Err("it has taken more".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+const KERNELS: [fn() -> Result<(), String>; 11] = [
     behave,
     crash,
     abort,
@@ -181,6 +293,8 @@ const KERNELS: [fn() -> Result<(), String>; 9] = [
     loop_for_ever_once_brief,
     eat_memory,
     pry,
+    do_as_drivers_do,
+    take_more_cores,
 ];
 
 fn natives() -> HashMap<Name, Maker> {
@@ -221,6 +335,10 @@ fn rig(limits: Limits) -> Rig {
         spawn.environment = vec![
             (IS_SESSION.into(), Some("1".into())),
             (KEYS.into(), Some(folder.join("node").into())),
+            (
+                "LD_LIBRARY_PATH".into(),
+                Some(folder.join("libraries").into()),
+            ),
         ];
         options.processes = Some(spawn);
     })
@@ -473,6 +591,80 @@ fn a_kernel_gets_at_nothing_of_the_nodes() {
     let mut client = rig.client();
     launch(&mut client, 1, pry);
     assert_eq!(client.end_of(1), None);
+}
+
+#[test]
+fn a_session_can_do_what_drivers_of_gpus_do() {
+    let rig = rig(Limits::default());
+    let libraries = rig.folder.path().join("libraries");
+    std::fs::create_dir(&libraries).unwrap();
+    for file in ["libdriver.so.1", "secret"] {
+        std::fs::write(libraries.join(file), "x").unwrap();
+    }
+    let mut client = rig.client();
+    launch(&mut client, 1, do_as_drivers_do);
+    assert_eq!(client.end_of(1), None);
+}
+
+#[test]
+fn a_client_has_what_its_rights_say_and_others_have_all() {
+    let rig = rig(Limits {
+        process_bytes: 1 << 30,
+        ..Limits::default()
+    });
+    let good = good(&rig);
+    let refused = |rights: &str| {
+        rig.grant("two", rights);
+        match rig.dial(1).begin(Duration::ZERO).unwrap_err() {
+            LinkError::Refused { refusal, .. } => refusal,
+            other => panic!("{other}"),
+        }
+    };
+    assert_eq!(
+        refused("devices=cuda,cpu:9"),
+        quipu_wire::message::Refusal::NotOffered
+    );
+    // Who asks how the node is sees no more.
+    assert_eq!(rig.dial(1).ask().unwrap().devices().len(), 0);
+    assert_eq!(rig.dial(0).ask().unwrap().devices().len(), 1);
+    rig.grant("two", "devices=cpu:0 memory=1048576 cores=1 peers=no");
+    let quipu_link::session::Greeted {
+        connection,
+        terms,
+        devices,
+        ..
+    } = rig.dial(1).begin(Duration::ZERO).unwrap();
+    assert_eq!((devices.len(), terms.max_session_bytes), (1, 1 << 20));
+    assert!(terms.peer_address.is_none());
+    let mut client = Client::over(connection, &terms, 0);
+    if has_sandbox() {
+        launch(&mut client, 1, take_more_cores);
+        assert_eq!(client.end_of(1), None);
+    }
+    client.send(&[buffer(1, 1 << 21)]);
+    assert_eq!(client.sent_away(), Some(GoodbyeReason::Limit));
+    // Time passes in the process of the kernel that says so.
+    rig.grant("two", "run-time=3600");
+    let mut client = rig.client_of(1);
+    launch(&mut client, 1, let_time_pass_for_ever);
+    match end(&mut client) {
+        LinkError::Goodbye { reason, .. } => assert_eq!(reason, GoodbyeReason::Limit),
+        other => panic!("{other}"),
+    }
+    still_good(good);
+}
+
+#[test]
+fn who_has_not_all_rights_is_not_let_into_a_process_of_all() {
+    let rig = Rig::new(Limits::default());
+    rig.grant("two", "memory=1048576");
+    match rig.dial(1).begin(Duration::ZERO).unwrap_err() {
+        LinkError::Refused { refusal, .. } => {
+            assert_eq!(refusal, quipu_wire::message::Refusal::NotOffered);
+        }
+        other => panic!("{other}"),
+    }
+    let _other = rig.client();
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! The clients that a node has enrolled: a file of lines, each a fingerprint, a name and a time.
+//! The clients that a node has enrolled: a file of lines, each a fingerprint, a name, a time and, unless they are all, its rights.
 //!
 //! The file is read anew for each connection, so that what `quipu revoke` takes back is taken back for the next one.
 
 use crate::error::{LinkError, Result};
 use crate::folder::{Folder, Locked};
 use crate::key::Fingerprint;
+use crate::rights::Rights;
 use quipu_wire::limits::MAX_NAME;
 use quipu_wire::message::presentable;
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub struct Client {
     pub name: String,
     /// When it was enrolled, since 1970, in whole seconds.
     pub since: Duration,
+    /// What it may have here.
+    pub rights: Rights,
 }
 
 /// The clients of a node.
@@ -66,11 +69,12 @@ impl Clients {
         Ok(clients.find(|client| client.fingerprint == fingerprint))
     }
 
-    /// Enrols a key. A name that another has gets a number.
+    /// Enrols a key, with these rights and no others that it had. A name that another has gets a number.
     pub(crate) fn enrol(
         &self,
         fingerprint: Fingerprint,
         name: &str,
+        rights: Rights,
         now: Duration,
         locked: &Locked,
     ) -> Result<Client> {
@@ -88,6 +92,7 @@ impl Clients {
             fingerprint,
             name,
             since: Duration::from_secs(now.as_secs()),
+            rights,
         };
         clients.push(client.clone());
         self.write(&clients, locked)?;
@@ -101,29 +106,48 @@ impl Clients {
     pub fn revoke(&self, who: &str) -> Result<Client> {
         let locked = self.0.lock()?;
         let mut clients = self.list()?;
-        let fingerprint = who.parse::<Fingerprint>().ok();
-        let found = clients
-            .iter()
-            .position(|client| client.name == who || Some(client.fingerprint) == fingerprint);
-        let Some(found) = found else {
-            return Err(LinkError::BadText {
-                what: "the client",
-                text: who.to_owned(),
-                problem: "is not enrolled here, by name or fingerprint",
-            });
-        };
-        let client = clients.remove(found);
+        let client = clients.remove(position(&clients, who)?);
         self.write(&clients, &locked)?;
         Ok(client)
+    }
+
+    /// Gives the client of this name or fingerprint these rights, and no others, for sessions that begin from now on.
+    ///
+    /// # Errors
+    /// As [`Clients::revoke`].
+    pub fn grant(&self, who: &str, rights: Rights) -> Result<Client> {
+        let locked = self.0.lock()?;
+        let mut clients = self.list()?;
+        let found = position(&clients, who)?;
+        clients[found].rights = rights;
+        self.write(&clients, &locked)?;
+        Ok(clients.swap_remove(found))
     }
 
     fn write(&self, clients: &[Client], locked: &Locked) -> Result<()> {
         let lines = clients.iter().map(|client| {
             let since = client.since.as_secs();
-            format!("{}\t{}\t{since}", client.fingerprint, client.name)
+            let rights = match client.rights.are_all() {
+                true => String::new(),
+                false => format!("\t{}", client.rights),
+            };
+            format!("{}\t{}\t{since}{rights}", client.fingerprint, client.name)
         });
         self.0.write_lines(FILE, lines, locked)
     }
+}
+
+/// Where the client of this name or fingerprint is.
+fn position(clients: &[Client], who: &str) -> Result<usize> {
+    let fingerprint = who.parse::<Fingerprint>().ok();
+    let found = clients
+        .iter()
+        .position(|client| client.name == who || Some(client.fingerprint) == fingerprint);
+    found.ok_or_else(|| LinkError::BadText {
+        what: "the client",
+        text: who.to_owned(),
+        problem: "is not enrolled here, by name or fingerprint",
+    })
 }
 
 fn parse(line: &str) -> Option<Client> {
@@ -132,6 +156,11 @@ fn parse(line: &str) -> Option<Client> {
         fingerprint: fields.next()?.parse().ok()?,
         name: fields.next().filter(|name| !name.is_empty())?.to_owned(),
         since: Duration::from_secs(fields.next()?.parse().ok()?),
+        // What is there and cannot be read is not taken for all.
+        rights: match fields.next() {
+            Some(rights) => rights.parse().ok()?,
+            None => Rights::default(),
+        },
     };
     fields.next().is_none().then_some(client)
 }
@@ -149,19 +178,29 @@ mod tests {
         assert!(clients.list().unwrap().is_empty());
         let [a, b, c] = ["a", "b", "c"].map(|name| Key::of(&folder, name).unwrap().fingerprint());
         let now = Duration::from_millis(5500);
+        let all = Rights::default;
         let locked = folder.lock().unwrap();
-        let first = clients.enrol(a, "laptop", now, &locked).unwrap();
+        let first = clients.enrol(a, "laptop", all(), now, &locked).unwrap();
         assert_eq!((first.name.as_str(), first.since.as_secs()), ("laptop", 5));
         assert_eq!(
-            clients.enrol(b, "laptop", now, &locked).unwrap().name,
+            clients
+                .enrol(b, "laptop", all(), now, &locked)
+                .unwrap()
+                .name,
             "laptop-2"
         );
         assert_eq!(
-            clients.enrol(c, "\t\u{1b}\n", now, &locked).unwrap().name,
+            clients
+                .enrol(c, "\t\u{1b}\n", all(), now, &locked)
+                .unwrap()
+                .name,
             "client"
         );
         // Again, with another name.
-        assert_eq!(clients.enrol(b, "a\tb", now, &locked).unwrap().name, "a b");
+        assert_eq!(
+            clients.enrol(b, "a\tb", all(), now, &locked).unwrap().name,
+            "a b"
+        );
         drop(locked);
         let names: Vec<_> = clients
             .list()
@@ -171,6 +210,12 @@ mod tests {
             .collect();
         assert_eq!(names, ["laptop", "client", "a b"]);
         assert_eq!(clients.find(a).unwrap(), Some(first));
+        let rights: Rights = "devices=cpu:0 peers=no".parse().unwrap();
+        let granted = clients.grant("a b", rights.clone()).unwrap();
+        assert_eq!((granted.fingerprint, &granted.rights), (b, &rights));
+        assert_eq!(clients.find(b).unwrap(), Some(granted));
+        assert!(clients.find(a).unwrap().unwrap().rights.are_all());
+        assert!(clients.grant("nobody", rights).is_err());
         assert_eq!(clients.revoke("a b").unwrap().fingerprint, b);
         assert_eq!(clients.revoke(&a.to_string()).unwrap().name, "laptop");
         assert_eq!(clients.find(a).unwrap(), None);
@@ -186,8 +231,12 @@ mod tests {
     fn a_line_that_names_no_client_is_an_error_and_not_left_out() {
         let parent = tempfile::tempdir().unwrap();
         let folder = Folder::open(parent.path().join("node")).unwrap();
+        let key = Key::of(&folder, "a").unwrap().fingerprint();
         let locked = folder.lock().unwrap();
-        for line in ["", "x\ty\t5", "\t\t", "laptop"] {
+        let rights =
+            ["", "everything", "all\tx"].map(|rights| format!("{key}\tlaptop\t5\t{rights}"));
+        let lines = ["", "x\ty\t5", "\t\t", "laptop"].into_iter();
+        for line in lines.chain(rights.iter().map(String::as_str)) {
             folder
                 .write(FILE, format!("{line}\n").as_bytes(), &locked)
                 .unwrap();

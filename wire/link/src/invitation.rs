@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::error::{LinkError, Result};
 use crate::folder::{Folder, Locked};
 use crate::key::{Fingerprint, random, sha256};
+use crate::rights::Rights;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -114,6 +115,8 @@ const FILE: &str = "invitations";
 struct Kept {
     hash: [u8; 32],
     until: Duration,
+    /// What its client may have.
+    rights: Rights,
 }
 
 impl Invitations {
@@ -123,7 +126,7 @@ impl Invitations {
         Self(folder.clone())
     }
 
-    /// A new invitation to the node of this key, at an address.
+    /// A new invitation to the node of this key, at an address, for a client with all rights.
     ///
     /// # Errors
     /// If the address is none, too many invitations are good, or the file cannot be used.
@@ -131,6 +134,20 @@ impl Invitations {
         &self,
         node: Fingerprint,
         address: &str,
+        clock: &dyn Clock,
+    ) -> Result<Invitation> {
+        self.invite_with(node, address, Rights::default(), clock)
+    }
+
+    /// The same for a client with these rights.
+    ///
+    /// # Errors
+    /// As [`Invitations::invite`].
+    pub fn invite_with(
+        &self,
+        node: Fingerprint,
+        address: &str,
+        rights: Rights,
         clock: &dyn Clock,
     ) -> Result<Invitation> {
         check_address(address)?;
@@ -147,6 +164,7 @@ impl Invitations {
         kept.push(Kept {
             hash: sha256(&token),
             until: now.saturating_add(GOOD_FOR),
+            rights,
         });
         self.write(&kept, &locked)?;
         Ok(Invitation {
@@ -175,21 +193,26 @@ impl Invitations {
         let Some(found) = kept.iter().position(|kept| kept.hash == hash) else {
             return Ok(None);
         };
-        kept.remove(found);
+        let rights = kept.remove(found).rights;
         self.write(&kept, &locked)?;
         Clients::of(&self.0)
-            .enrol(client, name, now, &locked)
+            .enrol(client, name, rights, now, &locked)
             .map(Some)
     }
 
     /// Those that are still good.
     fn good(&self, now: Duration) -> Result<Vec<Kept>> {
         let parse = |line: &String| {
-            let (hash, until) = line.split_once('\t')?;
-            Some(Kept {
-                hash: base32::decode(hash)?,
-                until: Duration::from_secs(until.parse().ok()?),
-            })
+            let mut fields = line.split('\t');
+            let kept = Kept {
+                hash: base32::decode(fields.next()?)?,
+                until: Duration::from_secs(fields.next()?.parse().ok()?),
+                rights: match fields.next() {
+                    Some(rights) => rights.parse().ok()?,
+                    None => Rights::default(),
+                },
+            };
+            fields.next().is_none().then_some(kept)
         };
         let lines = self.0.read_lines(FILE)?;
         let parsed: Option<Vec<Kept>> = lines.iter().map(parse).collect();
@@ -206,9 +229,10 @@ impl Invitations {
     }
 
     fn write(&self, kept: &[Kept], locked: &Locked) -> Result<()> {
-        let lines = kept
-            .iter()
-            .map(|kept| format!("{}\t{}", base32::encode(&kept.hash), kept.until.as_secs()));
+        let lines = kept.iter().map(|kept| {
+            let (hash, until) = (base32::encode(&kept.hash), kept.until.as_secs());
+            format!("{hash}\t{until}\t{}", kept.rights)
+        });
         self.0.write_lines(FILE, lines, locked)
     }
 }
@@ -251,6 +275,26 @@ mod tests {
         // Of a token, nothing but its hash is ever in the folder.
         let file = folder.read(FILE).unwrap().unwrap();
         assert!(file.is_empty());
+    }
+
+    #[test]
+    fn who_takes_it_up_has_the_rights_that_it_was_made_with() {
+        let (_parent, folder, key) = node();
+        let (invitations, clock) = (Invitations::of(&folder), Set(5000.into()));
+        let rights: Rights = "devices=cuda:0 memory=1024".parse().unwrap();
+        let some = invitations.invite_with(key, "host:7", rights.clone(), &clock);
+        let all = invitations.invite(key, "host:7", &clock).unwrap().token;
+        let take = |token: &[u8; 32]| {
+            let client = invitations.take_up(token, key, "laptop", &clock);
+            client.unwrap().unwrap().rights
+        };
+        assert_eq!(take(&some.unwrap().token), rights);
+        assert_eq!(
+            Clients::of(&folder).find(key).unwrap().unwrap().rights,
+            rights
+        );
+        // Again, by another invitation, which says anew what it may.
+        assert!(take(&all).are_all());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | [`folder`] | where keys and lists are kept, for their owner alone |
 //! | [`nodes`] | the nodes that a client has paired with |
 //! | [`clients`] | the clients that a node has enrolled |
+//! | [`rights`] | what a client may have of a node |
 //! | [`invitation`] | invitations: one word that enrols one client, once, for ten minutes |
 //! | [`connection`] | frames over TLS over TCP |
 //! | [`compression`] | whether what is sent in bulk is compressed |
@@ -57,6 +58,7 @@ pub mod invitation;
 pub mod key;
 pub mod nodes;
 pub mod peer;
+pub mod rights;
 pub mod session;
 pub mod stream;
 pub mod timer;
@@ -66,6 +68,7 @@ pub use error::{LinkError, Result};
 pub use folder::Folder;
 pub use invitation::Invitation;
 pub use key::{Fingerprint, Key};
+pub use rights::Rights;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

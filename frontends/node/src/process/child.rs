@@ -57,14 +57,19 @@ where
     };
     let start = Start::decode(&packet).ok_or_else(not_started)?;
     let node = std::os::unix::process::parent_id();
-    sandbox::enter(&start.limits, node, &start.scratch, readable)?;
-    let options = options(&start.limits).map_err(|error| io::Error::other(error.to_string()))?;
+    let rights = start.client.rights.clone();
+    let limits = start.limits.within(&rights);
+    sandbox::enter(&limits, node, &start.scratch, readable)?;
+    let mut options = options(&limits).map_err(|error| io::Error::other(error.to_string()))?;
+    options
+        .devices
+        .retain(|device| rights.allow(device.driver_name(), device.index()));
     let failed = |error: quipu_link::LinkError| io::Error::other(error.to_string());
     let key = Key::passing().map_err(failed)?;
     let ready = [&[READY][..], &key.fingerprint().bytes()].concat();
     let gate = Gate::of_session(&key, start.client, &start.node_name, start.patience);
     let options = Options {
-        limits: start.limits,
+        limits,
         peers: Peering {
             address: start.peers.flatten(),
             // Where is for the node to say.

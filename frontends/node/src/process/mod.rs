@@ -18,18 +18,22 @@
 //! | `dials` | connections to other nodes, which the node makes for a session |
 //! | `channel` | packets between them, with connections |
 //! | `sandbox` | what the session's side may not do |
+//! | `trial` | what of the sandbox keeps a program from what |
 
 mod channel;
 mod child;
 mod dials;
 mod parent;
 mod sandbox;
+mod trial;
 
 pub(crate) use child::end;
 pub use child::{serve_session, serve_session_reading};
 pub(crate) use dials::Dials;
 pub(crate) use parent::Processes;
 pub use parent::remove_scratch;
+pub use sandbox::Restriction;
+pub use trial::{Trial, enter_trial, trials};
 
 use crate::limits::Limits;
 use quipu_link::Fingerprint;
@@ -111,8 +115,10 @@ impl Start {
         let own = self.peers.flatten();
         packet.extend(own.map_or([0; 18], dials::encode_address));
         let scratch = self.scratch.as_os_str().as_encoded_bytes();
+        let rights = self.client.rights.to_string();
         for text in [
             self.client.name.as_bytes(),
+            rights.as_bytes(),
             self.node_name.as_bytes(),
             scratch,
         ] {
@@ -151,7 +157,8 @@ impl Start {
             *rest = after;
             String::from_utf8(text.to_vec()).ok()
         };
-        let (client_name, node_name) = (text(&mut rest)?, text(&mut rest)?);
+        let (client_name, rights) = (text(&mut rest)?, text(&mut rest)?);
+        let node_name = text(&mut rest)?;
         let scratch = PathBuf::from(text(&mut rest)?);
         Some(Self {
             session,
@@ -159,6 +166,7 @@ impl Start {
                 fingerprint: Fingerprint::of_bytes(client),
                 name: client_name,
                 since: Duration::ZERO,
+                rights: rights.parse().ok()?,
             },
             node_name,
             patience,
@@ -207,6 +215,7 @@ mod tests {
                 fingerprint: Fingerprint::of_bytes([7; 32]),
                 name: "laptop".to_owned(),
                 since: Duration::ZERO,
+                rights: "devices=cuda:1 cores=3".parse().unwrap(),
             },
             node_name: "lab".to_owned(),
             patience: Duration::from_millis(1500),

@@ -6,6 +6,7 @@ use crate::limits::Limits;
 use crate::locked;
 use crate::node::Peering;
 use quipu_link::gate::{Caller, Gate};
+use quipu_link::peer::Networks;
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::message::{GoodbyeReason, Redirect, Refusal, SessionId};
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -30,6 +31,8 @@ const STARTING: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Hosted {
     client: Fingerprint,
+    /// Whether it may have to do with other nodes.
+    has_peers: bool,
     channel: Arc<Channel>,
     /// None once it was waited for.
     child: Mutex<Option<Child>>,
@@ -209,22 +212,11 @@ impl Processes {
     ) -> io::Result<(Arc<Hosted>, PathBuf)> {
         let (ours, theirs) = Channel::pair()?;
         let scratch = make_scratch(id)?;
-        let mut command = Command::new(&self.spawn.program);
+        let mut command = self.spawn.command(&scratch);
         command
-            .args(&self.spawn.arguments)
-            .envs(
-                ["TMPDIR", "HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"].map(|name| (name, &scratch)),
-            )
-            .current_dir("/")
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .process_group(0);
-        for (name, value) in &self.spawn.environment {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
         let (answer, started) = channel();
         let over = || io::Error::other("the node is shutting down");
         let sent = match &*locked(&self.starter) {
@@ -238,8 +230,11 @@ impl Processes {
         let child = child.inspect_err(|_| {
             let _ = std::fs::remove_dir_all(&scratch);
         })?;
+        let client = caller.client();
+        let has_peers = client.rights.peers && !self.peers.networks.is_empty();
         let hosted = Hosted {
-            client: caller.client().fingerprint,
+            client: client.fingerprint,
+            has_peers,
             channel: Arc::new(ours),
             child: Mutex::new(Some(child)),
             counts: Default::default(),
@@ -247,12 +242,12 @@ impl Processes {
         };
         let start = Start {
             session: id,
-            client: caller.client().clone(),
+            client: client.clone(),
             node_name: gate.name().to_owned(),
             patience: gate.patience(),
             scratch: scratch.clone(),
             limits: *limits,
-            peers: (!self.peers.networks.is_empty()).then_some(self.peers.address),
+            peers: has_peers.then_some(self.peers.address),
         };
         // If it has failed at once, that is seen next.
         let _ = hosted.channel.send(&start.encode(), None);
@@ -260,12 +255,16 @@ impl Processes {
     }
 
     /// Sees to a process until it ends.
-    fn watch(&self, id: SessionId, hosted: &Hosted, scratch: &std::path::Path) {
+    fn watch(&self, id: SessionId, hosted: &Hosted, scratch: &Path) {
         while let Ok(packet) = hosted.channel.receive(None) {
             match packet {
                 Packet::Some(packet, None) => {
                     if packet.first() == Some(&DIAL) {
-                        let networks = &self.peers.networks;
+                        let nowhere = Networks::none();
+                        let networks = match hosted.has_peers {
+                            true => &self.peers.networks,
+                            false => &nowhere,
+                        };
                         dials::make(&packet, &hosted.channel, networks, &hosted.dialled);
                     } else if let [COUNTS, numbers @ ..] = &packet[..] {
                         let numbers = numbers.as_chunks::<8>().0;
@@ -356,8 +355,28 @@ fn ready(hosted: &Hosted) -> io::Result<Fingerprint> {
     }
 }
 
+impl Spawn {
+    /// What is started, with this folder for what it writes.
+    pub(super) fn command(&self, scratch: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .envs(
+                ["TMPDIR", "HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"].map(|name| (name, scratch)),
+            )
+            .current_dir("/");
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+}
+
 /// A folder for what a session's compilers write.
-fn make_scratch(id: SessionId) -> io::Result<PathBuf> {
+pub(super) fn make_scratch(id: SessionId) -> io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
     let name: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
     // Not the session's name, which others need not know.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | outlive the node | the signal of a parent's death |
 //! | have more memory, or open files, than the limits say, or leave its memory behind in a file | resource limits |
+//! | keep more cores busy than the limits say | the cores that its threads may run on, seccomp |
 //! | have rights of the system's, or get them by starting a program | no capabilities, `no_new_privs` |
 //! | open files but the system's libraries and devices: above all, the node's key | Landlock |
 //! | look into, or signal, other processes; the node's memory holds its key | Landlock, seccomp |
@@ -11,11 +12,25 @@
 //! | ask the kernel for what no session needs | seccomp |
 //!
 //! What the kernel does not have is left out, and logged: a session is served all the same.
+//!
+//! # What vendors' drivers need of it
+//!
+//! CUDA's library refuses to begin, with a word about the operating system and no other, if it may not do one of these, none of
+//! which it needs to compute:
+//!
+//! * name its threads, which the C library does by writing to `/proc/self/task/*/comm`. Landlock knows whole folders only,
+//!   so a session may write to what the system says of its own threads;
+//! * bind a socket without a file and listen there, so that other processes can ask it for memory. Nobody is let in: a
+//!   session accepts no connection and makes none. So binding and listening are not refused, and of sockets there are only those of
+//!   this machine.
+//!
+//! Libraries that the system's folders do not have are found as the environment says ([`LIBRARIES`]): of those folders a
+//! session reads the libraries, and nothing else that is there.
 
 use crate::limits::Limits;
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
-    Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, Scope, path_beneath_rules,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -23,6 +38,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// What may be read, and run: libraries, compilers and what they need. Not where anybody keeps keys.
@@ -57,8 +73,86 @@ const DEVICES: &[&str] = &[
     "/dev/shm",
 ];
 
+/// What the system says of the threads of this process.
+const THREADS: &str = "/proc/self/task";
+
+/// Variables that say where libraries are, with colons between folders, or which file is one.
+const LIBRARIES: &[&str] = &["LD_LIBRARY_PATH", "QUIPU_NVRTC"];
+
 /// The processor's memory of what the process has, beside its clients' buffers.
 const OWN_MEMORY: u64 = 512 << 20;
+
+/// A part of the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restriction {
+    /// Of memory and files; and to be the first that a lack of memory ends.
+    Limits,
+    /// No rights of the system's, and none to be had by starting a program.
+    Rights,
+    /// Landlock: files, devices, other processes' sockets and signals.
+    Files,
+    /// seccomp: what may be asked of the kernel.
+    Calls,
+}
+
+impl Restriction {
+    /// All of them, in the order in which they are entered.
+    pub const ALL: [Self; 4] = [Self::Limits, Self::Rights, Self::Files, Self::Calls];
+
+    /// Its name, in one word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Limits => "limits",
+            Self::Rights => "rights",
+            Self::Files => "files",
+            Self::Calls => "calls",
+        }
+    }
+
+    /// The one of this [name](Self::name).
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|restriction| restriction.name() == name)
+    }
+}
+
+/// Enters a part of the sandbox, for this thread and those that it starts from here on. `scratch` may be written to, `readable`
+/// read.
+///
+/// # Errors
+/// If a limit cannot be set. What the kernel does not have otherwise is logged.
+pub(super) fn restrict(
+    by: Restriction,
+    limits: &Limits,
+    scratch: &Path,
+    readable: &[PathBuf],
+) -> io::Result<()> {
+    let tried = |what: &'static str, done: Result<(), String>| {
+        if let Err(error) = done {
+            tracing::warn!(
+                what,
+                error,
+                "a session's process is less restricted than it should be"
+            );
+        }
+    };
+    match by {
+        Restriction::Limits => {
+            limit(limits)?;
+            tried("be kept to its cores", keep_to_cores(limits.cores));
+            tried("be the first that a lack of memory ends", step_forward());
+        }
+        Restriction::Rights => {
+            tried("be kept from getting rights", no_new_privileges());
+            tried("give up what rights it has", drop_capabilities());
+        }
+        Restriction::Files => tried("be kept from files", restrict_files(scratch, readable)),
+        Restriction::Calls => tried("be kept from the system's calls", restrict_calls(limits)),
+    }
+    Ok(())
+}
 
 /// Enters the sandbox, for this thread and those that it starts from here on. `scratch` may be written to, `readable` read.
 ///
@@ -71,24 +165,9 @@ pub(super) fn enter(
     readable: &[PathBuf],
 ) -> io::Result<()> {
     die_with(node)?;
-    limit(limits)?;
-    let steps: [(&str, Result<(), String>); 5] = [
-        ("be the first that a lack of memory ends", step_forward()),
-        ("be kept from getting rights", no_new_privileges()),
-        ("give up what rights it has", drop_capabilities()),
-        ("be kept from files", restrict_files(scratch, readable)),
-        ("be kept from the system's calls", restrict_calls()),
-    ];
-    for (what, done) in steps {
-        if let Err(error) = done {
-            tracing::warn!(
-                what,
-                error,
-                "a session's process is less restricted than it should be"
-            );
-        }
-    }
-    Ok(())
+    Restriction::ALL
+        .into_iter()
+        .try_for_each(|by| restrict(by, limits, scratch, readable))
 }
 
 fn checked(result: libc::c_int) -> io::Result<()> {
@@ -122,6 +201,36 @@ fn limit(limits: &Limits) -> io::Result<()> {
         };
         // SAFETY: the limits are there until the call returns.
         checked(unsafe { libc::setrlimit(what, &raw const both) })?;
+    }
+    Ok(())
+}
+
+/// Keeps this process to so many of the cores that it has; zero are all. Which, is another matter for each process, so that all are used.
+fn keep_to_cores(most: u32) -> Result<(), String> {
+    if most == 0 {
+        return Ok(());
+    }
+    let failed = || io::Error::last_os_error().to_string();
+    // SAFETY: a set of bits, of which none is a value.
+    let mut own: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as many bytes as said.
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&own), &raw mut own) } != 0 {
+        return Err(failed());
+    }
+    // SAFETY: within the set.
+    let has = |core: &usize| unsafe { libc::CPU_ISSET(*core, &own) };
+    let mut cores: Vec<usize> = (0..libc::CPU_SETSIZE as usize).filter(has).collect();
+    let first = std::process::id() as usize % cores.len().max(1);
+    cores.rotate_left(first);
+    // SAFETY: as above.
+    let mut kept: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for core in cores.iter().take(most as usize) {
+        // SAFETY: within the set.
+        unsafe { libc::CPU_SET(*core, &mut kept) };
+    }
+    // SAFETY: as many bytes as said.
+    if unsafe { libc::sched_setaffinity(0, size_of_val(&kept), &raw const kept) } != 0 {
+        return Err(failed());
     }
     Ok(())
 }
@@ -160,8 +269,38 @@ fn drop_capabilities() -> Result<(), String> {
     Ok(())
 }
 
+/// The libraries that the environment says are elsewhere than where the system has its own.
+fn libraries() -> Vec<PathBuf> {
+    let said = LIBRARIES
+        .iter()
+        .filter_map(std::env::var_os)
+        .collect::<Vec<_>>();
+    let paths = said.iter().flat_map(std::env::split_paths);
+    // What is not said in full is where the node was started, and not the session.
+    let folders = paths
+        .filter(|path| path.is_absolute())
+        .filter_map(|path| match path.is_dir() {
+            true => Some(path),
+            false => path.parent().map(Path::to_owned),
+        });
+    let files =
+        folders.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+    files
+        .filter(|file| {
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            name.ends_with(".so") || name.contains(".so.")
+        })
+        .map(|file| file.path())
+        .filter(|path| path.is_file())
+        .collect()
+}
+
 fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), String> {
     let abi = ABI::V6;
+    let write = AccessFs::WriteFile | AccessFs::Truncate;
+    // What a rule is about is forgotten by the system with the last who has it open, and found anew as another.
+    let threads = std::fs::File::open(THREADS).map_err(|error| error.to_string())?;
     let gpus = std::fs::read_dir("/dev").into_iter().flatten().flatten();
     let gpus = gpus
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("nvidia"))
@@ -180,11 +319,16 @@ fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), String> {
             .create()?
             .add_rules(path_beneath_rules(READABLE, AccessFs::from_read(abi)))?
             .add_rules(path_beneath_rules(readable, AccessFs::from_read(abi)))?
+            .add_rules(path_beneath_rules(libraries(), AccessFs::from_read(abi)))?
+            .add_rule(PathBeneath::new(threads.as_fd(), write))?
             .add_rules(path_beneath_rules(written, AccessFs::from_all(abi)))?
             .restrict_self()?;
         Ok(status.ruleset)
     };
-    match restrict().map_err(|error| error.to_string())? {
+    let status = restrict().map_err(|error| error.to_string())?;
+    // Open as long as the process lasts.
+    std::mem::forget(threads);
+    match status {
         RulesetStatus::FullyEnforced => Ok(()),
         RulesetStatus::PartiallyEnforced => Err("the kernel knows a part of it".to_owned()),
         RulesetStatus::NotEnforced => Err("the kernel has no Landlock".to_owned()),
@@ -207,10 +351,8 @@ const REFUSED: &[libc::c_long] = &[
     // Getting away from whoever ends it.
     libc::SYS_setsid,
     libc::SYS_setpgid,
-    // The network: what it needs is handed to it.
+    // The network: what it needs is handed to it. Connections that it has cannot be made to listen without this.
     libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
     libc::SYS_accept,
     libc::SYS_accept4,
     // The machine.
@@ -258,7 +400,7 @@ fn refused_unless(
     Ok(vec![SeccompRule::new(vec![condition])?])
 }
 
-fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
+fn filter(limits: &Limits) -> Result<BpfProgram, seccompiler::BackendError> {
     let own = u64::from(std::process::id());
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
@@ -267,6 +409,10 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     rules.insert(libc::SYS_tgkill, refused_unless(0, dword(), own)?);
     let local = u64::from(libc::AF_UNIX.unsigned_abs());
     rules.insert(libc::SYS_socket, refused_unless(0, dword(), local)?);
+    if limits.cores > 0 {
+        // Nobody gives himself more of them.
+        rules.insert(libc::SYS_sched_setaffinity, Vec::new());
+    }
     // Limits may be asked for, and not set.
     let quad = SeccompCmpArgLen::Qword;
     rules.insert(libc::SYS_prlimit64, refused_unless(2, quad, 0)?);
@@ -279,7 +425,7 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     .try_into()
 }
 
-fn restrict_calls() -> Result<(), String> {
-    let filter = filter().map_err(|error| error.to_string())?;
+fn restrict_calls(limits: &Limits) -> Result<(), String> {
+    let filter = filter(limits).map_err(|error| error.to_string())?;
     seccompiler::apply_filter_all_threads(&filter).map_err(|error| error.to_string())
 }

@@ -87,6 +87,13 @@ impl Rig {
         }
     }
 
+    /// Gives a client these rights, and no others.
+    pub(crate) fn grant(&self, name: &str, rights: &str) {
+        let folder = Folder::open(self.folder.path().join("node")).unwrap();
+        let rights = rights.parse().unwrap();
+        Clients::of(&folder).grant(name, rights).unwrap();
+    }
+
     /// Takes back that a client may come in.
     pub(crate) fn revoke(&self, name: &str) {
         let folder = Folder::open(self.folder.path().join("node")).unwrap();
