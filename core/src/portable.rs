@@ -32,6 +32,15 @@ impl CodeKey {
             number,
         }
     }
+
+    /// The name of another form of the same code, of 256 in all, of which the first is this one.
+    #[must_use]
+    pub fn form(self, form: u8) -> Self {
+        Self {
+            number: self.number ^ u64::from(form) << 56,
+            ..self
+        }
+    }
 }
 
 /// A launch's kernel as code for a driver to compile, and what is passed to it.

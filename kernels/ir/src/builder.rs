@@ -26,8 +26,8 @@
 
 use crate::function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
 use crate::module::{
-    Constant, ConstantId, KernelInfo, Module, Parameter, ParameterKind, SharedArray, SharedId,
-    SharedLength,
+    Allowances, Constant, ConstantId, KernelInfo, Module, Parameter, ParameterKind, SharedArray,
+    SharedId, SharedLength,
 };
 use crate::operation::{
     AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,
@@ -141,6 +141,7 @@ impl ModuleBuilder {
             shared: self.shared,
             constants: self.constants,
             kernel,
+            allowances: Allowances::default(),
         }
     }
 }

@@ -52,8 +52,8 @@ mod verify;
 pub use builder::{FunctionBuilder, ModuleBuilder};
 pub use function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
 pub use module::{
-    Constant, ConstantId, KernelInfo, Module, Parameter, ParameterKind, SharedArray, SharedId,
-    SharedLength,
+    Allowances, Constant, ConstantId, KernelInfo, Module, Parameter, ParameterKind, SharedArray,
+    SharedId, SharedLength,
 };
 pub use operation::{
     AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,

@@ -17,6 +17,22 @@ pub struct Module {
     pub constants: Vec<Constant>,
     /// The kernel.
     pub kernel: KernelInfo,
+    /// What its printed form may do that Rust would not.
+    pub allowances: Allowances,
+}
+
+/// What a printed kernel may do that Rust would not. Nothing of it has to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Allowances {
+    /// Floats may be computed in any way that is the same for real numbers, and NaN and infinity may be taken not to
+    /// occur.
+    pub fast_math: bool,
+    /// Products and sums may be contracted to fused multiply-adds.
+    pub contract: bool,
+    /// Denormal numbers may be taken for zero.
+    pub flush_to_zero: bool,
+    /// Indices and ranges may be left unchecked: out of bounds, anything may happen.
+    pub unchecked: bool,
 }
 
 /// The kernel of a module.

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use quipu_kernel_ir::print::EntryKind;
 use quipu_kernel_ir::{
-    AtomicOperation, BinaryOperation, Dialect, FunctionBuilder, IndexWidth, Module, ModuleBuilder,
-    OpenClFeatures, Operation, Options, Origin, Place, PrintError, Scalar, Scope, SharedId,
-    SharedLength, Statement, Type, UnaryOperation, Unit, WarpOperation,
+    Allowances, AtomicOperation, BinaryOperation, Dialect, FunctionBuilder, IndexWidth, Module,
+    ModuleBuilder, OpenClFeatures, Operation, Options, Origin, Place, PrintError, Scalar, Scope,
+    SharedId, SharedLength, Statement, Type, UnaryOperation, Unit, WarpOperation,
 };
 use quipu_kernel_testing::{C99Program, compile_cuda_or_skip, corpus};
 
@@ -64,6 +64,54 @@ fn printing_twice_gives_the_same() {
                 module.print(dialect, &options),
                 module.clone().print(dialect, &options),
                 "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_module_allows_is_printed_as_if_asked_for() {
+    let plain = corpus::saxpy();
+    let allowed = |allow: fn(&mut Allowances)| {
+        let mut module = plain.clone();
+        allow(&mut module.allowances);
+        module
+    };
+    for (dialect, _) in DIALECTS {
+        let options = Options::new(dialect, IndexWidth::Bits32);
+        let same = |allow: fn(&mut Allowances), asked: Options| {
+            let printed = allowed(allow).print(dialect, &options).unwrap();
+            assert_eq!(printed, plain.print(dialect, &asked).unwrap());
+            assert_ne!(printed, plain.print(dialect, &options).unwrap());
+        };
+        same(
+            |allowed| allowed.fast_math = true,
+            Options {
+                fast_math: true,
+                ..options
+            },
+        );
+        same(
+            |allowed| allowed.contract = true,
+            Options {
+                contract: true,
+                ..options
+            },
+        );
+        same(
+            |allowed| allowed.unchecked = true,
+            Options {
+                checked: false,
+                ..options
+            },
+        );
+        if dialect != Dialect::C99 {
+            same(
+                |allowed| allowed.flush_to_zero = true,
+                Options {
+                    flush_to_zero: true,
+                    ..options
+                },
             );
         }
     }

@@ -4,7 +4,9 @@
 //! what the module is in CUDA C, the dialect that has everything, and of the layout of what is passed to it. So two programs that were built from the same
 //! kernel agree on its name without having met, and a client whose kernel is another one finds none.
 
-use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options, ParameterKind, PrintError};
+use quipu_kernel_ir::{
+    Allowances, Dialect, IndexWidth, Module, Options, ParameterKind, PrintError,
+};
 use ring::digest::{Context, SHA256};
 
 /// The name of a kernel that a node has natively.
@@ -20,6 +22,11 @@ pub fn native_name(module: &Module) -> Result<NativeName, PrintError> {
         // Where on somebody's disk it was written is not what it does.
         line_directives: false,
         ..Options::new(dialect, IndexWidth::Bits64)
+    };
+    // Nor is what the printed form may do besides: the native one is the same.
+    let module = &Module {
+        allowances: Allowances::default(),
+        ..module.clone()
     };
     let printed = module.print(dialect, &options)?;
     let mut context = Context::new(&SHA256);

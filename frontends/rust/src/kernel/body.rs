@@ -7,6 +7,7 @@ use crate::parcel::Contained;
 use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{CodeKey, ErrorKind, Passed, PortableKernel, RawArgument, Result};
+use quipu_kernel::build::ir::{Allowances, Module};
 use quipu_kernel::level::{Level, Work, run_at};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, RunOptions, WorkDivision};
 use std::any::{Any, TypeId};
@@ -22,6 +23,8 @@ pub(crate) struct LaunchBody<P, const D: usize> {
     pub(crate) limits: &'static AcceleratorLimits,
     /// The division was left to the device.
     pub(crate) automatic: bool,
+    /// What code for other devices may do that Rust would not.
+    pub(crate) allowances: Allowances,
 }
 
 thread_local! {
@@ -72,7 +75,17 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
 
 impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
     fn key(&self) -> CodeKey {
-        self.prepared.key()
+        let Allowances {
+            fast_math,
+            contract,
+            flush_to_zero,
+            unchecked,
+        } = self.allowances;
+        let bits = [fast_math, contract, flush_to_zero, unchecked];
+        let form = bits
+            .into_iter()
+            .fold(0, |form, bit| form << 1 | u8::from(bit));
+        self.prepared.key().form(form)
     }
 
     fn code_type(&self) -> TypeId {
@@ -81,7 +94,18 @@ impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
     }
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
-        self.prepared.code()
+        let code = self.prepared.code()?;
+        if self.allowances == Allowances::default() {
+            return Ok(code);
+        }
+        Ok(match code.downcast::<Module>() {
+            Ok(mut module) => {
+                Arc::make_mut(&mut module).allowances = self.allowances;
+                module
+            }
+            // Of a text nothing is known.
+            Err(code) => code,
+        })
     }
 
     fn pass(&self, arguments: &[Argument]) -> Result<Passed> {

@@ -20,7 +20,7 @@ use quipu_core::access::Argument as PackedArgument;
 use quipu_core::{
     Access, AccessMode, BuiltInKernel, CodeKey, DeviceKind, ErrorKind, Passed, RawArgument, Result,
 };
-use quipu_kernel::build::ir::Module;
+use quipu_kernel::build::ir::{Allowances, Module};
 use quipu_kernel::{
     AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByBlockTile,
     ByElement, ByRow, ByTile, ByValue, Entry, GroupKernel, KernelData, KernelError, Partition,
@@ -57,6 +57,13 @@ pub trait Launch<'b, const D: usize> {
     #[inline]
     fn limits<'l>(&self, of_device: &'l AcceleratorLimits) -> Cow<'l, AcceleratorLimits> {
         Cow::Borrowed(of_device)
+    }
+
+    /// What its code for other devices may do that Rust would not.
+    #[doc(hidden)]
+    #[inline]
+    fn allowances(&self) -> Allowances {
+        Allowances::default()
     }
 }
 
@@ -435,6 +442,7 @@ tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, 
 #[must_use = "a call of a kernel does nothing before it is launched"]
 pub struct Call<K, A, const D: usize> {
     arguments: A,
+    allowances: Allowances,
     kernel: PhantomData<fn() -> K>,
 }
 
@@ -445,6 +453,7 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     pub fn new(arguments: A) -> Self {
         Self {
             arguments,
+            allowances: Allowances::default(),
             kernel: PhantomData,
         }
     }
@@ -455,7 +464,58 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     /// # Errors
     /// Says what of it has no source, and where.
     pub fn module(&self) -> std::result::Result<Module, BuildError> {
-        K::module()
+        K::module().map(|module| Module {
+            allowances: self.allowances,
+            ..module
+        })
+    }
+
+    /// Floats may be computed in any way that is the same for real numbers, with functions that are less exact, and
+    /// as if there were no NaN and no infinity: what compilers call fast math, for this launch.
+    ///
+    /// This and the others of its kind say what a device's compiler may do. Natively a kernel always means what Rust
+    /// means.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # #[kernel]
+    /// # fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+    /// #     for (i, y) in y.each() { *y += a * x[i]; }
+    /// # }
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// # let x = context.buffer(&[1.0, 2.0, 3.0])?;
+    /// # let mut y = context.buffer(&[10.0, 20.0, 30.0])?;
+    /// queue.launch(x.len(), saxpy(2.0, &x, &mut y).contract().flush_to_zero())?;
+    /// # Ok(()) }
+    /// ```
+    pub fn fast_math(mut self) -> Self {
+        self.allowances.fast_math = true;
+        self
+    }
+
+    /// Products may be added in one step, rounded once, in this launch: what `mul_add` does where it is written.
+    pub fn contract(mut self) -> Self {
+        self.allowances.contract = true;
+        self
+    }
+
+    /// Floats too small for all their digits may be taken for zero in this launch.
+    pub fn flush_to_zero(mut self) -> Self {
+        self.allowances.flush_to_zero = true;
+        self
+    }
+
+    /// Indices and ranges are not checked in this launch, where a device's compiler makes the code. Mostly that is
+    /// worth little: many checks are done before a loop, or not at all where they cannot fail.
+    ///
+    /// # Safety
+    /// No index or range in this launch is out of bounds. Else anything may happen, to all that is in the device's
+    /// memory.
+    pub unsafe fn unchecked(mut self) -> Self {
+        self.allowances.unchecked = true;
+        self
     }
 }
 
@@ -480,6 +540,11 @@ impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'
         'b: 'c,
     {
         Ok(Called::new(self.arguments.keep_all(context, accesses)?))
+    }
+
+    #[inline]
+    fn allowances(&self) -> Allowances {
+        self.allowances
     }
 }
 

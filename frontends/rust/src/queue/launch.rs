@@ -190,6 +190,7 @@ impl Queue {
         &self,
         call: impl Launch<'b, D>,
     ) -> Result<KernelAttributes> {
+        let allowances = call.allowances();
         let prepared = call.prepare(&self.shared.context, &mut Accesses::new())?;
         if !(prepared.is_native() && self.shared.runs_native_code) {
             self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
@@ -199,6 +200,7 @@ impl Queue {
             division: WorkDivision::new([1; D], [1; D], [1; D]).map_err(|error| refused(&error))?,
             limits: self.shared.limits,
             automatic: false,
+            allowances,
         };
         self.device().core().kernel_attributes(&body)
     }
@@ -224,6 +226,7 @@ impl Queue {
             Err(error) => return Err(refused(&error)),
         };
         let mut accesses = Accesses::new();
+        let allowances = call.allowances();
         let prepared = call.prepare(&self.shared.context, &mut accesses)?;
         if !(prepared.is_native() && self.shared.runs_native_code) {
             self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
@@ -234,6 +237,7 @@ impl Queue {
             division,
             limits,
             automatic,
+            allowances,
         };
         let groups = division.block_count() as u64;
         enqueue(self.core(), body, groups, &self.request(&accesses))

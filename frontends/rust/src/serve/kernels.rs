@@ -6,7 +6,7 @@ use crate::kernel::{Call, Called, LaunchBody, Prepared};
 use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{CodeKey, Error, ErrorKind, Passed, PortableKernel, RawArgument, Result};
-use quipu_kernel::build::ir::Module;
+use quipu_kernel::build::ir::{Allowances, Module};
 use quipu_kernel::{BuildError, Entry};
 use quipu_node::native::Name;
 use quipu_node::{Maker, Natives};
@@ -217,6 +217,7 @@ where
             division,
             limits,
             automatic: false,
+            allowances: Allowances::default(),
         },
         checks,
         checked: OnceLock::new(),

@@ -69,6 +69,7 @@ macro_rules! all_tests {
             what_a_kernel_is_on_a_device_is_told_without_a_launch,
             variables_are_the_same_for_all_devices,
             closures_bring_their_values_along,
+            a_launch_allows_more_than_the_next,
             a_fault_fails_its_command_with_kernel_index_and_line,
             native_code_is_refused_as_it_is_launched,
             fills_of_any_pattern_and_host_tasks_go,
@@ -103,6 +104,42 @@ pub(crate) fn a_kernel_is_launched_as_anywhere(each_queue: EachQueue) {
             for (n, y) in y.into_iter().enumerate() {
                 assert_eq!(y, 1.0 + 6.0 * n as f32);
             }
+        }
+    });
+}
+
+pub(crate) fn a_launch_allows_more_than_the_next(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        // Rounded once, the sum is not zero.
+        let (a, sum) = (1.0 + f32::EPSILON, 1.0 + 2.0 * f32::EPSILON);
+        let length = 1000;
+        let x = context.buffer(&vec![a; length]).unwrap();
+        let rounded_once = a.mul_add(a, -sum);
+        assert!(rounded_once != 0.0 && a * a - sum == 0.0);
+        let mut y = context.allocate::<f32>(length).unwrap();
+        let mut all_are = |allowed: &[f32], allow: &dyn Fn(&Buffer<f32>, &mut Buffer<f32>)| {
+            queue.fill(&y, -sum).unwrap();
+            allow(&x, &mut y);
+            let y = queue.read(&y).unwrap().wait().unwrap();
+            let first = y[0];
+            assert!(allowed.contains(&first), "{first}");
+            assert!(y.iter().all(|y| *y == first), "{:?}", &y[..4]);
+        };
+        let launch = |call| {
+            queue.launch(length, call).unwrap();
+        };
+        for _ in 0..2 {
+            all_are(&[0.0], &|x, y| launch(saxpy(a, x, y)));
+            all_are(&[0.0, rounded_once], &|x, y| {
+                launch(saxpy(a, x, y).contract());
+            });
+            all_are(&[0.0, rounded_once], &|x, y| {
+                launch(saxpy(a, x, y).fast_math().flush_to_zero());
+            });
+            // SAFETY: `x` has as many elements as `y`.
+            all_are(&[0.0], &|x, y| {
+                launch(unsafe { saxpy(a, x, y).unchecked() })
+            });
         }
     });
 }

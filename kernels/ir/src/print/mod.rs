@@ -160,7 +160,7 @@ pub enum ElementOrder {
     Strided,
 }
 
-/// How a module is printed.
+/// How a module is printed. What its [allowances](crate::Allowances) say comes to this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The width of `usize`.
@@ -238,6 +238,14 @@ impl Module {
     /// asks for.
     pub fn print(&self, dialect: Dialect, options: &Options) -> Result<Printed, PrintError> {
         self.verify()?;
-        module::print(self, dialect, options)
+        let allowed = self.allowances;
+        let options = Options {
+            checked: options.checked && !allowed.unchecked,
+            fast_math: options.fast_math || allowed.fast_math,
+            contract: options.contract || allowed.contract,
+            flush_to_zero: options.flush_to_zero || allowed.flush_to_zero,
+            ..*options
+        };
+        module::print(self, dialect, &options)
     }
 }
