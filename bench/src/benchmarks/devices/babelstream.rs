@@ -3,7 +3,7 @@
 //! Kernels, values, counted bytes and verification are those of `babelstream`. Each kernel can be run any number of times
 //! without changing what comes out, so so many launches go back to back.
 
-use super::{Comparison, Doing, Need, Side, Target, rates, targets};
+use super::{COMPARED, Comparison, Doing, Need, Side, Target, rates, targets};
 use crate::error::BenchError;
 use crate::harness::{Gate, Plan, Report, Session};
 use crate::kernels;
@@ -14,7 +14,7 @@ use crate::reference::stream::{
     StreamKernel,
 };
 use quipu::kernels::{Float, SharedElement};
-use quipu::{Buffer, Completion, Queue, WorkDivision};
+use quipu::{Buffer, Queue, WorkDivision};
 use quipu_algorithms::Item;
 use std::cell::{Cell, RefCell};
 
@@ -182,7 +182,7 @@ fn precision<T: Streamed>(
     let bytes = length * size_of::<T>();
     // So many, too, that no sum of a thread's is long enough to lose digits.
     let blocks = (8 * target.workers()).max(length >> 16);
-    let queue = target.queue(Completion::Callback)?;
+    let queue = target.queue(COMPARED)?;
     let arrays = Arrays::<T>::new(target, &queue, length, blocks).doing("making the arrays")?;
     let ours = RefCell::new(arrays);
     let rayon = match target.is_pool() {

@@ -2,12 +2,11 @@
 //!
 //! Where blocks have many threads it is the library's `multiply_squares`, beside the same algorithm by hand.
 
-use super::{Comparison, Doing, Need, Side, Target, near, numbers, rates, targets};
+use super::{COMPARED, Comparison, Doing, Need, Side, Target, near, numbers, rates, targets};
 use crate::error::BenchError;
 use crate::harness::{Gate, Plan, Report, Session};
 use crate::reference::loops::Loops;
 use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, download, upload};
-use quipu::Completion;
 use std::cell::RefCell;
 
 /// The side of a block by hand, in threads.
@@ -69,7 +68,7 @@ fn one(
     let n = side(session, target);
     let (left, right) = (numbers(1, n * n), numbers(2, n * n));
     let context = target.context();
-    let queue = target.queue(Completion::Callback)?;
+    let queue = target.queue(COMPARED)?;
     let a = context.buffer(&left).doing("making a buffer")?;
     let b = context.buffer(&right).doing("making a buffer")?;
     let mut c = context.allocate::<f32>(n * n).doing("making a buffer")?;

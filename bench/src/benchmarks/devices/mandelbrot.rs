@@ -1,12 +1,11 @@
 //! `mandelbrot`: a loop of another length for each point, in iterations per second.
 
-use super::{Comparison, Doing, Need, Side, Target, rates, targets};
+use super::{COMPARED, Comparison, Doing, Need, Side, Target, rates, targets};
 use crate::error::BenchError;
 use crate::harness::{Plan, Report, Session};
 use crate::kernels;
 use crate::reference::loops::{Loops, Plane};
 use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, download, upload};
-use quipu::Completion;
 use std::cell::RefCell;
 
 const THREADS: usize = 256;
@@ -83,7 +82,7 @@ fn one(
         width,
         limit: 1000,
     };
-    let queue = target.queue(Completion::Callback)?;
+    let queue = target.queue(COMPARED)?;
     let steps = target.context().allocate::<u32>(points);
     let mut steps = steps.doing("making a buffer")?;
     let loops = Loops::new(target.workers())?;

@@ -1,13 +1,13 @@
 //! `nbody`: gravity between all bodies, in interactions of 20 operations (Nyland, Harris and Prins, "Fast N-Body Simulation
 //! with CUDA", 2007).
 
-use super::{Comparison, Doing, Need, Side, Target, near, numbers, rates, targets};
+use super::{COMPARED, Comparison, Doing, Need, Side, Target, near, numbers, rates, targets};
 use crate::error::BenchError;
 use crate::harness::{Plan, Report, Session};
 use crate::kernels::{self, Four};
 use crate::reference::loops::Loops;
 use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, download, upload};
-use quipu::{Completion, WorkDivision};
+use quipu::WorkDivision;
 use std::cell::RefCell;
 
 const SOFTENING: f32 = 0.01;
@@ -69,7 +69,7 @@ fn one(
         .collect();
     let arrays: &[[f32; 4]] = bytemuck::cast_slice(&host);
     let context = target.context();
-    let queue = target.queue(Completion::Callback)?;
+    let queue = target.queue(COMPARED)?;
     let bodies = context.buffer(&host).doing("making a buffer")?;
     let acceleration = context.allocate::<Four>(count);
     let mut acceleration = acceleration.doing("making a buffer")?;

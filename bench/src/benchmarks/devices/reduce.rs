@@ -1,12 +1,12 @@
 //! `reduce`: a sum, in bytes per second: of a kernel of one launch, beside the same by hand, and the library's `reduce`.
 
-use super::{Comparison, Doing, Need, Side, Target, near, rates, targets};
+use super::{COMPARED, Comparison, Doing, Need, Side, Target, near, rates, targets};
 use crate::error::BenchError;
 use crate::harness::{Plan, Report, Session};
 use crate::kernels;
 use crate::reference::loops::Loops;
 use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, download, upload};
-use quipu::{Completion, WorkDivision};
+use quipu::WorkDivision;
 use quipu_algorithms::Sum;
 use std::cell::{Cell, RefCell};
 
@@ -61,7 +61,7 @@ fn one(
     let expected: f64 = host.iter().map(|&x| f64::from(x)).sum();
     // So many, too, that no sum of a thread's is long enough to lose digits.
     let blocks = (8 * target.workers()).max(length >> 16);
-    let queue = target.queue(Completion::Callback)?;
+    let queue = target.queue(COMPARED)?;
     let context = target.context();
     let x = context.buffer(&host).doing("making a buffer")?;
     let mut sums = context.allocate::<f32>(blocks).doing("making a buffer")?;

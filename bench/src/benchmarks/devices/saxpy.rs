@@ -1,12 +1,11 @@
 //! `saxpy`: y += a x, in bytes per second.
 
-use super::{Comparison, Doing, Need, Side, Target, rates, targets};
+use super::{COMPARED, Comparison, Doing, Need, Side, Target, rates, targets};
 use crate::error::BenchError;
 use crate::harness::{Plan, Report, Session};
 use crate::kernels;
 use crate::reference::loops::Loops;
 use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, download, upload};
-use quipu::Completion;
 use std::cell::RefCell;
 
 /// With these, and whole numbers, every sum is exact however often it is made.
@@ -64,7 +63,7 @@ fn one(
     let length = session.scale().choose(1 << 26, 1 << 22, 1000);
     let host: Vec<f32> = (0..length).map(element).collect();
     let context = target.context();
-    let queue = target.queue(Completion::Callback)?;
+    let queue = target.queue(COMPARED)?;
     let x = context.buffer(&host).doing("making a buffer")?;
     let mut y = context.allocate::<f32>(length).doing("making a buffer")?;
     let loops = Loops::new(target.workers())?;
