@@ -2,11 +2,15 @@
 
 use crate::access::RawArgument;
 use crate::operation::{bytes_of_pieces, pieces_of};
+use quipu_choice::{Choice, Share, Way};
 use std::ops::Range;
 
-/// Bytes from which on a fill goes around the caches, where it can: more than the largest of them have room for, so that
-/// nothing of it would be found there. It spares the memory to be read before it is written.
-const PAST_CACHES: usize = 32 << 20;
+/// Bytes from which on nothing of what is written would be found in a cache: more than the largest of them have room for.
+pub(crate) const PAST_CACHES: usize = 32 << 20;
+
+/// Whether fills of so many go around the caches, where they can. That spares the memory to be read before it is written,
+/// but has fewer stores under way at a time; which is more differs from machine to machine.
+static AROUND_CACHES: Choice = Choice::new();
 
 /// A repeated pattern. The first argument is the destination.
 #[derive(Clone, Copy, Debug)]
@@ -58,14 +62,24 @@ impl Fill {
     /// # Safety
     /// As [`Fill::fill`], of these pieces.
     pub(crate) unsafe fn fill_pieces(&self, destination: RawArgument, pieces: Range<u32>) {
+        let share = Share {
+            groups: pieces.len(),
+            of: self.pieces(destination) as usize,
+        };
         let range = bytes_of_pieces(pieces, destination.length);
         // SAFETY: the range lies within the destination; for the rest the caller vouches.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(destination.pointer.add(range.start), range.len())
         };
         let pattern = self.pattern();
-        if destination.length >= PAST_CACHES && fill_past_caches(bytes, pattern) {
-            return;
+        if destination.length >= PAST_CACHES {
+            let is_filled = AROUND_CACHES.run(share, |way| match way {
+                Way::First => fill_lines(bytes, pattern, fill_past_caches),
+                Way::Second => fill_lines(bytes, pattern, fill_through_caches),
+            });
+            if is_filled {
+                return;
+            }
         }
         if pattern.iter().all(|byte| *byte == pattern[0]) {
             bytes.fill(pattern[0]);
@@ -88,47 +102,60 @@ fn fill_by_copies(bytes: &mut [u8], pattern: &[u8]) {
     }
 }
 
-/// Fills around the caches, if the machine and the pattern allow it; else nothing is done.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn fill_past_caches(bytes: &mut [u8], pattern: &[u8]) -> bool {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+/// Bytes of a cache's line.
+const LINE: usize = 64;
 
-    const LINE: usize = 64;
+/// Fills whole lines by `fill`, if lines have whole patterns; else nothing is done.
+fn fill_lines(bytes: &mut [u8], pattern: &[u8], fill: fn(&mut [[u8; LINE]], &[u8; LINE])) -> bool {
     if !LINE.is_multiple_of(pattern.len()) {
         return false;
     }
     let head = bytes.as_ptr().align_offset(LINE).min(bytes.len());
     let (head, rest) = bytes.split_at_mut(head);
     fill_by_copies(head, pattern);
-    // What a line begins with: the pattern goes on from where the head has ended.
-    let mut line = [0_u8; 16];
+    // The pattern goes on from where the head has ended.
+    let mut line = [0_u8; LINE];
     for (at, byte) in line.iter_mut().enumerate() {
         *byte = pattern[(head.len() + at) % pattern.len()];
     }
-    let (lines, tail) = rest.as_chunks_mut::<LINE>();
-    // SAFETY: sixteen bytes are read, which `line` has. (SSE2 is part of every x86-64.)
-    let value = unsafe { _mm_loadu_si128(line.as_ptr().cast()) };
+    let (lines, tail) = rest.as_chunks_mut();
+    fill(lines, &line);
+    tail.copy_from_slice(&line[..tail.len()]);
+    true
+}
+
+/// Fills lines through the caches.
+fn fill_through_caches(lines: &mut [[u8; LINE]], value: &[u8; LINE]) {
     for line in lines {
+        *line = *value;
+    }
+}
+
+/// Fills lines, which begin at multiples of 64, around the caches.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn fill_past_caches(lines: &mut [[u8; LINE]], value: &[u8; LINE]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+
+    let from: *const __m128i = value.as_ptr().cast();
+    // SAFETY: a line has four times sixteen bytes. (SSE2 is part of every x86-64.)
+    let values = unsafe { [0, 1, 2, 3].map(|at| _mm_loadu_si128(from.add(at))) };
+    for line in lines {
+        assert!(line.as_ptr().addr().is_multiple_of(16));
         let to: *mut __m128i = line.as_mut_ptr().cast();
-        for at in 0..LINE / 16 {
-            // SAFETY: the place is one of the line's four, which begins at a multiple of 64.
+        for (at, value) in values.into_iter().enumerate() {
+            // SAFETY: the place is one of the line's four, of which each begins at a multiple of 16, as just checked.
             unsafe { _mm_stream_si128(to.add(at), value) };
         }
     }
     // Before anything that is stored from now on, such as that the command is over.
     // SAFETY: as above.
     unsafe { _mm_sfence() };
-    let done = head.len() % pattern.len();
-    for (at, byte) in tail.iter_mut().enumerate() {
-        *byte = pattern[(done + at) % pattern.len()];
-    }
-    true
 }
 
 /// As for x86-64, where there are no such stores.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn fill_past_caches(_bytes: &mut [u8], _pattern: &[u8]) -> bool {
-    false
+fn fill_past_caches(lines: &mut [[u8; LINE]], value: &[u8; LINE]) {
+    fill_through_caches(lines, value);
 }
 
 #[cfg(test)]
@@ -168,12 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn going_around_the_caches_gives_the_same() {
+    fn lines_are_filled_the_same_either_way() {
         for pattern in [&[7][..], &[1, 2], &[1, 2, 3, 4], &[1, 2, 3, 4, 5, 6, 7, 8]] {
-            for start in 0..20 {
-                for length in [0, 3, 63, 64, 65, 127, 128, 500] {
-                    let mut bytes = vec![0_u8; start + length + 1];
-                    if fill_past_caches(&mut bytes[start..start + length], pattern) {
+            for fill in [fill_past_caches, fill_through_caches] {
+                for start in 0..20 {
+                    for length in [0, 3, 63, 64, 65, 127, 128, 500] {
+                        let mut bytes = vec![0_u8; start + length + 1];
+                        assert!(fill_lines(&mut bytes[start..start + length], pattern, fill));
                         assert!(bytes[..start].iter().all(|byte| *byte == 0));
                         assert_eq!(bytes[start..start + length], model(pattern, length));
                         assert_eq!(bytes[start + length], 0);
@@ -185,6 +213,8 @@ mod tests {
 
     #[test]
     fn patterns_that_do_not_divide_a_line_are_left_to_copies() {
-        assert!(!fill_past_caches(&mut [0; 256], &[1, 2, 3]));
+        let mut bytes = [0; 256];
+        assert!(!fill_lines(&mut bytes, &[1, 2, 3], fill_past_caches));
+        assert_eq!(bytes, [0; 256]);
     }
 }

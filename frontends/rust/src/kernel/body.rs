@@ -8,7 +8,7 @@ use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{CodeKey, ErrorKind, Passed, PortableKernel, RawArgument, Result};
 use quipu_kernel::build::ir::{Allowances, Module};
-use quipu_kernel::level::{Level, Work, run_at};
+use quipu_kernel::level::{Level, Share as LevelShare, Work, run_at};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, RunOptions, WorkDivision};
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -164,6 +164,10 @@ where
             start,
             part,
             shared,
+            of_launch: LevelShare {
+                groups: groups.len(),
+                of: output.1.div_ceil(self.share),
+            },
         };
         run_at(options.level, each);
         Ok(())
@@ -177,6 +181,7 @@ struct Each<'a, F, T, E> {
     start: usize,
     part: &'a mut [T],
     shared: E,
+    of_launch: LevelShare,
 }
 
 impl<'a, F, T, E: Copy> Work for Each<'a, F, T, E>
@@ -190,6 +195,11 @@ where
         for (index, element) in self.part.iter_mut().enumerate() {
             (self.function)(self.start + index, element, self.shared);
         }
+    }
+
+    #[inline]
+    fn share(&self) -> LevelShare {
+        self.of_launch
     }
 }
 

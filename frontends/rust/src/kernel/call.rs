@@ -203,6 +203,13 @@ pub trait Pass<'b, P: Partition<D>, const D: usize> {
     fn keep<'c>(self, context: &'c Context) -> Result<(Self::Kept, Option<Access<'c>>)>
     where
         'b: 'c;
+
+    /// How many elements of it one of the work division's stands for.
+    #[doc(hidden)]
+    #[inline]
+    fn elements_of_one(&self) -> usize {
+        1
+    }
 }
 
 macro_rules! kept {
@@ -275,7 +282,7 @@ impl<'b, T: KernelData, const D: usize> Pass<'b, ByValue<T>, D> for T {
 }
 
 macro_rules! pass {
-    ($([$($generics:tt)*] $from:ty => $kept:ty: $partition:ty, $dimensions:tt;)*) => {$(
+    ($([$($generics:tt)*] $from:ty => $kept:ty: $partition:ty, $dimensions:tt $(, $elements:ident)?;)*) => {$(
         impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for $from {
             type Kept = $kept;
 
@@ -286,8 +293,17 @@ macro_rules! pass {
             {
                 Argument::split(self)
             }
+
+            $(#[inline]
+            fn elements_of_one(&self) -> usize {
+                $elements(self)
+            })?
         }
     )*};
+}
+
+fn elements_of_row<T: Element>(plane: &View<T, 2>) -> usize {
+    plane.extent()[1]
 }
 
 pass! {
@@ -300,7 +316,7 @@ pass! {
     [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByElement<T>, D;
     [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByTile<T>, D;
     [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByBlockTile<T>, D;
-    [T: Element, const D: usize] &'b mut View<T, 2> => WriteView<T, 2>: ByRow<T>, D;
+    [T: Element, const D: usize] &'b mut View<T, 2> => WriteView<T, 2>: ByRow<T>, D, elements_of_row;
     [T: Element, const D: usize] &'b mut Buffer<T> => Write<T>: ByBlock<T>, D;
     [T: Element, const D: usize] &'b mut Buffer<T> => Write<T>: Unpartitioned<T>, D;
     [T: Element + AtomicElement, const D: usize] &'b mut Buffer<T> => Write<T>: Atomically<T>, D;
@@ -356,6 +372,10 @@ pub trait PassAll<'b, P: Partition<D>, const D: usize> {
     fn keep_all<'c>(self, context: &'c Context, accesses: &mut Accesses<'c>) -> Result<Self::Kept>
     where
         'b: 'c;
+
+    /// As [`Pass::elements_of_one`], of that with the most.
+    #[doc(hidden)]
+    fn elements_of_one(&self) -> usize;
 }
 
 macro_rules! tuples {
@@ -396,6 +416,11 @@ macro_rules! tuples {
                     accesses.extend(access);
                     kept
                 },)*))
+            }
+
+            #[inline]
+            fn elements_of_one(&self) -> usize {
+                1_usize $(.max(self.$at.elements_of_one()))*
             }
         }
     };
@@ -540,6 +565,20 @@ impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'
         'b: 'c,
     {
         Ok(Called::new(self.arguments.keep_all(context, accesses)?))
+    }
+
+    /// A device prefers as many rows as have the elements that it prefers.
+    #[inline]
+    fn limits<'l>(&self, of_device: &'l AcceleratorLimits) -> Cow<'l, AcceleratorLimits> {
+        match self.arguments.elements_of_one() {
+            1 => Cow::Borrowed(of_device),
+            elements => {
+                let mut limits = of_device.clone();
+                limits.preferred_thread_elements =
+                    (limits.preferred_thread_elements / elements.max(1)).max(1);
+                Cow::Owned(limits)
+            }
+        }
     }
 
     #[inline]

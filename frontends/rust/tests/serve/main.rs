@@ -49,6 +49,11 @@ fn a_kernel_that_the_node_does_not_have_fails_and_says_what_to_do() {
     let mut y = node.context.buffer(&[3.0_f32; 8]).unwrap();
     node.remote.launch(8, scale(2.0_f32, &mut y)).unwrap();
     assert_eq!(node.remote.read(&y).unwrap().wait().unwrap(), [6.0; 8]);
+    // What a launch allows is nothing that kernels are told apart by.
+    // SAFETY: there are no indices.
+    let call = unsafe { scale(2.0_f32, &mut y).fast_math().unchecked() };
+    node.remote.launch(8, call).unwrap();
+    assert_eq!(node.remote.read(&y).unwrap().wait().unwrap(), [12.0; 8]);
 }
 
 #[test]

@@ -360,18 +360,21 @@ pub(crate) fn stencil(weights: [[f32; 3]; 3], columns: usize, x: &[f32], y: &mut
     });
 }
 
-/// How many of each highest byte.
-pub(crate) fn histogram<const BINS: usize>(x: &[u32]) -> [u32; BINS] {
+/// How many of each highest byte. How many bins there are is only told as it runs, and what has none is left out, as in ours: so
+/// that is asked of each element.
+pub(crate) fn histogram(count: usize, x: &[u32]) -> Vec<u32> {
     x.par_chunks(part_of(x.len()))
         .map(|x| {
-            let mut bins = [0; BINS];
+            let mut bins = vec![0; count];
             for x in x {
-                bins[(x >> 24) as usize % BINS] += 1;
+                if let Some(bin) = bins.get_mut((x >> 24) as usize) {
+                    *bin += 1;
+                }
             }
             bins
         })
         .reduce(
-            || [0; BINS],
+            || vec![0; count],
             |mut sum, bins| {
                 for (sum, bin) in sum.iter_mut().zip(bins) {
                     *sum += bin;

@@ -341,6 +341,9 @@ impl Language for C99 {
         } else {
             // Without this, 32-bit x86 computes in 80 bits.
             said.push("-fexcess-precision=standard");
+            // Without this, GCC takes `0.0 - x` for `-x` where it knows that `x` is not -0.0, as of a converted integer; it
+            // may be 0.0.
+            said.push("-frounding-math");
         }
         said.push(if options.contract || options.fast_math {
             "-ffp-contract=fast"

@@ -11,7 +11,7 @@ use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::extent::Vector;
 use crate::kernel::Kernel;
-use crate::level::{Level, Watching, Work, run_at};
+use crate::level::{Level, Share, Watching, Work, run_at};
 use crate::partition::{Partition, View};
 
 /// A [`Kernel`] with its output and work division: see [`erase`].
@@ -94,6 +94,14 @@ struct Groups<'l, 'a, K: Kernel<D>, const D: usize> {
 
 impl<K: Kernel<D>, const D: usize> Work for Groups<'_, '_, K, D> {
     type Output = ();
+
+    #[inline]
+    fn share(&self) -> Share {
+        Share {
+            groups: self.count,
+            of: self.launch.division.block_count(),
+        }
+    }
 
     #[inline(always)]
     fn run<L: Level>(self) {

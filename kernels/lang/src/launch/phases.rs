@@ -18,7 +18,7 @@ use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::extent::Vector;
 use crate::kernel::BlockKernel;
-use crate::level::{Level, Work};
+use crate::level::{Level, Share, Work};
 use crate::partition::{Own, Partition};
 use crate::shared::{BlockContext, SHARED_ALIGNMENT, Shared};
 
@@ -31,6 +31,14 @@ pub(super) struct Groups<'l, 'a, K: BlockKernel<D>, const D: usize> {
 
 impl<K: BlockKernel<D>, const D: usize> Work for Groups<'_, '_, K, D> {
     type Output = Result<(), KernelError>;
+
+    #[inline]
+    fn share(&self) -> Share {
+        Share {
+            groups: self.groups.len(),
+            of: self.launch.division.block_count(),
+        }
+    }
 
     #[inline(always)]
     fn run<L: Level>(self) -> Result<(), KernelError> {

@@ -26,7 +26,7 @@ use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::extent::Vector;
 use crate::kernel::BlockKernel;
-use crate::level::{Level, Work};
+use crate::level::{Level, Share, Work};
 use crate::partition::Partition;
 use crate::shared::{BlockContext, SHARED_ALIGNMENT, Shared};
 
@@ -86,6 +86,14 @@ impl<L: Level, const D: usize> BlockAccelerator<D> for PolledThread<'_, L, D> {
 
 impl<K: BlockKernel<D>, const D: usize> Work for Groups<'_, '_, K, D> {
     type Output = Result<(), KernelError>;
+
+    #[inline]
+    fn share(&self) -> Share {
+        Share {
+            groups: self.groups.len(),
+            of: self.launch.division.block_count(),
+        }
+    }
 
     #[inline(always)]
     fn run<L: Level>(self) -> Result<(), KernelError> {

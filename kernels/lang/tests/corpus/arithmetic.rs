@@ -203,3 +203,23 @@ fn signs_do_not_run_into_each_other() {
     check!(negated_twice => (&x, &mut y), division(2, 5, 2));
     assert_eq!(y[12], [20, 10, 10, 10, 9 - 11, -9]);
 }
+
+/// What is less than zero by an integer: by nothing that is -0.0, as compilers know.
+#[kernel(crate = quipu_kernel)]
+fn less_than_zero(_acc: &impl Accelerator<1>, x: &[u16], mut y: OwnElements<[u64; 3]>) {
+    for (i, y) in y.each() {
+        *y = [
+            (0.0 - x[i] as f64).to_bits(),
+            (0.0 - x[i] as f32).to_bits() as u64,
+            1.5f64.copysign(0.0 - (x[i] & !x[i]) as f64).to_bits(),
+        ];
+    }
+}
+
+#[test]
+fn zero_less_zero_is_zero() {
+    let x = vec![0, 1, 65535, 0];
+    let mut y = vec![[1; 3]; 4];
+    check!(less_than_zero => (&x, &mut y), division(1, 2, 2));
+    assert_eq!(y[0], [0, 0, 1.5f64.to_bits()]);
+}

@@ -14,12 +14,17 @@
 //! | `x86-64-v3` | 2013 | AVX2, FMA, BMI, F16C |
 //! | `x86-64-v4` | 2017 | AVX-512 F, BW, CD, DQ, VL |
 //!
-//! The results are the same bits: Rust fuses and reorders nothing by itself.
+//! The results are the same bits: Rust fuses and reorders nothing by itself. So where the machine has the highest level, and
+//! a kernel is faster at the one below it, it is run there ([`trial`]).
 //!
 //! Code that is not optimised anyway is compiled for the baseline alone, as four times as much would take as long to
 //! compile: that is where this crate has the `opt-level` 0.
 //!
 //! The environment variable `QUIPU_FEATURE_LEVEL`, with a name of the table (or `v2`, `v3`, `v4`), chooses a lower one.
+
+mod trial;
+
+pub use quipu_choice::Share;
 
 use std::fmt;
 use std::str::FromStr;
@@ -147,9 +152,13 @@ pub trait Work {
 
     /// Does it. To be marked `#[inline(always)]`, or it is compiled for the baseline only.
     fn run<L: Level>(self) -> Self::Output;
+
+    /// How much of a launch it is. Of a launch of several groups it is measured which level is faster.
+    fn share(&self) -> Share;
 }
 
-/// Does some work in code for this level, or for the highest that the machine has if that is lower.
+/// Does some work in code for this level, or for the highest that the machine has if that is lower; instead of the highest
+/// of all for the one below it, where that is found to be faster.
 #[inline]
 pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
     #[cfg(all(target_arch = "x86_64", not(unoptimised)))]
@@ -160,8 +169,20 @@ pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
             FeatureLevel::V2 => unsafe { v2(work) },
             // SAFETY: as above.
             FeatureLevel::V3 => unsafe { v3(work) },
-            // SAFETY: as above.
-            FeatureLevel::V4 => unsafe { v4(work) },
+            FeatureLevel::V4 => {
+                let share = work.share();
+                if share.of < 2 {
+                    // SAFETY: as above.
+                    return unsafe { v4(work) };
+                }
+                let kernel = v4::<W> as unsafe fn(W) -> W::Output as usize;
+                trial::run(kernel, share, |level| match level {
+                    // SAFETY: as above.
+                    quipu_choice::Way::First => unsafe { v4(work) },
+                    // SAFETY: as above; and what has the features of a level has those of the levels below.
+                    quipu_choice::Way::Second => unsafe { v3(work) },
+                })
+            }
         }
     }
     #[cfg(not(all(target_arch = "x86_64", not(unoptimised))))]

@@ -1,0 +1,301 @@
+//! Which of two ways to do the same is faster: measured, while it is done for the first times.
+//!
+//! Some things are known of neither the code nor the machine beforehand: whether vectors of 64 bytes make up for the lower clock that
+//! some processors have with them, or whether memory takes more where stores go around the caches. Both ways give the same,
+//! so either may be taken, and it is found out which is to be.
+//!
+//! 1. What is done in several groups, as launches are, is timed. It begins in the first way.
+//! 2. There are four *stretches*: in the first way, two in the second, and again in the first. So what becomes slower or
+//!    faster all the time is so for both. The first [`SETTLING`] of each does not count, as a clock changes late. Then it
+//!    lasts for [`STRETCH`] at least, and for as many groups as there are in all, since some take longer than others.
+//! 3. Such a trial says that the second way is faster if a group took less than [`CLEARLY`] of what it took in the first, in the
+//!    mean of each two stretches. What two trials of three say is chosen: machines that others use are disturbed, and for so long.
+//! 4. A first stretch in the second way that took more than [`FAR`] of the one before is enough to choose the first.
+//!
+//! A choice stays, and then costs the look at a word.
+
+#![deny(missing_docs)]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is run at the beginning of a stretch before it counts.
+const SETTLING: Duration = Duration::from_millis(2);
+/// How long a stretch lasts at least, in the time of all threads that do it.
+const STRETCH: Duration = Duration::from_millis(5);
+/// What part of the first way's time is clearly less.
+const CLEARLY: f64 = 0.97;
+/// What part of it is so much more that it needs no second look.
+const FAR: f64 = 1.15;
+/// How many trials have to say the same.
+const SAME: u32 = 2;
+
+/// How much of all that is done at once a call does.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// Its groups.
+    pub groups: usize,
+    /// All groups.
+    pub of: usize,
+}
+
+/// One of two ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The one that is taken unless the other is clearly faster.
+    First,
+    /// The other.
+    Second,
+}
+
+/// The stretches of a trial.
+const STRETCHES: [Way; 4] = [Way::First, Way::Second, Way::Second, Way::First];
+
+/// What has been measured.
+#[derive(Debug)]
+struct Trial {
+    /// How many trials before have said that each way is to be chosen.
+    votes: [u32; 2],
+    /// Which of the stretches it is in.
+    stretch: usize,
+    /// What was run in it, as far as it counts.
+    settled: Duration,
+    time: Duration,
+    groups: usize,
+    /// Seconds of a group in the stretches that are over.
+    costs: [f64; 4],
+}
+
+impl Trial {
+    const fn new() -> Self {
+        Self {
+            votes: [0; 2],
+            stretch: 0,
+            settled: Duration::ZERO,
+            time: Duration::ZERO,
+            groups: 0,
+            costs: [0.0; 4],
+        }
+    }
+
+    /// Takes down how long a call took, in the way of the stretch. Where that ends the stretch, what comes next.
+    fn take(&mut self, share: Share, time: Duration) -> Option<Next> {
+        if self.settled < SETTLING {
+            self.settled += time;
+            return None;
+        }
+        self.time += time;
+        self.groups += share.groups;
+        if self.time < STRETCH || self.groups < share.of {
+            return None;
+        }
+        self.costs[self.stretch] = self.time.as_secs_f64() / self.groups as f64;
+        let [first, second, again, last] = self.costs;
+        if self.stretch == 1 && second > FAR * first {
+            return Some(Next::Chosen(Way::First));
+        }
+        let mut votes = self.votes;
+        if self.stretch + 1 == STRETCHES.len() {
+            let way = if second + again < CLEARLY * (first + last) {
+                Way::Second
+            } else {
+                Way::First
+            };
+            votes[way as usize] += 1;
+            if votes[way as usize] == SAME {
+                return Some(Next::Chosen(way));
+            }
+        }
+        *self = Self {
+            votes,
+            stretch: (self.stretch + 1) % STRETCHES.len(),
+            costs: self.costs,
+            ..Self::new()
+        };
+        Some(Next::Stretch(STRETCHES[self.stretch]))
+    }
+}
+
+/// What comes after a stretch.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Another, in a way.
+    Stretch(Way),
+    /// No more.
+    Chosen(Way),
+}
+
+const SECOND: u32 = 1;
+const CHOSEN: u32 = 2;
+const ONE_STRETCH: u32 = 4;
+
+/// A choice between two ways.
+///
+/// ```
+/// use quipu_choice::{Choice, Share, Way};
+///
+/// static SUM: Choice = Choice::new();
+///
+/// fn sum(x: &[u64]) -> u64 {
+///     let share = Share { groups: 1, of: 1 };
+///     SUM.run(share, |way| match way {
+///         Way::First => x.iter().sum(),
+///         Way::Second => x.iter().rev().sum(),
+///     })
+/// }
+/// assert_eq!(sum(&[1, 2, 3]), 6);
+/// ```
+#[derive(Debug)]
+pub struct Choice {
+    /// [`SECOND`] and [`CHOSEN`]; above these, how many stretches there were.
+    state: AtomicU32,
+    trial: Mutex<Trial>,
+}
+
+impl Choice {
+    /// One that is still to be made.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            state: AtomicU32::new(0),
+            trial: Mutex::new(Trial::new()),
+        }
+    }
+
+    /// Does a share of something, in the way that is faster or has to be measured.
+    #[inline]
+    pub fn run<R>(&self, share: Share, run: impl FnOnce(Way) -> R) -> R {
+        let state = self.state.load(Ordering::Relaxed);
+        let way = if state & SECOND == 0 {
+            Way::First
+        } else {
+            Way::Second
+        };
+        if state & CHOSEN != 0 {
+            return run(way);
+        }
+        let start = Instant::now();
+        let result = run(way);
+        self.take(state, share, start.elapsed());
+        result
+    }
+
+    /// Takes down how long a call took that began in `state`.
+    #[cold]
+    fn take(&self, state: u32, share: Share, time: Duration) {
+        // Who does not get it right away leaves it.
+        let Ok(mut trial) = self.trial.try_lock() else {
+            return;
+        };
+        if self.state.load(Ordering::Relaxed) != state {
+            return;
+        }
+        let bits = |way| match way {
+            Way::First => 0,
+            Way::Second => SECOND,
+        };
+        let next = match trial.take(share, time) {
+            None => return,
+            Some(Next::Stretch(way)) => {
+                (state & !(SECOND | CHOSEN)).wrapping_add(ONE_STRETCH) | bits(way)
+            }
+            Some(Next::Chosen(way)) => CHOSEN | bits(way),
+        };
+        self.state.store(next, Ordering::Relaxed);
+    }
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls of eight of 32 groups, each as long as its trial and stretch say, until there is a choice; and how many there
+    /// were.
+    fn choice(nanoseconds: impl Fn(usize, usize) -> u64) -> (Way, u32) {
+        let mut trial = Trial::new();
+        for calls in 1.. {
+            let share = Share { groups: 8, of: 32 };
+            let before = trial.votes.iter().sum::<u32>() as usize;
+            let time = Duration::from_nanos(nanoseconds(before, trial.stretch));
+            match trial.take(share, time) {
+                Some(Next::Chosen(choice)) => return (choice, calls),
+                Some(Next::Stretch(way)) => assert_eq!(way, STRETCHES[trial.stretch]),
+                None => {}
+            }
+        }
+        unreachable!("a trial ends")
+    }
+
+    #[test]
+    fn what_is_clearly_faster_is_chosen() {
+        let (chosen, calls) = choice(|_, stretch| [1000, 900, 910, 1000][stretch] * 1000);
+        assert_eq!(chosen, Way::Second);
+        // Two trials of four stretches of 7 ms at least, in calls of about one.
+        assert!((56..=72).contains(&calls), "{calls}");
+    }
+
+    #[test]
+    fn what_is_far_slower_is_left_at_once() {
+        let (chosen, calls) = choice(|_, stretch| [1000, 2000, 0, 0][stretch] * 1000);
+        assert_eq!(chosen, Way::First);
+        assert!((10..=12).contains(&calls), "{calls}");
+    }
+
+    #[test]
+    fn what_is_not_clear_is_left() {
+        let (chosen, calls) = choice(|_, stretch| [1000, 990, 990, 1000][stretch] * 1000);
+        assert_eq!(chosen, Way::First);
+        assert!((56..=72).contains(&calls), "{calls}");
+        // A trend is none of the ways'.
+        let (chosen, _) = choice(|_, stretch| [1000, 900, 800, 700][stretch] * 1000);
+        assert_eq!(chosen, Way::First);
+    }
+
+    #[test]
+    fn a_trial_that_is_disturbed_is_outvoted() {
+        for disturbed in 0..3 {
+            let (chosen, _) = choice(|before, stretch| {
+                let times = if before == disturbed {
+                    [1000, 1000, 2000, 1000]
+                } else {
+                    [1000, 900, 900, 1000]
+                };
+                times[stretch] * 1000
+            });
+            assert_eq!(chosen, Way::Second);
+        }
+    }
+
+    #[test]
+    fn a_stretch_has_as_many_groups_as_the_launch() {
+        let (_, calls) = choice(|_, _| 20_000_000);
+        // One call settles, and four are 32 groups.
+        assert_eq!(calls, 2 * 4 * 5);
+    }
+
+    #[test]
+    fn calls_go_the_way_of_the_stretch() {
+        let choice = Choice::new();
+        let share = Share { groups: 1, of: 2 };
+        let second = Duration::from_secs(1);
+        for way in [Way::First, Way::Second, Way::Second, Way::First] {
+            assert_eq!(choice.run(share, |way| way), way);
+            for _ in 0..3 {
+                choice.take(choice.state.load(Ordering::Relaxed), share, second);
+            }
+        }
+        // What began before the stretch is none of it.
+        let state = choice.state.load(Ordering::Relaxed);
+        for _ in 0..3 {
+            choice.take(state - ONE_STRETCH, share, second);
+        }
+        assert_eq!(choice.state.load(Ordering::Relaxed), state);
+    }
+}

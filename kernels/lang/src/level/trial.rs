@@ -1,0 +1,83 @@
+//! Which of the two highest levels is faster for a kernel: measured, while it runs for the first times.
+//!
+//! The highest level is not always the fastest. Some processors lower their clock where they use their widest vectors; what
+//! goes as fast as memory, or as the one unit that divides, has nothing of these, and the lower clock. How much that is
+//! depends on kernel and machine. The results are the same bits at either level.
+//!
+//! Kernels are known by their code's address, in a table that only grows.
+
+use quipu_choice::{Choice, Share, Way};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Kernels that are known at a time. Those that come later run at the highest level.
+const KERNELS: usize = 1024;
+/// Places where a kernel may be.
+const PROBES: usize = 8;
+
+/// What is known of a kernel.
+struct Known {
+    /// The address of its code; zero where there is none.
+    kernel: AtomicUsize,
+    level: Choice,
+}
+
+static KNOWN: [Known; KERNELS] = [const {
+    Known {
+        kernel: AtomicUsize::new(0),
+        level: Choice::new(),
+    }
+}; KERNELS];
+
+impl Known {
+    /// What is known of the kernel whose code is there.
+    #[inline]
+    fn of(kernel: usize) -> Option<&'static Self> {
+        // Code begins at multiples of 16.
+        let first = (kernel as u64 >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let first = first as usize;
+        (0..PROBES)
+            .map(|probe| &KNOWN[(first + probe) % KERNELS])
+            .find(|known| match known.kernel.load(Ordering::Relaxed) {
+                there if there == kernel => true,
+                0 => {
+                    let claimed = known.kernel.compare_exchange(
+                        0,
+                        kernel,
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    );
+                    claimed.is_ok() || claimed == Err(kernel)
+                }
+                _ => false,
+            })
+    }
+}
+
+/// Runs a share of a launch of the kernel whose code is at an address: the first way is the highest level.
+#[inline]
+pub(super) fn run<R>(kernel: usize, share: Share, run: impl FnOnce(Way) -> R) -> R {
+    match Known::of(kernel) {
+        Some(known) => known.level.run(share, run),
+        None => run(Way::First),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_known_as_far_as_there_is_room() {
+        let known = |kernel| std::ptr::from_ref(Known::of(kernel).expect("there is room"));
+        let (one, other) = (known(usize::MAX - 15), known(usize::MAX - 31));
+        assert_ne!(one, other);
+        let mut others = (1..2 * KERNELS).map(|number| Known::of(16 * number));
+        assert!(others.any(|known| known.is_none()), "it may be full");
+        assert_eq!(
+            (one, other),
+            (known(usize::MAX - 15), known(usize::MAX - 31))
+        );
+        let share = Share { groups: 1, of: 2 };
+        assert_eq!(run(usize::MAX - 15, share, |way| way), Way::First);
+    }
+}
