@@ -6,11 +6,11 @@
 //!
 //! 1. What is done in several groups, as launches are, is timed. It begins in the first way.
 //! 2. There are four *stretches*: in the first way, two in the second, and again in the first. So what becomes slower or
-//!    faster all the time is so for both. The first [`SETTLING`] of each does not count, as a clock changes late. Then it
-//!    lasts for [`STRETCH`] at least, and for as many groups as there are in all, since some take longer than others.
-//! 3. Such a trial says that the second way is faster if a group took less than [`CLEARLY`] of what it took in the first, in the
+//!    faster all the time is so for both. The first `SETTLING` of each does not count, as a clock changes late. Then it
+//!    lasts for `STRETCH` at least, and for as many groups as there are in all, since some take longer than others.
+//! 3. Such a trial says that the second way is faster if a group took less than `CLEARLY` of what it took in the first, in the
 //!    mean of each two stretches. What two trials of three say is chosen: machines that others use are disturbed, and for so long.
-//! 4. A first stretch in the second way that took more than [`FAR`] of the one before is enough to choose the first.
+//! 4. A first stretch in the second way that took more than `FAR` of the one before is enough to choose the first.
 //!
 //! A choice stays, and then costs the look at a word.
 

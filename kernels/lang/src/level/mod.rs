@@ -15,7 +15,7 @@
 //! | `x86-64-v4` | 2017 | AVX-512 F, BW, CD, DQ, VL |
 //!
 //! The results are the same bits: Rust fuses and reorders nothing by itself. So where the machine has the highest level, and
-//! a kernel is faster at the one below it, it is run there ([`trial`]).
+//! a kernel is faster at the one below it, it is run there (see `trial.rs`).
 //!
 //! Code that is not optimised anyway is compiled for the baseline alone, as four times as much would take as long to
 //! compile: that is where this crate has the `opt-level` 0.
