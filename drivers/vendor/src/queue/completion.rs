@@ -19,6 +19,7 @@ use super::ledger::Key;
 use crate::vendor::{Failure, Status, Vendor};
 use quipu_core::clock;
 use quipu_core::event::sees_to;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +46,16 @@ pub(super) struct Notice<V: Vendor> {
     pub(super) result: Result<Result<(), V::Failure>, V::Failure>,
     /// When the host heard of it, on the process's clock.
     pub(super) seen: u64,
+}
+
+/// Some of them: mostly one, which is to cost no allocation.
+pub(super) type Notices<V> = SmallVec<[Notice<V>; 2]>;
+
+/// What a look has found.
+struct Ended<V: Vendor> {
+    notices: Notices<V>,
+    /// How many of their queues ask for polling.
+    polled: usize,
 }
 
 /// A command on a device.
@@ -79,7 +90,7 @@ struct Line<V: Vendor> {
 /// See the module.
 pub(crate) struct Completions<V: Vendor> {
     bell: Arc<Bell>,
-    notices: Mutex<Vec<Notice<V>>>,
+    notices: Mutex<Notices<V>>,
     /// There are notices.
     noted: AtomicBool,
     /// What came since somebody looked.
@@ -279,22 +290,26 @@ impl<V: Vendor> Completions<V> {
 
     fn look(&self, vendor: &V, mut lines: MutexGuard<'_, Vec<Vec<Line<V>>>>) -> bool {
         self.sort_in(&mut lines);
-        let mut ended = Vec::new();
+        let mut ended = Ended {
+            notices: Notices::new(),
+            polled: 0,
+        };
         for line in lines.iter_mut().flatten() {
             line.look(vendor, &mut ended);
         }
-        if ended.is_empty() {
+        let Ended {
+            mut notices,
+            polled,
+        } = ended;
+        let count = notices.len();
+        if count == 0 {
             return false;
         }
         let seen = clock::now_ns();
-        let polled = ended.iter().filter(|(watched, _)| watched.polled).count();
-        let count = ended.len();
+        for notice in &mut notices {
+            notice.seen = seen;
+        }
         // Before the lock is given up: whoever finds nothing in flight finds all of it noted.
-        let notices = ended.into_iter().map(|(watched, result)| Notice {
-            key: watched.key,
-            result,
-            seen,
-        });
         locked(&self.notices).extend(notices);
         self.noted.store(true, Ordering::SeqCst);
         self.unarmed.store(true, Ordering::Relaxed);
@@ -358,10 +373,10 @@ impl<V: Vendor> Completions<V> {
     }
 
     /// Takes what was noted.
-    pub(super) fn take(&self) -> Vec<Notice<V>> {
+    pub(super) fn take(&self) -> Notices<V> {
         // Mostly there are none, and a look is cheaper than an exchange.
         if !self.has_notices() || !self.noted.swap(false, Ordering::SeqCst) {
-            return Vec::new();
+            return Notices::new();
         }
         std::mem::take(&mut *locked(&self.notices))
     }
@@ -457,16 +472,8 @@ impl<V: Vendor> Default for Line<V> {
 }
 
 impl<V: Vendor> Line<V> {
-    /// Takes out what has ended.
-    #[allow(
-        clippy::type_complexity,
-        reason = "it becomes a notice's fields at once"
-    )]
-    fn look(
-        &mut self,
-        vendor: &V,
-        ended: &mut Vec<(Watched<V>, Result<Result<(), V::Failure>, V::Failure>)>,
-    ) {
+    /// Takes out what has ended. When that was seen is filled in by who looks.
+    fn look(&mut self, vendor: &V, ended: &mut Ended<V>) {
         let (mut asked_last, mut all_over, mut before) = (false, false, None);
         while let Some(oldest) = self.watched.front() {
             let end = if let Some(before) = before.take().filter(|_| oldest.is_joined) {
@@ -482,7 +489,13 @@ impl<V: Vendor> Line<V> {
             };
             let well = matches!(end, Ok(Ok(())));
             before = Some(end.clone());
-            ended.extend(self.watched.pop_front().map(|watched| (watched, end)));
+            ended.polled += usize::from(oldest.polled);
+            ended.notices.push(Notice {
+                key: oldest.key,
+                result: end,
+                seen: 0,
+            });
+            self.watched.pop_front();
             self.failures = 0;
             if well
                 && !std::mem::replace(&mut asked_last, true)

@@ -7,7 +7,7 @@
 
 use super::bell::{Bell, Due, Need};
 use super::code::Delay;
-use super::completion::{Notice, Watched};
+use super::completion::{Notice, Notices, Watched};
 use super::is_nothing;
 use super::ledger::{Arrival, Departure, Ended, Job, Key, Ledger};
 use crate::error::{lost, of_call, of_device};
@@ -19,6 +19,7 @@ use quipu_core::command::{ReadySink, ToDrivers, slab};
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{Command, Completion, Context, Error, clock};
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
@@ -79,14 +80,17 @@ impl<V: Vendor> Drop for Pumping<'_, V> {
     }
 }
 
+/// Commands that have become ours.
+type Ready = SmallVec<[Command; 4]>;
+
 /// What the ledger is told with the next look into it, instead of one by one: of a chain's commands, each is let go by
 /// the end of the one before.
 #[derive(Default)]
 struct Untold {
-    /// Commands that are finished.
-    finished: Vec<Key>,
+    /// Commands that are finished: mostly one, which is to cost no allocation.
+    finished: SmallVec<[Key; 4]>,
     /// Commands that have become ours by that.
-    ready: Vec<Command>,
+    ready: Ready,
     /// Those of them that were never submitted: their drop fails them and says so.
     strays: Vec<Command>,
 }
@@ -112,7 +116,7 @@ impl Untold {
 /// Takes what a command lets go that is finished, if it is this driver's.
 struct Released<'a, V: Vendor> {
     driver: *const VendorDriver<V>,
-    ready: &'a mut Vec<Command>,
+    ready: &'a mut Ready,
 }
 
 impl<V: Vendor> ReadySink for Released<'_, V> {
@@ -309,7 +313,7 @@ impl<V: Vendor> Shared<V> {
     /// Takes note of what has ended: of what ended well, together.
     fn note_all<'a>(
         &'a self,
-        notices: Vec<Notice<V>>,
+        notices: Notices<V>,
         mut ledger: MutexGuard<'a, Ledger<V>>,
     ) -> MutexGuard<'a, Ledger<V>> {
         for notice in notices {
