@@ -1,15 +1,30 @@
 //! What is to be done before Ctrl-C, or who asks the process to end, ends it.
 
 #[cfg(unix)]
-pub(crate) use unix::on_interrupt;
+pub(crate) use unix::{give_way, on_interrupt};
 
 /// Nothing is done: the system removes what is left in its temporary folder.
 #[cfg(not(unix))]
 pub(crate) fn on_interrupt(_then: impl FnOnce() + Send + 'static) {}
 
+/// Nothing waits for interrupts.
+#[cfg(not(unix))]
+pub(crate) fn give_way() {}
+
 #[cfg(unix)]
 mod unix {
     use std::mem::MaybeUninit;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// An interrupt has come, and the process is about to end.
+    static ENDING: AtomicBool = AtomicBool::new(false);
+
+    /// Does not return if an interrupt ends the process: what failed has failed because of what was removed before that.
+    pub(crate) fn give_way() {
+        while ENDING.load(Ordering::Acquire) {
+            std::thread::park();
+        }
+    }
 
     /// Calls it, and ends the process, when an interrupt comes. Called before the process starts the threads that it has then:
     /// they inherit that interrupts are not theirs.
@@ -28,6 +43,7 @@ mod unix {
             let mut signal = 0;
             // SAFETY: the set was made above, and both are there meanwhile.
             if unsafe { libc::sigwait(&raw const awaited, &raw mut signal) } == 0 {
+                ENDING.store(true, Ordering::Release);
                 then();
                 // It ends the process as if nobody had waited for it: so whoever has started that sees why it ended.
                 // SAFETY: as above; the signal is one of the set.
@@ -39,6 +55,8 @@ mod unix {
                     );
                     libc::raise(signal);
                 }
+                // Unless whoever started it has such signals ignored.
+                std::process::exit(128 + signal);
             }
         };
         let waiting = std::thread::Builder::new().name("quipu-interrupt".to_owned());

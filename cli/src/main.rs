@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
+            interrupt::give_way();
             error.report();
             ExitCode::FAILURE
         }
