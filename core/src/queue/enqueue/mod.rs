@@ -473,16 +473,19 @@ fn finish_rare(mut waits: Waits<'_>, id: EventId, command: Option<Command>) -> O
 
 /// Hands over a command that is ready as it is enqueued.
 #[inline]
-fn hand_over(queue: &QueueShared, command: Command) {
+fn hand_over(queue: &'static QueueShared, command: Command) {
     if is_done_by_anyone(&command) {
         dispatch(command);
     } else {
         let body = queue.body();
-        // It is dirty.
         let seen_to = body.needs_flush.then(|| SeesTo::flush(&*body.driver));
         body.driver
             .notify(crate::driver::Notification::Ready(command));
         drop(seen_to);
+        if body.needs_flush {
+            // Once more: another thread may have flushed it since the submission, and this one flushes only what is dirty.
+            queue.mark_dirty();
+        }
     }
 }
 
