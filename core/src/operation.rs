@@ -294,23 +294,26 @@ unsafe fn copy_by_library(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
 }
 
-/// Copies 64 bytes at a time: four words are read before they are written, so that the compiler does not make a call of the system's
-/// copy of it.
+/// Copies 32 bytes at a time: four words are read before they are written, so that the compiler does not make a call of the system's
+/// copy of it. (Words that registers have, each by its name: arrays of bytes went through the stack, which was a fifth slower.)
 ///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].
 unsafe fn copy_by_lines(from: *const u8, to: *mut u8, bytes: usize) {
-    const LINE: usize = 64;
-    type Word = [u8; 16];
+    const LINE: usize = 32;
     for line in 0..bytes / LINE {
         // SAFETY: the line is within the bytes, and as the caller promises.
         unsafe {
-            let from: *const Word = from.add(line * LINE).cast();
-            let to: *mut Word = to.add(line * LINE).cast();
-            let words = [0, 1, 2, 3].map(|word| from.add(word).read());
-            for (word, value) in words.into_iter().enumerate() {
-                to.add(word).write(value);
-            }
+            let from: *const u64 = from.add(line * LINE).cast();
+            let to: *mut u64 = to.add(line * LINE).cast();
+            let first = from.read_unaligned();
+            let second = from.add(1).read_unaligned();
+            let third = from.add(2).read_unaligned();
+            let fourth = from.add(3).read_unaligned();
+            to.write_unaligned(first);
+            to.add(1).write_unaligned(second);
+            to.add(2).write_unaligned(third);
+            to.add(3).write_unaligned(fourth);
         }
     }
     let done = bytes / LINE * LINE;

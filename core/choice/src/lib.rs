@@ -10,7 +10,8 @@
 //!    lasts for `STRETCH` at least, and for as many groups as there are in all, since some take longer than others.
 //! 3. Such a trial says that the second way is faster if a group took less than `CLEARLY` of what it took in the first, in the
 //!    mean of each two stretches. What two trials of three say is chosen: machines that others use are disturbed, and for so long.
-//! 4. A first stretch in the second way that took more than `FAR` of the one before is enough to choose the first.
+//! 4. A first stretch in the second way that took more than `FAR` of the one before is enough to choose the first. One call
+//!    is, if its groups took more than `FARTHER` of the dearest before: it may be of a launch that takes long.
 //!
 //! A choice stays, and then costs the look at a word.
 
@@ -28,6 +29,8 @@ const STRETCH: Duration = Duration::from_millis(5);
 const CLEARLY: f64 = 0.97;
 /// What part of it is so much more that it needs no second look.
 const FAR: f64 = 1.15;
+/// What part of it is so much more that nothing else explains it.
+const FARTHER: f64 = 2.0;
 /// How many trials have to say the same.
 const SAME: u32 = 2;
 
@@ -65,6 +68,8 @@ struct Trial {
     groups: usize,
     /// Seconds of a group in the stretches that are over.
     costs: [f64; 4],
+    /// The most seconds of a group that a call of the first stretch took: groups need not be alike.
+    dearest: f64,
 }
 
 impl Trial {
@@ -76,11 +81,20 @@ impl Trial {
             time: Duration::ZERO,
             groups: 0,
             costs: [0.0; 4],
+            dearest: 0.0,
         }
     }
 
     /// Takes down how long a call took, in the way of the stretch. Where that ends the stretch, what comes next.
     fn take(&mut self, share: Share, time: Duration) -> Option<Next> {
+        let cost = time.as_secs_f64() / share.groups as f64;
+        match self.stretch {
+            0 => self.dearest = self.dearest.max(cost),
+            1 if time >= SETTLING && cost > FARTHER * self.dearest => {
+                return Some(Next::Chosen(Way::First));
+            }
+            _ => {}
+        }
         if self.settled < SETTLING {
             self.settled += time;
             return None;
@@ -111,6 +125,7 @@ impl Trial {
             votes,
             stretch: (self.stretch + 1) % STRETCHES.len(),
             costs: self.costs,
+            dearest: self.dearest,
             ..Self::new()
         };
         Some(Next::Stretch(STRETCHES[self.stretch]))
@@ -163,15 +178,27 @@ impl Choice {
         }
     }
 
+    /// What has been chosen, once it is.
+    #[inline]
+    pub fn chosen(&self) -> Option<Way> {
+        let state = self.state.load(Ordering::Relaxed);
+        (state & CHOSEN != 0).then_some(Self::way(state))
+    }
+
+    #[inline]
+    fn way(state: u32) -> Way {
+        if state & SECOND == 0 {
+            Way::First
+        } else {
+            Way::Second
+        }
+    }
+
     /// Does a share of something, in the way that is faster or has to be measured.
     #[inline]
     pub fn run<R>(&self, share: Share, run: impl FnOnce(Way) -> R) -> R {
         let state = self.state.load(Ordering::Relaxed);
-        let way = if state & SECOND == 0 {
-            Way::First
-        } else {
-            Way::Second
-        };
+        let way = Self::way(state);
         if state & CHOSEN != 0 {
             return run(way);
         }
@@ -243,9 +270,29 @@ mod tests {
 
     #[test]
     fn what_is_far_slower_is_left_at_once() {
-        let (chosen, calls) = choice(|_, stretch| [1000, 2000, 0, 0][stretch] * 1000);
+        let (chosen, calls) = choice(|_, stretch| [1000, 1900, 0, 0][stretch] * 1000);
         assert_eq!(chosen, Way::First);
-        assert!((10..=12).contains(&calls), "{calls}");
+        assert!((11..=14).contains(&calls), "{calls}");
+        // So much slower that one call shows it.
+        let (chosen, calls) = choice(|_, stretch| [1000, 20000, 0, 0][stretch] * 1000);
+        assert_eq!(chosen, Way::First);
+        assert!((7..=9).contains(&calls), "{calls}");
+    }
+
+    #[test]
+    fn groups_that_take_longer_than_others_say_nothing_of_a_way() {
+        let mut trial = Trial::new();
+        let share = Share { groups: 8, of: 32 };
+        // Each fourth call has the groups that take long, which are faster in the second way.
+        let chosen = (0..).find_map(|call| {
+            let nanoseconds = [1000, 900, 900, 1000][trial.stretch] * 1000;
+            let time = Duration::from_nanos(if call % 4 == 3 { 8 } else { 1 } * nanoseconds);
+            match trial.take(share, time) {
+                Some(Next::Chosen(way)) => Some(way),
+                _ => None,
+            }
+        });
+        assert_eq!(chosen, Some(Way::Second));
     }
 
     #[test]

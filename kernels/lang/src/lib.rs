@@ -124,6 +124,7 @@ mod launch;
 pub mod level;
 mod number;
 mod partition;
+mod pieces;
 pub mod random;
 mod region;
 mod shared;
@@ -174,6 +175,7 @@ pub mod __macro {
     pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
     pub use crate::launch::{Elements, Kept, LANES, Lanes, Phases, difference, product, sum};
     pub use crate::level::Level;
+    pub use crate::pieces::{Neighbours, Pieces};
     pub use crate::shared::turned;
     pub use crate::{Accelerator, BlockAccelerator};
     pub use crate::{

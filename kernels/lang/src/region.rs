@@ -94,7 +94,12 @@ impl<const D: usize> Region<D> {
     #[inline(always)]
     pub fn indices(&self) -> Indices<D> {
         let mut rows = self.rows();
-        let (next, end) = rows.next_range().unwrap_or((0, 0));
+        // In one dimension its own bounds, as they are, which are seen to be inside of the extent.
+        let (next, end) = if D == 1 {
+            (self.start[0], self.end[0])
+        } else {
+            rows.next_range().unwrap_or((0, 0))
+        };
         Indices { rows, next, end }
     }
 }
@@ -147,6 +152,7 @@ impl<const D: usize> Iterator for Rows<D> {
 /// `fold` are.
 #[derive(Debug, Clone)]
 pub struct Indices<const D: usize> {
+    /// Those behind, if there is more than one dimension.
     rows: Rows<D>,
     next: usize,
     end: usize,
@@ -157,7 +163,8 @@ impl<const D: usize> Iterator for Indices<D> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<usize> {
-        if self.next == self.end {
+        // Less, not unequal: then it is seen to be inside what the end is inside of, and no index is asked for that again.
+        if self.next >= self.end {
             if D == 1 {
                 return None;
             }
@@ -171,7 +178,9 @@ impl<const D: usize> Iterator for Indices<D> {
     #[inline]
     fn fold<B, F: FnMut(B, usize) -> B>(mut self, initial: B, mut f: F) -> B {
         let mut folded = (self.next..self.end).fold(initial, &mut f);
-        while let Some((start, end)) = self.rows.next_range() {
+        while D > 1
+            && let Some((start, end)) = self.rows.next_range()
+        {
             folded = (start..end).fold(folded, &mut f);
         }
         folded

@@ -292,6 +292,13 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
         start..start + self.own.length as usize
     }
 
+    /// Whether the thread of a number has the element of that number, and no other: told by what is the same for all threads.
+    #[inline(always)]
+    pub(crate) fn is_own_of(&self, thread: usize) -> bool {
+        let array = self.own.array;
+        array.share == 1 && thread < array.length
+    }
+
     /// How many elements the array has.
     #[inline(always)]
     #[expect(

@@ -9,6 +9,7 @@ use crate::function_type::writer_type;
 use crate::method::{Method, is_this};
 use crate::options::Options;
 use crate::phases::phases;
+use crate::pieces::in_pieces;
 use crate::refuse;
 use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
@@ -297,7 +298,7 @@ impl Kernel<'_> {
         let block = if item.sig.asyncness.is_some() {
             in_registers(item)
         } else {
-            (*item.block).clone()
+            in_pieces(krate, item, &self.parameters)
         };
         let allowed = item.attrs.iter().filter(|attribute| {
             ["allow", "expect", "warn"]

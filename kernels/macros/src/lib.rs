@@ -17,6 +17,7 @@
 //! | `signature.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
 //! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs`, `print.rs` | bodies |
+//! | `registers.rs`, `pieces.rs`, `phases/` | what the native form of a kernel is made, to be fast |
 //! | `refuse.rs` | the words of refusals |
 //!
 //! Names of generated variables have the hygiene of the macro (`Span::mixed_site`), so they are not the user's,
@@ -35,6 +36,7 @@ mod method;
 mod options;
 mod pattern;
 mod phases;
+mod pieces;
 mod print;
 mod refuse;
 mod registers;

@@ -333,3 +333,63 @@ fn another_path_is_taken() {
     assert!(written.contains("some :: path :: __macro") && !written.contains(":: quipu ::"));
     assert!(syn::parse_str::<Options>("other").is_err());
 }
+
+/// Whether the native form of a kernel with this loop in its body is one in pieces, and how many versions it has.
+fn versions(looped: &str) -> usize {
+    let source = format!(
+        "fn k(acc: &impl Accelerator<1>, n: usize, x: &[f32], z: GlobalRef<f32, 2>, mut y: OwnElements<f32>) {{ {looped} }}"
+    );
+    let item = syn::parse_str(&source).unwrap();
+    let written = crate::kernel::expand(&Options::default(), item).unwrap();
+    written.to_string().matches("let __piece =").count()
+}
+
+#[test]
+fn loops_are_run_in_pieces_where_it_is_worth_it() {
+    for (looped, expected) in [
+        (
+            "for (i, y) in y.each() { *y = if i == 0 { 0.0 } else { x[i - 1] }; }",
+            1,
+        ),
+        ("for (i, y) in y.each() { if i < n { *y = x[i]; } }", 2),
+        (
+            "for (i, y) in y.each() { if n != i && i >= 3 { *y = x[i + 1]; } }",
+            2,
+        ),
+        (
+            "for (i, y) in y.each() { let j = i + n; *y = x[j.min(n - 1)]; }",
+            1,
+        ),
+        (
+            "for (_, y) in y.rows() { for (k, y) in y.iter_mut().enumerate() { *y = z[[n, k]]; } }",
+            1,
+        ),
+        ("if n > 1 { for (i, y) in y.each() { *y = x[i + 1]; } }", 1),
+        // What compilers see through anyway.
+        ("for (i, y) in y.each() { *y = x[i]; }", 0),
+        // No number of neighbours, or one that changes meanwhile.
+        ("for (_, y) in y.each() { *y = x[n + 1]; }", 0),
+        ("for (i, y) in y.each() { *y = x[2 * i]; }", 0),
+        ("for (i, y) in y.each() { *y = x[n - i]; }", 0),
+        (
+            "let mut k = 0; for (i, y) in y.each() { *y = x[i + k]; k += 1; }",
+            0,
+        ),
+        ("for (i, y) in y.each() { let i = i + 1; *y = x[i]; }", 0),
+        (
+            "let x = n; for (i, y) in y.each() { if i as f32 > 2.0 { *y = 1.0; } }",
+            0,
+        ),
+        // What is left otherwise than at its end, or has loops of its own.
+        (
+            "for (i, y) in y.each() { if i == n { break; } *y = x[i + 1]; }",
+            0,
+        ),
+        (
+            "for (i, y) in y.each() { for k in 0..n { *y += x[i + k]; } }",
+            0,
+        ),
+    ] {
+        assert_eq!(versions(looped), expected, "{looped}");
+    }
+}

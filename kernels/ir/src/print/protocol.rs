@@ -252,16 +252,16 @@ impl Printed {
 }
 
 impl Module {
-    /// The bytes to pass for a uniform parameter ([`EntryKind::Uniform`]), from those of the value as Rust lays it out
+    /// The bytes to pass for a uniform parameter ([`EntryKind::Uniform`]), of those of the value as Rust lays it out
     /// (`repr(C)`, with a `usize` of 64 bits). What is between the fields of a struct is not initialised, in either.
     /// `None` if the parameter is none of these, or the value is of another size.
     #[must_use]
-    pub fn uniform(
+    pub fn uniform<'v>(
         &self,
         parameter: usize,
-        value: &[MaybeUninit<u8>],
+        value: &'v [MaybeUninit<u8>],
         width: IndexWidth,
-    ) -> Option<Vec<MaybeUninit<u8>>> {
+    ) -> Option<&'v [MaybeUninit<u8>]> {
         let ParameterKind::Uniform(number) = self.kernel.parameters.get(parameter)?.kind else {
             return None;
         };
@@ -278,7 +278,7 @@ impl Module {
         // Indices are parameters by themselves, not parts of what is in memory; little-endian, as on every device that
         // there is a driver for.
         let (size, _) = layout(self, of, width.bytes());
-        value.get(..size as usize).map(<[_]>::to_vec)
+        value.get(..size as usize)
     }
 }
 

@@ -23,6 +23,9 @@ pub enum Subdivision {
 /// them, so that an uneven load still ends evenly.
 const GROUPS_PER_MULTIPROCESSOR: usize = 8;
 
+/// ... or this many, of one thread each: these run one after the other, and half of the last is what nobody shares.
+const SINGLE_GROUPS_PER_MULTIPROCESSOR: usize = 32;
+
 /// ... but gives no thread fewer than one in this many of its preferred elements for it.
 const SMALLEST_SHARE: usize = 16;
 
@@ -54,9 +57,13 @@ impl<const D: usize> WorkDivision<D> {
         let threads_wanted = limits
             .preferred_block_threads
             .clamp(1, limits.block_thread_count.max(1));
+        let groups = match threads_wanted {
+            1 => SINGLE_GROUPS_PER_MULTIPROCESSOR,
+            _ => GROUPS_PER_MULTIPROCESSOR,
+        };
         let at_once = limits
             .multiprocessors
-            .saturating_mul(GROUPS_PER_MULTIPROCESSOR)
+            .saturating_mul(groups)
             .saturating_mul(threads_wanted);
         let most = limits
             .preferred_thread_elements

@@ -93,7 +93,7 @@ impl<T: SharedElement> SharedWrite<'_, T> {
     #[doc(hidden)]
     #[inline(always)]
     pub fn is_single(&self, thread: usize) -> bool {
-        self.own_range() == (thread..thread + 1)
+        self.is_own_of(thread)
     }
 
     /// The elements of a thread's number and behind.

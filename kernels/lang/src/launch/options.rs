@@ -34,7 +34,7 @@ pub enum Execution {
 /// |---|---|
 /// | `QUIPU_EXECUTION` | `native`, `lockstep:32`, `threads`, `threads:32` (with a warp's size) |
 /// | `QUIPU_CHECK` | `1`: [`check`](Self::check) |
-/// | `QUIPU_FEATURE_LEVEL` | a [`FeatureLevel`]'s name: the highest to use (of the two highest the one [that is faster](crate::level)) |
+/// | `QUIPU_FEATURE_LEVEL` | a [`FeatureLevel`]'s name: the highest to use; unless it is below the machine's, a lower one [that is faster](crate::level) may be |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunOptions {

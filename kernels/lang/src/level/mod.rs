@@ -14,8 +14,8 @@
 //! | `x86-64-v3` | 2013 | AVX2, FMA, BMI, F16C |
 //! | `x86-64-v4` | 2017 | AVX-512 F, BW, CD, DQ, VL |
 //!
-//! The results are the same bits: Rust fuses and reorders nothing by itself. So where the machine has the highest level, and
-//! a kernel is faster at the one below it, it is run there (see `trial.rs`).
+//! The results are the same bits: Rust fuses and reorders nothing by itself. So where a kernel is faster at a level below the
+//! machine's highest, it is run there (see `trial.rs`).
 //!
 //! Code that is not optimised anyway is compiled for the baseline alone, as four times as much would take as long to
 //! compile: that is where this crate has the `opt-level` 0.
@@ -157,8 +157,8 @@ pub trait Work {
     fn share(&self) -> Share;
 }
 
-/// Does some work in code for this level, or for the highest that the machine has if that is lower; instead of the highest
-/// of all for the one below it, where that is found to be faster.
+/// Does some work in code for this level, or for the highest that the machine has if that is lower; or for one below it, where
+/// that is found to be faster.
 #[inline]
 pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
     #[cfg(all(target_arch = "x86_64", not(unoptimised)))]
@@ -167,21 +167,22 @@ pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
             FeatureLevel::Baseline => baseline(work),
             // SAFETY: the machine has been found to have these features.
             FeatureLevel::V2 => unsafe { v2(work) },
-            // SAFETY: as above.
-            FeatureLevel::V3 => unsafe { v3(work) },
-            FeatureLevel::V4 => {
+            highest => {
                 let share = work.share();
-                if share.of < 2 {
+                let run = |level| match level {
+                    // SAFETY: as above; and what has the features of a level has those of the levels below.
+                    FeatureLevel::V2 => unsafe { v2(work) },
                     // SAFETY: as above.
-                    return unsafe { v4(work) };
+                    FeatureLevel::V4 => unsafe { v4(work) },
+                    // SAFETY: as above.
+                    _ => unsafe { v3(work) },
+                };
+                // Of one group no time is taken, and a level that is asked for is meant.
+                if share.of < 2 || level < FeatureLevel::detected() {
+                    return run(highest);
                 }
                 let kernel = v4::<W> as unsafe fn(W) -> W::Output as usize;
-                trial::run(kernel, share, |level| match level {
-                    // SAFETY: as above.
-                    quipu_choice::Way::First => unsafe { v4(work) },
-                    // SAFETY: as above; and what has the features of a level has those of the levels below.
-                    quipu_choice::Way::Second => unsafe { v3(work) },
-                })
+                trial::run(kernel, highest, share, run)
             }
         }
     }

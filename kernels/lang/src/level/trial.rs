@@ -1,11 +1,16 @@
-//! Which of the two highest levels is faster for a kernel: measured, while it runs for the first times.
+//! Which of the highest levels is faster for a kernel: measured, while it runs for the first times.
 //!
 //! The highest level is not always the fastest. Some processors lower their clock where they use their widest vectors; what
-//! goes as fast as memory, or as the one unit that divides, has nothing of these, and the lower clock. How much that is
-//! depends on kernel and machine. The results are the same bits at either level.
+//! goes as fast as memory, or as the one unit that divides, has nothing of these, and the lower clock. And some take what is
+//! stored in narrow vectors faster than in wide ones. How much that is depends on kernel and machine. The results are the
+//! same bits at any level.
+//!
+//! 1. Where there are vectors of 64 bytes they are to be clearly faster than such of 32 bytes: their clock is everybody's.
+//! 2. Where they are not, vectors of 16 bytes are taken if these are clearly faster.
 //!
 //! Kernels are known by their code's address, in a table that only grows.
 
+use super::FeatureLevel;
 use quipu_choice::{Choice, Share, Way};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,13 +23,17 @@ const PROBES: usize = 8;
 struct Known {
     /// The address of its code; zero where there is none.
     kernel: AtomicUsize,
-    level: Choice,
+    /// Of V3 and V4.
+    wide: Choice,
+    /// Of V3 and V2.
+    narrow: Choice,
 }
 
 static KNOWN: [Known; KERNELS] = [const {
     Known {
         kernel: AtomicUsize::new(0),
-        level: Choice::new(),
+        wide: Choice::new(),
+        narrow: Choice::new(),
     }
 }; KERNELS];
 
@@ -53,13 +62,37 @@ impl Known {
     }
 }
 
-/// Runs a share of a launch of the kernel whose code is at an address: the first way is the highest level.
+/// Runs a share of a launch of the kernel whose code is at an address, on a machine whose highest level is V3 or V4.
 #[inline]
-pub(super) fn run<R>(kernel: usize, share: Share, run: impl FnOnce(Way) -> R) -> R {
-    match Known::of(kernel) {
-        Some(known) => known.level.run(share, run),
-        None => run(Way::First),
+pub(super) fn run<R>(
+    kernel: usize,
+    highest: FeatureLevel,
+    share: Share,
+    run: impl FnOnce(FeatureLevel) -> R,
+) -> R {
+    let Some(known) = Known::of(kernel) else {
+        return run(highest);
+    };
+    if highest == FeatureLevel::V4 {
+        match known.wide.chosen() {
+            Some(Way::First) => {}
+            Some(Way::Second) => return run(FeatureLevel::V4),
+            None => {
+                return known.wide.run(share, |way| {
+                    run(match way {
+                        Way::First => FeatureLevel::V3,
+                        Way::Second => FeatureLevel::V4,
+                    })
+                });
+            }
+        }
     }
+    known.narrow.run(share, |way| {
+        run(match way {
+            Way::First => FeatureLevel::V3,
+            Way::Second => FeatureLevel::V2,
+        })
+    })
 }
 
 #[cfg(test)]
@@ -78,6 +111,9 @@ mod tests {
             (known(usize::MAX - 15), known(usize::MAX - 31))
         );
         let share = Share { groups: 1, of: 2 };
-        assert_eq!(run(usize::MAX - 15, share, |way| way), Way::First);
+        for highest in [FeatureLevel::V3, FeatureLevel::V4] {
+            let level = run(usize::MAX - 15, highest, share, |level| level);
+            assert_eq!(level, FeatureLevel::V3);
+        }
     }
 }

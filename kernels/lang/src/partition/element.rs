@@ -117,6 +117,17 @@ impl<T, const D: usize> OwnElements<'_, T, D> {
     }
 }
 
+impl<T, const D: usize> OwnElements<'_, T, D> {
+    /// Their rows, each with the row-major number of its first element.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn numbered_rows(&mut self) -> impl Iterator<Item = (usize, &mut [T])> {
+        let extent = self.extent();
+        self.rows()
+            .map(move |(position, row)| (extent.offset(position), row))
+    }
+}
+
 impl<T, const D: usize> fmt::Debug for OwnElements<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OwnElements({:?})", self.region)

@@ -19,6 +19,7 @@ mod loops;
 mod operators;
 mod own;
 mod phases;
+mod pieces;
 mod transcendental;
 mod views;
 mod warps;

@@ -49,7 +49,7 @@ const PLAIN_METHODS: [&str; 10] = [
     "to_f32",
 ];
 
-pub(super) fn is_pure(method: &Ident) -> bool {
+pub(crate) fn is_pure(method: &Ident) -> bool {
     PURE_METHODS.iter().any(|name| method == name)
 }
 
@@ -442,7 +442,7 @@ impl Names {
 }
 
 /// Whether a parameter is the same for all threads, and changed by none.
-pub(super) fn is_read(parameter: &Parameter) -> bool {
+pub(crate) fn is_read(parameter: &Parameter) -> bool {
     match (&parameter.passing, &parameter.user_type) {
         (Passing::Value, _) => true,
         (Passing::View, syn::Type::Reference(reference)) => reference.mutability.is_none(),
@@ -471,7 +471,7 @@ fn place(expression: &Expr) -> Option<&Ident> {
 }
 
 /// The names that a pattern of names and tuples of names binds, or that it is another.
-pub(super) fn bound_by(pattern: &Pat) -> Option<Vec<Ident>> {
+pub(crate) fn bound_by(pattern: &Pat) -> Option<Vec<Ident>> {
     match pattern {
         Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
             Some(vec![name.ident.clone()])
@@ -588,7 +588,7 @@ impl<'ast> Visit<'ast> for Changed {
     }
 }
 
-pub(super) fn is_assignment(operator: &BinOp) -> bool {
+pub(crate) fn is_assignment(operator: &BinOp) -> bool {
     matches!(
         operator,
         BinOp::AddAssign(_)
