@@ -57,11 +57,18 @@ pub trait PortableKernel: Send + Sync {
     /// Says what of the kernel cannot be written down.
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>>;
 
-    /// What the launch passes; `arguments` are the command's accesses, in order.
+    /// Called by a driver that is to compile the code, on the thread that does: it does so within `compile`, once, and asks
+    /// for the code there. Whoever made the launch may so know what is being compiled, and for how long.
+    fn while_compiling(&self, compile: &mut dyn FnMut()) {
+        compile();
+    }
+
+    /// Adds what the launch passes to `passed`, which is empty; `arguments` are the command's accesses, in order.
+    /// (It is not returned because it is large, and would be moved from hand to hand by each launch.)
     ///
     /// # Errors
     /// If it cannot be passed.
-    fn pass(&self, arguments: &[Argument]) -> Result<Passed>;
+    fn pass(&self, arguments: &[Argument], passed: &mut Passed) -> Result<()>;
 }
 
 /// What a kernel is on a device, as it was compiled for it.

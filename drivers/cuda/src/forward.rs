@@ -15,7 +15,7 @@ use quipu_core::command::Kind;
 use quipu_core::error::Result;
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
 use quipu_core::{Command, Graph, NativeEnqueue, SpaceId, clock};
-use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::launch::CodeRef;
 use quipu_driver_vendor::region::Shape;
 use quipu_driver_vendor::{Doer, Flight, Obstacle};
 use smallvec::SmallVec;
@@ -396,7 +396,7 @@ impl<'a> Chain<'a> {
 }
 
 /// Puts a command into a stream of its device, after these.
-pub(crate) fn put(work: &Work<'_>, code: Option<&Code<Compiled>>, waits: &[Signal]) -> Put {
+pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &[Signal]) -> Put {
     let command = work.command();
     let timed = command.queue().options().profiling || quipu_core::trace::enabled();
     let chain = |lane| Chain::new(work.device(), lane, waits, timed);
@@ -455,7 +455,7 @@ fn put_migration(mut chain: Chain<'_>, work: &Work<'_>, migration: &Migration) -
     chain.end()
 }
 
-fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: &Code<Compiled>) -> Put {
+fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: CodeRef<'_, Compiled>) -> Put {
     let arguments = work.command().arguments();
     let mut memories = SmallVec::new();
     for argument in arguments {
@@ -465,8 +465,8 @@ fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: &Code<Compiled>) -> P
     }
     let launch = Launch {
         device: chain.device,
-        compiled: &code.compiled,
-        passed: &code.passed,
+        compiled: code.compiled,
+        passed: code.passed,
         arguments,
         memories,
     };

@@ -8,7 +8,7 @@ use crate::Cuda;
 use crate::device::{Device, Live};
 use crate::forward::MOST_PITCH;
 use crate::native::{CallError, Called, Context, named};
-use crate::program::{Compiled, FaultRead, Launch};
+use crate::program::{Compiled, FaultRead, Launch, Values};
 use crate::staging::Record;
 use crate::transfer::region;
 use cudarc::driver::sys::{
@@ -501,12 +501,14 @@ impl<'a> Builder<'a> {
             memories: SmallVec::from_slice(starts),
         };
         let (graph, context) = (self.definition.0, self.live.context.raw());
+        let mut values = Values::default();
         if !launch.can_fail() {
-            let call = launch.call(self.unused.address())?;
-            return Ok(call.add(graph, context, after)?);
+            let call = launch.call(self.unused.address(), &mut values)?;
+            return Ok(call.add(&mut values, graph, context, after)?);
         }
         let record = self.live.staging.record()?;
-        let node = launch.call(record.address())?.add(graph, context, after)?;
+        let call = launch.call(record.address(), &mut values)?;
+        let node = call.add(&mut values, graph, context, after)?;
         let fault = launch.fault(Some(record));
         self.faults.push((self.nodes.len(), fault));
         Ok(node)

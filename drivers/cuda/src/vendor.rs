@@ -11,7 +11,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUstream};
 use quipu_core::error::Result;
 use quipu_core::{AccessMode, Command, Graph, KernelAttributes, NativeQueue};
 use quipu_driver_vendor::batch::Plan;
-use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::launch::CodeRef;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Failure, Flight, Obstacle, Status, Vendor};
 use quipu_kernel_ir::{IndexWidth, Module};
@@ -152,7 +152,7 @@ impl Vendor for Cuda {
     fn put(
         &self,
         work: &Work<'_>,
-        code: Option<&Code<Compiled>>,
+        code: Option<CodeRef<'_, Compiled>>,
         waits: &[Signal],
     ) -> std::result::Result<Flight<Self>, Obstacle<CallError>> {
         forward::put(work, code, waits)

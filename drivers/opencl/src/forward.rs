@@ -13,7 +13,7 @@ use cl3::event::{
 use cl3::types::{CL_FALSE, cl_event};
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
 use quipu_core::{Command, Error, NativeEnqueue, SpaceId, clock};
-use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::launch::CodeRef;
 use quipu_driver_vendor::region::{Part, Shape};
 use quipu_driver_vendor::{Doer, Flight, Obstacle};
 use smallvec::SmallVec;
@@ -254,7 +254,7 @@ impl<'a> Chain<'a> {
 }
 
 /// Puts a command into a queue of its device, after these.
-pub(crate) fn put(work: &Work<'_>, code: Option<&Code<Compiled>>, waits: &[Event]) -> Put {
+pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &[Event]) -> Put {
     let command = work.command();
     let profiled = command.queue().options().profiling || quipu_core::trace::enabled();
     let queues = work.device().queues(profiled)?;
@@ -299,7 +299,12 @@ fn put_migration(queues: &Queues, work: &Work<'_>, migration: &Migration, waits:
     Ok(chain.end()?)
 }
 
-fn put_launch(queues: &Queues, work: &Work<'_>, code: &Code<Compiled>, waits: &[Event]) -> Put {
+fn put_launch(
+    queues: &Queues,
+    work: &Work<'_>,
+    code: CodeRef<'_, Compiled>,
+    waits: &[Event],
+) -> Put {
     let arguments = work.command().arguments();
     let mut chain = Chain::new(queues, Lane::Compute, waits);
     let mut memories = Vec::with_capacity(arguments.len());
@@ -312,8 +317,8 @@ fn put_launch(queues: &Queues, work: &Work<'_>, code: &Code<Compiled>, waits: &[
         device: work.device(),
         queue: chain.queue,
         queues,
-        compiled: &code.compiled,
-        passed: &code.passed,
+        compiled: code.compiled,
+        passed: code.passed,
         arguments,
         memories,
     };

@@ -13,7 +13,7 @@ use cl3::types::{
 };
 use quipu_core::error::Result;
 use quipu_core::{AccessMode, Command, KernelAttributes, NativeQueue, Partition};
-use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::launch::CodeRef;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
@@ -162,7 +162,7 @@ impl Vendor for OpenCl {
     fn put(
         &self,
         work: &Work<'_>,
-        code: Option<&Code<Compiled>>,
+        code: Option<CodeRef<'_, Compiled>>,
         waits: &[Event],
     ) -> std::result::Result<Flight<Self>, Obstacle<CallError>> {
         forward::put(work, code, waits)

@@ -228,7 +228,9 @@ impl Shared {
             return Err(self.refused(command.label()));
         };
         let kernel = BuiltInKernel::find(kernels, name, self.device.name())?;
-        Ok((kernel, portable.pass(command.arguments())?))
+        let mut passed = Passed::default();
+        portable.pass(command.arguments(), &mut passed)?;
+        Ok((kernel, passed))
     }
 
     fn refused(&self, what: &str) -> Error {

@@ -20,6 +20,22 @@ pub struct Code<C> {
     pub passed: Passed,
 }
 
+/// The same, of somebody else's.
+pub struct CodeRef<'a, C> {
+    /// The kernel.
+    pub compiled: &'a Arc<C>,
+    /// The rest.
+    pub passed: &'a Passed,
+}
+
+impl<C> Clone for CodeRef<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for CodeRef<'_, C> {}
+
 /// Numbers from here on need wide indices.
 const NARROW: u64 = 1 << 31;
 
@@ -168,10 +184,14 @@ pub fn mismatch(parameter: &str) -> Error {
 pub type ValueBytes = SmallVec<[MaybeUninit<u8>; 24]>;
 
 /// What is passed for one parameter of a printed kernel.
-#[derive(Debug)]
-pub enum Value {
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
     /// These bytes.
-    Bytes(ValueBytes),
+    Bytes(&'a [MaybeUninit<u8>]),
+    /// This number, in as many bytes as the parameter has, little-endian, as on every device that there is a driver for.
+    Number(u64),
+    /// How the work is [divided](Passing::division).
+    Division,
     /// The memory of the command's argument of this number; OpenCL's from its memory object's first byte on.
     Memory(usize),
     /// So many bytes of memory that a block shares.
@@ -196,20 +216,33 @@ pub struct Passing<'a> {
 
 impl Passing<'_> {
     /// What is passed for each parameter; an error if that is not what the kernel was printed for.
-    pub fn values(&self) -> impl Iterator<Item = Result<Value>> {
+    pub fn values(&self) -> impl Iterator<Item = Result<Value<'_>>> {
         let parameters = self.printed.parameters.iter();
         parameters.map(|entry| self.value(entry))
     }
 
-    fn value(&self, entry: &EntryParameter) -> Result<Value> {
+    /// How the work is divided, as printed kernels take it.
+    #[must_use]
+    pub fn division(&self) -> ValueBytes {
+        let passed = self.passed;
+        let numbers = [&passed.blocks, &passed.threads, &passed.elements];
+        let numbers = numbers.into_iter().flatten().copied();
+        match self.printed.index_width {
+            IndexWidth::Bits32 => bytes_of(numbers.map(|number| (number as u32).to_le_bytes())),
+            IndexWidth::Bits64 => bytes_of(numbers.map(u64::to_le_bytes)),
+        }
+    }
+
+    fn value(&self, entry: &EntryParameter) -> Result<Value<'_>> {
         let width = self.printed.index_width;
-        let index = |number: u64| Value::Bytes(bytes_of(number, width.bytes() as usize));
+        let index = |number: u64| (entry.size == width.bytes()).then_some(Value::Number(number));
         let shared = |number: u32| self.passed.shared.get(number as usize).copied();
         let value = match entry.kind {
             EntryKind::Uniform { parameter } => match self.passed.parameters.get(parameter) {
                 Some(PassedParameter::Value(bytes)) => {
                     let bytes = self.module.uniform(parameter, bytes, width);
-                    bytes.map(|bytes| Value::Bytes(ValueBytes::from_slice(&bytes)))
+                    let bytes = bytes.filter(|bytes| bytes.len() as u64 == entry.size);
+                    bytes.map(Value::Bytes)
                 }
                 _ => None,
             },
@@ -217,12 +250,13 @@ impl Passing<'_> {
                 let memory = self.memory(parameter);
                 memory.map(|memory| Value::Memory(memory.number))
             }
-            EntryKind::Start { parameter } => self.memory(parameter).map(|memory| {
+            EntryKind::Start { parameter } => self.memory(parameter).and_then(|memory| {
                 let start = memory.argument.offset() / memory.element;
-                Value::Bytes(bytes_of(start, size_of::<u64>()))
+                (entry.size == size_of::<u64>() as u64).then_some(Value::Number(start))
             }),
             EntryKind::Length { parameter } => {
-                self.memory(parameter).map(|memory| index(memory.length()))
+                let memory = self.memory(parameter);
+                memory.and_then(|memory| index(memory.length()))
             }
             EntryKind::Extent {
                 parameter,
@@ -230,7 +264,7 @@ impl Passing<'_> {
             } => {
                 let memory = self.memory(parameter);
                 let extent = memory.and_then(|memory| memory.extent(dimension));
-                extent.map(index)
+                extent.and_then(index)
             }
             EntryKind::Stride {
                 parameter,
@@ -238,7 +272,7 @@ impl Passing<'_> {
             } => {
                 let memory = self.memory(parameter);
                 let stride = memory.and_then(|memory| memory.stride(dimension));
-                stride.map(index)
+                stride.and_then(index)
             }
             EntryKind::SharedPointer { shared: array } => shared(array.0).map(|length| {
                 let size = self.printed.shared[array.0 as usize].element_size;
@@ -247,27 +281,15 @@ impl Passing<'_> {
             EntryKind::SharedOffset { shared: array } => {
                 self.launched(array.0).map(Value::SharedStart)
             }
-            EntryKind::SharedLength { shared: array } => shared(array.0).map(index),
+            EntryKind::SharedLength { shared: array } => shared(array.0).and_then(index),
             EntryKind::Launch => {
-                let division = [
-                    &self.passed.blocks,
-                    &self.passed.threads,
-                    &self.passed.elements,
-                ];
-                let mut bytes = ValueBytes::new();
-                for number in division.into_iter().flatten() {
-                    let number = number.to_le_bytes().map(MaybeUninit::new);
-                    bytes.extend_from_slice(&number[..width.bytes() as usize]);
-                }
-                Some(Value::Bytes(bytes))
+                let passed = self.passed;
+                let numbers = passed.blocks.len() + passed.threads.len() + passed.elements.len();
+                (numbers as u64 * width.bytes() == entry.size).then_some(Value::Division)
             }
             EntryKind::Fault => Some(Value::Fault),
         };
-        let fits = |value: &Value| match value {
-            Value::Bytes(bytes) => bytes.len() as u64 == entry.size,
-            _ => true,
-        };
-        value.filter(fits).ok_or_else(|| mismatch(&entry.name))
+        value.ok_or_else(|| mismatch(&entry.name))
     }
 
     /// The how-manyeth an array is of those whose length a launch gives, if it is one.
@@ -297,8 +319,12 @@ impl Passing<'_> {
     }
 }
 
-fn bytes_of(number: u64, width: usize) -> ValueBytes {
-    ValueBytes::from_slice(&number.to_le_bytes().map(MaybeUninit::new)[..width])
+fn bytes_of<const BYTES: usize>(numbers: impl Iterator<Item = [u8; BYTES]>) -> ValueBytes {
+    let mut bytes = ValueBytes::new();
+    for number in numbers {
+        bytes.extend(number.map(MaybeUninit::new));
+    }
+    bytes
 }
 
 /// What is passed for a parameter that is memory.

@@ -1,7 +1,7 @@
 //! What a vendor's library can do, as far as the shared part of a driver needs it: one trait, dispatched statically.
 
 use crate::batch::Plan;
-use crate::launch::Code;
+use crate::launch::CodeRef;
 use crate::queue::Wake;
 use crate::work::{Bytes, Work};
 use quipu_core::event::Waiter;
@@ -69,7 +69,7 @@ pub enum Doer {
 pub struct Flight<V: Vendor> {
     /// What others on the device wait for.
     pub signal: V::Signal,
-    /// What says that it is over, if that is not the signal.
+    /// What says that it is over, if that is not the signal, or if that later commands of its line are over does not.
     pub done: Option<V::Signal>,
     /// The number, a small one, of the line that it is in, if the device keeps an order: those of a line end one after the other, and
     /// after one that has failed none ends well.
@@ -175,7 +175,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     fn put(
         &self,
         work: &Work<'_, Self>,
-        code: Option<&Code<Self::Compiled>>,
+        code: Option<CodeRef<'_, Self::Compiled>>,
         waits: &[Self::Signal],
     ) -> std::result::Result<Flight<Self>, Obstacle<Self::Failure>>;
 

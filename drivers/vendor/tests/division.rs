@@ -49,8 +49,8 @@ impl PortableKernel for Positions {
         Ok(Arc::new(ModuleBuilder::new().finish(kernel)))
     }
 
-    fn pass(&self, _: &[Argument]) -> quipu_core::Result<Passed> {
-        Ok(Passed {
+    fn pass(&self, _: &[Argument], passed: &mut Passed) -> quipu_core::Result<()> {
+        *passed = Passed {
             blocks: [20].into_iter().collect(),
             threads: [50].into_iter().collect(),
             elements: [1].into_iter().collect(),
@@ -62,7 +62,8 @@ impl PortableKernel for Positions {
             .collect(),
             automatic: self.automatic,
             ..Passed::default()
-        })
+        };
+        Ok(())
     }
 }
 

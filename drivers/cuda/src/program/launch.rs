@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 use quipu_core::Passed;
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
-use quipu_driver_vendor::launch::{Passing, Value, ValueBytes, axes, check_shared, mismatch};
+use quipu_driver_vendor::launch::{Passing, Value, axes, check_shared, mismatch};
 use quipu_driver_vendor::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::{Module, SharedLength};
 use smallvec::SmallVec;
@@ -57,7 +57,7 @@ const MOST_BLOCKS: [u64; 3] = [(1 << 31) - 1, 65_535, 65_535];
 
 /// A kernel's arguments: their bytes one after the other, each where any type could be.
 #[derive(Default)]
-struct Values {
+pub(crate) struct Values {
     bytes: SmallVec<[MaybeUninit<u128>; INLINE]>,
     starts: SmallVec<[usize; INLINE]>,
 }
@@ -67,15 +67,16 @@ const INLINE: usize = 16;
 
 impl Values {
     fn push(&mut self, bytes: &[MaybeUninit<u8>]) {
-        self.starts.push(self.bytes.len());
-        for piece in bytes.chunks(size_of::<u128>()) {
-            let mut word = MaybeUninit::<u128>::uninit();
-            // SAFETY: a piece is no longer than a word.
-            unsafe {
-                let to = word.as_mut_ptr().cast::<MaybeUninit<u8>>();
-                to.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
-            }
-            self.bytes.push(word);
+        let start = self.bytes.len();
+        self.starts.push(start);
+        let words = bytes.len().div_ceil(size_of::<u128>());
+        self.bytes.reserve(words);
+        // SAFETY: there is room for so many words, which need not be initialised, and hold so many bytes.
+        unsafe {
+            self.bytes.set_len(start + words);
+            let to = self.bytes.as_mut_ptr().add(start);
+            to.cast::<MaybeUninit<u8>>()
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
     }
 
@@ -101,20 +102,19 @@ pub(crate) struct Launch<'a> {
     pub(crate) memories: SmallVec<[CUdeviceptr; 4]>,
 }
 
-/// A launch as CUDA takes it.
+/// A launch as CUDA takes it, but for its arguments.
 pub(crate) struct Call {
     function: CUfunction,
     grid: [u32; 3],
     threads: [u32; 3],
     /// Bytes that its blocks share, of those that a launch asks for.
     shared: u32,
-    values: Values,
 }
 
 impl Call {
     /// Puts it into a stream.
-    fn put(mut self, stream: &Stream) -> Called<()> {
-        let mut pointers = self.values.pointers();
+    fn put(self, values: &mut Values, stream: &Stream) -> Called<()> {
+        let mut pointers = values.pointers();
         // SAFETY: as many arguments as the function takes, of the sizes that it was printed with, which the call copies.
         // Their memory is the command's until it is over.
         let code = unsafe {
@@ -137,12 +137,13 @@ impl Call {
 
     /// Adds it to a graph, in this context, after these nodes.
     pub(crate) fn add(
-        mut self,
+        self,
+        values: &mut Values,
         graph: CUgraph,
         context: CUcontext,
         after: &[CUgraphNode],
     ) -> Called<CUgraphNode> {
-        let mut pointers = self.values.pointers();
+        let mut pointers = values.pointers();
         let parameters = CUDA_KERNEL_NODE_PARAMS {
             func: self.function,
             gridDimX: self.grid[0],
@@ -187,7 +188,8 @@ impl Launch<'_> {
             Some(record) => record.address(),
             None => live.unused_record()?,
         };
-        self.call(address)?.put(stream)?;
+        let mut values = Values::default();
+        self.call(address, &mut values)?.put(&mut values, stream)?;
         Ok(self.fault(record))
     }
 
@@ -204,8 +206,8 @@ impl Launch<'_> {
         }
     }
 
-    /// As CUDA takes it, with a fault record at this address.
-    pub(crate) fn call(&self, record: u64) -> Result<Call> {
+    /// As CUDA takes it, with a fault record at this address; gathers its arguments in `values`, which is empty.
+    pub(crate) fn call(&self, record: u64, values: &mut Values) -> Result<Call> {
         let module = self.compiled.module().ok_or_else(|| mismatch("its code"))?;
         let printed = &self.compiled.printed;
         let arrays = printed.shared.iter().zip(&self.passed.shared);
@@ -217,14 +219,13 @@ impl Launch<'_> {
         check_shared(self.device, self.compiled.shared.saturating_add(dynamic))?;
         let threads = axes(&self.passed.threads);
         self.check_threads(threads)?;
-        let values = self.values(module, &starts, record)?;
+        self.pass(module, &starts, record, values)?;
         let blocks = axes(&self.passed.blocks);
         Ok(Call {
             function: self.compiled.function(),
             grid: std::array::from_fn(|axis| blocks[axis].min(MOST_BLOCKS[axis]) as u32),
             threads: threads.map(|threads| threads as u32),
             shared: dynamic as u32,
-            values,
         })
     }
 
@@ -247,8 +248,14 @@ impl Launch<'_> {
         .into())
     }
 
-    /// What is passed for each parameter of a printed kernel.
-    fn values(&self, module: &Module, starts: &[u64], record: u64) -> Result<Values> {
+    /// Gathers what is passed for each parameter of a printed kernel.
+    fn pass(
+        &self,
+        module: &Module,
+        starts: &[u64],
+        record: u64,
+        values: &mut Values,
+    ) -> Result<()> {
         let printed = &self.compiled.printed;
         let passing = Passing {
             module,
@@ -256,13 +263,17 @@ impl Launch<'_> {
             passed: self.passed,
             arguments: self.arguments,
         };
-        let mut values = Values::default();
         for (value, entry) in passing.values().zip(&printed.parameters) {
             let number = match value? {
                 Value::Bytes(bytes) => {
-                    values.push(&bytes);
+                    values.push(bytes);
                     continue;
                 }
+                Value::Division => {
+                    values.push(&passing.division());
+                    continue;
+                }
+                Value::Number(number) => Some(number),
                 Value::Memory(number) => {
                     let memory = self.memories.get(number).zip(self.arguments.get(number));
                     memory.map(|(start, argument)| start + argument.offset())
@@ -273,11 +284,10 @@ impl Launch<'_> {
                 Value::Shared(_) => None,
             };
             let bytes = number.ok_or_else(|| mismatch(&entry.name))?.to_le_bytes();
+            let bytes = bytes.map(MaybeUninit::new);
             let bytes = bytes.get(..entry.size as usize);
-            let bytes = bytes.ok_or_else(|| mismatch(&entry.name))?;
-            let bytes: ValueBytes = bytes.iter().copied().map(MaybeUninit::new).collect();
-            values.push(&bytes);
+            values.push(bytes.ok_or_else(|| mismatch(&entry.name))?);
         }
-        Ok(values)
+        Ok(())
     }
 }

@@ -3,7 +3,8 @@
 use crate::device::Device;
 use crate::native::{CallError, Called, Kernel, Program, c_string, named};
 use cl3::info_type::InfoType;
-use cl3::types::cl_program;
+use cl3::program::CL_PROGRAM_DEVICES;
+use cl3::types::{cl_device_id, cl_program};
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{DeviceKind, Error, KernelAttributes};
 use quipu_driver_vendor::disk::{self, Key};
@@ -217,7 +218,7 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
     }
     let kernel = kernel_of(&program, source.entry).map_err(|error| {
         if error.code == cl3::error_codes::CL_INVALID_KERNEL_NAME {
-            no_kernel(source.entry, &program)
+            no_kernel(source, &program)
         } else {
             failed(error)
         }
@@ -248,13 +249,12 @@ fn from_binary(
 }
 
 fn build_program(device: &Device, program: &Program, options: &str) -> Called<()> {
-    let built = cl3::program::build_program(
-        program.raw(),
-        &[device.handle.0],
-        &c_string(options),
-        None,
-        null_mut(),
-    );
+    build_for(&[device.handle.0], program, options)
+}
+
+fn build_for(devices: &[cl_device_id], program: &Program, options: &str) -> Called<()> {
+    let options = c_string(options);
+    let built = cl3::program::build_program(program.raw(), devices, &options, None, null_mut());
     named("clBuildProgram", built)
 }
 
@@ -284,19 +284,32 @@ fn binary_of(program: cl_program) -> Option<Vec<u8>> {
 }
 
 /// A text has no such kernel.
-fn no_kernel(kernel: &str, program: &Program) -> Error {
+fn no_kernel(source: &Source<'_>, program: &Program) -> Error {
+    let mut names = names_in(program);
+    // NVIDIA's OpenCL says none of a program that is not built for every device of its context.
+    if names.is_empty() {
+        let devices = cl3::program::get_program_info(program.raw(), CL_PROGRAM_DEVICES);
+        let devices = devices.map(|info| info.to_vec_intptr()).unwrap_or_default();
+        let devices: Vec<_> = devices.into_iter().map(|it| it as cl_device_id).collect();
+        if build_for(&devices, program, &source.options).is_ok() {
+            names = names_in(program);
+        }
+    }
+    let names = match names.is_empty() {
+        true => "none that the driver tells of".to_owned(),
+        false => names.join(", "),
+    };
     ErrorKind::InvalidArgument {
         what: "launch a kernel",
         problem: format!(
-            "the program has no kernel '{kernel}'; it has: {}",
-            names_in(program).join(", ")
+            "the program has no kernel '{}'; it has: {names}",
+            source.entry
         ),
     }
     .into()
 }
 
-/// The names of a program's kernels, as they are, not as the program lists them: NVIDIA's lists none if it was not built for
-/// every device of its context.
+/// The names of a program's kernels.
 fn names_in(program: &Program) -> Vec<String> {
     let kernels = cl3::kernel::create_kernels_in_program(program.raw()).unwrap_or_default();
     let kernels = kernels.into_iter().map(Kernel::new);

@@ -13,6 +13,7 @@ use quipu_driver_vendor::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::print::FAULT_WORDS;
 use quipu_kernel_ir::{Module, Printed, SharedLength};
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
 
 /// A fault record on its way to the host.
@@ -238,7 +239,13 @@ impl Launch<'_> {
         let values = passing.values().zip(&printed.parameters);
         let values = values.map(|(value, entry)| {
             let value = match value? {
-                passing::Value::Bytes(bytes) => Some(Value::Bytes(bytes)),
+                passing::Value::Bytes(bytes) => Some(Value::Bytes(ValueBytes::from_slice(bytes))),
+                passing::Value::Number(number) => {
+                    let bytes = number.to_le_bytes().map(MaybeUninit::new);
+                    let bytes = bytes.get(..entry.size as usize);
+                    bytes.map(|bytes| Value::Bytes(ValueBytes::from_slice(bytes)))
+                }
+                passing::Value::Division => Some(Value::Bytes(passing.division())),
                 passing::Value::Memory(number) => {
                     let memory = self.memories.get(number);
                     memory.map(|allocation| Value::Object(allocation.memory.raw()))

@@ -274,7 +274,8 @@ impl<V: Vendor> Ledger<V> {
 
     /// True if there is something that [`Ledger::next_gathering`] would be, or will.
     pub(super) fn has_gathering(&self) -> bool {
-        self.lanes.iter().any(|lane| {
+        let mut lanes = self.lanes.iter();
+        let is_gathering = |lane: &Lane| {
             let mut batches = lane.batches.gathering.iter();
             let first = batches.find_map(|batch| self.batches.get(*batch));
             first.is_some_and(|batch| match batch.stage {
@@ -285,7 +286,8 @@ impl<V: Vendor> Ledger<V> {
                 }
                 _ => false,
             })
-        })
+        };
+        !self.batches.is_empty() && lanes.any(is_gathering)
     }
 
     fn ungathered(&self, batch: BatchKey, key: Key) -> (Held, SmallVec<[u32; 2]>) {

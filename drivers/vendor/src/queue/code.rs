@@ -90,9 +90,7 @@ impl<V: Vendor> Shared<V> {
             let portable = command
                 .portable()
                 .ok_or_else(|| native_code::<V>(command.label()))?;
-            self.vendor
-                .compile(device, &portable.code()?, id.width)
-                .map(Arc::new)
+            self.compiled(device, portable, id.width)
         };
         let guarded = AssertUnwindSafe(|| match source {
             // SAFETY: the launch is held until this has told of its code.
@@ -125,6 +123,25 @@ impl<V: Vendor> Shared<V> {
         self.pump(Caller::Host);
     }
 
+    /// A kernel's code, compiled here.
+    fn compiled(
+        &self,
+        device: &V::Device,
+        kernel: &dyn PortableKernel,
+        width: IndexWidth,
+    ) -> Result<Arc<V::Compiled>> {
+        let mut outcome = None;
+        kernel.while_compiling(&mut || {
+            let compile = |code| self.vendor.compile(device, &code, width);
+            outcome = Some(kernel.code().and_then(compile));
+        });
+        let never = || {
+            let what = "compile a kernel for it";
+            Err(of_device(device.name(), what, "nobody did".to_owned()))
+        };
+        outcome.unwrap_or_else(never).map(Arc::new)
+    }
+
     /// What a kernel is on a device, with indices of 32 bits; compiled here, if it was not yet.
     pub(super) fn kernel_attributes(
         &self,
@@ -140,7 +157,7 @@ impl<V: Vendor> Shared<V> {
         let compiled = match self.programs.known_program(id) {
             Some(compiled) => compiled,
             // Not for launches: one that waits for the same is told by who compiles it for it.
-            None => Arc::new(self.vendor.compile(device, &kernel.code()?, id.width)?),
+            None => self.compiled(device, kernel, id.width)?,
         };
         self.vendor.attributes(device, &compiled).ok_or_else(|| {
             ErrorKind::Unsupported {
@@ -152,14 +169,15 @@ impl<V: Vendor> Shared<V> {
         })
     }
 
-    /// The code of a launch, if the command is one that has any.
+    /// The code of a launch, if the command is one that has any; what is passed to it comes to be in `passed`.
     pub(super) fn code_of(
         self: &Arc<Self>,
         launch: Key,
         device: usize,
         held: Held,
         command: &Command,
-    ) -> std::result::Result<Option<Code<V::Compiled>>, Delay> {
+        passed: &mut Passed,
+    ) -> std::result::Result<Option<Arc<V::Compiled>>, Delay> {
         if let Operation::Graph(graph) = command.operation() {
             return self.codes_of(launch, graph).map(|()| None);
         }
@@ -169,38 +187,41 @@ impl<V: Vendor> Shared<V> {
         let Some(portable) = command.portable() else {
             return Err(Delay::Never(native_code::<V>(command.label())));
         };
-        let passed = portable.pass(command.arguments()).map_err(Delay::Never)?;
-        let width = width_of(command.arguments(), &passed);
+        let passing = portable.pass(command.arguments(), passed);
+        passing.map_err(Delay::Never)?;
+        let width = width_of(command.arguments(), passed);
         let key = portable.key();
         let id = ProgramId { device, key, width };
-        if let Some(compiled) = self.programs.known_program(id) {
-            return Ok(Some(self.fitting_code(id, compiled, passed, command)));
-        }
-        // First, so that whoever compiles it is not too early to say so.
-        self.ledger().expect_code(launch);
-        match self.find(id, launch, || Source::Launch(held)) {
-            Found::Built(outcome) => {
-                self.ledger().built(launch);
-                let compiled = outcome.map_err(Delay::Never)?;
-                Ok(Some(self.fitting_code(id, compiled, passed, command)))
+        let compiled = match self.programs.known_program(id) {
+            Some(compiled) => compiled,
+            None => {
+                // First, so that whoever compiles it is not too early to say so.
+                self.ledger().expect_code(launch);
+                match self.find(id, launch, || Source::Launch(held)) {
+                    Found::Built(outcome) => {
+                        self.ledger().built(launch);
+                        outcome.map_err(Delay::Never)?
+                    }
+                    Found::Building | Found::Missing => return Err(Delay::Building),
+                }
             }
-            Found::Building | Found::Missing => Err(Delay::Building),
-        }
+        };
+        self.divide(device, &compiled, passed, command);
+        Ok(Some(compiled))
     }
 
-    /// Code, and what is passed to it, divided as suits the code.
-    pub(super) fn fitting_code(
+    /// Has what is passed to a kernel be divided as suits its code.
+    pub(super) fn divide(
         &self,
-        id: ProgramId,
-        compiled: Arc<V::Compiled>,
-        mut passed: Passed,
+        device: usize,
+        compiled: &V::Compiled,
+        passed: &mut Passed,
         command: &Command,
-    ) -> Code<V::Compiled> {
-        let device = self.device(id.device);
+    ) {
+        let device = self.device(device);
         let most = device.properties().max_block_threads;
-        let fitting = |asked| self.vendor.fitting_threads(device, &compiled, asked);
-        fit(&mut passed, command.arguments(), most, fitting);
-        Code { compiled, passed }
+        let fitting = |asked| self.vendor.fitting_threads(device, compiled, asked);
+        fit(passed, command.arguments(), most, fitting);
     }
 
     /// Has the code of all launches of a graph that was taken, which the graph then keeps.
@@ -252,7 +273,8 @@ impl<V: Vendor> Shared<V> {
         let portable = command
             .portable()
             .ok_or_else(|| native_code::<V>(command.label()))?;
-        let passed = portable.pass(command.arguments())?;
+        let mut passed = Passed::default();
+        portable.pass(command.arguments(), &mut passed)?;
         let id = ProgramId {
             device,
             key: portable.key(),
@@ -265,8 +287,10 @@ impl<V: Vendor> Shared<V> {
                 Found::Building | Found::Missing => None,
             }),
         };
-        let compiled = known.clone();
-        Ok(compiled.map(|compiled| self.fitting_code(id, compiled, passed, command)))
+        Ok(known.clone().map(|compiled| {
+            self.divide(device, &compiled, &mut passed, command);
+            Code { compiled, passed }
+        }))
     }
 }
 

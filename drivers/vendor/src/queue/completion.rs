@@ -297,23 +297,19 @@ impl<V: Vendor> Completions<V> {
         for line in lines.iter_mut().flatten() {
             line.look(vendor, &mut ended);
         }
-        let Ended {
-            mut notices,
-            polled,
-        } = ended;
-        let count = notices.len();
+        let count = ended.notices.len();
         if count == 0 {
             return false;
         }
         let seen = clock::now_ns();
-        for notice in &mut notices {
+        for notice in &mut ended.notices {
             notice.seen = seen;
         }
         // Before the lock is given up: whoever finds nothing in flight finds all of it noted.
-        locked(&self.notices).extend(notices);
+        locked(&self.notices).append(&mut ended.notices);
         self.noted.store(true, Ordering::SeqCst);
         self.unarmed.store(true, Ordering::Relaxed);
-        self.polled.fetch_sub(polled, Ordering::Relaxed);
+        self.polled.fetch_sub(ended.polled, Ordering::Relaxed);
         self.in_flight.fetch_sub(count, Ordering::SeqCst);
         drop(lines);
         self.active.store(seen, Ordering::Relaxed);
@@ -374,8 +370,7 @@ impl<V: Vendor> Completions<V> {
 
     /// Takes what was noted.
     pub(super) fn take(&self) -> Notices<V> {
-        // Mostly there are none, and a look is cheaper than an exchange.
-        if !self.has_notices() || !self.noted.swap(false, Ordering::SeqCst) {
+        if !self.noted.swap(false, Ordering::SeqCst) {
             return Notices::new();
         }
         std::mem::take(&mut *locked(&self.notices))

@@ -184,7 +184,7 @@ pub(super) struct Departure<V: Vendor> {
     pub(super) doer: Doer,
     pub(super) lost: bool,
     /// What it waits for on the device.
-    pub(super) waits: SmallVec<[V::Signal; 4]>,
+    pub(super) waits: SmallVec<[V::Signal; 2]>,
     /// The line of which it waits for the last command.
     pub(super) line: Option<usize>,
     pub(super) seen_to: SeenTo,
@@ -274,7 +274,7 @@ impl<V: Vendor> Ledger<V> {
         }
         self.keys.insert(submission.id, key);
         let missing = waits.iter().filter(|wait| !wait.met).count();
-        // What may go at once asks for its code as it goes.
+        // Its waits may have been met: then it asks for its code as it goes.
         let building = building && (missing > 0 || submission.host_waits > 0);
         let mut entry = Entry {
             event: submission.id,
@@ -469,7 +469,9 @@ impl<V: Vendor> Ledger<V> {
         self.unseen = 0;
         loop {
             // Before ends, which take the host a while: the device is not to wait for that.
-            if let Some(whole) = self.next_whole() {
+            if !self.batches.is_empty()
+                && let Some(whole) = self.next_whole()
+            {
                 return Some(whole);
             }
             if let Some(end) = self.next_end() {

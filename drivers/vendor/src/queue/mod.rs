@@ -108,7 +108,9 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     command.operation(),
                     Operation::Launch { .. } | Operation::Graph(_)
                 );
-                let building = command.groups() > 0
+                // What may go at once asks for its code as it goes.
+                let building = waits
+                    && command.groups() > 0
                     && command.portable().is_some_and(|portable| {
                         let device = submission.queue.device_index();
                         !self.shared.is_built(device, portable, command)

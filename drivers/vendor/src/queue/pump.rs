@@ -12,13 +12,14 @@ use super::is_nothing;
 use super::ledger::{Arrival, Departure, Ended, Job, Key, Ledger};
 use crate::error::{lost, of_call, of_device};
 use crate::inside::{Inside, own_thread};
+use crate::launch::CodeRef;
 use crate::vendor::{Doer, Failure, Obstacle, Vendor, VendorDevice};
 use crate::work::Work;
 use crate::{Shared, VendorDriver};
 use quipu_core::command::{ReadySink, ToDrivers, slab};
 use quipu_core::driver::Held;
 use quipu_core::error::{ErrorKind, Result};
-use quipu_core::{Command, Completion, Context, Error, clock};
+use quipu_core::{Command, Completion, Context, Error, Passed, clock};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
@@ -257,56 +258,64 @@ impl<V: Vendor> Shared<V> {
         let mut locked = Some(ledger);
         loop {
             untold.strays.clear();
-            let (job, dirty) = {
-                let ledger = locked.take().unwrap_or_else(|| self.ledger());
-                let mut ledger = self.note_all(self.completions.take(), ledger);
-                untold.tell(&mut ledger);
-                let job = match caller {
-                    Caller::Teller => ledger.next_end(),
-                    _ => ledger.next_job(caller == Caller::Drain),
-                };
-                match job {
-                    None if caller == Caller::Teller && ledger.has_jobs() => {
-                        return false;
-                    }
-                    Some(job) => (Some(job), Vec::new()),
-                    None => {
-                        let dirty = ledger.take_dirty();
-                        if dirty.is_empty() {
-                            // Under the lock: whoever notes something from now on pumps itself.
-                            self.cease(&mut ledger, false);
-                            let is_host = matches!(caller, Caller::Host | Caller::Waiter);
-                            let ahead = is_host && ledger.has_gathering();
-                            let settles = ledger.settles();
-                            drop(ledger);
-                            if caller == Caller::Drain {
-                                self.completions.settle(settles);
-                            } else if ahead {
-                                self.completions.call();
-                            }
-                            return true;
-                        }
-                        (None, dirty)
-                    }
-                }
-            };
-            for device in dirty {
-                self.flush_device(device);
+            let mut ledger = locked.take().unwrap_or_else(|| self.ledger());
+            // Mostly nothing has ended meanwhile, and a look is cheaper than to take nothing.
+            if self.completions.has_notices() {
+                ledger = self.note_all(self.completions.take(), ledger);
             }
-            match job {
-                Some(Job::Prepare(key)) => self.prepare(key),
-                Some(Job::Finish(key, arrival)) => self.finish(key, arrival, untold),
-                Some(Job::Forward(key, departure)) => self.forward(key, departure),
-                Some(Job::ForwardWhole(whole)) => self.forward_whole(whole),
-                Some(Job::Gather(batch, ungathered)) => self.gather(batch, ungathered),
-                Some(Job::Make(batch, device, plan)) => self.have_made(batch, device, plan),
-                Some(Job::Discard(unused)) => self.workers.run(Box::new(move || drop(unused))),
-                None => {}
+            untold.tell(&mut ledger);
+            let job = match caller {
+                Caller::Teller => ledger.next_end(),
+                _ => ledger.next_job(caller == Caller::Drain),
+            };
+            if let Some(job) = job {
+                drop(ledger);
+                self.do_job(job, untold);
+            } else if caller == Caller::Teller && ledger.has_jobs() {
+                return false;
+            } else {
+                let dirty = ledger.take_dirty();
+                if dirty.is_empty() {
+                    self.rest(caller, ledger);
+                    return true;
+                }
+                drop(ledger);
+                for device in dirty {
+                    self.flush_device(device);
+                }
             }
             jobs += 1;
             if matches!(caller, Caller::Host | Caller::Waiter) && jobs >= HOST_JOBS {
                 return false;
             }
+        }
+    }
+
+    /// There is nothing to do: this thread pumps no more.
+    fn rest(&self, caller: Caller, mut ledger: MutexGuard<'_, Ledger<V>>) {
+        // Under the lock: whoever notes something from now on pumps itself.
+        self.cease(&mut ledger, false);
+        let is_host = matches!(caller, Caller::Host | Caller::Waiter);
+        let ahead = is_host && ledger.has_gathering();
+        let settles = (caller == Caller::Drain).then(|| ledger.settles());
+        drop(ledger);
+        if let Some(settles) = settles {
+            self.completions.settle(settles);
+        } else if ahead {
+            self.completions.call();
+        }
+    }
+
+    #[inline]
+    fn do_job(self: &Arc<Self>, job: Job<V>, untold: &mut Untold) {
+        match job {
+            Job::Prepare(key) => self.prepare(key),
+            Job::Finish(key, arrival) => self.finish(key, arrival, untold),
+            Job::Forward(key, departure) => self.forward(key, departure),
+            Job::ForwardWhole(whole) => self.forward_whole(whole),
+            Job::Gather(batch, ungathered) => self.gather(batch, ungathered),
+            Job::Make(batch, device, plan) => self.have_made(batch, device, plan),
+            Job::Discard(unused) => self.workers.run(Box::new(move || drop(unused))),
         }
     }
 
@@ -409,9 +418,11 @@ impl<V: Vendor> Shared<V> {
             let error = known.unwrap_or_else(|| lost(device.name(), "an earlier command lost it"));
             return self.end_here(key, Err(error));
         }
+        let mut passed = Passed::default();
+        let code = |command: &Command| self.code_of(key, number, held, command, &mut passed);
         // SAFETY: only the pump finishes commands, and it does not now.
-        let code = match unsafe { held.with(|command| self.code_of(key, number, held, command)) } {
-            Ok(code) => code,
+        let compiled = match unsafe { held.with(code) } {
+            Ok(compiled) => compiled,
             Err(Delay::Building) => return self.ledger().hold_for_code(key),
             Err(Delay::Never(error)) => return self.end_here(key, Err(error)),
         };
@@ -441,7 +452,11 @@ impl<V: Vendor> Shared<V> {
         let put = |command: &Command| {
             let polled = command.queue().options().completion == Completion::Polling;
             let work = Work::new(self, number, held, command);
-            let flight = self.vendor.put(&work, code.as_ref(), &waits)?;
+            let code = compiled.as_ref().map(|compiled| CodeRef {
+                compiled,
+                passed: &passed,
+            });
+            let flight = self.vendor.put(&work, code, &waits)?;
             Ok((flight, polled))
         };
         // SAFETY: as above.

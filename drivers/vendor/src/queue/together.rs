@@ -16,7 +16,7 @@ use quipu_core::access::Argument;
 use quipu_core::driver::Held;
 use quipu_core::memory::Allocation;
 use quipu_core::operation::{Endpoint, Operation, drop_panic};
-use quipu_core::{Command, Completion, SpaceId};
+use quipu_core::{Command, Completion, Passed, SpaceId};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -124,14 +124,16 @@ impl<V: Vendor> Shared<V> {
     /// A launch's code, if it is there.
     fn code_ahead(&self, device: usize, command: &Command) -> Option<Code<V::Compiled>> {
         let portable = command.portable()?;
-        let passed = portable.pass(command.arguments()).ok()?;
+        let mut passed = Passed::default();
+        portable.pass(command.arguments(), &mut passed).ok()?;
         let id = ProgramId {
             device,
             key: portable.key(),
             width: width_of(command.arguments(), &passed),
         };
         let compiled = self.programs.known_program(id)?;
-        Some(self.fitting_code(id, compiled, passed, command))
+        self.divide(device, &compiled, &mut passed, command);
+        Some(Code { compiled, passed })
     }
 
     /// Has a thread of the host make a batch.

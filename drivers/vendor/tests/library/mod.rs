@@ -22,7 +22,7 @@ use quipu_core::{
     Result,
 };
 use quipu_driver_vendor::batch::{Does, Plan};
-use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::launch::CodeRef;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::region::Shape;
 use quipu_driver_vendor::{
@@ -216,7 +216,7 @@ impl Vendor for Library {
     fn put(
         &self,
         work: &Work<'_, Self>,
-        code: Option<&Code<()>>,
+        code: Option<CodeRef<'_, ()>>,
         waits: &[Point],
     ) -> std::result::Result<Flight<Self>, Obstacle<Refusal>> {
         if let Some(code) = code {

@@ -8,7 +8,7 @@ use quipu_core::operation::{Endpoint, Operation};
 use quipu_core::{Command, Graph, RawArgument, SpaceId, clock};
 use quipu_driver_vendor::error::fault;
 use quipu_driver_vendor::graph::TakenGraph;
-use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::launch::CodeRef;
 use quipu_driver_vendor::region::Shape;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Work};
 use std::collections::HashMap;
@@ -161,7 +161,7 @@ impl<'a> Chain<'a> {
 pub(super) fn put<'a>(
     library: &'a Library,
     work: &'a Work<'a, Library>,
-    code: Option<&Code<()>>,
+    code: Option<CodeRef<'_, ()>>,
     waits: &[Point],
 ) -> Put {
     let command = work.command();

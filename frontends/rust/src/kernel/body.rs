@@ -108,11 +108,11 @@ impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
         })
     }
 
-    fn pass(&self, arguments: &[Argument]) -> Result<Passed> {
-        let mut passed = self.prepared.pass(arguments, self.division)?;
+    fn pass(&self, arguments: &[Argument], passed: &mut Passed) -> Result<()> {
+        self.prepared.pass(arguments, self.division, passed)?;
         // The lengths of shared arrays go by the division.
         passed.automatic = self.automatic && passed.shared.is_empty();
-        Ok(passed)
+        Ok(())
     }
 }
 

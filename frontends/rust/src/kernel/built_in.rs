@@ -114,10 +114,10 @@ impl<'b, A: BuiltInArguments<'b>> Launch<'b, 1> for BuiltInCall<A> {
     {
         let mut own: Accesses<'b> = Accesses::new();
         let stored = self.arguments.store(&mut own)?;
-        let mut passing = Passing::new(&[], false);
-        stored.pass(&mut passing);
+        let mut passed = Passed::default();
+        stored.pass(&mut Passing::new(&[], false, &mut passed));
         let modes = own.iter().map(|access| access.mode);
-        self.kernel.signature.check(&passing.unfinished(), modes)?;
+        self.kernel.signature.check(&passed, modes)?;
         accesses.extend(own.iter().copied());
         Ok(BuiltInCalled {
             stored,
@@ -170,8 +170,13 @@ impl<S: Stored> Prepared<1> for BuiltInCalled<S> {
         Ok(self.kernel.code.clone())
     }
 
-    fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<1>) -> Result<Passed> {
-        let mut passing = Passing::new(arguments, false);
+    fn pass(
+        &self,
+        arguments: &[PackedArgument],
+        division: WorkDivision<1>,
+        passed: &mut Passed,
+    ) -> Result<()> {
+        let mut passing = Passing::new(arguments, false, passed);
         self.stored.pass(&mut passing);
         passing.finish(division, &|_| None)
     }

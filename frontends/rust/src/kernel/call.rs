@@ -118,13 +118,18 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         .into())
     }
 
-    /// What is passed to that code.
+    /// Adds what is passed to that code.
     ///
     /// # Errors
     /// If it cannot be passed.
-    fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
-        let _ = (arguments, division);
-        Ok(Passed::default())
+    fn pass(
+        &self,
+        arguments: &[PackedArgument],
+        division: WorkDivision<D>,
+        passed: &mut Passed,
+    ) -> Result<()> {
+        let _ = (arguments, division, passed);
+        Ok(())
     }
 }
 
@@ -637,8 +642,13 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
         source(K::NAME, K::module)
     }
 
-    fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
-        let mut passing = Passing::new(arguments, K::SHARED > 0);
+    fn pass(
+        &self,
+        arguments: &[PackedArgument],
+        division: WorkDivision<D>,
+        passed: &mut Passed,
+    ) -> Result<()> {
+        let mut passing = Passing::new(arguments, K::SHARED > 0, passed);
         self.kept.pass(&mut passing);
         passing.finish(division, &|parameters| {
             K::shared_lengths(parameters, division)

@@ -14,17 +14,17 @@ pub(crate) type Lengths<'l> = dyn Fn(&[&dyn Any]) -> Option<Vec<usize>> + 'l;
 #[doc(hidden)]
 pub struct Passing<'a> {
     arguments: std::slice::Iter<'a, Argument>,
-    passed: Passed,
+    passed: &'a mut Passed,
     /// What the lengths of shared arrays may depend on, if there are any.
     known: Option<Vec<Box<dyn Any>>>,
 }
 
 impl<'a> Passing<'a> {
-    /// Nothing yet, of a launch with these arguments.
-    pub(crate) fn new(arguments: &'a [Argument], has_shared: bool) -> Self {
+    /// Nothing yet, of a launch with these arguments; gathered in `passed`, which is empty.
+    pub(crate) fn new(arguments: &'a [Argument], has_shared: bool, passed: &'a mut Passed) -> Self {
         Self {
             arguments: arguments.iter(),
-            passed: Passed::default(),
+            passed,
             known: has_shared.then(Vec::new),
         }
     }
@@ -55,18 +55,13 @@ impl<'a> Passing<'a> {
         });
     }
 
-    /// What has been gathered, without how the work is divided.
-    pub(crate) fn unfinished(self) -> Passed {
-        self.passed
-    }
-
-    /// All of it. (`lengths` is a `dyn Fn` so that this is compiled once, and not again for each kernel.)
+    /// Adds how the work is divided. (`lengths` is a `dyn Fn` so that this is compiled once, and not again for each kernel.)
     pub(crate) fn finish<const D: usize>(
         self,
         division: WorkDivision<D>,
         lengths: &Lengths<'_>,
-    ) -> Result<Passed> {
-        let mut passed = self.passed;
+    ) -> Result<()> {
+        let passed = self.passed;
         passed.blocks = wide(&division.grid_blocks().components());
         passed.threads = wide(&division.block_threads().components());
         passed.elements = wide(&division.thread_elements().components());
@@ -79,7 +74,7 @@ impl<'a> Passing<'a> {
             })?;
             passed.shared = lengths.into_iter().map(|length| length as u64).collect();
         }
-        Ok(passed)
+        Ok(())
     }
 }
 

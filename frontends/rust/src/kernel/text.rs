@@ -195,8 +195,13 @@ impl<S: Stored, const D: usize> Prepared<D> for TextCalled<S> {
         Ok(self.kernel.text.clone())
     }
 
-    fn pass(&self, arguments: &[PackedArgument], division: WorkDivision<D>) -> Result<Passed> {
-        let mut passing = Passing::new(arguments, false);
+    fn pass(
+        &self,
+        arguments: &[PackedArgument],
+        division: WorkDivision<D>,
+        passed: &mut Passed,
+    ) -> Result<()> {
+        let mut passing = Passing::new(arguments, false, passed);
         self.stored.pass(&mut passing);
         passing.finish(division, &|_| None)
     }

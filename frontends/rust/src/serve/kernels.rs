@@ -269,9 +269,9 @@ impl<P: Prepared<D>, const D: usize> PortableKernel for ClientLaunch<P, D> {
         self.body.code()
     }
 
-    fn pass(&self, arguments: &[Argument]) -> Result<Passed> {
+    fn pass(&self, arguments: &[Argument], passed: &mut Passed) -> Result<()> {
         // The lengths of shared arrays are computed by code of the program's, from what the client has passed.
-        catch_unwind(AssertUnwindSafe(|| self.body.pass(arguments))).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| self.body.pass(arguments, passed))).unwrap_or_else(|_| {
             Err(ErrorKind::Panicked {
                 what: format!("kernel '{}'", self.name()),
                 message: "the lengths of its shared arrays cannot be computed".to_owned(),
