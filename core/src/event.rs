@@ -319,6 +319,8 @@ pub struct Profile {
     pub started_ns: u64,
     /// Over.
     pub ended_ns: u64,
+    /// The lane of its device that ran it: a worker, an engine.
+    pub lane: u32,
 }
 
 impl Profile {
@@ -328,6 +330,7 @@ impl Profile {
             submitted_ns: times.submitted.load(Ordering::Relaxed),
             started_ns: times.started.load(Ordering::Relaxed),
             ended_ns: times.ended.load(Ordering::Relaxed),
+            lane: times.lane.load(Ordering::Relaxed),
         }
     }
 }

@@ -157,6 +157,8 @@ kinds! {
     DeviceLost = 0x54, "device lost", Node, Command;
     /// How much of a read is in use.
     Content = 0x55, "content", Node, Command;
+    /// Commands that have succeeded, when, and where.
+    Ran = 0x56, "ran", Node, Command;
     /// A part of a transfer.
     Chunk = 0x70, "chunk", Both, Bulk;
     /// A connection to another node.

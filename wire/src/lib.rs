@@ -74,8 +74,12 @@ pub const NEWEST_VERSION: u16 = 3;
 /// The feature that both sides agree on: the node takes [`ReadContent`](message::ReadContent).
 pub const CONTENT: u64 = 2;
 
+/// The feature that both sides agree on: the node says on which of its device's lanes a profiled command ran, by
+/// [`Ran`](message::Ran) in place of [`Profiled`](message::Profiled).
+pub const LANES: u64 = 4;
+
 /// All features that this crate knows.
-pub const FEATURES: u64 = compression::LZ4 | CONTENT;
+pub const FEATURES: u64 = compression::LZ4 | CONTENT | LANES;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

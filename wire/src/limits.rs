@@ -46,3 +46,6 @@ pub const MAX_BLOCKS: u64 = 1 << 31;
 
 /// Ids are below this: the highest bit of a word that holds one may mean something else.
 pub const MAX_ID: u64 = (1 << 63) - 1;
+
+/// Numbers of a device's lanes are at most this.
+pub const MAX_LANE: u64 = 1023;

@@ -66,6 +66,10 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0)]
     run_time: u64,
 
+    /// For how many seconds a client's program may be compiled before its session ends; zero is for ever.
+    #[arg(long, default_value_t = 60)]
+    compile_time: u64,
+
     /// Where other nodes find this one, as an address and port; where its clients have found it without it.
     #[arg(long, value_name = "ADDRESS")]
     peer_address: Option<SocketAddr>,
@@ -99,6 +103,7 @@ impl Options {
         let mut limits = Limits {
             patience: Duration::from_secs(self.patience),
             run_time: Duration::from_secs(self.run_time),
+            compile_time: Duration::from_secs(self.compile_time),
             cores: self.cores.unwrap_or(0),
             ..Limits::default()
         };

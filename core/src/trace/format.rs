@@ -5,6 +5,7 @@
 //! | a command as its device ran it, started to ended | 2 + device | 1000 pid + 1 + lane | `command`, or `migration` |
 //! | a command as its queue saw it, queued to ended | 1, called `queues` | 10⁹ + 4 queue + row | `queue` |
 //! | a dependency, `s` in the one and `f` in the other | as the command | as the command | `dependency` |
+//! | the way of a command to another machine: `s` where its queue saw it, `f` where its device ran it | as these | as these | `enqueue` |
 //! | names and sort orders, `ph: "M"` | as what they name | | |
 //! | `by way of this program`, `ph: "i"`: bytes that should have gone straight from one node to another | as the device that they were for | | `detour` |
 //! | `quipu_clock`, `ph: "M"`: the clock of a device's machine, each time it is known better | as the device | | |
@@ -176,6 +177,26 @@ pub(super) fn queued(out: &mut String, command: &CommandRecord, row: usize, from
             command.id, command.queued_ns
         ),
     );
+}
+
+/// The way of a command from its queue to its device, which is another machine's: the slice of [`queued`] comes before it.
+pub(super) fn sent(out: &mut String, command: &CommandRecord, row: usize, from_ns: u64) {
+    let here = (QUEUES_PID, queue_tid(command.queue, row));
+    let there = (
+        device_pid(command.device),
+        lane_tid(command.device, command.worker),
+    );
+    for (phase, (pid, tid), ns) in [('s', here, from_ns), ('f', there, command.started_ns)] {
+        open(out, phase, ns);
+        put(
+            out,
+            format_args!(
+                "\"pid\":{pid},\"tid\":{tid},\"cat\":\"enqueue\",\"name\":\"enqueued\",\"id\":{}",
+                command.id
+            ),
+        );
+        out.push_str(if phase == 's' { "}" } else { ",\"bp\":\"e\"}" });
+    }
 }
 
 /// Viewers show a slice without a name badly: the kind stands in.

@@ -58,6 +58,8 @@ struct Writer {
     flows: Flows,
     /// What has been introduced by name.
     devices: HashSet<u32>,
+    /// Devices of other machines.
+    distant: HashSet<u32>,
     lanes: HashSet<(u32, u32)>,
     queues: HashMap<u32, QueueRows>,
     /// Kept for their capacity.
@@ -178,6 +180,7 @@ impl Recorder {
     pub fn note_clock(&self, device: u32, clock: &NodeClock<'_>) {
         let writer = &mut *lock(&self.writer);
         writer.introduce_device(device);
+        writer.distant.insert(device);
         format::clock(&mut writer.text, device, clock);
     }
 
@@ -282,6 +285,7 @@ impl Writer {
             closed: false,
             flows: Flows::new(),
             devices: HashSet::new(),
+            distant: HashSet::new(),
             lanes: HashSet::new(),
             queues: HashMap::new(),
             records: Vec::new(),
@@ -312,6 +316,9 @@ impl Writer {
                 rows.used += 1;
             }
             format::queued(&mut self.text, record, row, from_ns);
+            if self.distant.contains(&record.device) && from_ns <= record.started_ns {
+                format::sent(&mut self.text, record, row, from_ns);
+            }
         }
         let text = &mut self.text;
         self.flows.add(record, |arrow| format::arrow(text, &arrow));

@@ -564,3 +564,42 @@ fn what_goes_a_longer_way_is_marked_on_its_device() {
     // The device has a name, though nothing else is known of it.
     assert_eq!(output.count("device 3"), 1);
 }
+
+#[test]
+fn commands_of_other_machines_have_an_arrow_from_their_queue() {
+    let (recorder, output) = recorder();
+    let clock = NodeClock {
+        node: "attic",
+        ahead_ns: 5,
+        error_ns: 2,
+        drift_ppb: 0,
+        drift_error_ppb: 0,
+    };
+    recorder.note_clock(3, &clock);
+    for (id, device) in [(7, 3), (8, 4)] {
+        recorder
+            .record(CommandRecord {
+                device,
+                worker: 2,
+                queue: 9,
+                queued_ns: 100,
+                ..launch(id, 400, 500)
+            })
+            .unwrap();
+    }
+    recorder.finish().unwrap();
+    let events = output.events();
+    let arrows = events
+        .iter()
+        .filter(|event| event.contains("\"cat\":\"enqueue\""));
+    let [from, to] = arrows.collect::<Vec<_>>()[..] else {
+        panic!("one arrow, of the command on another machine: {events:?}");
+    };
+    assert!(from.contains("\"ph\":\"s\"") && to.contains("\"ph\":\"f\""));
+    assert_eq!((number(from, "id"), number(to, "id")), (7, 7));
+    // From the slice in its queue to the one on its lane.
+    assert_eq!((number(from, "pid"), number(to, "pid")), (1, 5));
+    assert_eq!(number(to, "tid"), 5003);
+    assert_eq!(nanoseconds(from, "ts"), 100);
+    assert_eq!(nanoseconds(to, "ts"), 400);
+}

@@ -13,7 +13,7 @@
 
 use crate::locked;
 use quipu_core::trace::{self, NodeClock};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
 /// By how much two clocks drift apart at most, in billionths: quartz is ten times as good, and is corrected over a network by less.
@@ -58,7 +58,12 @@ struct Known {
     said: Option<i128>,
     /// Devices of which it was said.
     devices: HashSet<u32>,
+    /// When the last command of each device's lane ended, by the node's clock and by ours.
+    lanes: HashMap<Lane, (u64, u64)>,
 }
+
+/// A device's number on its node, and a lane's there.
+type Lane = (u32, u32);
 
 /// A node's clock.
 #[derive(Debug, Default)]
@@ -77,6 +82,20 @@ impl LinkClock {
         };
         let started = here(sighting.started);
         Some((started, here(sighting.ended).max(started)))
+    }
+
+    /// The same of a command on a lane: what came after another there begins after its end here as well, though more is known of
+    /// the clock by now. (In a trace, those of a lane do not overlap.)
+    pub(crate) fn note_on(&self, lane: Lane, sighting: &Sighting) -> Option<(u64, u64)> {
+        let (mut started, mut ended) = self.note(sighting)?;
+        let lanes = &mut locked(&self.0).lanes;
+        let (there, here) = lanes.entry(lane).or_default();
+        if sighting.started >= *there {
+            started = started.max(*here).min(sighting.seen);
+            ended = ended.max(started);
+            (*there, *here) = (sighting.ended, ended);
+        }
+        Some((started, ended))
     }
 
     /// Says in the trace what is known, where it was not said of the device, or has become better by an eighth.
@@ -236,6 +255,33 @@ mod tests {
             let now = locked(&clock.0).now.unwrap();
             // Better than any one command would say by far.
             assert!(now.error() < 60_000, "{now:?}");
+        }
+    }
+
+    #[test]
+    fn commands_of_a_lane_do_not_overlap_and_others_may() {
+        for seed in 0..50 {
+            let (mut numbers, clock) = (Numbers(seed), LinkClock::default());
+            let there = |at: u64| at + 1_000_000;
+            let (mut at, mut last) = (1 << 30, [0; 2]);
+            for number in 0..200_u32 {
+                let lane = number % 2;
+                let (mut sighting, _) = sighting(&mut numbers, at, there);
+                // As a lane has them: one after the other.
+                let before = std::mem::replace(&mut last[lane as usize], sighting.ended);
+                sighting.started = sighting.started.max(before);
+                sighting.ended = sighting.ended.max(sighting.started);
+                sighting.seen = sighting.seen.max(sighting.ended - 1_000_000);
+                last[lane as usize] = sighting.ended;
+                let ours = locked(&clock.0)
+                    .lanes
+                    .get(&(3, lane))
+                    .map_or(0, |ends| ends.1);
+                let (started, ended) = clock.note_on((3, lane), &sighting).unwrap();
+                assert!(started >= ours.min(sighting.seen) && started <= ended);
+                assert!(ended <= sighting.seen);
+                at += numbers.below(200_000);
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use crate::vendor::Remote;
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
 use quipu_core::trace::{self, Detour};
 use quipu_core::{AccessMode, Command, Error, PassedParameter, Priority, SpaceId, clock};
-use quipu_driver_vendor::launch::{Code, mismatch};
+use quipu_driver_vendor::launch::{CodeRef, mismatch};
 use quipu_driver_vendor::{Doer, Failure as _, Flight, Obstacle, VendorDevice as _};
 use quipu_wire::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
 use quipu_wire::message::{
@@ -52,7 +52,7 @@ pub(crate) fn reads_content(device: &Device, migration: &Migration) -> bool {
 /// Sends a command, after these.
 pub(crate) fn put(
     work: &Work<'_>,
-    code: Option<&Code<Program>>,
+    code: Option<CodeRef<'_, Program>>,
     waits: &[Point],
 ) -> Result<Flight<Remote>, Obstacle<Refusal>> {
     let command = work.command();
@@ -102,9 +102,14 @@ pub(crate) fn put(
         }
         _ => send(Task::Plain(message::Operation::Nothing))?,
     };
+    // What comes after it may be over before its bytes have travelled, and a node may say so that does not tell the truth.
+    let has_bytes = matches!(
+        command.operation(),
+        Operation::Transfer(_) | Operation::Migrate(_)
+    );
     Ok(Flight {
         signal: point.clone(),
-        done: None,
+        done: has_bytes.then(|| point.clone()),
         line: None,
         failure: None,
         error: None,
@@ -356,10 +361,10 @@ fn put_transfer(
 
 fn put_launch(
     work: &Work<'_>,
-    code: &Code<Program>,
+    code: CodeRef<'_, Program>,
     send: impl FnOnce(Task<'_>) -> Result<Point, Refusal>,
 ) -> Sent {
-    let passed = &code.passed;
+    let passed = code.passed;
     let too_many = || -> Error {
         quipu_core::ErrorKind::InvalidArgument {
             what: "launch a kernel",
@@ -457,13 +462,18 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) ->
     }
     let link = &work.device().link;
     let ran = flight.cargo.point.times().and_then(|times| {
-        link.clock.note(&Sighting {
+        let sighting = Sighting {
             sent,
             submitted: times.submitted_ns,
             started: times.started_ns,
             ended: times.ended_ns,
             seen,
-        })
+        };
+        let Some(lane) = times.lane else {
+            return link.clock.note(&sighting);
+        };
+        work.command().set_lane(lane);
+        link.clock.note_on((work.device().number, lane), &sighting)
     });
     let (started, ended) = ran.unwrap_or((sent, seen));
     work.command().started_at(started);

@@ -137,6 +137,13 @@ pub(crate) enum Task<'a> {
     ReadContent(quipu_wire::message::ReadContent, HostRegion),
 }
 
+/// A command whose end was not told. It is told once: what is told again would pass for another thing that the command takes, as
+/// the bytes that this machine still sends from its user's memory, or puts there.
+fn untold(state: &mut State, event: u64) -> Option<&mut Flying> {
+    let flying = state.flying.get_mut(event)?;
+    (!flying.told).then_some(flying)
+}
+
 impl Link {
     pub(crate) fn new(
         number: usize,
@@ -596,7 +603,7 @@ impl Link {
     pub(crate) fn completed(&self, events: impl Iterator<Item = (u64, Option<Times>)>) -> bool {
         let mut state = locked(&self.state);
         for (event, times) in events {
-            let Some(flying) = state.flying.get_mut(event) else {
+            let Some(flying) = untold(&mut state, event) else {
                 return false;
             };
             let rare = flying.rare.as_ref();
@@ -617,7 +624,7 @@ impl Link {
     /// A command has failed. False if it is none.
     pub(crate) fn failed(&self, event: u64, error: Error) -> bool {
         let mut state = locked(&self.state);
-        let Some(flying) = state.flying.get_mut(event) else {
+        let Some(flying) = untold(&mut state, event) else {
             return false;
         };
         let is_of_other = flying.point.home() != self.number;

@@ -12,6 +12,8 @@ pub(crate) struct Times {
     pub(crate) submitted_ns: u64,
     pub(crate) started_ns: u64,
     pub(crate) ended_ns: u64,
+    /// Which of the device's lanes ran it, if the node says so.
+    pub(crate) lane: Option<u32>,
 }
 
 /// A command's end: what others wait for on the node, and what the host asks after. A migration from node to node has two

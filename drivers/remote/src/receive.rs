@@ -6,7 +6,7 @@ use crate::locked;
 use crate::point::Times;
 use quipu_link::LinkError;
 use quipu_link::stream::Incoming;
-use quipu_wire::message::{Chunk, GoodbyeReason, Message};
+use quipu_wire::message::{Chunk, GoodbyeReason, Message, Profile};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -32,6 +32,17 @@ pub(crate) fn receiving() -> impl Drop {
         }
     }
     Receiving(RECEIVES.replace(true))
+}
+
+/// When a command ran, and on which lane, if that was told.
+fn profile_of(profile: &Profile, lane: Option<u32>) -> (u64, Option<Times>) {
+    let times = Times {
+        submitted_ns: profile.submitted_ns.get(),
+        started_ns: profile.started_ns.get(),
+        ended_ns: profile.ended_ns.get(),
+        lane,
+    };
+    (profile.event.get(), Some(times))
 }
 
 impl Link {
@@ -86,15 +97,14 @@ impl Link {
                 self.completed(completed.events.iter().map(|event| (event.get(), None)))
             }
             Message::Profiled(profiled) => {
-                let profiles = profiled.profiles.iter().map(|profile| {
-                    let times = Times {
-                        submitted_ns: profile.submitted_ns.get(),
-                        started_ns: profile.started_ns.get(),
-                        ended_ns: profile.ended_ns.get(),
-                    };
-                    (profile.event.get(), Some(times))
-                });
-                self.completed(profiles)
+                let profiles = profiled.profiles.iter();
+                self.completed(profiles.map(|profile| profile_of(profile, None)))
+            }
+            Message::Ran(ran) if self.terms.tells_lanes() => {
+                let runs = ran.runs.iter();
+                self.completed(
+                    runs.map(|run| profile_of(&run.profile, Some(run.lane.get() as u32))),
+                )
             }
             Message::Failed(failed) => self.failed(failed.event, of_node(&self.node, failed)),
             Message::ReadBytes(read) => self.read_bytes(read.event, read.bytes),

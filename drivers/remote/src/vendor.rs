@@ -12,7 +12,7 @@ use crate::resume::Resumption;
 use quipu_core::event::Waiter;
 use quipu_core::operation::Migration;
 use quipu_core::{BuiltIn, Command, Context, ErrorKind, NativeQueue, Result};
-use quipu_driver_vendor::launch::Code;
+use quipu_driver_vendor::launch::CodeRef;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor, Work};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
@@ -194,7 +194,7 @@ impl Vendor for Remote {
     fn put(
         &self,
         work: &Work<'_, Self>,
-        code: Option<&Code<Program>>,
+        code: Option<CodeRef<'_, Program>>,
         waits: &[Point],
     ) -> std::result::Result<Flight<Self>, Obstacle<Refusal>> {
         forward::put(work, code, waits)

@@ -48,6 +48,36 @@ fn a_nodes_commands_are_told_on_this_machines_clock() {
 
     let events: Vec<Value> =
         serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    // On the lanes that the node's own core has them on, which writes the same trace.
+    let lanes = |is_ours: bool| {
+        let launches = events
+            .iter()
+            .filter(|event| event["cat"] == "command" && event["args"]["kind"] == "launch");
+        let of = launches
+            .map(|event| &event["args"])
+            .filter(|args| (args["device"] == devices[0].id()) == is_ours);
+        let mut lanes: Vec<u64> = of.map(|args| args["lane"].as_u64().unwrap()).collect();
+        lanes.sort_unstable();
+        lanes
+    };
+    assert_eq!(lanes(true).len(), 100);
+    assert_eq!(lanes(true), lanes(false));
+    // Each has an arrow from its queue, but for those before anything was known of the node's clock.
+    let arrows = events
+        .iter()
+        .filter(|event| event["cat"] == "enqueue" && event["ph"] == "f");
+    let arrows: Vec<_> = arrows.collect();
+    assert!(arrows.len() >= 99, "{}", arrows.len());
+    for arrow in arrows {
+        let there = events.iter().any(|event| {
+            event["cat"] == "command"
+                && event["args"]["id"] == arrow["id"]
+                && event["ts"] == arrow["ts"]
+                && event["tid"] == arrow["tid"]
+        });
+        assert!(there, "{arrow}");
+    }
+
     let told: Vec<_> = events
         .iter()
         .filter(|event| event["name"] == "quipu_clock")

@@ -36,6 +36,8 @@ pub struct Limits {
     pub patience: Duration,
     /// For how long a native kernel may run on one core without a pause. Zero: for ever, or until its client goes.
     pub run_time: Duration,
+    /// For how long one of a client's programs may be compiled. Zero: for ever, or until its client goes.
+    pub compile_time: Duration,
     /// Bytes that a session's process may have, beside half a gigabyte of its own; if sessions have processes.
     pub process_bytes: u64,
     /// Files and connections that a session's process may have open at once.
@@ -46,7 +48,7 @@ pub struct Limits {
 
 impl Default for Limits {
     /// 256 sessions of 65,536 commands, 65,536 buffers and 4096 programs each, and as many bytes as there are, kept for a minute
-    /// after a loss.
+    /// after a loss; a minute for each program to be compiled.
     fn default() -> Self {
         Self {
             sessions: 256,
@@ -62,6 +64,7 @@ impl Default for Limits {
             session_bytes: u64::MAX,
             patience: Duration::from_secs(60),
             run_time: Duration::ZERO,
+            compile_time: Duration::from_secs(60),
             process_bytes: half_the_memory(),
             files: 1024,
             cores: 0,
@@ -95,7 +98,7 @@ impl Limits {
 
     /// How many numbers they are.
     #[cfg(target_os = "linux")]
-    pub(crate) const NUMBERS: usize = 16;
+    pub(crate) const NUMBERS: usize = 17;
 
     /// All of them, as they are told to a session's process.
     #[cfg(target_os = "linux")]
@@ -115,6 +118,7 @@ impl Limits {
             self.session_bytes,
             time(self.patience),
             time(self.run_time),
+            time(self.compile_time),
             self.process_bytes,
             self.files,
             self.cores.into(),
@@ -138,6 +142,7 @@ impl Limits {
             session_bytes,
             patience,
             run_time,
+            compile_time,
             process_bytes,
             files,
             cores,
@@ -156,6 +161,7 @@ impl Limits {
             session_bytes,
             patience: Duration::from_nanos(patience),
             run_time: Duration::from_nanos(run_time),
+            compile_time: Duration::from_nanos(compile_time),
             process_bytes,
             files,
             cores: cores as u32,

@@ -1,25 +1,28 @@
-//! What is looked at from time to time: clients that were revoked, commands that run for too long.
+//! What is looked at from time to time: clients that were revoked, kernels that run for too long or take too long to compile.
 //!
-//! A worker that runs a native kernel says so in a place of its own, with the time; a thread looks at all places. A worker
-//! that runs for longer than the limit cannot be stopped: its session ends, and with it the process, if it has one.
+//! A thread that runs a native kernel, or compiles one for a client, says so in a place of its own, with the time; another
+//! looks at all places. Who does so for longer than the limit cannot be stopped: its session ends, and with it the process, if
+//! it has one.
 
 use crate::locked;
 use crate::node::Shared;
 use quipu_link::timer::Timer;
 use quipu_wire::message::GoodbyeReason;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// Between two looks at who is still enrolled.
 const LOOKING: Duration = Duration::from_secs(1);
 
-/// A worker's place.
+/// A thread's place.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Since when it runs a kernel, in nanoseconds, plus one; zero if it does not.
+    /// Since when it runs or compiles a kernel, in nanoseconds, plus one; zero if it does neither.
     since: AtomicU64,
+    /// Whether it compiles it.
+    compiles: AtomicBool,
     /// Of which session: its number.
     session: AtomicU64,
 }
@@ -54,6 +57,15 @@ impl Stopwatch {
 
     /// Runs a part of a kernel.
     pub(crate) fn time<R>(&self, run: impl FnOnce() -> R) -> R {
+        self.watch(false, run)
+    }
+
+    /// Compiles a kernel.
+    pub(crate) fn time_compiler<R>(&self, compile: impl FnOnce() -> R) -> R {
+        self.watch(true, compile)
+    }
+
+    fn watch<R>(&self, compiles: bool, work: impl FnOnce() -> R) -> R {
         struct Stopped(Arc<Slot>);
         impl Drop for Stopped {
             fn drop(&mut self) {
@@ -62,20 +74,22 @@ impl Stopwatch {
         }
         let slot = SLOT.with(Arc::clone);
         slot.session.store(self.session, Ordering::Relaxed);
+        slot.compiles.store(compiles, Ordering::Relaxed);
         let since = nanoseconds(self.timer.now()).saturating_add(1);
         slot.since.store(since, Ordering::Release);
         // Also if it panics.
         let _stopped = Stopped(slot);
-        run()
+        work()
     }
 }
 
-/// The numbers of sessions that have run a kernel since before a time.
-fn late(before: u64) -> Vec<u64> {
+/// The numbers of sessions that have run a kernel, or compiled one, since before a time.
+fn late(compiles: bool, before: u64) -> Vec<u64> {
     let slots = locked(&SLOTS);
     let slots = slots.iter().filter_map(Weak::upgrade);
     slots
         .filter(|slot| (1..=before).contains(&slot.since.load(Ordering::Acquire)))
+        .filter(|slot| slot.compiles.load(Ordering::Relaxed) == compiles)
         .map(|slot| slot.session.load(Ordering::Relaxed))
         .collect()
 }
@@ -105,17 +119,23 @@ impl Shared {
     /// Looks, and says when to look again.
     fn look(&self) -> Duration {
         self.end_revoked();
-        let limit = self.options.limits.run_time;
+        let limits = &self.options.limits;
+        self.end_late(false, limits.run_time)
+            .min(self.end_late(true, limits.compile_time))
+    }
+
+    /// Ends the sessions whose kernels run, or are compiled, for longer than a limit, if there is one; when to look again.
+    fn end_late(&self, compiles: bool, limit: Duration) -> Duration {
         if limit.is_zero() {
             return LOOKING;
         }
         let now = self.options.timer.now();
         if let Some(before) = now.checked_sub(limit) {
-            let late = late(nanoseconds(before));
+            let late = late(compiles, nanoseconds(before));
             let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
             for session in sessions {
                 if late.contains(&session.number()) {
-                    let text = format!("a kernel ran for longer than {} s", limit.as_secs_f64());
+                    let text = over_limit(compiles, limit);
                     tracing::warn!(text, "a session ends");
                     session.end(GoodbyeReason::Limit, &text);
                     // Its own thread may be the one that runs the kernel.
@@ -125,5 +145,16 @@ impl Shared {
             }
         }
         LOOKING.min(limit / 4).max(Duration::from_millis(1))
+    }
+}
+
+/// Which limit a client has exceeded, and where it is set.
+fn over_limit(compiles: bool, limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    match compiles {
+        true => format!(
+            "a kernel took longer than {seconds} s to compile, which is the node's limit (`quipu serve --compile-time`)"
+        ),
+        false => format!("a kernel ran for longer than {seconds} s"),
     }
 }

@@ -2,10 +2,15 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+/// Devices that take code, and compile it as the code says.
+#[path = "../../../drivers/vendor/tests/library/mod.rs"]
+mod library;
 mod support;
 
+use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
-use quipu_core::{ErrorKind, RawArgument};
+use quipu_core::{CodeKey, Device, Driver, ErrorKind, Passed, PortableKernel, RawArgument};
+use quipu_kernel_ir::Module;
 use quipu_link::client::Dial;
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Gate, NODE_KEY};
@@ -17,12 +22,16 @@ use quipu_node::{Limits, Maker, Node, Options, Spawn, serve_session};
 use quipu_wire::message::{
     CreateProgram, Failure, GoodbyeReason, Launch, Message, Operation, ProgramFormat, Word,
 };
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use support::{Client, Rig, buffer, command, fill, pool};
+
+/// A limit of time by which sessions of these tests are known that have a time of their own.
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Says that this process is a session's.
 const IS_SESSION: &str = "QUIPU_TEST_SESSION";
@@ -50,6 +59,46 @@ impl NativeKernel for Kernel {
         })
     }
 }
+
+/// A kernel for devices that take code, which is never compiled.
+struct NeverCompiled;
+
+impl NativeKernel for NeverCompiled {
+    fn name(&self) -> &'static str {
+        "a test's kernel"
+    }
+
+    unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_core::Result<()> {
+        Ok(())
+    }
+
+    fn portable(&self) -> Option<&dyn PortableKernel> {
+        Some(self)
+    }
+}
+
+impl PortableKernel for NeverCompiled {
+    fn key(&self) -> CodeKey {
+        CodeKey::of::<Self>(0)
+    }
+
+    fn code_type(&self) -> TypeId {
+        TypeId::of::<Module>()
+    }
+
+    fn code(&self) -> quipu_core::Result<Arc<dyn Any + Send + Sync>> {
+        loop {
+            TIME.advance(Duration::from_secs(1));
+        }
+    }
+
+    fn pass(&self, _: &[Argument], _: &mut Passed) -> quipu_core::Result<()> {
+        Ok(())
+    }
+}
+
+/// The number of its program.
+const NEVER_COMPILED: u8 = 100;
 
 fn crash() -> Result<(), String> {
     // SAFETY: none at all. This is what kernels of others may do.
@@ -298,13 +347,24 @@ const KERNELS: [fn() -> Result<(), String>; 11] = [
 ];
 
 fn natives() -> HashMap<Name, Maker> {
+    let never: Maker = Arc::new(|_| Ok(Box::new(NeverCompiled) as Box<_>));
     let all = KERNELS.iter().zip(0_u8..);
     all.map(|(kernel, number)| {
         let kernel = *kernel;
         let maker: Maker = Arc::new(move |_| Ok(Box::new(Kernel(kernel)) as Box<_>));
         ([number; 32], maker)
     })
+    .chain([([NEVER_COMPILED; 32], never)])
     .collect()
+}
+
+/// A pool, and behind it devices that take code.
+fn devices() -> Vec<Device> {
+    let (driver, _) = library::started(true, 1);
+    let driver: Arc<dyn Driver> = driver;
+    let mut devices = pool();
+    devices.extend(Device::all_of(&driver).unwrap());
+    devices
 }
 
 /// Not a test: what a session's process does, when the tests' node starts this program.
@@ -315,14 +375,15 @@ fn session_process() {
         return;
     }
     let served = serve_session(|limits| {
-        let timer: Arc<dyn Timer> = match limits.run_time.is_zero() {
-            true => Arc::new(SystemTimer::default()),
-            false => TIME.clone(),
+        let is_watched = [limits.run_time, limits.compile_time].contains(&HOUR);
+        let timer: Arc<dyn Timer> = match is_watched {
+            false => Arc::new(SystemTimer::default()),
+            true => TIME.clone(),
         };
         Ok::<_, String>(Options {
             natives: Arc::new(natives()),
             timer,
-            ..Options::new(pool())
+            ..Options::new(devices())
         })
     });
     panic!("{served:?}");
@@ -341,6 +402,7 @@ fn rig(limits: Limits) -> Rig {
             ),
         ];
         options.processes = Some(spawn);
+        options.devices = devices();
     })
 }
 
@@ -359,7 +421,7 @@ fn node_process() {
     spawn.environment = vec![(IS_SESSION.into(), Some("1".into()))];
     let options = Options {
         processes: Some(spawn),
-        ..Options::new(pool())
+        ..Options::new(devices())
     };
     let node = Node::serve(options, gate, listener).unwrap();
     // Behind what the tests' harness has written.
@@ -376,7 +438,11 @@ fn create(client: &mut Client, program: u64, kernel: fn() -> Result<(), String>)
     let number = KERNELS
         .iter()
         .position(|other| std::ptr::fn_addr_eq(*other, kernel));
-    let name = [number.unwrap() as u8; 32];
+    create_numbered(client, program, number.unwrap() as u8);
+}
+
+fn create_numbered(client: &mut Client, program: u64, number: u8) {
+    let name = [number; 32];
     client.send(&[Message::CreateProgram(CreateProgram {
         program,
         format: ProgramFormat::Native,
@@ -387,6 +453,10 @@ fn create(client: &mut Client, program: u64, kernel: fn() -> Result<(), String>)
 }
 
 fn launch_again(client: &mut Client, event: u64, program: u64) {
+    launch_on(client, 0, event, program);
+}
+
+fn launch_on(client: &mut Client, device: u32, event: u64, program: u64) {
     let one = [Word::new(1)];
     let launch = Operation::Launch(Launch {
         program,
@@ -398,7 +468,11 @@ fn launch_again(client: &mut Client, event: u64, program: u64) {
         extents: &[],
         values: &[],
     });
-    client.send(&[command(event, &[], launch)]);
+    let mut message = command(event, &[], launch);
+    if let Message::Command(command) = &mut message {
+        command.device = device;
+    }
+    client.send(&[message]);
 }
 
 /// How a client's session ends.
@@ -449,7 +523,7 @@ fn a_kernel_that_crashes_costs_its_own_session() {
 fn a_kernel_that_never_ends_costs_its_own_session() {
     // Time passes in the process of the kernel that says so, and in no other.
     let rig = rig(Limits {
-        run_time: Duration::from_secs(3600),
+        run_time: HOUR,
         ..Limits::default()
     });
     let good = good(&rig);
@@ -459,6 +533,30 @@ fn a_kernel_that_never_ends_costs_its_own_session() {
         LinkError::Goodbye { reason, text, .. } => {
             assert_eq!(reason, GoodbyeReason::Limit);
             assert!(text.contains("longer than 3600 s"), "{text}");
+        }
+        other => panic!("{other}"),
+    }
+    while rig.node.sessions() > 1 {
+        std::thread::yield_now();
+    }
+    still_good(good);
+}
+
+#[test]
+fn a_program_that_is_never_compiled_costs_its_own_session() {
+    let rig = rig(Limits {
+        compile_time: HOUR,
+        ..Limits::default()
+    });
+    let good = good(&rig);
+    let mut bad = rig.client_of(1);
+    create_numbered(&mut bad, 1, NEVER_COMPILED);
+    launch_on(&mut bad, 1, 1, 1);
+    match end(&mut bad) {
+        LinkError::Goodbye { reason, text, .. } => {
+            assert_eq!(reason, GoodbyeReason::Limit);
+            assert!(text.contains("longer than 3600 s to compile"), "{text}");
+            assert!(text.contains("--compile-time"), "{text}");
         }
         other => panic!("{other}"),
     }
@@ -488,7 +586,7 @@ fn a_kernel_that_never_ends_is_gone_with_its_client() {
 #[test]
 fn a_kernel_that_was_brief_and_never_ends_costs_its_own_session() {
     let rig = rig(Limits {
-        run_time: Duration::from_secs(3600),
+        run_time: HOUR,
         ..Limits::default()
     });
     let good = good(&rig);
@@ -626,7 +724,7 @@ fn a_client_has_what_its_rights_say_and_others_have_all() {
     );
     // Who asks how the node is sees no more.
     assert_eq!(rig.dial(1).ask().unwrap().devices().len(), 0);
-    assert_eq!(rig.dial(0).ask().unwrap().devices().len(), 1);
+    assert_eq!(rig.dial(0).ask().unwrap().devices().len(), 3);
     rig.grant("two", "devices=cpu:0 memory=1048576 cores=1 peers=no");
     let quipu_link::session::Greeted {
         connection,

@@ -322,6 +322,12 @@ impl Caller {
         (self.session, self.epoch, self.received)
     }
 
+    /// True if it has offered this feature, so that it is taken if the node has it.
+    #[must_use]
+    pub fn offers(&self, feature: u64) -> bool {
+        self.features & feature != 0
+    }
+
     /// For how long the client would wait for a lost connection.
     #[must_use]
     pub fn patience(&self) -> Duration {

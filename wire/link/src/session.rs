@@ -10,7 +10,7 @@ use quipu_wire::message::{
     DataOrder, Device, DeviceKind, Hello, Message, PeerAddress, Redirect, Role, SessionId, Takes,
     Welcome, presentable,
 };
-use quipu_wire::{CONTENT, FEATURES, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
+use quipu_wire::{CONTENT, FEATURES, LANES, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
 use std::time::Duration;
 
 /// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; what has no limit has the
@@ -125,6 +125,12 @@ impl Terms {
     #[must_use]
     pub fn takes_content(&self) -> bool {
         self.features & CONTENT != 0
+    }
+
+    /// True if the node says on which lanes profiled commands ran.
+    #[must_use]
+    pub fn tells_lanes(&self) -> bool {
+        self.features & LANES != 0
     }
 }
 

@@ -5,7 +5,7 @@ use super::resource::ids;
 use super::{Body, Word, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{MAX_BUFFER, MAX_FRAME, MAX_ID, MAX_NAME, MAX_TEXT};
+use crate::limits::{MAX_BUFFER, MAX_FRAME, MAX_ID, MAX_LANE, MAX_NAME, MAX_TEXT};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 ids! {
@@ -136,6 +136,14 @@ pub struct Profile {
     pub ended_ns: Word,
 }
 
+impl Profile {
+    fn check(&self) -> Result<(), Problem> {
+        check_id("the event", self.event.get())?;
+        let times = [self.submitted_ns, self.started_ns, self.ended_ns];
+        holds(times.is_sorted(), "its times are not in order")
+    }
+}
+
 /// Commands that have succeeded, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profiled<'a> {
@@ -155,11 +163,7 @@ impl<'a> Body<'a> for Profiled<'a> {
     fn check(&self) -> Result<(), Problem> {
         holds(!self.profiles.is_empty(), "it names no event")?;
         let mut profiles = self.profiles.iter();
-        profiles.try_for_each(|profile| {
-            check_id("the event", profile.event.get())?;
-            let times = [profile.submitted_ns, profile.started_ns, profile.ended_ns];
-            holds(times.is_sorted(), "its times are not in order")
-        })
+        profiles.try_for_each(Profile::check)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -169,6 +173,52 @@ impl<'a> Body<'a> for Profiled<'a> {
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(self.profiles.as_bytes());
+    }
+}
+
+/// A command that has succeeded, when, and on which of its device's lanes: workers, engines.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct Run {
+    /// Which, and when.
+    pub profile: Profile,
+    /// The lane's number. Those of a device that run at once have different ones.
+    pub lane: Word,
+}
+
+/// Commands that have succeeded, when, and where: both sides have agreed on [`LANES`](crate::LANES).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran<'a> {
+    /// Their events, times and lanes.
+    pub runs: &'a [Run],
+}
+
+impl<'a> Body<'a> for Ran<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Completed = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        Ok(Self {
+            runs: cursor.list("the runs", fixed.count.get() as usize)?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        holds(!self.runs.is_empty(), "it names no event")?;
+        self.runs.iter().try_for_each(|run| {
+            run.profile.check()?;
+            within("the lane", run.lane.get(), 0, MAX_LANE)
+        })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::Completed {
+            count: (self.runs.len() as u32).into(),
+            reserved: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.runs.as_bytes());
     }
 }
 

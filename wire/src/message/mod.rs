@@ -39,7 +39,8 @@ pub use connection::{
 };
 pub use enrolment::{Enrol, Enrolled};
 pub use event::{
-    Cancel, Completed, Content, DeviceLost, Failed, Failure, Profile, Profiled, ReadBytes, Resolve,
+    Cancel, Completed, Content, DeviceLost, Failed, Failure, Profile, Profiled, Ran, ReadBytes,
+    Resolve, Run,
 };
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
 pub use node::{Device, DeviceKind, Status, Takes};
@@ -109,6 +110,8 @@ pub enum Message<'a> {
     Completed(Completed<'a>),
     /// Commands that have succeeded, and when.
     Profiled(Profiled<'a>),
+    /// Commands that have succeeded, when, and where.
+    Ran(Ran<'a>),
     /// A command that has failed.
     Failed(Failed<'a>),
     /// What a read gave.
@@ -205,7 +208,7 @@ macro_rules! messages {
 
 messages! {
     Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Device, Redirect, CreateBuffer, FreeBuffer,
-    CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Failed, ReadBytes, Content, DeviceLost,
+    CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Ran, Failed, ReadBytes, Content, DeviceLost,
     Chunk, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }
 

@@ -332,6 +332,17 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             event: 32,
             length: 3000,
         }),
+        Message::Ran(Ran {
+            runs: kept(&[Run {
+                profile: Profile {
+                    event: 33.into(),
+                    submitted_ns: 100.into(),
+                    started_ns: 200.into(),
+                    ended_ns: 300.into(),
+                },
+                lane: 5.into(),
+            }]),
+        }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

@@ -171,17 +171,18 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
                 events: kept(&[&[first], more].concat()),
             })
         }
-        20 => {
-            let profile = |draw: &mut Draw<'_>| {
-                let mut times: [u64; 3] = draw.words();
-                times.sort_unstable();
-                Profile {
-                    event: draw.id().into(),
-                    submitted_ns: times[0].into(),
-                    started_ns: times[1].into(),
-                    ended_ns: times[2].into(),
-                }
+        36 => {
+            let run = |draw: &mut Draw<'_>| Run {
+                profile: profile(draw),
+                lane: draw.up_to(1023).into(),
             };
+            let first = run(draw);
+            let more = draw.list(16, run);
+            Message::Ran(Ran {
+                runs: kept(&[&[first], more].concat()),
+            })
+        }
+        20 => {
             let first = profile(draw);
             let more = draw.list(16, profile);
             Message::Profiled(Profiled {
@@ -261,6 +262,17 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
         false => 0,
     };
     (message, sequence)
+}
+
+fn profile(draw: &mut Draw<'_>) -> Profile {
+    let mut times: [u64; 3] = draw.words();
+    times.sort_unstable();
+    Profile {
+        event: draw.id().into(),
+        submitted_ns: times[0].into(),
+        started_ns: times[1].into(),
+        ended_ns: times[2].into(),
+    }
 }
 
 fn hello(draw: &mut Draw<'_>) -> Message<'static> {

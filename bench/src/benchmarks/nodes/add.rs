@@ -53,19 +53,20 @@ impl PortableKernel for Add {
         Ok(Arc::new(module()))
     }
 
-    fn pass(&self, _: &[Argument]) -> Result<Passed> {
+    fn pass(&self, _: &[Argument], passed: &mut Passed) -> Result<()> {
         let parameter = PassedParameter::Memory {
             element: 4,
             shape: None,
         };
-        Ok(Passed {
-            blocks: [1].into_iter().collect(),
-            threads: [1].into_iter().collect(),
-            elements: [1].into_iter().collect(),
-            parameters: [parameter].into_iter().collect(),
-            shared: [].into_iter().collect(),
-            automatic: false,
-        })
+        for extents in [
+            &mut passed.blocks,
+            &mut passed.threads,
+            &mut passed.elements,
+        ] {
+            extents.push(1);
+        }
+        passed.parameters.push(parameter);
+        Ok(())
     }
 }
 

@@ -14,7 +14,8 @@ use crate::locked;
 use crate::node::Shared;
 use quipu_core::{Error, Event};
 use quipu_link::stream::Outgoing;
-use quipu_wire::message::{self, Completed, Message, Profile, Profiled, ReadBytes, Word};
+use quipu_wire::limits::MAX_LANE;
+use quipu_wire::message::{self, Completed, Message, Profile, Profiled, Ran, ReadBytes, Run, Word};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -47,7 +48,7 @@ pub(crate) type Content = Option<Arc<Landing>>;
 
 enum End {
     Done(u64),
-    Profiled(Profile),
+    Profiled(Run),
     Read(u64, Arc<Landing>),
     /// How many bytes are in use, and those that come with it.
     Content(u64, u64, Content),
@@ -59,6 +60,8 @@ pub(crate) struct Ends {
     out: Outgoing,
     bulk: Arc<Bulk>,
     node: Arc<Shared>,
+    /// The client is told on which lanes profiled commands ran.
+    tells_lanes: bool,
     pending: Mutex<Pending>,
     wake: Condvar,
     /// Commands that are not over.
@@ -79,11 +82,17 @@ struct Pending {
 }
 
 impl Ends {
-    pub(crate) fn new(out: Outgoing, bulk: Arc<Bulk>, node: Arc<Shared>) -> Self {
+    pub(crate) fn new(
+        out: Outgoing,
+        bulk: Arc<Bulk>,
+        node: Arc<Shared>,
+        tells_lanes: bool,
+    ) -> Self {
         Self {
             out,
             bulk,
             node,
+            tells_lanes,
             pending: Mutex::default(),
             wake: Condvar::new(),
             held: AtomicU64::new(0),
@@ -116,7 +125,7 @@ impl Ends {
                 let used = content.as_ref().map_or(0, |content| content.len() as u64);
                 End::Content(id, used, content.filter(|_| *transfer == 0))
             }
-            (Ok(()), Result::Profiled(event)) => End::Profiled(profile(id, event)),
+            (Ok(()), Result::Profiled(event)) => End::Profiled(run(id, event)),
         };
         pending.ends.push(end);
         let many = pending.ends.len() >= MANY;
@@ -150,11 +159,11 @@ impl Ends {
         if ends.is_empty() {
             return;
         }
-        let (mut done, mut profiles) = (Vec::new(), Vec::new());
+        let (mut done, mut runs) = (Vec::new(), Vec::new());
         for end in ends {
             match end {
                 End::Done(id) => done.push(Word::new(id)),
-                End::Profiled(profile) => profiles.push(profile),
+                End::Profiled(run) => runs.push(run),
                 End::Read(id, landing) => {
                     // SAFETY: the read is over.
                     let bytes = unsafe { landing.bytes(0..landing.len()) };
@@ -190,13 +199,17 @@ impl Ends {
                 Some(ids),
             );
         }
-        for profiles in profiles.chunks(MOST_IN_MESSAGE) {
-            let ids = profiles.iter().map(|profile| profile.event.get()).collect();
-            pending.push(
-                &self.out,
-                &Message::Profiled(Profiled { profiles }),
-                Some(ids),
-            );
+        for runs in runs.chunks(MOST_IN_MESSAGE) {
+            let ids = runs.iter().map(|run| run.profile.event.get()).collect();
+            if self.tells_lanes {
+                pending.push(&self.out, &Message::Ran(Ran { runs }), Some(ids));
+                continue;
+            }
+            let profiles: Vec<Profile> = runs.iter().map(|run| run.profile).collect();
+            let profiled = Profiled {
+                profiles: &profiles,
+            };
+            pending.push(&self.out, &Message::Profiled(profiled), Some(ids));
         }
         drop(pending);
         self.out.flush();
@@ -270,15 +283,19 @@ impl Pending {
     }
 }
 
-/// When a command ran.
-fn profile(id: u64, event: &Event) -> Profile {
+/// When a command ran, and where.
+fn run(id: u64, event: &Event) -> Run {
     let times = event.profile().unwrap_or_default();
     let submitted = times.submitted_ns;
     let started = times.started_ns.max(submitted);
-    Profile {
+    let profile = Profile {
         event: id.into(),
         submitted_ns: submitted.into(),
         started_ns: started.into(),
         ended_ns: times.ended_ns.max(started).into(),
+    };
+    Run {
+        profile,
+        lane: u64::from(times.lane).min(MAX_LANE).into(),
     }
 }

@@ -66,11 +66,21 @@ type Times = (Arc<Pace>, Option<Stopwatch>);
 
 /// A launch's kernel.
 pub(crate) enum NodeKernel {
-    Text(Box<(Arc<KernelText>, CodeKey, Passed)>),
+    Text(Box<(Arc<KernelText>, CodeKey, Passed, Option<Stopwatch>)>),
     BuiltIn(Box<(Arc<BuiltIn>, CodeKey, Passed)>),
     Native(Box<dyn NativeKernel>, Times),
     /// A kernel of the node's own, on a device that runs no native code.
-    Printed(Box<dyn NativeKernel>),
+    Printed(Box<dyn NativeKernel>, Option<Stopwatch>),
+}
+
+impl NodeKernel {
+    /// What a kernel of the node's own is on devices that run no native code.
+    fn printed(&self) -> Option<&dyn PortableKernel> {
+        match self {
+            Self::Printed(kernel, _) => kernel.portable(),
+            _ => None,
+        }
+    }
 }
 
 impl NativeKernel for NodeKernel {
@@ -78,13 +88,13 @@ impl NativeKernel for NodeKernel {
         match self {
             Self::Text(..) => "a client's kernel",
             Self::BuiltIn(..) => "a built-in kernel",
-            Self::Native(kernel, _) | Self::Printed(kernel) => kernel.name(),
+            Self::Native(kernel, _) | Self::Printed(kernel, _) => kernel.name(),
         }
     }
 
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
         match self {
-            Self::Text(..) | Self::BuiltIn(..) | Self::Printed(_) => {
+            Self::Text(..) | Self::BuiltIn(..) | Self::Printed(..) => {
                 let problem = "it has no native code".to_owned();
                 Err(invalid("launch a kernel", problem))
             }
@@ -107,7 +117,7 @@ impl NativeKernel for NodeKernel {
 
     fn is_brief(&self, groups: u32) -> bool {
         match self {
-            Self::Text(..) | Self::BuiltIn(..) | Self::Printed(_) => false,
+            Self::Text(..) | Self::BuiltIn(..) | Self::Printed(..) => false,
             Self::Native(_, (pace, _)) => pace.is_brief(groups),
         }
     }
@@ -116,7 +126,7 @@ impl NativeKernel for NodeKernel {
         match self {
             Self::Text(..) | Self::BuiltIn(..) => Some(self),
             Self::Native(..) => None,
-            Self::Printed(kernel) => kernel.portable(),
+            Self::Printed(..) => self.printed().map(|_| self as _),
         }
     }
 }
@@ -126,14 +136,19 @@ impl PortableKernel for NodeKernel {
         match self {
             Self::Text(text) => text.1,
             Self::BuiltIn(kernel) => kernel.1,
-            Self::Native(..) | Self::Printed(_) => CodeKey::of::<Self>(0),
+            Self::Native(..) | Self::Printed(..) => self
+                .printed()
+                .map_or(CodeKey::of::<Self>(0), PortableKernel::key),
         }
     }
 
     fn code_type(&self) -> TypeId {
         match self {
-            Self::BuiltIn(..) => TypeId::of::<BuiltIn>(),
-            _ => TypeId::of::<KernelText>(),
+            Self::Text(_) => TypeId::of::<KernelText>(),
+            Self::BuiltIn(_) => TypeId::of::<BuiltIn>(),
+            Self::Native(..) | Self::Printed(..) => self
+                .printed()
+                .map_or(TypeId::of::<Self>(), PortableKernel::code_type),
         }
     }
 
@@ -141,21 +156,40 @@ impl PortableKernel for NodeKernel {
         match self {
             Self::Text(text) => Ok(text.0.clone()),
             Self::BuiltIn(kernel) => Ok(kernel.0.clone()),
-            Self::Native(..) | Self::Printed(_) => {
-                Err(invalid("compile a kernel", "it is native".to_owned()))
+            Self::Native(..) | Self::Printed(..) => {
+                self.printed().map_or_else(is_native, PortableKernel::code)
             }
         }
     }
 
-    fn pass(&self, _: &[Argument]) -> Result<Passed> {
-        match self {
-            Self::Text(text) => Ok(text.2.clone()),
-            Self::BuiltIn(kernel) => Ok(kernel.2.clone()),
-            Self::Native(..) | Self::Printed(_) => {
-                Err(invalid("compile a kernel", "it is native".to_owned()))
-            }
+    fn while_compiling(&self, compile: &mut dyn FnMut()) {
+        let stopwatch = match self {
+            Self::Text(text) => text.3.as_ref(),
+            Self::Printed(_, stopwatch) => stopwatch.as_ref(),
+            Self::BuiltIn(_) | Self::Native(..) => None,
+        };
+        match stopwatch {
+            Some(stopwatch) => stopwatch.time_compiler(compile),
+            None => compile(),
         }
     }
+
+    fn pass(&self, arguments: &[Argument], passed: &mut Passed) -> Result<()> {
+        match self {
+            Self::Text(text) => passed.clone_from(&text.2),
+            Self::BuiltIn(kernel) => passed.clone_from(&kernel.2),
+            Self::Native(..) | Self::Printed(..) => {
+                return self
+                    .printed()
+                    .map_or_else(is_native, |kernel| kernel.pass(arguments, passed));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_native<T>() -> Result<T> {
+    Err(invalid("compile a kernel", "it is native".to_owned()))
 }
 
 #[cfg(test)]

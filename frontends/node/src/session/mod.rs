@@ -102,6 +102,8 @@ pub(crate) struct Session {
     client: Fingerprint,
     /// For how long it is kept after a loss.
     patience: Duration,
+    /// The client is told on which lanes profiled commands ran.
+    tells_lanes: bool,
     context: Context,
     bulk: Arc<Bulk>,
     peers: Arc<Peers>,
@@ -129,6 +131,7 @@ impl Session {
             number: node.next_number(),
             client: caller.client().fingerprint,
             patience: node.options.limits.patience_with(caller.patience()),
+            tells_lanes: caller.offers(quipu_wire::LANES),
             context: Context::new(&node.options.devices)?,
             bulk: Arc::default(),
             peers: Arc::default(),
@@ -306,7 +309,13 @@ impl Session {
             }
             *state = State::Open(out.clone());
         }
-        let ends = Arc::new(Ends::new(out.clone(), self.bulk.clone(), node.clone()));
+        let ends = Ends::new(
+            out.clone(),
+            self.bulk.clone(),
+            node.clone(),
+            self.tells_lanes,
+        );
+        let ends = Arc::new(ends);
         let mut work = Work::new(
             node.clone(),
             self.number,

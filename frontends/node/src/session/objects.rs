@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A session's program.
 #[derive(Clone)]
@@ -35,8 +36,9 @@ pub(crate) enum Program {
 /// See the module.
 pub(crate) struct Objects {
     node: Arc<Shared>,
-    /// Who times native kernels, if there is a limit.
+    /// Who times native kernels, and who their compilers, if there is a limit.
     stopwatch: Option<Stopwatch>,
+    compiling: Option<Stopwatch>,
     context: Context,
     buffers: HashMap<u64, MemoryRef>,
     last_buffer: u64,
@@ -54,10 +56,14 @@ fn invalid(what: &'static str, problem: String) -> Error {
 
 impl Objects {
     pub(crate) fn new(node: Arc<Shared>, session: u64, context: Context) -> Self {
-        let is_limited = !node.options.limits.run_time.is_zero();
-        let timer = node.options.timer.clone();
+        let limits = &node.options.limits;
+        let stopwatch = |limit: Duration| {
+            let timer = &node.options.timer;
+            (!limit.is_zero()).then(|| Stopwatch::new(timer.clone(), session))
+        };
         Self {
-            stopwatch: is_limited.then(|| Stopwatch::new(timer, session)),
+            stopwatch: stopwatch(limits.run_time),
+            compiling: stopwatch(limits.compile_time),
             node,
             context,
             buffers: HashMap::new(),
@@ -255,6 +261,7 @@ impl Objects {
                     text.clone(),
                     *key,
                     passed.clone(),
+                    self.compiling.clone(),
                 ))))
             }
             Some(Program::BuiltIn(code, key)) => {
@@ -281,7 +288,7 @@ impl Objects {
                             "use one of the node's devices that do, or write the kernel in OpenCL C",
                         );
                     }
-                    kernel => kernel.map(NodeKernel::Printed),
+                    kernel => kernel.map(|it| NodeKernel::Printed(it, self.compiling.clone())),
                 }
             }
         })
