@@ -1,6 +1,7 @@
 //! What a driver may rely on: what a thread hands over that [sees to it](sees_to) is flushed after that, whoever else
 //! flushes meanwhile.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 use quipu_core::command::ToDrivers;
 use quipu_core::driver::{Notification, Submission};
