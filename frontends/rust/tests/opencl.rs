@@ -153,7 +153,9 @@ fn what_is_wrong_with_a_text_is_said() {
 fn an_opencl_cpu_is_not_silently_the_fastest() {
     each_queue(&|context, queue| {
         if queue.device().kind() == DeviceKind::Cpu {
-            assert_ne!(context.fastest().driver_name(), "opencl");
+            // A GPU of OpenCL's may be.
+            let fastest = context.fastest();
+            assert!(fastest.kind() != DeviceKind::Cpu || fastest.driver_name() != "opencl");
         }
     });
 }

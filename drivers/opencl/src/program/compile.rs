@@ -11,6 +11,7 @@ use quipu_driver_vendor::disk::{self, Key};
 use quipu_driver_vendor::error::refused;
 use quipu_driver_vendor::launch::print;
 use quipu_driver_vendor::{Failure, VendorDevice};
+use quipu_kernel_ir::print::SharedMemory;
 use quipu_kernel_ir::{
     Dialect, ElementOrder, IndexWidth, KernelText, Module, Options, Printed, TextLanguage,
 };
@@ -59,7 +60,11 @@ impl Compiled {
             info.ok().map(InfoType::to_ulong)
         };
         attributes.private_bytes = ask(cl3::kernel::CL_KERNEL_PRIVATE_MEM_SIZE);
-        attributes.shared_bytes = ask(cl3::kernel::CL_KERNEL_LOCAL_MEM_SIZE);
+        // PoCL 5.0 says that there is none: it has at least what was printed.
+        let printed = self.printed.iter().flat_map(|(_, it)| &it.shared);
+        let declared = printed.filter_map(SharedMemory::bytes).sum();
+        let told = ask(cl3::kernel::CL_KERNEL_LOCAL_MEM_SIZE);
+        attributes.shared_bytes = told.map(|bytes| bytes.max(declared));
         attributes
     }
 

@@ -121,6 +121,17 @@ pub struct SharedMemory {
     pub length: SharedLength,
 }
 
+impl SharedMemory {
+    /// Its bytes; none where a launch gives the number of elements.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        match self.length {
+            SharedLength::Fixed(length) => Some(self.element_size.saturating_mul(length)),
+            SharedLength::Launch => None,
+        }
+    }
+}
+
 /// A place in the user's source where something can go wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
