@@ -1,5 +1,5 @@
 //! What the drivers' common part costs by itself: fills over a library that does nothing, and says at once that all is
-//! over. `cargo run --release -p quipu-driver-vendor --example overhead`
+//! over. `cargo run --release -p quipu-driver-vendor --example common_overhead`
 //!
 //! Nanoseconds of the process's time on all cores per command: the core's part is in there, too.
 
