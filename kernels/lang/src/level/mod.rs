@@ -22,6 +22,7 @@
 //!
 //! The environment variable `QUIPU_FEATURE_LEVEL`, with a name of the table (or `v2`, `v3`, `v4`), chooses a lower one.
 
+#[cfg(all(target_arch = "x86_64", not(unoptimised)))]
 mod trial;
 
 pub use quipu_choice::Share;
