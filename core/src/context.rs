@@ -186,6 +186,16 @@ impl Context {
         }
     }
 
+    /// How many bytes the context's memory objects take in a space.
+    #[must_use]
+    pub fn bytes_in(&self, space: SpaceId) -> u64 {
+        let memories = lock(&self.0.memories);
+        // SAFETY: a handle refers to each: it is removed before it goes.
+        let memories = memories.values().map(|memory| unsafe { memory.0.as_ref() });
+        let there = memories.filter(|memory| memory.is_allocated_in(space));
+        there.map(Memory::size).sum()
+    }
+
     /// The shared part.
     #[must_use]
     pub fn shared(&self) -> &Arc<ContextShared> {

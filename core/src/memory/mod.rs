@@ -602,6 +602,14 @@ impl Memory {
         }
     }
 
+    /// True if the object has an allocation in a space.
+    pub(crate) fn is_allocated_in(&self, space: SpaceId) -> bool {
+        match space {
+            SpaceId::HOST => !self.host.load(Ordering::Relaxed).is_null(),
+            _ => self.cold().allocation(space).is_some(),
+        }
+    }
+
     /// The spaces in which the object has an allocation.
     #[must_use]
     pub fn allocated_in(&self) -> Vec<SpaceId> {

@@ -152,6 +152,12 @@ fn eat_memory() -> Result<(), String> {
     }
 }
 
+fn stand_still() -> Result<(), String> {
+    // SAFETY: it takes a number.
+    unsafe { libc::raise(libc::SIGSTOP) };
+    Ok(())
+}
+
 fn behave() -> Result<(), String> {
     Ok(())
 }
@@ -332,7 +338,7 @@ fn take_more_cores() -> Result<(), String> {
     }
 }
 
-const KERNELS: [fn() -> Result<(), String>; 11] = [
+const KERNELS: [fn() -> Result<(), String>; 12] = [
     behave,
     crash,
     abort,
@@ -344,6 +350,7 @@ const KERNELS: [fn() -> Result<(), String>; 11] = [
     pry,
     do_as_drivers_do,
     take_more_cores,
+    stand_still,
 ];
 
 fn natives() -> HashMap<Name, Maker> {
@@ -753,6 +760,43 @@ fn a_client_has_what_its_rights_say_and_others_have_all() {
 }
 
 #[test]
+fn what_sessions_have_to_do_in_their_processes_is_told() {
+    let rig = rig(Limits::default());
+    rig.grant("two", "devices=cpu:0");
+    let mut client = rig.client_of(1);
+    client.send(&[buffer(1, 4096), command(1, &[], fill(1, 64))]);
+    assert_eq!(client.end_of(1), None);
+    launch(&mut client, 2, loop_for_ever);
+    let (mut own, mut other) = (rig.dial(1).ask().unwrap(), rig.dial(0).ask().unwrap());
+    let load = loop {
+        let (_, mut loads) = own.look().unwrap();
+        assert_eq!(loads.len(), 1);
+        // The kernel has begun when it has, and it is looked at while somebody asks.
+        if !loads[0].busy.is_zero() {
+            break loads.remove(0);
+        }
+    };
+    assert_eq!((load.waiting, load.running, load.over), (0, 1, 1));
+    assert_eq!(load.buffer_bytes, 4096);
+    let [queue] = load.queues[..] else {
+        panic!("{:?}", load.queues);
+    };
+    assert_eq!((queue.session.get(), queue.running.get()), (1, 1));
+    // Of others' sessions there are sums.
+    let (_, loads) = other.look().unwrap();
+    assert_eq!(loads.len(), 3);
+    assert_eq!((loads[0].running, loads[0].over), (1, 1));
+    assert!(loads.iter().all(|load| load.queues.is_empty()));
+    // One that does not answer holds up nobody for long.
+    launch(&mut client, 3, stand_still);
+    let stands_still = |process: &String| state(process) == Some('T');
+    while !children(std::process::id()).iter().any(stands_still) {
+        std::thread::yield_now();
+    }
+    assert_eq!(other.look().unwrap().1[0].running, 1);
+}
+
+#[test]
 fn who_has_not_all_rights_is_not_let_into_a_process_of_all() {
     let rig = Rig::new(Limits::default());
     rig.grant("two", "memory=1048576");
@@ -834,11 +878,15 @@ fn children(process: u32) -> Vec<String> {
     children.map(str::to_owned).collect()
 }
 
+/// The system's letter for what a process does; none if it is gone.
+fn state(process: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
 /// True while a process runs: one that has ended and that nobody has asked for does not.
 fn runs(process: &str) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
-    !stat.is_empty() && !state.starts_with('Z') && !state.starts_with('X')
+    state(process).is_some_and(|state| !['Z', 'X'].contains(&state))
 }
 
 #[test]
