@@ -1,11 +1,21 @@
 //! From nothing to a remote device: two commands where the device is, one where the program is.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+use quipu::drivers::remote::paired::CLIENT_KEY;
+use quipu_link::client::Dial;
+use quipu_link::connection::Connection;
+use quipu_link::nodes::Nodes;
+use quipu_link::{Folder, Key};
+use quipu_wire::batch::Batch;
+use quipu_wire::message::{
+    self as wire, CreateBuffer, Fill, Message, Operation, Placeholder, Priority, Wait,
+};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 fn quipu(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
@@ -173,7 +183,7 @@ fn a_device_of_another_machine_is_three_commands_away() {
         row.starts_with("lab ") && row.contains("127.0.0.1:"),
         "{top}"
     );
-    assert!(top.lines().nth(2).unwrap().ends_with(", by cpu"), "{top}");
+    assert!(top.contains(" units, by cpu\n"), "{top}");
     // An invitation is good once.
     let again = output(&client, &["pair", line]);
     assert_eq!(again.status.code(), Some(1));
@@ -190,6 +200,100 @@ fn a_device_of_another_machine_is_three_commands_away() {
     assert!(remote_devices(&client, &["devices", "--json"]).is_empty());
     assert!(stdout(&client, &["nodes", "--forget", "lab"]).contains("forgot lab"));
     assert!(stdout(&client, &["nodes"]).contains("no node was paired with"));
+}
+
+/// A session of the client's that has run commands of two queues, one of which waits for what never comes.
+fn busy_session(home: &Path, address: &str) -> Connection {
+    let folder = Folder::open(home.to_owned()).unwrap();
+    let node = Nodes::of(&folder).list().unwrap().remove(0);
+    let dial = Dial {
+        address,
+        node: node.fingerprint,
+        key: &Key::of(&folder, CLIENT_KEY).unwrap(),
+        name: "test",
+        patience: Duration::from_secs(60),
+    };
+    let mut session = dial.begin(Duration::ZERO).unwrap().connection;
+    let waits = [Wait::needs(1)];
+    let fill = |event, queue, waits| {
+        Message::Command(wire::Command {
+            event,
+            device: 0,
+            queue,
+            priority: Priority::Normal,
+            profiled: false,
+            waits,
+            operation: Operation::Fill(Fill {
+                buffer: 1,
+                offset: 0,
+                length: 64,
+                pattern: [0; 16],
+                pattern_length: 1,
+            }),
+        })
+    };
+    let mut batch = Batch::new(1 << 14);
+    let messages = [
+        Message::CreateBuffer(CreateBuffer {
+            buffer: 1,
+            size: 1 << 20,
+            content_size: 0,
+        }),
+        Message::Placeholder(Placeholder { event: 1, peer: 0 }),
+        fill(2, 7, &[]),
+        fill(3, 9, &waits),
+    ];
+    for (message, number) in messages.iter().zip(1..) {
+        batch.push(message, number).unwrap();
+    }
+    session.send_batch(&batch).unwrap();
+    let mut is_over = false;
+    while !is_over {
+        is_over = session
+            .receive_as(|message| Ok(matches!(message, Message::Completed(_))))
+            .unwrap();
+    }
+    session
+}
+
+#[test]
+fn what_there_is_to_do_on_devices_and_in_queues_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, client) = (folder.path().join("node"), folder.path().join("client"));
+    let serve = [
+        "serve",
+        "--address",
+        "127.0.0.1:0",
+        "--name",
+        "lab",
+        "--invite",
+    ];
+    let mut serving = quipu(&node, &serve)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Serving)
+        .unwrap();
+    let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    let address = first.rsplit(' ').next().unwrap().to_owned();
+    let invitation = lines.find_map(|line| {
+        let line = line.unwrap();
+        Some(line.strip_prefix("quipu pair ")?.to_owned())
+    });
+    stdout(&client, &["pair", &invitation.unwrap()]);
+    let session = busy_session(&client, &address);
+    let top = stdout(&client, &["top", "--once", "--interval", "0.1"]);
+    let row = |of: &str| {
+        let line = top.lines().find(|line| line.contains(of));
+        let cells = line.unwrap_or_else(|| panic!("no {of}: {top}")).split("  ");
+        let cells = cells.map(str::trim).filter(|cell| !cell.is_empty());
+        cells.map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Running, waiting, commands in a second, how much of it there was something to do, buffers.
+    assert_eq!(row(", by cpu")[1..6], ["0", "1", "0", "0 %", "1.00 MiB"]);
+    assert_eq!(row("own session 1, queue 7")[1..], ["0", "0", "0"]);
+    assert_eq!(row("own session 1, queue 9")[1..], ["0", "1", "0"]);
+    drop(session);
 }
 
 /// Sources that an operator names, of a file of theirs too, are devices of each session, whose process may read that file.
@@ -243,7 +347,7 @@ fn a_nodes_sources_are_its_clients_devices() {
     );
     assert!(granted.contains(": devices=sources cores=1"), "{granted}");
     assert_eq!(remote_devices(&client, &["devices", "--json"]).len(), 3);
-    assert!(!stdout(&client, &["top"]).contains(", by cpu"));
+    assert!(!stdout(&client, &["top"]).contains(" units, by cpu"));
     stdout(&node, &["rights", name, "--all"]);
     assert_eq!(remote_devices(&client, &["devices", "--json"]).len(), 4);
 

@@ -186,6 +186,16 @@ impl Context {
         }
     }
 
+    /// How many bytes the context's memory objects take in a space.
+    #[must_use]
+    pub fn bytes_in(&self, space: SpaceId) -> u64 {
+        let memories = lock(&self.0.memories);
+        // SAFETY: a handle refers to each: it is removed before it goes.
+        let memories = memories.values().map(|memory| unsafe { memory.0.as_ref() });
+        let there = memories.filter(|memory| memory.is_allocated_in(space));
+        there.map(Memory::size).sum()
+    }
+
     /// The shared part.
     #[must_use]
     pub fn shared(&self) -> &Arc<ContextShared> {
@@ -221,6 +231,14 @@ impl ContextShared {
 
     pub(crate) fn remember_memory(&self, memory: &MemoryRef) {
         lock(&self.memories).insert(memory.id(), MemoryPointer(NonNull::from(&**memory)));
+    }
+
+    /// A handle to one of the context's memory objects, if it is still there.
+    fn memory_if_any(&self, id: u64) -> Option<MemoryRef> {
+        let memories = lock(&self.memories);
+        let memory = memories.get(&id)?;
+        // SAFETY: it is removed, under this lock, before it goes.
+        unsafe { memory.0.as_ref() }.handle_if_any()
     }
 
     pub(crate) fn forget_memory(&self, id: u64) {
@@ -314,7 +332,8 @@ pub(crate) fn all_contexts(first: u32) -> Vec<Arc<ContextShared>> {
 /// is: first what has copies elsewhere, then anything, written back, then what
 /// commands will use that are not handed over yet.
 ///
-/// One context is locked at a time, and no object is waited for.
+/// Nothing is locked while bytes are written back, which may take as long as another
+/// machine does; and no object is waited for.
 pub(crate) fn evict(contexts: &[Arc<ContextShared>], space: SpaceId, wanted: u64) -> Evicted {
     let mut freed = 0;
     let mut busy = false;
@@ -323,13 +342,14 @@ pub(crate) fn evict(contexts: &[Arc<ContextShared>], space: SpaceId, wanted: u64
             if context.devices.iter().all(|device| device.space() != space) {
                 continue;
             }
-            for memory in lock(&context.memories).values() {
+            let numbers: Vec<u64> = lock(&context.memories).keys().copied().collect();
+            for number in numbers {
                 if freed >= wanted {
                     return Evicted::Freed;
                 }
-                // SAFETY: a handle refers to it: it is removed, under this lock,
-                // before it goes.
-                let memory = unsafe { memory.0.as_ref() };
+                let Some(memory) = context.memory_if_any(number) else {
+                    continue;
+                };
                 match memory.evict(space, what) {
                     Evicted::Freed => freed += memory.size(),
                     Evicted::Busy => busy = true,

@@ -307,7 +307,8 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// Copies an idle allocation's bytes from `offset` on to the host, at once.
-    /// Used to write back what is evicted.
+    /// Used to write back what is evicted. It may take its time: the core has nothing
+    /// locked meanwhile, and lets no command be handed over that uses the allocation.
     ///
     /// # Errors
     /// What the device reports.
@@ -322,7 +323,8 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// Copies bytes from the host to an allocation that no command uses, from `offset`
-    /// on, at once. Used to put back what was taken out for want of room.
+    /// on, at once. Used to put back what was taken out for want of room. As
+    /// [`read_allocation`](Driver::read_allocation), it may take its time.
     ///
     /// # Errors
     /// What the device reports.

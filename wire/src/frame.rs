@@ -117,6 +117,8 @@ kinds! {
     Ticket = 0x0e, "ticket", Client, Any;
     /// The answer.
     Admitted = 0x0f, "admitted", Node, Any;
+    /// What there is to do on a device.
+    Load = 0x10, "load", Node, Any;
     /// A new buffer.
     CreateBuffer = 0x20, "create buffer", Client, Command;
     /// A buffer is not used any more.

@@ -43,6 +43,10 @@ layouts! {
         memory_free: U64, session_bytes: U64, commands_held: U64, commands_over: U64, bulk_bytes: U64,
         bulk_sent: U64, reserved_2: U64,
     }
+    Load[64] {
+        device: U32, queue_count: U32, waiting: U64, running: U64, over: U64, busy_ns: U64, buffer_bytes: U64,
+        free_bytes: U64, reserved: U64,
+    }
     Device[160] {
         number: U32, kind: U16, takes: U16, multiprocessors: U32, clock_mhz: U32, max_grid_blocks: [U64; 3],
         max_grid_block_count: U64, max_block_threads: [U64; 3], max_block_thread_count: U64,

@@ -78,8 +78,11 @@ pub const CONTENT: u64 = 2;
 /// [`Ran`](message::Ran) in place of [`Profiled`](message::Profiled).
 pub const LANES: u64 = 4;
 
+/// The feature that both sides agree on: a node's status comes with a [`Load`](message::Load) of each device.
+pub const LOADS: u64 = 8;
+
 /// All features that this crate knows.
-pub const FEATURES: u64 = compression::LZ4 | CONTENT | LANES;
+pub const FEATURES: u64 = compression::LZ4 | CONTENT | LANES | LOADS;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

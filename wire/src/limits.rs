@@ -38,6 +38,9 @@ pub const MAX_PATTERN: usize = 16;
 /// Sizes that a device's warp can have, at most.
 pub const MAX_WARP_SIZES: usize = 16;
 
+/// Queues that a device's load names, at most.
+pub const MAX_QUEUE_LOADS: usize = 64;
+
 /// Bytes of a buffer, at most: 4 TiB less one.
 pub const MAX_BUFFER: u64 = (1 << 42) - 1;
 

@@ -5,7 +5,9 @@ use quipu_wire::batch::Batch;
 use quipu_wire::compression::{Packer, unpack};
 use quipu_wire::frame::{Frame, parse};
 use quipu_wire::limits::MIN_FRAME;
-use quipu_wire::message::{Chunk, Message, Ping, ReadBytes, decode};
+use quipu_wire::message::{
+    Chunk, Command, Message, Operation, Ping, Priority, ReadBytes, Write, decode,
+};
 
 fn chunk(bytes: &[u8]) -> Message<'_> {
     Message::Chunk(Chunk {
@@ -147,4 +149,55 @@ fn flags_that_stand_for_nothing_are_refused() {
     assert!(parse(&chunk).is_err());
     chunk[6] = 3;
     assert!(parse(&chunk).is_err());
+}
+
+/// What a write that brings its bytes along would be, as lengths of its message before and after.
+fn lengths(bytes: &[u8]) -> (usize, usize) {
+    let message = Message::Command(Command {
+        event: 1,
+        device: 0,
+        queue: 0,
+        priority: Priority::Normal,
+        profiled: false,
+        waits: &[],
+        operation: Operation::Write(Write {
+            buffer: 1,
+            offset: 0,
+            row: bytes.len() as u64,
+            steps: &[],
+            transfer: 0,
+            bytes,
+        }),
+    });
+    let mut packer = Packer::default();
+    let packed = packer.pack(&message).unwrap();
+    let plain = bytes.len() + 64;
+    packed.map_or((plain, plain), |packed| packed.lengths())
+}
+
+/// The figures of docs/wire.md, 14: why nothing that rides along is compressed.
+#[test]
+fn what_rides_along_has_little_to_save() {
+    // Three bytes of colour for each of 160 points in a row, which change slowly.
+    let picture = |at: usize| {
+        let (point, colour) = (at / 3, at % 3);
+        (point % 160 / 4 * (colour + 1) + point / 160 * 2) as u8
+    };
+    let picture: Vec<u8> = (0..65_535).map(picture).collect();
+    for length in [4096, 65_535] {
+        let (plain, packed) = lengths(&picture[..length]);
+        assert_eq!(plain, length + 64);
+        assert!((45..=50).contains(&(packed * 100 / plain)), "{packed}");
+    }
+    // What is compressed already, as frames of a camera are, is not shorter.
+    let mut state = 1_u64;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 56) as u8
+    });
+    let noise: Vec<u8> = noise.take(65_535).collect();
+    for length in [4096, 65_535] {
+        let (plain, packed) = lengths(&noise[..length]);
+        assert_eq!(plain, packed);
+    }
 }

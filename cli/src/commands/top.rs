@@ -1,4 +1,4 @@
-//! `quipu top`: the nodes that were paired with, live.
+//! `quipu top`: the nodes that were paired with, their devices, and one's own queues there, live.
 
 use super::node::{Home, PATIENCE, sent_in_bulk, shown};
 use crate::error::CommandError;
@@ -7,7 +7,7 @@ use quipu_cli::table::align;
 use quipu_cli::units::{bytes, count, duration};
 use quipu_link::client::{Dial, NodeLink, PingTimes};
 use quipu_link::nodes::Node;
-use quipu_link::session::NodeDevice;
+use quipu_link::session::{NodeDevice, NodeLoad};
 use quipu_link::{Key, LinkError};
 use quipu_wire::message::Status;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1.0, value_parser = interval)]
     interval: f64,
 
-    /// Look once, and print it; so it is where standard output is no terminal.
+    /// Print one picture: of two looks, that long apart. So it is where standard output is no terminal.
     #[arg(long)]
     once: bool,
 }
@@ -51,16 +51,21 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         return print(super::node::NO_NODE);
     }
     let key = Arc::new(Key::of(home.folder(), CLIENT_KEY)?);
+    let interval = Duration::from_secs_f64(options.interval);
     if options.once || !io::stdout().is_terminal() {
         let watches: Vec<_> = chosen.into_iter().map(Watch::new).collect();
         std::thread::scope(|scope| {
             for watch in &watches {
-                scope.spawn(|| watch.look(&key));
+                scope.spawn(|| {
+                    if watch.look(&key) {
+                        std::thread::sleep(interval);
+                        watch.look(&key);
+                    }
+                });
             }
         });
         return print(&picture(&watches));
     }
-    let interval = Duration::from_secs_f64(options.interval);
     let watches: Arc<[_]> = chosen.into_iter().map(Watch::new).collect();
     for at in 0..watches.len() {
         // One each, so that a node that does not answer holds up no other. They end with the process.
@@ -104,9 +109,32 @@ enum Seen {
 struct Up {
     ping: PingTimes,
     status: Status,
-    /// Of the time between the last two looks.
-    commands_per_second: Option<f64>,
     devices: Vec<NodeDevice>,
+    /// What there is to do on each of them, if the node says so.
+    loads: Vec<NodeLoad>,
+    /// The look before, of the same life of the node.
+    before: Option<Before>,
+}
+
+/// What is kept of a look for the next.
+struct Before {
+    status: Status,
+    loads: Vec<NodeLoad>,
+}
+
+impl Up {
+    /// The time since the look before, by the node's own clock; none if no time has passed, or the node was started anew.
+    fn passed(&self) -> Option<(&Before, f64)> {
+        let before = self.before.as_ref()?;
+        let milliseconds = self.status.uptime_ms.checked_sub(before.status.uptime_ms)?;
+        (milliseconds > 0).then(|| (before, milliseconds as f64 / 1000.0))
+    }
+
+    /// How much more in a second something is, that was so much before; none if it was more: that of a session that has ended.
+    fn rate(&self, now: u64, was: impl FnOnce(&Before) -> Option<u64>) -> Option<f64> {
+        let (before, seconds) = self.passed()?;
+        Some(now.checked_sub(was(before)?)? as f64 / seconds)
+    }
 }
 
 impl Watch {
@@ -118,36 +146,42 @@ impl Watch {
         }
     }
 
-    /// Looks at the node, over the connection of the last look if there is one.
-    fn look(&self, key: &Key) {
+    /// Looks at the node, over the connection of the last look if there is one. True if it has answered.
+    fn look(&self, key: &Key) -> bool {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         let answered = self.ask(&mut link, key);
         if answered.is_err() {
             *link = None;
         }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_up = answered.is_ok();
         *seen = match answered {
-            Ok((ping, status, devices)) => {
-                let before = match &*seen {
-                    Seen::Up(up) => Some(&up.status),
+            Ok((ping, status, loads, devices)) => {
+                let before = match std::mem::replace(&mut *seen, Seen::Nothing) {
+                    Seen::Up(up) => Some(Before {
+                        status: up.status,
+                        loads: up.loads,
+                    }),
                     _ => None,
                 };
                 Seen::Up(Box::new(Up {
                     ping,
-                    commands_per_second: before.and_then(|before| rate(before, &status)),
                     status,
                     devices,
+                    loads,
+                    before,
                 }))
             }
             Err(error) => Seen::Down(shown(&error.to_string().replace('\n', " "))),
         };
+        is_up
     }
 
     fn ask(
         &self,
         link: &mut Option<NodeLink>,
         key: &Key,
-    ) -> Result<(PingTimes, Status, Vec<NodeDevice>), LinkError> {
+    ) -> Result<(PingTimes, Status, Vec<NodeLoad>, Vec<NodeDevice>), LinkError> {
         let link = match link {
             Some(link) => link,
             None => link.insert(
@@ -162,15 +196,10 @@ impl Watch {
             ),
         };
         link.set_patience(PATIENCE);
-        Ok((link.ping()?, link.status()?, link.devices().to_vec()))
+        let ping = link.ping()?;
+        let (status, loads) = link.look()?;
+        Ok((ping, status, loads, link.devices().to_vec()))
     }
-}
-
-/// Commands that ended in a second, by the node's own clock; none if it was started anew, or no time has passed.
-fn rate(before: &Status, now: &Status) -> Option<f64> {
-    let milliseconds = now.uptime_ms.checked_sub(before.uptime_ms)?;
-    let commands = now.commands_over.checked_sub(before.commands_over)?;
-    (milliseconds > 0).then(|| commands as f64 * 1000.0 / milliseconds as f64)
 }
 
 /// All nodes and their devices, for the terminal.
@@ -208,16 +237,7 @@ fn picture(watches: &[Watch]) -> String {
                 if let Some(sent) = sent_in_bulk(&up.status) {
                     let _ = writeln!(lines, "  {sent}");
                 }
-                for device in &up.devices {
-                    let _ = writeln!(
-                        lines,
-                        "  {}, {} units, {}, by {}",
-                        shown(&device.name),
-                        device.multiprocessors,
-                        bytes(device.global_memory),
-                        shown(&device.driver),
-                    );
-                }
+                lines.push_str(&devices(up));
             }
         }
         rows.push(row);
@@ -233,6 +253,95 @@ fn picture(watches: &[Watch]) -> String {
     text
 }
 
+/// A node's devices and our queues there; of a node that does not say what there is to do on them, what they are.
+fn devices(up: &Up) -> String {
+    const LEFT: [bool; 8] = [true, false, false, false, false, false, true, true];
+    if up.loads.len() != up.devices.len() {
+        let device = |device: &NodeDevice| format!("  {}\n", described(device));
+        return up.devices.iter().map(device).collect();
+    }
+    let heading = [
+        "device",
+        "running",
+        "waiting",
+        "commands/s",
+        "busy",
+        "buffers",
+        "memory",
+        "",
+    ];
+    let mut rows = vec![heading.map(str::to_owned)];
+    let rate = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| count(rate.round() as u64));
+    for (number, (device, load)) in up.devices.iter().zip(&up.loads).enumerate() {
+        let was = |before: &Before, of: fn(&NodeLoad) -> u64| before.loads.get(number).map(of);
+        let busy_ns = |load: &NodeLoad| u64::try_from(load.busy.as_nanos()).unwrap_or(u64::MAX);
+        let busy = up.rate(busy_ns(load), |before| was(before, busy_ns));
+        rows.push([
+            shown(&device.name),
+            count(load.running),
+            count(load.waiting),
+            rate(up.rate(load.over, |before| was(before, |load| load.over))),
+            // Of several sessions' processes it is the sum.
+            busy.map_or("-".to_owned(), |busy| {
+                format!("{:.0} %", (busy / 1e7).min(100.0))
+            }),
+            bytes(load.buffer_bytes),
+            memory(device, load),
+            format!(
+                "{} units, by {}",
+                device.multiprocessors,
+                shown(&device.driver)
+            ),
+        ]);
+        for queue in &load.queues {
+            let name = (queue.session, queue.queue);
+            let over_before = |before: &Before| {
+                let mut queues = before.loads.get(number)?.queues.iter();
+                Some(
+                    queues
+                        .find(|queue| (queue.session, queue.queue) == name)?
+                        .over
+                        .get(),
+                )
+            };
+            let mut row: [String; 8] = Default::default();
+            row[0] = match queue.queue.get() {
+                u32::MAX => format!("  own session {}, other queues", queue.session),
+                number => format!("  own session {}, queue {number}", queue.session),
+            };
+            row[1] = count(queue.running.get());
+            row[2] = count(queue.waiting.get());
+            row[3] = rate(up.rate(queue.over.get(), over_before));
+            rows.push(row);
+        }
+    }
+    let table = align(&rows, LEFT);
+    table
+        .lines()
+        .map(|line| format!("  {}\n", line.trim_end()))
+        .collect()
+}
+
+/// A device in a line.
+fn described(device: &NodeDevice) -> String {
+    format!(
+        "{}, {} units, {}, by {}",
+        shown(&device.name),
+        device.multiprocessors,
+        bytes(device.global_memory),
+        shown(&device.driver),
+    )
+}
+
+/// How much of a device's memory is in use, if its driver can tell, and how much there is.
+fn memory(device: &NodeDevice, load: &NodeLoad) -> String {
+    let all = device.global_memory;
+    match load.free_bytes {
+        0 => bytes(all),
+        free => format!("{} of {}", bytes(all.saturating_sub(free)), bytes(all)),
+    }
+}
+
 fn cells(row: &mut [String; 10], up: &Up) {
     let status = &up.status;
     let nanoseconds = u64::try_from(up.ping.round_trip.as_nanos()).unwrap_or(u64::MAX);
@@ -240,7 +349,8 @@ fn cells(row: &mut [String; 10], up: &Up) {
     row[2] = time_up(status.uptime_ms / 1000);
     row[3] = count(status.sessions.into());
     row[4] = count(status.commands_held);
-    if let Some(rate) = up.commands_per_second {
+    let over = |before: &Before| Some(before.status.commands_over);
+    if let Some(rate) = up.rate(status.commands_over, over) {
         row[5] = count(rate.round() as u64);
     }
     row[6] = bytes(status.session_bytes);
@@ -271,7 +381,7 @@ fn time_up(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu_wire::message::{DeviceKind, Takes};
+    use quipu_wire::message::{DeviceKind, QueueLoad, Takes};
 
     fn watch(name: &str, seen: Seen) -> Watch {
         let watch = Watch::new(Node {
@@ -283,9 +393,8 @@ mod tests {
         watch
     }
 
-    #[test]
-    fn nodes_are_shown_with_their_devices_or_what_is_wrong() {
-        let device = NodeDevice {
+    fn device() -> NodeDevice {
+        NodeDevice {
             kind: DeviceKind::Gpu,
             takes: Takes::default(),
             name: "GPU\x1b[2J".to_owned(),
@@ -305,30 +414,79 @@ mod tests {
             max_buffer: 1 << 30,
             concurrent_commands: 1,
             warp_sizes: vec![32],
-        };
-        let up = Up {
+        }
+    }
+
+    fn up(status: Status, loads: Vec<NodeLoad>, before: Option<Before>) -> Up {
+        Up {
             ping: PingTimes {
                 round_trip: Duration::from_micros(82),
                 ahead_ns: 0,
             },
+            status,
+            devices: vec![device()],
+            loads,
+            before,
+        }
+    }
+
+    fn queue(session: u32, queue: u32, [waiting, running, over]: [u64; 3]) -> QueueLoad {
+        QueueLoad {
+            session: session.into(),
+            queue: queue.into(),
+            waiting: waiting.into(),
+            running: running.into(),
+            over: over.into(),
+        }
+    }
+
+    #[test]
+    fn nodes_are_shown_with_their_devices_or_what_is_wrong() {
+        let status = Status {
+            uptime_ms: 3_720_000,
+            sessions: 2,
+            cores: 16,
+            load_thousandths: 1_250,
+            memory_bytes: 64 << 30,
+            memory_free: 12 << 30,
+            session_bytes: 3 << 29,
+            commands_held: 12,
+            commands_over: 1_000_000,
+            bulk_bytes: 4 << 30,
+            bulk_sent: 1 << 30,
+        };
+        let before = Before {
             status: Status {
-                uptime_ms: 3_720_000,
-                sessions: 2,
-                cores: 16,
-                load_thousandths: 1_250,
-                memory_bytes: 64 << 30,
-                memory_free: 12 << 30,
-                session_bytes: 3 << 29,
-                commands_held: 12,
-                commands_over: 1_000_000,
-                bulk_bytes: 4 << 30,
-                bulk_sent: 1 << 30,
+                uptime_ms: 3_718_000,
+                commands_over: 977_532,
+                ..Status::default()
             },
-            commands_per_second: Some(11_234.4),
-            devices: vec![device],
+            loads: vec![NodeLoad {
+                over: 900_000,
+                busy: Duration::from_millis(500),
+                queues: vec![queue(1, 3, [0, 0, 900])],
+                ..NodeLoad::default()
+            }],
+        };
+        let load = NodeLoad {
+            waiting: 11,
+            running: 1,
+            over: 920_000,
+            busy: Duration::from_millis(1250),
+            buffer_bytes: 3 << 29,
+            free_bytes: 60 << 30,
+            queues: vec![queue(1, 3, [7, 1, 1300]), queue(1, u32::MAX, [0, 0, 5])],
+        };
+        let older = Status {
+            uptime_ms: 61_000,
+            ..Status::default()
         };
         let watches = [
-            watch("lab", Seen::Up(Box::new(up))),
+            watch(
+                "lab",
+                Seen::Up(Box::new(up(status, vec![load], Some(before)))),
+            ),
+            watch("older", Seen::Up(Box::new(up(older, Vec::new(), None)))),
             watch("attic", Seen::Down("cannot reach it".to_owned())),
             watch("cellar", Seen::Nothing),
         ];
@@ -337,6 +495,11 @@ mod tests {
             "node       away         up  sessions  in flight  commands/s   buffers           free memory        load  address",
             "lab     82.0 µs  1 h 2 min         2         12      11,234  1.50 GiB  12.0 GiB of 64.0 GiB  1.25 of 16  lab.example:4760",
             "  sent in bulk: 4.00 GiB as 1.00 GiB, 25 %",
+            "  device                         running  waiting  commands/s  busy   buffers  memory",
+            "  GPU\\u{1b}[2J                         1       11      10,000  38 %  1.50 GiB  20.0 GiB of 80.0 GiB  132 units, by cuda",
+            "    own session 1, queue 3             1        7         200",
+            "    own session 1, other queues        0        0           -",
+            "older   82.0 µs  1 min 1 s         0          0           -       0 B                     -   0.00 of 0  older.example:4760",
             "  GPU\\u{1b}[2J, 132 units, 80.0 GiB, by cuda",
             "attic         -          -         -          -           -         -                     -           -  attic.example:4760",
             "  cannot reach it",
@@ -353,10 +516,20 @@ mod tests {
             commands_over,
             ..Status::default()
         };
-        assert_eq!(rate(&status(1000, 10), &status(3000, 30)), Some(10.0));
-        assert_eq!(rate(&status(1000, 10), &status(1000, 10)), None);
-        assert_eq!(rate(&status(5000, 10), &status(1000, 30)), None);
-        assert_eq!(rate(&status(1000, 10), &status(2000, 3)), None);
+        let rate = |was: Status, now: Status| {
+            let before = Before {
+                status: was,
+                loads: Vec::new(),
+            };
+            let up = up(now, Vec::new(), Some(before));
+            up.rate(now.commands_over, |before| {
+                Some(before.status.commands_over)
+            })
+        };
+        assert_eq!(rate(status(1000, 10), status(3000, 30)), Some(10.0));
+        assert_eq!(rate(status(1000, 10), status(1000, 10)), None);
+        assert_eq!(rate(status(5000, 10), status(1000, 30)), None);
+        assert_eq!(rate(status(1000, 10), status(2000, 3)), None);
     }
 
     #[test]

@@ -1,11 +1,24 @@
 //! Allocations in devices' spaces, and making room for them.
+//!
+//! Bytes on their way between an allocation and the host may take long, as the device may be another machine's. So nothing
+//! is locked meanwhile:
+//!
+//! 1. Whoever moves bytes says so in [`Cold::moving`], and unlocks. From then on nobody else moves or frees that
+//!    allocation, and who hands over a command that uses it waits in [`Memory::allocation`]. Who enqueues does not.
+//! 2. Bytes that are written back to the host's copy are read by an event, which commands wait for that write them.
+//! 3. When the bytes are there, all is looked at again: a copy that somebody has asked for or written since is kept.
 
-use super::{Allocation, Cold, Memory, SpaceId, space};
+use super::{Allocation, Cold, Ignore, Memory, SpaceId, TrackerGuard, space};
+use crate::access::AccessMode;
 use crate::command::EventId;
 use crate::context;
 use crate::driver::Driver;
 use crate::error::{ErrorKind, Result};
-use std::sync::TryLockError;
+use crate::event::UserEvent;
+use std::sync::{MutexGuard, PoisonError, TryLockError};
+
+#[cfg(test)]
+mod tests;
 
 /// What may be evicted, from what is given up most easily on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +36,7 @@ pub(crate) enum Eviction {
 pub(crate) enum Evicted {
     /// Memory was freed.
     Freed,
-    /// None was, but an object was locked: it may be freed when it is not.
+    /// None was, but an object was locked, or was used meanwhile: it may be freed later.
     Busy,
     /// None was.
     Nothing,
@@ -38,13 +51,13 @@ impl Memory {
     /// was evicted.
     pub fn allocation(&self, space: SpaceId) -> Result<Allocation> {
         debug_assert_ne!(space, SpaceId::HOST);
-        if let Some(allocation) = self.cold().allocation(space) {
+        if let Some(allocation) = self.settled(space).allocation(space) {
             return Ok(allocation);
         }
         // With nothing locked: making room looks into other objects, and who makes room
         // for those may look into this one.
         let allocation = self.allocate_in(space)?;
-        let mut cold = self.cold();
+        let mut cold = self.settled(space);
         if let Some(theirs) = cold.allocation(space) {
             drop(cold);
             if let Some((driver, key)) = space::owner(space) {
@@ -56,16 +69,36 @@ impl Memory {
         if let Some(at) = swapped
             && let Some((driver, key)) = space::owner(space)
         {
-            let address = allocation.address;
-            if let Err(error) = driver.write_allocation(key, address, 0, &cold.swapped[at].1) {
-                driver.free(key, address, allocation.size);
+            let (_, bytes) = cold.swapped.swap_remove(at);
+            let moving = self.begin_moving(cold, space);
+            let written = driver.write_allocation(key, allocation.address, 0, &bytes);
+            cold = moving.end();
+            if let Err(error) = written {
+                cold.swapped.push((space, bytes));
+                drop(cold);
+                driver.free(key, allocation.address, allocation.size);
                 return Err(error);
             }
-            cold.swapped.swap_remove(at);
             tracing::debug!(buffer = self.id, bytes = self.size, ?space, "swapped in");
         }
         cold.allocations.push((space, allocation));
         Ok(allocation)
+    }
+
+    /// The cold facts, when no bytes are on their way to or from a space.
+    fn settled(&self, space: SpaceId) -> MutexGuard<'_, Cold> {
+        let moving = |cold: &mut Cold| cold.moving.contains(&space);
+        let settled = self.moved.wait_while(self.cold(), moving);
+        settled.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes are on their way to or from a space, until what is given is dropped. Nothing may be locked meanwhile.
+    fn begin_moving<'a>(&'a self, mut cold: MutexGuard<'a, Cold>, space: SpaceId) -> Moving<'a> {
+        cold.moving.push(space);
+        Moving {
+            memory: self,
+            space,
+        }
     }
 
     /// Looks at the object's allocation in a device's space, if it has one there now: for
@@ -77,6 +110,9 @@ impl Memory {
         look: impl FnOnce(&Allocation) -> R,
     ) -> Option<R> {
         let cold = self.cold();
+        if cold.moving.contains(&space) {
+            return None;
+        }
         let known = cold.allocations.iter().find(|(s, _)| *s == space);
         known.map(|(_, allocation)| look(allocation))
     }
@@ -144,99 +180,176 @@ impl Memory {
     }
 
     /// Frees what an object holds in a space, if it is as `what` says, writing back
-    /// what is valid only there. Called under memory pressure; never waits.
+    /// what is valid only there. Called under memory pressure, with nothing locked; it waits for nothing but those bytes.
     pub(crate) fn evict(&self, space: SpaceId, what: Eviction) -> Evicted {
-        let mut cold = match self.cold.try_lock() {
+        let cold = match self.cold.try_lock() {
             Ok(cold) => cold,
             Err(TryLockError::Poisoned(cold)) => cold.into_inner(),
             Err(TryLockError::WouldBlock) => return Evicted::Busy,
         };
-        if self.evict_locked(&mut cold, space, what) {
-            Evicted::Freed
-        } else {
-            Evicted::Nothing
+        let Some(allocation) = cold.allocation(space) else {
+            return Evicted::Nothing;
+        };
+        if cold.moving.contains(&space) {
+            return Evicted::Busy;
         }
-    }
-
-    fn evict_locked(&self, cold: &mut Cold, space: SpaceId, what: Eviction) -> bool {
-        let Some(index) = cold.allocations.iter().position(|(s, _)| *s == space) else {
-            return false;
-        };
         let Some((driver, key)) = space::owner(space) else {
-            return false;
+            return Evicted::Nothing;
         };
-        let mut tracker = self.tracker();
+        let tracker = self.tracker();
         // Who has waited for a queue may find its last command between its byte and its list.
         tracker.for_each_user(EventId::settle);
         if !cold.mappings.is_empty() {
-            return false;
+            return Evicted::Nothing;
         }
+        let place = Place {
+            space,
+            address: allocation.address,
+            driver: &*driver,
+            key,
+        };
         if !tracker.is_idle() {
             drop(tracker);
-            return what == Eviction::Waiting && self.swap_out(cold, index, &*driver, key);
-        }
-        if !tracker.is_redundant_in(space) {
-            if what == Eviction::Redundant {
-                return false;
-            }
-            let address = cold.allocations[index].1.address;
-            let Ok(host) = self.allocate_host_in(cold) else {
-                return false;
+            return match what {
+                Eviction::Waiting => self.swap_out(cold, &place),
+                _ => Evicted::Nothing,
             };
-            for range in tracker.only_in(space) {
-                let (Ok(start), Ok(length)) = (
-                    usize::try_from(range.start),
-                    usize::try_from(range.end - range.start),
-                ) else {
-                    return false;
-                };
-                // SAFETY: the object is idle and its tracker locked, so nobody
-                // else touches these bytes of the host copy.
-                let bytes =
-                    unsafe { std::slice::from_raw_parts_mut(host.add(start).as_ptr(), length) };
-                if driver
-                    .read_allocation(key, address, range.start, bytes)
-                    .is_err()
-                {
-                    return false;
-                }
-            }
-            tracker.written_back(space);
         }
-        tracker.forget_space(space);
-        let (_, allocation) = cold.allocations.swap_remove(index);
+        if tracker.is_redundant_in(space) {
+            return self.forget(cold, tracker, &place);
+        }
+        match what {
+            Eviction::Redundant => Evicted::Nothing,
+            _ => self.write_back(cold, tracker, &place),
+        }
+    }
+
+    /// Gives up an idle object's allocation, whose bytes are elsewhere, too.
+    fn forget(
+        &self,
+        mut cold: MutexGuard<'_, Cold>,
+        mut tracker: TrackerGuard<'_>,
+        place: &Place<'_>,
+    ) -> Evicted {
+        tracker.forget_space(place.space);
+        cold.allocations.retain(|(space, _)| *space != place.space);
         drop(tracker);
-        tracing::debug!(buffer = self.id, bytes = self.size, ?space, "evicted");
-        driver.free(key, allocation.address, allocation.size);
-        true
+        drop(cold);
+        tracing::debug!(buffer = self.id, bytes = self.size, space = ?place.space, "evicted");
+        place.driver.free(place.key, place.address, self.size);
+        Evicted::Freed
+    }
+
+    /// Brings what is only in an idle object's allocation to the host, and gives the allocation up.
+    fn write_back(
+        &self,
+        mut cold: MutexGuard<'_, Cold>,
+        mut tracker: TrackerGuard<'_>,
+        place: &Place<'_>,
+    ) -> Evicted {
+        let Ok(host) = self.allocate_host_in(&mut cold) else {
+            return Evicted::Nothing;
+        };
+        let ranges = tracker.only_in(place.space);
+        let reading = UserEvent::new();
+        let reader = reading.event().id();
+        for range in &ranges {
+            let range = range.clone();
+            tracker.record(range, AccessMode::Read, place.space, reader, &mut Ignore);
+        }
+        let writes = tracker.writes();
+        drop(tracker);
+        let moving = self.begin_moving(cold, place.space);
+        let read = ranges.iter().try_for_each(|range| {
+            let start = usize::try_from(range.start).ok()?;
+            let length = usize::try_from(range.end - range.start).ok()?;
+            // SAFETY: within the host's copy, which stays with the object. Who writes these bytes waits for `reading`; they
+            // are valid nowhere but in the allocation, so who wants them on the host brings them from there, which waits
+            // for the allocation.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(host.add(start).as_ptr(), length) };
+            let read = place
+                .driver
+                .read_allocation(place.key, place.address, range.start, bytes);
+            read.ok()
+        });
+        // Nobody has waited for more than that: whoever wants the bytes is on his way to the allocation.
+        reading.complete();
+        let cold = moving.end();
+        if read.is_none() {
+            return Evicted::Nothing;
+        }
+        let mut tracker = self.tracker();
+        if !tracker.is_idle() || tracker.writes() != writes || !cold.mappings.is_empty() {
+            return Evicted::Busy;
+        }
+        tracker.written_back(place.space);
+        self.forget(cold, tracker, place)
     }
 
     /// Takes the bytes of an allocation to the host, to be put back when the next
     /// command that uses it is handed over, if none has been that is not over. What is
     /// valid where is not touched: that is said of when all commands have run.
-    fn swap_out(&self, cold: &mut Cold, index: usize, driver: &dyn Driver, key: u32) -> bool {
-        let (space, allocation) = cold.allocations[index];
-        if driver.is_in_use(key, allocation.address, self) {
-            return false;
+    fn swap_out(&self, cold: MutexGuard<'_, Cold>, place: &Place<'_>) -> Evicted {
+        if place.driver.is_in_use(place.key, place.address, self) {
+            return Evicted::Nothing;
         }
         let mut bytes = Vec::new();
         let Ok(size) = usize::try_from(self.size) else {
-            return false;
+            return Evicted::Nothing;
         };
         if bytes.try_reserve_exact(size).is_err() {
-            return false;
+            return Evicted::Nothing;
         }
         bytes.resize(size, 0);
-        if driver
-            .read_allocation(key, allocation.address, 0, &mut bytes)
-            .is_err()
-        {
-            return false;
+        let moving = self.begin_moving(cold, place.space);
+        let read = place
+            .driver
+            .read_allocation(place.key, place.address, 0, &mut bytes);
+        let mut cold = moving.end();
+        if read.is_err() {
+            return Evicted::Nothing;
         }
-        cold.allocations.swap_remove(index);
-        cold.swapped.push((space, bytes.into()));
-        tracing::debug!(buffer = self.id, bytes = self.size, ?space, "swapped out");
-        driver.free(key, allocation.address, allocation.size);
-        true
+        cold.allocations.retain(|(space, _)| *space != place.space);
+        cold.swapped.push((place.space, bytes.into()));
+        drop(cold);
+        tracing::debug!(buffer = self.id, bytes = self.size, space = ?place.space, "swapped out");
+        place.driver.free(place.key, place.address, self.size);
+        Evicted::Freed
+    }
+}
+
+/// An object's allocation, and whose it is.
+struct Place<'a> {
+    space: SpaceId,
+    address: u64,
+    driver: &'a dyn Driver,
+    key: u32,
+}
+
+/// See [`Memory::begin_moving`].
+struct Moving<'a> {
+    memory: &'a Memory,
+    space: SpaceId,
+}
+
+impl<'a> Moving<'a> {
+    /// The bytes are where they are to be. Who waits for that goes on when what is given is unlocked.
+    fn end(self) -> MutexGuard<'a, Cold> {
+        let moving = std::mem::ManuallyDrop::new(self);
+        moving.note()
+    }
+
+    fn note(&self) -> MutexGuard<'a, Cold> {
+        let mut cold = self.memory.cold();
+        cold.moving.retain(|space| *space != self.space);
+        self.memory.moved.notify_all();
+        cold
+    }
+}
+
+impl Drop for Moving<'_> {
+    /// A driver has panicked.
+    fn drop(&mut self) {
+        drop(self.note());
     }
 }

@@ -26,7 +26,7 @@ use std::any::Any;
 use std::ops::{Deref, Range};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use tracker::Tracker;
 
 /// Bytes that hold a content size: a little-endian number.
@@ -61,6 +61,8 @@ struct Cold {
     /// Allocations that had to make room while nothing was at work on them: the bytes
     /// that the next command finds there.
     swapped: Vec<(SpaceId, Box<[u8]>)>,
+    /// Spaces between whose allocation and the host bytes are on their way.
+    moving: Vec<SpaceId>,
     mappings: Vec<Mapping>,
     label: Option<String>,
     /// How much of the host allocation is ours to free, and where it starts.
@@ -94,6 +96,8 @@ pub struct Memory {
     handles: AtomicU64,
     id: u64,
     cold: Mutex<Cold>,
+    /// Told when no more bytes are on their way.
+    moved: Condvar,
 }
 
 #[repr(align(64))]
@@ -254,6 +258,7 @@ impl Memory {
             handles: AtomicU64::new(1),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             cold: Mutex::new(Cold::default()),
+            moved: Condvar::new(),
         });
         MemoryRef(NonNull::from(Box::leak(object)))
     }
@@ -362,6 +367,15 @@ impl Memory {
                 return;
             }
         }
+    }
+
+    /// Another handle, unless the last has just gone.
+    pub(crate) fn handle_if_any(&self) -> Option<MemoryRef> {
+        let more = |handles: u64| (handles > 0).then_some(handles + 1);
+        self.handles
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .ok()?;
+        Some(MemoryRef(NonNull::from(self)))
     }
 
     /// Another handle, for who has been lent one.
@@ -585,6 +599,14 @@ impl Memory {
                 end: mapping.range.end,
             }
             .into()),
+        }
+    }
+
+    /// True if the object has an allocation in a space.
+    pub(crate) fn is_allocated_in(&self, space: SpaceId) -> bool {
+        match space {
+            SpaceId::HOST => !self.host.load(Ordering::Relaxed).is_null(),
+            _ => self.cold().allocation(space).is_some(),
         }
     }
 

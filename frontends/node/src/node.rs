@@ -2,6 +2,7 @@
 
 use crate::describe::described;
 use crate::limits::Limits;
+use crate::load::Busy;
 use crate::locked;
 use crate::native::Natives;
 use crate::session::Session;
@@ -131,6 +132,7 @@ pub(crate) struct Shared {
     pub(crate) bytes: AtomicU64,
     /// Bytes that were sent in bulk to all sessions.
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) busy: Busy,
 }
 
 /// Where sessions are.
@@ -307,6 +309,7 @@ impl Shared {
     pub(crate) fn new(options: Options, gate: Gate, home: Home) -> Arc<Self> {
         let limits = options.limits.sound();
         Arc::new(Self {
+            busy: Busy::of(options.devices.len()),
             gate,
             options: Options { limits, ..options },
             begun: Instant::now(),
@@ -328,6 +331,10 @@ impl Shared {
     /// A number that no other session of this process has.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
     }
 
     pub(crate) fn session_count(&self) -> usize {

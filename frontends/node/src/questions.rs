@@ -1,11 +1,15 @@
 //! Answers to who only asks how the node is.
 
 use crate::describe::described;
+use crate::load::DeviceLoad;
 use crate::node::{Shared, allowed};
-use quipu_link::LinkError;
+use quipu_core::Device;
 use quipu_link::connection::Connection;
 use quipu_link::gate::Caller;
-use quipu_wire::message::{GoodbyeReason, Message, Pong, Refusal, Status};
+use quipu_link::{Fingerprint, LinkError};
+use quipu_wire::LOADS;
+use quipu_wire::message::{GoodbyeReason, Load, Message, Pong, Refusal, Status};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -14,16 +18,18 @@ const QUESTION_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Shared {
     /// Answers questions about the node.
-    pub(crate) fn answer(&self, caller: Caller) -> Result<(), LinkError> {
+    pub(crate) fn answer(self: &Arc<Self>, caller: Caller) -> Result<(), LinkError> {
         if self.questions.fetch_add(1, Ordering::AcqRel) >= self.options.limits.questions {
             self.questions.fetch_sub(1, Ordering::AcqRel);
             return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
         }
+        let client = caller.client().fingerprint;
         let devices = allowed(&self.options.devices, &caller.client().rights);
+        let told = caller.offers(LOADS).then_some((client, &devices[..]));
         let connection = described(&devices, |devices| {
             caller.welcome(self.welcome(None), devices)
         });
-        let ended = connection.and_then(|connection| self.answer_on(connection));
+        let ended = connection.and_then(|connection| self.answer_on(connection, told));
         self.questions.fetch_sub(1, Ordering::AcqRel);
         match ended {
             Err(LinkError::Goodbye { .. }) => Ok(()),
@@ -31,7 +37,12 @@ impl Shared {
         }
     }
 
-    fn answer_on(&self, mut connection: Connection) -> Result<(), LinkError> {
+    /// Answers on a connection, and tells a client that takes it what there is to do on these devices.
+    fn answer_on(
+        self: &Arc<Self>,
+        mut connection: Connection,
+        told: Option<(Fingerprint, &[Device])>,
+    ) -> Result<(), LinkError> {
         while !self.stopping.load(Ordering::SeqCst) {
             connection.set_deadline(Some(Instant::now() + QUESTION_PATIENCE));
             let ping = connection.receive_as(|message| match message {
@@ -41,16 +52,26 @@ impl Shared {
             })?;
             let now = self.begun.elapsed();
             let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-            let answer = match ping {
-                Some(ping) => Message::Pong(Pong {
+            if let Some(ping) = ping {
+                connection.send(&Message::Pong(Pong {
                     token: ping.token,
                     time_ns: ping.time_ns,
                     received_ns: now_ns,
                     sent_ns: now_ns,
-                }),
-                None => Message::Status(self.status()),
-            };
-            connection.send(&answer)?;
+                }))?;
+                continue;
+            }
+            // Before the status, whose time is that of both.
+            let loads = told.map(|(client, devices)| (self.loads(client), devices));
+            let mut answer = vec![Message::Status(self.status())];
+            if let Some((loads, devices)) = &loads {
+                let numbers = devices.iter().enumerate();
+                answer.extend(numbers.filter_map(|(number, device)| {
+                    let own = self.options.devices.iter().position(|own| own == device)?;
+                    Some(Message::Load(message(number, device, &loads[own])))
+                }));
+            }
+            connection.send_all(&answer)?;
         }
         connection.close(GoodbyeReason::ShuttingDown, "the node is shutting down");
         Ok(())
@@ -73,6 +94,20 @@ impl Shared {
             bulk_bytes,
             bulk_sent,
         }
+    }
+}
+
+/// What a client is told of a device that it knows by this number.
+fn message<'a>(number: usize, device: &Device, load: &'a DeviceLoad) -> Load<'a> {
+    Load {
+        device: number as u32,
+        waiting: load.waiting,
+        running: load.running,
+        over: load.over,
+        busy_ns: load.busy_ns,
+        buffer_bytes: load.buffer_bytes,
+        free_bytes: device.free_memory().unwrap_or(0),
+        queues: &load.queues,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::invitation::{Invitation, check_address};
 use crate::key::{Fingerprint, Key, random};
-use crate::session::{NodeDevice, Place};
+use crate::session::{NodeDevice, NodeLoad, Place};
 use crate::tls;
 use quipu_wire::limits::MAX_NAME;
 use quipu_wire::message::{
@@ -37,6 +37,7 @@ pub struct NodeLink {
     name: String,
     version: u16,
     devices: Vec<NodeDevice>,
+    tells_loads: bool,
     /// Where times are counted from.
     start: Instant,
 }
@@ -126,6 +127,7 @@ impl Dial<'_> {
         let greeted = self.greet_here(Role::Status, &Place::default())?;
         Ok(NodeLink {
             connection: greeted.connection,
+            tells_loads: greeted.terms.tells_loads(),
             name: greeted.terms.name,
             version: greeted.terms.version,
             devices: greeted.devices,
@@ -248,11 +250,32 @@ impl NodeLink {
     /// # Errors
     /// As [`NodeLink::ping`].
     pub fn status(&mut self) -> Result<Status> {
+        Ok(self.look()?.0)
+    }
+
+    /// How the node is, and what there is to do on each of its devices: none from a node that does not say.
+    ///
+    /// # Errors
+    /// As [`NodeLink::ping`].
+    pub fn look(&mut self) -> Result<(Status, Vec<NodeLoad>)> {
         self.connection.send(&Message::StatusRequest)?;
-        self.connection.receive_as(|message| match message {
+        let status = self.connection.receive_as(|message| match message {
             Message::Status(status) => Ok(*status),
             _ => Err("the node's status"),
-        })
+        })?;
+        let count = if self.tells_loads {
+            self.devices.len()
+        } else {
+            0
+        };
+        let mut loads = Vec::with_capacity(count);
+        for number in 0..count {
+            loads.push(self.connection.receive_as(|message| match message {
+                Message::Load(load) if load.device as usize == number => Ok(NodeLoad::from(load)),
+                _ => Err("the next device's load"),
+            })?);
+        }
+        Ok((status, loads))
     }
 
     /// The connection, for who has something else to say on it.

@@ -7,10 +7,10 @@ use crate::key::Fingerprint;
 use quipu_wire::compression::LZ4;
 use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
 use quipu_wire::message::{
-    DataOrder, Device, DeviceKind, Hello, Message, PeerAddress, Redirect, Role, SessionId, Takes,
-    Welcome, presentable,
+    DataOrder, Device, DeviceKind, Hello, Load, Message, PeerAddress, QueueLoad, Redirect, Role,
+    SessionId, Takes, Welcome, presentable,
 };
-use quipu_wire::{CONTENT, FEATURES, LANES, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
+use quipu_wire::{CONTENT, FEATURES, LANES, LOADS, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
 use std::time::Duration;
 
 /// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; what has no limit has the
@@ -83,6 +83,39 @@ impl From<&Device<'_>> for NodeDevice {
     }
 }
 
+/// What there is to do on a device of a node, for all sessions that there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeLoad {
+    /// Commands that have not begun.
+    pub waiting: u64,
+    /// Commands that run.
+    pub running: u64,
+    /// Commands that are over.
+    pub over: u64,
+    /// For how long something ran there, as far as somebody asked.
+    pub busy: Duration,
+    /// Bytes that buffers take there.
+    pub buffer_bytes: u64,
+    /// Bytes of its memory that are free, whoever has the others; zero if that is not known.
+    pub free_bytes: u64,
+    /// The same for each queue of our own sessions.
+    pub queues: Vec<QueueLoad>,
+}
+
+impl From<&Load<'_>> for NodeLoad {
+    fn from(load: &Load<'_>) -> Self {
+        Self {
+            waiting: load.waiting,
+            running: load.running,
+            over: load.over,
+            busy: Duration::from_nanos(load.busy_ns),
+            buffer_bytes: load.buffer_bytes,
+            free_bytes: load.free_bytes,
+            queues: load.queues.to_vec(),
+        }
+    }
+}
+
 /// What a node has said in its welcome: what it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -131,6 +164,12 @@ impl Terms {
     #[must_use]
     pub fn tells_lanes(&self) -> bool {
         self.features & LANES != 0
+    }
+
+    /// True if the node says what there is to do on its devices.
+    #[must_use]
+    pub fn tells_loads(&self) -> bool {
+        self.features & LOADS != 0
     }
 }
 

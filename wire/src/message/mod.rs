@@ -6,6 +6,7 @@
 //! | [`enrolment`] | enrol, enrolled |
 //! | [`redirect`] | where a new session is |
 //! | [`node`] | status, device |
+//! | [`load`] | what there is to do on a device |
 //! | [`resource`] | buffers and programs |
 //! | [`command`] | commands, and what they wait for |
 //! | [`launch`] | a kernel's launch, and what is passed to it |
@@ -24,6 +25,7 @@ mod cursor;
 pub mod enrolment;
 pub mod event;
 pub mod launch;
+pub mod load;
 pub mod node;
 pub mod peer;
 pub mod redirect;
@@ -43,6 +45,7 @@ pub use event::{
     Resolve, Run,
 };
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
+pub use load::{Load, QueueLoad};
 pub use node::{Device, DeviceKind, Status, Takes};
 pub use peer::{
     Abandon, Admitted, CameAbout, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive,
@@ -82,6 +85,8 @@ pub enum Message<'a> {
     StatusRequest,
     /// How it is.
     Status(Status),
+    /// What there is to do on a device.
+    Load(Load<'a>),
     /// One of a node's devices.
     Device(Device<'a>),
     /// Where a new session is.
@@ -207,7 +212,7 @@ macro_rules! messages {
 }
 
 messages! {
-    Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Device, Redirect, CreateBuffer, FreeBuffer,
+    Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Load, Device, Redirect, CreateBuffer, FreeBuffer,
     CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Ran, Failed, ReadBytes, Content, DeviceLost,
     Chunk, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }

@@ -343,6 +343,22 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
                 lane: 5.into(),
             }]),
         }),
+        Message::Load(Load {
+            device: 1,
+            waiting: 2,
+            running: 3,
+            over: 4,
+            busy_ns: 5,
+            buffer_bytes: 6,
+            free_bytes: 7,
+            queues: kept(&[QueueLoad {
+                session: 8.into(),
+                queue: 9.into(),
+                waiting: 10.into(),
+                running: 11.into(),
+                over: 12.into(),
+            }]),
+        }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

@@ -1,7 +1,7 @@
 //! Random messages, all of them valid, made of bytes that somebody else draws: fewer bytes, smaller messages.
 
 use super::kept;
-use quipu_wire::limits::{MAX_BUFFER, MAX_ID, MIN_FRAME};
+use quipu_wire::limits::{MAX_BUFFER, MAX_ID, MAX_QUEUE_LOADS, MIN_FRAME};
 use quipu_wire::message::*;
 
 /// Numbers out of bytes; zeros when there are no more.
@@ -82,7 +82,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 37 {
+    let message = match draw.byte() % 38 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -135,6 +135,7 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
             })
         }
         11 => device(draw),
+        37 => load(draw),
         26 => Message::Redirect(Redirect {
             session: SessionId(*b"0123456789abcdef"),
             key: draw.array(),
@@ -373,6 +374,25 @@ fn peer(draw: &mut Draw<'_>) -> Message<'static> {
             true => Some(peer_address(draw)),
             false => None,
         },
+    })
+}
+
+fn load(draw: &mut Draw<'_>) -> Message<'static> {
+    Message::Load(Load {
+        device: draw.up_to(1023) as u32,
+        waiting: draw.number(),
+        running: draw.number(),
+        over: draw.number(),
+        busy_ns: draw.number(),
+        buffer_bytes: draw.number(),
+        free_bytes: draw.number(),
+        queues: draw.list(MAX_QUEUE_LOADS as u64, |draw| QueueLoad {
+            session: draw.small().max(1).into(),
+            queue: draw.small().into(),
+            waiting: draw.number().into(),
+            running: draw.number().into(),
+            over: draw.number().into(),
+        }),
     })
 }
 

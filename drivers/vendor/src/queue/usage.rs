@@ -6,6 +6,10 @@
 //! 2. Whoever hands a command over has all of its memory allocated before anything of it is put anywhere. If there is no
 //!    room, it is held until another that was handed over has ended, on any device: that may have used this one's memory.
 //!    If nothing is that will end, but host tasks that wait for others, it fails.
+//!
+//! Who makes room on a device waits for the bytes that leave it. Nothing is locked meanwhile, so whoever enqueues goes on; but
+//! it is who pumps, and nobody else does: until the bytes have come, or the device is given up (a node that stays silent, when
+//! its patience is over), this driver forwards nothing to its other devices either.
 
 use super::ledger::{Entry, Key, Ledger, Place};
 use super::pump::Caller;

@@ -2,8 +2,9 @@
 
 use super::channel::{Channel, Packet};
 use super::dials::Dials;
-use super::{CONNECTION, COUNTS, DIALLED, READY, Start, decode_end, sandbox};
+use super::{ASK, CONNECTION, COUNTS, DIALLED, READY, Start, decode_end, loads, sandbox};
 use crate::limits::Limits;
+use crate::load::DeviceCount;
 use crate::locked;
 use crate::node::{Home, Options, Peering, Shared};
 use quipu_link::Key;
@@ -95,6 +96,9 @@ where
             Packet::Some(packet, connection) if packet.first() == Some(&DIALLED) => {
                 dials.answered(&packet, connection);
             }
+            Packet::Some(packet, _) if packet.first() == Some(&ASK) => {
+                shared.tell_loads(&channel, &packet);
+            }
             Packet::Some(packet, _) => {
                 if let Some((reason, text)) = decode_end(&packet) {
                     let sessions: Vec<_> = locked(&shared.sessions).values().cloned().collect();
@@ -131,6 +135,25 @@ pub(crate) fn end() -> ! {
 }
 
 impl Shared {
+    /// Answers what there is to do on the devices.
+    fn tell_loads(self: &Arc<Self>, channel: &Channel, question: &[u8]) {
+        let Some(Ok(number)) = question.get(1..).map(<[u8; 8]>::try_from) else {
+            return;
+        };
+        self.attend();
+        for mut session in self.own_counts() {
+            for (number, device) in self.options.devices.iter().enumerate() {
+                let mut count = session.devices.remove(&number).unwrap_or_default();
+                count.busy_ns = self.busy_on(number);
+                if count != DeviceCount::default() {
+                    // If it cannot be told now, it is the next time.
+                    let _ = channel.send(&loads::encode(device, &count), None);
+                }
+            }
+        }
+        let _ = channel.send(&loads::encode_answered(u64::from_le_bytes(number)), None);
+    }
+
     /// A connection that has come.
     fn take_connection(self: &Arc<Self>, stream: TcpStream) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);

@@ -15,6 +15,7 @@
 //! | here | the two sides' common words |
 //! | `parent` | the node's side |
 //! | `child` | the session's side |
+//! | `loads` | what there is to do on devices, from the session's side to the node's |
 //! | `dials` | connections to other nodes, which the node makes for a session |
 //! | `channel` | packets between them, with connections |
 //! | `sandbox` | what the session's side may not do |
@@ -23,6 +24,7 @@
 mod channel;
 mod child;
 mod dials;
+mod loads;
 mod parent;
 mod sandbox;
 mod trial;
@@ -97,6 +99,13 @@ const DIALLED: u8 = b'A';
 const READY: u8 = b'R';
 /// Process to node: what it counts, as [`counts`](crate::node::Shared::counts) says.
 const COUNTS: u8 = b'S';
+
+/// Node to process: what is there to do on the devices? With the question's number.
+const ASK: u8 = b'Q';
+/// Process to node: what there is to do on one of them.
+const LOAD: u8 = b'L';
+/// Process to node: the answer to the question with this number was that.
+const ANSWERED: u8 = b'F';
 
 impl Start {
     fn encode(&self) -> Vec<u8> {

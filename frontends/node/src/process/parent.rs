@@ -1,10 +1,14 @@
 //! The node's side: starts the processes of sessions, hands them their connections, and sees to their ends.
 
 use super::channel::{Channel, Packet};
-use super::{CONNECTION, COUNTS, DIAL, READY, Spawn, Start, dials, encode_end};
+use super::{
+    ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LOAD, READY, Spawn, Start, dials, encode_end, loads,
+};
 use crate::limits::Limits;
+use crate::load::{DeviceCount, SessionCount};
 use crate::locked;
 use crate::node::Peering;
+use quipu_core::Device;
 use quipu_link::gate::{Caller, Gate};
 use quipu_link::peer::Networks;
 use quipu_link::{Fingerprint, LinkError};
@@ -27,10 +31,23 @@ const LINGER: Duration = Duration::from_secs(2);
 /// For how long a process may take until it serves: its devices are opened.
 const STARTING: Duration = Duration::from_secs(60);
 
+/// For how long processes may take to say what there is to do on their devices.
+const ANSWERING: Duration = Duration::from_millis(100);
+
+/// What a process has last said that there is to do, and to which question.
+#[derive(Debug, Default)]
+struct Answer {
+    question: u64,
+    devices: Vec<(loads::Name, DeviceCount)>,
+}
+
 /// A session that has a process.
 #[derive(Debug)]
 struct Hosted {
     client: Fingerprint,
+    /// Larger than those of sessions that began before.
+    number: u64,
+    answer: Mutex<Answer>,
     /// Whether it may have to do with other nodes.
     has_peers: bool,
     channel: Arc<Channel>,
@@ -66,6 +83,9 @@ impl Hosted {
     }
 }
 
+/// Devices of a process, at most: what a welcome can announce.
+const MOST_DEVICES: usize = 1024;
+
 type Started = io::Result<Child>;
 
 /// A process that is to be started, and who waits for it.
@@ -81,6 +101,12 @@ pub(crate) struct Processes {
     starting: AtomicUsize,
     /// A session has ended.
     ended: Condvar,
+    /// Sessions that there were, and questions to them.
+    numbers: AtomicU64,
+    questions: AtomicU64,
+    /// A session has answered: locked for a moment after it has.
+    answering: Mutex<()>,
+    answered: Condvar,
     /// A process dies with the thread that has started it: so it is one that lasts as long as the node.
     starter: Mutex<Option<Sender<Request>>>,
 }
@@ -129,6 +155,10 @@ impl Processes {
             sessions: Mutex::default(),
             starting: AtomicUsize::new(0),
             ended: Condvar::new(),
+            numbers: AtomicU64::new(0),
+            questions: AtomicU64::new(0),
+            answering: Mutex::default(),
+            answered: Condvar::new(),
             starter: Mutex::new(Some(starter)),
         })
     }
@@ -147,6 +177,41 @@ impl Processes {
                 .fold(0, u64::saturating_add)
         };
         std::array::from_fn(of)
+    }
+
+    /// What each session has on these devices. Asks them all, and waits until they have answered, or for a while: of who
+    /// has not, it is what was said last.
+    pub(crate) fn session_counts(&self, devices: &[Device]) -> Vec<SessionCount> {
+        let question = self.questions.fetch_add(1, Ordering::SeqCst) + 1;
+        let packet = [&[ASK][..], &question.to_le_bytes()].concat();
+        let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
+        for session in &sessions {
+            // Who takes no more does not answer.
+            let _ = session.channel.send(&packet, None);
+        }
+        let is_missing = |_: &mut ()| {
+            let mut answers = sessions
+                .iter()
+                .map(|session| locked(&session.answer).question);
+            answers.any(|answered| answered < question)
+        };
+        let answering = locked(&self.answering);
+        let waited = self
+            .answered
+            .wait_timeout_while(answering, ANSWERING, is_missing);
+        drop(waited);
+        let count = |session: &Arc<Hosted>| {
+            let answer = locked(&session.answer);
+            let known = answer.devices.iter();
+            SessionCount {
+                client: session.client,
+                number: session.number,
+                devices: known
+                    .filter_map(|(name, count)| Some((loads::find(devices, name)?, count.clone())))
+                    .collect(),
+            }
+        };
+        sessions.iter().map(count).collect()
     }
 
     /// Starts a session's process, and tells its client where it is.
@@ -237,6 +302,8 @@ impl Processes {
             has_peers,
             channel: Arc::new(ours),
             child: Mutex::new(Some(child)),
+            number: self.numbers.fetch_add(1, Ordering::Relaxed),
+            answer: Mutex::default(),
             counts: Default::default(),
             dialled: Arc::default(),
         };
@@ -256,6 +323,7 @@ impl Processes {
 
     /// Sees to a process until it ends.
     fn watch(&self, id: SessionId, hosted: &Hosted, scratch: &Path) {
+        let mut devices = Vec::new();
         while let Ok(packet) = hosted.channel.receive(None) {
             match packet {
                 Packet::Some(packet, None) => {
@@ -266,6 +334,18 @@ impl Processes {
                             false => &nowhere,
                         };
                         dials::make(&packet, &hosted.channel, networks, &hosted.dialled);
+                    } else if packet.first() == Some(&LOAD) {
+                        // It has no more devices than the node.
+                        devices.truncate(MOST_DEVICES);
+                        devices.extend(loads::decode(&packet));
+                    } else if let [ANSWERED, question @ ..] = &packet[..] {
+                        let question = question.try_into().map_or(0, u64::from_le_bytes);
+                        *locked(&hosted.answer) = Answer {
+                            question,
+                            devices: std::mem::take(&mut devices),
+                        };
+                        drop(locked(&self.answering));
+                        self.answered.notify_all();
                     } else if let [COUNTS, numbers @ ..] = &packet[..] {
                         let numbers = numbers.as_chunks::<8>().0;
                         for (count, number) in hosted.counts.iter().zip(numbers) {

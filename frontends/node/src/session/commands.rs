@@ -3,9 +3,11 @@
 use super::Broken;
 use super::bulk::Bulk;
 use super::ends::{self, Ends};
-use super::events::{Events, Known};
+use super::events::{Known, NO_LINE};
 use super::objects::Objects;
 use super::peers::Peers;
+use super::tally::{Line, Tally};
+use crate::locked;
 use crate::node::Shared;
 use quipu_core::driver::Lender;
 use quipu_core::{Access, AccessMode, Context, Error, Event, UserEvent};
@@ -21,7 +23,10 @@ pub(super) type Waits = SmallVec<[Event; 4]>;
 pub(crate) struct Work {
     pub(super) node: Arc<Shared>,
     pub(super) objects: Objects,
-    events: Events,
+    /// The events that there are to wait for, and what is counted.
+    tally: Arc<Tally>,
+    /// Where the last command was counted.
+    line: Option<Arc<Line>>,
     pub(super) ends: Arc<Ends>,
     pub(super) bulk: Arc<Bulk>,
     pub(super) peers: Arc<Peers>,
@@ -48,6 +53,7 @@ impl Work {
         session: u64,
         context: Context,
         ends: Arc<Ends>,
+        tally: Arc<Tally>,
         (bulk, peers): (Arc<Bulk>, Arc<Peers>),
     ) -> Self {
         Self {
@@ -55,7 +61,8 @@ impl Work {
             kept: 0,
             objects: Objects::new(node.clone(), session, context),
             node,
-            events: Events::default(),
+            tally,
+            line: None,
             ends,
             bulk,
             peers,
@@ -111,34 +118,35 @@ impl Work {
 
     /// What the client has acknowledged is not named any more.
     fn forget(&mut self) {
-        let events = &mut self.events;
+        let mut events = locked(&self.tally.events);
         self.ends.acknowledged(|id| events.forget(id));
     }
 
     /// The session is over: nothing is begun any more, and nothing waits for the client.
     pub(crate) fn clear(&mut self) {
         self.lenders.clear();
-        for event in self.events.live() {
+        let events = std::mem::take(&mut *locked(&self.tally.events));
+        for event in events.live() {
             event.cancel();
         }
         self.peers.close("the client's session has ended");
         self.bulk.close("the client's session has ended");
         self.objects.flush();
         self.objects.clear();
-        self.events = Events::default();
     }
 
     /// An event's id, which is larger than those before, of one more event than there were.
     fn check_event(&mut self, id: u64) -> Done {
-        if id <= self.events.last() {
+        let mut events = locked(&self.tally.events);
+        if id <= events.last() {
             return Err(Broken::rule(
                 "an event's id is not larger than those before",
             ));
         }
         let most = self.node.options.limits.commands as usize;
-        if self.events.len() >= most {
-            self.forget();
-            if self.events.len() >= most {
+        if events.len() >= most {
+            self.ends.acknowledged(|id| events.forget(id));
+            if events.len() >= most {
                 return Err(Broken::limit("more commands than the welcome allows"));
             }
         }
@@ -148,7 +156,7 @@ impl Work {
     fn placeholder(&mut self, id: u64, peer: u64) -> Done {
         self.check_event(id)?;
         let event = self.peers.placeholder(id, peer);
-        self.events.add(id, Known::Live(event));
+        locked(&self.tally.events).add(id, Known::Live(event), NO_LINE);
         Ok(())
     }
 
@@ -156,7 +164,7 @@ impl Work {
         let Some(placeholder) = self.peers.resolve(resolve.event) else {
             return Err(Broken::rule("what is resolved is no placeholder"));
         };
-        self.events.forget(resolve.event);
+        locked(&self.tally.events).forget(resolve.event);
         if let Some(placeholder) = placeholder {
             match resolve.failure {
                 None => placeholder.complete(),
@@ -172,14 +180,18 @@ impl Work {
             return Err(Broken::rule("a peer is told that was not named"));
         };
         let placeholder = tell.placeholder;
-        match self.events.get(tell.event) {
-            Some(Known::Live(event)) => event.on_complete(move |_| courier.tell(placeholder)),
-            Some(Known::Done) => courier.tell(placeholder),
+        let event = match locked(&self.tally.events).get(tell.event) {
+            Some(Known::Live(event)) => Some(event.clone()),
+            Some(Known::Done) => None,
             Some(Known::Gone) | None => {
                 return Err(Broken::rule(
                     "another node is told of an event that is none, or acknowledged",
                 ));
             }
+        };
+        match event {
+            Some(event) => event.on_complete(move |_| courier.tell(placeholder)),
+            None => courier.tell(placeholder),
         }
         Ok(())
     }
@@ -201,10 +213,16 @@ impl Work {
     }
 
     fn cancel(&mut self, id: u64) -> Done {
-        if id > self.events.last() {
+        let events = locked(&self.tally.events);
+        if id > events.last() {
             return Err(Broken::rule("a command is cancelled that never was"));
         }
-        if let Some(Known::Live(event)) = self.events.get(id) {
+        let event = match events.get(id) {
+            Some(Known::Live(event)) => Some(event.clone()),
+            _ => None,
+        };
+        drop(events);
+        if let Some(event) = event {
             event.cancel();
         }
         Ok(())
@@ -224,33 +242,50 @@ impl Work {
             Operation::Send(send) => self.send(command, send, &waits)?,
             Operation::Receive(receive) => self.receive(command, receive, &waits)?,
         };
-        self.note(command.event, begun);
+        let line = self.line_of(command);
+        self.note(command.event, line, begun);
         Ok(())
     }
 
+    /// Where a command is counted.
+    fn line_of(&mut self, command: &Command<'_>) -> Arc<Line> {
+        let place = (command.device, command.queue);
+        match &self.line {
+            Some(line) if line.place() == place => line.clone(),
+            _ => self.line.insert(self.tally.line(place)).clone(),
+        }
+    }
+
     /// Has a command's end told.
-    fn note(&mut self, id: u64, begun: std::result::Result<Begun, Error>) {
+    fn note(&mut self, id: u64, line: Arc<Line>, begun: std::result::Result<Begun, Error>) {
         self.ends.begun();
+        line.begun();
+        let add = |known| locked(&self.tally.events).add(id, known, line.number());
         match begun {
             Ok(Begun {
                 event: Some(event),
                 result,
             }) => {
-                self.events.add(id, Known::Live(event.clone()));
+                add(Known::Live(event.clone()));
                 let ends = self.ends.clone();
-                event.on_complete(move |outcome| ends.ended(id, outcome, &result));
+                event.on_complete(move |outcome| {
+                    line.ended();
+                    ends.ended(id, outcome, &result);
+                });
             }
             Ok(Begun {
                 event: None,
                 result,
             }) => {
-                self.events.add(id, Known::Done);
+                add(Known::Done);
+                line.ended();
                 self.ends.ended(id, Ok(()), &result);
             }
             Err(error) => {
                 // What needs it has to fail.
                 let failed = UserEvent::new();
-                self.events.add(id, Known::Live(failed.event()));
+                add(Known::Live(failed.event()));
+                line.ended();
                 failed.fail(&error.to_string());
                 self.ends.ended(id, Err(error), &ends::Result::Plain);
             }
@@ -260,8 +295,12 @@ impl Work {
     /// The core's events of those that a command waits for, but for what is over anyway.
     fn waits(&self, waits: &[Wait]) -> Done<Waits> {
         let mut events = Waits::new();
+        if waits.is_empty() {
+            return Ok(events);
+        }
+        let known = locked(&self.tally.events);
         for wait in waits {
-            match self.events.get(wait.event()) {
+            match known.get(wait.event()) {
                 Some(Known::Live(event)) if wait.is_needed() => events.push(event.clone()),
                 Some(Known::Live(event)) => events.push(event.as_order()),
                 Some(Known::Done) => {}

@@ -1,6 +1,6 @@
 //! The events of a session that may still be named in waits.
 
-use quipu_core::Event;
+use quipu_core::{Event, Phase};
 use std::collections::VecDeque;
 
 /// What is known of an event.
@@ -13,11 +13,17 @@ pub(crate) enum Known {
     Gone,
 }
 
+/// Which of a session's lines a command is counted in.
+pub(crate) type LineNumber = u16;
+
+/// That of events that are no commands.
+pub(crate) const NO_LINE: LineNumber = LineNumber::MAX;
+
 /// Events by their ids, which only rise.
 #[derive(Default)]
 pub(crate) struct Events {
     /// In the order of ids; the first is not gone.
-    known: VecDeque<(u64, Known)>,
+    known: VecDeque<(u64, Known, LineNumber)>,
     live: usize,
     last: u64,
 }
@@ -34,20 +40,20 @@ impl Events {
     }
 
     /// A new event, whose id is larger than all before.
-    pub(crate) fn add(&mut self, id: u64, known: Known) {
+    pub(crate) fn add(&mut self, id: u64, known: Known, line: LineNumber) {
         debug_assert!(id > self.last);
         self.last = id;
         self.live += 1;
-        self.known.push_back((id, known));
+        self.known.push_back((id, known, line));
     }
 
     fn position(&self, id: u64) -> Option<usize> {
-        self.known.binary_search_by_key(&id, |(id, _)| *id).ok()
+        self.known.binary_search_by_key(&id, |(id, ..)| *id).ok()
     }
 
     /// What is known of an event, unless it never was or is gone.
     pub(crate) fn get(&self, id: u64) -> Option<&Known> {
-        let (_, known) = match self.known.back() {
+        let (_, known, _) = match self.known.back() {
             // What was sent last is what is waited for most.
             Some(last) if last.0 == id => last,
             _ => self.known.get(self.position(id)?)?,
@@ -64,17 +70,27 @@ impl Events {
             self.known[at].1 = Known::Gone;
             self.live -= 1;
         }
-        while matches!(self.known.front(), Some((_, Known::Gone))) {
+        while matches!(self.known.front(), Some((_, Known::Gone, _))) {
             self.known.pop_front();
         }
     }
 
     /// The core's events.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Event> {
-        self.known.iter().filter_map(|(_, known)| match known {
+        self.known.iter().filter_map(|(_, known, _)| match known {
             Known::Live(event) => Some(event),
             Known::Done | Known::Gone => None,
         })
+    }
+
+    /// The lines of commands that run.
+    pub(crate) fn running(&self) -> impl Iterator<Item = LineNumber> {
+        self.known
+            .iter()
+            .filter_map(|(_, known, line)| match known {
+                Known::Live(event) if event.phase() == Phase::Running => Some(*line),
+                _ => None,
+            })
     }
 }
 
@@ -86,7 +102,7 @@ mod tests {
     fn events_are_found_until_they_are_forgotten() {
         let mut events = Events::default();
         for id in [1, 2, 5, 9] {
-            events.add(id, Known::Done);
+            events.add(id, Known::Done, NO_LINE);
         }
         assert!(events.get(5).is_some() && events.get(3).is_none());
         events.forget(5);

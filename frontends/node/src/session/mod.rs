@@ -7,6 +7,7 @@
 //! | `content` | reads of what is in use |
 //! | `objects` | buffers, programs, queues; `kernel`: what is launched |
 //! | `events` | which events there are to wait for |
+//! | `tally` | what is counted, by queue |
 //! | `ends` | ends of commands, on their way to the client |
 //! | `bulk` | the bulk stream |
 //! | `landing` | bytes between a device and the network |
@@ -36,6 +37,7 @@ mod launch;
 mod objects;
 mod peers;
 mod post;
+mod tally;
 mod transfer;
 
 use crate::locked;
@@ -45,7 +47,7 @@ use commands::Work;
 use ends::Ends;
 use peers::Peers;
 use post::Post;
-use quipu_core::{Context, Error};
+use quipu_core::{Context, Device, Error};
 use quipu_link::compression::Compressor;
 use quipu_link::connection::Connection;
 use quipu_link::gate::Caller;
@@ -56,6 +58,7 @@ use quipu_wire::frame::Stream;
 use quipu_wire::message::{GoodbyeReason, Message, PeerAddress, SessionId};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tally::Tally;
 
 /// For how long the client may take to hear why it is sent away.
 const LINGER: Duration = Duration::from_secs(1);
@@ -105,6 +108,7 @@ pub(crate) struct Session {
     /// The client is told on which lanes profiled commands ran.
     tells_lanes: bool,
     context: Context,
+    tally: Arc<Tally>,
     bulk: Arc<Bulk>,
     peers: Arc<Peers>,
     /// Where other nodes find it.
@@ -133,6 +137,7 @@ impl Session {
             patience: node.options.limits.patience_with(caller.patience()),
             tells_lanes: caller.offers(quipu_wire::LANES),
             context: Context::new(&node.options.devices)?,
+            tally: Arc::default(),
             bulk: Arc::default(),
             peers: Arc::default(),
             peer_address: node.options.peers.address_for(caller.own_address()),
@@ -154,6 +159,16 @@ impl Session {
     /// Its number in this process.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// What its commands are counted in.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Bytes that its buffers take on a device.
+    pub(crate) fn bytes_on(&self, device: &Device) -> u64 {
+        self.context.bytes_in(device.space())
     }
 
     /// Where other nodes find it; none if it has to do with none.
@@ -321,6 +336,7 @@ impl Session {
             self.number,
             self.context.clone(),
             ends.clone(),
+            self.tally.clone(),
             (self.bulk.clone(), self.peers.clone()),
         );
         std::thread::scope(|scope| {

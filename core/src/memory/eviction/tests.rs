@@ -1,0 +1,327 @@
+//! Bytes that take as long as somebody likes: only who needs them waits for them.
+
+use crate::command::{Command, ToDrivers};
+use crate::driver::Notification;
+use crate::error::ErrorKind;
+use crate::memory::{MemoryRef, SpaceId};
+use crate::{
+    Access, AccessMode, Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace,
+    Queue, QueueOptions, Request, Result, UserEvent,
+};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+const SIZE: usize = 8;
+/// For what happens at once, or never.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Call {
+    Read,
+    Write,
+}
+
+/// A driver whose second device has memory for one allocation, far away: who moves bytes says so, and waits until he may.
+struct Far {
+    ready: Mutex<Vec<Command>>,
+    allocations: Mutex<HashMap<u64, Vec<u8>>>,
+    addresses: AtomicU64,
+    is_in_use: AtomicBool,
+    called: Mutex<mpsc::Sender<Call>>,
+    may: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Far {
+    fn call(&self, call: Call) {
+        self.called.lock().unwrap().send(call).unwrap();
+        // Also if the test has failed, and is gone.
+        let _ = self.may.lock().unwrap().recv();
+    }
+}
+
+impl Driver for Far {
+    fn name(&self) -> &'static str {
+        "far"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        let device = |memory| DeviceProperties {
+            name: "far".to_owned(),
+            kind: DeviceKind::Simulated,
+            vendor: "quipu".to_owned(),
+            multiprocessors: 1,
+            max_grid_blocks: [1; 3],
+            max_grid_block_count: 1,
+            max_block_threads: [1; 3],
+            max_block_thread_count: 1,
+            max_thread_elements: [1; 3],
+            max_thread_element_count: 1,
+            shared_memory_per_block: 0,
+            global_memory: SIZE as u64,
+            max_buffer: SIZE as u64,
+            warp_sizes: vec![1],
+            clock_mhz: None,
+            memory,
+            domain: None,
+            concurrent_commands: 1,
+            caller_runs: false,
+        };
+        vec![device(MemorySpace::Host), device(MemorySpace::Own(0))]
+    }
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            self.ready.lock().unwrap().push(command);
+        }
+    }
+
+    fn allocate(&self, _key: u32, size: u64) -> Result<u64> {
+        let mut allocations = self.allocations.lock().unwrap();
+        if !allocations.is_empty() {
+            return Err(ErrorKind::OutOfMemory {
+                device: "far".to_owned(),
+                asked: size,
+                free: 0,
+                capacity: size,
+            }
+            .into());
+        }
+        let address = self.addresses.fetch_add(1, Ordering::Relaxed);
+        allocations.insert(address, vec![0; SIZE]);
+        Ok(address)
+    }
+
+    fn free(&self, _key: u32, address: u64, _size: u64) {
+        self.allocations.lock().unwrap().remove(&address).unwrap();
+    }
+
+    fn read_allocation(&self, _: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.call(Call::Read);
+        let from = &self.allocations.lock().unwrap()[&address][offset as usize..];
+        bytes.copy_from_slice(&from[..bytes.len()]);
+        Ok(())
+    }
+
+    fn write_allocation(&self, _: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.call(Call::Write);
+        let mut allocations = self.allocations.lock().unwrap();
+        let to = &mut allocations.get_mut(&address).unwrap()[offset as usize..];
+        to[..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn is_in_use(&self, _: u32, _: u64, _: &crate::memory::Memory) -> bool {
+        self.is_in_use.load(Ordering::Relaxed)
+    }
+}
+
+struct Stage {
+    far: Arc<Far>,
+    called: Mutex<mpsc::Receiver<Call>>,
+    go: mpsc::Sender<()>,
+    context: Context,
+    /// Of the device that uses the host's memory, and of the one that is far.
+    queues: [Queue; 2],
+    space: SpaceId,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let (called, calls) = mpsc::channel();
+        let (go, may) = mpsc::channel();
+        let far = Arc::new(Far {
+            ready: Mutex::default(),
+            allocations: Mutex::default(),
+            addresses: AtomicU64::new(1),
+            is_in_use: AtomicBool::new(false),
+            called: Mutex::new(called),
+            may: Mutex::new(may),
+        });
+        let driver: Arc<dyn Driver> = far.clone();
+        let devices = Device::all_of(&driver).unwrap();
+        let context = Context::new(&devices).unwrap();
+        let queue = |device| context.queue(device, QueueOptions::default()).unwrap();
+        Self {
+            far,
+            called: Mutex::new(calls),
+            go,
+            queues: [queue(&devices[0]), queue(&devices[1])],
+            space: devices[1].space(),
+            context,
+        }
+    }
+
+    fn use_on(
+        &self,
+        device: usize,
+        memory: &MemoryRef,
+        mode: AccessMode,
+        waits: &[Event],
+    ) -> Event {
+        let access = Access {
+            memory,
+            offset: 0,
+            length: SIZE as u64,
+            mode,
+        };
+        let request = Request {
+            accesses: &[access],
+            waits,
+            ..Request::default()
+        };
+        self.queues[device].host_task(|_| Ok(()), &request).unwrap()
+    }
+
+    /// The command that is ready, if there is one.
+    fn ready(&self) -> Option<Command> {
+        self.far.ready.lock().unwrap().pop()
+    }
+
+    /// A buffer whose bytes are only on the far device: these.
+    fn far_away(&self, byte: u8) -> MemoryRef {
+        let memory = self.context.memory(SIZE as u64).unwrap();
+        let event = self.use_on(1, &memory, AccessMode::Overwrite, &[]);
+        let address = memory.allocation(self.space).unwrap().address;
+        let mut allocations = self.far.allocations.lock().unwrap();
+        allocations.get_mut(&address).unwrap().fill(byte);
+        drop(allocations);
+        self.ready().unwrap().finish(Ok(()), &mut ToDrivers);
+        event.wait().unwrap();
+        memory
+    }
+
+    /// Calls `meanwhile`, on a thread of its own, while `wants` waits for bytes that are on their way; then lets them come.
+    /// What both give.
+    fn while_bytes_travel<W: Send, M: Send>(
+        &self,
+        call: &Call,
+        wants: impl FnOnce() -> W + Send,
+        meanwhile: impl FnOnce() -> M + Send,
+    ) -> (W, M) {
+        std::thread::scope(|scope| {
+            let wants = scope.spawn(wants);
+            assert_eq!(&self.called.lock().unwrap().recv().unwrap(), call);
+            let (tell, told) = mpsc::channel();
+            scope.spawn(move || {
+                // The test may have given up.
+                let _ = tell.send(meanwhile());
+            });
+            let done = told.recv_timeout(PATIENCE);
+            self.go.send(()).unwrap();
+            (wants.join().unwrap(), done.unwrap())
+        })
+    }
+
+    fn host_bytes(&self, memory: &MemoryRef) -> [u8; SIZE] {
+        let bytes = memory.host_pointer().unwrap().cast::<[u8; SIZE]>();
+        // SAFETY: so many are there, and no command runs.
+        unsafe { bytes.read() }
+    }
+}
+
+#[test]
+fn nobody_else_waits_for_bytes_that_are_written_back() {
+    let stage = Stage::new();
+    let memory = stage.far_away(7);
+    let other = stage.context.memory(SIZE as u64).unwrap();
+    let (allocated, made) = stage.while_bytes_travel(
+        &Call::Read,
+        || other.allocation(stage.space),
+        || {
+            memory.set_label("still here");
+            memory.set_content_size(None).unwrap();
+            // It also counts as there for the others of its context.
+            let made = stage.context.memory(1).unwrap();
+            drop(stage.context.memory(1).unwrap());
+            assert!(memory.with_allocation(stage.space, |_| ()).is_none());
+            made
+        },
+    );
+    allocated.unwrap();
+    assert_eq!(memory.allocated_in(), [SpaceId::HOST]);
+    assert_eq!(stage.host_bytes(&memory), [7; SIZE]);
+    // What comes to the host's copy needs no migration.
+    let read = stage.use_on(0, &memory, AccessMode::Read, &[]);
+    stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
+    read.wait().unwrap();
+    drop(made);
+}
+
+#[test]
+fn who_writes_bytes_that_are_written_back_is_enqueued_and_waits() {
+    let stage = Stage::new();
+    stage.far.is_in_use.store(true, Ordering::Relaxed);
+    let memory = stage.far_away(7);
+    let other = stage.context.memory(SIZE as u64).unwrap();
+    let (allocated, written) = stage.while_bytes_travel(
+        &Call::Read,
+        || other.allocation(stage.space).map(drop),
+        || {
+            let written = stage.use_on(0, &memory, AccessMode::Overwrite, &[]);
+            assert!(stage.ready().is_none(), "it runs beside the write-back");
+            written
+        },
+    );
+    // It is of no use any more, and commands that are not over keep the allocation.
+    let error = allocated.unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::OutOfMemory { .. }),
+        "{error}"
+    );
+    stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
+    written.wait().unwrap();
+    // What was written back is older than what was written: it is not taken for that.
+    other.allocation(stage.space).unwrap();
+    assert!(stage.called.lock().unwrap().try_recv().is_err());
+}
+
+#[test]
+fn what_a_command_is_handed_over_for_meanwhile_stays() {
+    let stage = Stage::new();
+    stage.far.is_in_use.store(true, Ordering::Relaxed);
+    let memory = stage.far_away(7);
+    let address = memory.allocation(stage.space).unwrap().address;
+    let other = stage.context.memory(SIZE as u64).unwrap();
+    let (allocated, read) = stage.while_bytes_travel(
+        &Call::Read,
+        || other.allocation(stage.space).map(drop),
+        || stage.use_on(1, &memory, AccessMode::Read, &[]),
+    );
+    assert!(allocated.is_err());
+    assert_eq!(memory.allocation(stage.space).unwrap().address, address);
+    stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
+    read.wait().unwrap();
+}
+
+#[test]
+fn nobody_else_waits_for_bytes_that_make_room_and_come_back() {
+    let stage = Stage::new();
+    let memory = stage.far_away(7);
+    let held = UserEvent::new();
+    let waiting = stage.use_on(1, &memory, AccessMode::ReadWrite, &[held.event()]);
+    let other = stage.context.memory(SIZE as u64).unwrap();
+    let enqueue = || {
+        memory.set_label("on its way");
+        stage.use_on(1, &memory, AccessMode::Read, &[])
+    };
+    let (allocated, one) =
+        stage.while_bytes_travel(&Call::Read, || other.allocation(stage.space), enqueue);
+    allocated.unwrap();
+    drop(other);
+    let (allocated, two) =
+        stage.while_bytes_travel(&Call::Write, || memory.allocation(stage.space), enqueue);
+    let address = allocated.unwrap().address;
+    assert_eq!(
+        stage.far.allocations.lock().unwrap()[&address],
+        [7_u8; SIZE]
+    );
+    held.complete();
+    while let Some(command) = stage.ready() {
+        command.finish(Ok(()), &mut ToDrivers);
+    }
+    for event in [waiting, one, two] {
+        event.wait().unwrap();
+    }
+}

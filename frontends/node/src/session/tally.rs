@@ -1,0 +1,149 @@
+//! What a session's commands are counted in: a *line* for each queue of the client's on a device.
+//!
+//! A command is one that is held from where it has come to its end. Whether it runs its event knows, so who wants to know
+//! looks at all events that there are.
+
+use super::events::{Events, LineNumber};
+use crate::load::QueueCount;
+use crate::locked;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// How many queues of a session are counted apart; it may name any number of them.
+const APART: usize = 256;
+
+/// The line of a device for queues that are not counted apart.
+pub(crate) const OTHERS: u32 = u32::MAX;
+
+/// Counts of one queue on one device.
+pub(crate) struct Line {
+    number: LineNumber,
+    device: u32,
+    queue: u32,
+    held: AtomicU64,
+    over: AtomicU64,
+}
+
+impl Line {
+    /// Of which device and queue.
+    pub(super) fn place(&self) -> (u32, u32) {
+        (self.device, self.queue)
+    }
+
+    pub(super) fn number(&self) -> LineNumber {
+        self.number
+    }
+
+    /// A command has come.
+    pub(super) fn begun(&self) {
+        self.held.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It is over.
+    pub(super) fn ended(&self) {
+        self.over.fetch_add(1, Ordering::Relaxed);
+        self.held.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Those that there are to wait for.
+    pub(super) events: Mutex<Events>,
+    lines: Mutex<HashMap<(u32, u32), Arc<Line>>>,
+}
+
+impl Tally {
+    /// Where commands of a queue on a device are counted.
+    pub(super) fn line(&self, (device, queue): (u32, u32)) -> Arc<Line> {
+        let mut lines = locked(&self.lines);
+        let known = lines.contains_key(&(device, queue));
+        let queue = match known || lines.len() < APART {
+            true => queue,
+            false => OTHERS,
+        };
+        // One for each device, at most, beyond those that are counted apart.
+        let number = lines.len() as LineNumber;
+        let new = || {
+            Arc::new(Line {
+                number,
+                device,
+                queue,
+                held: AtomicU64::new(0),
+                over: AtomicU64::new(0),
+            })
+        };
+        lines.entry((device, queue)).or_insert_with(new).clone()
+    }
+
+    /// What is counted, in the order of devices and queues.
+    pub(crate) fn counts(&self) -> Vec<(u32, QueueCount)> {
+        let mut lines: Vec<_> = locked(&self.lines).values().cloned().collect();
+        lines.sort_unstable_by_key(|line| line.number);
+        let mut running = vec![0; lines.len()];
+        for line in locked(&self.events).running() {
+            if let Some(running) = running.get_mut(usize::from(line)) {
+                *running += 1;
+            }
+        }
+        let count = |(line, running): (&Arc<Line>, u64)| {
+            let held = line.held.load(Ordering::Relaxed);
+            let count = QueueCount {
+                queue: line.queue,
+                waiting: held.saturating_sub(running),
+                running,
+                over: line.over.load(Ordering::Relaxed),
+            };
+            (line.device, count)
+        };
+        let mut counts: Vec<_> = lines.iter().zip(running).map(count).collect();
+        counts.sort_unstable_by_key(|(device, count)| (*device, count.queue));
+        counts
+    }
+
+    /// Notes on which devices something runs.
+    pub(crate) fn note_running(&self, devices: &mut [bool]) {
+        let mut lines: Vec<_> = locked(&self.lines).values().cloned().collect();
+        lines.sort_unstable_by_key(|line| line.number);
+        for line in locked(&self.events).running() {
+            let line = lines.get(usize::from(line));
+            if let Some(runs) = line.and_then(|line| devices.get_mut(line.device as usize)) {
+                *runs = true;
+            }
+            if devices.iter().all(|runs| *runs) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_without_number_are_counted_together() {
+        let tally = Tally::default();
+        for queue in 0..10 * APART as u32 {
+            let line = tally.line((queue % 2, queue));
+            assert_eq!(line.place().0, queue % 2);
+            line.begun();
+            line.ended();
+        }
+        let counts = tally.counts();
+        assert_eq!(counts.len(), APART + 2);
+        let of = |queue| {
+            let counts = counts.iter().filter(move |(_, count)| count.queue == queue);
+            counts
+                .map(|(device, count)| (*device, count.over))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(7), [(1, 1)]);
+        let others = (10 - 1) * APART as u64 / 2;
+        assert_eq!(of(OTHERS), [(0, others), (1, others)]);
+        // A queue that was there before is still counted apart.
+        assert_eq!(tally.line((1, 7)).place(), (1, 7));
+    }
+}

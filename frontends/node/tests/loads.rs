@@ -1,0 +1,179 @@
+//! What a node tells of what there is to do on its devices, and whom.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use quipu_core::RawArgument;
+use quipu_core::operation::NativeKernel;
+use quipu_link::session::NodeLoad;
+use quipu_node::{Limits, Maker};
+use quipu_wire::message::{
+    CreateProgram, DataOrder, Hello, Launch, Message, Operation, Ping, ProgramFormat, Role,
+    SessionId, Wait, Word,
+};
+use quipu_wire::{FEATURES, LOADS, NEWEST_VERSION, OLDEST_VERSION};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use support::{Rig, buffer, command, fill};
+
+/// A kernel that says that it runs, and does so until it is told.
+struct Held(Arc<(Sender<()>, Mutex<Receiver<()>>)>);
+
+impl NativeKernel for Held {
+    fn name(&self) -> &'static str {
+        "held"
+    }
+
+    unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_core::Result<()> {
+        let (runs, go) = &*self.0;
+        // A test that has failed is gone.
+        let _ = runs.send(());
+        let _ = go.lock().unwrap().recv();
+        Ok(())
+    }
+}
+
+/// As a client's command of this queue.
+fn of_queue(mut message: Message<'_>, queue: u32) -> Message<'_> {
+    if let Message::Command(command) = &mut message {
+        command.queue = queue;
+    }
+    message
+}
+
+/// Session and queue, and how many of its commands wait, run, are over.
+fn queues(load: &NodeLoad) -> Vec<(u32, u32, u64, u64, u64)> {
+    let queues = load.queues.iter().map(|queue| {
+        let [waiting, running, over] =
+            [queue.waiting, queue.running, queue.over].map(|count| count.get());
+        let names = (queue.session.get(), queue.queue.get());
+        (names.0, names.1, waiting, running, over)
+    });
+    queues.collect()
+}
+
+#[test]
+fn what_there_is_to_do_is_told_by_device_and_to_its_client_by_queue() {
+    let (tell, runs) = channel();
+    let (go, may) = channel();
+    let gates = Arc::new((tell, Mutex::new(may)));
+    let rig = Rig::with_folder(Limits::default(), |options, _| {
+        let maker: Maker = Arc::new(move |_| Ok(Box::new(Held(gates.clone())) as Box<_>));
+        options.natives = Arc::new(HashMap::from([([1; 32], maker)]));
+    });
+    let mut other = rig.client_of(1);
+    other.send(&[buffer(1, 64), of_queue(command(1, &[], fill(1, 64)), 77)]);
+    assert_eq!(other.end_of(1), None);
+    let _first = rig.client();
+    let mut client = rig.client();
+    client.send(&[buffer(1, 4096), command(1, &[], fill(1, 4096))]);
+    assert_eq!(client.end_of(1), None);
+    let one = [Word::new(1)];
+    let launch = Operation::Launch(Launch {
+        program: 1,
+        blocks: &one,
+        threads: &one,
+        elements: &one,
+        shared: &[],
+        parameters: &[],
+        extents: &[],
+        values: &[],
+    });
+    let program = Message::CreateProgram(CreateProgram {
+        program: 1,
+        format: ProgramFormat::Native,
+        source: &[1; 32],
+        entry: "held",
+        options: "",
+    });
+    client.send(&[program, of_queue(command(2, &[], launch), 5)]);
+    runs.recv().unwrap();
+    let waits = [Wait::needs(2)];
+    client.send(&[
+        of_queue(command(3, &waits, fill(1, 64)), 5),
+        of_queue(command(4, &waits, fill(1, 64)), 6),
+    ]);
+    while rig.node.status()().commands_held < 3 {
+        std::thread::yield_now();
+    }
+    let mut own = rig.dial(0).ask().unwrap();
+    let mut others = rig.dial(1).ask().unwrap();
+    // It is looked at while somebody asks.
+    let own_load = loop {
+        let (_, mut loads) = own.look().unwrap();
+        assert_eq!(loads.len(), 1);
+        if !loads[0].busy.is_zero() {
+            break loads.remove(0);
+        }
+    };
+    assert_eq!(
+        queues(&own_load),
+        [(2, 0, 0, 0, 1), (2, 5, 1, 1, 0), (2, 6, 1, 0, 0)]
+    );
+    let (_, loads) = others.look().unwrap();
+    assert_eq!(queues(&loads[0]), [(1, 77, 0, 0, 1)]);
+    for load in [&own_load, &loads[0]] {
+        assert_eq!((load.waiting, load.running, load.over), (2, 1, 2));
+        assert_eq!(load.buffer_bytes, 4096 + 64);
+        assert!(load.free_bytes > 0);
+    }
+    go.send(()).unwrap();
+    while rig.node.status()().commands_held > 0 {
+        std::thread::yield_now();
+    }
+    let (status, loads) = own.look().unwrap();
+    assert_eq!(
+        (loads[0].waiting, loads[0].running, loads[0].over),
+        (0, 0, 5)
+    );
+    assert_eq!(status.commands_over, 5);
+    // What has ended is counted no more.
+    drop((client, other));
+    while rig.node.sessions() > 1 {
+        std::thread::yield_now();
+    }
+    let (_, loads) = own.look().unwrap();
+    assert_eq!((loads[0].over, loads[0].buffer_bytes), (0, 0));
+}
+
+#[test]
+fn a_client_that_does_not_know_of_loads_is_told_of_none() {
+    let rig = Rig::new(Limits::default());
+    let mut connection = rig.dial(0).open().unwrap();
+    let hello = Message::Hello(Hello {
+        versions: (OLDEST_VERSION, NEWEST_VERSION),
+        role: Role::Status,
+        features: FEATURES & !LOADS,
+        session: SessionId::NONE,
+        epoch: 0,
+        data_order: DataOrder::Little,
+        received: 0,
+        max_frame: 1 << 14,
+        patience_ms: 0,
+        name: "an older one",
+    });
+    connection.send(&hello).unwrap();
+    let features = connection.receive_as(|message| match message {
+        Message::Welcome(welcome) => Ok(welcome.features),
+        _ => Err("a welcome"),
+    });
+    assert_eq!(features.unwrap() & LOADS, 0);
+    let device = connection.receive_as(|message| match message {
+        Message::Device(_) => Ok(()),
+        _ => Err("a device"),
+    });
+    device.unwrap();
+    for message in [
+        Message::StatusRequest,
+        Message::Ping(Ping {
+            token: 1,
+            time_ns: 2,
+        }),
+    ] {
+        connection.send(&message).unwrap();
+    }
+    let kinds = [(); 2].map(|()| connection.receive_as(|message| Ok(message.kind().name())));
+    assert_eq!(kinds.map(Result::unwrap), ["status", "pong"]);
+}
