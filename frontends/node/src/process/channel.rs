@@ -101,7 +101,7 @@ impl Channel {
             revents: 0,
         };
         let wait = wait.map_or(-1, |wait| {
-            i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
+            i32::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
         });
         // SAFETY: there is one.
         match checked(unsafe { libc::poll(&raw mut poll, 1, wait) }) {

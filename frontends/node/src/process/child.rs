@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two words about how much the session has.
 const COUNTING: Duration = Duration::from_millis(250);
@@ -87,8 +87,27 @@ where
     crate::watch::start(&shared)?;
     channel.send(&ready, None)?;
     let (mut counts, mut waited) = ([0; crate::node::COUNTS], Duration::ZERO);
+    // By the clock: a node that asks all the time is to be told, too.
+    let mut due = Instant::now() + COUNTING;
     loop {
-        match channel.receive(Some(COUNTING))? {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            due = Instant::now() + COUNTING;
+            let now = shared.counts();
+            if now != counts {
+                counts = now;
+                let numbers = now.map(u64::to_le_bytes).concat();
+                // If it cannot be told now, it is the next time.
+                let _ = channel.send(&[&[COUNTS][..], &numbers].concat(), None);
+            }
+            // Whoever was told of the session has not come.
+            waited += COUNTING;
+            if waited > start.patience && !shared.has_begun.load(Ordering::Acquire) {
+                end();
+            }
+            continue;
+        }
+        match channel.receive(Some(left))? {
             Packet::Some(packet, Some(connection)) if packet == [CONNECTION] => {
                 waited = Duration::ZERO;
                 shared.take_connection(TcpStream::from(connection));
@@ -108,20 +127,7 @@ where
                     end();
                 }
             }
-            Packet::Nothing => {
-                let now = shared.counts();
-                if now != counts {
-                    counts = now;
-                    let numbers = now.map(u64::to_le_bytes).concat();
-                    // If it cannot be told now, it is the next time.
-                    let _ = channel.send(&[&[COUNTS][..], &numbers].concat(), None);
-                }
-                // Whoever was told of the session has not come.
-                waited += COUNTING;
-                if waited > start.patience && !shared.has_begun.load(Ordering::Acquire) {
-                    end();
-                }
-            }
+            Packet::Nothing => {}
             // The node is gone.
             Packet::End => end(),
         }
