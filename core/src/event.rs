@@ -548,19 +548,27 @@ impl<'a> Waiter<'a> {
 
     /// Looks for a while, then sleeps, until it is done or time is up.
     pub fn sleep(&self) {
+        self.sleep_and(|| false);
+    }
+
+    /// As [`sleep`](Waiter::sleep), for a thread that may be unparked for something else as well: `see_to` is called before
+    /// each sleep, and says whether there was something.
+    pub fn sleep_and(&self, see_to: impl FnMut() -> bool) {
         // An event is looked at where only its end writes. A queue's progress
         // is written by every command: there one waits to be told.
         match &self.target {
             Target::Event(event) => {
-                if !spin_until(|| event.is_seen_closed()) {
-                    self.park();
+                if !spin_until(|| event.is_seen_closed())
+                    && let Some(armed) = self.arm()
+                {
+                    self.park_armed(&armed, see_to);
                 }
             }
             Target::Queue(..) => {
                 if let Some(armed) = self.arm()
                     && !spin_until(|| armed.is_done())
                 {
-                    self.park_armed(&armed);
+                    self.park_armed(&armed, see_to);
                 }
             }
         }
@@ -569,13 +577,16 @@ impl<'a> Waiter<'a> {
     /// Sleeps until it is done or time is up.
     pub fn park(&self) {
         if let Some(armed) = self.arm() {
-            self.park_armed(&armed);
+            self.park_armed(&armed, || false);
         }
     }
 
-    fn park_armed(&self, armed: &Armed<'_>) {
+    fn park_armed(&self, armed: &Armed<'_>, mut see_to: impl FnMut() -> bool) {
         slab::flush();
         while !armed.is_done() {
+            if see_to() {
+                continue;
+            }
             match self.deadline {
                 None => std::thread::park(),
                 Some((clock, deadline)) => {

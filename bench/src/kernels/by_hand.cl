@@ -134,3 +134,11 @@ MULTIPLY(64)
 kernel void add_one(global uint *counter) {
     if (get_global_id(0) == 0) ++*counter;
 }
+
+kernel void add_one_slowly(uint times, global uint *counter) {
+#pragma OPENCL FP_CONTRACT OFF
+    if (get_global_id(0) != 0) return;
+    float number = 0;
+    for (uint i = 0; i < times; ++i) number = 0.5f * number + 1.0f;
+    *counter += (uint)(0.5f * number);
+}

@@ -11,7 +11,7 @@
 //! | [`copy_each`], [`scale_each`], [`add_each`], [`triad_each`], [`dot_blocks`] | `babelstream` |
 //! | [`multiply_blocks`] | `matmul`, `block-size` |
 //! | [`add_each`] | `stream` |
-//! | [`add_one`], [`converge`], [`peek`] | what commands cost |
+//! | [`add_one`], [`add_one_slowly`], [`converge`], [`peek`] | what commands cost |
 
 #![allow(
     clippy::needless_range_loop,
@@ -427,6 +427,18 @@ pub async fn multiply_blocks<const SIDE: usize>(
 pub fn add_one(_acc: &impl Accelerator<1>, mut counter: OwnElements<u32>) {
     for (_, counter) in counter.each() {
         *counter += 1;
+    }
+}
+
+/// Adds one to a number after so much work: a number that is halved and has one added comes to two, by the thirtieth time.
+#[kernel]
+pub fn add_one_slowly(_acc: &impl Accelerator<1>, times: u32, mut counter: OwnElements<u32>) {
+    for (_, counter) in counter.each() {
+        let mut number = 0.0f32;
+        for _ in 0..times {
+            number = 0.5 * number + 1.0;
+        }
+        *counter += (0.5 * number) as u32;
     }
 }
 

@@ -4,10 +4,11 @@
 
 mod library;
 
-use library::faults::Faults;
+use library::faults::{Fault, Faults};
 use library::stage;
 use quipu_core::{
     Access, AccessMode, Completion, Context, Device, Event, MemoryRef, Queue, QueueOptions,
+    UserEvent,
 };
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -71,6 +72,53 @@ fn who_waits_for_what_he_enqueued_leaves_the_drivers_thread_asleep() {
             fill(&queue, &memory, 1, &[]).wait().unwrap();
         }
         assert_eq!(rig.faults.looks(), before);
+    });
+}
+
+#[test]
+fn a_device_that_calls_wakes_the_thread_that_waits() {
+    each(|rig| {
+        let queue = queue(&rig.context, &rig.devices[0], Completion::Callback);
+        let memory = rig.context.memory(BYTES).unwrap();
+        // The driver's thread looks now and then whether a device is lost, and may be the first.
+        let by_who_waits = (0..1000).any(|_| {
+            rig.faults.hold(true);
+            let asked = rig.faults.calls(Fault::Callback);
+            std::thread::scope(|scope| {
+                let waits = scope.spawn(|| fill(&queue, &memory, 1, &[]).wait().unwrap());
+                // A thread that looks itself has no device call.
+                while rig.faults.calls(Fault::Callback) == asked {
+                    std::thread::yield_now();
+                }
+                rig.faults.hold(false);
+                let who = waits.thread().id();
+                waits.join().unwrap();
+                rig.faults.ended_by() == Some(who)
+            })
+        });
+        assert!(by_who_waits);
+    });
+}
+
+#[test]
+fn a_thread_that_ceases_to_wait_leaves_what_it_has_heard_to_others() {
+    each(|rig| {
+        let queue = queue(&rig.context, &rig.devices[0], Completion::Callback);
+        let memory = rig.context.memory(BYTES).unwrap();
+        for _ in 0..50 {
+            rig.faults.hold(true);
+            let event = fill(&queue, &memory, 1, &[]);
+            let gate = UserEvent::new();
+            // Listens, for the first end; and another sleeps on for the second.
+            let (first, second) = (gate.event(), event.clone());
+            let waits = [first, second].map(|it| std::thread::spawn(move || it.wait().unwrap()));
+            rig.faults.hold(false);
+            gate.complete();
+            for waits in waits {
+                waits.join().unwrap();
+            }
+            told(&event).recv().unwrap().unwrap();
+        }
     });
 }
 

@@ -4,7 +4,8 @@
 //!
 //! 1. *enqueue*: the time of the calls alone, of commands that run meanwhile.
 //! 2. *launch and wait*, in callback and in polling mode, beside each way to wait that the interface has.
-//! 3. *chain*: kernels that wait for each other, per kernel, from the release of a user event that has held them all
+//! 3. *long launch and wait*: the same of a kernel that takes so long that who waits in callback mode sleeps.
+//! 4. *chain*: kernels that wait for each other, per kernel, from the release of a user event that has held them all
 //!    back (for a while, or just as long as it took to enqueue them), or from the first enqueue, or recorded and
 //!    launched as one; beside launches one by one and, of CUDA, the replay of a graph made by hand.
 
@@ -24,6 +25,12 @@ use std::time::{Duration, Instant};
 const ENQUEUE: f64 = 1.0;
 /// How much longer a launch and its wait may take, in microseconds.
 const WAIT: f64 = 2.0;
+/// The same of a kernel that takes long: a few microseconds.
+const LONG_WAIT: f64 = 5.0;
+/// How long that is: beyond it nobody who waits in callback mode looks any more, but for a while.
+const LONG: Duration = Duration::from_micros(2500);
+/// How often its loop goes round at first, to see how long that takes.
+const LOOPS: u32 = 100_000;
 /// Microseconds for each kernel of a chain that was known ahead.
 const CHAIN: f64 = 1.3;
 
@@ -33,11 +40,15 @@ pub(in crate::benchmarks) fn run(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::OwnInterface)?;
-    let plan = session.begin(12 * targets.len());
+    let plan = session.begin(14 * targets.len());
     for target in &targets {
         enqueue(session, report, &plan, target)?;
         for mode in MODES {
-            wait(session, report, &plan, target, mode)?;
+            wait(session, report, &plan, target, mode, None)?;
+        }
+        let loops = loops(session, target)?;
+        for mode in MODES {
+            wait(session, report, &plan, target, mode, Some(loops))?;
         }
         chain(session, report, &plan, target)?;
     }
@@ -49,15 +60,22 @@ struct Counter {
     queue: Queue,
     number: RefCell<Buffer<u32>>,
     count: Cell<u32>,
+    /// How often a loop goes round before each: some thirty times or more.
+    loops: Option<u32>,
 }
 
 impl Counter {
-    fn new(target: &Target, completion: Completion) -> Result<Self, BenchError> {
+    fn new(
+        target: &Target,
+        completion: Completion,
+        loops: Option<u32>,
+    ) -> Result<Self, BenchError> {
         let number = target.context().allocate(1).doing("making a buffer")?;
         let counter = Counter {
             queue: target.queue(completion)?,
             number: RefCell::new(number),
             count: Cell::new(0),
+            loops,
         };
         // Compiled, and its memory taken, before anything is timed.
         let first = counter.launch(&counter.queue)?;
@@ -69,7 +87,11 @@ impl Counter {
     fn launch(&self, queue: &Queue) -> Result<Event, BenchError> {
         self.count.set(self.count.get() + 1);
         let number = &mut *self.number.borrow_mut();
-        let launch = queue.launch(WorkDivision::new(1, 1, 1), kernels::add_one(number));
+        let one = WorkDivision::new(1, 1, 1);
+        let launch = match self.loops {
+            None => queue.launch(one, kernels::add_one(number)),
+            Some(loops) => queue.launch(one, kernels::add_one_slowly(loops, number)),
+        };
         launch.doing("enqueueing a command")
     }
 
@@ -131,8 +153,8 @@ struct ByHand {
 }
 
 impl ByHand {
-    fn new(mut raw: Box<dyn Raw>) -> RawResult<Self> {
-        let (launch, number) = prepare(&mut *raw)?;
+    fn new(mut raw: Box<dyn Raw>, loops: Option<u32>) -> RawResult<Self> {
+        let (launch, number) = prepare(&mut *raw, loops)?;
         Ok(ByHand {
             raw: RefCell::new(raw),
             launch,
@@ -157,10 +179,20 @@ impl ByHand {
     }
 }
 
-fn prepare(raw: &mut dyn Raw) -> RawResult<(Launch, Memory)> {
+fn prepare(raw: &mut dyn Raw, loops: Option<u32>) -> RawResult<(Launch, Memory)> {
     let number = upload(raw, &[0_u32])?;
-    let launch = raw.prepare("add_one", Grid::line(1, 1), &[Argument::Memory(number)])?;
+    let one = Grid::line(1, 1);
+    let counter = Argument::Memory(number);
+    let launch = match loops {
+        None => raw.prepare("add_one", one, &[counter])?,
+        Some(loops) => raw.prepare("add_one_slowly", one, &[Argument::U32(loops), counter])?,
+    };
     Ok((launch, number))
+}
+
+fn by_hand(target: &Target, report: &mut Report, loops: Option<u32>) -> Option<ByHand> {
+    let by_hand = target.raw().and_then(|raw| ByHand::new(raw, loops));
+    target.or_note(by_hand, report)
 }
 
 /// The calls alone.
@@ -172,8 +204,8 @@ fn enqueue(
 ) -> Result<(), BenchError> {
     // Fewer than streams take before a call waits for the device.
     let commands = session.scale().choose(500, 200, 3);
-    let counter = Counter::new(target, Completion::Callback)?;
-    let by_hand = target.or_note(target.raw().and_then(ByHand::new), report);
+    let counter = Counter::new(target, Completion::Callback, None)?;
+    let by_hand = by_hand(target, report, None);
     let mut events = Vec::with_capacity(commands);
     let mut one = |case: &str, with_future: bool| -> Result<(), BenchError> {
         let mut contenders = vec![Contender::new("quipu", || {
@@ -210,24 +242,44 @@ fn enqueue(
     by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, "enqueue"))
 }
 
-/// A launch and its wait.
+/// How often the loop of a kernel goes round that takes long.
+fn loops(session: &Session<'_>, target: &Target) -> Result<u32, BenchError> {
+    let counter = Counter::new(target, Completion::Polling, Some(LOOPS))?;
+    let mut shortest = Duration::MAX;
+    for _ in 0..3 {
+        let started = Instant::now();
+        counter.launch(&counter.queue)?;
+        counter.wait()?;
+        shortest = shortest.min(started.elapsed());
+    }
+    counter.verify(session, "long launch and wait")?;
+    let long = session.scale().choose(LONG, LONG, Duration::ZERO);
+    let times = long.as_secs_f64() / shortest.as_secs_f64().max(1e-9);
+    Ok((times * f64::from(LOOPS)).clamp(100.0, 1e8) as u32)
+}
+
+/// A launch and its wait: of a kernel whose loop goes round so often, if it has one.
 fn wait(
     session: &Session<'_>,
     report: &mut Report,
     plan: &Plan,
     target: &Target,
     (mode, completion, waiting): (&str, Completion, Waiting),
+    loops: Option<u32>,
 ) -> Result<(), BenchError> {
-    let case = format!("launch and wait, {mode}");
-    let counter = Counter::new(target, completion)?;
-    let by_hand = target.or_note(target.raw().and_then(ByHand::new), report);
+    let (case, most, longer) = match loops {
+        None => (format!("launch and wait, {mode}"), 1000, WAIT),
+        Some(_) => (format!("long launch and wait, {mode}"), 40, LONG_WAIT),
+    };
+    let counter = Counter::new(target, completion, loops)?;
+    let by_hand = by_hand(target, report, loops);
     let ours = || -> Result<(), BenchError> {
         let event = counter.launch(&counter.queue)?;
         event.wait().doing("waiting for a command")
     };
     let started = Instant::now();
     ours()?;
-    let times = times(session, started.elapsed());
+    let times = times(session, started.elapsed()).min(most);
     let mut contenders = vec![Contender::new("quipu", || mean(times, ours))];
     let mut theirs = vec![waiting];
     if completion == Completion::Polling {
@@ -249,7 +301,7 @@ fn wait(
         let more = median(samples.of(0)) - median(samples.of(other));
         let beside = samples.name(other);
         let what = format!("{case}, {}, longer than {beside}", target.id());
-        report.gates.push(Gate::at_most(what, more, WAIT, "µs"));
+        report.gates.push(Gate::at_most(what, more, longer, "µs"));
     }
     counter.verify(session, &case)?;
     by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, &case))
@@ -265,7 +317,7 @@ fn chain(
     let kernels = session.scale().choose(10_000, 2_000, 10);
     // How long a chain has been held back that was known ahead.
     let ahead = Duration::from_millis(session.scale().choose(500, 500, 0));
-    let by_hand = target.or_note(target.raw().and_then(ByHand::new), report);
+    let by_hand = by_hand(target, report, None);
     let replay = match target.device().driver_name() {
         "cuda" => {
             let queue = target.queue(Completion::Callback)?;
@@ -298,7 +350,7 @@ fn chain(
         contenders
     };
     for (mode, completion, _) in MODES {
-        let counter = Counter::new(target, completion)?;
+        let counter = Counter::new(target, completion, None)?;
         for (held, how) in [
             (Some(ahead), "known ahead, from release"),
             (Some(Duration::ZERO), "from release at once"),
@@ -349,9 +401,8 @@ fn chain(
     by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, "chain"))
 }
 
-/// Enqueues a chain, and waits for all of it: seconds from the release, or from the first enqueue. Every command has its
-/// event, kept until all are over.
-/// Runs a chain, held back for so long after it was enqueued, or not at all; gives the seconds from when it may run.
+/// Runs a chain, held back for so long after it was enqueued, or not at all, and waits for all of it; gives the seconds from
+/// the release, or from the first enqueue. Every command has its event, kept until all are over.
 fn run_chain(counter: &Counter, kernels: usize, held: Option<Duration>) -> Result<f64, BenchError> {
     let gate = UserEvent::new();
     let mut events = Vec::with_capacity(kernels);
@@ -392,7 +443,7 @@ struct Replay {
 impl Replay {
     fn new(queue: &Queue, kernels: usize) -> RawResult<Self> {
         let mut cuda = raw::open_cuda(queue)?;
-        let (launch, number) = prepare(&mut cuda)?;
+        let (launch, number) = prepare(&mut cuda, None)?;
         let graph = cuda.graph(|cuda| (0..kernels).try_for_each(|_| cuda.enqueue(launch)))?;
         Ok(Replay {
             cuda: RefCell::new(cuda),

@@ -1,8 +1,9 @@
-//! What wakes the drain thread.
+//! What wakes the drain thread, or a thread that listens in its place.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 /// How often the drain thread looks at a device that may be lost, and so never calls.
@@ -23,6 +24,8 @@ struct Rung {
     called: bool,
     /// A device has called.
     heard: bool,
+    /// Threads that look themselves when a device calls.
+    listeners: Vec<Thread>,
     /// The driver is gone.
     closed: bool,
 }
@@ -74,7 +77,27 @@ impl Bell {
 
     /// A device has called.
     fn hear(&self) {
-        self.change(|state| state.heard = true);
+        let mut state = self.state();
+        state.heard = true;
+        self.pass_on(state);
+    }
+
+    /// Wakes whoever is to look because a device has called: a listener, if there is one.
+    fn pass_on(&self, state: MutexGuard<'_, Rung>) {
+        let listener = state.listeners.last().cloned();
+        drop(state);
+        match listener {
+            Some(listener) => listener.unpark(),
+            None if self.asleep.load(Ordering::SeqCst) => self.wake.notify_one(),
+            None => (),
+        }
+    }
+
+    /// This thread, which is about to sleep, is woken when a device calls.
+    pub(super) fn listen(&self) -> Listener<'_> {
+        let thread = thread::current();
+        self.state().listeners.push(thread.clone());
+        Listener { bell: self, thread }
     }
 
     /// Has the drain thread look again at what there is to do, which was changed before, in sequential consistency.
@@ -130,6 +153,34 @@ impl Bell {
                 state = waited.unwrap_or_else(PoisonError::into_inner);
             }
             self.asleep.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A thread that is unparked when a device calls, as long as this lives.
+pub(super) struct Listener<'a> {
+    bell: &'a Bell,
+    thread: Thread,
+}
+
+impl Listener<'_> {
+    /// True if a device has called, and nobody else looks because of that.
+    pub(super) fn has_heard(&self) -> bool {
+        std::mem::take(&mut self.bell.state().heard)
+    }
+}
+
+impl Drop for Listener<'_> {
+    fn drop(&mut self) {
+        let mut state = self.bell.state();
+        let mut listeners = state.listeners.iter();
+        let this = listeners.rposition(|it| it.id() == self.thread.id());
+        if let Some(this) = this {
+            state.listeners.remove(this);
+        }
+        // It may have been meant for this one.
+        if state.heard {
+            self.bell.pass_on(state);
         }
     }
 }

@@ -8,13 +8,14 @@
 //!    waking the drain thread for: its queue is not flushed yet, so somebody will yet [attend](Completions::attend), or wait.
 //!    Flushes are counted: a command that is put on its device after one may be nobody's but the drain thread's.
 //! 3. After a while in which nothing has ended, and unless a queue asked for polling, the drain thread has the device
-//!    call when the oldest command of each line ends, and sleeps. The call only wakes.
+//!    call when the oldest command of each line ends, and sleeps. The call only wakes: a thread that sleeps because it waits
+//!    for something of this driver, if there is one, so that it is told by one wake and not by two; else the drain thread.
 //! 4. A device that is lost does not call: so the drain thread looks from time to time all the same.
 //! 5. While polling is [suspended](Completions::suspend) the drain thread looks at nothing whose queue asked for polling:
 //!    it has devices call for others, and looks when they do. Whoever suspended it looks.
 //! 6. What is noted is acted on by whoever [pumps](super::pump): the drain thread, or a host thread that does so anyway.
 
-use super::bell::{Bell, Due, Need, Wake};
+use super::bell::{Bell, Due, Listener, Need, Wake};
 use super::ledger::Key;
 use crate::vendor::{Failure, Status, Vendor};
 use quipu_core::clock;
@@ -252,6 +253,11 @@ impl<V: Vendor> Completions<V> {
     pub(super) fn help(&self) -> Helper<'_, V> {
         self.helpers.fetch_add(1, Ordering::SeqCst);
         Helper(self)
+    }
+
+    /// This thread, which is about to sleep, is woken when a device calls, as long as this lives.
+    pub(super) fn listen(&self) -> Listener<'_> {
+        self.bell.listen()
     }
 
     /// Looks at what is in flight, unless somebody does; true if something has ended.

@@ -172,11 +172,7 @@ pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
                 std::thread::yield_now();
             }
             Due::Poll | Due::Pump => shared.pump(Caller::Drain),
-            Due::Hear => {
-                // It calls once, and what has ended there is not noted yet.
-                shared.completions.poll_again(&shared.vendor);
-                shared.pump(Caller::Drain);
-            }
+            Due::Hear => shared.hear(Caller::Drain),
         }
     }
 }
@@ -186,6 +182,19 @@ impl<V: Vendor> Shared<V> {
     pub(crate) fn look(self: &Arc<Self>) {
         self.completions.poll_again(&self.vendor);
         self.pump(Caller::Teller);
+    }
+
+    /// A device has called: once, and what has ended there is not noted yet.
+    pub(super) fn hear(self: &Arc<Self>, caller: Caller) {
+        self.completions.poll_again(&self.vendor);
+        self.pump(caller);
+        if caller == Caller::Waiter {
+            // It is about to sleep, or to go.
+            if self.activity.is_left() {
+                self.completions.call();
+            }
+            self.completions.attend();
+        }
     }
 
     /// This thread pumps no more.

@@ -3,6 +3,7 @@
 use super::Refusal;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex};
+use std::thread::{self, ThreadId};
 
 /// A place where something can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +59,8 @@ struct State {
     moved: bool,
     /// How often the driver's own thread has asked for a status.
     looks: u64,
+    /// Who has ended a command last.
+    ended_by: Option<ThreadId>,
     /// The most threads that a block of a kernel has room for, if there is such a number.
     room: Option<u64>,
     /// The threads of the blocks of each launch that was put on a device, or into a batch.
@@ -104,6 +107,7 @@ impl Faults {
             unmade: false,
             moved: false,
             looks: 0,
+            ended_by: None,
             room: None,
             launched: Vec::new(),
         };
@@ -194,6 +198,17 @@ impl Faults {
         let state = self.change.wait_while(state, |state| state.unmade);
         drop(state.expect("nobody panics with it"));
         self.check(Fault::Make)
+    }
+
+    /// A command is ended.
+    pub(super) fn note_end(&self) {
+        self.state().ended_by = Some(thread::current().id());
+    }
+
+    /// Who has ended a command last.
+    #[allow(dead_code, reason = "not all tests are of this")]
+    pub(crate) fn ended_by(&self) -> Option<ThreadId> {
+        self.state().ended_by
     }
 
     /// A status is asked for.

@@ -286,6 +286,7 @@ impl Vendor for Library {
     }
 
     fn land(&self, _work: &Work<'_, Self>, cargo: Cargo) -> Result<()> {
+        self.faults.note_end();
         let outcome = cargo.outcome.lock().expect("nobody panics with it").take();
         outcome.map_or(Ok(()), Err)
     }
