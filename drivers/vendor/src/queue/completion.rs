@@ -113,7 +113,7 @@ pub(crate) struct Completions<V: Vendor> {
     suspended: AtomicIsize,
     /// Some line's oldest has not been asked to wake the drain thread.
     unarmed: AtomicBool,
-    /// When something was last in flight that was new, or ended.
+    /// When something was last in flight that was new and nobody saw to, or ended.
     active: AtomicU64,
     /// When there will be something to do for batches; zero if there will not. The drain thread's.
     settles: AtomicU64,
@@ -175,7 +175,6 @@ impl<V: Vendor> Completions<V> {
     /// Has commands' ends noted; those of a line in the order in which they will come.
     pub(super) fn watch(&self, watched: impl IntoIterator<Item = Watched<V>>) {
         let (mut count, mut polled, mut seen_to) = (0, 0, None);
-        self.active.store(clock::now_ns(), Ordering::Relaxed);
         {
             let mut fresh = locked(&self.fresh);
             fresh.extend(watched.into_iter().inspect(|watched| {
@@ -199,6 +198,7 @@ impl<V: Vendor> Completions<V> {
         if seen_to.is_some_and(|flushes| flushes == self.flushes.load(Ordering::SeqCst)) {
             return;
         }
+        self.active.store(clock::now_ns(), Ordering::Relaxed);
         // Whoever helps leaves it when it ceases to.
         if V::TELLS || self.helpers.load(Ordering::SeqCst) > 0 {
             return;

@@ -162,11 +162,9 @@ impl<V: Vendor> Driver for VendorDriver<V> {
             shared.vendor.wait(waiter);
             return Ok(());
         }
-        // Before the drain thread has devices call, which it does once this thread looks no more.
-        let listener = shared.completions.listen();
-        {
+        let listener = {
             let _helper = shared.completions.help();
-            let (begun, mut looked) = (clock::now_ns(), 0);
+            let (mut begun, mut looked) = (None, 0);
             while (shared.completions.is_in_flight() || shared.activity.is_busy())
                 && !waiter.is_done()
                 && !waiter.is_late()
@@ -180,7 +178,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     shared.pump(Caller::Waiter);
                     continue;
                 }
-                let waited = now.saturating_sub(begun);
+                let waited = now.saturating_sub(*begun.get_or_insert(now));
                 if waited < SPIN_NS {
                     // Half a microsecond or so: the library has locks, which others want.
                     let pauses = match shared.completions.is_polling() {
@@ -197,10 +195,15 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     break;
                 }
             }
-        }
-        if shared.activity.is_left() {
-            shared.completions.call();
-        }
+            if shared.activity.is_left() {
+                shared.completions.call();
+            }
+            if waiter.is_done() {
+                return Ok(());
+            }
+            // Before the drain thread has devices call, which it does once this thread looks no more.
+            shared.completions.listen()
+        };
         waiter.sleep_and(|| {
             let has_heard = listener.has_heard();
             if has_heard {
