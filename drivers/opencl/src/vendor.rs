@@ -122,9 +122,14 @@ impl OpenClMemory {
 }
 
 /// Called by OpenCL: wakes the driver, and makes no call.
-extern "C" fn heard(_event: cl_event, _status: cl_int, wake: *mut c_void) {
+extern "C" fn heard(_event: cl_event, status: cl_int, wake: *mut c_void) {
     // SAFETY: made by `call_when_over` for this one call.
-    unsafe { Wake::from_raw(wake) }.ring();
+    let wake = unsafe { Wake::from_raw(wake) };
+    if status == CL_COMPLETE {
+        wake.ring_over();
+    } else {
+        wake.ring();
+    }
 }
 
 impl Vendor for OpenCl {

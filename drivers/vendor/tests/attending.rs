@@ -5,7 +5,7 @@
 mod library;
 
 use library::faults::{Fault, Faults};
-use library::stage;
+use library::{Refusal, stage};
 use quipu_core::{
     Access, AccessMode, Completion, Context, Device, Event, MemoryRef, Queue, QueueOptions,
     UserEvent,
@@ -97,6 +97,27 @@ fn a_device_that_calls_wakes_the_thread_that_waits() {
             })
         });
         assert!(by_who_waits);
+    });
+}
+
+#[test]
+fn what_a_device_says_as_it_calls_is_not_asked() {
+    each(|rig| {
+        let queue = queue(&rig.context, &rig.devices[0], Completion::Callback);
+        let memory = rig.context.memory(BYTES).unwrap();
+        rig.faults.hold(true);
+        let asked = rig.faults.calls(Fault::Callback);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| fill(&queue, &memory, 1, &[]).wait().unwrap());
+            while rig.faults.calls(Fault::Callback) == asked {
+                std::thread::yield_now();
+            }
+            rig.faults
+                .plan(Fault::Status, 0, u64::MAX, Refusal::Busy);
+            rig.faults.hold(false);
+            waits.join().unwrap();
+        });
+        rig.faults.end();
     });
 }
 

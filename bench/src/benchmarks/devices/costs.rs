@@ -4,7 +4,8 @@
 //!
 //! 1. *enqueue*: the time of the calls alone, of commands that run meanwhile.
 //! 2. *launch and wait*, in callback and in polling mode, beside each way to wait that the interface has.
-//! 3. *long launch and wait*: the same of a kernel that takes so long that who waits in callback mode sleeps.
+//! 3. *long launch and wait*: the same of a kernel that takes so long that who waits in callback mode sleeps, less what it
+//!    takes more to launch another behind it: that is the kernel's own time, which need not be the same on both sides.
 //! 4. *chain*: kernels that wait for each other, per kernel, from the release of a user event that has held them all
 //!    back (for a while, or just as long as it took to enqueue them), or from the first enqueue, or recorded and
 //!    launched as one; beside launches one by one and, of CUDA, the replay of a graph made by hand.
@@ -13,7 +14,7 @@ use super::matmul::MODES;
 use super::side::{mean, rows, times};
 use super::{Doing, Need, Target, targets};
 use crate::error::BenchError;
-use crate::harness::{Contender, Gate, Plan, Report, Session, median};
+use crate::harness::{Contender, Gate, Plan, Report, Samples, Session, median};
 use crate::kernels;
 use crate::reference::raw::{self, Argument, Cuda, Grid, Launch, Memory, Raw, RawResult, Waiting};
 use crate::reference::raw::{download, upload};
@@ -31,6 +32,8 @@ const LONG_WAIT: f64 = 5.0;
 const LONG: Duration = Duration::from_micros(2500);
 /// How often its loop goes round at first, to see how long that takes.
 const LOOPS: u32 = 100_000;
+/// How many are launched behind each other, to see how long one takes by itself.
+const BEHIND: u32 = 8;
 /// Microseconds for each kernel of a chain that was known ahead.
 const CHAIN: f64 = 1.3;
 
@@ -44,11 +47,11 @@ pub(in crate::benchmarks) fn run(
     for target in &targets {
         enqueue(session, report, &plan, target)?;
         for mode in MODES {
-            wait(session, report, &plan, target, mode, None)?;
+            wait(session, report, &plan, target, mode)?;
         }
         let loops = loops(session, target)?;
         for mode in MODES {
-            wait(session, report, &plan, target, mode, Some(loops))?;
+            long_wait(session, report, &plan, target, mode, loops)?;
         }
         chain(session, report, &plan, target)?;
     }
@@ -99,9 +102,11 @@ impl Counter {
     fn post(&self) -> Result<(), BenchError> {
         self.count.set(self.count.get() + 1);
         let number = &mut *self.number.borrow_mut();
-        let launch = self
-            .queue
-            .post_launch(WorkDivision::new(1, 1, 1), kernels::add_one(number));
+        let (queue, one) = (&self.queue, WorkDivision::new(1, 1, 1));
+        let launch = match self.loops {
+            None => queue.post_launch(one, kernels::add_one(number)),
+            Some(loops) => queue.post_launch(one, kernels::add_one_slowly(loops, number)),
+        };
         launch.doing("enqueueing a command")
     }
 
@@ -129,6 +134,15 @@ impl Counter {
 
     fn wait(&self) -> Result<(), BenchError> {
         self.queue.wait().doing("waiting for a queue")
+    }
+
+    /// So many behind each other, and a wait for the last.
+    fn launch_and_wait(&self, launches: u32) -> Result<(), BenchError> {
+        for _ in 1..launches {
+            self.post()?;
+        }
+        let last = self.launch(&self.queue)?;
+        last.wait().doing("waiting for a command")
     }
 
     fn verify(&self, session: &Session<'_>, case: &str) -> Result<(), BenchError> {
@@ -170,6 +184,22 @@ impl ByHand {
 
     fn wait(&self, waiting: Waiting) -> Result<(), BenchError> {
         Ok(self.raw.borrow_mut().wait(waiting)?)
+    }
+
+    fn launch_and_wait(&self, launches: u32, waiting: Waiting) -> Result<(), BenchError> {
+        for _ in 0..launches {
+            self.enqueue()?;
+        }
+        self.wait(waiting)
+    }
+
+    /// The ways to wait that a mode of ours is compared with, and what they are called.
+    fn ways(&self, mode: Completion, same: Waiting) -> Vec<(String, Waiting)> {
+        let interface = self.raw.borrow().language().interface();
+        let own = (mode == Completion::Polling).then_some(Waiting::Synchronise);
+        let ways = [same].into_iter().chain(own);
+        let named = |way: Waiting| (format!("{interface}, {}", way.name()), way);
+        ways.map(named).collect()
     }
 
     fn verify(&self, session: &Session<'_>, case: &str) -> Result<(), BenchError> {
@@ -258,53 +288,85 @@ fn loops(session: &Session<'_>, target: &Target) -> Result<u32, BenchError> {
     Ok((times * f64::from(LOOPS)).clamp(100.0, 1e8) as u32)
 }
 
-/// A launch and its wait: of a kernel whose loop goes round so often, if it has one.
+/// A launch and its wait.
 fn wait(
     session: &Session<'_>,
     report: &mut Report,
     plan: &Plan,
     target: &Target,
     (mode, completion, waiting): (&str, Completion, Waiting),
-    loops: Option<u32>,
 ) -> Result<(), BenchError> {
-    let (case, most, longer) = match loops {
-        None => (format!("launch and wait, {mode}"), 1000, WAIT),
-        Some(_) => (format!("long launch and wait, {mode}"), 40, LONG_WAIT),
-    };
-    let counter = Counter::new(target, completion, loops)?;
-    let by_hand = by_hand(target, report, loops);
-    let ours = || -> Result<(), BenchError> {
-        let event = counter.launch(&counter.queue)?;
-        event.wait().doing("waiting for a command")
-    };
+    let case = format!("launch and wait, {mode}");
+    let counter = Counter::new(target, completion, None)?;
+    let by_hand = by_hand(target, report, None);
+    let ours = || counter.launch_and_wait(1);
     let started = Instant::now();
     ours()?;
-    let times = times(session, started.elapsed()).min(most);
+    let times = times(session, started.elapsed());
     let mut contenders = vec![Contender::new("quipu", || mean(times, ours))];
-    let mut theirs = vec![waiting];
-    if completion == Completion::Polling {
-        theirs.push(Waiting::Synchronise);
-    }
     if let Some(by_hand) = &by_hand {
-        let interface = by_hand.raw.borrow().language().interface();
-        for waiting in theirs {
-            let one = move || {
-                by_hand.enqueue()?;
-                by_hand.wait(waiting)
-            };
-            let name = format!("{interface}, {}", waiting.name());
+        for (name, waiting) in by_hand.ways(completion, waiting) {
+            let one = move || by_hand.launch_and_wait(1, waiting);
             contenders.push(Contender::new(name, move || mean(times, one)));
         }
     }
-    let samples = rows(session, report, plan, target, (&case, "µs"), contenders)?;
+    let unit = (&*case, "µs");
+    let samples = rows(session, report, plan, target, unit, contenders)?;
+    no_longer(report, target, &case, &samples, WAIT);
+    counter.verify(session, &case)?;
+    by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, &case))
+}
+
+/// What a launch of a kernel and its wait take beyond the kernel's own time.
+fn long_wait(
+    session: &Session<'_>,
+    report: &mut Report,
+    plan: &Plan,
+    target: &Target,
+    (mode, completion, waiting): (&str, Completion, Waiting),
+    loops: u32,
+) -> Result<(), BenchError> {
+    let case = format!("long launch and wait, beyond the kernel, {mode}");
+    let counter = Counter::new(target, completion, Some(loops))?;
+    let by_hand = by_hand(target, report, Some(loops));
+    let times = session.scale().choose(21, 5, 1);
+    let ours = |launches| counter.launch_and_wait(launches);
+    let mut contenders = vec![Contender::new("quipu", || beyond_kernel(times, ours))];
+    if let Some(by_hand) = &by_hand {
+        for (name, waiting) in by_hand.ways(completion, waiting) {
+            let some = move |launches| by_hand.launch_and_wait(launches, waiting);
+            contenders.push(Contender::new(name, move || beyond_kernel(times, some)));
+        }
+    }
+    let unit = (&*case, "µs");
+    let samples = rows(session, report, plan, target, unit, contenders)?;
+    no_longer(report, target, &case, &samples, LONG_WAIT);
+    counter.verify(session, &case)?;
+    by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, &case))
+}
+
+/// Microseconds of a launch and its wait, the median of so many, less what another launch behind it takes more.
+fn beyond_kernel(
+    times: usize,
+    launch_and_wait: impl Fn(u32) -> Result<(), BenchError>,
+) -> Result<f64, BenchError> {
+    let of = |launches| {
+        let one = |_| mean(1, || launch_and_wait(launches));
+        let samples: Result<Vec<f64>, _> = (0..times).map(one).collect();
+        Ok::<_, BenchError>(median(&samples?))
+    };
+    let (one, more) = (of(1)?, of(1 + BEHIND)?);
+    Ok(one - (more - one) / f64::from(BEHIND))
+}
+
+/// How much longer ours, the first, may take than each of the others.
+fn no_longer(report: &mut Report, target: &Target, case: &str, samples: &Samples, most: f64) {
     for other in 1..samples.contenders() {
         let more = median(samples.of(0)) - median(samples.of(other));
         let beside = samples.name(other);
         let what = format!("{case}, {}, longer than {beside}", target.id());
-        report.gates.push(Gate::at_most(what, more, longer, "µs"));
+        report.gates.push(Gate::at_most(what, more, most, "µs"));
     }
-    counter.verify(session, &case)?;
-    by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, &case))
 }
 
 /// Kernels that wait for each other.

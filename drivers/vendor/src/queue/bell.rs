@@ -185,13 +185,40 @@ impl Drop for Listener<'_> {
     }
 }
 
+/// What a library is asked to call for: the end of what a signal stands for.
+pub(super) struct Call {
+    bell: Arc<Bell>,
+    /// It has said that this ended well.
+    is_over: AtomicBool,
+}
+
+impl Call {
+    pub(super) fn new(bell: Arc<Bell>) -> Arc<Self> {
+        let is_over = AtomicBool::new(false);
+        Arc::new(Self { bell, is_over })
+    }
+
+    /// True if it has called, and said that all is well: then it need not be asked.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
 /// Wakes a driver, once: what a library's callback is given.
-pub struct Wake(pub(super) Arc<Bell>);
+pub struct Wake(pub(super) Arc<Call>);
 
 impl Wake {
-    /// Wakes it. Calls nothing of the library's, and takes no time.
+    /// Wakes it, to ask what has become of the signal that this was asked for. Calls nothing of the library's, and takes
+    /// no time.
     pub fn ring(self) {
-        self.0.hear();
+        self.0.bell.hear();
+    }
+
+    /// As [`ring`](Wake::ring), when what the signal stands for has ended well: so nobody asks the library, which may keep
+    /// who does waiting while its callbacks run.
+    pub fn ring_over(self) {
+        self.0.is_over.store(true, Ordering::Release);
+        self.ring();
     }
 
     /// As a callback's argument.

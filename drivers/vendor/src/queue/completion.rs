@@ -15,7 +15,7 @@
 //!    it has devices call for others, and looks when they do. Whoever suspended it looks.
 //! 6. What is noted is acted on by whoever [pumps](super::pump): the drain thread, or a host thread that does so anyway.
 
-use super::bell::{Bell, Due, Listener, Need, Wake};
+use super::bell::{Bell, Call, Due, Listener, Need, Wake};
 use super::ledger::Key;
 use crate::vendor::{Failure, Status, Vendor};
 use quipu_core::clock;
@@ -84,8 +84,8 @@ struct Line<V: Vendor> {
     watched: VecDeque<Watched<V>>,
     /// How often the status of the oldest could not be had.
     failures: u32,
-    /// The command whose end wakes the drain thread.
-    armed: Option<Key>,
+    /// The command whose end the device calls for, and what it is to call.
+    armed: Option<(Key, Arc<Call>)>,
 }
 
 /// See the module.
@@ -186,10 +186,12 @@ impl<V: Vendor> Completions<V> {
             // After that, for who arms what there is.
             self.unarmed.store(true, Ordering::Relaxed);
             // With the lock: who takes them takes these off again.
-            self.polled.fetch_add(polled, Ordering::Relaxed);
+            if polled > 0 {
+                self.polled.fetch_add(polled, Ordering::Relaxed);
+            }
             // Of several, somebody may rely on the drain thread.
             seen_to = seen_to.filter(|_| count == 1 && !self.is_in_flight());
-            if seen_to.is_some() {
+            if seen_to.is_some() && self.is_left() {
                 self.is_left.store(false, Ordering::SeqCst);
             }
             self.in_flight.fetch_add(count, Ordering::SeqCst);
@@ -360,11 +362,13 @@ impl<V: Vendor> Completions<V> {
             let Some(oldest) = line.watched.front_mut() else {
                 continue;
             };
-            if line.armed == Some(oldest.key) || oldest.polled {
+            let is_armed = line.armed.as_ref().is_some_and(|it| it.0 == oldest.key);
+            if is_armed || oldest.polled {
                 continue;
             }
-            line.armed = Some(oldest.key);
-            let asked = vendor.call_when_over(&oldest.signal, Wake(self.bell()));
+            let call = Call::new(self.bell());
+            line.armed = Some((oldest.key, call.clone()));
+            let asked = vendor.call_when_over(&oldest.signal, Wake(call));
             if let Err(failure) = asked {
                 tracing::debug!(reason = failure.text(), "a device does not call back");
                 if !std::mem::replace(&mut oldest.polled, true) {
@@ -473,13 +477,19 @@ impl<V: Vendor> Default for Line<V> {
 }
 
 impl<V: Vendor> Line<V> {
+    /// True if its device has called for this command's end, and said that it ended well.
+    fn has_called(&self, key: Key) -> bool {
+        let armed = self.armed.as_ref();
+        armed.is_some_and(|(armed, call)| *armed == key && call.is_over())
+    }
+
     /// Takes out what has ended. When that was seen is filled in by who looks.
     fn look(&mut self, vendor: &V, ended: &mut Ended<V>) {
         let (mut asked_last, mut all_over, mut before) = (false, false, None);
         while let Some(oldest) = self.watched.front() {
             let end = if let Some(before) = before.take().filter(|_| oldest.is_joined) {
                 before
-            } else if all_over && oldest.is_implied {
+            } else if (all_over && oldest.is_implied) || self.has_called(oldest.key) {
                 Ok(Ok(()))
             } else {
                 let status = vendor.status(&oldest.signal);

@@ -558,6 +558,9 @@ impl<V: Vendor> Ledger<V> {
 
     /// The devices whose queues have to be flushed; they are taken to be, then.
     pub(super) fn take_dirty(&mut self) -> Vec<usize> {
+        if !V::FLUSHES {
+            return Vec::new();
+        }
         let lanes = self.lanes.iter_mut().enumerate();
         let dirty =
             lanes.filter_map(|(device, lane)| std::mem::take(&mut lane.dirty).then_some(device));

@@ -51,7 +51,11 @@ impl Point {
         state.end = Some(end);
         let calls = std::mem::take(&mut state.calls);
         drop(state);
-        calls.into_iter().for_each(Wake::ring);
+        let call = match end {
+            Ok(()) => Wake::ring_over,
+            Err(_) => Wake::ring,
+        };
+        calls.into_iter().for_each(call);
     }
 
     fn ended(&self) -> Option<Result<(), Refusal>> {
