@@ -548,12 +548,12 @@ impl<'a> Waiter<'a> {
 
     /// Looks for a while, then sleeps, until it is done or time is up.
     pub fn sleep(&self) {
-        self.sleep_and(|| false);
+        self.sleep_and(|| None);
     }
 
-    /// As [`sleep`](Waiter::sleep), for a thread that may be unparked for something else as well: `see_to` is called before
-    /// each sleep, and says whether there was something.
-    pub fn sleep_and(&self, see_to: impl FnMut() -> bool) {
+    /// As [`sleep`](Waiter::sleep), for a thread that has something else to see to as well: that is done by `see_to`, which
+    /// is called before each time the thread is parked, and says for how long that may be. It may be unparked for it, too.
+    pub fn sleep_and(&self, see_to: impl FnMut() -> Option<Duration>) {
         // An event is looked at where only its end writes. A queue's progress
         // is written by every command: there one waits to be told.
         match &self.target {
@@ -577,24 +577,24 @@ impl<'a> Waiter<'a> {
     /// Sleeps until it is done or time is up.
     pub fn park(&self) {
         if let Some(armed) = self.arm() {
-            self.park_armed(&armed, || false);
+            self.park_armed(&armed, || None);
         }
     }
 
-    fn park_armed(&self, armed: &Armed<'_>, mut see_to: impl FnMut() -> bool) {
+    fn park_armed(&self, armed: &Armed<'_>, mut see_to: impl FnMut() -> Option<Duration>) {
         slab::flush();
         while !armed.is_done() {
-            if see_to() {
-                continue;
-            }
-            match self.deadline {
-                None => std::thread::park(),
-                Some((clock, deadline)) => {
+            match (self.deadline, see_to()) {
+                (_, Some(Duration::ZERO)) => {}
+                (None, None) => std::thread::park(),
+                (None, Some(most)) => std::thread::park_timeout(most),
+                (Some((clock, deadline)), most) => {
                     let now = clock.now();
                     if now >= deadline {
                         break;
                     }
-                    clock.park(deadline - now);
+                    let left = deadline - now;
+                    clock.park(most.map_or(left, |most| most.min(left)));
                 }
             }
         }

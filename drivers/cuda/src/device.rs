@@ -109,6 +109,11 @@ impl Track {
         self.seen.fetch_max(ticket, Ordering::Release);
     }
 
+    /// True if the host knows that all that was put there is over.
+    fn is_empty(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) >= self.last.load(Ordering::Relaxed)
+    }
+
     /// The next command's number.
     pub(crate) fn ticket(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
@@ -182,7 +187,7 @@ impl Live {
     }
 
     /// The number of the stream for a command that waits for these: that of one that is the last in its stream, so that
-    /// a chain stays where it is; else the next.
+    /// a chain stays where it is; else a [free one](Live::free_track).
     pub(crate) fn choose(&self, device: usize, lane: Lane, waits: &[Signal]) -> usize {
         match lane {
             Lane::Upload => UPLOAD,
@@ -194,8 +199,18 @@ impl Live {
                         && self.tracks[wait.track].last.load(Ordering::Relaxed) == wait.ticket
                 };
                 let last = waits.iter().find(is_last).map(|wait| wait.track);
-                last.unwrap_or_else(|| self.turn.fetch_add(1, Ordering::Relaxed) % COMPUTE)
+                last.unwrap_or_else(|| self.free_track())
             }
+        }
+    }
+
+    /// A stream for what comes after nothing: the one that was last used if nothing is left there, for device and host
+    /// have it at hand; else the next in turn.
+    fn free_track(&self) -> usize {
+        let last = self.turn.load(Ordering::Relaxed) % COMPUTE;
+        match self.tracks[last].is_empty() {
+            true => last,
+            false => (self.turn.fetch_add(1, Ordering::Relaxed) + 1) % COMPUTE,
         }
     }
 

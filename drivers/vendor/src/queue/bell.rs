@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// How often the drain thread looks at a device that may be lost, and so never calls.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often the drain thread looks at a device that may be lost, and so never calls, while others look at it, too.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// See the module.
 #[derive(Default)]
@@ -52,8 +52,8 @@ pub(super) enum Due {
 pub(super) enum Need {
     /// This, now.
     Now(Due),
-    /// Nothing until somebody rings, and a look from time to time.
-    Calls,
+    /// Nothing until somebody rings, and a look after this time.
+    Calls(Duration),
     /// Nothing until somebody rings.
     Nothing,
 }
@@ -132,16 +132,18 @@ impl Bell {
                 return due;
             }
             self.asleep.store(true, Ordering::SeqCst);
-            let timed = match need() {
+            let pause = match need() {
                 Need::Now(due) => {
                     self.asleep.store(false, Ordering::SeqCst);
                     return due;
                 }
-                Need::Calls => true,
-                Need::Nothing => false,
+                // Whoever listens looks as well.
+                Need::Calls(_) if !state.listeners.is_empty() => Some(LOOK),
+                Need::Calls(pause) => Some(pause),
+                Need::Nothing => None,
             };
-            if timed {
-                let waited = self.wake.wait_timeout(state, LOOK);
+            if let Some(pause) = pause {
+                let waited = self.wake.wait_timeout(state, pause);
                 let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
                 state = guard;
                 if waited.timed_out() {

@@ -6,7 +6,7 @@
 //! | `batches` | commands that leave together, as the ledger knows them; `together`: making them, and putting them on a device |
 //! | `pump` | doing it: one thread at a time |
 //! | `code` | code of launches, compiled before they go |
-//! | `completion` | how ends are heard of; `bell`: what wakes the drain thread |
+//! | `completion` | how ends are heard of; `bell`: what wakes the drain thread; `naps`: sleeping for microseconds |
 //! | `usage` | whose memory is in use, and may not be taken away |
 //! | `slab` | where the ledger's entries are |
 //!
@@ -22,6 +22,7 @@ mod bell;
 mod code;
 mod completion;
 mod ledger;
+mod naps;
 mod pump;
 mod slab;
 mod together;
@@ -33,11 +34,14 @@ pub(crate) use completion::Completions;
 pub(crate) use ledger::Ledger;
 pub(crate) use pump::{Activity, drain};
 
-use crate::VendorDriver;
 use crate::graph::{TakenGraph, may_be_within};
 use crate::inside::Inside;
 use crate::vendor::{Doer, Vendor, VendorDevice};
+use crate::{Shared, VendorDriver};
+use bell::Listener;
+use completion::nap;
 use ledger::Facts;
+use naps::PreciseNaps;
 use pump::Caller;
 use quipu_core::driver::{Notification, Submission};
 use quipu_core::error::Result;
@@ -51,6 +55,7 @@ use quipu_core::{
 };
 use std::any::{Any, TypeId};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How long a thread that waits keeps its core to itself.
 const SPIN_NS: u64 = 20_000;
@@ -86,6 +91,30 @@ impl<V: Vendor> VendorDriver<V> {
     /// As the core says whose ends a thread sees to.
     fn address(&self) -> *const () {
         std::ptr::from_ref(self).cast()
+    }
+}
+
+impl<V: Vendor> Shared<V> {
+    /// What a thread does that sleeps since then because it waits: looks if there is anything to look at, or if a device
+    /// has called. For how long it may sleep then.
+    fn look_and_nap(
+        self: &Arc<Self>,
+        listener: &Listener<'_>,
+        begun: Option<u64>,
+    ) -> Option<Duration> {
+        if listener.has_heard() {
+            self.hear(Caller::Waiter);
+            return Some(Duration::ZERO);
+        }
+        if !self.completions.is_in_flight() {
+            return None;
+        }
+        if self.completions.poll(&self.vendor) {
+            self.pump_and_leave();
+            return Some(Duration::ZERO);
+        }
+        let now = clock::now_ns();
+        Some(nap(now.saturating_sub(begun.unwrap_or(now))))
     }
 }
 
@@ -162,7 +191,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
             shared.vendor.wait(waiter);
             return Ok(());
         }
-        let listener = {
+        let (listener, begun) = {
             let _helper = shared.completions.help();
             let (mut begun, mut looked) = (None, 0);
             while (shared.completions.is_in_flight() || shared.activity.is_busy())
@@ -202,15 +231,12 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                 return Ok(());
             }
             // Before the drain thread has devices call, which it does once this thread looks no more.
-            shared.completions.listen()
+            (shared.completions.listen(), begun)
         };
-        waiter.sleep_and(|| {
-            let has_heard = listener.has_heard();
-            if has_heard {
-                shared.hear(Caller::Waiter);
-            }
-            has_heard
-        });
+        let _precisely = PreciseNaps::begin();
+        waiter.sleep_and(|| shared.look_and_nap(&listener, begun));
+        drop(listener);
+        shared.completions.attend();
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use super::code::Delay;
 use super::completion::{Notice, Notices, Watched};
 use super::is_nothing;
 use super::ledger::{Arrival, Departure, Ended, Job, Key, Ledger};
+use super::naps::PreciseNaps;
 use crate::error::{lost, of_call, of_device};
 use crate::inside::{Inside, own_thread};
 use crate::launch::CodeRef;
@@ -152,6 +153,7 @@ fn pause() {
 /// What the drain thread does, until the driver is gone.
 pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
     own_thread();
+    let _precisely = PreciseNaps::begin();
     loop {
         // Not kept while this sleeps: the driver ends when nobody else has it.
         let need = || {
@@ -187,14 +189,19 @@ impl<V: Vendor> Shared<V> {
     /// A device has called: once, and what has ended there is not noted yet.
     pub(super) fn hear(self: &Arc<Self>, caller: Caller) {
         self.completions.poll_again(&self.vendor);
-        self.pump(caller);
-        if caller == Caller::Waiter {
-            // It is about to sleep, or to go.
-            if self.activity.is_left() {
-                self.completions.call();
-            }
-            self.completions.attend();
+        match caller {
+            Caller::Waiter => self.pump_and_leave(),
+            _ => self.pump(caller),
         }
+    }
+
+    /// Pumps, by a thread that is about to sleep or to go.
+    pub(super) fn pump_and_leave(self: &Arc<Self>) {
+        self.pump(Caller::Waiter);
+        if self.activity.is_left() {
+            self.completions.call();
+        }
+        self.completions.attend();
     }
 
     /// This thread pumps no more.

@@ -53,6 +53,8 @@ struct State {
     refused: u64,
     /// No device runs anything.
     held: bool,
+    /// No device calls.
+    muted: bool,
     /// No batch is made.
     unmade: bool,
     /// Memory is elsewhere.
@@ -104,6 +106,7 @@ impl Faults {
             calls: HashMap::new(),
             refused: 0,
             held: false,
+            muted: false,
             unmade: false,
             moved: false,
             looks: 0,
@@ -174,6 +177,17 @@ impl Faults {
     /// True if the devices run nothing.
     pub(crate) fn is_held(&self) -> bool {
         self.state().held
+    }
+
+    /// From now on devices do not call, though they say that they will.
+    #[allow(dead_code, reason = "not all tests are of this")]
+    pub(crate) fn mute(&self) {
+        self.state().muted = true;
+    }
+
+    /// True if devices do not call.
+    pub(super) fn is_muted(&self) -> bool {
+        self.state().muted
     }
 
     /// Has batches that are being made stay so, or be made.

@@ -277,7 +277,9 @@ impl Vendor for Library {
 
     fn call_when_over(&self, signal: &Point, wake: Wake) -> std::result::Result<(), Refusal> {
         self.faults.check(Fault::Callback)?;
-        signal.call(wake);
+        if !self.faults.is_muted() {
+            signal.call(wake);
+        }
         Ok(())
     }
 
