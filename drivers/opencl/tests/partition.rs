@@ -13,9 +13,14 @@ use support::{devices, opencl_or_skip};
 
 /// The first device that can be split, and its parts of one multiprocessor each.
 fn split() -> Result<(Device, Vec<Device>)> {
-    let device = devices()?.remove(0);
-    let parts = device.partition(&Partition::Equally(1))?;
-    Ok((device, parts))
+    let mut refused = None;
+    for device in devices()? {
+        match device.partition(&Partition::Equally(1)) {
+            Ok(parts) => return Ok((device, parts)),
+            Err(why) => refused = Some(why),
+        }
+    }
+    Err(refused.unwrap_or_else(|| ErrorKind::Abandoned.into()))
 }
 
 fn fold(queue: &Queue, memory: &MemoryRef, number: u64) {

@@ -3,6 +3,7 @@
 //! Without a device these tests are left out, and say so; with `QUIPU_TEST_CUDA=1` they fail.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+mod cublas;
 mod devices;
 
 use quipu::prelude::*;

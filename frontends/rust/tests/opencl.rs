@@ -169,25 +169,3 @@ fn native_calls_are_handed_the_queue() {
         assert!(queue.native_call(call).unwrap().wait().unwrap());
     });
 }
-
-#[test]
-fn a_scheduler_of_the_users_polls_for_what_is_on_a_device() {
-    each_queue(&|context, queue| {
-        let mut x = context.buffer(&[1.0f32; 1000]).unwrap();
-        for round in 0..20 {
-            let polling = context.polling();
-            let program =
-                context.program("kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }");
-            // SAFETY: this is its parameter, and there are as many elements as threads.
-            let call = unsafe { program.kernel("twice").call((&mut x,)) };
-            let division = WorkDivision::new(1000, 1, 1);
-            let event = queue.launch(division, call).unwrap();
-            while !event.is_complete() {
-                context.poll();
-            }
-            drop(polling);
-            let first = queue.read(&x).unwrap().wait().unwrap()[999];
-            assert_eq!(first, f32::powi(2.0, round + 1));
-        }
-    });
-}

@@ -1,6 +1,12 @@
 //! What holds on the devices of every driver that compiles what launches bring along: kernels of every kind, their faults,
 //! copies, chains, waits that must not be.
 
+mod language;
+
+pub(crate) use language::{
+    floats_of_16_bits_are_the_same_everywhere, threads_of_a_warp_exchange_values,
+};
+
 use quipu::prelude::*;
 use quipu::{Completion, ErrorKind};
 
@@ -74,7 +80,11 @@ macro_rules! all_tests {
             native_code_is_refused_as_it_is_launched,
             fills_of_any_pattern_and_host_tasks_go,
             timestamps_are_in_order,
+            threads_of_a_warp_exchange_values,
+            floats_of_16_bits_are_the_same_everywhere,
+            a_scheduler_of_the_users_polls_for_what_is_on_a_device,
             copies_of_every_size_come_through,
+            what_is_mapped_is_what_kernels_see,
             long_chains_and_many_chains_keep_their_order,
             a_callback_that_waits_is_told_that_it_must_not,
             a_launch_of_nothing_is_over_after_what_it_waits_for,
@@ -498,6 +508,43 @@ pub(crate) fn copies_of_every_size_come_through(each_queue: EachQueue) {
             let z = context.buffer(&x).unwrap();
             queue.copy(&z, &y).unwrap();
             assert!(queue.read(&y).unwrap().wait().unwrap() == x, "{length}");
+        }
+    });
+}
+
+pub(crate) fn a_scheduler_of_the_users_polls_for_what_is_on_a_device(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let mut y = context.buffer(&[0_u32; 1000]).unwrap();
+        for round in 1..=20 {
+            let polling = context.polling();
+            let event = queue.launch(1000, add_one(&mut y)).unwrap();
+            while !event.is_complete() {
+                context.poll();
+            }
+            drop(polling);
+            assert_eq!(queue.read(&y).unwrap().wait().unwrap()[999], round);
+        }
+    });
+}
+
+pub(crate) fn what_is_mapped_is_what_kernels_see(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let mut y = context.buffer(&[1_u32; 3000]).unwrap();
+        queue.launch(3000, add_one(&mut y)).unwrap();
+        {
+            let part = y.slice(1000..2000).unwrap();
+            let mut mapped = queue.map_mut(&part).unwrap().wait().unwrap();
+            assert!(mapped.iter().all(|y| *y == 2));
+            mapped.iter_mut().zip(10..).for_each(|(y, n)| *y = n);
+        }
+        queue.launch(3000, add_one(&mut y)).unwrap();
+        let mapped = queue.map(&y).unwrap().wait().unwrap();
+        for (i, y) in mapped.iter().enumerate() {
+            let expected = match i {
+                1000..2000 => i as u32 - 1000 + 11,
+                _ => 3,
+            };
+            assert_eq!(*y, expected, "element {i}");
         }
     });
 }

@@ -1,0 +1,116 @@
+//! What of the kernel language only a device's own compiler shows to be right: threads that exchange values, and floats of
+//! 16 bits.
+
+use super::{EachQueue, pool_of};
+use quipu::kernels::{Float, Signed, bf16, f16};
+use quipu::prelude::*;
+
+/// The sum of each warp's values, how many are odd, whether all or any are, and the neighbour's value.
+#[kernel]
+async fn exchange(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    warps: Atomics<u32>,
+    mut y: OwnElements<u32>,
+) {
+    let own = x[acc.index(Grid, Threads)[0]];
+    let mut sum = own;
+    let mut distance = acc.warp_size() / 2;
+    while distance > 0 {
+        sum += acc.warp_shuffle_xor(sum, distance).await;
+        distance /= 2;
+    }
+    let odd = acc.warp_ballot(own % 2 == 1).await.count_ones();
+    let any = acc.warp_any(own > 1000).await;
+    let all = acc.warp_all(own < 5000).await;
+    let active = acc.warp_active_mask().await.count_ones();
+    let first = acc.warp_shuffle(own, 0).await;
+    if acc.lane() == 0 {
+        warps.add(0, 1);
+        warps.add(1, active);
+    }
+    for (_, y) in y.each() {
+        *y = (sum ^ (first << 16)) + odd + 1000 * any as u32 + 2000 * all as u32;
+    }
+}
+
+pub(crate) fn threads_of_a_warp_exchange_values(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let sizes = &queue.device().properties().warp_sizes;
+        let size = sizes.iter().copied().max().unwrap_or(1) as usize;
+        if size == 1 {
+            // Of these devices, only those with sub-groups have warps.
+            return;
+        }
+        let (blocks, threads) = (3, 4 * size);
+        let x: Vec<u32> = (0..blocks * threads)
+            .map(|i| (i * i % 1999) as u32)
+            .collect();
+        let buffer = context.buffer(&x).unwrap();
+        let mut counts = context.buffer(&[0_u32; 2]).unwrap();
+        let mut y = context.allocate::<u32>(x.len()).unwrap();
+        let division = WorkDivision::new(blocks, threads, 1);
+        let call = exchange(&buffer, &mut counts, y.overwrite());
+        queue.launch(division, call).unwrap();
+        let expected: Vec<u32> = x
+            .chunks(size)
+            .flat_map(|warp| {
+                let sum: u32 = warp.iter().sum();
+                let odd = warp.iter().filter(|x| **x % 2 == 1).count() as u32;
+                let any = u32::from(warp.iter().any(|x| *x > 1000));
+                let all = u32::from(warp.iter().all(|x| *x < 5000));
+                let each = (sum ^ (warp[0] << 16)) + odd + 1000 * any + 2000 * all;
+                std::iter::repeat_n(each, warp.len())
+            })
+            .collect();
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), expected);
+        let counts = queue.read(&counts).unwrap().wait().unwrap();
+        assert_eq!(counts, [(x.len() / size) as u32, x.len() as u32]);
+    });
+}
+
+#[kernel]
+fn halves(
+    _acc: &impl Accelerator<1>,
+    a: &[f16],
+    b: &[bf16],
+    mut c: OwnElements<f16>,
+    mut d: OwnElements<bf16>,
+) {
+    for (i, c) in c.each() {
+        let next = a[(i * 7 + 3) % a.len()];
+        let value = (a[i] * next + f16::ONE) / (next.abs() + f16::ONE) - a[i].mul_add(next, a[i]);
+        *c = if value.is_nan() { f16::ZERO } else { value };
+    }
+    for (i, d) in d.each() {
+        let next = b[(i * 5 + 1) % b.len()];
+        let value = (b[i] * next + bf16::ONE).abs().sqrt() - b[i].min(next);
+        *d = if value.is_nan() { bf16::ZERO } else { value };
+    }
+}
+
+pub(crate) fn floats_of_16_bits_are_the_same_everywhere(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        // Every 13th of all there are: subnormal ones, infinities and those that overflow among them.
+        let all = (0..=u16::MAX).step_by(13);
+        let a: Vec<f16> = all
+            .clone()
+            .map(f16::from_bits)
+            .filter(|x| !x.is_nan())
+            .collect();
+        let b: Vec<bf16> = all.map(bf16::from_bits).filter(|x| !x.is_nan()).collect();
+        let on = |queue: &Queue| {
+            let (a, b) = (context.buffer(&a).unwrap(), context.buffer(&b).unwrap());
+            let mut c = context.allocate::<f16>(a.len()).unwrap();
+            let mut d = context.allocate::<bf16>(b.len()).unwrap();
+            let call = halves(&a, &b, c.overwrite(), d.overwrite());
+            queue.launch(a.len().max(b.len()), call).unwrap();
+            let c = queue.read(&c).unwrap().wait().unwrap();
+            let d = queue.read(&d).unwrap().wait().unwrap();
+            let c: Vec<u16> = c.into_iter().map(f16::to_bits).collect();
+            let d: Vec<u16> = d.into_iter().map(bf16::to_bits).collect();
+            (c, d)
+        };
+        assert_eq!(on(queue), on(&context.queue(&pool_of(context)).unwrap()));
+    });
+}
