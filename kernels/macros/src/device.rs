@@ -201,6 +201,7 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
             added.push(method);
         }
         refusals.extend(written.refusals.map(Error::into_compile_error));
+        make_inline(&mut function.attrs);
     }
     if is_trait {
         for tokens in added {

@@ -200,6 +200,36 @@ fn the_native_function_is_the_users() {
     assert!(written.to_string().contains(&block), "{written}");
 }
 
+/// Or they are compiled for the oldest processor, wherever no optimiser across crates is at hand.
+#[test]
+fn device_functions_are_inlined_unless_told_otherwise() {
+    let inlined = |source: &str| {
+        let item = syn::parse_str(source).unwrap();
+        let written = crate::device::expand(&Options::default(), item).unwrap();
+        written.to_string().matches("# [inline (always)]").count()
+    };
+    for (source, count) in [
+        ("fn f(n: u32) -> u32 { n }", 1),
+        ("#[inline] fn f(n: u32) -> u32 { n }", 0),
+        ("#[cold] fn f(n: u32) -> u32 { n }", 0),
+        (
+            "trait F { fn f(n: u32) -> u32 { n } fn g(n: u32) -> u32; }",
+            1,
+        ),
+        (
+            "impl S { fn f(n: u32) -> u32 { n } fn g(self) -> u32 { 3 } }",
+            2,
+        ),
+        ("impl F for S { fn f(n: u32) -> u32 { n } }", 1),
+        (
+            "impl Add for S { type Output = S; fn add(self, other: Self) -> S { other } }",
+            1,
+        ),
+    ] {
+        assert_eq!(inlined(source), count, "{source}");
+    }
+}
+
 /// What loops of a kernel with a barrier are given as their own, in order.
 fn own_variables(statements: &str) -> Vec<String> {
     let source = format!(
