@@ -109,5 +109,5 @@ pub mod kernels {
     pub use crate::reduce::reduce_blocks;
     pub use crate::scan::{scan_neighbours, scan_tiles};
     pub use crate::stencil::stencil_tiles;
-    pub use crate::transpose::transpose_tiles;
+    pub use crate::transpose::{transpose_at_hand, transpose_tiles};
 }

@@ -128,7 +128,9 @@ pub fn merge_sort_by_key<K: Item, V: Item, O: Order<K> + KernelData>() -> Kernel
 /// Of [`transpose`](crate::transpose).
 #[must_use]
 pub fn transpose<T: Item>() -> Kernels {
-    Kernels::new().with::<all::transpose_tiles<T>, _>()
+    Kernels::new()
+        .with::<all::transpose_at_hand<T>, _>()
+        .with::<all::transpose_tiles<T>, _>()
 }
 
 /// Of [`stencil`](crate::stencil).

@@ -2,11 +2,16 @@
 
 use crate::division::{refuse, threads};
 use crate::function::Item;
-use quipu::kernels::{Accelerator, OwnElements, kernel};
+use quipu::kernels::{Accelerator, OwnElements, OwnTile, kernel};
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
-/// The side of a tile that fits into the nearest cache, from where each line is taken several times.
+/// The side of a block's tile, where a block has several threads.
 const TILE: usize = 32;
+/// The side of what a thread that is alone in its block has at hand. Half of the nearest cache, of elements of four bytes: the
+/// longer what is read at a time, the fewer pages are looked up for it.
+const AT_HAND: usize = 64;
+/// Columns of such a thread.
+const LONG: usize = 8 * AT_HAND;
 
 /// Sets element (i, j) of `y` to element (j, i) of `x`. The elements of a thread are a tile.
 #[kernel]
@@ -21,9 +26,48 @@ pub fn transpose_tiles<T>(_acc: &impl Accelerator<2>, x: &[T], mut y: OwnElement
     }
 }
 
+/// As [`transpose_tiles`], of an `x` of so many columns, for blocks of one thread. Rows of `x` are fetched before any of them is
+/// written as a column: where they are a power of two apart, their elements would be in the same places of the nearest
+/// cache, and each line would have to be fetched again for each of its elements.
+#[kernel]
+pub fn transpose_at_hand<T>(
+    _acc: &impl Accelerator<2>,
+    columns: usize,
+    x: &[T],
+    mut y: OwnTile<T, 2>,
+) {
+    let mut at_hand = [[x[0]; AT_HAND]; AT_HAND];
+    for top in (0..y.extent()[0]).step_by(AT_HAND) {
+        for left in (0..y.extent()[1]).step_by(AT_HAND) {
+            let height = (y.extent()[0] - top).min(AT_HAND);
+            let width = (y.extent()[1] - left).min(AT_HAND);
+            let first = (y.start()[1] + left) * columns + y.start()[0] + top;
+            for k in 0..width {
+                let from = &x[first + k * columns..][..height];
+                for i in 0..height {
+                    at_hand[k][i] = from[i];
+                }
+            }
+            for i in 0..height {
+                let to = &mut y.row_mut([top + i])[left..left + width];
+                // All but the last have as many rounds as the compiler can see.
+                if width == AT_HAND {
+                    for k in 0..AT_HAND {
+                        to[k] = at_hand[k][i];
+                    }
+                } else {
+                    for k in 0..width {
+                        to[k] = at_hand[k][i];
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Makes of `x`, a matrix of `rows` rows, row after row, the matrix `y` whose rows are the columns of `x`.
 ///
-/// The same on every device. One step, a read and a write for each element. (Tiles: Lam, Rothberg and Wolf, "The
+/// The same on every device. One step, a read and a write for each element. (Tiles that are copied: Lam, Rothberg and Wolf, "The
 /// Cache Performance and Optimizations of Blocked Algorithms", 1991.)
 ///
 /// # Errors
@@ -45,9 +89,14 @@ pub fn transpose<T: Item>(
         );
     }
     let columns = x.len() / rows;
+    let mut y = y.shaped([columns, rows])?;
     let threads = threads(queue.limits()).min(TILE);
+    if threads == 1 {
+        let blocks = [columns.div_ceil(AT_HAND), rows.div_ceil(LONG)];
+        let division = WorkDivision::new(blocks, [1, 1], [AT_HAND, LONG]);
+        return queue.launch(division, transpose_at_hand(columns, x, &mut y));
+    }
     let blocks = [columns.div_ceil(TILE), rows.div_ceil(TILE)];
     let division = WorkDivision::new(blocks, [1, threads], [TILE, TILE / threads]);
-    let mut y = y.shaped([columns, rows])?;
     queue.launch(division, transpose_tiles(x, &mut y))
 }

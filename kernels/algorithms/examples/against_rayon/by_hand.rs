@@ -360,6 +360,38 @@ pub(crate) fn stencil(weights: [[f32; 3]; 3], columns: usize, x: &[f32], y: &mut
     });
 }
 
+/// Side of a square that is copied before it is written as columns.
+const SQUARE: usize = 64;
+
+/// Of a matrix with so many rows; squares of it at a time.
+pub(crate) fn transpose(rows: usize, x: &[f32], y: &mut [f32]) {
+    let columns = x.len() / rows;
+    y.par_chunks_mut(SQUARE * rows)
+        .enumerate()
+        .for_each(|(strip, y)| {
+            let (top, height) = (strip * SQUARE, y.len() / rows);
+            let mut square = [[0.0; SQUARE]; SQUARE];
+            for left in (0..rows).step_by(SQUARE) {
+                let width = (rows - left).min(SQUARE);
+                for (k, to) in square[..width].iter_mut().enumerate() {
+                    to[..height].copy_from_slice(&x[(left + k) * columns + top..][..height]);
+                }
+                for (i, y) in y.chunks_exact_mut(rows).enumerate() {
+                    let y = &mut y[left..][..width];
+                    if let Ok(y) = <&mut [f32; SQUARE]>::try_from(&mut *y) {
+                        for k in 0..SQUARE {
+                            y[k] = square[k][i];
+                        }
+                    } else {
+                        for (y, from) in y.iter_mut().zip(&square) {
+                            *y = from[i];
+                        }
+                    }
+                }
+            }
+        });
+}
+
 /// How many of each highest byte. How many bins there are is only told as it runs, and what has none is left out, as in ours: so
 /// that is asked of each element.
 pub(crate) fn histogram(count: usize, x: &[u32]) -> Vec<u32> {

@@ -290,20 +290,8 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         "transpose",
         2 * BYTES,
         run(|| wait(transpose(queue, SIDE, &a.buffer(), &mut y.buffer()))),
-        run(|| {
-            let (y, a) = (y.by_hand_mut(), a.by_hand());
-            // How long rows are is only told as it runs, as ours is.
-            let side = black_box(SIDE);
-            y.par_chunks_mut(32 * side).enumerate().for_each(|(i, y)| {
-                for j in (0..side).step_by(32) {
-                    for (r, y) in y.chunks_exact_mut(side).enumerate() {
-                        for (k, y) in y[j..j + 32].iter_mut().enumerate() {
-                            *y = a[(j + k) * side + i * 32 + r];
-                        }
-                    }
-                }
-            });
-        }),
+        // How long rows are is only told as it runs, as ours is.
+        run(|| by_hand::transpose(black_box(SIDE), a.by_hand(), y.by_hand_mut())),
     );
     Ok(())
 }

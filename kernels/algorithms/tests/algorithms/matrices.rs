@@ -4,7 +4,9 @@ use crate::modes::{Index, Input, OutputView, compare, everywhere};
 use crate::{allocate, buffer, numbers, on_each_device};
 use quipu::kernels::SharedElement;
 use quipu::prelude::*;
-use quipu_algorithms::kernels::{DEPTH, SIDE, multiply_squares, multiply_tiles, transpose_tiles};
+use quipu_algorithms::kernels::{
+    DEPTH, SIDE, multiply_squares, multiply_tiles, transpose_at_hand, transpose_tiles,
+};
 use quipu_algorithms::{Item, MultiplyAdd, matrix_product, transpose};
 
 #[test]
@@ -144,6 +146,21 @@ fn transposes_the_same_in_every_mode() {
         transpose_tiles<u32>, WorkDivision::new([2, 3], [2, 1], [3, 8]), [];
         x = Input(x), y = OutputView(vec![0_u32; 20 * 9], [9, 20]),
     );
+}
+
+/// Tiles that are more than a thread has at hand, and are not all as large.
+#[test]
+fn transposes_at_hand_the_same_in_every_mode() {
+    let [rows, columns] = [130, 70];
+    let x: Vec<u32> = numbers(rows * columns).collect();
+    let model: Vec<u32> = (0..x.len())
+        .map(|at| x[at % rows * columns + at / rows])
+        .collect();
+    let (.., y) = everywhere!(
+        transpose_at_hand<u32>, WorkDivision::new([1, 2], [1, 1], [80, 75]), [];
+        columns = Index(columns), x = Input(x), y = OutputView(vec![0_u32; rows * columns], [columns, rows]),
+    );
+    compare(&y.0, &model);
 }
 
 #[test]
