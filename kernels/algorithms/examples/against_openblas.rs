@@ -3,6 +3,9 @@
 //!
 //! OpenBLAS is loaded at run time: `libopenblas.so.0`, or what the variable `QUIPU_OPENBLAS` says. A ratio of 1 is
 //! equally fast, more is faster than OpenBLAS.
+//!
+//! Its threads spin for tens of milliseconds after each product, on cores that ours are measured on next. So they are
+//! told to sleep at once, by `OPENBLAS_THREAD_TIMEOUT`, unless that is set.
 
 use libloading::{Library, Symbol};
 use quipu::prelude::*;
@@ -40,6 +43,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .nth(1)
         .map_or(Ok(1024), |side| side.parse())?;
     let path = std::env::var("QUIPU_OPENBLAS").unwrap_or_else(|_| "libopenblas.so.0".to_owned());
+    if std::env::var_os("OPENBLAS_THREAD_TIMEOUT").is_none() {
+        // SAFETY: there is no other thread yet. The number is of bits of a count of cycles.
+        unsafe { std::env::set_var("OPENBLAS_THREAD_TIMEOUT", "4") };
+    }
     // SAFETY: a library of that name does nothing harmful as it is loaded.
     let library = unsafe { Library::new(&path) }
         .map_err(|error| format!("{error}; install OpenBLAS, or set QUIPU_OPENBLAS to its path"))?;

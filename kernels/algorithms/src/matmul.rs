@@ -215,9 +215,12 @@ pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
     }
 }
 
-/// Elements of a block, multiples of what is summed in registers: as many as its shared memory has room for, and no
-/// more than leave each core two blocks.
+/// Elements of a block, multiples of what is summed in registers: as many as its shared memory has room for, no
+/// more than leave each core two blocks, and about as many as other blocks have.
 fn tile<T>([rows, columns]: [usize; 2], limits: &AcceleratorLimits) -> [usize; 2] {
+    // The most that are summed at once, of which the others are divisors.
+    const ROWS: usize = 12;
+    const COLUMNS: usize = 32;
     const TILES: [[usize; 2]; 6] = [
         [384, 256],
         [192, 256],
@@ -232,7 +235,17 @@ fn tile<T>([rows, columns]: [usize; 2], limits: &AcceleratorLimits) -> [usize; 2
         elements * size_of::<T>() <= limits.shared_bytes && blocks >= 2 * limits.multiprocessors
     };
     let last = TILES[TILES.len() - 1];
-    TILES.into_iter().find(|tile| fits(*tile)).unwrap_or(last)
+    let [height, width] = TILES.into_iter().find(|tile| fits(*tile)).unwrap_or(last);
+    [even(rows, height, ROWS), even(columns, width, COLUMNS)]
+}
+
+/// Parts of at most `most`, which are as even as multiples of `step` can be: so that no core is left with the largest.
+fn even(length: usize, most: usize, step: usize) -> usize {
+    let parts = length.div_ceil(most).max(1);
+    length
+        .div_ceil(parts)
+        .next_multiple_of(step)
+        .clamp(step, most)
 }
 
 /// Sets `c`, of `rows` x `columns` elements, to the product of `a`, of `rows` x `inner`, and `b`, of `inner` x
