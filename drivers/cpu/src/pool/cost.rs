@@ -34,8 +34,8 @@ impl Measurement {
     }
 }
 
-impl Costs {
-    pub(crate) fn new() -> Self {
+impl Default for Costs {
+    fn default() -> Self {
         let empty = Entry {
             body: 0,
             cost: 0,
@@ -43,7 +43,9 @@ impl Costs {
         };
         Self((0..ENTRIES).map(|_| Cell::new(empty)).collect())
     }
+}
 
+impl Costs {
     #[inline]
     fn cell(&self, body: usize) -> &Cell<Entry> {
         // Bodies are static tables some tens of bytes apart.
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_body_is_measured_first_and_then_now_and_then() {
-        let costs = Costs::new();
+        let costs = Costs::default();
         assert_eq!(costs.estimate(8, 1), None);
         let measurement = costs.start(8).expect("an unknown body is measured");
         costs.stop(8, &measurement, 1);
@@ -110,7 +112,7 @@ mod tests {
 
     #[test]
     fn bodies_that_share_an_entry_do_not_lend_their_cost() {
-        let costs = Costs::new();
+        let costs = Costs::default();
         let other = 8 + 8 * ENTRIES;
         let measurement = costs.start(8).expect("unknown");
         costs.stop(8, &measurement, 1);

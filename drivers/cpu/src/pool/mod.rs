@@ -17,6 +17,7 @@ mod split;
 mod tests;
 pub(crate) mod worker;
 
+use cost::Costs;
 use crew::Crew;
 use deque::Deque;
 use quipu_core::event::Waiter;
@@ -261,6 +262,9 @@ pub(crate) struct Pool {
     attendant: Attendant,
     published: Published,
     guest: AtomicBool,
+    /// What the last guest knew of costs, for the next: who does not know what a group costs runs one alone before it
+    /// shares a launch.
+    guests_costs: Mutex<Option<Costs>>,
     ending: AtomicBool,
 }
 
@@ -312,6 +316,7 @@ impl Pool {
             attendant: Attendant(AtomicUsize::new(0)),
             published: Published(AtomicU64::new(0)),
             guest: AtomicBool::new(false),
+            guests_costs: Mutex::default(),
             ending: AtomicBool::new(false),
         });
         for worker in 0..count {
@@ -574,7 +579,9 @@ impl Pool {
             return result;
         }
         if self.nobody_is_awake() && !self.guest.swap(true, Ordering::Acquire) {
-            Worker::new(self.clone(), self.worker_count, self.worker_count as u32).help(waiter);
+            let costs = lock(&self.guests_costs).take();
+            let guest = Worker::guest(self.clone(), costs.unwrap_or_default());
+            *lock(&self.guests_costs) = Some(guest.help(waiter));
             self.guest.store(false, Ordering::Release);
         }
         if waiter.is_done() {

@@ -78,3 +78,54 @@ fn a_worker_is_woken_for_what_a_guest_leaves() {
         }
     }
 }
+
+/// Keeps which groups were run together, and where.
+struct Ranges(mpsc::Sender<(std::thread::ThreadId, Range<u32>)>);
+
+impl quipu_core::operation::NativeKernel for Ranges {
+    fn name(&self) -> &'static str {
+        "ranges"
+    }
+
+    unsafe fn run(
+        &self,
+        _: &[quipu_core::RawArgument],
+        groups: Range<u32>,
+    ) -> quipu_core::Result<()> {
+        let here = std::thread::current().id();
+        self.0.send((here, groups)).unwrap();
+        Ok(())
+    }
+}
+
+/// Who knows nothing of a kernel runs one group alone first. A thread that waits is a guest for as long as that, and does so
+/// once, not each time.
+#[test]
+fn a_guest_knows_what_the_one_before_it_has_measured() {
+    // Where there is one worker, nothing is shared.
+    let workers = NonZero::new(2).unwrap();
+    let driver = CpuDriver::start(Options::new().workers(workers)).unwrap();
+    let pool = driver.pool().clone();
+    let driver: Arc<dyn Driver> = driver;
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let here = std::thread::current().id();
+    let mut is_alone = Vec::new();
+    // The worker that was woken may come first.
+    while is_alone.len() < 3 {
+        while pool.sleep.asleep() < workers.get() {
+            std::thread::yield_now();
+        }
+        let (tell, told) = mpsc::channel();
+        queue
+            .post_launch(Ranges(tell), 64, &Request::default())
+            .unwrap();
+        queue.wait().unwrap();
+        let (by, first) = told.recv().unwrap();
+        if by == here {
+            is_alone.push(first == (0..1));
+        }
+    }
+    assert_eq!(is_alone, [true, false, false]);
+}

@@ -4,6 +4,7 @@
 //! enqueue as ever meanwhile. It never looks for other work, wakes nobody for what it keeps, and keeps nothing that may take
 //! long: so whatever it was doing goes on soon.
 
+use super::super::cost::Costs;
 use super::super::{Pool, Task};
 use super::{CURRENT, Worker, join_on_worker};
 use quipu_core::Priority;
@@ -46,8 +47,7 @@ impl Lender for Lent {
         }
         let usable = self.worker.take().filter(|worker| worker.has_role());
         let worker = usable.unwrap_or_else(|| {
-            let guest = self.pool.worker_count;
-            let mut worker = Worker::new(self.pool.clone(), guest, guest as u32);
+            let mut worker = Worker::guest(self.pool.clone(), Costs::default());
             worker.keeps_brief_alone = true;
             Box::new(worker)
         });

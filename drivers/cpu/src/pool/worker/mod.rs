@@ -123,6 +123,16 @@ impl ReadySink for Local<'_> {
 
 impl Worker {
     pub(crate) fn new(pool: Arc<Pool>, index: usize, lane: u32) -> Self {
+        Self::knowing(Costs::default(), pool, index, lane)
+    }
+
+    /// The pool's guest, who knows what the one before has measured.
+    pub(crate) fn guest(pool: Arc<Pool>, costs: Costs) -> Self {
+        let guest = pool.worker_count;
+        Self::knowing(costs, pool, guest, guest as u32)
+    }
+
+    fn knowing(costs: Costs, pool: Arc<Pool>, index: usize, lane: u32) -> Self {
         Self {
             route: Cell::new(pool.route),
             pool,
@@ -130,7 +140,7 @@ impl Worker {
             lane,
             next: Cell::new(0),
             chain: Cell::new(0),
-            costs: Costs::new(),
+            costs,
             sample: Cell::new(0),
             gathering: Cell::new(false),
             gathered: RefCell::new(Vec::new()),
@@ -181,8 +191,8 @@ impl Worker {
     }
 
     /// Helps as a guest until the waiter is done, nothing is to be had, or a
-    /// worker is awake to do it.
-    pub(crate) fn help(self, waiter: &Waiter<'_>) {
+    /// worker is awake to do it. Gives what it knows by then.
+    pub(crate) fn help(self, waiter: &Waiter<'_>) -> Costs {
         let outer = CURRENT.replace(&raw const self);
         let joiner = replace_joiner(Some(join_on_worker));
         while self.has_role() && !waiter.is_done() && self.pool.nobody_is_awake() {
@@ -203,6 +213,7 @@ impl Worker {
             self.leave_nothing();
         }
         slab::flush();
+        self.costs
     }
 
     /// What is at hand goes to where everyone can get at it.
