@@ -370,6 +370,8 @@ impl Kernel<'_> {
                     type Output = #partitions;
                     type Shared = #shared_type;
 
+                    const IS_WRITTEN: bool = true;
+
                     fn shared(&self, _: &#krate::__macro::WorkDivision<#dimensions>) -> Self::Shared {
                         #shared_value
                     }

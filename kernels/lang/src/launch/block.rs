@@ -73,11 +73,14 @@ impl<K: BlockKernel<D>, const D: usize> GroupKernel for BlockLaunch<'_, K, D> {
         let Some(run) = Run::of(&groups, &self.division, scratch)? else {
             return Ok(());
         };
-        // Not optimised, all are run in the one way in which they can be checked.
-        if UNOPTIMISED || run.options.execution != Execution::Native || run.options.check {
-            let mut block = TestBlock::new(self, &run.options);
+        // Not optimised, what the macro wrote is run in the one way in which it can be checked, and compiled for no other.
+        if UNOPTIMISED && K::IS_WRITTEN {
             // SAFETY: as the caller promises.
-            return unsafe { run_blocks(&mut block, run.groups, &run.options, scratch) };
+            return unsafe { self.run_slowly(run, scratch) };
+        }
+        if run.options.execution != Execution::Native || run.options.check {
+            // SAFETY: as the caller promises.
+            return unsafe { self.run_slowly(run, scratch) };
         }
         if K::IN_PHASES {
             let work = phases::Groups {
@@ -94,5 +97,22 @@ impl<K: BlockKernel<D>, const D: usize> GroupKernel for BlockLaunch<'_, K, D> {
             groups: run.groups,
         };
         run_at(run.options.level, work)
+    }
+}
+
+impl<K: BlockKernel<D>, const D: usize> BlockLaunch<'_, K, D> {
+    /// Runs groups in one of the test modes.
+    ///
+    /// # Safety
+    /// As [`GroupKernel::run_groups`].
+    #[cold]
+    unsafe fn run_slowly(
+        &self,
+        run: Run<D>,
+        scratch: &mut BlockScratch,
+    ) -> Result<(), KernelError> {
+        let mut block = TestBlock::new(self, &run.options);
+        // SAFETY: as the caller promises.
+        unsafe { run_blocks(&mut block, run.groups, &run.options, scratch) }
     }
 }
