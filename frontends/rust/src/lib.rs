@@ -118,6 +118,7 @@ pub use quipu_kernel::{
 #[doc(hidden)]
 pub mod __macro {
     pub use crate::kernel::{Call, Pass, PassAll};
+    pub use crate::queue::launch::compiled_here;
     pub use quipu_kernel::__macro::*;
 }
 

@@ -60,12 +60,12 @@ use crate::host::Source;
 use crate::kernel::{Arguments, HostArguments, Launch, Shared, SharedArguments, collect};
 use crate::layout::{Layout, Rows, View};
 use crate::parcel::{Contained, Parcel};
-use crate::queue::launch::fill_task;
+use crate::queue::launch::{Enqueue, fill_task};
 use crate::queue::task::failed;
 use crate::queue::transfer::{check_length, part_of};
 use crate::queue::{IntoDivision, Queue};
 use quipu_core::graph::{NodeRequest, Recording as Core};
-use quipu_core::operation::HostMemory;
+use quipu_core::operation::{HostMemory, NativeKernel};
 use quipu_core::{AccessMode, ErrorKind, Kind, RawArgument, Request, Result};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -168,6 +168,21 @@ impl Graph {
     }
 }
 
+impl Enqueue for &Recorder<'_> {
+    type Output = Node;
+
+    fn enqueue(
+        self,
+        core: &quipu_core::Queue,
+        body: impl NativeKernel,
+        groups: u64,
+        request: &Request<'_>,
+    ) -> Result<Node> {
+        let request = self.request(request)?;
+        self.recording.core().launch(core, body, groups, &request)
+    }
+}
+
 impl Recorder<'_> {
     /// The same, for commands that also wait for these. If one of those fails, so do
     /// they.
@@ -219,11 +234,7 @@ impl Recorder<'_> {
         division: impl IntoDivision<D>,
         call: impl Launch<'b, D>,
     ) -> Result<Node> {
-        self.queue
-            .prepare(division, call, |core, body, groups, request| {
-                let request = self.request(request)?;
-                self.recording.core().launch(core, body, groups, &request)
-            })
+        self.queue.prepare(division, call, self)
     }
 
     /// Records a closure over the elements of a buffer: see [`Queue::for_each`].

@@ -87,6 +87,11 @@ pub trait BlockKernel<const D: usize>: Send + Sync {
     #[doc(hidden)]
     const IN_PHASES: bool = false;
 
+    /// True of what `#[kernel]` wrote: it awaits nothing but barriers and warp functions, each where it is called, so all ways to
+    /// run a block give the same.
+    #[doc(hidden)]
+    const IS_WRITTEN: bool = false;
+
     /// Runs blocks as [`run`](Self::run) would, phase by phase: what `#[kernel]` writes for most kernels.
     ///
     /// # Errors

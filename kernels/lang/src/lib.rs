@@ -171,8 +171,10 @@ pub use view::{At, GlobalMut, GlobalRef};
 #[doc(hidden)]
 pub mod __macro {
     pub use crate::__optimised as optimised;
+    pub use crate::__unoptimised as unoptimised;
     pub use crate::build;
     pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
+    pub use crate::launch::compiled_here;
     pub use crate::launch::{Elements, Kept, LANES, Lanes, Phases, difference, product, sum};
     pub use crate::level::Level;
     pub use crate::pieces::{Neighbours, Pieces};

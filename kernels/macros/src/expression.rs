@@ -50,7 +50,7 @@ impl Writer {
                 let name = self.fresh("value");
                 let to = &cast.ty;
                 let witness = witness(span, &quote!(__quipu::w(#name) as #to));
-                quote_spanned!(span=> { let #name = __quipu::value(#value); __quipu::cast(#name, #witness) })
+                quote_spanned!(span=> { let #name = #value; __quipu::cast(#name, #witness) })
             }
             Expr::Field(field) => {
                 let base = self.expression(&field.base);
@@ -67,7 +67,7 @@ impl Writer {
                 let witness = witness(span, &quote!(&__quipu::w_ref(#name)[__quipu::w(#number)]));
                 quote_spanned!(span=> {
                     let #name = #base;
-                    let #number = __quipu::value(#at);
+                    let #number = #at;
                     __quipu::index(#name, #number, #witness)
                 })
             }
@@ -150,6 +150,16 @@ impl Writer {
         }
     }
 
+    /// Whether nothing is done for an expression but reading what is there.
+    fn is_at_rest(&self, expression: &Expr) -> bool {
+        match expression {
+            Expr::Path(_) => true,
+            Expr::Paren(paren) => self.is_at_rest(&paren.expr),
+            Expr::Field(field) => self.is_at_rest(&field.base),
+            _ => self.is_constant(expression),
+        }
+    }
+
     fn refuse_literal(&mut self, literal: &Lit) -> TokenStream {
         self.refuse(literal.span(), refuse::STRINGS)
     }
@@ -172,7 +182,7 @@ impl Writer {
         };
         let witness = witness(span, &value);
         quote_spanned!(span=> {
-            let #name = __quipu::value(#operand);
+            let #name = #operand;
             (&__quipu::Operand::<__quipu::operator::#operator, _>::new(#name)).__operate(#witness)
         })
     }
@@ -194,14 +204,20 @@ impl Writer {
             }
             _ => {}
         }
+        // An operator reads its operands. What stands on the left is read before what is on the right is done, if that does anything.
+        let left_value = if self.is_at_rest(&binary.right) {
+            left.clone()
+        } else {
+            value_of(span, &left)
+        };
         let (first, second) = (self.fresh("left"), self.fresh("right"));
         let op = &binary.op;
         if let Some(comparison) = comparison(op) {
             let comparison = Ident::new(comparison, span);
             let witness = witness(span, &quote!(__quipu::w(#first) #op __quipu::w(#second)));
             return quote_spanned!(span=> {
-                let #first = __quipu::value(#left);
-                let #second = __quipu::value(#right);
+                let #first = #left_value;
+                let #second = #right;
                 __quipu::binary(__quipu::ir::BinaryOperation::#comparison, #first, #second, #witness)
             });
         }
@@ -215,16 +231,21 @@ impl Writer {
                 span,
                 &quote!({ let mut left = __quipu::w(#first); left #op __quipu::w(#second); }),
             );
+            let right_value = if self.is_at_rest(&binary.left) {
+                right
+            } else {
+                value_of(span, &right)
+            };
             return quote_spanned!(span=> {
-                let #second = __quipu::value(#right);
+                let #second = #right_value;
                 let #first = #left;
-                (&__quipu::Operands::<__quipu::operator::#operator, _, _>::new(#first, #second)).__operate(#check)
+                (&__quipu::Operands::<__quipu::operator::#operator, _, _>::assigning(#first, #second)).__operate(#check)
             });
         }
         let witness = witness(span, &quote!(__quipu::w(#first) #op __quipu::w(#second)));
         quote_spanned!(span=> {
-            let #first = __quipu::value(#left);
-            let #second = __quipu::value(#right);
+            let #first = #left_value;
+            let #second = #right;
             (&__quipu::Operands::<__quipu::operator::#operator, _, _>::new(#first, #second)).__operate(#witness)
         })
     }
@@ -274,7 +295,7 @@ impl Writer {
         let witness = witness(span, &quote!((#(__quipu::w(#names),)*)));
         quote_spanned!(span=> {
             #bound
-            __quipu::tuple(vec![#(#names.raw()),*], #witness)
+            __quipu::tuple(&[#(#names.raw()),*], #witness)
         })
     }
 

@@ -351,15 +351,17 @@ impl Kernel<'_> {
             };
             let in_phases = in_phases.map(|body| {
                 quote! {
-                    const IN_PHASES: bool = true;
+                    #krate::__macro::optimised! {
+                        const IN_PHASES: bool = true;
 
-                    #[inline(always)]
-                    #[allow(unused)]
-                    fn run_phases<__Level: #krate::__macro::Level>(
-                        &self,
-                        __blocks: &#krate::__macro::Phases<'_, '_, Self, __Level, #dimensions>,
-                    ) -> ::core::result::Result<(), #krate::__macro::KernelError> {
-                        #body
+                        #[inline(always)]
+                        #[allow(unused)]
+                        fn run_phases<__Level: #krate::__macro::Level>(
+                            &self,
+                            __blocks: &#krate::__macro::Phases<'_, '_, Self, __Level, #dimensions>,
+                        ) -> ::core::result::Result<(), #krate::__macro::KernelError> {
+                            #body
+                        }
                     }
                 }
             });
@@ -367,6 +369,8 @@ impl Kernel<'_> {
                 impl #impl_generics #krate::__macro::BlockKernel<#dimensions> for #name #type_generics #where_clause {
                     type Output = #partitions;
                     type Shared = #shared_type;
+
+                    const IS_WRITTEN: bool = true;
 
                     fn shared(&self, _: &#krate::__macro::WorkDivision<#dimensions>) -> Self::Shared {
                         #shared_value
@@ -475,11 +479,24 @@ impl Kernel<'_> {
         }
     }
 
+    /// Whether these depend on nothing that a launch says.
+    fn has_constant_lengths(&self) -> bool {
+        let mut writer = Writer::new(self.krate, quote!(()));
+        writer.define(&self.acc.name, Kind::Variable);
+        for parameter in &self.parameters {
+            writer.define(&parameter.name, Kind::Variable);
+        }
+        self.shared().all(|(_, length)| writer.is_constant(length))
+    }
+
     /// How long the shared arrays of a launch are.
     fn lengths(&self) -> TokenStream {
         let lengths: Vec<_> = self.shared().map(|(_, length)| length).collect();
         if lengths.is_empty() {
             return quote!([]);
+        }
+        if self.has_constant_lengths() {
+            return quote!([#(#lengths),*]);
         }
         let krate = self.krate;
         let acc = &self.acc.name;
@@ -503,6 +520,9 @@ impl Kernel<'_> {
         let lengths: Vec<_> = self.shared().map(|(_, length)| length).collect();
         if lengths.is_empty() {
             return quote!(::core::option::Option::Some(::std::vec::Vec::new()));
+        }
+        if self.has_constant_lengths() {
+            return quote!(::core::option::Option::Some(::std::vec::Vec::from([#(#lengths),*])));
         }
         let krate = self.krate;
         let acc = &self.acc.name;

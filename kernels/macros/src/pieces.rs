@@ -156,15 +156,15 @@ impl Known<'_> {
                 }
             }
         };
-        match &*looped.expr {
+        let in_pieces = match &*looped.expr {
             Expr::MethodCall(call) if call.method == "each" && call.args.is_empty() => {
                 let own = path(&call.receiver).filter(|name| self.own.contains(name))?;
-                Some(quote!({
+                quote! {
                     for (__start, __row) in #own.numbered_rows() {
                         let mut __pieces = #krate::__macro::Pieces::new(__start, __row);
                         #pieces
                     }
-                }))
+                }
             }
             Expr::MethodCall(call) if call.method == "enumerate" && call.args.is_empty() => {
                 let Expr::MethodCall(call) = &*call.receiver else {
@@ -172,13 +172,17 @@ impl Known<'_> {
                 };
                 let elements = path(&call.receiver)
                     .filter(|_| call.method == "iter_mut" && call.args.is_empty())?;
-                Some(quote!({
+                quote! {
                     let mut __pieces = #krate::__macro::Pieces::new(0, &mut #elements[..]);
                     #pieces
-                }))
+                }
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(quote!({
+            #krate::__macro::optimised! { #in_pieces }
+            #krate::__macro::unoptimised! { #looped }
+        }))
     }
 
     /// The loop's body for elements inside, or beyond, if that is another.

@@ -178,6 +178,6 @@ impl<S: Stored> Prepared<1> for BuiltInCalled<S> {
     ) -> Result<()> {
         let mut passing = Passing::new(arguments, false, passed);
         self.stored.pass(&mut passing);
-        passing.finish(division, &|_| None)
+        passing.finish(division, |_, _| None)
     }
 }

@@ -133,6 +133,50 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
     }
 }
 
+/// One of any type.
+impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    unsafe fn run(
+        &self,
+        arguments: &[RawArgument],
+        division: WorkDivision<D>,
+        limits: &AcceleratorLimits,
+        groups: Range<u64>,
+        scratch: &mut BlockScratch,
+    ) -> Result<std::result::Result<(), KernelError>> {
+        // SAFETY: as the caller promises.
+        unsafe { (**self).run(arguments, division, limits, groups, scratch) }
+    }
+
+    fn is_native(&self) -> bool {
+        (**self).is_native()
+    }
+
+    fn code_type(&self) -> Option<TypeId> {
+        (**self).code_type()
+    }
+
+    fn key(&self) -> CodeKey {
+        (**self).key()
+    }
+
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        (**self).code()
+    }
+
+    fn pass(
+        &self,
+        arguments: &[PackedArgument],
+        division: WorkDivision<D>,
+        passed: &mut Passed,
+    ) -> Result<()> {
+        (**self).pass(arguments, division, passed)
+    }
+}
+
 /// A device runs a kernel in none of the forms that it has.
 #[cold]
 pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quipu_core::Error {
@@ -418,7 +462,9 @@ macro_rules! tuples {
             {
                 Ok(($({
                     let (kept, access) = self.$at.keep(context)?;
-                    accesses.extend(access);
+                    if let Some(access) = access {
+                        accesses.push(access);
+                    }
                     kept
                 },)*))
             }
@@ -626,11 +672,15 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
         // SAFETY: the arguments are this command's. Each range of groups gets views of its own, of which
         // partitions hand out the parts of its groups.
         let views = unsafe { self.kept.view(&mut arguments.iter()) }?;
-        Ok(K::prepare(views, division).and_then(|launch| {
-            limits.check_shared_bytes(launch.shared_bytes())?;
-            // SAFETY: as the caller promises.
-            unsafe { launch.run_groups(groups, scratch) }
-        }))
+        let launch = match K::prepare(views, division) {
+            Ok(launch) => launch,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Err(error) = limits.check_shared_bytes(launch.shared_bytes()) {
+            return Ok(Err(error));
+        }
+        // SAFETY: as the caller promises.
+        Ok(unsafe { launch.run_groups(groups, scratch) })
     }
 
     #[inline]
@@ -650,9 +700,7 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
     ) -> Result<()> {
         let mut passing = Passing::new(arguments, K::SHARED > 0, passed);
         self.kept.pass(&mut passing);
-        passing.finish(division, &|parameters| {
-            K::shared_lengths(parameters, division)
-        })
+        passing.finish(division, K::shared_lengths)
     }
 }
 

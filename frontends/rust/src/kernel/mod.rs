@@ -61,4 +61,5 @@ pub(crate) use body::{EachBody, FillBody, LaunchBody};
 #[cfg(feature = "serve")]
 pub(crate) use call::{Called, Kept, KeptValue};
 pub(crate) use call::{Prepared, cannot_run};
+pub(crate) use passing::{Lengths, Passing};
 pub use text::{Program, TextCall, TextKernel};

@@ -8,7 +8,7 @@ use quipu_kernel::{Shape, WorkDivision};
 use std::any::Any;
 
 /// The lengths of a kernel's shared arrays, for what is passed to it.
-pub(crate) type Lengths<'l> = dyn Fn(&[&dyn Any]) -> Option<Vec<usize>> + 'l;
+pub(crate) type Lengths<const D: usize> = fn(&[&dyn Any], WorkDivision<D>) -> Option<Vec<usize>>;
 
 /// What has been gathered so far.
 #[doc(hidden)]
@@ -55,11 +55,11 @@ impl<'a> Passing<'a> {
         });
     }
 
-    /// Adds how the work is divided. (`lengths` is a `dyn Fn` so that this is compiled once, and not again for each kernel.)
+    /// Adds how the work is divided. (`lengths` is a function, and no closure, so that this is compiled once, and not again for each kernel.)
     pub(crate) fn finish<const D: usize>(
         self,
         division: WorkDivision<D>,
-        lengths: &Lengths<'_>,
+        lengths: Lengths<D>,
     ) -> Result<()> {
         let passed = self.passed;
         passed.blocks = wide(&division.grid_blocks().components());
@@ -67,7 +67,7 @@ impl<'a> Passing<'a> {
         passed.elements = wide(&division.thread_elements().components());
         if let Some(known) = self.known {
             let known: Vec<&dyn Any> = known.iter().map(|known| &**known).collect();
-            let lengths = lengths(&known).ok_or_else(|| ErrorKind::InvalidArgument {
+            let lengths = lengths(&known, division).ok_or_else(|| ErrorKind::InvalidArgument {
                 what: "launch a kernel",
                 problem: "the lengths of its shared arrays cannot be computed from its arguments"
                     .to_owned(),

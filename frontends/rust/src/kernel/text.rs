@@ -203,6 +203,6 @@ impl<S: Stored, const D: usize> Prepared<D> for TextCalled<S> {
     ) -> Result<()> {
         let mut passing = Passing::new(arguments, false, passed);
         self.stored.pass(&mut passing);
-        passing.finish(division, &|_| None)
+        passing.finish(division, |_, _| None)
     }
 }

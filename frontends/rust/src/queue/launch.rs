@@ -4,15 +4,16 @@ use super::Queue;
 use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::kernel::{
-    Accesses, EachBody, FillBody, Launch, LaunchBody, Prepared, Shared, SharedArguments,
-    cannot_run, refuse_gaps, refuse_overlap,
+    Accesses, EachBody, FillBody, Launch, LaunchBody, Lengths, Passing, Prepared, Shared,
+    SharedArguments, cannot_run, refuse_gaps, refuse_overlap,
 };
 use crate::parcel::Contained;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{
-    AccessMode, BuiltInKernel, DeviceKind, ErrorKind, Event, KernelAttributes, RawArgument,
+    Access, AccessMode, BuiltInKernel, DeviceKind, ErrorKind, Event, KernelAttributes, RawArgument,
     Request, Result,
 };
+use quipu_kernel::level::UNOPTIMISED;
 use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -74,6 +75,87 @@ impl<const D: usize> IntoDivision<D> for [usize; D] {
 impl IntoDivision<1> for usize {
     fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<1>, KernelError> {
         WorkDivision::for_elements(self, limits)
+    }
+}
+
+/// Where the body of a launch goes.
+pub(crate) trait Enqueue {
+    /// What there is of it then.
+    type Output;
+
+    /// Has it go there.
+    fn enqueue(
+        self,
+        core: &quipu_core::Queue,
+        body: impl NativeKernel,
+        groups: u64,
+        request: &Request<'_>,
+    ) -> Result<Self::Output>;
+}
+
+/// To the queue, for an event.
+struct Launching;
+
+impl Enqueue for Launching {
+    type Output = Event;
+
+    #[inline]
+    fn enqueue(
+        self,
+        core: &quipu_core::Queue,
+        body: impl NativeKernel,
+        groups: u64,
+        request: &Request<'_>,
+    ) -> Result<Event> {
+        core.launch(body, groups, request)
+    }
+}
+
+/// To the queue, one-way.
+struct Posting;
+
+impl Enqueue for Posting {
+    type Output = ();
+
+    #[inline]
+    fn enqueue(
+        self,
+        core: &quipu_core::Queue,
+        body: impl NativeKernel,
+        groups: u64,
+        request: &Request<'_>,
+    ) -> Result<()> {
+        core.post_launch(body, groups, request)
+    }
+}
+
+type Boxed<const D: usize> = LaunchBody<Box<dyn Prepared<D>>, D>;
+
+/// Has what launches of up to three dimensions have in common compiled with this crate, where it is not optimised: rustc takes
+/// from there what is generic, and crates with kernels need not compile it again.
+#[doc(hidden)]
+pub fn compiled_here() -> usize {
+    fn of<const D: usize>() -> usize {
+        let launch: fn(&Queue, Boxed<D>, &[Access<'_>], _) -> _ =
+            Queue::enqueue_boxed::<Launching, D>;
+        let post: fn(&Queue, Boxed<D>, &[Access<'_>], _) -> _ = Queue::enqueue_boxed::<Posting, D>;
+        let pass: fn(Passing<'static>, WorkDivision<D>, Lengths<D>) -> _ = Passing::finish::<D>;
+        launch as usize ^ post as usize ^ pass as usize
+    }
+    if !UNOPTIMISED {
+        return 0;
+    }
+    of::<1>() ^ of::<2>() ^ of::<3>()
+}
+
+#[inline]
+fn divided<I: IntoDivision<D>, const D: usize>(
+    division: I,
+    limits: &AcceleratorLimits,
+) -> Result<WorkDivision<D>> {
+    match division.into_division(limits) {
+        Ok(division) => Ok(division),
+        Err(error) => Err(refused(&error)),
     }
 }
 
@@ -145,9 +227,7 @@ impl Queue {
         division: impl IntoDivision<D>,
         call: impl Launch<'b, D>,
     ) -> Result<Event> {
-        self.prepare(division, call, |core, body, groups, request| {
-            core.launch(body, groups, request)
-        })
+        self.prepare(division, call, Launching)
     }
 
     /// As [`Queue::launch`], one-way: gives no future, and costs least.
@@ -160,9 +240,7 @@ impl Queue {
         division: impl IntoDivision<D>,
         call: impl Launch<'b, D>,
     ) -> Result<()> {
-        self.prepare(division, call, |core, body, groups, request| {
-            core.post_launch(body, groups, request)
-        })
+        self.prepare(division, call, Posting)
     }
 
     /// What a kernel is on the queue's device, as its compiler has made it: registers, memory, threads that a block can have.
@@ -208,30 +286,29 @@ impl Queue {
     /// Makes a launch's body and has it enqueued. Always inlined: what it makes
     /// is then made where the core wants it.
     #[inline(always)]
-    pub(crate) fn prepare<'b, L: Launch<'b, D>, R, const D: usize>(
+    pub(crate) fn prepare<'b, L: Launch<'b, D>, E: Enqueue, const D: usize>(
         &self,
         division: impl IntoDivision<D>,
         call: L,
-        enqueue: impl FnOnce(
-            &quipu_core::Queue,
-            LaunchBody<L::Prepared, D>,
-            u64,
-            &Request<'_>,
-        ) -> Result<R>,
-    ) -> Result<R> {
+        enqueue: E,
+    ) -> Result<E::Output> {
         let limits = self.shared.limits;
         let automatic = division.is_automatic();
-        let division = match division.into_division(&call.limits(limits)) {
-            Ok(division) => division,
-            Err(error) => return Err(refused(&error)),
-        };
+        let division = divided(division, &call.limits(limits))?;
         let mut accesses = Accesses::new();
         let allowances = call.allowances();
         let prepared = call.prepare(&self.shared.context, &mut accesses)?;
-        if !(prepared.is_native() && self.shared.runs_native_code) {
-            self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
+        if UNOPTIMISED {
+            let body = LaunchBody {
+                prepared: Box::new(prepared) as Box<dyn Prepared<D>>,
+                division,
+                limits,
+                automatic,
+                allowances,
+            };
+            return self.enqueue_boxed(body, &accesses, enqueue);
         }
-        refuse_overlap("launch a kernel", &accesses)?;
+        self.check_launch(&prepared, &accesses)?;
         let body = LaunchBody {
             prepared,
             division,
@@ -240,7 +317,32 @@ impl Queue {
             allowances,
         };
         let groups = division.block_count() as u64;
-        enqueue(self.core(), body, groups, &self.request(&accesses))
+        enqueue.enqueue(self.core(), body, groups, &self.request(&accesses))
+    }
+
+    /// The rest of a launch, compiled once for all kernels.
+    fn enqueue_boxed<E: Enqueue, const D: usize>(
+        &self,
+        body: Boxed<D>,
+        accesses: &[Access<'_>],
+        enqueue: E,
+    ) -> Result<E::Output> {
+        self.check_launch(&body.prepared, accesses)?;
+        let groups = body.division.block_count() as u64;
+        enqueue.enqueue(self.core(), body, groups, &self.request(accesses))
+    }
+
+    /// Refuses what the device cannot run, or what would race with itself.
+    #[inline(always)]
+    fn check_launch<P: Prepared<D>, const D: usize>(
+        &self,
+        prepared: &P,
+        accesses: &[Access<'_>],
+    ) -> Result<()> {
+        if !(prepared.is_native() && self.shared.runs_native_code) {
+            self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
+        }
+        refuse_overlap("launch a kernel", accesses)
     }
 
     /// Calls a closure for every element of `output`, in parallel, with its index
@@ -304,10 +406,7 @@ impl Queue {
         A: SharedArguments<'b>,
     {
         self.needs_native_code("a closure")?;
-        let division = match output.len().into_division(self.shared.limits) {
-            Ok(division) => division,
-            Err(error) => return Err(refused(&error)),
-        };
+        let division = divided(output.len(), self.shared.limits)?;
         let mut accesses = Accesses::new();
         accesses.push(output.access(AccessMode::ReadWrite));
         let stored = arguments.store(&mut accesses)?;
@@ -364,10 +463,7 @@ impl Queue {
         buffer: &Buffer<T>,
         value: T,
     ) -> Result<(FillBody<T>, u64)> {
-        let division = match buffer.len().into_division(self.shared.limits) {
-            Ok(division) => division,
-            Err(error) => return Err(refused(&error)),
-        };
+        let division = divided(buffer.len(), self.shared.limits)?;
         let body = FillBody {
             value,
             share: division.block_elements()[0],

@@ -2,20 +2,29 @@
 
 use std::panic::Location;
 
+use quipu_kernel_ir::Type;
+
 use super::data::KernelData;
 use super::expression::Expr;
 use super::place::field_of;
 use super::shared::Tuple;
-use super::state::{self, Raw};
+use super::state::{self, Raw, State};
 
 /// A tuple.
 #[track_caller]
-pub fn tuple<T: Tuple>(parts: Vec<Raw>, _witness: Option<T>) -> Expr<T> {
-    let location = Location::caller();
-    Expr::from_raw(state::at(location, |s| {
-        let of = T::tuple_type(s);
-        s.frame().aggregate(parts, of)
-    }))
+pub fn tuple<T: Tuple>(parts: &[Raw], _witness: Option<T>) -> Expr<T> {
+    Expr::from_raw(tuple_raw(parts, T::tuple_type, Location::caller()))
+}
+
+fn tuple_raw(
+    parts: &[Raw],
+    of: fn(&mut State) -> Option<Type>,
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let of = of(s);
+        s.frame().aggregate(parts.to_vec(), of)
+    })
 }
 
 /// A struct: its fields by name, in the order in which they were written, and what gives the others.

@@ -5,7 +5,7 @@
 use std::panic::Location;
 
 use quipu_kernel_ir::{
-    BinaryOperation as Binary, MathFunction as Math, Scalar, UnaryOperation as Unary, Value,
+    BinaryOperation as Binary, MathFunction as Math, Scalar, Type, UnaryOperation as Unary, Value,
 };
 
 use super::data::KernelData;
@@ -25,11 +25,58 @@ fn operands<const N: usize>(
     location: &'static Location<'static>,
 ) -> ([Value; N], Scalar) {
     let values = raws.map(|raw| s.value(raw, location));
-    let scalar = s.frame().function.type_of(values[0]).scalar();
+    (values, expect_number(s, values[0], location))
+}
+
+fn expect_number(s: &mut State, value: Value, location: &'static Location<'static>) -> Scalar {
+    let scalar = s.frame().function.type_of(value).scalar();
     if scalar.is_none() {
         s.refuse(location, "this method is one of numbers");
     }
-    (values, scalar.unwrap_or(Scalar::I32))
+    scalar.unwrap_or(Scalar::I32)
+}
+
+// As in `expression`: what does the work is compiled here, and not in each crate with kernels.
+
+fn of_math<T: ?Sized, const N: usize>(
+    function: Math,
+    raws: [Raw; N],
+    location: &'static Location<'static>,
+) -> Expr<T> {
+    of_value(math_raw(function, &raws, location))
+}
+
+fn math_raw(function: Math, raws: &[Raw], location: &'static Location<'static>) -> Value {
+    state::at(location, |s| {
+        let values: Vec<_> = raws.iter().map(|raw| s.value(*raw, location)).collect();
+        expect_number(s, values[0], location);
+        math(s, function, &values)
+    })
+}
+
+fn unary_raw(
+    operation: Unary,
+    raw: Raw,
+    to: fn(&mut State) -> Type,
+    location: &'static Location<'static>,
+) -> Value {
+    state::at(location, |s| {
+        let ([value], _) = operands(s, [raw], location);
+        let value = s.frame().function.unary(operation, value);
+        match to(s).scalar() {
+            Some(to) if s.frame().function.type_of(value).scalar() != Some(to) => {
+                s.frame().function.cast(value, to)
+            }
+            _ => value,
+        }
+    })
+}
+
+fn binary_raw(operation: Binary, raws: [Raw; 2], location: &'static Location<'static>) -> Value {
+    state::at(location, |s| {
+        let ([first, second], _) = operands(s, raws, location);
+        s.frame().function.binary(operation, first, second)
+    })
 }
 
 macro_rules! methods {
@@ -47,10 +94,7 @@ macro_rules! methods {
                 #[track_caller]
                 fn $math_call(this: Expr<Self> $(, $math_operand: Expr<Self>)*) -> Expr<Self> {
                     let location = Location::caller();
-                    of_value(state::at(location, |s| {
-                        let (values, _) = operands(s, [this.raw() $(, $math_operand.raw())*], location);
-                        math(s, Math::$function, &values)
-                    }))
+                    of_math(Math::$function, [this.raw() $(, $math_operand.raw())*], location)
                 }
                 #[doc(hidden)]
                 #[track_caller]
@@ -63,10 +107,7 @@ macro_rules! methods {
                 #[track_caller]
                 fn $is_call(this: Expr<Self>) -> Expr<bool> {
                     let location = Location::caller();
-                    of_value(state::at(location, |s| {
-                        let (values, _) = operands(s, [this.raw()], location);
-                        s.frame().function.math(Math::$is_function, &values)
-                    }))
+                    of_math(Math::$is_function, [this.raw()], location)
                 }
                 #[doc(hidden)]
                 #[track_caller]
@@ -79,16 +120,8 @@ macro_rules! methods {
                 #[track_caller]
                 fn $unary_call(this: Expr<Self>) -> Expr<$unary_result> {
                     let location = Location::caller();
-                    of_value(state::at(location, |s| {
-                        let ([value], _) = operands(s, [this.raw()], location);
-                        let value = s.frame().function.unary(Unary::$unary_operation, value);
-                        match <$unary_result>::ir_type(s).scalar() {
-                            Some(to) if s.frame().function.type_of(value).scalar() != Some(to) => {
-                                s.frame().function.cast(value, to)
-                            }
-                            _ => value,
-                        }
-                    }))
+                    let to = <$unary_result>::ir_type;
+                    of_value(unary_raw(Unary::$unary_operation, this.raw(), to, location))
                 }
                 #[doc(hidden)]
                 #[track_caller]
@@ -101,10 +134,7 @@ macro_rules! methods {
                 #[track_caller]
                 fn $binary_call(this: Expr<Self> $(, $second: Expr<$second_type>)?) -> Expr<Self> {
                     let location = Location::caller();
-                    of_value(state::at(location, |s| {
-                        let ([first, second], _) = operands(s, [this.raw() $(, $second.raw())?], location);
-                        s.frame().function.binary(Binary::$binary_operation, first, second)
-                    }))
+                    of_value(binary_raw(Binary::$binary_operation, [this.raw() $(, $second.raw())?], location))
                 }
                 #[doc(hidden)]
                 #[track_caller]

@@ -210,11 +210,19 @@ impl<O, A: ?Sized, B: ?Sized> std::fmt::Debug for Operands<O, A, B> {
 }
 
 impl<O, A: ?Sized, B: ?Sized> Operands<O, A, B> {
-    /// Both of them.
+    /// Both of them, as they are now.
+    #[track_caller]
     pub fn new(left: Expr<A>, right: Expr<B>) -> Self {
+        let left = expression::value(left);
+        Self::assigning(left, right)
+    }
+
+    /// A place, and what is on the right as it is now.
+    #[track_caller]
+    pub fn assigning(left: Expr<A>, right: Expr<B>) -> Self {
         Self {
             left,
-            right,
+            right: expression::value(right),
             operator: PhantomData,
         }
     }
@@ -264,10 +272,11 @@ impl<O, A: ?Sized> std::fmt::Debug for Operand<O, A> {
 }
 
 impl<O, A: ?Sized> Operand<O, A> {
-    /// It.
+    /// It, as it is now.
+    #[track_caller]
     pub fn new(operand: Expr<A>) -> Self {
         Self {
-            operand,
+            operand: expression::value(operand),
             operator: PhantomData,
         }
     }

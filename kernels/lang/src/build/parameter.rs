@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use quipu_kernel_ir::{Origin, Place, SharedLength, Space, Unit};
+use quipu_kernel_ir::{Origin, Place, SharedLength, Space, Type, Unit};
 
 use super::accelerator;
 use super::data::KernelData;
@@ -11,7 +11,7 @@ use super::handles::{
     self, GlobalRefHandle, OwnElementsHandle, RawMutHandle, SharedReadHandle, SharedWriteHandle,
 };
 use super::place::{ViewParts, view_raw};
-use super::state::{self, Raw};
+use super::state::{self, Raw, State};
 use super::together::{AtomicsHandle, Scope};
 use crate::atomics::{AtomicElement, Atomics, SharedAtomicArray, SharedAtomics};
 use crate::partition::{OwnElements, RawMut};
@@ -36,23 +36,42 @@ pub trait Declared: Handled {
 #[track_caller]
 pub fn uniform<T: KernelData>(name: &'static str) -> Expr<T> {
     let location = Location::caller();
-    let parameter = Expr::<T>::from_raw(state::at(location, |s| {
-        let of = T::ir_type(s);
-        if of == quipu_kernel_ir::Type::Unit {
+    let parameter = Expr::<T>::from_raw(uniform_raw(name, T::ir_type, location));
+    super::expression::bind(name, parameter)
+}
+
+// As in `expression`: what does the work is compiled here, and not in each crate with kernels.
+
+fn uniform_raw(
+    name: &'static str,
+    of: fn(&mut State) -> Type,
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let of = of(s);
+        if of == Type::Unit {
             s.frame().function.nothing(name);
             return Raw::Nothing;
         }
         Raw::Value(s.frame().function.uniform(name, of))
-    }));
-    super::expression::bind(name, parameter)
+    })
+}
+
+fn buffer_raw(
+    name: &'static str,
+    mutable: bool,
+    of: fn(&mut State) -> Type,
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let of = of(s);
+        Raw::Value(s.frame().function.buffer(name, of, mutable))
+    })
 }
 
 #[track_caller]
 fn buffer<T: KernelData, H: ?Sized>(name: &'static str, mutable: bool) -> Expr<H> {
-    Expr::from_raw(state::at(Location::caller(), |s| {
-        let of = T::ir_type(s);
-        Raw::Value(s.frame().function.buffer(name, of, mutable))
-    }))
+    Expr::from_raw(buffer_raw(name, mutable, T::ir_type, Location::caller()))
 }
 
 #[track_caller]
@@ -61,8 +80,24 @@ pub(super) fn view<T: KernelData, H: ?Sized>(
     mutable: bool,
     dimensions: usize,
 ) -> Expr<H> {
-    Expr::from_raw(state::at(Location::caller(), |s| {
-        let of = T::ir_type(s);
+    Expr::from_raw(view_with(
+        name,
+        mutable,
+        dimensions,
+        T::ir_type,
+        Location::caller(),
+    ))
+}
+
+fn view_with(
+    name: &'static str,
+    mutable: bool,
+    dimensions: usize,
+    of: fn(&mut State) -> Type,
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let of = of(s);
         let f = &mut s.frame().function;
         let view = if dimensions == 1 {
             let elements = f.buffer(name, of, mutable);
@@ -81,7 +116,7 @@ pub(super) fn view<T: KernelData, H: ?Sized>(
             }
         };
         view_raw(s, &view)
-    }))
+    })
 }
 
 impl<T: KernelData> Handled for &[T] {

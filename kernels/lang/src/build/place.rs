@@ -135,7 +135,10 @@ pub fn index<T: ?Sized, I, R: ?Sized>(
 }
 
 fn index_at(raw: Raw, index: Raw, location: &'static Location<'static>) -> Raw {
-    state::at(location, |s| index_raw(s, raw, index, location))
+    state::at(location, |s| {
+        let index = s.frame().copied(index);
+        index_raw(s, raw, index, location)
+    })
 }
 
 fn index_raw(s: &mut State, raw: Raw, index: Raw, location: &'static Location<'static>) -> Raw {

@@ -5,7 +5,7 @@
 //! for, where `return` leads to, and which blocks have ended, so that what comes after a `return` or `break` is
 //! not written.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::Location;
 
@@ -399,26 +399,45 @@ impl State {
 }
 
 thread_local! {
-    static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
+    static STATE: Cell<Option<Box<State>>> = const { Cell::new(None) };
+}
+
+/// The module under construction, taken from where it is kept; it goes back there when this is dropped. So what users' crates
+/// compile for each function that writes something is little more than that function.
+struct Current(Option<Box<State>>);
+
+impl Current {
+    fn take() -> Self {
+        Self(STATE.take())
+    }
+
+    fn take_at(location: &'static Location<'static>) -> Self {
+        let mut current = Self::take();
+        current.state().locate(location);
+        current
+    }
+
+    fn state(&mut self) -> &mut State {
+        self.0
+            .as_mut()
+            .expect("the functions that write a kernel's source are called while one is written")
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        STATE.set(self.0.take());
+    }
 }
 
 /// Does something to the module under construction, as the user wrote it at this place.
 pub(super) fn at<R>(location: &'static Location<'static>, work: impl FnOnce(&mut State) -> R) -> R {
-    current(|state| {
-        state.locate(location);
-        work(state)
-    })
+    work(Current::take_at(location).state())
 }
 
 /// As [`at`], with what is written next where what was written last is.
 pub(super) fn current<R>(work: impl FnOnce(&mut State) -> R) -> R {
-    STATE.with_borrow_mut(|state| {
-        work(
-            state.as_mut().expect(
-                "the functions that write a kernel's source are called while one is written",
-            ),
-        )
-    })
+    work(Current::take().state())
 }
 
 /// Writes a module: its kernel, and whatever that calls.
@@ -431,7 +450,7 @@ pub fn build(
     write: &mut dyn FnMut(),
 ) -> Result<ir::Module, BuildError> {
     /// Leaves nothing behind, also when `write` panics.
-    struct Restore(Option<State>);
+    struct Restore(Option<Box<State>>);
     impl Drop for Restore {
         fn drop(&mut self) {
             STATE.set(self.0.take());
@@ -439,7 +458,7 @@ pub fn build(
     }
 
     let dimensions = u8::try_from(dimensions).unwrap_or(u8::MAX);
-    let outer = Restore(STATE.replace(Some(State::new(name, dimensions))));
+    let outer = Restore(STATE.replace(Some(Box::new(State::new(name, dimensions)))));
     write();
     let state = STATE.take();
     drop(outer);

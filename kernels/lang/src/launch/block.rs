@@ -1,20 +1,16 @@
 //! Launches of kernels with barriers, and the choice of how their blocks are run.
 
 use std::fmt;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::test_thread::{Test, TestBlock};
-use super::{BlockScratch, Execution, GroupKernel, checked_range, crowd, lockstep, phases, polled};
-use crate::barrier::BlockOf;
-use crate::check::Shadow;
+use super::test_thread::{TestBlock, run_blocks};
+use super::{BlockScratch, Execution, GroupKernel, Run, phases, polled};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
-use crate::extent::Vector;
 use crate::kernel::BlockKernel;
-use crate::level::run_at;
+use crate::level::{UNOPTIMISED, run_at};
 use crate::partition::{Partition, View};
-use crate::shared::{BlockContext, Shared, SharedPlan};
+use crate::shared::{Shared, SharedPlan};
 
 /// A [`BlockKernel`] with its output and work division: see [`erase_block`].
 pub struct BlockLaunch<'a, K: BlockKernel<D>, const D: usize> {
@@ -74,34 +70,33 @@ impl<K: BlockKernel<D>, const D: usize> GroupKernel for BlockLaunch<'_, K, D> {
         groups: Range<u64>,
         scratch: &mut BlockScratch,
     ) -> Result<(), KernelError> {
-        let groups = checked_range(&groups, &self.division)?;
-        let Some(block) = self.division.grid_blocks().delinearise(groups.start) else {
+        let Some(run) = Run::of(&groups, &self.division, scratch)? else {
             return Ok(());
         };
-        let options = scratch.options()?;
-        if options.execution == Execution::Native && !options.check {
-            if K::IN_PHASES {
-                let work = phases::Groups {
-                    launch: self,
-                    scratch,
-                    groups,
-                };
-                return run_at(options.level, work);
-            }
-            let work = polled::Groups {
+        // Not optimised, what the macro wrote is run in the one way in which it can be checked, and compiled for no other.
+        if UNOPTIMISED && K::IS_WRITTEN {
+            // SAFETY: as the caller promises.
+            return unsafe { self.run_slowly(run, scratch) };
+        }
+        if run.options.execution != Execution::Native || run.options.check {
+            // SAFETY: as the caller promises.
+            return unsafe { self.run_slowly(run, scratch) };
+        }
+        if K::IN_PHASES {
+            let work = phases::Groups {
                 launch: self,
                 scratch,
-                block,
-                groups,
+                groups: run.groups,
             };
-            return run_at(options.level, work);
+            return run_at(run.options.level, work);
         }
-        let shadow = options
-            .check
-            .then(|| Shadow::new(std::any::type_name::<K>()));
-        // SAFETY: as the caller promises.
-        unsafe { self.run_slowly(groups, block, options.execution, shadow.as_ref(), scratch) }?;
-        shadow.map_or(Ok(()), |shadow| shadow.verdict())
+        let work = polled::Groups {
+            launch: self,
+            scratch,
+            block: run.block,
+            groups: run.groups,
+        };
+        run_at(run.options.level, work)
     }
 }
 
@@ -113,55 +108,11 @@ impl<K: BlockKernel<D>, const D: usize> BlockLaunch<'_, K, D> {
     #[cold]
     unsafe fn run_slowly(
         &self,
-        groups: Range<usize>,
-        mut block: Vector<D>,
-        execution: Execution,
-        shadow: Option<&Shadow>,
+        run: Run<D>,
         scratch: &mut BlockScratch,
     ) -> Result<(), KernelError> {
-        let (warp_size, runs_alone) = match execution {
-            Execution::Native => (1, true),
-            Execution::Lockstep { warp_size } => (warp_size.clamp(1, 64), true),
-            Execution::OsThreads { warp_size } => (warp_size.clamp(1, 64), false),
-        };
-        for group in groups {
-            let memory = scratch.zeroed(self.shared_bytes)?;
-            if let Some(shadow) = shadow {
-                shadow.forget(memory.addr()..memory.addr() + self.shared_bytes);
-            }
-            // The arrays say which block they are of by where they are.
-            let mut arrays = MaybeUninit::<<K::Shared as Shared>::Attached>::uninit();
-            let context = BlockContext {
-                block: arrays.as_ptr().cast(),
-                runs_alone,
-                watched: shadow.is_some(),
-            };
-            // SAFETY: so many bytes were reserved and zeroed as the plan says, and the scratch is borrowed.
-            let arrays = arrays.write(unsafe { self.shared.attach(memory, &context) });
-            let block_of_kernel = TestBlock {
-                launch: self,
-                block,
-                arrays,
-                warp_size,
-                runs_alone,
-                watched: shadow.is_some(),
-            };
-            let test = Test {
-                block: &block_of_kernel,
-                of: BlockOf {
-                    kernel: std::any::type_name::<K>(),
-                    group: group as u64,
-                },
-                threads: self.division.threads_per_block(),
-                shadow,
-            };
-            if runs_alone {
-                lockstep::run_block(&test, warp_size as usize)?;
-            } else {
-                crowd::run_block(&test, warp_size as usize)?;
-            }
-            self.division.grid_blocks().advance(&mut block);
-        }
-        Ok(())
+        let mut block = TestBlock::new(self, &run.options);
+        // SAFETY: as the caller promises.
+        unsafe { run_blocks(&mut block, run.groups, &run.options, scratch) }
     }
 }

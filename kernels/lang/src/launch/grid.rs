@@ -4,14 +4,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::{BlockScratch, GroupKernel, checked_range};
+use super::{BlockScratch, GroupKernel, Run};
 use crate::accelerator::Accelerator;
 use crate::check::{self, Shadow, Watched};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::extent::Vector;
 use crate::kernel::Kernel;
-use crate::level::{Level, Share, Watching, Work, run_at};
+use crate::level::{Level, Share, UNOPTIMISED, Watching, Work, run_at};
 use crate::partition::{Partition, View};
 
 /// A [`Kernel`] with its output and work division: see [`erase`].
@@ -134,63 +134,73 @@ impl<K: Kernel<D>, const D: usize> GridLaunch<'_, K, D> {
     ///
     /// # Safety
     /// Called once for each thread of the launch at a time.
-    // Not optimised, the two callers share it.
-    #[cfg_attr(not(unoptimised), inline(always))]
-    #[cfg_attr(unoptimised, inline(never))]
+    #[inline(always)]
     unsafe fn run_thread<L: Level>(&self, acc: LoopThread<'_, L, D>) {
         // SAFETY: as the caller promises; and the kernel cannot keep what it is handed.
         let output = unsafe { K::Output::own(&self.output, &acc) };
         self.kernel.run(&acc, output);
     }
+}
 
-    /// As [`Groups::run`], and looks for mistakes.
-    #[cold]
-    fn run_checked(&self, groups: Range<usize>, block: Vector<D>) -> Result<(), KernelError> {
-        let run = |block, thread| {
-            // SAFETY: as in `Groups::run`.
-            unsafe {
-                self.run_thread(LoopThread::<Watching, D> {
-                    division: &self.division,
-                    block,
-                    thread,
-                    watched: true,
-                    level: PhantomData,
-                });
-            }
-        };
-        check_groups(
-            std::any::type_name::<K>(),
-            &self.division,
-            groups,
+/// A [`GridLaunch`] of any kernel: its threads, one by one.
+pub(super) trait Threads<const D: usize> {
+    /// Runs a thread, watched or not.
+    ///
+    /// # Safety
+    /// Called once for each thread of the launch at a time.
+    unsafe fn run_one(&self, block: Vector<D>, thread: Vector<D>, watched: bool);
+}
+
+impl<K: Kernel<D>, const D: usize> Threads<D> for GridLaunch<'_, K, D> {
+    #[cfg_attr(not(unoptimised), cold)]
+    unsafe fn run_one(&self, block: Vector<D>, thread: Vector<D>, watched: bool) {
+        let acc = LoopThread::<Watching, D> {
+            division: &self.division,
             block,
-            &run,
-        )
+            thread,
+            watched,
+            level: PhantomData,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { self.run_thread(acc) };
     }
 }
 
-/// Runs groups, which start at `block`, thread by thread, and looks for mistakes. Compiled once for all kernels.
-fn check_groups<const D: usize>(
-    kernel: &'static str,
-    division: &WorkDivision<D>,
-    groups: Range<usize>,
-    mut block: Vector<D>,
-    run: &dyn Fn(Vector<D>, Vector<D>),
-) -> Result<(), KernelError> {
-    let shadow = Shadow::new(kernel);
-    for group in groups {
-        let mut position = Vector::ZERO;
-        for thread in 0..division.threads_per_block() {
-            let watched = Watched {
-                group: group as u64,
-                thread,
-                epoch: 0,
-            };
-            check::contained(&shadow, watched, || run(block, position))?;
-            division.block_threads().advance(&mut position);
+impl<const D: usize> Run<D> {
+    /// Runs them thread by thread, and looks for mistakes if it is asked to. Compiled once for all kernels.
+    ///
+    /// # Safety
+    /// As [`GroupKernel::run_groups`].
+    #[cold]
+    pub(super) unsafe fn one_by_one(
+        self,
+        kernel: &'static str,
+        division: &WorkDivision<D>,
+        threads: &dyn Threads<D>,
+    ) -> Result<(), KernelError> {
+        let shadow = self.options.check.then(|| Shadow::new(kernel));
+        let mut block = self.block;
+        for group in self.groups {
+            let mut position = Vector::ZERO;
+            for thread in 0..division.threads_per_block() {
+                // SAFETY: this comes to each thread once, and the caller runs no group twice at a time.
+                let run = |watched| unsafe { threads.run_one(block, position, watched) };
+                if let Some(shadow) = &shadow {
+                    let watched = Watched {
+                        group: group as u64,
+                        thread,
+                        epoch: 0,
+                    };
+                    check::contained(shadow, watched, || run(true))?;
+                } else {
+                    run(false);
+                }
+                division.block_threads().advance(&mut position);
+            }
+            division.grid_blocks().advance(&mut block);
         }
-        division.grid_blocks().advance(&mut block);
+        shadow.map_or(Ok(()), |shadow| shadow.verdict())
     }
-    shadow.verdict()
 }
 
 impl<K: Kernel<D>, const D: usize> GroupKernel for GridLaunch<'_, K, D> {
@@ -203,20 +213,20 @@ impl<K: Kernel<D>, const D: usize> GroupKernel for GridLaunch<'_, K, D> {
         groups: Range<u64>,
         scratch: &mut BlockScratch,
     ) -> Result<(), KernelError> {
-        let groups = checked_range(&groups, &self.division)?;
-        let Some(block) = self.division.grid_blocks().delinearise(groups.start) else {
+        let Some(run) = Run::of(&groups, &self.division, scratch)? else {
             return Ok(());
         };
-        let options = scratch.options()?;
-        if options.check {
-            return self.run_checked(groups, block);
+        // Not optimised, there is one loop for all kernels.
+        if UNOPTIMISED || run.options.check {
+            // SAFETY: as the caller promises.
+            return unsafe { run.one_by_one(std::any::type_name::<K>(), &self.division, self) };
         }
         let work = Groups {
             launch: self,
-            block,
-            count: groups.len(),
+            block: run.block,
+            count: run.groups.len(),
         };
-        run_at(options.level, work);
+        run_at(run.options.level, work);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //! vector registers, and no element of what they read is asked whether it is there, as that was asked for all of them.
 //!
 //! The kernel's macro writes this beside the loop over single threads (`phases/lanes.rs` there says when). Where code is not
-//! optimised there are no vectors, and what would only be compiled is left out.
+//! optimised there are no vectors, and phases, lanes and pieces, which would only be compiled, are left out.
 
 use std::mem::MaybeUninit;
 
@@ -24,6 +24,22 @@ macro_rules! __optimised {
 #[macro_export]
 #[cfg(unoptimised)]
 macro_rules! __optimised {
+    ($($code:tt)*) => {};
+}
+
+/// What stands for that where this crate is not optimised.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(unoptimised)]
+macro_rules! __unoptimised {
+    ($($code:tt)*) => { $($code)* };
+}
+
+/// Nothing: see the other one.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(unoptimised))]
+macro_rules! __unoptimised {
     ($($code:tt)*) => {};
 }
 

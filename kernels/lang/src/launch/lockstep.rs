@@ -128,6 +128,12 @@ pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelE
     };
     let _polling = Polling::begin();
     let mut alive = Alive(Vec::new());
+    alive
+        .0
+        .try_reserve_exact(threads)
+        .map_err(|_| KernelError::OutOfMemory {
+            bytes: threads.saturating_mul(size_of::<Pin<Box<dyn Future<Output = ()>>>>()),
+        })?;
     let mut epoch = 0;
     loop {
         let (mut ended, mut first_ended, mut waiting) = (0, None, 0);

@@ -13,6 +13,9 @@
 //! | `polled`: polling them in turn | it is another block kernel |
 //! | `lockstep`: polling them warp by warp | [`Execution::Lockstep`], or checking |
 //! | `crowd`: threads of the operating system | [`Execution::OsThreads`] |
+//!
+//! Where this crate is not optimised, `lockstep` stands for `phases` and `polled`, and one loop is compiled for all kernels without
+//! barriers: see [`level`](crate::level).
 
 mod block;
 mod crowd;
@@ -36,6 +39,8 @@ pub use scratch::BlockScratch;
 
 use crate::division::WorkDivision;
 use crate::error::KernelError;
+use crate::extent::Vector;
+use crate::level::UNOPTIMISED;
 
 /// A launch whose groups can be run in any order, on any thread, knowing nothing of the kernel.
 pub trait GroupKernel: Send + Sync {
@@ -73,6 +78,51 @@ pub trait GroupKernel: Send + Sync {
         // SAFETY: `&mut self` says that no other call runs any group; views of safe code are borrows
         // that the launch keeps, and others are as their makers promised.
         unsafe { self.run_groups(groups, scratch) }
+    }
+}
+
+/// Groups to run one after the other, and how.
+struct Run<const D: usize> {
+    groups: Range<usize>,
+    /// The first of them.
+    block: Vector<D>,
+    options: RunOptions,
+}
+
+impl<const D: usize> Run<D> {
+    /// `None` if there are no such groups.
+    #[cfg_attr(not(unoptimised), inline)]
+    fn of(
+        groups: &Range<u64>,
+        division: &WorkDivision<D>,
+        scratch: &BlockScratch,
+    ) -> Result<Option<Self>, KernelError> {
+        let groups = checked_range(groups, division)?;
+        let Some(block) = division.grid_blocks().delinearise(groups.start) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            groups,
+            block,
+            options: scratch.options()?,
+        }))
+    }
+}
+
+/// Has what launches of up to three dimensions have in common compiled with this crate, where it is not optimised: rustc takes
+/// from there what is generic, and crates with kernels need not compile it again.
+#[doc(hidden)]
+pub fn compiled_here() -> usize {
+    fn of<const D: usize>() -> usize {
+        let begin: fn(&Range<u64>, &WorkDivision<D>, &BlockScratch) -> _ = Run::<D>::of;
+        let threads: unsafe fn(Run<D>, _, &WorkDivision<D>, &dyn grid::Threads<D>) -> _ =
+            Run::<D>::one_by_one;
+        begin as usize ^ threads as usize
+    }
+    if UNOPTIMISED {
+        of::<1>() ^ of::<2>() ^ of::<3>()
+    } else {
+        0
     }
 }
 

@@ -48,6 +48,9 @@ pub struct RunOptions {
     pub level: FeatureLevel,
 }
 
+/// What the environment says, once somebody has asked.
+static OPTIONS: OnceLock<Result<RunOptions, KernelError>> = OnceLock::new();
+
 impl RunOptions {
     /// What is used if nothing else is said, whatever the environment says.
     pub const fn new() -> Self {
@@ -64,11 +67,17 @@ impl RunOptions {
     /// [`KernelError::Environment`] if that makes no sense.
     #[inline]
     pub fn from_environment() -> Result<Self, KernelError> {
-        static OPTIONS: OnceLock<Result<RunOptions, KernelError>> = OnceLock::new();
-        match OPTIONS.get_or_init(|| Self::read(|variable| std::env::var(variable).ok())) {
-            Ok(options) => Ok(*options),
-            Err(error) => Err(error.clone()),
+        match OPTIONS.get() {
+            Some(Ok(options)) => Ok(*options),
+            _ => Self::first_from_environment(),
         }
+    }
+
+    #[cold]
+    fn first_from_environment() -> Result<Self, KernelError> {
+        OPTIONS
+            .get_or_init(|| Self::read(|variable| std::env::var(variable).ok()))
+            .clone()
     }
 
     fn read(value_of: impl Fn(&'static str) -> Option<String>) -> Result<Self, KernelError> {

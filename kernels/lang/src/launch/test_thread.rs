@@ -1,37 +1,83 @@
 //! Threads of the test modes: one accelerator for all of them, so that a kernel is compiled for them once.
 
 use std::future::Future;
+use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::Poll;
 
-use super::BlockLaunch;
+use super::{BlockLaunch, BlockScratch, Execution, RunOptions, crowd, lockstep};
 use crate::accelerator::{Accelerator, BlockAccelerator};
 use crate::barrier::{BlockOf, Exchanged, Port, Site, Turns};
 use crate::check::{self, Shadow, Watched};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
-use crate::extent::Vector;
+use crate::extent::{Extent, Vector};
 use crate::kernel::BlockKernel;
 use crate::partition::Partition;
-use crate::shared::Shared;
+use crate::shared::{BlockContext, Shared};
+
+/// How the threads of a block are run.
+#[derive(Clone, Copy)]
+struct Mode {
+    warp_size: u32,
+    runs_alone: bool,
+    watched: bool,
+}
+
+impl Mode {
+    fn of(options: &RunOptions) -> Self {
+        let (warp_size, runs_alone) = match options.execution {
+            Execution::Native => (1, true),
+            Execution::Lockstep { warp_size } => (warp_size.clamp(1, 64), true),
+            Execution::OsThreads { warp_size } => (warp_size.clamp(1, 64), false),
+        };
+        Self {
+            warp_size,
+            runs_alone,
+            watched: options.check,
+        }
+    }
+}
 
 /// A block that is run in one of the test modes.
 pub(super) struct TestBlock<'l, 'a, K: BlockKernel<D>, const D: usize> {
-    pub(super) launch: &'l BlockLaunch<'a, K, D>,
-    pub(super) block: Vector<D>,
-    /// Its shared arrays, in memory that was zeroed.
-    pub(super) arrays: &'l <K::Shared as Shared>::Attached,
-    pub(super) warp_size: u32,
-    pub(super) runs_alone: bool,
-    pub(super) watched: bool,
+    launch: &'l BlockLaunch<'a, K, D>,
+    mode: Mode,
+    block: Vector<D>,
+    /// Its shared arrays, which say which block they are of by where they are.
+    arrays: MaybeUninit<<K::Shared as Shared>::Attached>,
+}
+
+impl<'l, 'a, K: BlockKernel<D>, const D: usize> TestBlock<'l, 'a, K, D> {
+    pub(super) fn new(launch: &'l BlockLaunch<'a, K, D>, options: &RunOptions) -> Self {
+        Self {
+            launch,
+            mode: Mode::of(options),
+            block: Vector::ZERO,
+            arrays: MaybeUninit::uninit(),
+        }
+    }
 }
 
 /// A [`TestBlock`] of any kernel. The modes are compiled once, and not for each kernel; so a thread is a boxed future.
 pub(super) trait Start: Sync {
+    /// The kernel's name.
+    fn kernel(&self) -> &'static str;
+
+    /// How many threads there are, and how many bytes they share.
+    fn size(&self) -> (usize, usize);
+
+    /// Is the block of this number from now on.
+    ///
+    /// # Safety
+    /// So many bytes as its threads share are there, zeroed, for as long as it is run. It is not moved meanwhile.
+    unsafe fn attach(&mut self, group: usize, memory: *mut u8);
+
     /// A thread of the block, that meets the others there.
     ///
     /// # Safety
-    /// Called once for each thread.
+    /// Called once for each thread of a block that was [attached](Self::attach).
     unsafe fn start<'t>(
         &'t self,
         meeting: &'t dyn Meeting,
@@ -40,40 +86,91 @@ pub(super) trait Start: Sync {
 }
 
 impl<K: BlockKernel<D>, const D: usize> Start for TestBlock<'_, '_, K, D> {
+    fn kernel(&self) -> &'static str {
+        std::any::type_name::<K>()
+    }
+
+    fn size(&self) -> (usize, usize) {
+        let division = &self.launch.division;
+        (division.threads_per_block(), self.launch.shared_bytes)
+    }
+
+    unsafe fn attach(&mut self, group: usize, memory: *mut u8) {
+        self.block = at(self.launch.division.grid_blocks(), group);
+        let context = BlockContext {
+            block: self.arrays.as_ptr().cast(),
+            runs_alone: self.mode.runs_alone,
+            watched: self.mode.watched,
+        };
+        // SAFETY: as the caller promises.
+        self.arrays
+            .write(unsafe { self.launch.shared.attach(memory, &context) });
+    }
+
     unsafe fn start<'t>(
         &'t self,
         meeting: &'t dyn Meeting,
         thread: usize,
     ) -> Pin<Box<dyn Future<Output = ()> + 't>> {
         Box::pin(async move {
-            let division = &self.launch.division;
-            let position = division.block_threads().delinearise(thread);
-            let acc = TestThread {
-                division,
-                block: self.block,
-                thread: position.unwrap_or(Vector::ZERO),
-                port: TestPort {
-                    meeting,
-                    thread,
-                    block: block_of(self.arrays),
-                },
-                warp_size: self.warp_size,
-                runs_alone: self.runs_alone,
-                watched: self.watched,
+            let port = TestPort {
+                meeting,
+                thread,
+                block: self.arrays.as_ptr().cast(),
             };
+            let acc = TestThread::new(&self.launch.division, self.block, port, self.mode);
             // SAFETY: this is run once for the thread, as the caller promises; the caller of `run_groups` runs no
             // group twice at a time.
             let output = unsafe { K::Output::own(&self.launch.output, &acc) };
-            // SAFETY: the memory was zeroed and is the block's; and as above.
-            let shared = unsafe { K::Shared::hand_out(self.arrays, thread) };
+            // SAFETY: the block was attached, and so its arrays are there, in memory that was zeroed; and as above.
+            let shared = unsafe { K::Shared::hand_out(self.arrays.assume_init_ref(), thread) };
             self.launch.kernel.run(&acc, output, shared).await;
         })
     }
 }
 
-/// What says which block it is, as long as its arrays live.
-pub(super) fn block_of<A>(arrays: &A) -> *const () {
-    std::ptr::from_ref(arrays).cast()
+/// The position of a number.
+fn at<const D: usize>(extent: Extent<D>, number: usize) -> Vector<D> {
+    extent.delinearise(number).unwrap_or(Vector::ZERO)
+}
+
+/// Runs blocks one after the other, as the options say.
+///
+/// # Safety
+/// As [`GroupKernel::run_groups`](super::GroupKernel::run_groups).
+#[cold]
+pub(super) unsafe fn run_blocks(
+    block: &mut dyn Start,
+    groups: Range<usize>,
+    options: &RunOptions,
+    scratch: &mut BlockScratch,
+) -> Result<(), KernelError> {
+    let mode = Mode::of(options);
+    let (threads, shared_bytes) = block.size();
+    let shadow = mode.watched.then(|| Shadow::new(block.kernel()));
+    for group in groups {
+        let memory = scratch.zeroed(shared_bytes)?;
+        if let Some(shadow) = &shadow {
+            shadow.forget(memory.addr()..memory.addr() + shared_bytes);
+        }
+        // SAFETY: so many bytes were reserved and zeroed, and the scratch is borrowed.
+        unsafe { block.attach(group, memory) };
+        let test = Test {
+            of: BlockOf {
+                kernel: block.kernel(),
+                group: group as u64,
+            },
+            block,
+            threads,
+            shadow: shadow.as_ref(),
+        };
+        if mode.runs_alone {
+            lockstep::run_block(&test, mode.warp_size as usize)?;
+        } else {
+            crowd::run_block(&test, mode.warp_size as usize)?;
+        }
+    }
+    shadow.map_or(Ok(()), |shadow| shadow.verdict())
 }
 
 /// A block that is run in one of the test modes, of any kernel.
@@ -167,9 +264,24 @@ pub(super) struct TestThread<'m, const D: usize> {
     block: Vector<D>,
     thread: Vector<D>,
     port: TestPort<'m>,
-    warp_size: u32,
-    runs_alone: bool,
-    watched: bool,
+    mode: Mode,
+}
+
+impl<'m, const D: usize> TestThread<'m, D> {
+    fn new(
+        division: &'m WorkDivision<D>,
+        block: Vector<D>,
+        port: TestPort<'m>,
+        mode: Mode,
+    ) -> Self {
+        Self {
+            division,
+            block,
+            thread: at(division.block_threads(), port.thread),
+            port,
+            mode,
+        }
+    }
 }
 
 impl<const D: usize> Accelerator<D> for TestThread<'_, D> {
@@ -186,15 +298,15 @@ impl<const D: usize> Accelerator<D> for TestThread<'_, D> {
     }
 
     fn warp_size(&self) -> u32 {
-        self.warp_size
+        self.mode.warp_size
     }
 
     fn block_runs_alone(&self) -> bool {
-        self.runs_alone
+        self.mode.runs_alone
     }
 
     fn is_watched(&self) -> bool {
-        self.watched
+        self.mode.watched
     }
 }
 

@@ -18,7 +18,7 @@
 //! machine's highest, it is run there (see `trial.rs`).
 //!
 //! Code that is not optimised anyway is compiled for the baseline alone, as four times as much would take as long to
-//! compile: that is where this crate has the `opt-level` 0.
+//! compile: that is where this crate has the `opt-level` 0 ([`UNOPTIMISED`]). It has one way to run threads then, too.
 //!
 //! The environment variable `QUIPU_FEATURE_LEVEL`, with a name of the table (or `v2`, `v3`, `v4`), chooses a lower one.
 
@@ -145,6 +145,11 @@ impl Level for Watching {
 
 #[cfg(unoptimised)]
 pub(crate) type Watching = Baseline;
+
+/// True where this crate is not optimised: then what launches and runs a kernel is compiled once for all of them, at the price of
+/// an allocation for each launch and a dynamic call for each thread.
+#[doc(hidden)]
+pub const UNOPTIMISED: bool = cfg!(unoptimised);
 
 /// Something that is worth compiling for every level.
 pub trait Work {

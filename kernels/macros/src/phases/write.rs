@@ -179,15 +179,13 @@ impl Writer<'_> {
                     for __row in 0..__blocks.rows() {
                         let mut __last = 0;
                         while __last < __blocks.row_length() {
-                            #krate::__macro::optimised! {
-                                let __fits = #fits;
-                                #(if __fits == ::core::option::Option::Some([#answers; #guards]) {
-                                    let __guards = [#answers; #guards];
-                                    #together
-                                    __last += #krate::__macro::LANES;
-                                    continue;
-                                })*
-                            }
+                            let __fits = #fits;
+                            #(if __fits == ::core::option::Option::Some([#answers; #guards]) {
+                                let __guards = [#answers; #guards];
+                                #together
+                                __last += #krate::__macro::LANES;
+                                continue;
+                            })*
                             let __until = __blocks.row_length().min(__last + #krate::__macro::LANES);
                             while __last < __until {
                                 { #alone }
