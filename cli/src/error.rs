@@ -22,6 +22,21 @@ pub(crate) enum CommandError {
     /// A benchmark gave no report.
     #[error(transparent)]
     Bench(#[from] BenchError),
+    /// `--device` names what a benchmark does not measure.
+    #[error(
+        "{benchmark} measures the processor's pool and takes no --device; \"quipu bench list\" names the benchmarks of devices \
+         (device-babelstream, say)"
+    )]
+    NotOfDevices {
+        /// The benchmark.
+        benchmark: &'static str,
+    },
+    /// Benchmarks have missed targets, and were to fail then.
+    #[error("{missed} targets were missed: the lines above that begin with MISSED")]
+    Missed {
+        /// How many.
+        missed: usize,
+    },
     /// There is no trace to be written.
     #[error(transparent)]
     StartTrace(#[from] quipu_core::trace::TraceError),

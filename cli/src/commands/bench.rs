@@ -3,7 +3,7 @@
 use crate::error::CommandError;
 use quipu_bench::harness::{self, Scale};
 use quipu_bench::ours::Quipu;
-use quipu_bench::{Benchmark, find, list, publish};
+use quipu_bench::{Benchmark, Measures, find, list, publish};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,10 @@ pub(crate) struct Options {
     /// a driver's); every real one without it.
     #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
     device: Vec<String>,
+
+    /// Fail if a target is missed, after all have run.
+    #[arg(long)]
+    gates: bool,
 
     /// How many nodes benchmarks of several have; three without it, or one for each device.
     #[arg(long, value_name = "N")]
@@ -72,6 +76,7 @@ pub(crate) fn run(options: Options) -> Result<(), CommandError> {
     }
     let quipu = Quipu::new();
     let mut stdout = io::stdout();
+    let mut missed = 0;
     for (number, benchmark) in benchmarks.iter().enumerate() {
         let options = options.of(benchmark, benchmarks.len() > 1);
         let report = quipu_bench::run(benchmark.name(), &quipu, &options)?;
@@ -79,8 +84,12 @@ pub(crate) fn run(options: Options) -> Result<(), CommandError> {
             writeln!(stdout)?;
         }
         publish(&report, &options, &mut stdout)?;
+        missed += report.gates.iter().filter(|gate| !gate.met).count();
     }
-    Ok(())
+    match missed {
+        missed if options.gates && missed > 0 => Err(CommandError::Missed { missed }),
+        _ => Ok(()),
+    }
 }
 
 fn print_list() -> Result<(), CommandError> {
@@ -106,7 +115,13 @@ impl Options {
             if name == "all" {
                 benchmarks.extend(list());
             } else {
-                benchmarks.push(find(name)?);
+                let benchmark = find(name)?;
+                if !self.device.is_empty() && benchmark.measures() == Measures::Subject {
+                    return Err(CommandError::NotOfDevices {
+                        benchmark: benchmark.name(),
+                    });
+                }
+                benchmarks.push(benchmark);
             }
         }
         Ok(benchmarks)

@@ -72,6 +72,8 @@ fn who_waits_for_what_he_enqueued_leaves_the_drivers_thread_asleep() {
             fill(&queue, &memory, 1, &[]).wait().unwrap();
         }
         assert_eq!(rig.faults.looks(), before);
+        // It asked for polling: nothing is asked to call.
+        assert_eq!(rig.faults.calls(Fault::Callback), 0);
     });
 }
 

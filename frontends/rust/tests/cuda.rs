@@ -5,8 +5,12 @@
 
 mod cublas;
 mod devices;
+#[cfg(unix)]
+mod kept;
 
 use quipu::prelude::*;
+#[cfg(unix)]
+use std::cell::Cell;
 
 devices::all_tests!(each_queue);
 
@@ -34,5 +38,16 @@ fn native_calls_are_handed_the_queue() {
             !native.stream().is_null() && !native.context().is_null() && native.device() >= 0
         };
         assert!(queue.native_call(call).unwrap().wait().unwrap());
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn compiled_kernels_are_found_again() {
+    let first = Cell::new(true);
+    each_queue(&|_, _| {
+        if first.replace(false) {
+            kept::compiled_kernels_are_found_again("cuda", "compiled_kernels_are_found_again");
+        }
     });
 }

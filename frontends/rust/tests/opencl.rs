@@ -4,10 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 mod devices;
+#[cfg(unix)]
+mod kept;
 mod natives;
 
 use quipu::prelude::*;
 use quipu::{DeviceKind, ErrorKind};
+#[cfg(unix)]
+use std::cell::Cell;
 
 devices::all_tests!(each_queue);
 
@@ -167,5 +171,16 @@ fn native_calls_are_handed_the_queue() {
             !native.queue().is_null() && !native.context().is_null() && !native.device().is_null()
         };
         assert!(queue.native_call(call).unwrap().wait().unwrap());
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn compiled_kernels_are_found_again() {
+    let first = Cell::new(true);
+    each_queue(&|_, _| {
+        if first.replace(false) {
+            kept::compiled_kernels_are_found_again("opencl", "compiled_kernels_are_found_again");
+        }
     });
 }
