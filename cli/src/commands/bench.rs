@@ -179,13 +179,13 @@ mod tests {
         assert_eq!(name("out/r"), Path::new("out/r-no-op"));
     }
 
-    #[test]
-    fn all_is_every_benchmark() {
-        let asked = |names: &[&str]| Options {
+    fn asked(names: &[&str]) -> Options {
+        Options {
             names: names.iter().map(|&name| name.to_owned()).collect(),
             quick: true,
             workers: vec![],
             device: vec![],
+            gates: false,
             nodes: None,
             one_process: false,
             session: None,
@@ -193,11 +193,29 @@ mod tests {
             json: None,
             html: None,
             trace: None,
-        };
+        }
+    }
+
+    #[test]
+    fn all_is_every_benchmark() {
         let all = asked(&["all"]).benchmarks().expect("they are all known");
         assert_eq!(all.len(), list().len());
         let two = asked(&["no-op", "idle"]).benchmarks().expect("known");
         assert_eq!(two.len(), 2);
         assert!(asked(&["no-op", "nope"]).benchmarks().is_err());
+    }
+
+    #[test]
+    fn a_device_is_refused_where_it_would_be_ignored() {
+        let of_a_device = |name| Options {
+            device: vec!["cuda".to_owned()],
+            ..asked(&[name])
+        };
+        let refused = of_a_device("babelstream").benchmarks();
+        let error = refused.err().expect("it measures the pool").to_string();
+        assert!(error.contains("device-babelstream"), "{error}");
+        for name in ["device-babelstream", "distributed-matmul", "all"] {
+            assert!(of_a_device(name).benchmarks().is_ok(), "{name}");
+        }
     }
 }
