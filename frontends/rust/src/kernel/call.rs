@@ -314,7 +314,7 @@ unsafe impl<T: ValueParameter, const D: usize> Kept<ByValue<T>, D> for KeptValue
     }
 
     fn pass(&self, to: &mut Passing<'_>) {
-        to.value(self.0);
+        to.parameter(self.0);
     }
 }
 

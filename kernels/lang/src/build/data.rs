@@ -70,6 +70,13 @@ pub trait ValueParameter: KernelValue {
     /// True if these bytes, as many as it has, are a value of it.
     #[doc(hidden)]
     fn is_value(bytes: &[u8]) -> bool;
+
+    /// What indices have to have room for, so that it can be passed: of a `usize` or an `isize`, the number; of a negative
+    /// one, that which as many bits are needed for.
+    #[doc(hidden)]
+    fn index(self) -> u64 {
+        0
+    }
 }
 
 impl<T: KernelData> ValueParameter for T {
@@ -78,17 +85,25 @@ impl<T: KernelData> ValueParameter for T {
     }
 }
 
-macro_rules! sizes {
-    ($($size:ty),*) => {$(
-        impl ValueParameter for $size {
-            fn is_value(_: &[u8]) -> bool {
-                true
-            }
-        }
-    )*};
+impl ValueParameter for usize {
+    fn is_value(_: &[u8]) -> bool {
+        true
+    }
+
+    fn index(self) -> u64 {
+        self as u64
+    }
 }
 
-sizes!(usize, isize);
+impl ValueParameter for isize {
+    fn is_value(_: &[u8]) -> bool {
+        true
+    }
+
+    fn index(self) -> u64 {
+        (if self < 0 { !self } else { self }) as u64
+    }
+}
 
 /// True if bytes have a value of `T` at an offset.
 #[doc(hidden)]
