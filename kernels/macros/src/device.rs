@@ -241,6 +241,7 @@ struct Written<'a> {
     /// What writes the body; none of a function of a trait without one.
     body: Option<TokenStream>,
     inline: bool,
+    takes_closures: bool,
     /// Whether it is one of a type, which its key has to name.
     is_associated: bool,
     refusals: Option<Error>,
@@ -265,6 +266,7 @@ impl<'a> Written<'a> {
             ReturnType::Type(_, result) => handle(result),
         };
         let mut writer = Writer::new(krate, result.clone());
+        writer.function = (!is_associated).then(|| signature.ident.clone());
         let (mut inputs, mut names, mut bound) = (Vec::new(), Vec::new(), TokenStream::new());
         let mut texts = Vec::new();
         if let Some(receiver) = signature.receiver() {
@@ -353,6 +355,7 @@ impl<'a> Written<'a> {
             result,
             body,
             inline,
+            takes_closures,
             is_associated,
             refusals: writer.refusals(),
             visibility: TokenStream::new(),
@@ -380,6 +383,7 @@ impl<'a> Written<'a> {
             name: text,
             span,
             inline,
+            takes_closures,
             visibility,
             ..
         } = self;
@@ -428,6 +432,7 @@ impl<'a> Written<'a> {
                     types: ::std::vec![#(#types),*],
                     place: (::core::file!(), ::core::line!(), ::core::column!()),
                     inline: #inline,
+                    takes_closures: #takes_closures,
                 };
                 __quipu::call::<#result, _>(&__callee, #body)
             }

@@ -21,6 +21,7 @@ pub(super) fn power<T: KernelValue, E: KernelValue>(base: Expr<T>, exponent: Exp
         types: vec![std::any::type_name::<T>().to_owned()],
         place: (file!(), line!(), column!()),
         inline: false,
+        takes_closures: false,
     };
     let arguments = [("base", base.raw()), ("exponent", exponent.raw())];
     call(&callee, &arguments, |arguments| {
