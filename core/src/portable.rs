@@ -112,6 +112,9 @@ pub struct Passed {
     pub elements: Extents,
     /// For each parameter, in order.
     pub parameters: SmallVec<[PassedParameter; 6]>,
+    /// The largest number among those values that are a `usize` or an `isize` alone, which code is passed in as many bytes
+    /// as its indices have. A negative number counts as the one that as many bits are needed for: `!number`.
+    pub largest_size: u64,
     /// How many elements each array has that the threads of a block share.
     pub shared: SmallVec<[u64; 2]>,
     /// True if how the work is divided was left to the device, and nothing else that is passed depends on it: so who

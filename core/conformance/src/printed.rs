@@ -191,8 +191,7 @@ pub(crate) fn passed(groups: u32, values: &[u64], memories: usize, element: u64)
         parameters: values
             .chain(std::iter::repeat_n(memory, memories))
             .collect(),
-        shared: smallvec![],
-        automatic: false,
+        ..Passed::default()
     }
 }
 

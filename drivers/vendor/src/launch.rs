@@ -53,12 +53,16 @@ pub(crate) fn likely_width(arguments: &[Argument]) -> IndexWidth {
 /// The width of indices that a launch needs.
 #[must_use]
 pub(crate) fn width_of(arguments: &[Argument], passed: &Passed) -> IndexWidth {
-    let mut memories = arguments.iter();
+    width_with(arguments.iter().map(|argument| argument.length()), passed)
+}
+
+/// The same, of memory of so many bytes.
+fn width_with(mut lengths: impl Iterator<Item = u64>, passed: &Passed) -> IndexWidth {
     let narrow = |number: Option<u64>| number.is_some_and(|number| number < NARROW);
     let parameters = passed.parameters.iter().all(|parameter| match parameter {
         PassedParameter::Value(_) => true,
         PassedParameter::Memory { element, shape } => {
-            let bytes = memories.next().map_or(0, |argument| argument.length());
+            let bytes = lengths.next().unwrap_or(0);
             narrow(Some(bytes / (*element).max(1)))
                 && shape.as_deref().is_none_or(|(extents, strides)| {
                     let both = extents.iter().zip(strides);
@@ -73,7 +77,8 @@ pub(crate) fn width_of(arguments: &[Argument], passed: &Passed) -> IndexWidth {
             .and_then(|threads| threads.checked_mul(passed.elements[dimension]));
         narrow(all)
     });
-    if parameters && grid && passed.shared.iter().all(|length| *length < NARROW) {
+    let sizes = narrow(Some(passed.largest_size));
+    if parameters && grid && sizes && passed.shared.iter().all(|length| *length < NARROW) {
         IndexWidth::Bits32
     } else {
         IndexWidth::Bits64
@@ -366,6 +371,58 @@ mod tests {
             elements: threads.iter().map(|_| 4).collect(),
             automatic: true,
             ..Passed::default()
+        }
+    }
+
+    #[test]
+    fn indices_are_wide_where_a_number_is() {
+        use IndexWidth::{Bits32, Bits64};
+        const LAST: u64 = NARROW - 1;
+        let width = |lengths: &[u64], passed: &Passed| width_with(lengths.iter().copied(), passed);
+        let memory = |element, shape: Option<([u64; 2], [u64; 2])>| {
+            let shape = shape.map(|(extents, strides)| {
+                let numbers = |numbers: [u64; 2]| numbers.into_iter().collect();
+                Box::new((numbers(extents), numbers(strides)))
+            });
+            Passed {
+                parameters: [PassedParameter::Memory { element, shape }]
+                    .into_iter()
+                    .collect(),
+                ..Passed::default()
+            }
+        };
+        // Elements, not bytes.
+        assert_eq!(width(&[4 * LAST], &memory(4, None)), Bits32);
+        assert_eq!(width(&[4 * NARROW], &memory(4, None)), Bits64);
+        for (extents, strides, expected) in [
+            ([3, LAST], [LAST / 3, 1], Bits32),
+            ([3, 5], [NARROW / 3 + 1, 1], Bits64),
+            ([1, NARROW], [1, 1], Bits64),
+            ([u64::MAX, 1], [2, 1], Bits64),
+        ] {
+            let view = memory(4, Some((extents, strides)));
+            assert_eq!(width(&[0], &view), expected, "{extents:?} {strides:?}");
+        }
+        for (blocks, threads, expected) in [
+            ([1, 1 << 20], [1, (1 << 9) - 1], Bits32),
+            ([1, 1 << 20], [1, 1 << 9], Bits64),
+            ([1 << 20, 1], [1 << 9, 1], Bits64),
+            ([u64::MAX, 1], [2, 1], Bits64),
+        ] {
+            let grid = divided(&blocks, &threads);
+            assert_eq!(width(&[], &grid), expected, "{blocks:?} {threads:?}");
+        }
+        for (number, expected) in [(LAST, Bits32), (NARROW, Bits64), (u64::MAX, Bits64)] {
+            let shared = Passed {
+                shared: [1, number].into_iter().collect(),
+                ..Passed::default()
+            };
+            assert_eq!(width(&[], &shared), expected, "{number} shared");
+            let size = Passed {
+                largest_size: number,
+                ..Passed::default()
+            };
+            assert_eq!(width(&[], &size), expected, "a value of {number}");
         }
     }
 

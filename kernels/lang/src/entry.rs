@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use crate::accelerator::Accelerator;
 use crate::atomics::{AtomicElement, Atomics};
-use crate::build::{BuildError, KernelData};
+use crate::build::{BuildError, KernelData, ValueParameter};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::extent::Vector;
@@ -167,7 +167,7 @@ pub trait Parameter<const D: usize> {
     type Partition: Partition<D>;
 }
 
-impl<T: KernelData, const D: usize> Parameter<D> for T {
+impl<T: ValueParameter, const D: usize> Parameter<D> for T {
     type Partition = ByValue<T>;
 }
 
@@ -233,7 +233,7 @@ macro_rules! pass {
 }
 
 pass! {
-    [T: KernelData] T => ByValue<T>: |value| value;
+    [T: ValueParameter] T => ByValue<T>: |value| value;
     [T: KernelData] &'b [T] => Reading<T>: |slice| slice.into();
     [T: KernelData] &'b Vec<T> => Reading<T>: |slice| slice.into();
     [T: KernelData, const N: usize] &'b [T; N] => Reading<T>: |slice| slice.as_slice().into();

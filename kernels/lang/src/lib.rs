@@ -137,7 +137,7 @@ pub use accelerator::{
 };
 pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, SharedAtomics};
 pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
-pub use build::{BuildError, KernelData};
+pub use build::{BuildError, KernelData, KernelValue, ValueParameter};
 pub use division::{
     AcceleratorLimits, KernelResources, Multiprocessor, Occupancy, PerDimension, Subdivision,
     WorkDivision,

@@ -65,6 +65,11 @@ impl Writer {
             Some(Kind::Variable) => return self.refuse(span, refuse::CLOSURE_VALUE),
             None => {}
         }
+        if let Some(name) = path.path.get_ident()
+            && self.function.as_ref() == Some(name)
+        {
+            return self.refuse(span, refuse::RECURSION);
+        }
         let Some(last) = path.path.segments.last() else {
             return self.refuse(span, refuse::VERBATIM);
         };

@@ -3,10 +3,13 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DataEnum, DataStruct, DeriveInput, Error, Path, Result, parse_quote};
+use syn::{
+    Attribute, Data, DataEnum, DataStruct, DeriveInput, Error, Path, Result, WherePredicate,
+    parse_quote,
+};
 
 use crate::refuse;
-use crate::signature::with_data_bounds;
+use crate::signature::{with_data_bounds, with_value_bounds};
 
 /// Makes a struct or enum a type of the kernel language.
 pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream> {
@@ -95,39 +98,50 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
         ));
     }
     let build = quote!(#krate::__macro::build);
-    let generics = with_data_bounds(&item.generics, krate);
+    let types: Vec<_> = data.fields.iter().map(|field| &field.ty).collect();
+    let mut data_generics = with_data_bounds(&item.generics, krate);
+    let bounds = &mut data_generics.make_where_clause().predicates;
+    bounds.extend(types.iter().map(|of| -> WherePredicate {
+        // Not for all: what has other fields is a value within kernels only. (The lifetime stands for nothing; without it, a
+        // bound that does not hold is an error here, and not where it is asked for.)
+        parse_quote!(for<'__field> #of: #krate::__macro::build::KernelData)
+    }));
+    let (data_impl_generics, _, data_where_clause) = data_generics.split_for_impl();
+    let generics = with_value_bounds(&item.generics, krate);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let text = name.to_string();
     let alignment = known.alignment;
-    let types: Vec<_> = data.fields.iter().map(|field| &field.ty).collect();
     let members: Vec<_> = data.fields.members().collect();
     let names = members.iter().map(crate::pattern::member_text);
     Ok(quote! {
-        #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
+        #[allow(clippy::all, clippy::pedantic, clippy::restriction, private_bounds)]
         const _: () = {
-            impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
-                const FIELDS: &'static [&'static str] = &[#(#names),*];
+            impl #data_impl_generics #build::KernelData for #name #type_generics #data_where_clause {
                 const ANY_BITS: bool = true #(&& <#types as #build::KernelData>::ANY_BITS)*;
 
                 fn is_value(bytes: &[u8]) -> bool {
                     true #(&& #build::has_value_at::<#types>(bytes, ::core::mem::offset_of!(Self, #members)))*
                 }
+            }
+
+            impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
+                const FIELDS: &'static [&'static str] = &[#(#names),*];
 
                 fn ir_type(state: &mut #build::State) -> #build::ir::Type {
                     #build::derived_type::<Self>(
                         state,
                         #text,
-                        &[#(<#types as #build::KernelData>::ir_type),*],
+                        &[#(<#types as #build::KernelValue>::ir_type),*],
                         #alignment,
                     )
                 }
 
                 fn sample_value() -> Self {
-                    Self { #(#members: <#types as #build::KernelData>::sample_value()),* }
+                    Self { #(#members: <#types as #build::KernelValue>::sample_value()),* }
                 }
 
                 fn literal(self, state: &mut #build::State) -> #build::Raw {
-                    let parts = ::std::vec![#(#build::KernelData::literal(self.#members, state)),*];
+                    let parts = ::std::vec![#(#build::KernelValue::literal(self.#members, state)),*];
                     #build::derived_literal::<Self>(state, parts)
                 }
             }
@@ -139,7 +153,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
 fn empty(item: &DeriveInput, krate: &Path) -> TokenStream {
     let name = &item.ident;
     let build = quote!(#krate::__macro::build);
-    let generics = with_data_bounds(&item.generics, krate);
+    let generics = with_value_bounds(&item.generics, krate);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
@@ -150,7 +164,9 @@ fn empty(item: &DeriveInput, krate: &Path) -> TokenStream {
                 fn is_value(_: &[u8]) -> bool {
                     true
                 }
+            }
 
+            impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
                     #build::ir::Type::Unit
                 }
@@ -217,7 +233,9 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
                     let number = #number::from_ne_bytes(bytes);
                     false #(|| number == Self::#variants as #number)*
                 }
+            }
 
+            impl #build::KernelValue for #name {
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
                     #build::ir::Scalar::#scalar.into()
                 }

@@ -19,7 +19,7 @@ use crate::refuse;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
     check_generics, handle, is_mutable_reference, is_mutable_value, is_prefix, make_inline,
-    make_native, operator_bounds, operator_impl_of, parameters, with_data_bounds,
+    make_native, operator_bounds, operator_impl_of, parameters, with_value_bounds,
 };
 
 /// Lets kernels call what an item has.
@@ -35,8 +35,8 @@ pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
     }
 }
 
-fn data(krate: &Path) -> TokenStream {
-    quote!(#krate::__macro::build::KernelData)
+fn value(krate: &Path) -> TokenStream {
+    quote!(#krate::__macro::build::KernelValue)
 }
 
 fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
@@ -123,7 +123,7 @@ fn operator_impl(
     let written = Written::of(krate, &function.sig, Some(&function.block), true)?;
     let operate = written.builder(&format_ident!("operate"), false);
     let refusals = written.refusals.map(Error::into_compile_error);
-    let generics = with_data_bounds(&item.generics, krate);
+    let generics = with_value_bounds(&item.generics, krate);
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let of = &item.self_ty;
     let build = quote!(#krate::__macro::build);
@@ -208,10 +208,10 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
             item.items.push(ImplItem::Verbatim(tokens));
         }
         // What is added can ask for no more than the trait does, so it is the whole that is for such types alone.
-        item.generics = with_data_bounds(&item.generics, krate);
+        item.generics = with_value_bounds(&item.generics, krate);
         return Ok(quote!(#item #refusals));
     }
-    let generics = with_data_bounds(&item.generics, krate);
+    let generics = with_value_bounds(&item.generics, krate);
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let of = &item.self_ty;
     Ok(quote! {
@@ -241,6 +241,7 @@ struct Written<'a> {
     /// What writes the body; none of a function of a trait without one.
     body: Option<TokenStream>,
     inline: bool,
+    takes_closures: bool,
     /// Whether it is one of a type, which its key has to name.
     is_associated: bool,
     refusals: Option<Error>,
@@ -265,6 +266,7 @@ impl<'a> Written<'a> {
             ReturnType::Type(_, result) => handle(result),
         };
         let mut writer = Writer::new(krate, result.clone());
+        writer.function = (!is_associated).then(|| signature.ident.clone());
         let (mut inputs, mut names, mut bound) = (Vec::new(), Vec::new(), TokenStream::new());
         let mut texts = Vec::new();
         if let Some(receiver) = signature.receiver() {
@@ -341,7 +343,7 @@ impl<'a> Written<'a> {
             }
         });
         let inline = acc.is_some() || signature.asyncness.is_some() || takes_closures;
-        let mut generics = with_data_bounds(&data_generics, krate);
+        let mut generics = with_value_bounds(&data_generics, krate);
         generics.params.extend(closures);
         Ok(Self {
             krate,
@@ -353,6 +355,7 @@ impl<'a> Written<'a> {
             result,
             body,
             inline,
+            takes_closures,
             is_associated,
             refusals: writer.refusals(),
             visibility: TokenStream::new(),
@@ -361,13 +364,13 @@ impl<'a> Written<'a> {
 
     /// What calls need of the type whose function it is.
     fn where_clause(&self, in_trait: bool) -> TokenStream {
-        let data = data(self.krate);
+        let value = value(self.krate);
         let own = self
             .generics
             .where_clause
             .as_ref()
             .map(|clause| &clause.predicates);
-        let of_self = in_trait.then(|| quote!(Self: #data,));
+        let of_self = in_trait.then(|| quote!(Self: #value,));
         quote!(where #of_self #own)
     }
 
@@ -380,6 +383,7 @@ impl<'a> Written<'a> {
             name: text,
             span,
             inline,
+            takes_closures,
             visibility,
             ..
         } = self;
@@ -428,6 +432,7 @@ impl<'a> Written<'a> {
                     types: ::std::vec![#(#types),*],
                     place: (::core::file!(), ::core::line!(), ::core::column!()),
                     inline: #inline,
+                    takes_closures: #takes_closures,
                 };
                 __quipu::call::<#result, _>(&__callee, #body)
             }

@@ -196,6 +196,9 @@ pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
 /// has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`. A struct may be aligned to up to 16 bytes
 /// (`#[repr(C, align(16))]`), which devices read at once; it cannot be packed.
 ///
+/// The type is `KernelData` if its fields are, and so can be passed and lie in memory. With a tuple, a `usize` or an `isize`
+/// among them it is a `KernelValue`: one to compute with, within kernels.
+///
 /// `#[kernel_data(crate = path)]` names the crate that the kernel language is in, if that is not `::quipu`.
 #[proc_macro_derive(KernelData, attributes(kernel_data))]
 pub fn derive_kernel_data(item: TokenStream) -> TokenStream {

@@ -26,6 +26,8 @@ pub(crate) const ALTERNATIVES: &str =
     "alternatives that bind names are not in the kernel language; write an arm for each";
 pub(crate) const PATTERN: &str = "this pattern is not in the kernel language; use names, `_`, numbers, ranges, field-less enums, tuples and structs of these";
 pub(crate) const ACCELERATOR: &str = "a kernel's first parameter is the accelerator: write `acc: &impl Accelerator<1>`, or of an `async fn` `acc: &impl BlockAccelerator<1>`";
+pub(crate) const RECURSION: &str =
+    "a device function that calls itself has no end on some devices; write a loop";
 pub(crate) const LIFETIMES: &str =
     "lifetimes are not needed in kernels and device functions; leave them out";
 pub(crate) const RESULT: &str =

@@ -37,6 +37,8 @@ pub(crate) struct Writer {
     pub(crate) loops: Vec<LoopScope>,
     /// How many closures are around what is being written.
     pub(crate) closures: usize,
+    /// The name of the function that is being written, if that alone calls it.
+    pub(crate) function: Option<Ident>,
     /// What the function gives, as an expression's type.
     pub(crate) result: TokenStream,
     names: usize,
@@ -52,6 +54,7 @@ impl Writer {
             scopes: vec![HashMap::new()],
             loops: Vec::new(),
             closures: 0,
+            function: None,
             result,
             names: 0,
             refusals: None,

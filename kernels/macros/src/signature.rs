@@ -302,15 +302,30 @@ pub(crate) fn check_generics(generics: &Generics) -> Result<()> {
     Ok(())
 }
 
-/// Generics whose types are ones that kernels compute with, and whose operators kernels know.
+/// Generics whose types are ones of kernels' data, and whose operators kernels know.
 pub(crate) fn with_data_bounds(generics: &Generics, krate: &Path) -> Generics {
+    with_bounds(
+        generics,
+        krate,
+        &parse_quote!(#krate::__macro::build::KernelData),
+    )
+}
+
+/// Generics whose types are ones that kernels compute with, and whose operators kernels know.
+pub(crate) fn with_value_bounds(generics: &Generics, krate: &Path) -> Generics {
+    with_bounds(
+        generics,
+        krate,
+        &parse_quote!(#krate::__macro::build::KernelValue),
+    )
+}
+
+fn with_bounds(generics: &Generics, krate: &Path, bound: &TypeParamBound) -> Generics {
     let mut generics = generics.clone();
     for parameter in &mut generics.params {
         if let GenericParam::Type(parameter) = parameter {
             let operators = operator_bounds(&parameter.bounds, krate);
-            parameter
-                .bounds
-                .push(parse_quote!(#krate::__macro::build::KernelData));
+            parameter.bounds.push(bound.clone());
             parameter.bounds.extend(operators);
         }
     }

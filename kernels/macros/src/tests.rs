@@ -151,6 +151,7 @@ refused! {
 
     // Device functions, and data.
     device_body: device("fn f(n: u32) -> u32 { n? }") at "?" says "test the condition";
+    device_recursion: device("fn f(n: u32) -> u32 { if n == 0 { 0 } else { f(n - 1) } }") at "f" says "write a loop";
     device_method: device("impl Square { fn f(self) -> u32 { vec![1] } }") at "vec" says "use an array";
     device_struct: device("struct Square { side: u32 }") at "struct" says "derive(KernelData)";
     operator_of_references: device("impl Add for &Square { type Output = Square; fn add(self, other: Self) -> Square { *self } }")

@@ -24,7 +24,7 @@ use quipu_kernel::build::ir::{Allowances, Module};
 use quipu_kernel::{
     AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByBlockTile,
     ByElement, ByRow, ByTile, ByValue, Entry, GroupKernel, KernelData, KernelError, Partition,
-    Reading, ReadingView, Unpartitioned, View as ViewOf, WorkDivision,
+    Reading, ReadingView, Unpartitioned, ValueParameter, View as ViewOf, WorkDivision,
 };
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -307,18 +307,18 @@ impl<T> KeptValue<T> {
 }
 
 // SAFETY: there are no bytes to reach.
-unsafe impl<T: KernelData, const D: usize> Kept<ByValue<T>, D> for KeptValue<T> {
+unsafe impl<T: ValueParameter, const D: usize> Kept<ByValue<T>, D> for KeptValue<T> {
     #[inline]
     unsafe fn view<'a>(&self, _raw: &mut Raw<'a>) -> Result<ViewOf<'a, ByValue<T>, D>> {
         Ok(self.0)
     }
 
     fn pass(&self, to: &mut Passing<'_>) {
-        to.value(self.0);
+        to.parameter(self.0);
     }
 }
 
-impl<'b, T: KernelData, const D: usize> Pass<'b, ByValue<T>, D> for T {
+impl<'b, T: ValueParameter, const D: usize> Pass<'b, ByValue<T>, D> for T {
     type Kept = KeptValue<T>;
 
     #[inline]

@@ -4,7 +4,7 @@ use super::argument::ExtentsAndStrides;
 use quipu_core::access::Argument;
 use quipu_core::portable::Extents;
 use quipu_core::{ErrorKind, Passed, PassedParameter, Result};
-use quipu_kernel::{Shape, WorkDivision};
+use quipu_kernel::{Shape, ValueParameter, WorkDivision};
 use std::any::Any;
 
 /// The lengths of a kernel's shared arrays, for what is passed to it.
@@ -35,6 +35,12 @@ impl<'a> Passing<'a> {
         if let Some(known) = &mut self.known {
             known.push(Box::new(value));
         }
+    }
+
+    /// A value of a kernel that `#[kernel]` made, whose indices have to have room for it if it is a size.
+    pub(crate) fn parameter<T: ValueParameter>(&mut self, value: T) {
+        self.passed.largest_size = self.passed.largest_size.max(value.index());
+        self.value(value);
     }
 
     /// The next argument, with elements of so many bytes.

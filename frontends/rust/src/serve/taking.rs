@@ -12,7 +12,7 @@ use quipu_core::portable::Extents;
 use quipu_core::{AccessMode, Error, ErrorKind, RawArgument, Result};
 use quipu_kernel::{
     AtomicElement, Atomically, ByBlock, ByBlockTile, ByElement, ByRow, ByTile, ByValue, KernelData,
-    Partition, Reading, ReadingView, Unpartitioned, WorkDivision,
+    Partition, Reading, ReadingView, Unpartitioned, ValueParameter, WorkDivision,
 };
 use quipu_node::Parameter;
 
@@ -155,14 +155,14 @@ impl<'l> Taking<'l> {
         })
     }
 
-    fn value<T: KernelData>(&mut self) -> Result<T> {
+    fn value<T: ValueParameter>(&mut self) -> Result<T> {
         let Parameter::Value(bytes) = self.next()? else {
             return Err(self.refuse("that is memory, where the kernel has a value"));
         };
         if bytes.len() != size_of::<T>() {
             return Err(self.refuse("whose value is of another size than the kernel's"));
         }
-        if !T::ANY_BITS && !T::is_value(bytes) {
+        if !T::is_value(bytes) {
             return Err(self.refuse("whose bytes are no value of its type"));
         }
         // SAFETY: as many bytes as the type has, which were checked to be a value of it; it is plain data.
@@ -286,7 +286,7 @@ pub trait Served<const D: usize>: Partition<D> + Sized {
     fn take(from: &mut Taking<'_>) -> Result<Self::Kept>;
 }
 
-impl<T: KernelData, const D: usize> Served<D> for ByValue<T> {
+impl<T: ValueParameter, const D: usize> Served<D> for ByValue<T> {
     type Kept = KeptValue<T>;
 
     fn take(from: &mut Taking<'_>) -> Result<KeptValue<T>> {

@@ -69,6 +69,7 @@ macro_rules! all_tests {
             parts_of_buffers_are_passed_with_their_start,
             devices_work_on_the_same_bytes_in_turn,
             values_are_laid_out_as_the_device_has_them,
+            sizes_are_passed_whole,
             views_have_their_gaps,
             the_threads_of_a_block_share_memory,
             shared_arrays_are_as_long_as_arguments_say,
@@ -218,6 +219,40 @@ pub(crate) fn values_are_laid_out_as_the_device_has_them(each_queue: EachQueue) 
             let place = 4 + 3 * i;
             let expected = if place < 100 { 2.0 * place as f32 } else { 7.0 };
             assert_eq!(y, expected, "{i}");
+        }
+    });
+}
+
+#[kernel]
+fn parts(_acc: &impl Accelerator<1>, size: usize, signed: isize, mut y: OwnElements<u64>) {
+    for (i, y) in y.each() {
+        *y = if i == 0 {
+            size as u64
+        } else {
+            signed as i64 as u64
+        };
+    }
+}
+
+pub(crate) fn sizes_are_passed_whole(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let pool = context.queue(&pool_of(context)).unwrap();
+        let mut y = context.allocate::<u64>(2).unwrap();
+        let narrow = 1_usize << 31;
+        for (size, signed) in [
+            (narrow - 1, -(narrow as isize)),
+            (narrow, -1),
+            (5_000_000_000, 3),
+            (usize::MAX, 3),
+            (3, 5_000_000_000),
+            (3, -(narrow as isize) - 1),
+            (3, isize::MIN),
+        ] {
+            for queue in [queue, &pool] {
+                queue.launch(2, parts(size, signed, &mut y)).unwrap();
+                let y = queue.read(&y).unwrap().wait().unwrap();
+                assert_eq!(y, [size as u64, signed as i64 as u64]);
+            }
         }
     });
 }

@@ -7,7 +7,7 @@ use std::panic::Location;
 use quipu_kernel_ir::{BinaryOperation, Origin, Scalar, Unit, Value};
 
 use super::control::nothing;
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::Expr;
 use super::handles::{
     IndicesHandle, Sketch, barrier_count, ceiling_division, components, components_of, linear,
@@ -163,7 +163,7 @@ impl<const D: usize> Sketch<D> {
     }
 
     #[track_caller]
-    pub fn __method_elements<E: Into<Extent<D>> + KernelData>(
+    pub fn __method_elements<E: Into<Extent<D>> + KernelValue>(
         &self,
         _: Expr<Self>,
         extent: Expr<E>,

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use quipu_kernel_ir::Type;
 
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::Expr;
 use super::place::field_of;
 use super::shared::Tuple;
@@ -29,7 +29,7 @@ fn tuple_raw(
 
 /// A struct: its fields by name, in the order in which they were written, and what gives the others.
 #[track_caller]
-pub fn structure<T: KernelData>(
+pub fn structure<T: KernelValue>(
     fields: &[(&str, Raw)],
     rest: Option<Expr<T>>,
     _witness: Option<T>,
@@ -66,7 +66,7 @@ pub fn structure<T: KernelData>(
 
 /// `[a, b, c]`.
 #[track_caller]
-pub fn array<T: KernelData, const N: usize>(parts: [Expr<T>; N]) -> Expr<[T; N]> {
+pub fn array<T: KernelValue, const N: usize>(parts: [Expr<T>; N]) -> Expr<[T; N]> {
     let location = Location::caller();
     Expr::from_raw(state::at(location, |s| {
         let of = <[T; N]>::ir_type(s);
@@ -80,7 +80,7 @@ pub fn array<T: KernelData, const N: usize>(parts: [Expr<T>; N]) -> Expr<[T; N]>
 
 /// `[value; N]`.
 #[track_caller]
-pub fn repeat<T: KernelData, const N: usize>(element: Expr<T>) -> Expr<[T; N]> {
+pub fn repeat<T: KernelValue, const N: usize>(element: Expr<T>) -> Expr<[T; N]> {
     let location = Location::caller();
     Expr::from_raw(state::at(location, |s| {
         let element = s.value(element.raw(), location);

@@ -2,7 +2,9 @@
 //!
 //! A function whose arguments are values becomes a function of the module, one for each set of type parameters
 //! and types of arguments. One that is given a reference to a place, a part of the accelerator, or the accelerator itself is
-//! written into its caller, as no target could pass these. A call that is never reached is not written at all.
+//! written into its caller, as no target could pass these. A call that is never reached is not written at all. A function
+//! that calls itself is refused, directly or through others: it would be written for ever, or has no end on devices without
+//! a stack.
 
 use std::panic::Location;
 
@@ -25,7 +27,15 @@ pub struct Callee {
     pub place: (&'static str, u32, u32),
     /// Whether it is always written into its caller.
     pub inline: bool,
+    /// Whether it takes closures, which may call it in turn without end to it: each is written where it is called.
+    pub takes_closures: bool,
 }
+
+/// How often functions that take closures are written into themselves. Closures of one function may have the same name, so
+/// a call of `twice` in what is passed to `twice` is only told from one without end by how deep it is.
+const MOST_NESTED: usize = 16;
+
+const RECURSION: &str = "a device function that calls itself, directly or through others, has no end on some devices; write a loop";
 
 /// Calls a device function. `write` writes its body for arguments.
 #[track_caller]
@@ -54,7 +64,8 @@ fn call_raw(
 ) -> Raw {
     // Of what is never reached the arguments may be no values (what a loop gives, say, whose `break`s are not reached
     // either), and the function would be written for these.
-    if !state::current(|s| s.frame().is_live()) {
+    // And after a problem nothing is written that counts: two calls of itself in a function would be written 2^16 times.
+    if !state::current(|s| s.frame().is_live() && !s.has_problem()) {
         return Raw::Nothing;
     }
     // Evaluated here: what is in a place is copied out of it.
@@ -66,20 +77,37 @@ fn call_raw(
     });
     let raws: Vec<_> = arguments.iter().map(|(_, raw)| *raw).collect();
     let types = state::at(location, |s| plain(s, &raws));
-    let Some(types) = types.filter(|_| !callee.inline) else {
-        return inlined(&mut || write(&raws), location);
-    };
+    let types = types.filter(|_| !callee.inline);
     let key = format!(
         "{} {:?} {:?} {types:?} {types_of_body:?}",
         callee.key, callee.types, callee.place,
     );
+    let Some(types) = types else {
+        let may_be_written = state::at(location, |s| {
+            let most = if callee.takes_closures {
+                MOST_NESTED
+            } else {
+                0
+            };
+            let around = s.inlined.iter().filter(|around| **around == key).count();
+            if around > most {
+                s.refuse(location, RECURSION);
+                return false;
+            }
+            s.inlined.push(key);
+            true
+        });
+        if !may_be_written {
+            return Raw::Nothing;
+        }
+        let raw = inlined(&mut || write(&raws), location);
+        state::at(location, |s| s.inlined.pop());
+        return raw;
+    };
     let known = state::at(location, |s| match s.functions.get(&key) {
         Some(Known::Done(id, result)) => Some(Some((*id, result.clone()))),
         Some(Known::InProgress) => {
-            s.refuse(
-                location,
-                "a device function that calls itself has no end on some devices; write a loop",
-            );
+            s.refuse(location, RECURSION);
             Some(None)
         }
         None => None,

@@ -8,16 +8,16 @@ use crate::accelerator::{Block, Blocks, Elements, Grid, Thread, Threads};
 use crate::extent::{Extent, Vector};
 use crate::number::{bf16, f16};
 
-/// A type whose values kernels compute with on every device: numbers, `bool`, arrays and tuples of them, and what
-/// has `#[derive(KernelData)]`.
+/// A type whose values kernels compute with on every device: that of all [`KernelData`], `usize`, `isize`, and arrays
+/// and tuples of them.
 ///
-/// It is implemented by that derive, not by hand.
+/// It is implemented by `#[derive(KernelData)]`, not by hand.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of the kernel language",
     label = "kernels on other devices cannot compute with this",
     note = "kernels compute with numbers, `bool`, arrays and tuples of them, and with structs and field-less enums that have `#[derive(KernelData)]`"
 )]
-pub trait KernelData: Copy + Send + Sync + 'static {
+pub trait KernelValue: Copy + Send + Sync + 'static {
     /// The names of its fields, of a struct or tuple.
     #[doc(hidden)]
     const FIELDS: &'static [&'static str] = &[];
@@ -33,7 +33,23 @@ pub trait KernelData: Copy + Send + Sync + 'static {
     /// This value as a constant.
     #[doc(hidden)]
     fn literal(self, state: &mut State) -> Raw;
+}
 
+/// A type of values that lie in memory as they are, on every device: numbers of a known size, `bool`, arrays of these,
+/// and what has `#[derive(KernelData)]`. So it is what is in buffers and in block-shared arrays, and what is passed.
+///
+/// Tuples are not: how one lies in memory only the compiler knows that made the program. Nor are `usize` and `isize`,
+/// whose size devices choose; alone these can be [passed](ValueParameter). Within a kernel all are
+/// [values](KernelValue).
+///
+/// It is implemented by that derive, not by hand.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no type of a kernel's data",
+    label = "other devices do not know how this lies in memory",
+    note = "kernels' data are numbers of a known size, `bool`, arrays of these, and structs and field-less enums that have `#[derive(KernelData)]`",
+    note = "instead of a tuple write a `#[repr(C)]` struct with `#[derive(KernelData)]`, or pass each of its values; instead of `usize`, which can be passed alone and be nowhere else, `u32` or `u64`"
+)]
+pub trait KernelData: KernelValue {
     /// True if any bits are a value of it.
     #[doc(hidden)]
     const ANY_BITS: bool;
@@ -41,6 +57,52 @@ pub trait KernelData: Copy + Send + Sync + 'static {
     /// True if these bytes, as many as it has, are a value of it. What is between fields does not count.
     #[doc(hidden)]
     fn is_value(bytes: &[u8]) -> bool;
+}
+
+/// A type of values that are passed to kernels: [`KernelData`], and a `usize` or `isize` alone, which is passed in as
+/// many bytes as the launch's indices have.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no type of a value that is passed to kernels",
+    note = "passed are numbers, `bool`, arrays of these without `usize`, and structs and field-less enums that have `#[derive(KernelData)]`",
+    note = "instead of a tuple write a `#[repr(C)]` struct with `#[derive(KernelData)]`, or pass each of its values"
+)]
+pub trait ValueParameter: KernelValue {
+    /// True if these bytes, as many as it has, are a value of it.
+    #[doc(hidden)]
+    fn is_value(bytes: &[u8]) -> bool;
+
+    /// What indices have to have room for, so that it can be passed: of a `usize` or an `isize`, the number; of a negative
+    /// one, that which as many bits are needed for.
+    #[doc(hidden)]
+    fn index(self) -> u64 {
+        0
+    }
+}
+
+impl<T: KernelData> ValueParameter for T {
+    fn is_value(bytes: &[u8]) -> bool {
+        T::ANY_BITS || <T as KernelData>::is_value(bytes)
+    }
+}
+
+impl ValueParameter for usize {
+    fn is_value(_: &[u8]) -> bool {
+        true
+    }
+
+    fn index(self) -> u64 {
+        self as u64
+    }
+}
+
+impl ValueParameter for isize {
+    fn is_value(_: &[u8]) -> bool {
+        true
+    }
+
+    fn index(self) -> u64 {
+        (if self < 0 { !self } else { self }) as u64
+    }
 }
 
 /// True if bytes have a value of `T` at an offset.
@@ -55,18 +117,36 @@ pub fn has_value_at<T: KernelData>(bytes: &[u8], offset: usize) -> bool {
 
 /// Any bits are a value.
 macro_rules! any_bits {
-    () => {
-        const ANY_BITS: bool = true;
+    ($($number:ty),*) => {$(
+        impl KernelData for $number {
+            const ANY_BITS: bool = true;
 
-        fn is_value(_: &[u8]) -> bool {
-            true
+            fn is_value(_: &[u8]) -> bool {
+                true
+            }
         }
-    };
+    )*};
 }
+
+any_bits!(
+    (),
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+    f16,
+    bf16,
+    f32,
+    f64
+);
 
 macro_rules! scalars {
     ($($number:ty: $scalar:ident, $zero:expr, |$value:ident| $bits:expr;)*) => {$(
-        impl KernelData for $number {
+        impl KernelValue for $number {
             fn ir_type(_: &mut State) -> Type {
                 Scalar::$scalar.into()
             }
@@ -77,7 +157,6 @@ macro_rules! scalars {
                 let $value = self;
                 expression::scalar(state, Scalar::$scalar, $bits)
             }
-            any_bits!();
         }
     )*};
 }
@@ -85,6 +164,12 @@ macro_rules! scalars {
 impl KernelData for bool {
     const ANY_BITS: bool = false;
 
+    fn is_value(bytes: &[u8]) -> bool {
+        matches!(bytes, [0 | 1])
+    }
+}
+
+impl KernelValue for bool {
     fn ir_type(_: &mut State) -> Type {
         Scalar::Bool.into()
     }
@@ -95,10 +180,6 @@ impl KernelData for bool {
 
     fn literal(self, state: &mut State) -> Raw {
         expression::scalar(state, Scalar::Bool, self.into())
-    }
-
-    fn is_value(bytes: &[u8]) -> bool {
-        matches!(bytes, [0 | 1])
     }
 }
 
@@ -121,7 +202,7 @@ scalars! {
 
 macro_rules! without_bits {
     ($($unit:ty: $value:expr),*) => {$(
-        impl KernelData for $unit {
+        impl KernelValue for $unit {
             fn ir_type(_: &mut State) -> Type {
                 Type::Unit
             }
@@ -131,7 +212,6 @@ macro_rules! without_bits {
             fn literal(self, _: &mut State) -> Raw {
                 Raw::Nothing
             }
-            any_bits!();
         }
     )*};
 }
@@ -144,7 +224,9 @@ impl<T: KernelData, const N: usize> KernelData for [T; N] {
     fn is_value(bytes: &[u8]) -> bool {
         (0..N).all(|at| has_value_at::<T>(bytes, at * size_of::<T>()))
     }
+}
 
+impl<T: KernelValue, const N: usize> KernelValue for [T; N] {
     fn ir_type(state: &mut State) -> Type {
         Type::Array(Box::new(T::ir_type(state)), N as u64)
     }
@@ -162,7 +244,7 @@ impl<T: KernelData, const N: usize> KernelData for [T; N] {
 
 macro_rules! vectors {
     ($($vector:ident),*) => {$(
-        impl<const D: usize> KernelData for $vector<D> {
+        impl<const D: usize> KernelValue for $vector<D> {
             fn ir_type(_: &mut State) -> Type {
                 Type::Array(Box::new(Scalar::Index.into()), D as u64)
             }
@@ -174,8 +256,6 @@ macro_rules! vectors {
             fn literal(self, state: &mut State) -> Raw {
                 self.components().literal(state)
             }
-
-            any_bits!();
         }
     )*};
 }
@@ -211,7 +291,7 @@ fn structure(
 
 /// The type of a derived struct, aligned as its `repr` says; to 1 if that says nothing.
 #[doc(hidden)]
-pub fn derived_type<T: KernelData>(
+pub fn derived_type<T: KernelValue>(
     state: &mut State,
     name: &str,
     fields: &[fn(&mut State) -> Type],
@@ -233,7 +313,7 @@ pub fn derived_type<T: KernelData>(
 
 /// A constant of a derived struct.
 #[doc(hidden)]
-pub fn derived_literal<T: KernelData>(state: &mut State, parts: Vec<Raw>) -> Raw {
+pub fn derived_literal<T: KernelValue>(state: &mut State, parts: Vec<Raw>) -> Raw {
     let of = T::ir_type(state);
     state.frame().aggregate(parts, Some(of))
 }
@@ -246,13 +326,8 @@ pub fn enum_literal(state: &mut State, scalar: Scalar, bits: u64) -> Raw {
 
 macro_rules! tuples {
     ($($name:ident $at:tt $text:literal),+) => {
-        impl<$($name: KernelData),+> KernelData for ($($name,)+) {
+        impl<$($name: KernelValue),+> KernelValue for ($($name,)+) {
             const FIELDS: &'static [&'static str] = &[$($text),+];
-            const ANY_BITS: bool = true $(&& $name::ANY_BITS)+;
-
-            fn is_value(bytes: &[u8]) -> bool {
-                true $(&& has_value_at::<$name>(bytes, std::mem::offset_of!(Self, $at)))+
-            }
 
             fn ir_type(state: &mut State) -> Type {
                 let types = vec![$($name::ir_type(state)),+];

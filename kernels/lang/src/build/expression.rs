@@ -11,7 +11,7 @@ use quipu_kernel_ir::{
     BinaryOperation, FunctionBuilder, Operation, Root, Scalar, Statement, Type, UnaryOperation,
 };
 
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::state::{self, Mode, Raw};
 
 /// An expression of a kernel that is being written: of type `T` in the user's source, references not counted (what
@@ -76,7 +76,7 @@ pub trait Sample {
     fn sample() -> &'static Self;
 }
 
-impl<T: KernelData> Sample for T {
+impl<T: KernelValue> Sample for T {
     fn sample() -> &'static Self {
         kept(T::sample_value)
     }
@@ -107,7 +107,7 @@ pub(super) fn kept<T: Send + Sync + 'static>(make: fn() -> T) -> &'static T {
 
 /// A constant: whatever does not depend on the kernel's arguments and threads.
 #[track_caller]
-pub fn lit<T: KernelData>(value: T) -> Expr<T> {
+pub fn lit<T: KernelValue>(value: T) -> Expr<T> {
     let location = Location::caller();
     Expr::from_raw(state::at(location, |s| value.literal(s)))
 }
@@ -115,7 +115,7 @@ pub fn lit<T: KernelData>(value: T) -> Expr<T> {
 /// A constant that is computed. Where that panics (as what overflows does, in a build with debug assertions) there is
 /// no constant, and a problem.
 #[track_caller]
-pub fn computed<T: KernelData>(value: &dyn Fn() -> T) -> Expr<T> {
+pub fn computed<T: KernelValue>(value: &dyn Fn() -> T) -> Expr<T> {
     let location = Location::caller();
     let value = std::panic::catch_unwind(std::panic::AssertUnwindSafe(value)).unwrap_or_else(|_| {
         state::at(location, |s| {
@@ -340,7 +340,7 @@ pub(super) fn variable(
 
 /// `let name;`, which is assigned to later, once.
 #[track_caller]
-pub fn declare<T: KernelData>(name: &'static str) -> Expr<T> {
+pub fn declare<T: KernelValue>(name: &'static str) -> Expr<T> {
     Expr::from_raw(declare_raw(name, T::ir_type, Location::caller()))
 }
 
@@ -491,7 +491,7 @@ pub fn print(format: &str, values: &[Raw]) {
 
 /// `expression as R`.
 #[track_caller]
-pub fn cast<A, R: KernelData>(operand: Expr<A>, _witness: Option<R>) -> Expr<R> {
+pub fn cast<A, R: KernelValue>(operand: Expr<A>, _witness: Option<R>) -> Expr<R> {
     Expr::from_raw(cast_raw(operand.raw, R::ir_type, Location::caller()))
 }
 

@@ -11,7 +11,7 @@ use std::panic::Location;
 use quipu_kernel_ir::{BinaryOperation, Place, Scalar, Value};
 
 use super::control::nothing;
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::{Expr, Sample};
 use super::iterate::{Iterate, both_ends, numbered};
 use super::place::{self, ViewParts, view_of};
@@ -154,7 +154,7 @@ impl<const D: usize> Iterate for IndicesHandle<D> {
 }
 
 #[doc(hidden)]
-impl<T: KernelData, const D: usize> OwnElementsHandle<T, D> {
+impl<T: KernelValue, const D: usize> OwnElementsHandle<T, D> {
     pub fn __method_each(&self, this: Expr<Self>) -> Expr<EachHandle<T, D>> {
         Expr::from_raw(this.raw())
     }
@@ -210,7 +210,7 @@ pub(super) fn own_place(s: &mut State, view: &ViewParts, position: &[Value]) -> 
     place.unwrap_or(view.elements)
 }
 
-impl<T: KernelData, const D: usize> Iterate for EachHandle<T, D> {
+impl<T: KernelValue, const D: usize> Iterate for EachHandle<T, D> {
     type Item = (usize, T);
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -223,7 +223,7 @@ impl<T: KernelData, const D: usize> Iterate for EachHandle<T, D> {
     }
 }
 
-impl<T: KernelData, const D: usize> Iterate for RowsHandle<T, D> {
+impl<T: KernelValue, const D: usize> Iterate for RowsHandle<T, D> {
     type Item = (Vector<D>, [T]);
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -256,7 +256,7 @@ pub(super) fn referred(raw: Raw) -> Raw {
 }
 
 #[doc(hidden)]
-impl<T: KernelData, const D: usize> GlobalRefHandle<T, D> {
+impl<T: KernelValue, const D: usize> GlobalRefHandle<T, D> {
     #[track_caller]
     pub fn __method_extent(&self, this: Expr<Self>) -> Expr<Extent<D>> {
         extent_of(this, Location::caller())
@@ -264,7 +264,7 @@ impl<T: KernelData, const D: usize> GlobalRefHandle<T, D> {
 }
 
 #[doc(hidden)]
-impl<T: KernelData> GlobalRefHandle<T, 1> {
+impl<T: KernelValue> GlobalRefHandle<T, 1> {
     #[track_caller]
     pub fn __method_len(&self, this: Expr<Self>) -> Expr<usize> {
         let location = Location::caller();
@@ -324,7 +324,7 @@ indexed_nowhere! {
 }
 
 #[doc(hidden)]
-impl<T: KernelData> RawMutHandle<T> {
+impl<T: KernelValue> RawMutHandle<T> {
     #[track_caller]
     pub fn __method_len(&self, this: Expr<Self>) -> Expr<usize> {
         let location = Location::caller();

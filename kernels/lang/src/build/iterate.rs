@@ -8,7 +8,7 @@ use std::slice::Iter;
 use quipu_kernel_ir::{BinaryOperation, LocalId, Scalar, Type, UnaryOperation, Value};
 
 use super::control::nothing;
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::{Expr, Sample, kept};
 use super::place;
 use super::repeat::{self, Loop, begin_stepped, begin_unstepped, leave_unless};
@@ -90,7 +90,7 @@ fn expression<T: ?Sized>(value: Value) -> Expr<T> {
     Expr::from_raw(Raw::Value(value))
 }
 
-impl<T: KernelData> Iterate for Range<T> {
+impl<T: KernelValue> Iterate for Range<T> {
     type Item = T;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -120,7 +120,7 @@ fn upward(
     (this, Raw::Value(load(s, counter)))
 }
 
-impl<T: KernelData> Iterate for Rev<Range<T>> {
+impl<T: KernelValue> Iterate for Rev<Range<T>> {
     type Item = T;
 
     /// Counts a variable down from the end, exclusive, to the start, inclusive.
@@ -175,7 +175,7 @@ fn inclusive(
     to_the_last(s, (first, is_empty), &mut advance, location)
 }
 
-impl<T: KernelData> Iterate for RangeInclusive<T> {
+impl<T: KernelValue> Iterate for RangeInclusive<T> {
     type Item = T;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -185,7 +185,7 @@ impl<T: KernelData> Iterate for RangeInclusive<T> {
     }
 }
 
-impl<T: KernelData> Iterate for Rev<RangeInclusive<T>> {
+impl<T: KernelValue> Iterate for Rev<RangeInclusive<T>> {
     type Item = T;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -302,7 +302,7 @@ fn in_steps(
 
 macro_rules! in_steps {
     ($($range:ty, $is_inclusive:literal, $order:ident;)*) => {$(
-        impl<T: KernelData> Iterate for $range {
+        impl<T: KernelValue> Iterate for $range {
             type Item = T;
 
             fn begin(
@@ -352,7 +352,7 @@ fn each_element(
     (this, number, element)
 }
 
-impl<T: KernelData, const N: usize> Iterate for [T; N] {
+impl<T: KernelValue, const N: usize> Iterate for [T; N] {
     type Item = T;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -365,7 +365,7 @@ impl<T: KernelData, const N: usize> Iterate for [T; N] {
     }
 }
 
-impl<T: KernelData> Iterate for [T] {
+impl<T: KernelValue> Iterate for [T] {
     type Item = T;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -374,7 +374,7 @@ impl<T: KernelData> Iterate for [T] {
     }
 }
 
-impl<T: KernelData> Iterate for Iter<'static, T> {
+impl<T: KernelValue> Iterate for Iter<'static, T> {
     type Item = T;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -383,7 +383,7 @@ impl<T: KernelData> Iterate for Iter<'static, T> {
     }
 }
 
-impl<T: KernelData> Iterate for Enumerate<Iter<'static, T>> {
+impl<T: KernelValue> Iterate for Enumerate<Iter<'static, T>> {
     type Item = (usize, T);
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -408,9 +408,9 @@ macro_rules! samples {
 }
 
 samples! {
-    [T: KernelData] Range<T> => T::sample_value()..T::sample_value();
-    [T: KernelData] RangeInclusive<T> => T::sample_value()..=T::sample_value();
-    [T: KernelData] Iter<'static, T> => [].iter();
+    [T: KernelValue] Range<T> => T::sample_value()..T::sample_value();
+    [T: KernelValue] RangeInclusive<T> => T::sample_value()..=T::sample_value();
+    [T: KernelValue] Iter<'static, T> => [].iter();
 }
 
 /// Of these there is none without a range of numbers that can be counted.
@@ -448,12 +448,12 @@ pub trait RangeMethods: Sized {
     }
 }
 
-impl<T: KernelData> RangeMethods for Range<T> {}
-impl<T: KernelData> RangeMethods for RangeInclusive<T> {}
-impl<T: KernelData> RangeMethods for Rev<Range<T>> {}
-impl<T: KernelData> RangeMethods for Rev<RangeInclusive<T>> {}
-impl<T: KernelData> RangeMethods for StepBy<Range<T>> {}
-impl<T: KernelData> RangeMethods for StepBy<RangeInclusive<T>> {}
+impl<T: KernelValue> RangeMethods for Range<T> {}
+impl<T: KernelValue> RangeMethods for RangeInclusive<T> {}
+impl<T: KernelValue> RangeMethods for Rev<Range<T>> {}
+impl<T: KernelValue> RangeMethods for Rev<RangeInclusive<T>> {}
+impl<T: KernelValue> RangeMethods for StepBy<Range<T>> {}
+impl<T: KernelValue> RangeMethods for StepBy<RangeInclusive<T>> {}
 
 /// Methods of `slice.iter()`.
 pub trait IterMethods: Sized {
@@ -464,10 +464,10 @@ pub trait IterMethods: Sized {
     }
 }
 
-impl<T: KernelData> IterMethods for Iter<'static, T> {}
+impl<T: KernelValue> IterMethods for Iter<'static, T> {}
 
 /// Methods of slices and arrays.
-pub trait SliceMethods<T: KernelData> {
+pub trait SliceMethods<T: KernelValue> {
     /// `slice.len()`.
     #[doc(hidden)]
     #[track_caller]
@@ -549,5 +549,5 @@ fn fill(raw: Raw, value: Raw, location: &'static Location<'static>) {
     });
 }
 
-impl<T: KernelData> SliceMethods<T> for [T] {}
-impl<T: KernelData, const N: usize> SliceMethods<T> for [T; N] {}
+impl<T: KernelValue> SliceMethods<T> for [T] {}
+impl<T: KernelValue, const N: usize> SliceMethods<T> for [T; N] {}

@@ -51,7 +51,10 @@ pub use accelerator::Named;
 pub use aggregate::{array, repeat, structure, tuple};
 pub use call::{Callee, call, rebound};
 pub use control::{Branch, and, branch, discard, give, never, nothing, or};
-pub use data::{KernelData, derived_literal, derived_type, enum_literal, has_value_at};
+pub use data::{
+    KernelData, KernelValue, ValueParameter, derived_literal, derived_type, enum_literal,
+    has_value_at,
+};
 pub use error::BuildError;
 pub use expression::{
     Coerce, DEAD, Expr, Sample, assert, before_arguments, binary, bind, bind_mut, cast, coerced,

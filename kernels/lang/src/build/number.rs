@@ -8,7 +8,7 @@ use quipu_kernel_ir::{
     BinaryOperation as Binary, MathFunction as Math, Scalar, Type, UnaryOperation as Unary, Value,
 };
 
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::Expr;
 use super::power::power;
 use super::state::{self, Raw, State};
@@ -88,7 +88,7 @@ macro_rules! methods {
         other { $($other:ident / $other_call:ident ($($operand:ident: $operand_type:ty),*) -> $other_result:ty = $write:expr;)* }
     ) => {
         /// The methods of numbers, as what they are called with, and as what they are called on.
-        pub trait NumberMethods: KernelData {
+        pub trait NumberMethods: KernelValue {
             $(
                 #[doc(hidden)]
                 #[track_caller]
@@ -294,10 +294,10 @@ methods! {
     }
 }
 
-impl<T: KernelData> NumberMethods for T {}
+impl<T: KernelValue> NumberMethods for T {}
 
 /// Methods of numbers that give two, or take a loop.
-pub trait MoreMethods: KernelData {
+pub trait MoreMethods: KernelValue {
     /// `x.sin_cos()`.
     #[doc(hidden)]
     #[track_caller]
@@ -351,7 +351,7 @@ pub trait MoreMethods: KernelData {
     }
 }
 
-impl<T: KernelData> MoreMethods for T {}
+impl<T: KernelValue> MoreMethods for T {}
 
 fn binary(s: &mut State, operation: Binary, left: Value, right: Value) -> Value {
     s.frame().function.binary(operation, left, right)
@@ -484,9 +484,9 @@ fn bitcast<A, B>(value: Expr<A>, to: Scalar, location: &'static Location<'static
 }
 
 /// Floats as their bits.
-pub trait FloatBits: KernelData {
+pub trait FloatBits: KernelValue {
     /// The integer of as many bits.
-    type Bits: KernelData;
+    type Bits: KernelValue;
 
     #[doc(hidden)]
     fn __call_from_bits(bits: Expr<Self::Bits>) -> Expr<Self>;
@@ -509,7 +509,7 @@ bits! {
 }
 
 /// `f16::from_f32(x)` and `x.to_f32()`, of floats of 16 bits.
-pub trait HalfConversions: KernelData {
+pub trait HalfConversions: KernelValue {
     #[doc(hidden)]
     #[track_caller]
     fn __call_from_f32(from: Expr<f32>) -> Expr<Self> {
@@ -559,11 +559,11 @@ impl HalfConversions for f16 {}
 impl HalfConversions for bf16 {}
 
 /// `T::from(x)`: conversions between numbers without loss.
-pub trait Conversions: KernelData {
+pub trait Conversions: KernelValue {
     /// `T::from(x)`.
     #[doc(hidden)]
     #[track_caller]
-    fn __call_from<U: KernelData>(from: Expr<U>) -> Expr<Self>
+    fn __call_from<U: KernelValue>(from: Expr<U>) -> Expr<Self>
     where
         Self: From<U>,
     {
@@ -571,23 +571,23 @@ pub trait Conversions: KernelData {
     }
 }
 
-impl<T: KernelData> Conversions for T {}
+impl<T: KernelValue> Conversions for T {}
 
 /// `x.cast::<U>()` and `T::cast_from(x)`, of [`Number`](crate::Number).
-pub trait Casts: KernelData {
+pub trait Casts: KernelValue {
     /// `x.cast::<U>()`.
     #[doc(hidden)]
     #[track_caller]
-    fn __method_cast<U: KernelData>(&self, this: Expr<Self>) -> Expr<U> {
+    fn __method_cast<U: KernelValue>(&self, this: Expr<Self>) -> Expr<U> {
         super::expression::cast(this, None::<U>)
     }
 
     /// `T::cast_from(x)`.
     #[doc(hidden)]
     #[track_caller]
-    fn __call_cast_from<U: KernelData>(from: Expr<U>) -> Expr<Self> {
+    fn __call_cast_from<U: KernelValue>(from: Expr<U>) -> Expr<Self> {
         super::expression::cast(from, None::<Self>)
     }
 }
 
-impl<T: KernelData> Casts for T {}
+impl<T: KernelValue> Casts for T {}

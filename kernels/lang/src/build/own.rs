@@ -10,7 +10,7 @@ use quipu_kernel_ir::BinaryOperation::{Add, And, Divide, Less, Maximum, Multiply
 use quipu_kernel_ir::{BinaryOperation, Origin, Place, Space, Unit, Value};
 
 use super::accelerator::{count, extent_value, index_value, thread_number};
-use super::data::KernelData;
+use super::data::{KernelData, KernelValue};
 use super::expression::{Expr, Sample};
 use super::handles::{ceiling_division, components_of, own_place, part_of, referred, view_at};
 use super::iterate::{Iterate, numbered};
@@ -64,15 +64,15 @@ handles! {
     [T] EachOwnRowHandle<T>;
 }
 
-impl<T: KernelData, const D: usize> Handled for OwnTile<'_, T, D> {
+impl<T: KernelValue, const D: usize> Handled for OwnTile<'_, T, D> {
     type Handle = OwnTileHandle<T, D>;
 }
 
-impl<T: KernelData, const D: usize> Handled for OwnBlockTile<'_, T, D> {
+impl<T: KernelValue, const D: usize> Handled for OwnBlockTile<'_, T, D> {
     type Handle = OwnBlockTileHandle<T, D>;
 }
 
-impl<T: KernelData> Handled for OwnRows<'_, T> {
+impl<T: KernelValue> Handled for OwnRows<'_, T> {
     type Handle = OwnRowsHandle<T>;
 }
 
@@ -209,7 +209,7 @@ fn start_of(raw: Raw, location: &'static Location<'static>) -> Vec<Value> {
 }
 
 #[doc(hidden)]
-impl<T: KernelData, const D: usize> OwnTileHandle<T, D> {
+impl<T: KernelValue, const D: usize> OwnTileHandle<T, D> {
     #[track_caller]
     pub fn __method_extent(&self, this: Expr<Self>) -> Expr<Extent<D>> {
         let location = Location::caller();
@@ -256,7 +256,7 @@ impl<T: KernelData, const D: usize> OwnTileHandle<T, D> {
 }
 
 /// So many elements of a view from a place on, as a slice.
-fn row_of<T: KernelData>(s: &mut State, view: &ViewParts, first: Value, length: Value) -> Raw {
+fn row_of<T: KernelValue>(s: &mut State, view: &ViewParts, first: Value, length: Value) -> Raw {
     let end = binary(s, Add, first, length);
     let of = T::ir_type(s);
     let elements = Place::slice(view.elements);
@@ -269,7 +269,7 @@ fn row_of<T: KernelData>(s: &mut State, view: &ViewParts, first: Value, length: 
 }
 
 #[doc(hidden)]
-impl<T: KernelData, const D: usize> OwnBlockTileHandle<T, D> {
+impl<T: KernelValue, const D: usize> OwnBlockTileHandle<T, D> {
     #[track_caller]
     pub fn __method_extent(&self, this: Expr<Self>) -> Expr<Extent<D>> {
         let location = Location::caller();
@@ -308,7 +308,7 @@ fn rows_of(
 }
 
 #[doc(hidden)]
-impl<T: KernelData> OwnRowsHandle<T> {
+impl<T: KernelValue> OwnRowsHandle<T> {
     #[track_caller]
     pub fn __method_extent(&self, this: Expr<Self>) -> Expr<Extent<2>> {
         let location = Location::caller();
@@ -348,7 +348,7 @@ fn placed(
     numbered(s, position, referred(element))
 }
 
-impl<T: KernelData, const D: usize> Iterate for EachPlacedHandle<T, D> {
+impl<T: KernelValue, const D: usize> Iterate for EachPlacedHandle<T, D> {
     type Item = (Vector<D>, T);
 
     /// A position that is counted up as the digits of a number are.
@@ -404,7 +404,7 @@ impl<T: KernelData, const D: usize> Iterate for EachPlacedHandle<T, D> {
     }
 }
 
-impl<T: KernelData, const D: usize> Iterate for EachSharedHandle<T, D> {
+impl<T: KernelValue, const D: usize> Iterate for EachSharedHandle<T, D> {
     type Item = (Vector<D>, T);
 
     /// The elements whose numbers are the thread's, and from there as many apart as the block has threads: so
@@ -440,7 +440,7 @@ impl<T: KernelData, const D: usize> Iterate for EachSharedHandle<T, D> {
     }
 }
 
-impl<T: KernelData> Iterate for EachOwnRowHandle<T> {
+impl<T: KernelValue> Iterate for EachOwnRowHandle<T> {
     type Item = (usize, [T]);
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {

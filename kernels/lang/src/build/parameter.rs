@@ -5,7 +5,7 @@ use std::panic::Location;
 use quipu_kernel_ir::{Origin, Place, SharedLength, Space, Type, Unit};
 
 use super::accelerator;
-use super::data::KernelData;
+use super::data::{KernelData, KernelValue, ValueParameter};
 use super::expression::Expr;
 use super::handles::{
     self, GlobalRefHandle, OwnElementsHandle, RawMutHandle, SharedReadHandle, SharedWriteHandle,
@@ -34,7 +34,7 @@ pub trait Declared: Handled {
 
 /// Adds a value as a parameter.
 #[track_caller]
-pub fn uniform<T: KernelData>(name: &'static str) -> Expr<T> {
+pub fn uniform<T: ValueParameter>(name: &'static str) -> Expr<T> {
     let location = Location::caller();
     let parameter = Expr::<T>::from_raw(uniform_raw(name, T::ir_type, location));
     super::expression::bind(name, parameter)
@@ -70,12 +70,12 @@ fn buffer_raw(
 }
 
 #[track_caller]
-fn buffer<T: KernelData, H: ?Sized>(name: &'static str, mutable: bool) -> Expr<H> {
+fn buffer<T: KernelValue, H: ?Sized>(name: &'static str, mutable: bool) -> Expr<H> {
     Expr::from_raw(buffer_raw(name, mutable, T::ir_type, Location::caller()))
 }
 
 #[track_caller]
-pub(super) fn view<T: KernelData, H: ?Sized>(
+pub(super) fn view<T: KernelValue, H: ?Sized>(
     name: &'static str,
     mutable: bool,
     dimensions: usize,
@@ -119,7 +119,7 @@ fn view_with(
     })
 }
 
-impl<T: KernelData> Handled for &[T] {
+impl<T: KernelValue> Handled for &[T] {
     type Handle = [T];
 }
 
@@ -130,7 +130,7 @@ impl<T: KernelData> Declared for &[T] {
     }
 }
 
-impl<T: KernelData> Handled for &mut [T] {
+impl<T: KernelValue> Handled for &mut [T] {
     type Handle = [T];
 }
 
@@ -170,7 +170,7 @@ impl<T: KernelData> Declared for &mut [T] {
     }
 }
 
-impl<T: KernelData, const D: usize> Handled for GlobalRef<'_, T, D> {
+impl<T: KernelValue, const D: usize> Handled for GlobalRef<'_, T, D> {
     type Handle = GlobalRefHandle<T, D>;
 }
 
@@ -181,7 +181,7 @@ impl<T: KernelData, const D: usize> Declared for GlobalRef<'_, T, D> {
     }
 }
 
-impl<T: KernelData, const D: usize> Handled for OwnElements<'_, T, D> {
+impl<T: KernelValue, const D: usize> Handled for OwnElements<'_, T, D> {
     type Handle = OwnElementsHandle<T, D>;
 }
 
@@ -192,7 +192,7 @@ impl<T: KernelData, const D: usize> Declared for OwnElements<'_, T, D> {
     }
 }
 
-impl<T: KernelData> Handled for RawMut<'_, T> {
+impl<T: KernelValue> Handled for RawMut<'_, T> {
     type Handle = RawMutHandle<T>;
 }
 
@@ -203,11 +203,11 @@ impl<T: KernelData> Declared for RawMut<'_, T> {
     }
 }
 
-impl<T: KernelData> Handled for SharedWrite<'_, T> {
+impl<T: KernelValue> Handled for SharedWrite<'_, T> {
     type Handle = SharedWriteHandle<T>;
 }
 
-impl<T: KernelData> Handled for SharedRead<'_, T> {
+impl<T: KernelValue> Handled for SharedRead<'_, T> {
     type Handle = SharedReadHandle<T>;
 }
 
@@ -241,7 +241,7 @@ impl<T: KernelData + SharedElement + AtomicElement> SharedParameter for SharedAt
     }
 }
 
-impl<T: KernelData + AtomicElement> Handled for Atomics<'_, T> {
+impl<T: KernelValue + AtomicElement> Handled for Atomics<'_, T> {
     type Handle = AtomicsHandle<T, { Scope::DEVICE }>;
 }
 
@@ -252,7 +252,7 @@ impl<T: KernelData + AtomicElement> Declared for Atomics<'_, T> {
     }
 }
 
-impl<T: KernelData + AtomicElement> Handled for SharedAtomics<'_, T> {
+impl<T: KernelValue + AtomicElement> Handled for SharedAtomics<'_, T> {
     type Handle = AtomicsHandle<T, { Scope::BLOCK }>;
 }
 

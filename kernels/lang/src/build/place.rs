@@ -5,13 +5,13 @@ use std::panic::Location;
 
 use quipu_kernel_ir::{BinaryOperation, Place, Projection, Root, Scalar, Space, Type, Value};
 
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::{Expr, spilled};
 use super::state::{self, Frame, Mode, Raw, State};
 
 /// `expression.name`, of a struct or tuple. Its type is that of the witness.
 #[track_caller]
-pub fn field<T: KernelData, R>(expression: Expr<T>, name: &str, _witness: Option<R>) -> Expr<R> {
+pub fn field<T: KernelValue, R>(expression: Expr<T>, name: &str, _witness: Option<R>) -> Expr<R> {
     let location = Location::caller();
     Expr::from_raw(named_field(
         expression.raw(),
@@ -44,7 +44,7 @@ fn named_field(
 
 /// A field as a part of a struct pattern: of a reference to a struct it is a reference.
 #[track_caller]
-pub fn field_part<T: KernelData, R>(
+pub fn field_part<T: KernelValue, R>(
     expression: Expr<T>,
     name: &str,
     witness: Option<R>,
@@ -485,7 +485,7 @@ fn length_value(
 }
 
 /// `start..end`, and with one of them missing.
-pub(super) fn range<T: KernelData>(start: Option<Expr<T>>, end: Option<Expr<T>>) -> Raw {
+pub(super) fn range<T: KernelValue>(start: Option<Expr<T>>, end: Option<Expr<T>>) -> Raw {
     let part = |expression: Option<Expr<T>>| expression.map_or(Raw::Nothing, Expr::raw);
     let parts = vec![part(start), part(end)];
     state::at(Location::caller(), |s| s.frame().aggregate(parts, None))
@@ -493,13 +493,13 @@ pub(super) fn range<T: KernelData>(start: Option<Expr<T>>, end: Option<Expr<T>>)
 
 /// `start..end`.
 #[track_caller]
-pub fn range_of<T: KernelData>(start: Expr<T>, end: Expr<T>) -> Expr<Range<T>> {
+pub fn range_of<T: KernelValue>(start: Expr<T>, end: Expr<T>) -> Expr<Range<T>> {
     Expr::from_raw(range(Some(start), Some(end)))
 }
 
 /// `start..=end`.
 #[track_caller]
-pub fn range_inclusive<T: KernelData>(
+pub fn range_inclusive<T: KernelValue>(
     start: Expr<T>,
     end: Expr<T>,
 ) -> Expr<std::ops::RangeInclusive<T>> {

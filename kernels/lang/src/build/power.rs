@@ -5,7 +5,7 @@ use std::panic::Location;
 use quipu_kernel_ir::{BinaryOperation as Binary, Scalar, UnaryOperation as Unary, Value};
 
 use super::call::{Callee, call};
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::Expr;
 use super::number::{constant, of_value};
 use super::repeat::{begin_unstepped, end, leave_unless};
@@ -13,7 +13,7 @@ use super::state::{self, Raw, State};
 
 /// A power, of an integer by a number without sign or of a float by an `i32`, as a device function.
 #[track_caller]
-pub(super) fn power<T: KernelData, E: KernelData>(base: Expr<T>, exponent: Expr<E>) -> Expr<T> {
+pub(super) fn power<T: KernelValue, E: KernelValue>(base: Expr<T>, exponent: Expr<E>) -> Expr<T> {
     let location = Location::caller();
     let callee = Callee {
         name: "pow",
@@ -21,6 +21,7 @@ pub(super) fn power<T: KernelData, E: KernelData>(base: Expr<T>, exponent: Expr<
         types: vec![std::any::type_name::<T>().to_owned()],
         place: (file!(), line!(), column!()),
         inline: false,
+        takes_closures: false,
     };
     let arguments = [("base", base.raw()), ("exponent", exponent.raw())];
     call(&callee, &arguments, |arguments| {

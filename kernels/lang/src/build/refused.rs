@@ -7,7 +7,7 @@ use std::iter::Enumerate;
 use std::ops::{Range, RangeInclusive};
 use std::slice::Iter;
 
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::{Expr, Sample, kept};
 use super::handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
@@ -105,7 +105,7 @@ refusing! {
     [T] SharedWriteHandle<T>;
 }
 
-impl<T: KernelData> Sample for Enumerate<Iter<'static, T>> {
+impl<T: KernelValue> Sample for Enumerate<Iter<'static, T>> {
     fn sample() -> &'static Self {
         kept(|| [].iter().enumerate())
     }

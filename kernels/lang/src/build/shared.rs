@@ -5,7 +5,7 @@ use std::panic::Location;
 use quipu_kernel_ir::{Origin, Place, SharedId, Unit, Value};
 
 use super::accelerator::{count, thread_number};
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::Expr;
 use super::handles::{SharedReadHandle, SharedWriteHandle, ceiling_division, of_value, part_of};
 use super::place;
@@ -68,7 +68,7 @@ fn own_part(
 }
 
 #[doc(hidden)]
-impl<T: KernelData> SharedWriteHandle<T> {
+impl<T: KernelValue> SharedWriteHandle<T> {
     #[track_caller]
     pub fn __method_own(&self, this: Expr<Self>) -> Expr<[T]> {
         let location = Location::caller();
@@ -110,7 +110,7 @@ impl<T: KernelData> SharedWriteHandle<T> {
 }
 
 #[doc(hidden)]
-impl<T: KernelData> SharedReadHandle<T> {
+impl<T: KernelValue> SharedReadHandle<T> {
     #[track_caller]
     pub fn __method_len(&self, this: Expr<Self>) -> Expr<usize> {
         let location = Location::caller();
@@ -135,7 +135,7 @@ pub trait Part {
     fn part_type(s: &mut State) -> Option<quipu_kernel_ir::Type>;
 }
 
-impl<T: KernelData> Part for T {
+impl<T: KernelValue> Part for T {
     fn part_type(s: &mut State) -> Option<quipu_kernel_ir::Type> {
         Some(T::ir_type(s))
     }

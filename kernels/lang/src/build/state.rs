@@ -304,6 +304,8 @@ pub struct State {
     constants: HashMap<(Type, Vec<Literal>), ConstantId>,
     pub(super) functions: HashMap<String, Known>,
     pub(super) frames: Vec<Frame>,
+    /// The device functions that are being written into their callers, the innermost last.
+    pub(super) inlined: Vec<String>,
     /// Of the kernel's grid.
     pub(super) dimensions: u8,
     problem: Option<BuildError>,
@@ -324,6 +326,7 @@ impl State {
             constants: HashMap::new(),
             functions: HashMap::new(),
             frames: vec![Frame::new(kernel)],
+            inlined: Vec::new(),
             dimensions,
             problem: None,
         }
@@ -340,6 +343,11 @@ impl State {
             file: location.file(),
             line: location.line(),
         }));
+    }
+
+    /// Whether something was refused.
+    pub(super) fn has_problem(&self) -> bool {
+        self.problem.is_some()
     }
 
     /// Keeps the first problem. What is never reached is thrown away, and has none: what is left there for the result

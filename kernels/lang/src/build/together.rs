@@ -10,7 +10,7 @@ use quipu_kernel_ir::{
 };
 
 use super::control::nothing;
-use super::data::KernelData;
+use super::data::KernelValue;
 use super::expression::{Expr, Sample};
 use super::handles::Sketch;
 use super::place;
@@ -53,7 +53,7 @@ fn of_value<T: ?Sized>(value: Value) -> Expr<T> {
 }
 
 /// Writes an atomic operation on an element.
-fn step<T: KernelData>(
+fn step<T: KernelValue>(
     raw: Raw,
     scope: u8,
     index: Expr<usize>,
@@ -136,7 +136,7 @@ macro_rules! steps {
 }
 
 #[doc(hidden)]
-impl<T: KernelData, const SCOPE: u8> AtomicsHandle<T, SCOPE> {
+impl<T: KernelValue, const SCOPE: u8> AtomicsHandle<T, SCOPE> {
     steps! {
         __method_add = Add;
         __method_sub = Subtract;
@@ -232,7 +232,7 @@ macro_rules! warps {
 macro_rules! shuffles {
     ($($method:ident = $operation:ident;)*) => {$(
         #[track_caller]
-        pub fn $method<T: KernelData>(&self, _: Expr<Self>, value: Expr<T>, lane: Expr<u32>) -> Expr<T> {
+        pub fn $method<T: KernelValue>(&self, _: Expr<Self>, value: Expr<T>, lane: Expr<u32>) -> Expr<T> {
             warp(WarpOperation::$operation, &[value.raw(), lane.raw()], Location::caller())
         }
     )*};

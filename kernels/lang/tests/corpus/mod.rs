@@ -20,6 +20,7 @@ mod operators;
 mod own;
 mod phases;
 mod pieces;
+mod recursion;
 mod transcendental;
 mod views;
 mod warps;
