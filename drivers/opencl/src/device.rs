@@ -188,7 +188,7 @@ pub struct Device {
     pub(crate) features: OpenClFeatures,
     /// Everything that compiled programs depend on.
     pub(crate) build: String,
-    out_of_order: bool,
+    pub(crate) out_of_order: bool,
     queues: OnceLock<Queues>,
     profiled: OnceLock<Queues>,
     /// Empty fault records.

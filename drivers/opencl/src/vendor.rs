@@ -132,6 +132,18 @@ extern "C" fn heard(_event: cl_event, status: cl_int, wake: *mut c_void) {
     }
 }
 
+impl OpenCl {
+    /// The same, with several queues that keep their order instead of one that does not, on all devices. Else on those that
+    /// have no other.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        for device in &mut self.devices {
+            device.out_of_order = false;
+        }
+        self
+    }
+}
+
 impl Vendor for OpenCl {
     const NAME: &'static str = "opencl";
     const TITLE: &'static str = "OpenCL";

@@ -6,7 +6,9 @@ mod support;
 use quipu_conformance::{Fixture, fixture, graph, run};
 use quipu_core::{Device, Driver};
 use quipu_driver_cpu::{CpuDriver, Options};
+use quipu_driver_opencl::{OpenCl, OpenClDriver};
 use quipu_driver_sim::{SimDriver, engine::Configuration};
+use quipu_driver_vendor::Vendor;
 use std::num::NonZero;
 use std::sync::Arc;
 use support::{devices, opencl_or_skip};
@@ -15,6 +17,16 @@ fn opencl() -> impl Fixture {
     fixture::of("OpenCL", devices)
         .without_priorities()
         .with_longest_chain(5_000)
+}
+
+/// As on devices whose queues keep their order.
+fn in_order() -> impl Fixture {
+    fixture::of("OpenCL with queues in order", || {
+        let driver: Arc<dyn Driver> = OpenClDriver::over(OpenCl::open()?.in_order())?;
+        Device::all_of(&driver)
+    })
+    .without_priorities()
+    .with_longest_chain(5_000)
 }
 
 /// A pool, two simulated accelerators, and the OpenCL devices, which come first.
@@ -37,6 +49,20 @@ fn together() -> impl Fixture {
 fn suite_over_opencl() {
     if opencl_or_skip() {
         run(&opencl());
+    }
+}
+
+#[test]
+fn suite_over_opencl_in_order() {
+    if opencl_or_skip() {
+        run(&in_order());
+    }
+}
+
+#[test]
+fn random_graphs_over_opencl_in_order() {
+    if opencl_or_skip() {
+        graph::random_graphs(60, 22, &in_order());
     }
 }
 
