@@ -29,7 +29,7 @@
 //! ```
 //!
 //! The traits are open: whoever has a type of their own (dual numbers, fixed point) implements them for it,
-//! and runs every generic kernel with it.
+//! and runs every generic kernel with it, natively: printed kernels know the methods of the numbers that there are.
 
 mod complex;
 mod float;
