@@ -6,11 +6,13 @@ mod library;
 
 use library::faults::{Fault, Faults};
 use library::{Refusal, stage};
+use quipu_core::event::Clock;
 use quipu_core::{
     Access, AccessMode, Completion, Context, Device, Event, MemoryRef, Queue, QueueOptions,
     UserEvent,
 };
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 const BYTES: u64 = 64;
 
@@ -77,16 +79,42 @@ fn who_waits_for_what_he_enqueued_leaves_the_drivers_thread_asleep() {
     });
 }
 
-/// Whether a thread that waits for a command, and sleeps by then, is the first to see that it has ended.
-fn who_sleeps_sees_it(rig: &Rig) -> bool {
+/// Says when a thread that waits falls asleep. No time passes.
+struct Asleep(mpsc::Sender<()>);
+
+impl Clock for Asleep {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn park(&self, timeout: Duration) {
+        // Nobody may listen any more.
+        let _ = self.0.send(());
+        std::thread::park_timeout(timeout);
+    }
+}
+
+/// Whether a thread that waits for a command, and sleeps, is the first to see that it has ended. If it is `gated`, the thread
+/// sleeps before the command is on its device.
+fn who_sleeps_sees_it(rig: &Rig, gated: bool) -> bool {
     let queue = queue(&rig.context, &rig.devices[0], Completion::Callback);
     let memory = rig.context.memory(BYTES).unwrap();
     // The driver's thread looks now and then whether a device is lost, and may be the first.
     (0..1000).any(|_| {
         rig.faults.hold(true);
         let asked = rig.faults.calls(Fault::Callback);
+        let gate = UserEvent::new();
+        let gates: Vec<Event> = gated.then(|| gate.event()).into_iter().collect();
+        let (tell, asleep) = mpsc::channel();
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| fill(&queue, &memory, 1, &[]).wait().unwrap());
+            let (queue, memory) = (&queue, &memory);
+            let waits = scope.spawn(move || {
+                let filled = fill(queue, memory, 1, &gates);
+                let clock = Asleep(tell);
+                filled.wait_with_clock(Duration::MAX, &clock).unwrap();
+            });
+            asleep.recv().unwrap();
+            gate.complete();
             // A thread that looks all the time has no device call.
             while rig.faults.calls(Fault::Callback) == asked {
                 std::thread::yield_now();
@@ -101,14 +129,15 @@ fn who_sleeps_sees_it(rig: &Rig) -> bool {
 
 #[test]
 fn a_device_that_calls_wakes_the_thread_that_waits() {
-    each(|rig| assert!(who_sleeps_sees_it(rig)));
+    each(|rig| assert!(who_sleeps_sees_it(rig, false)));
 }
 
 #[test]
 fn a_thread_that_waits_looks_at_a_device_that_is_late_to_call() {
     each(|rig| {
         rig.faults.mute();
-        assert!(who_sleeps_sees_it(rig));
+        assert!(who_sleeps_sees_it(rig, false));
+        assert!(who_sleeps_sees_it(rig, true));
     });
 }
 

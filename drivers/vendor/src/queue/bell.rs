@@ -137,9 +137,11 @@ impl Bell {
                     self.asleep.store(false, Ordering::SeqCst);
                     return due;
                 }
-                // Whoever listens looks as well.
-                Need::Calls(_) if !state.listeners.is_empty() => Some(LOOK),
-                Need::Calls(pause) => Some(pause),
+                Need::Calls(pause) => Some(state.listeners.last().map_or(pause, |listener| {
+                    // It looks as well, if it knows that there is something: that may have come since it fell asleep.
+                    listener.unpark();
+                    LOOK
+                })),
                 Need::Nothing => None,
             };
             if let Some(pause) = pause {

@@ -95,26 +95,28 @@ impl<V: Vendor> VendorDriver<V> {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// What a thread does that sleeps since then because it waits: looks if there is anything to look at, or if a device
-    /// has called. For how long it may sleep then.
+    /// What a thread does that sleeps because it waits: looks if there is anything to look at, or if a device has called. For
+    /// how long it may sleep then. `since` is when it began to look at what is there now.
     fn look_and_nap(
         self: &Arc<Self>,
         listener: &Listener<'_>,
-        begun: Option<u64>,
+        since: &mut Option<u64>,
     ) -> Option<Duration> {
         if listener.has_heard() {
             self.hear(Caller::Waiter);
             return Some(Duration::ZERO);
         }
         if !self.completions.is_in_flight() {
+            *since = None;
             return None;
         }
         if self.completions.poll(&self.vendor) {
+            *since = None;
             self.pump_and_leave();
             return Some(Duration::ZERO);
         }
         let now = clock::now_ns();
-        Some(nap(now.saturating_sub(begun.unwrap_or(now))))
+        Some(nap(now.saturating_sub(*since.get_or_insert(now))))
     }
 }
 
@@ -191,7 +193,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
             shared.vendor.wait(waiter);
             return Ok(());
         }
-        let (listener, begun) = {
+        let (listener, mut since) = {
             let _helper = shared.completions.help();
             let (mut begun, mut looked) = (None, 0);
             while (shared.completions.is_in_flight() || shared.activity.is_busy())
@@ -234,7 +236,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
             (shared.completions.listen(), begun)
         };
         let _precisely = PreciseNaps::begin();
-        waiter.sleep_and(|| shared.look_and_nap(&listener, begun));
+        waiter.sleep_and(|| shared.look_and_nap(&listener, &mut since));
         drop(listener);
         shared.completions.attend();
         Ok(())
