@@ -2,7 +2,7 @@
 
 use crate::command::{Command, EventId, slab};
 use crate::device::Device;
-use crate::driver::{Driver, Notification};
+use crate::driver::{Driver, Notification, is_same};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::memory::eviction::{Evicted, Eviction};
@@ -23,6 +23,8 @@ pub struct Context(Arc<ContextShared>);
 pub struct ContextShared {
     id: u32,
     devices: Vec<Device>,
+    /// Theirs, each once.
+    drivers: Vec<Arc<dyn Driver>>,
     lost: OnceLock<Error>,
     memories: Mutex<HashMap<u64, MemoryPointer>>,
     transfers: Mutex<Vec<(SpaceId, Queue)>>,
@@ -74,9 +76,16 @@ impl Context {
         if let Some(lost) = devices.iter().find_map(Device::lost) {
             return Err(lost.clone());
         }
+        let mut drivers: Vec<Arc<dyn Driver>> = Vec::new();
+        for device in devices {
+            if !drivers.iter().any(|known| is_same(known, device.driver())) {
+                drivers.push(device.driver().clone());
+            }
+        }
         let shared = Arc::new_cyclic(|this| ContextShared {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             devices: devices.to_vec(),
+            drivers,
             lost: OnceLock::new(),
             memories: Mutex::new(HashMap::new()),
             transfers: Mutex::new(Vec::new()),
@@ -94,6 +103,11 @@ impl Context {
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.0.devices
+    }
+
+    /// The drivers of its devices, each once.
+    pub(crate) fn drivers(&self) -> &[Arc<dyn Driver>] {
+        &self.0.drivers
     }
 
     /// A new queue of one of the context's devices.

@@ -39,6 +39,7 @@ use crate::queue::QueueShared;
 use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// What a driver is told of a command that it holds.
 #[derive(Debug)]
@@ -405,4 +406,9 @@ pub trait Driver: Send + Sync + 'static {
     fn forget_part(&self, device: usize) {
         let _ = device;
     }
+}
+
+/// True if both are the same driver.
+pub(crate) fn is_same(one: &Arc<dyn Driver>, other: &Arc<dyn Driver>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }

@@ -7,7 +7,7 @@
 //! 3. So a driver counts: one up for each guard, one down for each wait under it. It polls unless that is positive.
 
 use crate::context::Context;
-use crate::driver::Driver;
+use crate::driver::{Driver, is_same};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,10 +20,6 @@ fn suspended() -> MutexGuard<'static, Vec<Arc<dyn Driver>>> {
     SUSPENDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn is_same(one: &Arc<dyn Driver>, other: &Arc<dyn Driver>) -> bool {
-    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
-}
-
 /// While this lives, commands of polling queues are over only when [`Context::poll`] is called, or a thread waits.
 #[derive(Debug)]
 #[must_use = "polling is given back when this is dropped"]
@@ -32,33 +28,21 @@ pub struct Polling {
 }
 
 impl Context {
-    /// The drivers of its devices, each once.
-    fn drivers(&self) -> Vec<Arc<dyn Driver>> {
-        let mut drivers: Vec<Arc<dyn Driver>> = Vec::new();
-        for device in self.devices() {
-            if !drivers.iter().any(|known| is_same(known, device.driver())) {
-                drivers.push(device.driver().clone());
-            }
-        }
-        drivers
-    }
-
     /// Looks once for commands that have ended on the context's devices, and ends them; hands over what
     /// waited for them. Never blocks: of several threads one looks. True if something is on a device still.
     pub fn poll(&self) -> bool {
         // All of them are asked.
-        let polled = self.drivers().into_iter().map(|driver| driver.poll());
+        let polled = self.drivers().iter().map(|driver| driver.poll());
         polled.fold(false, |any, one| any | one)
     }
 
     /// From now on, until what this gives is dropped, the caller polls. Concerns all that the drivers of the
     /// context's devices run, in other contexts too.
     pub fn polling(&self) -> Polling {
-        let drivers = self.drivers();
-        for driver in &drivers {
+        for driver in self.drivers() {
             driver.suspend_polling();
         }
-        suspended().extend(drivers);
+        suspended().extend_from_slice(self.drivers());
         GUARDS.fetch_add(1, Ordering::SeqCst);
         Polling {
             context: self.clone(),
@@ -78,13 +62,13 @@ impl Drop for Polling {
         GUARDS.fetch_sub(1, Ordering::SeqCst);
         let drivers = self.context.drivers();
         let mut suspended = suspended();
-        for driver in &drivers {
+        for driver in drivers {
             let place = suspended.iter().position(|known| is_same(known, driver));
             // The context has it as well: it does not end here.
             place.map(|place| suspended.swap_remove(place));
         }
         drop(suspended);
-        for driver in &drivers {
+        for driver in drivers {
             driver.resume_polling();
         }
     }

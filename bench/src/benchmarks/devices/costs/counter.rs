@@ -1,0 +1,180 @@
+//! The same chain of commands, ours and by hand.
+
+use super::super::{Doing, Target};
+use crate::error::BenchError;
+use crate::harness::{Report, Session};
+use crate::kernels;
+use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, Waiting};
+use crate::reference::raw::{download, upload};
+use quipu::{Buffer, Completion, Event, Graph, Queue, WorkDivision};
+use std::cell::{Cell, RefCell};
+
+/// A number that commands of ours count in.
+pub(super) struct Counter {
+    pub(super) queue: Queue,
+    number: RefCell<Buffer<u32>>,
+    count: Cell<u32>,
+    /// How often a loop goes round before each: some thirty times or more.
+    loops: Option<u32>,
+}
+
+impl Counter {
+    pub(super) fn new(
+        target: &Target,
+        completion: Completion,
+        loops: Option<u32>,
+    ) -> Result<Self, BenchError> {
+        let number = target.context().allocate(1).doing("making a buffer")?;
+        let counter = Counter {
+            queue: target.queue(completion)?,
+            number: RefCell::new(number),
+            count: Cell::new(0),
+            loops,
+        };
+        // Compiled, and its memory taken, before anything is timed.
+        let first = counter.launch(&counter.queue)?;
+        first.wait().doing("waiting for a command")?;
+        Ok(counter)
+    }
+
+    /// With a future.
+    pub(super) fn launch(&self, queue: &Queue) -> Result<Event, BenchError> {
+        self.count.set(self.count.get() + 1);
+        let number = &mut *self.number.borrow_mut();
+        let one = WorkDivision::new(1, 1, 1);
+        let launch = match self.loops {
+            None => queue.launch(one, kernels::add_one(number)),
+            Some(loops) => queue.launch(one, kernels::add_one_slowly(loops, number)),
+        };
+        launch.doing("enqueueing a command")
+    }
+
+    /// Without.
+    pub(super) fn post(&self) -> Result<(), BenchError> {
+        self.count.set(self.count.get() + 1);
+        let number = &mut *self.number.borrow_mut();
+        let (queue, one) = (&self.queue, WorkDivision::new(1, 1, 1));
+        let launch = match self.loops {
+            None => queue.post_launch(one, kernels::add_one(number)),
+            Some(loops) => queue.post_launch(one, kernels::add_one_slowly(loops, number)),
+        };
+        launch.doing("enqueueing a command")
+    }
+
+    /// So many, to be launched again and again as one. Launched once before anything is timed.
+    pub(super) fn record(&self, target: &Target, commands: usize) -> Result<Graph, BenchError> {
+        let recording = target.context().record();
+        let recorder = recording.on(&self.queue);
+        for _ in 0..commands {
+            let number = &mut *self.number.borrow_mut();
+            let launch = recorder.launch(WorkDivision::new(1, 1, 1), kernels::add_one(number));
+            launch.doing("recording a command")?;
+        }
+        let graph = recording.finish().doing("recording a graph")?;
+        self.launch_all(&graph, commands)?;
+        Ok(graph)
+    }
+
+    /// Launches a recorded graph of so many commands, and waits for it.
+    pub(super) fn launch_all(&self, graph: &Graph, commands: usize) -> Result<(), BenchError> {
+        self.count.set(self.count.get() + commands as u32);
+        let launched = self.queue.launch_graph(graph);
+        let launched = launched.and_then(|event| event.wait());
+        launched.doing("launching a graph")
+    }
+
+    pub(super) fn wait(&self) -> Result<(), BenchError> {
+        self.queue.wait().doing("waiting for a queue")
+    }
+
+    /// So many behind each other, and the last one's future.
+    pub(super) fn launch_behind(&self, launches: u32) -> Result<Event, BenchError> {
+        for _ in 1..launches {
+            self.post()?;
+        }
+        self.launch(&self.queue)
+    }
+
+    pub(super) fn verify(&self, session: &Session<'_>, case: &str) -> Result<(), BenchError> {
+        let found = self.queue.read(&self.number.borrow());
+        let found = found.and_then(quipu::Pending::wait);
+        let found = found.doing("reading a buffer")?[0];
+        session.verify(
+            case,
+            "the number of commands that ran",
+            self.count.get(),
+            found,
+        )
+    }
+}
+
+/// The same by hand.
+pub(super) struct ByHand {
+    pub(super) raw: RefCell<Box<dyn Raw>>,
+    launch: Launch,
+    number: Memory,
+    count: Cell<u32>,
+}
+
+impl ByHand {
+    pub(super) fn new(mut raw: Box<dyn Raw>, loops: Option<u32>) -> RawResult<Self> {
+        let (launch, number) = prepare(&mut *raw, loops)?;
+        Ok(ByHand {
+            raw: RefCell::new(raw),
+            launch,
+            number,
+            count: Cell::new(0),
+        })
+    }
+
+    pub(super) fn enqueue(&self) -> Result<(), BenchError> {
+        self.count.set(self.count.get() + 1);
+        Ok(self.raw.borrow_mut().enqueue(self.launch)?)
+    }
+
+    pub(super) fn wait(&self, waiting: Waiting) -> Result<(), BenchError> {
+        Ok(self.raw.borrow_mut().wait(waiting)?)
+    }
+
+    pub(super) fn launch_and_wait(
+        &self,
+        launches: u32,
+        waiting: Waiting,
+    ) -> Result<(), BenchError> {
+        for _ in 0..launches {
+            self.enqueue()?;
+        }
+        self.wait(waiting)
+    }
+
+    /// The ways to wait that a mode of ours is compared with, and what they are called.
+    pub(super) fn ways(&self, mode: Completion, same: Waiting) -> Vec<(String, Waiting)> {
+        let interface = self.raw.borrow().language().interface();
+        let own = (mode == Completion::Polling).then_some(Waiting::Synchronise);
+        let ways = [same].into_iter().chain(own);
+        let named = |way: Waiting| (format!("{interface}, {}", way.name()), way);
+        ways.map(named).collect()
+    }
+
+    pub(super) fn verify(&self, session: &Session<'_>, case: &str) -> Result<(), BenchError> {
+        let found = download::<u32>(&mut **self.raw.borrow_mut(), self.number, 1)?[0];
+        let what = "the number of launches by hand that ran";
+        session.verify(case, what, self.count.get(), found)
+    }
+}
+
+pub(super) fn prepare(raw: &mut dyn Raw, loops: Option<u32>) -> RawResult<(Launch, Memory)> {
+    let number = upload(raw, &[0_u32])?;
+    let one = Grid::line(1, 1);
+    let counter = Argument::Memory(number);
+    let launch = match loops {
+        None => raw.prepare("add_one", one, &[counter])?,
+        Some(loops) => raw.prepare("add_one_slowly", one, &[Argument::U32(loops), counter])?,
+    };
+    Ok((launch, number))
+}
+
+pub(super) fn by_hand(target: &Target, report: &mut Report, loops: Option<u32>) -> Option<ByHand> {
+    let by_hand = target.raw().and_then(|raw| ByHand::new(raw, loops));
+    target.or_note(by_hand, report)
+}
