@@ -11,7 +11,7 @@ use quipu_core::{
     AccessMode, Context, Device, DeviceProperties, Driver, Error, Event, QueueOptions, Request,
     Result, UserEvent,
 };
-use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, KindFilter, Progress};
+use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, KindFilter, Misreport, Progress};
 use quipu_driver_sim::{SimDriver, SimQueue};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -219,20 +219,24 @@ fn a_device_that_is_lost_with_work_behind_a_gate_lets_go_of_all_of_it() {
 }
 
 #[test]
-fn a_slow_device_and_one_that_reports_twice_change_no_result() {
+fn a_slow_device_and_one_that_misreports_change_no_result() {
     let _alone = support::alone();
-    for fault in [
-        Fault::Slow {
-            device: DeviceId(0),
-            nth: 2,
-            factor: 1_000_000,
-        },
-        Fault::ReportTwice {
-            device: DeviceId(0),
-            nth: 2,
-        },
+    let misreport = |how| Fault::Misreport {
+        device: DeviceId(0),
+        nth: 2,
+        how,
+    };
+    let slow = Fault::Slow {
+        device: DeviceId(0),
+        nth: 2,
+        factor: 1_000_000,
+    };
+    for (fault, expected_reports) in [
+        (slow, [0, 0, 0]),
+        (misreport(Misreport::Twice), [1, 0, 0]),
+        (misreport(Misreport::Early), [0, 1, 0]),
+        (misreport(Misreport::Never), [0, 0, 1]),
     ] {
-        let twice = matches!(fault, Fault::ReportTwice { .. });
         for rig in both(&with_fault(shared(2), fault.clone())) {
             let queues = [rig.queue(0), rig.queue(1)];
             let buffer = rig.cells(2);
@@ -241,8 +245,13 @@ fn a_slow_device_and_one_that_reports_twice_change_no_result() {
             }
             let expected = (0..10).fold(0, step);
             assert_eq!(read(&queues[0], &buffer).unwrap(), [expected; 2]);
-            let duplicates = rig.driver.statistics(0).unwrap().duplicate_reports;
-            assert_eq!(duplicates, u64::from(twice));
+            let found = rig.driver.statistics(0).unwrap();
+            let reports = [
+                found.duplicate_reports,
+                found.early_reports,
+                found.missing_reports,
+            ];
+            assert_eq!(reports, expected_reports, "{fault:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{SPACE, cell, kernel, map, native, of, value};
 use quipu_driver_sim::engine::{
     Access, Command, Configuration, Cost, DeviceId, Failure, Fault, KernelId, Kind, KindFilter,
-    MemoryError, Notice, Outcome, RefusalReason, Simulation, SpaceId, Unit, Wait,
+    MemoryError, Misreport, Notice, Outcome, RefusalReason, Simulation, SpaceId, Unit, Wait,
 };
 
 const DEVICE: DeviceId = DeviceId(0);
@@ -137,9 +137,10 @@ fn a_real_shortage_names_the_sizes() {
 #[test]
 fn a_second_report_of_the_same_end_is_counted_and_ignored() {
     let mut configuration = Configuration::shared_memory(1, 1 << 20);
-    configuration.faults.push(Fault::ReportTwice {
+    configuration.faults.push(Fault::Misreport {
         device: DEVICE,
         nth: 1,
+        how: Misreport::Twice,
     });
     configuration.devices[0].slots = 1;
     let mut simulation = Simulation::new(configuration).unwrap();
@@ -155,6 +156,47 @@ fn a_second_report_of_the_same_end_is_counted_and_ignored() {
     let statistics = simulation.statistics(DEVICE).unwrap();
     assert_eq!((statistics.duplicate_reports, statistics.completed), (1, 2));
     assert_eq!(simulation.credits(DEVICE), 1);
+}
+
+#[test]
+fn an_end_that_is_not_reported_is_asked_for_when_nothing_else_happens() {
+    let fault = Fault::Misreport {
+        device: DEVICE,
+        nth: 1,
+        how: Misreport::Never,
+    };
+    let mut simulation = machine(1, fault);
+    let silent = simulation.try_upload(native(0, 10)).unwrap();
+    let other = simulation.try_upload(native(0, 1_000)).unwrap();
+    let seen: Vec<_> = simulation.run_until_idle();
+    let seen: Vec<_> = seen.iter().map(|end| (end.command, &end.outcome)).collect();
+    assert_eq!(
+        seen,
+        [(other, &Outcome::Complete), (silent, &Outcome::Complete)]
+    );
+    assert!(simulation.is_idle());
+    let statistics = simulation.statistics(DEVICE).unwrap();
+    assert_eq!((statistics.missing_reports, statistics.completed), (1, 2));
+}
+
+#[test]
+fn an_end_that_is_reported_too_early_is_not_believed() {
+    let fault = Fault::Misreport {
+        device: DEVICE,
+        nth: 1,
+        how: Misreport::Early,
+    };
+    let mut simulation = machine(1, fault);
+    let id = simulation.try_upload(native(0, 1_000_000)).unwrap();
+    let ends = simulation.run_until_idle();
+    assert_eq!(ends.len(), 1);
+    assert_eq!(
+        (ends[0].command, &ends[0].outcome),
+        (id, &Outcome::Complete)
+    );
+    assert!(ends[0].times.reported >= ends[0].times.started + 1_000_000);
+    let statistics = simulation.statistics(DEVICE).unwrap();
+    assert_eq!((statistics.early_reports, statistics.completed), (1, 1));
 }
 
 #[test]

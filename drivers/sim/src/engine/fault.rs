@@ -56,12 +56,14 @@ pub enum Fault {
         /// Which allocation, counted from one.
         nth: u64,
     },
-    /// The device reports the end of its n-th command twice.
-    ReportTwice {
+    /// The device does not report the end of its n-th command as it should.
+    Misreport {
         /// The device.
         device: DeviceId,
         /// Which command, counted from one.
         nth: u64,
+        /// What it does instead.
+        how: Misreport,
     },
     /// The n-th command that the device starts takes `factor` times as long.
     Slow {
@@ -74,12 +76,23 @@ pub enum Fault {
     },
 }
 
+/// How a device reports a command's end wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misreport {
+    /// A second time.
+    Twice,
+    /// Not at all. The host asks when nothing else happens, and is told.
+    Never,
+    /// As the command starts, and again when it has ended.
+    Early,
+}
+
 impl Fault {
     pub(crate) fn validate(&self, configuration: &Configuration) -> Result<(), String> {
         let (device, space, nth) = match self {
             Self::FailCommand { device, nth }
             | Self::LoseDevice { device, nth }
-            | Self::ReportTwice { device, nth }
+            | Self::Misreport { device, nth, .. }
             | Self::Slow { device, nth, .. } => (Some(device), None, *nth),
             Self::FailKind { device, .. } => (device.as_ref(), None, 1),
             Self::OutOfMemory { space, nth } => (None, Some(space), *nth),
@@ -108,7 +121,7 @@ impl Fault {
 pub(crate) struct Verdict {
     pub(crate) fails: Option<String>,
     pub(crate) loses_device: bool,
-    pub(crate) reports_twice: bool,
+    pub(crate) misreport: Option<Misreport>,
     pub(crate) factor: u64,
 }
 
@@ -157,9 +170,11 @@ impl FaultPlan {
                 verdict.loses_device |= fires;
                 !fires
             }
-            Fault::ReportTwice { device, nth } if *device == starting => {
+            Fault::Misreport { device, nth, how } if *device == starting => {
                 let fires = counts_down(nth);
-                verdict.reports_twice |= fires;
+                if fires {
+                    verdict.misreport = Some(*how);
+                }
                 !fires
             }
             Fault::Slow {

@@ -77,6 +77,20 @@ pub enum Occurrence {
         /// The command.
         command: CommandId,
     },
+    /// A device reported the end of a command that had not ended; ignored.
+    EarlyReport {
+        /// The device.
+        device: DeviceId,
+        /// The command.
+        command: CommandId,
+    },
+    /// A device had not reported an end; the host asks.
+    MissingReport {
+        /// The device.
+        device: DeviceId,
+        /// The command.
+        command: CommandId,
+    },
     /// A command went back to the host unrun.
     Recalled {
         /// The command.

@@ -76,7 +76,7 @@ pub use configuration::{
     Configuration, ConfigurationError, CopyConfiguration, DeviceConfiguration, DeviceId,
     ImageConfiguration, PickOrder, RacePolicy, SpaceConfiguration, SpaceId,
 };
-pub use fault::{Fault, KindFilter};
+pub use fault::{Fault, KindFilter, Misreport};
 pub use log::{Occurrence, Race, Record};
 pub use machine::{Machine, MachineError, Mode, Progress, RunEnd};
 pub use memory::{Access, AccessMode, DeviceAddress, MemoryAccess, MemoryError, Region};

@@ -17,6 +17,7 @@ use super::agenda::Event;
 use super::command::{CommandId, Failure, KernelId, Kind, Outcome};
 use super::configuration::{DeviceId, PickOrder, RacePolicy, SpaceId};
 use super::device::ImageState;
+use super::fault::Misreport;
 use super::log::{Occurrence, Race};
 use super::memory::ViewPlan;
 use super::simulation::{Phase, Simulation};
@@ -225,6 +226,10 @@ impl Simulation {
                 });
             }
         }
+        if verdict.misreport == Some(Misreport::Early) {
+            let seen = self.after_latency(1);
+            self.agenda.plan(seen, Event::Report(id, device_id));
+        }
         let now = self.now;
         let Some(flight) = self.commands.get_mut(&id) else {
             return;
@@ -232,7 +237,7 @@ impl Simulation {
         flight.phase = Phase::Running;
         flight.times.started = now;
         flight.slowed_by = verdict.factor;
-        flight.reports_twice = verdict.reports_twice;
+        flight.misreport = verdict.misreport;
         if let Some(failure) = doomed {
             flight.doomed = Some(Arc::new(failure));
             self.plan_end(id);

@@ -6,6 +6,7 @@ use super::agenda::Event;
 use super::command::{CommandId, Completion, Failure, Notice, Outcome};
 use super::configuration::DeviceId;
 use super::device::ImageState;
+use super::fault::Misreport;
 use super::log::Occurrence;
 use super::memory::EffectError;
 use super::simulation::{Next, Phase, Simulation};
@@ -36,10 +37,28 @@ impl Simulation {
             self.discarded.works.push(work);
         }
         let Some((time, event)) = self.agenda.pop() else {
-            return Next::Idle;
+            return self.ask();
         };
         self.now = time;
         self.happen(event);
+        Next::Moved
+    }
+
+    /// Nothing happens any more: the host asks after what it has heard nothing of.
+    fn ask(&mut self) -> Next {
+        let Some((id, device)) = self.unreported.pop_front() else {
+            return Next::Idle;
+        };
+        if self.commands.contains_key(&id) {
+            self.devices[device.index()].statistics.missing_reports += 1;
+            self.record(Occurrence::MissingReport {
+                device,
+                command: id,
+            });
+            // There and back.
+            let told = self.after_latency(2);
+            self.agenda.plan(told, Event::Report(id, device));
+        }
         Next::Moved
     }
 
@@ -133,6 +152,7 @@ impl Simulation {
             && self.works.is_empty()
             && self.notices.is_empty()
             && self.agenda.is_empty()
+            && self.unreported.is_empty()
     }
 
     /// Switches the machine off. What has not ended fails with [`Failure::ShutDown`]; every command's notice follows.
@@ -153,6 +173,7 @@ impl Simulation {
             self.report(id);
         }
         self.agenda.clear();
+        self.unreported.clear();
     }
 
     fn happen(&mut self, event: Event) {
@@ -183,14 +204,24 @@ impl Simulation {
             Event::End(id) => self.run_out(id),
             Event::ImageReady(id) => self.image_ready(id),
             Event::Report(id, device) => {
-                if self.commands.contains_key(&id) {
-                    self.report(id);
-                } else {
-                    self.devices[device.index()].statistics.duplicate_reports += 1;
-                    self.record(Occurrence::DuplicateReport {
-                        device,
-                        command: id,
-                    });
+                let phase = self.commands.get(&id).map(|flight| &flight.phase);
+                let statistics = &mut self.devices[device.index()].statistics;
+                match phase {
+                    Some(Phase::Ended(_)) => self.report(id),
+                    Some(_) => {
+                        statistics.early_reports += 1;
+                        self.record(Occurrence::EarlyReport {
+                            device,
+                            command: id,
+                        });
+                    }
+                    None => {
+                        statistics.duplicate_reports += 1;
+                        self.record(Occurrence::DuplicateReport {
+                            device,
+                            command: id,
+                        });
+                    }
                 }
             }
             Event::Recall(id) => {
@@ -304,7 +335,7 @@ impl Simulation {
             Outcome::Skipped(_) => device.statistics.skipped += 1,
         }
         let complete = outcome.is_complete();
-        let reports_twice = flight.reports_twice;
+        let misreport = flight.misreport;
         let space = device.configuration.space;
         let device_drains = device.image_state == ImageState::Draining;
         flight.phase = Phase::Ended(outcome);
@@ -318,9 +349,13 @@ impl Simulation {
         if by_device {
             self.signal(id);
         }
-        let seen = self.after_latency(1);
-        self.agenda.plan(seen, Event::Report(id, device_id));
-        if reports_twice {
+        if misreport == Some(Misreport::Never) {
+            self.unreported.push_back((id, device_id));
+        } else {
+            let seen = self.after_latency(1);
+            self.agenda.plan(seen, Event::Report(id, device_id));
+        }
+        if misreport == Some(Misreport::Twice) {
             let again = self.after_latency(2).saturating_add(1);
             self.agenda.plan(again, Event::Report(id, device_id));
         }

@@ -12,7 +12,7 @@ use super::agenda::{Agenda, Event};
 use super::command::{Command, CommandId, Failure, KernelId, Notice, Outcome, Unit};
 use super::configuration::{Configuration, ConfigurationError, DeviceId, SpaceId};
 use super::device::Device;
-use super::fault::{Fault, FaultPlan};
+use super::fault::{Fault, FaultPlan, Misreport};
 use super::log::{Log, Occurrence, Record};
 use super::memory::{Backing, DeviceAddress, MemoryError, Publication, Region, Space};
 use super::order::Order;
@@ -48,7 +48,7 @@ pub(crate) struct InFlight {
     /// What it will make visible at its end.
     pub(crate) publication: Option<Publication>,
     pub(crate) slowed_by: u64,
-    pub(crate) reports_twice: bool,
+    pub(crate) misreport: Option<Misreport>,
 }
 
 /// Why the host cannot do that to a device.
@@ -99,6 +99,8 @@ pub struct Simulation {
     pub(crate) works: VecDeque<Work>,
     pub(crate) work_is_out: bool,
     pub(crate) notices: VecDeque<Notice>,
+    /// Have ended, and their device says nothing of it.
+    pub(crate) unreported: VecDeque<(CommandId, DeviceId)>,
     pub(crate) faults: FaultPlan,
     pub(crate) log: Log,
     pub(crate) interactions: HostInteractions,
@@ -134,6 +136,7 @@ impl Simulation {
             works: VecDeque::new(),
             work_is_out: false,
             notices: VecDeque::new(),
+            unreported: VecDeque::new(),
             faults: FaultPlan::new(&configuration.faults),
             log: Log::new(configuration.log_capacity),
             interactions: HostInteractions::default(),

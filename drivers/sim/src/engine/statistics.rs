@@ -26,6 +26,10 @@ pub struct DeviceStatistics {
     pub image_time: Nanoseconds,
     /// Ends reported more than once, and ignored.
     pub duplicate_reports: u64,
+    /// Ends reported of commands that had not ended, and ignored.
+    pub early_reports: u64,
+    /// Ends that were not reported, and found out by asking.
+    pub missing_reports: u64,
     pub(crate) busy: [Nanoseconds; 3],
 }
 

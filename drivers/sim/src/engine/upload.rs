@@ -161,7 +161,7 @@ impl Simulation {
                 doomed: None,
                 publication: None,
                 slowed_by: 1,
-                reports_twice: false,
+                misreport: None,
             },
         );
         id
