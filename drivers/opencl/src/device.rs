@@ -4,6 +4,7 @@
 //! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
 //! them.
 
+use crate::clock::Clock;
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
 use crate::staging::Stage;
 use cl3::device as info;
@@ -195,8 +196,7 @@ pub struct Device {
     pub(crate) records: Mutex<Vec<Memory>>,
     /// What the first byte of a part of a memory object is a multiple of.
     pub(crate) alignment: u64,
-    /// The process's clock less the device's, as far as it is known.
-    pub(crate) offset: Mutex<Option<i64>>,
+    pub(crate) clock: Clock,
     /// Whether large copies go through pinned memory.
     pub(crate) staged: bool,
     /// What they go through, and nothing does now.
@@ -256,18 +256,6 @@ impl Device {
     pub(crate) fn flush(&self) -> Called<()> {
         let both = [&self.queues, &self.profiled].into_iter();
         worst(both.filter_map(|queues| Some(queues.get()?.flush())))
-    }
-
-    /// A time of the device on the process's clock. `queued` is when, by the device's clock, the command was put into
-    /// its queue, which the host did between `before` and `after`: so much is known of how the clocks differ, and it is
-    /// kept for as long as no command contradicts it.
-    pub(crate) fn offset(&self, queued: u64, before: u64, after: u64) -> i64 {
-        let difference = |host: u64| host.cast_signed().wrapping_sub(queued.cast_signed());
-        let (least, most) = (difference(before), difference(after));
-        let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = offset.unwrap_or(least).clamp(least, most.max(least));
-        *offset = Some(kept);
-        kept
     }
 }
 
@@ -518,7 +506,7 @@ pub(crate) fn describe(
             records: Mutex::default(),
             // In bits.
             alignment: (alignment / 8).max(1),
-            offset: Mutex::new(None),
+            clock: Clock::default(),
             staged: !unified,
             stages: Mutex::default(),
             part: None,

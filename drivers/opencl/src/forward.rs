@@ -399,7 +399,7 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<OpenCl>, seen: u64) ->
         None => flight.signal.time(CL_PROFILING_COMMAND_START)?,
     };
     let ended = flight.done().time(CL_PROFILING_COMMAND_END)?;
-    let offset = work.device().offset(queued, before, after);
+    let offset = work.device().clock.offset(queued, before, after);
     // Not before it was handed over, and not after its end was seen here: whatever a device says.
     let here = |time: u64| {
         time.saturating_add_signed(offset)
