@@ -1,20 +1,26 @@
-//! `device-overlap`: copies both ways while a kernel runs.
+//! `device-overlap`: commands that have nothing to do with each other, side by side.
 //!
-//! Three commands that have nothing to do with each other, on three queues: bytes to the device, other bytes from it, and a
-//! kernel that takes about as long. Each alone, then all together: where copies and kernels overlap, together takes as
-//! long as the longest of them, which is its gate on devices with engines of their own for copies. `--trace file.json` leaves a trace of it.
+//! 1. Copies both ways while a kernel runs: bytes to the device, other bytes from it, and a kernel that takes about as long,
+//!    on three queues. Each alone, then all together: where copies and kernels overlap, together takes as long as the longest
+//!    of them, which is its gate on devices with engines of their own for copies. `--trace file.json` leaves a trace of it.
+//! 2. Kernels so small that a device has room for all of them, on one queue that keeps no order: together they take as long as
+//!    one, which is the gate with CUDA. Beside them the same kernels on a queue that keeps their order.
 
 use super::side::rows;
 use super::{Doing, Need, Target, targets};
 use crate::error::BenchError;
 use crate::harness::{Contender, Gate, Plan, Report, Session, pairwise_ratio};
 use crate::kernels;
-use quipu::{Buffer, Completion, Pending, Pinned, Queue};
+use quipu::{Buffer, Completion, Pending, Pinned, Queue, QueueOptions, WorkDivision};
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
-/// How much of the longest of them they may take together, where copies and kernels overlap.
+/// How much of the longest of them they may take together, where they overlap.
 const TOGETHER: f64 = 1.15;
+/// How many kernels run side by side.
+const KERNELS: usize = 8;
+/// Threads of each: a block.
+const THREADS: usize = 256;
 
 /// What goes up, and what comes down.
 const UP: u8 = 1;
@@ -26,9 +32,10 @@ pub(in crate::benchmarks) fn run(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::OwnInterface)?;
-    let plan = session.begin(targets.len());
+    let plan = session.begin(2 * targets.len());
     for target in &targets {
-        one(session, report, &plan, target)?;
+        copies(session, report, &plan, target)?;
+        kernels(session, report, &plan, target)?;
     }
     Ok(())
 }
@@ -119,7 +126,8 @@ impl Three {
     }
 }
 
-fn one(
+/// Copies both ways, and a kernel.
+fn copies(
     session: &Session<'_>,
     report: &mut Report,
     plan: &Plan,
@@ -199,4 +207,67 @@ fn one(
         true,
         settled,
     )
+}
+
+/// Kernels of a block each.
+fn kernels(
+    session: &Session<'_>,
+    report: &mut Report,
+    plan: &Plan,
+    target: &Target,
+) -> Result<(), BenchError> {
+    let queue = |in_order| {
+        let options = QueueOptions {
+            in_order,
+            completion: super::COMPARED,
+            ..QueueOptions::default()
+        };
+        let queue = target.context().queue_with(target.device(), options);
+        queue.doing("making a queue")
+    };
+    let (any_order, in_order) = (queue(false)?, queue(true)?);
+    let results = (0..KERNELS).map(|_| target.context().allocate::<f32>(THREADS));
+    let results: quipu::Result<Vec<_>> = results.collect();
+    let results = RefCell::new(results.doing("making a buffer")?);
+    // Some milliseconds: how long launches take is not what is asked.
+    let few = if target.is_wide() { 1 } else { 20 };
+    let times = session.scale().choose(400_000, 100_000, 200) / few;
+    let run = |queue: &Queue, count: usize| {
+        let started = Instant::now();
+        for result in &mut results.borrow_mut()[..count] {
+            let converge = kernels::converge(times, result.overwrite());
+            let division = WorkDivision::new(1, THREADS, 1);
+            let launched = queue.post_launch(division, converge);
+            launched.doing("enqueueing a command")?;
+        }
+        queue.wait().doing("waiting for a queue")?;
+        Ok(started.elapsed().as_secs_f64() * 1e3)
+    };
+    run(&any_order, KERNELS)?;
+    let contenders = vec![
+        Contender::new("together", || run(&any_order, KERNELS)),
+        Contender::new("one of them", || run(&any_order, 1)),
+        Contender::new("one after the other", || run(&in_order, KERNELS)),
+    ];
+    let case = format!("{KERNELS} kernels of a block each");
+    let unit = (&*case, "ms");
+    let samples = rows(session, report, plan, target, unit, contenders)?;
+    if target.device().driver_name() == "cuda" {
+        let longer = pairwise_ratio(samples.of(0), samples.of(1)).unwrap_or(f64::NAN);
+        let what = format!("{case}, {}, of one of them", target.id());
+        let gate = Gate::at_most(what, longer, TOGETHER, "x");
+        report.gates.push(gate);
+    }
+    for result in results.borrow().iter() {
+        let result = any_order.read(result).and_then(Pending::wait);
+        let result = result.doing("reading a buffer")?;
+        let settled = result.iter().all(|number| (number - 2.0).abs() < 1e-3);
+        session.verify(
+            &case,
+            "whether the kernel's numbers have come to 2",
+            true,
+            settled,
+        )?;
+    }
+    Ok(())
 }
