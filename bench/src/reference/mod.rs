@@ -19,8 +19,11 @@
 //! | `raw` | a device's own interface, OpenCL or CUDA, with hand-written kernels |
 //! | `network` | as many bytes there and back, or one way, over TCP and TLS alone |
 //! | `paced` | a way on loopback that is as slow as a network |
+//! | `affinity` | which cores a thread runs on |
 //! | `process` | processor time, context switches and resident memory of this process |
 
+#[cfg(target_os = "linux")]
+pub mod affinity;
 pub mod bare;
 pub mod counted;
 pub mod deque_executor;

@@ -4,6 +4,8 @@
 //! on, without anything of the protocol's; it is written in pieces of 64 KiB, and read into the memory where the bytes
 //! are wanted.
 
+#[cfg(target_os = "linux")]
+use super::affinity::{Confined, cores};
 use crate::error::BenchError;
 use quipu_link::clock::SystemClock;
 use quipu_link::connection::Connection;
@@ -33,6 +35,14 @@ pub enum Way {
     /// This machine's loopback interface.
     #[default]
     Loopback,
+    /// The same, each end's threads on a core of its own, or both ends' on one.
+    #[cfg(target_os = "linux")]
+    Cores {
+        /// The core of what is at the near end.
+        near: usize,
+        /// The core of what is at the far end.
+        far: usize,
+    },
     /// Between two machines within this one.
     #[cfg(target_os = "linux")]
     Machines(Box<Machines>),
@@ -58,6 +68,22 @@ enum Between {
 }
 
 impl Way {
+    /// Both ends on one core, and each on a core of its own, as far as there are cores and the system lets a thread choose; with
+    /// the words for it.
+    pub fn placed() -> Vec<(&'static str, Self)> {
+        #[cfg(target_os = "linux")]
+        if let [near, others @ ..] = &cores()[..] {
+            let one = std::iter::once(("on one core", near));
+            let two = others.first().map(|far| ("on two cores", far));
+            let way = |(name, far): (_, &usize)| {
+                let (near, far) = (*near, *far);
+                (name, Self::Cores { near, far })
+            };
+            return one.chain(two).map(way).collect();
+        }
+        vec![("on any core", Self::Loopback)]
+    }
+
     /// Two machines, of which the near one has a link of this shape, and the far one an ideal one.
     ///
     /// # Errors
@@ -118,6 +144,8 @@ impl Way {
         match self {
             Self::Loopback => what(),
             #[cfg(target_os = "linux")]
+            Self::Cores { near, .. } => on_core(*near, what),
+            #[cfg(target_os = "linux")]
             Self::Machines(machines) => machines.near.enter(what),
         }
     }
@@ -127,6 +155,8 @@ impl Way {
         match self {
             Self::Loopback => what(),
             #[cfg(target_os = "linux")]
+            Self::Cores { far, .. } => on_core(*far, what),
+            #[cfg(target_os = "linux")]
             Self::Machines(machines) => machines.far.enter(what),
         }
     }
@@ -134,11 +164,20 @@ impl Way {
     /// Listens at the far end, where the near one gets.
     pub(crate) fn listen(&self) -> io::Result<TcpListener> {
         match self {
+            #[cfg(target_os = "linux")]
+            Self::Cores { .. } => TcpListener::bind("127.0.0.1:0"),
             Self::Loopback => TcpListener::bind("127.0.0.1:0"),
             #[cfg(target_os = "linux")]
             Self::Machines(machines) => self.far(|| TcpListener::bind((machines.address, 0))),
         }
     }
+}
+
+/// Does something on a core, if the system lets this thread.
+#[cfg(target_os = "linux")]
+fn on_core<T>(core: usize, what: impl FnOnce() -> T) -> T {
+    let _confined = Confined::to(core);
+    what()
 }
 
 /// This end of a connection, whose other end is on a thread of its own and does what it is told.
@@ -156,43 +195,41 @@ fn failed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> BenchE
 }
 
 impl Pair {
-    /// Over TCP.
+    /// Over TCP, with this in between.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn tcp() -> Result<Self, BenchError> {
+    pub fn tcp(way: &Way) -> Result<Self, BenchError> {
         let ends = || -> io::Result<_> {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
-            let near = TcpStream::connect(listener.local_addr()?)?;
+            let listener = way.listen()?;
+            let address = listener.local_addr()?;
+            let near = way.near(|| TcpStream::connect(address))?;
             let (far, _) = listener.accept()?;
             near.set_nodelay(true)?;
             far.set_nodelay(true)?;
             Ok((near, far))
         };
         let (near, far) = ends().map_err(failed)?;
-        Self::new(Box::new(near), Box::new(far))
-    }
-
-    /// Over TLS.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn tls() -> Result<Self, BenchError> {
-        Self::tls_over(&Way::Loopback)
+        Self::new(way, Box::new(near), Box::new(far))
     }
 
     /// Over TLS, with this in between.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn tls_over(way: &Way) -> Result<Self, BenchError> {
+    pub fn tls(way: &Way) -> Result<Self, BenchError> {
         let (near, far) = tls_ends(way)?;
-        Self::new(Box::new(near.into_stream()), Box::new(far.into_stream()))
+        Self::new(
+            way,
+            Box::new(near.into_stream()),
+            Box::new(far.into_stream()),
+        )
     }
 
-    fn new(near: Box<dyn Wire>, mut far: Box<dyn Wire>) -> Result<Self, BenchError> {
+    fn new(way: &Way, near: Box<dyn Wire>, mut far: Box<dyn Wire>) -> Result<Self, BenchError> {
         let thread = std::thread::Builder::new().name("far".to_owned());
-        let far = thread.spawn(move || obey(&mut *far)).map_err(failed)?;
+        let far = way.far(|| thread.spawn(move || obey(&mut *far)));
+        let far = far.map_err(failed)?;
         Ok(Self {
             near,
             far: Some(far),
@@ -347,7 +384,7 @@ mod tests {
     #[test]
     fn bytes_go_there_and_back_over_both() {
         for make in [Pair::tcp, Pair::tls] {
-            let mut pair = make().expect("a pair");
+            let mut pair = make(&Way::Loopback).expect("a pair");
             for (out, back) in [(0, 1), (1, 0), (100, 5000), (1 << 20, 1), (1, 1 << 20)] {
                 pair.exchange(out, back).expect("an exchange");
                 assert!(pair.bytes[..back].iter().all(|byte| *byte == 1));

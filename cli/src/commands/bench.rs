@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     nodes: Option<usize>,
 
-    /// Keep the sessions of these nodes in this process: they have processes of their own without it, where the system has such.
+    /// Keep the sessions of nodes in this process: they have processes of their own without it, where the system has such.
     #[arg(long)]
     one_process: bool,
 

@@ -4,6 +4,7 @@
 //! crate says how ([`Options::sessions`](crate::harness::Options::sessions)) and the system has such. Such a process sees no
 //! other of CUDA's devices than the one that it offers.
 
+use super::add::makers;
 use super::{Doing, Hosted, together};
 use crate::benchmarks::devices::id;
 use crate::error::{BenchError, SubjectError};
@@ -15,6 +16,9 @@ use quipu::drivers::sources::{Options as SourceOptions, Source};
 use quipu::serve::Kernels;
 use quipu::{Device, DeviceKind, Platform};
 use quipu_core::Driver;
+use quipu_node::native::Name;
+use quipu_node::{Maker, Natives};
+use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZero;
 use std::str::FromStr;
@@ -229,17 +233,49 @@ fn source(options: SourceOptions) -> Result<Option<Device>, BenchError> {
     Ok(platform.devices().first().cloned())
 }
 
-/// What a node has natively: the product, and what brings its inputs.
-fn served() -> Kernels {
-    quipu_algorithms::served::matrix_product::<f32>().with::<kernels::peek<f32>, _>()
+/// What a node has natively.
+struct Own {
+    /// The product, and what brings its inputs.
+    kernels: Kernels,
+    /// What adds one.
+    add: HashMap<Name, Maker>,
+}
+
+impl Natives for Own {
+    fn find(&self, name: &Name) -> Option<Maker> {
+        let add = self.add.get(name).cloned();
+        add.or_else(|| self.kernels.find(name))
+    }
 }
 
 fn serving(devices: &[Device]) -> quipu_node::Options {
     let devices = devices.iter().map(|device| device.core().clone());
+    let product = quipu_algorithms::served::matrix_product::<f32>();
+    let natives = Own {
+        kernels: product.with::<kernels::peek<f32>, _>(),
+        add: makers(),
+    };
     quipu_node::Options {
-        natives: Arc::new(served()),
+        natives: Arc::new(natives),
         ..quipu_node::Options::new(devices.collect())
     }
+}
+
+/// What a node of a benchmark's is told that offers this, as far as it serves sessions in its own process, and else what starts
+/// a process for each.
+pub(super) fn node_options(
+    session: &Session<'_>,
+    offer: &Offer,
+) -> Result<quipu_node::Options, BenchError> {
+    #[cfg_attr(not(target_os = "linux"), allow(unused_mut, reason = "no processes"))]
+    let mut options = serving(&devices(std::slice::from_ref(offer))?);
+    #[cfg(target_os = "linux")]
+    if let Some(arguments) = &session.options.sessions {
+        options.processes = Some(spawn(arguments, offer)?);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = session;
+    Ok(options)
 }
 
 /// Serves one session of a node of a benchmark's, in the process that it has started for that, with what it was started with
@@ -302,17 +338,9 @@ impl Cluster {
         ways: &[Way],
         at: impl Fn(&str) -> Result<String, BenchError>,
     ) -> Result<Self, BenchError> {
-        let own = devices(offers)?;
         let mut nodes = Vec::new();
         for (number, (offer, way)) in offers.iter().zip(ways).enumerate() {
-            #[cfg_attr(not(target_os = "linux"), allow(unused_mut, reason = "no processes"))]
-            let mut options = serving(&own[number..=number]);
-            #[cfg(target_os = "linux")]
-            if let Some(arguments) = &session.options.sessions {
-                options.processes = Some(spawn(arguments, offer)?);
-            }
-            #[cfg(not(target_os = "linux"))]
-            let _ = (session, offer);
+            let options = node_options(session, offer)?;
             let name = format!("node-{}", number + 1);
             nodes.push(Hosted::new(&name, way, options, &at)?);
         }

@@ -1,9 +1,9 @@
 //! `noop` and `chain`: kernels that do next to nothing.
 
-use super::{Place, Served, add, cores, number};
+use super::{Doing, Place, Served, add, cores, number};
 use crate::error::BenchError;
 use crate::harness::{Contender, Gate, Report, Row, Session, median};
-use crate::reference::network::Pair;
+use crate::reference::network::{Pair, Way};
 use std::time::Instant;
 
 /// How much longer than TLS alone a command may take.
@@ -20,59 +20,63 @@ pub(in crate::benchmarks) fn noop(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let trips = session.scale().choose(1_000, 1_000, 3);
-    let plan = session.begin(1);
-    let node = Served::new("node")?;
-    let local = cores()?;
-    let places = [Place::new(&node.device)?, Place::new(&local)?];
-    let memories = [places[0].memory(4)?, places[1].memory(4)?];
-    let mut pairs = [Pair::tls()?, Pair::tcp()?];
-    let mut counts = [0_u32; 2];
-    let mut contenders = Vec::new();
-    for (((place, memory), count), name) in places
-        .iter()
-        .zip(&memories)
-        .zip(&mut counts)
-        .zip(["on a node", "here"])
-    {
-        contenders.push(Contender::new(name, move || {
-            medians(trips, || {
+    let ways = Way::placed();
+    let plan = session.begin(ways.len());
+    let local = Place::new(&cores()?)?;
+    for (placed, way) in &ways {
+        let node = Served::new(session, "node", way)?;
+        let places = [&Place::new(&node.device)?, &local];
+        let memories = [places[0].memory(4)?, places[1].memory(4)?];
+        let mut pairs = [Pair::tls(way)?, Pair::tcp(way)?];
+        let mut counts = [0_u32; 2];
+        let mut contenders = Vec::new();
+        for (((place, memory), count), name) in places
+            .iter()
+            .zip(&memories)
+            .zip(&mut counts)
+            .zip(["on a node", "here"])
+        {
+            let mut trip = move || {
                 *count += 1;
-                let event = add(&place.queue, memory)?;
-                event.wait().map_err(|error| {
-                    crate::error::SubjectError::failed("waiting for a kernel", error).into()
-                })
-            })
-        }));
+                let waited = add(&place.queue, memory)?.wait();
+                waited.doing("waiting for a kernel")
+            };
+            contenders.push(Contender::new(name, move || {
+                way.near(|| medians(trips, &mut trip))
+            }));
+        }
+        for (pair, name) in pairs.iter_mut().zip(["TLS ping-pong", "TCP ping-pong"]) {
+            let mut trip = move || pair.exchange(COMMAND - 16, END);
+            contenders.push(Contender::new(name, move || {
+                way.near(|| medians(trips, &mut trip))
+            }));
+        }
+        let samples = session.measure(&plan, &mut contenders)?;
+        drop(contenders);
+        for ((place, memory), count) in places.iter().zip(&memories).zip(counts) {
+            let found = number(&place.queue, memory)?;
+            session.verify("no-op", "the number that kernels counted up", count, found)?;
+        }
+        let case = format!("enqueue and wait, {placed}");
+        for other in [2, 3, 1] {
+            let pairs = (samples.of(0), samples.of(other));
+            let row = Row::new(case.as_str(), "node", 0, "µs/trip", pairs.0);
+            let row = row.beside(samples.name(other), pairs);
+            if other == 2 {
+                let ratio = row.ratio.unwrap_or(f64::NAN);
+                let what = format!("a command on a node, {placed}, against TLS alone");
+                report.gates.push(Gate::at_most(what, ratio, LIMIT, "x"));
+            }
+            report.rows.push(row);
+        }
     }
-    for (pair, name) in pairs.iter_mut().zip(["TLS ping-pong", "TCP ping-pong"]) {
-        contenders.push(Contender::new(name, move || {
-            medians(trips, || pair.exchange(COMMAND - 16, END))
-        }));
-    }
-    let samples = session.measure(&plan, &mut contenders)?;
-    drop(contenders);
-    for ((place, memory), count) in places.iter().zip(&memories).zip(counts) {
-        let found = number(&place.queue, memory)?;
-        session.verify("no-op", "the number that kernels counted up", count, found)?;
-    }
-    let unit = "µs/trip";
-    let row = |ours: usize, other: usize| {
-        let device = if ours == 0 { "node" } else { "cpu" };
-        let pairs = (samples.of(ours), samples.of(other));
-        Row::new("enqueue and wait", device, 0, unit, pairs.0).beside(samples.name(other), pairs)
-    };
-    let rows = [row(0, 2), row(0, 3), row(0, 1), row(1, 3)];
-    let ratio = rows[0].ratio.unwrap_or(f64::NAN);
-    let what = "a command on a node against TLS alone";
-    report.gates.push(Gate::at_most(what, ratio, LIMIT, "x"));
-    report.rows.extend(rows);
     Ok(())
 }
 
 /// The median of so many trips, in microseconds.
 fn medians(
     trips: usize,
-    mut trip: impl FnMut() -> Result<(), BenchError>,
+    trip: &mut impl FnMut() -> Result<(), BenchError>,
 ) -> Result<f64, BenchError> {
     let mut times = Vec::with_capacity(trips);
     for _ in 0..trips {
@@ -90,7 +94,7 @@ pub(in crate::benchmarks) fn chain(
 ) -> Result<(), BenchError> {
     let kernels = session.scale().choose(10_000, 10_000, 10);
     let plan = session.begin(1);
-    let node = Served::new("node")?;
+    let node = Served::new(session, "node", &Way::Loopback)?;
     let local = cores()?;
     let places = [Place::new(&node.device)?, Place::new(&local)?];
     let memories = [places[0].memory(4)?, places[1].memory(4)?];

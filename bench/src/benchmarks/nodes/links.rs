@@ -3,7 +3,7 @@
 //! Their rate, delay, jitter and loss are those of [`Shape::wifi_6`] and [`Shape::mobile_5g`]. TLS alone goes the same way, on
 //! a connection of its own, in turns with ours: loss comes when it comes, so spread is large, and runs are many.
 
-use super::{Place, Served, add, cores, number, read, write};
+use super::{Place, Served, add, number, read, write};
 use crate::error::{BenchError, SubjectError};
 use crate::harness::{Contender, Report, Row, Session};
 use crate::reference::network::{Pair, Way};
@@ -27,12 +27,10 @@ pub(in crate::benchmarks) fn links(
     let plan = session.begin(3 * shapes.len());
     for (link, shape) in shapes {
         let way = Way::shaped(shape)?;
-        let (node, _) = Served::over("node", &way, vec![cores()?], |address| {
-            Ok(address.to_owned())
-        })?;
+        let node = Served::new(session, "node", &way)?;
         let place = Place::new(&node.device)?;
         let memory = place.memory(4)?;
-        let mut pair = Pair::tls_over(&way)?;
+        let mut pair = Pair::tls(&way)?;
         let mut count = 0_u32;
         let (queue, counted) = (&place.queue, &mut count);
         let mut contenders = vec![

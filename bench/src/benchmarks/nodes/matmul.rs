@@ -353,7 +353,7 @@ fn one(
 
     // The other sites would only be in the way.
     drop((node, local, alone));
-    let mut pair = Pair::tls_over(&ways[0])?;
+    let mut pair = Pair::tls(&ways[0])?;
     let ms = |seconds: f64| seconds * 1e3;
     let sent = 2 * inputs.bytes();
     let mut contenders = vec![

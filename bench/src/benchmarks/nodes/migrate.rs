@@ -18,7 +18,10 @@ pub(in crate::benchmarks) fn migrate(
     let large = session.scale().choose(8 << 20, 8 << 20, 1 << 17);
     let sizes = [4, large];
     let plan = session.begin(sizes.len());
-    let nodes = [Served::new("left")?, Served::new("right")?];
+    let nodes = [
+        Served::new(session, "left", &Network::Loopback)?,
+        Served::new(session, "right", &Network::Loopback)?,
+    ];
     // Nodes that each have a driver know nothing of each other: what goes from one to the other goes by way of the client.
     let met = together(&Network::Loopback, nodes.iter().map(|served| &served.node))?;
     // Each offers one.
@@ -29,7 +32,10 @@ pub(in crate::benchmarks) fn migrate(
         let hops: u32 = session
             .scale()
             .choose(200, if size == 4 { 100 } else { 4 }, 2);
-        let (mut pair, mut apart) = (Pair::tls()?, Pair::tls()?);
+        let (mut pair, mut apart) = (
+            Pair::tls(&Network::Loopback)?,
+            Pair::tls(&Network::Loopback)?,
+        );
         let memories = [straight.memory(size)?, around.memory(size)?];
         let mut counts = [0_u32; 2];
         let [count_straight, count_around] = &mut counts;

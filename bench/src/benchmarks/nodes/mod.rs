@@ -32,8 +32,10 @@ pub(super) use migrate::migrate;
 pub(super) use transfers::bulk;
 
 use crate::error::{BenchError, SubjectError};
+use crate::harness::{Machine, Session};
 use crate::reference::network::Way;
-use add::{Add, makers};
+use add::Add;
+use cluster::{Offer, node_options};
 use quipu_core::operation::HostMemory;
 use quipu_core::{Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue};
 use quipu_core::{QueueOptions, Request};
@@ -43,6 +45,7 @@ use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
 use quipu_link::{Folder, Key};
 use quipu_node::Node;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,32 +126,18 @@ struct Served {
 }
 
 impl Served {
-    /// One that offers all cores.
-    fn new(name: &str) -> Result<Self, BenchError> {
-        let served = Self::over(name, &Way::Loopback, vec![cores()?], |address| {
-            Ok(address.to_owned())
-        });
-        Ok(served?.0)
-    }
-
-    /// One that offers these devices, as [`Hosted::new`] does; and the driver of its devices.
-    fn over(
-        name: &str,
-        network: &Way,
-        devices: Vec<Device>,
-        at: impl FnOnce(&str) -> Result<String, BenchError>,
-    ) -> Result<(Self, Arc<dyn Driver>), BenchError> {
-        let options = quipu_node::Options {
-            natives: Arc::new(makers()),
-            ..quipu_node::Options::new(devices)
-        };
-        let node = Hosted::new(name, network, options, at)?;
+    /// One that offers all cores, with this between it and its client.
+    fn new(session: &Session<'_>, name: &str, network: &Way) -> Result<Self, BenchError> {
+        let cores = Machine::describe().cores.and_then(NonZero::new);
+        let offer = Offer::Workers(cores.unwrap_or(NonZero::<usize>::MIN));
+        let options = node_options(session, &offer)?;
+        let node = Hosted::new(name, network, options, |address| Ok(address.to_owned()))?;
         let (options, key) = &node.client;
         let driver: Arc<dyn Driver> = network
             .near(|| quipu_driver_remote::connect(options, key))
             .doing("connecting")?;
         let device = first(&driver)?;
-        Ok((Self { device, node }, driver))
+        Ok(Self { device, node })
     }
 }
 

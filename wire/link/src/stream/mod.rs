@@ -437,8 +437,11 @@ impl Shared {
         writing.last = queue.sent.last();
         queue.pongs = 0;
         writing.encrypted_to = 0;
+        let is_awaited = queue.waiting > 0;
         drop(queue);
-        self.room.notify_all();
+        if is_awaited {
+            self.room.notify_all();
+        }
         true
     }
 
