@@ -8,11 +8,10 @@
 //! 2. Bytes that are written back to the host's copy are read by an event, which commands wait for that write them.
 //! 3. When the bytes are there, all is looked at again: a copy that somebody has asked for or written since is kept.
 
-use super::{Allocation, Cold, Ignore, Memory, SpaceId, TrackerGuard, space};
+use super::{Allocation, Cold, Ignore, Memory, Placed, SpaceId, TrackerGuard, space};
 use crate::access::AccessMode;
 use crate::command::EventId;
 use crate::context;
-use crate::driver::Driver;
 use crate::error::{ErrorKind, Result};
 use crate::event::UserEvent;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
@@ -56,32 +55,32 @@ impl Memory {
         }
         // With nothing locked: making room looks into other objects, and who makes room
         // for those may look into this one.
-        let allocation = self.allocate_in(space)?;
+        let placed = self.allocate_in(space)?;
         let mut cold = self.settled(space);
         if let Some(theirs) = cold.allocation(space) {
             drop(cold);
-            if let Some((driver, key)) = space::owner(space) {
-                driver.free(key, allocation.address, allocation.size);
-            }
+            placed.free();
             return Ok(theirs);
         }
+        let Placed {
+            allocation, key, ..
+        } = placed;
         let swapped = cold.swapped.iter().position(|(s, _)| *s == space);
-        if let Some(at) = swapped
-            && let Some((driver, key)) = space::owner(space)
-        {
+        if let Some(at) = swapped {
             let (_, bytes) = cold.swapped.swap_remove(at);
             let moving = self.begin_moving(cold, space);
+            let driver = &placed.driver;
             let written = driver.write_allocation(key, allocation.address, 0, &bytes);
             cold = moving.end();
             if let Err(error) = written {
                 cold.swapped.push((space, bytes));
                 drop(cold);
-                driver.free(key, allocation.address, allocation.size);
+                placed.free();
                 return Err(error);
             }
             tracing::debug!(buffer = self.id, bytes = self.size, ?space, "swapped in");
         }
-        cold.allocations.push((space, allocation));
+        cold.allocations.push(placed);
         Ok(allocation)
     }
 
@@ -113,8 +112,7 @@ impl Memory {
         if cold.moving.contains(&space) {
             return None;
         }
-        let known = cold.allocations.iter().find(|(s, _)| *s == space);
-        known.map(|(_, allocation)| look(allocation))
+        cold.placed(space).map(|placed| look(&placed.allocation))
     }
 
     /// Where the object is in a space, for the log: it never waits, so `None`
@@ -131,7 +129,7 @@ impl Memory {
 
     /// Allocates, and makes room as long as that fails and anything is left to
     /// evict. Nothing may be locked.
-    fn allocate_in(&self, space: SpaceId) -> Result<Allocation> {
+    fn allocate_in(&self, space: SpaceId) -> Result<Placed> {
         // Those whose buffers may have to go.
         let mut contexts = Vec::new();
         let Some((driver, key)) = space::owner(space) else {
@@ -151,9 +149,15 @@ impl Memory {
                         address,
                         "allocated"
                     );
-                    return Ok(Allocation {
+                    let allocation = Allocation {
                         address,
                         size: self.size,
+                    };
+                    return Ok(Placed {
+                        space,
+                        allocation,
+                        driver,
+                        key,
                     });
                 }
                 Err(error) => error,
@@ -187,27 +191,18 @@ impl Memory {
             Err(TryLockError::Poisoned(cold)) => cold.into_inner(),
             Err(TryLockError::WouldBlock) => return Evicted::Busy,
         };
-        let Some(allocation) = cold.allocation(space) else {
+        let Some(place) = cold.placed(space).cloned() else {
             return Evicted::Nothing;
         };
         if cold.moving.contains(&space) {
             return Evicted::Busy;
         }
-        let Some((driver, key)) = space::owner(space) else {
-            return Evicted::Nothing;
-        };
         let tracker = self.tracker();
         // Who has waited for a queue may find its last command between its byte and its list.
         tracker.for_each_user(EventId::settle);
         if !cold.mappings.is_empty() {
             return Evicted::Nothing;
         }
-        let place = Place {
-            space,
-            address: allocation.address,
-            driver: &*driver,
-            key,
-        };
         if !tracker.is_idle() {
             drop(tracker);
             return match what {
@@ -229,14 +224,15 @@ impl Memory {
         &self,
         mut cold: MutexGuard<'_, Cold>,
         mut tracker: TrackerGuard<'_>,
-        place: &Place<'_>,
+        place: &Placed,
     ) -> Evicted {
         tracker.forget_space(place.space);
-        cold.allocations.retain(|(space, _)| *space != place.space);
+        cold.allocations
+            .retain(|placed| placed.space != place.space);
         drop(tracker);
         drop(cold);
         tracing::debug!(buffer = self.id, bytes = self.size, space = ?place.space, "evicted");
-        place.driver.free(place.key, place.address, self.size);
+        place.free();
         Evicted::Freed
     }
 
@@ -245,7 +241,7 @@ impl Memory {
         &self,
         mut cold: MutexGuard<'_, Cold>,
         mut tracker: TrackerGuard<'_>,
-        place: &Place<'_>,
+        place: &Placed,
     ) -> Evicted {
         let Ok(host) = self.allocate_host_in(&mut cold) else {
             return Evicted::Nothing;
@@ -267,9 +263,12 @@ impl Memory {
             // are valid nowhere but in the allocation, so who wants them on the host brings them from there, which waits
             // for the allocation.
             let bytes = unsafe { std::slice::from_raw_parts_mut(host.add(start).as_ptr(), length) };
-            let read = place
-                .driver
-                .read_allocation(place.key, place.address, range.start, bytes);
+            let read = place.driver.read_allocation(
+                place.key,
+                place.allocation.address,
+                range.start,
+                bytes,
+            );
             read.ok()
         });
         // Nobody has waited for more than that: whoever wants the bytes is on his way to the allocation.
@@ -289,8 +288,11 @@ impl Memory {
     /// Takes the bytes of an allocation to the host, to be put back when the next
     /// command that uses it is handed over, if none has been that is not over. What is
     /// valid where is not touched: that is said of when all commands have run.
-    fn swap_out(&self, cold: MutexGuard<'_, Cold>, place: &Place<'_>) -> Evicted {
-        if place.driver.is_in_use(place.key, place.address, self) {
+    fn swap_out(&self, cold: MutexGuard<'_, Cold>, place: &Placed) -> Evicted {
+        if place
+            .driver
+            .is_in_use(place.key, place.allocation.address, self)
+        {
             return Evicted::Nothing;
         }
         let mut bytes = Vec::new();
@@ -304,26 +306,19 @@ impl Memory {
         let moving = self.begin_moving(cold, place.space);
         let read = place
             .driver
-            .read_allocation(place.key, place.address, 0, &mut bytes);
+            .read_allocation(place.key, place.allocation.address, 0, &mut bytes);
         let mut cold = moving.end();
         if read.is_err() {
             return Evicted::Nothing;
         }
-        cold.allocations.retain(|(space, _)| *space != place.space);
+        cold.allocations
+            .retain(|placed| placed.space != place.space);
         cold.swapped.push((place.space, bytes.into()));
         drop(cold);
         tracing::debug!(buffer = self.id, bytes = self.size, space = ?place.space, "swapped out");
-        place.driver.free(place.key, place.address, self.size);
+        place.free();
         Evicted::Freed
     }
-}
-
-/// An object's allocation, and whose it is.
-struct Place<'a> {
-    space: SpaceId,
-    address: u64,
-    driver: &'a dyn Driver,
-    key: u32,
 }
 
 /// See [`Memory::begin_moving`].

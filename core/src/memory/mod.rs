@@ -21,6 +21,7 @@ pub use space::SpaceId;
 use crate::access::MAX_MEMORY_BYTES;
 use crate::command::EventId;
 use crate::context::ContextShared;
+use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::ops::{Deref, Range};
@@ -57,7 +58,7 @@ struct Mapping {
 /// Cold facts of a memory object.
 #[derive(Default)]
 struct Cold {
-    allocations: Vec<(SpaceId, Allocation)>,
+    allocations: Vec<Placed>,
     /// Allocations that had to make room while nothing was at work on them: the bytes
     /// that the next command finds there.
     swapped: Vec<(SpaceId, Box<[u8]>)>,
@@ -74,8 +75,29 @@ struct Cold {
 
 impl Cold {
     fn allocation(&self, space: SpaceId) -> Option<Allocation> {
-        let mut allocations = self.allocations.iter();
-        allocations.find_map(|(s, allocation)| (*s == space).then_some(*allocation))
+        Some(self.placed(space)?.allocation)
+    }
+
+    fn placed(&self, space: SpaceId) -> Option<&Placed> {
+        self.allocations.iter().find(|placed| placed.space == space)
+    }
+}
+
+/// What an object has in a device's space, and whose it is: a driver ends after all that is allocated there is freed, even
+/// if the user keeps a buffer for longer than everything else.
+#[derive(Clone)]
+struct Placed {
+    space: SpaceId,
+    allocation: Allocation,
+    driver: Arc<dyn Driver>,
+    /// The driver's for the space.
+    key: u32,
+}
+
+impl Placed {
+    fn free(&self) {
+        let Allocation { address, size } = self.allocation;
+        self.driver.free(self.key, address, size);
     }
 }
 
@@ -616,7 +638,7 @@ impl Memory {
         let cold = self.cold();
         let host = (!self.host.load(Ordering::Relaxed).is_null()).then_some(SpaceId::HOST);
         host.into_iter()
-            .chain(cold.allocations.iter().map(|(space, _)| *space))
+            .chain(cold.allocations.iter().map(|placed| placed.space))
             .collect()
     }
 }
@@ -624,11 +646,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let cold = self.cold.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for (space, allocation) in cold.allocations.drain(..) {
-            if let Some((driver, key)) = space::owner(space) {
-                driver.free(key, allocation.address, allocation.size);
-            }
-        }
+        cold.allocations.drain(..).for_each(|placed| placed.free());
         if let Some((raw, bytes)) = cold.owned_host.take() {
             let layout = std::alloc::Layout::from_size_align(bytes, 16)
                 .expect("the layout was valid when the memory was allocated");

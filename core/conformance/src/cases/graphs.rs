@@ -35,6 +35,7 @@ cases! {
         events_from_outside_hold_the_launch,
         what_it_uses_lives_as_long,
         dropped_while_it_runs,
+        its_driver_ends_with_it,
         from_several_threads,
         profiles,
         refused;
@@ -653,6 +654,38 @@ fn dropped_while_it_runs(fixture: &dyn Fixture) {
         second.wait().unwrap();
         assert_eq!(read_number(&queue, &memory), folded([1, 1]));
         dropped.wait();
+    }
+}
+
+fn its_driver_ends_with_it(fixture: &dyn Fixture) {
+    for launches in [0, 1, 3] {
+        let mut scene = Scene::new(fixture);
+        let (a, b) = (scene.stage.memory(8), scene.stage.memory(8));
+        let queue = scene.stage.in_order();
+        scene.fold(&queue, &a, 1);
+        scene.task(&queue, &[reads(&a), overwrites(&b)], &[], |_| Ok(()));
+        let (stage, graph) = scene.finish();
+        let drivers: Vec<_> = (stage.devices.iter())
+            .map(|device| Arc::downgrade(device.driver()))
+            .collect();
+        for _ in 0..launches {
+            launched(&queue, &graph);
+        }
+        queue.wait().unwrap();
+        // What was allocated for a buffer keeps its driver as long.
+        drop((stage, graph, a, queue, b));
+        for (driver, device) in drivers.iter().zip(0..) {
+            // Its own threads let it go when they come to it.
+            let mut looks = 0;
+            while driver.strong_count() > 0 {
+                looks += 1;
+                assert!(
+                    looks < 1_000_000,
+                    "{launches}: the driver of device {device} lives on"
+                );
+                std::thread::yield_now();
+            }
+        }
     }
 }
 

@@ -325,3 +325,17 @@ fn nobody_else_waits_for_bytes_that_make_room_and_come_back() {
         event.wait().unwrap();
     }
 }
+
+#[test]
+fn a_driver_ends_after_the_last_of_its_allocations() {
+    let stage = Stage::new();
+    let kept = stage.far_away(7);
+    let far = Arc::downgrade(&stage.far);
+    drop(stage);
+    // The context, its queues and devices have gone.
+    let lives = far.upgrade().unwrap();
+    assert_eq!(lives.allocations.lock().unwrap().len(), 1);
+    drop(kept);
+    assert!(lives.allocations.lock().unwrap().is_empty());
+    assert_eq!(Arc::strong_count(&lives), 1);
+}
