@@ -11,6 +11,10 @@ use quipu_core::{
     Access, AccessMode, Completion, Context, Device, Event, MemoryRef, Queue, QueueOptions,
     UserEvent,
 };
+#[cfg(target_os = "linux")]
+use std::collections::HashMap;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -76,6 +80,54 @@ fn who_waits_for_what_he_enqueued_leaves_the_drivers_thread_asleep() {
         assert_eq!(rig.faults.looks(), before);
         // It asked for polling: nothing is asked to call.
         assert_eq!(rig.faults.calls(Fault::Callback), 0);
+    });
+}
+
+/// How often each thread of the drivers' own has slept, of those that live.
+#[cfg(target_os = "linux")]
+fn sleeps() -> HashMap<PathBuf, u64> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let of_thread = |thread: std::io::Result<std::fs::DirEntry>| {
+        // One that ends meanwhile is left out.
+        let thread = thread.ok()?.path();
+        let name = std::fs::read_to_string(thread.join("comm")).ok()?;
+        let status = std::fs::read_to_string(thread.join("status")).ok()?;
+        let mut lines = status.lines();
+        let slept = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        let is_drivers = name.trim_end() == "quipu-fake";
+        is_drivers.then(|| (thread, slept.trim().parse().unwrap()))
+    };
+    threads.filter_map(of_thread).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn who_polls_leaves_the_drivers_thread_asleep() {
+    each(|rig| {
+        let queue = queue(&rig.context, &rig.devices[0], Completion::Polling);
+        let memory = rig.context.memory(BYTES).unwrap();
+        let end = |rounds| {
+            for _ in 0..rounds {
+                let event = fill(&queue, &memory, 1, &[]);
+                // As a future's first poll does.
+                let told = told(&event);
+                queue.flush();
+                while told.try_recv().is_err() {
+                    rig.context.poll();
+                }
+            }
+        };
+        let _polling = rig.context.polling();
+        end(10);
+        let before = sleeps();
+        end(500);
+        // Another test's thread may live on, with nothing to do.
+        let more = sleeps()
+            .into_iter()
+            .map(|(thread, after)| after - before.get(&thread).unwrap_or(&after));
+        let slept: u64 = more.sum();
+        // What it was told before may be on its way; one for each command would be 500.
+        assert!(slept < 50, "{slept} times");
     });
 }
 

@@ -202,7 +202,7 @@ impl<V: Vendor> Completions<V> {
             self.unarmed.store(true, Ordering::Relaxed);
             // With the lock: who takes them takes these off again.
             if polled > 0 {
-                self.polled.fetch_add(polled, Ordering::Relaxed);
+                self.polled.fetch_add(polled, Ordering::SeqCst);
             }
             // Of several, somebody may rely on the drain thread.
             seen_to = seen_to.filter(|_| count == 1 && !self.is_in_flight());
@@ -220,12 +220,7 @@ impl<V: Vendor> Completions<V> {
         if V::TELLS || self.helpers.load(Ordering::SeqCst) > 0 {
             return;
         }
-        if polled == count && self.is_suspended() {
-            // Whoever gives polling back nudges.
-            self.is_left.store(true, Ordering::SeqCst);
-        } else {
-            self.leave();
-        }
+        self.leave();
     }
 
     /// Leaves what is in flight to the drain thread.
@@ -233,7 +228,16 @@ impl<V: Vendor> Completions<V> {
         if !self.is_left.load(Ordering::Relaxed) {
             self.is_left.store(true, Ordering::SeqCst);
         }
-        self.bell.nudge();
+        self.nudge();
+    }
+
+    /// Has the drain thread look at what there is to do, unless all that is in flight is the user's to poll for: then
+    /// whoever brings something else nudges, and so does whoever gives polling back.
+    fn nudge(&self) {
+        let polled = self.polled.load(Ordering::SeqCst);
+        if !self.is_suspended() || polled < self.in_flight.load(Ordering::SeqCst) {
+            self.bell.nudge();
+        }
     }
 
     /// What a thread says of a command that it hands over: whether it sees to the driver at this address.
@@ -338,7 +342,7 @@ impl<V: Vendor> Completions<V> {
         self.active.store(seen, Ordering::Relaxed);
         if self.is_suspended() {
             // What is next in a line may be one to be called for.
-            self.bell.nudge();
+            self.nudge();
         }
         true
     }
