@@ -152,6 +152,28 @@ unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
 
+impl Pool {
+    /// Gives back what is in it and not in use, once this stream, whose context is current, has come to what it frees.
+    pub(crate) fn trim(self, frees: &Stream) -> Called<()> {
+        frees.synchronize()?;
+        // SAFETY: the device's own pool.
+        let code = unsafe { sys::cuMemPoolTrimTo(self.0, 0) };
+        named("cuMemPoolTrimTo", code)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // The pool is the device's: what is kept in it for what is allocated next would stay there.
+        let (Some(pool), Ok(_entered)) = (self.pool, self.context.enter()) else {
+            return;
+        };
+        if let Err(error) = pool.trim(&self.service) {
+            tracing::debug!(reason = error.text(), "memory was not given back");
+        }
+    }
+}
+
 impl Live {
     fn of(device: CUdevice) -> Called<Self> {
         let context = Context::of(device)?;

@@ -113,10 +113,8 @@ pub(crate) fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
     let address = match reserve(live, bytes) {
         Err(error) if error.is_out_of_memory() && live.pool.is_some() => {
             // What is freed is in the pool only when the stream has come to it, and then in pieces.
-            live.service.synchronize()?;
             if let Some(pool) = live.pool {
-                // SAFETY: the device's own pool.
-                let _ = unsafe { sys::cuMemPoolTrimTo(pool.0, 0) };
+                pool.trim(&live.service)?;
             }
             reserve(live, bytes)?
         }

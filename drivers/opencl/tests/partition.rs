@@ -7,9 +7,25 @@ use quipu_conformance::{fixture, folding, graph};
 use quipu_core::error::ErrorKind;
 use quipu_core::operation::HostMemory;
 use quipu_core::{
-    Access, AccessMode, Context, Device, MemoryRef, Partition, Queue, QueueOptions, Request, Result,
+    Access, AccessMode, Context, Device, DeviceKind, MemoryRef, Partition, Queue, QueueOptions,
+    Request, Result,
 };
 use support::{devices, opencl_or_skip};
+
+/// True if there is a device that can be split: processors can, and graphics cards cannot.
+fn parts_or_skip() -> bool {
+    if !opencl_or_skip() {
+        return false;
+    }
+    let devices = devices().unwrap();
+    let any = devices
+        .iter()
+        .any(|device| device.properties().kind == DeviceKind::Cpu);
+    if !any {
+        eprintln!("\n*** NOT TESTED: parts of OpenCL devices. None of these can be split.\n");
+    }
+    any
+}
 
 /// The first device that can be split, and its parts of one multiprocessor each.
 fn split() -> Result<(Device, Vec<Device>)> {
@@ -54,7 +70,7 @@ fn read(queue: &Queue, memory: &MemoryRef) -> u64 {
 
 #[test]
 fn parts_work_on_the_memory_of_the_whole() {
-    if !opencl_or_skip() {
+    if !parts_or_skip() {
         return;
     }
     let (device, parts) = split().unwrap();
@@ -85,7 +101,7 @@ fn parts_work_on_the_memory_of_the_whole() {
 
 #[test]
 fn the_parts_of_a_splitting_that_is_gone_are_had_again() {
-    if !opencl_or_skip() {
+    if !parts_or_skip() {
         return;
     }
     let (device, parts) = split().unwrap();
@@ -136,7 +152,7 @@ fn what_there_are_no_parts_of_is_refused() {
 
 #[test]
 fn random_graphs_over_a_device_and_its_parts() {
-    if !opencl_or_skip() {
+    if !parts_or_skip() {
         return;
     }
     let parts = fixture::of("OpenCL parts", || {
