@@ -197,6 +197,53 @@ fn two_that_send_and_do_not_read_do_not_wait_for_each_other() {
     let _ends = readers.map(|reader| reader.join().unwrap());
 }
 
+/// The system wakes who waits for a large frame when much of it has come: never for more than that it has.
+#[test]
+fn a_frame_of_any_length_comes_though_nothing_follows_it() {
+    let (client, node) = ends();
+    let (mut client_in, client_out) = split_bulk(client);
+    let (mut node_in, node_out) = split_bulk(node);
+    // Around what a record of TLS's holds, what is received at once and what that is worth, and any others.
+    let mut random = 9_u64;
+    let any = std::iter::repeat_with(|| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (random >> 33) % (1 << 19)
+    });
+    let around = (14..=19).flat_map(|bits| (-40..40).map(move |off| (1_u64 << bits) as i64 + off));
+    let lengths: Vec<usize> = around
+        .map(|length| length as usize)
+        .chain(any.take(600).map(|length| length as usize))
+        .collect();
+    let bytes = vec![5; 1 << 20];
+    let length_of = |incoming: &mut Incoming| {
+        incoming.receive(|message, _| match message {
+            Message::Chunk(chunk) => chunk.bytes.len(),
+            other => panic!("{other:?}"),
+        })
+    };
+    let say = |outgoing: &Outgoing, length: usize| {
+        let chunk = Message::Chunk(Chunk {
+            transfer: 1,
+            offset: 0,
+            bytes: &bytes[..length],
+        });
+        outgoing.send(&chunk).unwrap();
+    };
+    std::thread::scope(|scope| {
+        let lengths = &lengths;
+        scope.spawn(move || {
+            for length in lengths {
+                assert_eq!(length_of(&mut node_in).unwrap(), *length);
+                say(&node_out, 1);
+            }
+        });
+        for length in lengths {
+            say(&client_out, *length);
+            assert_eq!(length_of(&mut client_in).unwrap(), 1);
+        }
+    });
+}
+
 #[test]
 fn pings_are_answered_by_the_stream() {
     let (client, node) = ends();

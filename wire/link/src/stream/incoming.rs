@@ -24,6 +24,8 @@ pub struct Incoming {
     /// Messages and bytes since something was last acknowledged.
     due: (u32, usize),
     cipher: Box<[u8]>,
+    /// How many bytes have to have come before the system wakes who waits for them.
+    woken_at: usize,
     /// What the last compressed message was.
     plain: Vec<u8>,
     from: Sender,
@@ -36,8 +38,15 @@ pub struct Incoming {
 /// Bytes that are taken from the socket at once.
 const PIECE: usize = 1 << 17;
 
-/// After so many messages, or bytes, they are acknowledged by themselves. Who sends may count on 1024 and 16 MiB.
-const DUE: (u32, usize) = (512, 1 << 23);
+/// Bytes of a record of TLS's, at most.
+const RECORD: usize = (1 << 14) + 256;
+
+/// Bytes that are worth not being woken for each part of them.
+const MUCH: usize = 1 << 15;
+
+/// After so many messages, or bytes, they are acknowledged by themselves. Who sends may count on 1024 and 16 MiB; but what it keeps
+/// until then should lie in its processor's caches.
+const DUE: (u32, usize) = (512, 1 << 20);
 
 /// Answers to pings that the other side lets lie, at most.
 const MOST_PONGS: u32 = 1024;
@@ -66,6 +75,7 @@ impl Incoming {
             received: Received::default(),
             due: (0, 0),
             cipher: vec![0; PIECE].into_boxed_slice(),
+            woken_at: 1,
             plain: Vec::new(),
             from,
             options,
@@ -83,6 +93,7 @@ impl Incoming {
     /// Goes on with another connection, of which these bytes were read.
     pub(super) fn go_on(&mut self, attached: Arc<Attached>, reader: FrameReader) {
         self.attached = attached;
+        self.woken_at = 1;
         self.reader = reader;
         self.due = (0, 0);
         self.heard = false;
@@ -198,6 +209,7 @@ impl Incoming {
 
     /// Gets bytes that have come to the reader; waits for some. False if it does not wait any more.
     fn read_more(&mut self, unless: Unless<'_>) -> Result<bool> {
+        self.sleep_until_much_has_come();
         let length = match self.receive_bytes(unless) {
             Ok(Some(length)) => length,
             Ok(None) => return Ok(false),
@@ -266,6 +278,19 @@ impl Incoming {
         match &self.shared.queue().failure {
             Some(reason) => self.shared.failed(reason),
             None => error,
+        }
+    }
+
+    /// In the middle of a large frame, has the system wake this thread when much of it has come, and not for each part that the
+    /// other side hands to its system at once: to wake it takes the sender longer than to encrypt some of those.
+    fn sleep_until_much_has_come(&mut self) {
+        // So many bytes are missing and more, less what TLS has of a record that has not come whole.
+        let missing = self.reader.missing().unwrap_or(0);
+        let sure = missing.saturating_sub(RECORD).min(PIECE);
+        let woken_at = (sure / MUCH * MUCH).max(1);
+        if woken_at != self.woken_at {
+            socket::wake_at(&self.attached.socket, woken_at);
+            self.woken_at = woken_at;
         }
     }
 

@@ -14,8 +14,8 @@
 //! repetitions left out, pings answered, acknowledgements noted. What came is acknowledged with what is sent next, or by
 //! itself when much has come.
 //!
-//! Receiving never waits for sending, and sending never for receiving: TLS is locked while it computes, and not while
-//! anybody waits for a socket. So two machines that both send without reading do not wait for each other for ever; what is not read
+//! Receiving never waits for sending, and sending never for receiving: TLS is locked while it computes or hands over what the
+//! socket takes at once, and not while anybody waits for a socket. So two machines that both send without reading do not wait for each other for ever; what is not read
 //! yet stays with its sender, who sees that in [`Outgoing::pending_bytes`] and can [wait](Outgoing::wait_for_room).
 //!
 //! # Loss
@@ -163,13 +163,12 @@ struct Writing {
     /// The last number in the batch.
     last: u64,
     plain: Vec<u8>,
+    /// What comes before is with TLS, or sent.
     encrypted_to: usize,
-    cipher: Vec<u8>,
-    written_to: usize,
 }
 
 /// Bytes that are encrypted at once: TLS is locked meanwhile.
-const PIECE: usize = 1 << 16;
+const PIECE: usize = 1 << 17;
 
 /// Bytes that are kept to be sent again before [`Outgoing::wait_for_room`] waits: twice what a receiver may take over
 /// without acknowledging it.
@@ -222,8 +221,6 @@ pub(crate) fn split(
             last: 0,
             plain: Vec::new(),
             encrypted_to: 0,
-            cipher: Vec::new(),
-            written_to: 0,
         }),
         stuck: Condvar::new(),
         room: Condvar::new(),
@@ -293,7 +290,7 @@ impl Shared {
         self.flush_by(socket::send_now);
     }
 
-    fn flush_by(&self, send: impl Fn(&TcpStream, &[u8]) -> io::Result<usize>) {
+    fn flush_by(&self, send: impl Fn(&Attached) -> io::Result<()>) {
         loop {
             let mut writing = match self.writer.try_lock() {
                 Ok(writing) => writing,
@@ -379,40 +376,25 @@ impl Shared {
     fn write(
         &self,
         writing: &mut Writing,
-        send: impl Fn(&TcpStream, &[u8]) -> io::Result<usize>,
+        send: impl Fn(&Attached) -> io::Result<()>,
     ) -> io::Result<Written> {
         let attached = Arc::clone(&writing.attached);
         loop {
-            while let Some(rest) = writing.cipher.get(writing.written_to..)
-                && !rest.is_empty()
-            {
-                match send(&attached.socket, rest) {
-                    Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                    Ok(written) => writing.written_to += written,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                        return Ok(Written::Stuck);
-                    }
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
+            match send(&attached) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Written::Stuck),
+                sent => sent?,
             }
-            writing.cipher.clear();
-            writing.written_to = 0;
             if writing.encrypted_to == writing.plain.len() && !self.take(writing) {
                 return Ok(Written::Lost);
             }
             let start = writing.encrypted_to;
             let end = writing.plain.len().min(start + PIECE);
-            let mut tls = locked(&attached.tls);
-            tls.writer().write_all(&writing.plain[start..end])?;
-            while tls.wants_write() {
-                tls.write_tls(&mut writing.cipher)?;
-            }
-            drop(tls);
-            writing.encrypted_to = end;
-            if writing.cipher.is_empty() {
+            if start == end {
                 return Ok(Written::All);
             }
+            let mut tls = locked(&attached.tls);
+            tls.writer().write_all(&writing.plain[start..end])?;
+            writing.encrypted_to = end;
         }
     }
 

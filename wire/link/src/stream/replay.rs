@@ -7,15 +7,18 @@
 use quipu_wire::frame;
 use std::collections::VecDeque;
 
-/// Room that is kept for the next batch, at most.
-const KEPT: usize = 1 << 20;
+/// Room that is kept for the next batches, at most. While much is sent, batches then lie where others lay before, in the
+/// processor's caches, and not in memory that the system has to give first.
+const KEPT: usize = 4 << 20;
 
 /// Batches that were written, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     batches: VecDeque<(u64, Vec<u8>)>,
     bytes: usize,
-    spare: Vec<u8>,
+    spare: Vec<Vec<u8>>,
+    /// Bytes of those.
+    spare_bytes: usize,
 }
 
 impl Replay {
@@ -30,9 +33,10 @@ impl Replay {
         let before = self.batches.len();
         while let Some((_, mut batch)) = self.batches.pop_front_if(|(last, _)| *last <= received) {
             self.bytes -= batch.len();
-            if batch.capacity() <= KEPT && batch.capacity() > self.spare.capacity() {
+            if self.spare_bytes + batch.capacity() <= KEPT {
                 batch.clear();
-                self.spare = batch;
+                self.spare_bytes += batch.capacity();
+                self.spare.push(batch);
             }
         }
         self.batches.len() < before
@@ -45,7 +49,9 @@ impl Replay {
 
     /// Room for another batch.
     pub(super) fn room(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.spare)
+        let room = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= room.capacity();
+        room
     }
 
     /// All that the other side has not received, in order: of what is kept, and then of these.

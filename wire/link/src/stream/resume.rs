@@ -81,8 +81,6 @@ impl Incoming {
         writing.last = 0;
         writing.plain.clear();
         writing.encrypted_to = 0;
-        writing.cipher.clear();
-        writing.written_to = 0;
         drop(queue);
         drop(writing);
         self.go_on(attached, reader);

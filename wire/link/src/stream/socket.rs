@@ -1,37 +1,79 @@
 //! Sending and receiving, with and without waiting, on a socket on which others wait.
 
-use std::io::{self, Write};
+use super::Attached;
+use crate::locked;
+use std::io;
 use std::net::TcpStream;
 
-/// Sends as much as the socket takes, and waits until it takes something.
+/// Sends all that is encrypted, and waits until the socket has taken it. TLS is not locked while this waits.
 ///
 /// # Errors
 /// As the system says.
-pub(super) fn send_and_wait(mut socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    socket.write(bytes)
+#[cfg(unix)]
+pub(super) fn send_and_wait(attached: &Attached) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    loop {
+        match send_now(attached) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            sent => return sent,
+        }
+        let mut entry = libc::pollfd {
+            fd: attached.socket.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: the entry is there until the call returns. Should it fail, that is seen at the next try.
+        unsafe { libc::poll(&raw mut entry, 1, -1) };
+    }
 }
 
-/// Sends as much as the socket takes now.
+/// Sends as much of what is encrypted as the socket takes now.
 ///
 /// # Errors
-/// [`WouldBlock`](io::ErrorKind::WouldBlock) if it takes nothing.
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) if it does not take all.
 #[cfg(unix)]
-pub(super) fn send_now(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    use std::os::fd::AsRawFd;
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let flags = libc::MSG_DONTWAIT;
-    // SAFETY: the bytes are there until the call returns, and only read.
-    let sent = unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            flags,
-        )
-    };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+pub(super) fn send_now(attached: &Attached) -> io::Result<()> {
+    let mut tls = locked(&attached.tls);
+    while tls.wants_write() {
+        match tls.write_tls(&mut Now(&attached.socket)) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A socket that takes what it can take at once.
+#[cfg(unix)]
+struct Now<'a>(&'a TcpStream);
+
+#[cfg(unix)]
+impl io::Write for Now<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[io::IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        use std::os::fd::AsRawFd;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let flags = libc::MSG_DONTWAIT;
+        // SAFETY: plain numbers and pointers, for which zeros are values. A slice for output is laid out as the system's
+        // vector is; both are there until the call returns, and only read.
+        let sent = unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            message.msg_iov = pieces.as_ptr().cast_mut().cast();
+            message.msg_iovlen = pieces.len() as _;
+            libc::sendmsg(self.0.as_raw_fd(), &raw const message, flags)
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Receives what has come by now.
@@ -53,10 +95,47 @@ pub(super) fn receive_now(socket: &TcpStream, bytes: &mut [u8]) -> io::Result<us
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
+/// Has the system wake who waits for this socket when so many bytes have come, or the connection ends. As good as it goes: a
+/// system that cannot do it wakes sooner.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn wake_at(socket: &TcpStream, bytes: usize) {
+    use std::os::fd::AsRawFd;
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(1);
+    // SAFETY: the value is there until the call returns, and of the size that is said.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        );
+    }
+}
+
+/// Elsewhere, it may not reach who waits for more than one thing.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn wake_at(_: &TcpStream, _: usize) {}
+
 /// Elsewhere, it is left to who may wait.
 #[cfg(not(unix))]
-pub(super) fn send_now(_: &TcpStream, _: &[u8]) -> io::Result<usize> {
-    Err(io::ErrorKind::WouldBlock.into())
+pub(super) fn send_now(attached: &Attached) -> io::Result<()> {
+    match locked(&attached.tls).wants_write() {
+        true => Err(io::ErrorKind::WouldBlock.into()),
+        false => Ok(()),
+    }
+}
+
+/// There, what is encrypted is taken out of TLS before anybody waits.
+#[cfg(not(unix))]
+pub(super) fn send_and_wait(attached: &Attached) -> io::Result<()> {
+    let mut cipher = Vec::new();
+    let mut tls = locked(&attached.tls);
+    while tls.wants_write() {
+        tls.write_tls(&mut cipher)?;
+    }
+    drop(tls);
+    io::Write::write_all(&mut &attached.socket, &cipher)
 }
 
 /// Elsewhere, one waits at once.
