@@ -111,7 +111,8 @@ pub use quipu_core::{
 };
 pub use quipu_driver_sim::engine as simulation;
 pub use quipu_kernel::{
-    self as kernels, AcceleratorLimits, Extent, GlobalMut, GlobalRef, KernelError, WorkDivision,
+    self as kernels, AcceleratorLimits, Extent, GlobalMut, GlobalRef, KernelError, Subdivision,
+    WorkDivision,
 };
 
 /// What the macros' code names.

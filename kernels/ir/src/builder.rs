@@ -30,7 +30,7 @@ use crate::module::{
     SharedId, SharedLength,
 };
 use crate::operation::{
-    AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,
+    AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Property, Scope,
     UnaryOperation, Unit, WarpOperation,
 };
 use crate::statement::{Block, LoopId, Place, Statement};
@@ -582,6 +582,11 @@ impl FunctionBuilder {
     /// What a clock shows.
     pub fn clock(&mut self) -> Value {
         self.define(Scalar::U64.into(), Operation::Clock)
+    }
+
+    /// What the target is or has.
+    pub fn property(&mut self, property: Property) -> Value {
+        self.define(Scalar::Bool.into(), Operation::Property(property))
     }
 
     // Statements.

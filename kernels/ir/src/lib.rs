@@ -56,7 +56,7 @@ pub use module::{
     SharedId, SharedLength,
 };
 pub use operation::{
-    AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Scope,
+    AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Property, Scope,
     UnaryOperation, Unit, WarpOperation,
 };
 pub use print::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, PrintError, Printed};

@@ -78,6 +78,9 @@ pub enum Operation {
     },
     /// What a clock shows, of type `u64`: it ticks in a unit of the device's own.
     Clock,
+    /// What the target is or has: a `bool` that is known when the module is printed. Branches that it decides are not
+    /// printed.
+    Property(Property),
     /// Something that the threads of a warp do together; every thread of it comes here.
     Warp(WarpOperation, Vec<Value>),
     /// A barrier of the block, with a predicate: gives for how many threads it holds ([`Scalar::Index`]). Every
@@ -92,6 +95,7 @@ impl Operation {
         match self {
             Self::Literal(_)
             | Self::Clock
+            | Self::Property(_)
             | Self::Load(_)
             | Self::SharedLength(_)
             | Self::Index(..)
@@ -114,6 +118,45 @@ impl Operation {
             | Self::Call(_, operands)
             | Self::Atomic { operands, .. }
             | Self::Warp(_, operands) => operands.clone(),
+        }
+    }
+
+    /// The values that it takes, to be replaced, with those in a place.
+    pub(crate) fn operands_mut(&mut self) -> Vec<&mut Value> {
+        match self {
+            Self::Literal(_)
+            | Self::Clock
+            | Self::Property(_)
+            | Self::SharedLength(_)
+            | Self::Index(..)
+            | Self::Extent(..) => Vec::new(),
+            Self::Load(place) => place.values_mut(),
+            Self::Unary(_, value)
+            | Self::Cast(value, _)
+            | Self::Bitcast(value, _)
+            | Self::Length(value)
+            | Self::Repeat(value, _)
+            | Self::Field(value, _)
+            | Self::BarrierCount(value) => vec![value],
+            Self::Binary(_, first, second) => vec![first, second],
+            Self::Select(condition, first, second) => vec![condition, first, second],
+            Self::Slice { place, range, .. } => {
+                let mut values = place.values_mut();
+                values.extend(range.iter_mut().flat_map(|(start, end)| [start, end]));
+                values
+            }
+            Self::Atomic {
+                place, operands, ..
+            } => {
+                let mut values = place.values_mut();
+                values.extend(operands);
+                values
+            }
+            Self::Math(_, operands)
+            | Self::Struct(_, operands)
+            | Self::Array(_, operands)
+            | Self::Call(_, operands)
+            | Self::Warp(_, operands) => operands.iter_mut().collect(),
         }
     }
 
@@ -376,6 +419,20 @@ pub enum Scope {
     Device,
     /// All, of the host and other devices too.
     System,
+}
+
+/// What a target is or has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Property {
+    /// Its threads run side by side, and have elements that are apart: [`ElementOrder::Strided`](
+    /// crate::print::ElementOrder::Strided).
+    Gpu,
+    /// `f64`.
+    Doubles,
+    /// [`Operation::Clock`].
+    Clock,
+    /// Atomics and fences of [`Scope::System`].
+    SystemScope,
 }
 
 /// What the threads of a warp do together.

@@ -147,7 +147,59 @@ pub enum Statement {
     },
 }
 
+impl Statement {
+    /// The blocks inside of it, to be changed.
+    pub(crate) fn blocks_mut(&mut self) -> Vec<&mut Block> {
+        match self {
+            Self::If {
+                then, otherwise, ..
+            } => vec![then, otherwise],
+            Self::Loop { body, step, .. } => vec![body, step],
+            Self::Elements { body, .. } => vec![body],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The values that it uses itself, to be replaced.
+    pub(crate) fn operands_mut(&mut self) -> Vec<&mut Value> {
+        match self {
+            Self::Define { operation, .. } => operation.operands_mut(),
+            Self::Local { initial, .. } => initial.iter_mut().collect(),
+            Self::Store { place, value, .. } => {
+                let mut values = place.values_mut();
+                values.push(value);
+                values
+            }
+            Self::If { condition, .. } => vec![condition],
+            Self::Elements { extent, .. } => extent.iter_mut().collect(),
+            Self::Return { value, .. } => value.iter_mut().collect(),
+            Self::Assert {
+                condition, values, ..
+            } => [condition].into_iter().chain(values).collect(),
+            Self::Print { values, .. } => values.iter_mut().collect(),
+            Self::Loop { .. }
+            | Self::Break(_)
+            | Self::Continue(_)
+            | Self::Barrier(_)
+            | Self::Fence(_) => Vec::new(),
+        }
+    }
+}
+
 impl Place {
+    /// The values in it, to be replaced.
+    pub(crate) fn values_mut(&mut self) -> Vec<&mut Value> {
+        let root = match &mut self.root {
+            Root::Slice(value) => Some(value),
+            Root::Local(_) | Root::Shared(_) | Root::Constant(_) => None,
+        };
+        let path = self.path.iter_mut().filter_map(|step| match step {
+            Projection::Index { index, .. } => Some(index),
+            Projection::Field(_) => None,
+        });
+        root.into_iter().chain(path).collect()
+    }
+
     /// A variable as a whole.
     #[must_use]
     pub fn local(local: LocalId) -> Self {

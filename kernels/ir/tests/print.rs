@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use quipu_kernel_ir::print::EntryKind;
 use quipu_kernel_ir::{
     Allowances, AtomicOperation, BinaryOperation, Dialect, FunctionBuilder, IndexWidth, Module,
-    ModuleBuilder, OpenClFeatures, Operation, Options, Origin, Place, PrintError, Scalar, Scope,
-    SharedId, SharedLength, Statement, Type, UnaryOperation, Unit, WarpOperation,
+    ModuleBuilder, OpenClFeatures, Operation, Options, Origin, Place, PrintError, Property, Scalar,
+    Scope, SharedId, SharedLength, Statement, Type, UnaryOperation, Unit, WarpOperation,
 };
 use quipu_kernel_testing::{C99Program, compile_cuda_or_skip, corpus};
 
@@ -295,27 +295,93 @@ fn opencl_c_refuses_what_the_device_has_not() {
         OPENCL,
         "a fence for the host",
     );
-    for (operation, extension) in [
-        (WarpOperation::Lane, "`cl_khr_subgroups`"),
-        (WarpOperation::ActiveMask, "`cl_khr_subgroup_ballot`"),
-    ] {
-        let mut f = FunctionBuilder::new("k");
-        f.warp(operation, &[]);
-        refused(&ModuleBuilder::new().finish(f.kernel(1)), OPENCL, extension);
-    }
-    let mut f = FunctionBuilder::new("k");
-    let one = f.u32_literal(1);
-    f.warp(WarpOperation::Shuffle, &[one, one]);
-    let module = ModuleBuilder::new().finish(f.kernel(1));
-    refused(&module, OPENCL, "`cl_khr_subgroup_shuffle`");
-    // With them, it is printed.
-    let all = Dialect::OpenCl(OpenClFeatures {
+}
+
+/// A device that lacks some of the functions that a kernel uses has warps of one thread for it, in all it does.
+#[test]
+fn warps_are_of_one_thread_without_sub_groups() {
+    let features = OpenClFeatures {
         subgroups: true,
         subgroup_ballot: true,
         subgroup_shuffle: true,
         ..OpenClFeatures::USUAL
+    };
+    let with = |features| print(&corpus::warps(), Dialect::OpenCl(features));
+    let all = with(features);
+    assert!(all.contains("get_sub_group_size()"), "{all}");
+    assert!(all.contains("sub_group_shuffle"), "{all}");
+    for some in [
+        OpenClFeatures::USUAL,
+        OpenClFeatures {
+            subgroups: false,
+            ..features
+        },
+        OpenClFeatures {
+            subgroup_ballot: false,
+            ..features
+        },
+        OpenClFeatures {
+            subgroup_shuffle: false,
+            ..features
+        },
+    ] {
+        let source = with(some);
+        assert!(!source.contains("sub_group"), "{source}");
+    }
+}
+
+/// What a target decides is not asked there, and what it never does is not there.
+#[test]
+fn targets_leave_out_what_they_never_do() {
+    // `if doubles { if gpu && warp_size > 1 { wide() } else { narrow() } }`
+    let mut module = ModuleBuilder::new();
+    let mut functions = ["wide", "narrow"].map(|name| {
+        let mut f = FunctionBuilder::new(name).returning(Scalar::F64.into());
+        let one = f.literal(Scalar::F64, 1.0_f64.to_bits());
+        f.give(one);
+        module.function(f.function())
     });
-    assert!(print(&corpus::warps(), all).contains("sub_group_shuffle"));
+    functions.reverse();
+    let [narrow, wide] = functions;
+    let mut f = FunctionBuilder::new("k");
+    let y = f.buffer("y", Scalar::U32.into(), true);
+    let zero = f.index_literal(0);
+    let gpu = f.property(Property::Gpu);
+    let size = f.warp(WarpOperation::Size, &[]);
+    let one = f.u32_literal(1);
+    let many = f.binary(BinaryOperation::Greater, size, one);
+    let both = f.binary(BinaryOperation::And, gpu, many);
+    let doubles = f.property(Property::Doubles);
+    let mut block = |function| {
+        f.begin_block();
+        let called = f.call(function, &[], Scalar::F64.into());
+        let number = f.cast(called, Scalar::U32);
+        f.store(Place::element(y, zero), number);
+        f.end_block()
+    };
+    let (then, otherwise) = (block(wide), block(narrow));
+    f.begin_block();
+    f.branch(both, then, otherwise);
+    let then = f.end_block();
+    f.branch(doubles, then, Vec::new());
+    let module = module.finish(f.kernel(1));
+    module.verify().unwrap();
+    let without = OpenClFeatures {
+        doubles: false,
+        ..OpenClFeatures::USUAL
+    };
+    let printed = [
+        print(&module, Dialect::Cuda),
+        print(&module, Dialect::C99),
+        print(&module, OPENCL),
+        print(&module, Dialect::OpenCl(without)),
+    ];
+    let has = |what: &str| printed.each_ref().map(|source| source.contains(what));
+    assert_eq!(has("wide("), [true, false, false, false], "{printed:#?}");
+    assert_eq!(has("narrow("), [false, true, true, false], "{printed:#?}");
+    assert_eq!(has("double"), [true, true, true, false], "{printed:#?}");
+    assert_eq!(has("else"), [false; 4], "{printed:#?}");
+    assert_eq!(has("warp"), [false; 4], "{printed:#?}");
 }
 
 /// Two readings stay two, in their order, and what is between them is between them.

@@ -191,10 +191,47 @@ pub trait Accelerator<const D: usize> {
         self.thread_index() == Vector::ZERO
     }
 
-    /// How many threads run in lockstep. One, on native devices.
+    /// How many threads run in lockstep. One, on native devices, and where OpenCL has not all of the sub-groups'
+    /// functions that the kernel uses.
     #[inline(always)]
     fn warp_size(&self) -> u32 {
         1
+    }
+
+    /// Whether rustc has compiled the kernel for where it runs, and it is not printed for a device.
+    ///
+    /// This and the questions after it are answered when the kernel is compiled or printed, and so is
+    /// [`warp_size`](Self::warp_size) but on devices with warps of several sizes. Of an `if` that they decide, a device is
+    /// given just the branch that it takes; both have to compile.
+    #[inline(always)]
+    fn is_native(&self) -> bool {
+        true
+    }
+
+    /// Whether threads run side by side, thousands of them, with neighbouring elements for neighbouring threads, as on
+    /// GPUs; and not a few threads, each of which has elements that are neighbours.
+    #[inline(always)]
+    fn is_gpu(&self) -> bool {
+        false
+    }
+
+    /// Whether there is `f64`, which some devices of OpenCL lack.
+    #[inline(always)]
+    fn has_f64(&self) -> bool {
+        true
+    }
+
+    /// Whether there is a [`clock`](Self::clock), which OpenCL C lacks.
+    #[inline(always)]
+    fn has_clock(&self) -> bool {
+        true
+    }
+
+    /// Whether there are fences and atomics for the host and other devices, too
+    /// ([`fence_system`](Self::fence_system), [`Atomics::system`](crate::Atomics::system)), which OpenCL C lacks.
+    #[inline(always)]
+    fn has_system_scope(&self) -> bool {
+        true
     }
 
     /// This thread's number in its warp.
@@ -206,7 +243,7 @@ pub trait Accelerator<const D: usize> {
 
     /// What a clock shows, which never goes back for a thread: for measuring what takes how long inside of a kernel. It
     /// ticks in a unit of the device's own: nanoseconds natively, cycles of a multiprocessor in CUDA. OpenCL C has none,
-    /// so such a kernel is refused there.
+    /// so a kernel that comes to this without asking [`has_clock`](Self::has_clock) is refused there.
     #[inline]
     fn clock(&self) -> u64 {
         static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);

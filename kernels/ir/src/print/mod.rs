@@ -4,7 +4,8 @@
 //!
 //! 1. `#[kernel]` emits a function that, when called, builds a [`Module`]; by hand, a
 //!    [`FunctionBuilder`](crate::FunctionBuilder) does.
-//! 2. [`Module::print`] verifies it and writes it down. What a dialect cannot do is a [`PrintError`] that names it.
+//! 2. [`Module::print`] verifies it, decides what depends on the target (`target`), and writes it down. What a dialect
+//!    cannot do is a [`PrintError`] that names it.
 //! 3. A driver hands [`Printed::source`] to its compiler, with [`Printed::compiler_options`], and launches
 //!    [`Printed::entry`].
 //!
@@ -81,10 +82,12 @@ mod opencl;
 mod operation;
 mod place;
 mod protocol;
+mod target;
 mod text;
 
 use crate::function::Location;
 use crate::module::Module;
+use crate::operation::WarpOperation;
 use crate::verify::VerifyError;
 
 pub use protocol::{
@@ -120,6 +123,18 @@ pub struct OpenClFeatures {
 }
 
 impl OpenClFeatures {
+    /// Whether the device has this for its sub-groups. A kernel that asks for something that it has not is printed for
+    /// warps of one thread.
+    #[must_use]
+    pub fn offers(self, operation: WarpOperation) -> bool {
+        use WarpOperation as W;
+        match operation {
+            W::Size | W::Lane | W::All | W::Any => self.subgroups,
+            W::ActiveMask | W::Ballot => self.subgroup_ballot,
+            W::Shuffle | W::ShuffleUp | W::ShuffleDown | W::ShuffleXor => self.subgroup_shuffle,
+        }
+    }
+
     /// OpenCL C 1.2 with `f64` and 64-bit atomics, without sub-groups.
     pub const USUAL: Self = Self {
         doubles: true,
@@ -246,6 +261,8 @@ impl Module {
             flush_to_zero: options.flush_to_zero || allowed.flush_to_zero,
             ..*options
         };
-        module::print(self, dialect, &options)
+        let dialect = target::dialect_for(self, dialect);
+        let module = target::on_target(self, dialect, &options);
+        module::print(&module, dialect, &options)
     }
 }

@@ -237,17 +237,17 @@ impl Language for OpenCl {
         operands: &[String],
     ) -> Possible {
         use WarpOperation as W;
-        let (offered, extension) = match operation {
-            W::Size | W::Lane | W::All | W::Any => (self.features.subgroups, "cl_khr_subgroups"),
-            W::ActiveMask | W::Ballot => (self.features.subgroup_ballot, "cl_khr_subgroup_ballot"),
-            W::Shuffle | W::ShuffleUp | W::ShuffleDown | W::ShuffleXor => {
-                (self.features.subgroup_shuffle, "cl_khr_subgroup_shuffle")
-            }
-        };
-        if !offered {
-            return Err(format!(
-                "the warp's {operation:?} on a device without `{extension}`"
-            ));
+        if !self.features.offers(operation) {
+            // Then none is offered that the kernel uses, and a warp is one thread.
+            return Ok(match operation {
+                W::Size => "1u".into(),
+                W::Lane => "0u".into(),
+                W::ActiveMask => "1ul".into(),
+                W::Ballot => format!("({} ? 1ul : 0ul)", operands[0]),
+                W::All | W::Any | W::Shuffle | W::ShuffleUp | W::ShuffleDown | W::ShuffleXor => {
+                    format!("({})", operands[0])
+                }
+            });
         }
         let ballot = |predicate: &str, helpers: &mut Helpers| {
             helpers.add("quipu_ballot", |_| {

@@ -117,12 +117,14 @@ impl FunctionPrinter<'_, '_> {
             }
             Operation::Index(origin, unit, dimension) => position(*origin, *unit, *dimension),
             Operation::Extent(origin, unit, dimension) => extent(*origin, *unit, *dimension),
-            // Those with effects and those that give no scalar or struct are not asked for.
+            // Those with effects, those that give no scalar or struct, and those that `target` has replaced, are not asked
+            // for.
             Operation::Slice { .. }
             | Operation::Repeat(..)
             | Operation::Call(..)
             | Operation::Atomic { .. }
             | Operation::Clock
+            | Operation::Property(_)
             | Operation::Warp(..)
             | Operation::BarrierCount(_) => Expression::primary("0"),
         }

@@ -310,6 +310,7 @@ impl Types<'_> {
                 }
             }
             Operation::Clock => Scalar::U64.into(),
+            Operation::Property(_) => Scalar::Bool.into(),
             Operation::BarrierCount(predicate) => {
                 self.demand_type(*predicate, Scalar::Bool)?;
                 Scalar::Index.into()

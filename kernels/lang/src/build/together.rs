@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use quipu_kernel_ir as ir;
 use quipu_kernel_ir::{
-    AtomicOperation, BinaryOperation, Place, Scalar, Statement, UnaryOperation, Value,
+    AtomicOperation, BinaryOperation, Place, Property, Scalar, Statement, UnaryOperation, Value,
     WarpOperation,
 };
 
@@ -238,6 +238,17 @@ macro_rules! shuffles {
     )*};
 }
 
+macro_rules! properties {
+    ($($method:ident = $property:ident;)*) => {$(
+        #[track_caller]
+        pub fn $method(&self, _: Expr<Self>) -> Expr<bool> {
+            of_value(state::at(Location::caller(), |s| {
+                s.frame().function.property(Property::$property)
+            }))
+        }
+    )*};
+}
+
 macro_rules! fences {
     ($($method:ident = $scope:ident;)*) => {$(
         #[track_caller]
@@ -273,6 +284,21 @@ impl<const D: usize> Sketch<D> {
         of_value(state::at(Location::caller(), |s| {
             s.frame().function.clock()
         }))
+    }
+
+    /// Known here already: what is printed is not native.
+    #[track_caller]
+    pub fn __method_is_native(&self, _: Expr<Self>) -> Expr<bool> {
+        of_value(state::at(Location::caller(), |s| {
+            s.frame().literal(ir::Scalar::Bool, 0)
+        }))
+    }
+
+    properties! {
+        __method_is_gpu = Gpu;
+        __method_has_f64 = Doubles;
+        __method_has_clock = Clock;
+        __method_has_system_scope = SystemScope;
     }
 
     fences! {

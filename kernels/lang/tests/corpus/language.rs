@@ -284,7 +284,11 @@ fn rounds(acc: &impl Accelerator<1>, count: usize, all: Atomics<u32>) {
     for _ in acc.elements(count) {
         all.inc(0, 6);
         all.device().dec(1, 6);
-        all.system().inc(2, 0);
+        if acc.has_system_scope() {
+            all.system().inc(2, 0);
+        } else {
+            all.inc(2, 0);
+        }
     }
 }
 
@@ -306,7 +310,9 @@ fn fences(acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
         *y += 1;
         acc.fence_device();
         *y += 1;
-        acc.fence_system();
+        if acc.has_system_scope() {
+            acc.fence_system();
+        }
         *y += 1;
     }
 }

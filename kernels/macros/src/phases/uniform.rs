@@ -35,6 +35,15 @@ const PURE_METHODS: [&str; 23] = [
     "wrapping_sub",
 ];
 
+/// Questions to the accelerator whose answer is the same for all threads of a launch.
+const PROPERTIES: &[&str] = &[
+    "is_native",
+    "is_gpu",
+    "has_f64",
+    "has_clock",
+    "has_system_scope",
+];
+
 /// Methods that give plain data, too.
 const PLAIN_METHODS: [&str; 10] = [
     "cast",
@@ -305,6 +314,7 @@ impl Names {
                 let arguments: Vec<_> = call.args.iter().filter_map(last_name).collect();
                 match name.as_str() {
                     "extent" | "warp_size" | "block_index" => true,
+                    property if PROPERTIES.contains(&property) => true,
                     "index" => arguments == ["Grid", "Blocks"],
                     _ => false,
                 }
@@ -341,6 +351,7 @@ impl Names {
                 "warp_size",
             ]
             .iter()
+            .chain(PROPERTIES)
             .any(|name| call.method == name),
             Expr::MethodCall(call) if call.method == "extent" || call.method == "len" => {
                 matches!(&*call.receiver, Expr::Path(path)
@@ -381,6 +392,7 @@ impl Names {
                 "lane",
             ]
             .iter()
+            .chain(PROPERTIES)
             .any(|name| call.method == name),
             Expr::MethodCall(call) if PLAIN_METHODS.iter().any(|name| call.method == name) => call
                 .args
