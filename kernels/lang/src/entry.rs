@@ -398,7 +398,45 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     where
         A: PassAll<'b, K::Parameters, D>,
     {
-        K::prepare(self.arguments.views(), division.into())?.run_all(scratch)
+        self.prepare(division)?.run_all(scratch)
+    }
+
+    /// A launch of it, whose work-groups any threads may run, in any order: for whoever brings his own.
+    ///
+    /// ```
+    /// use quipu_kernel::{kernel, Accelerator, BlockScratch, GroupKernel, OwnElements, WorkDivision};
+    ///
+    /// #[kernel(crate = quipu_kernel)]
+    /// fn double(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    ///     for (_, y) in y.each() {
+    ///         *y *= 2;
+    ///     }
+    /// }
+    ///
+    /// let mut y = vec![4; 100];
+    /// let launch = double(&mut y).prepare(WorkDivision::new(10, 5, 2)?)?;
+    /// std::thread::scope(|scope| {
+    ///     for groups in [0..5, 5..10] {
+    ///         // SAFETY: each group is run once.
+    ///         let run = || unsafe { launch.run_groups(groups, &mut BlockScratch::new()) };
+    ///         scope.spawn(run);
+    ///     }
+    /// });
+    /// drop(launch);
+    /// assert_eq!(y, [8; 100]);
+    /// # Ok::<(), quipu_kernel::KernelError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What cannot be divided so.
+    pub fn prepare<'b>(
+        self,
+        division: impl Into<WorkDivision<D>>,
+    ) -> Result<impl GroupKernel + 'b, KernelError>
+    where
+        A: PassAll<'b, K::Parameters, D>,
+    {
+        K::prepare(self.arguments.views(), division.into())
     }
 }
 

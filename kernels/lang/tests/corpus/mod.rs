@@ -1,4 +1,5 @@
-//! Kernels that between them use everything that the language accepts. Each runs natively in every mode, and as printed
+//! Kernels that between them use everything that the language accepts. Each runs natively in every mode, on a pool of workers and
+//! on the serial device, and as printed
 //! C99 and OpenCL C with indices of both widths, and has to give the same bits. (Without an OpenCL platform: see
 //! `opencl_or_skip`.)
 
@@ -8,6 +9,7 @@ mod closures;
 mod combined;
 mod control;
 mod data;
+mod devices;
 mod failures;
 mod functions;
 mod half_operations;
@@ -27,7 +29,8 @@ mod views;
 mod warps;
 
 use bytemuck::{AnyBitPattern, NoUninit};
-use quipu_kernel::{BlockScratch, Execution, FeatureLevel, RunOptions, WorkDivision};
+use devices::CpuDevice;
+use quipu_kernel::{BlockScratch, Execution, FeatureLevel, GroupKernel, RunOptions, WorkDivision};
 use quipu_kernel_ir::print::{ElementOrder, PrintError};
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
 use quipu_kernel_testing::{Argument, C99Program, Division, Launch, OpenClProgram, opencl_or_skip};
@@ -50,7 +53,31 @@ pub(crate) trait Passed {
     }
 }
 
-/// Every way to run a kernel natively whose results do not depend on the way.
+/// A way to run a kernel natively.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// On this thread.
+    Here(BlockScratch),
+    /// On a device of the CPU's driver.
+    On(&'static CpuDevice),
+}
+
+impl Way {
+    pub(crate) fn run(&mut self, mut launch: impl GroupKernel) {
+        match self {
+            Way::Here(scratch) => launch.run_all(scratch).unwrap(),
+            Way::On(device) => device.run(launch),
+        }
+    }
+}
+
+/// Every way to run a kernel natively: its results do not depend on that.
+pub(crate) fn ways_and_devices() -> impl Iterator<Item = Way> {
+    let devices = CpuDevice::all().iter().map(Way::On);
+    ways().map(Way::Here).chain(devices)
+}
+
+/// Those of one thread that calls.
 pub(crate) fn ways() -> impl Iterator<Item = BlockScratch> {
     let way = |execution, level, check| {
         let mut options = RunOptions::new();
@@ -241,9 +268,9 @@ macro_rules! check {
         use $crate::corpus::Passed as _;
         let arguments = [$($this.argument(),)? $(($argument).argument()),*];
         let mut ways = Vec::new();
-        for mut scratch in $crate::corpus::ways() {
-            $call.run_in($division, &mut scratch).unwrap();
-            ways.push((scratch, [$(($argument).argument()),*]));
+        for mut way in $crate::corpus::ways_and_devices() {
+            way.run($call.prepare($division).unwrap());
+            ways.push((way, [$(($argument).argument()),*]));
             let mut given = arguments.iter();
             $(
                 let _ = ($this, given.next());
@@ -253,8 +280,8 @@ macro_rules! check {
         let call = $call;
         let module = call.module().unwrap();
         call.run($division).unwrap();
-        for (scratch, written) in ways {
-            assert_eq!(written, [$(($argument).argument()),*], "{scratch:?}");
+        for (way, written) in ways {
+            assert_eq!(written, [$(($argument).argument()),*], "{way:?}");
         }
         $crate::corpus::run_printed(&module, &$division, &arguments, &[$($shared),*], |launch| {
             let mut at = 0;
