@@ -43,7 +43,7 @@ pub use printed::{Maker, folding, native, natives};
 pub use watchdog::Watchdog;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One promise of the core.
 #[derive(Clone, Copy)]
@@ -60,8 +60,8 @@ pub struct Case {
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs every case that makes sense for the fixture, and panics with the list of
-/// those that failed. `QUIPU_CASE` in the environment restricts the run to cases
-/// whose names contain it.
+/// those that failed. What each took is printed, for `--nocapture`. `QUIPU_CASE` in
+/// the environment restricts the run to cases whose names contain it.
 ///
 /// # Panics
 /// If a case fails. A case that does not come back ends the process.
@@ -76,8 +76,10 @@ pub fn run(fixture: &dyn Fixture) {
         }
         let name = format!("'{}' over {}", case.name, fixture.name());
         let watchdog = Watchdog::start(PATIENCE, name.clone());
+        let begun = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| (case.run)(fixture)));
         drop(watchdog);
+        println!("{name}: {:.1?}", begun.elapsed());
         match outcome {
             Ok(()) => passed += 1,
             Err(_) => {

@@ -250,13 +250,15 @@ impl Live {
         }
     }
 
-    /// Lends a stream for a copy that a thread of the host looks after.
+    /// Lends a stream for a copy that a thread of the host looks after. A new stream takes memory of the device, and such
+    /// a copy may be what is to make room there: then it goes where memory is allocated and freed, with what others put
+    /// there.
     pub(crate) fn with_stream<R>(&self, copy: impl FnOnce(&Stream) -> Called<R>) -> Called<R> {
         let copying = || self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         let known = copying().pop();
-        let stream = match known {
-            Some(known) => known,
-            None => Stream::of(&self.context)?,
+        let stream = match known.map_or_else(|| Stream::of(&self.context), Ok) {
+            Err(error) if error.is_out_of_memory() => return copy(&self.service),
+            stream => stream?,
         };
         let copied = copy(&stream);
         copying().push(stream);
