@@ -6,6 +6,7 @@
 
 use crate::clock::Clock;
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
+use crate::program::Grids;
 use crate::staging::Stage;
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
@@ -52,6 +53,8 @@ pub(crate) struct Platform {
     /// Parts of them that were made before the context.
     pub(crate) parts: Mutex<Vec<DeviceHandle>>,
     context: OnceLock<Context>,
+    /// What runs there, if grids of one kernel must not be in use at once.
+    pub(crate) grids: OnceLock<Grids>,
 }
 
 impl Platform {
@@ -370,10 +373,15 @@ fn devices_of(
     let handles = handles.into_iter().map(DeviceHandle);
     let handles: Vec<_> = handles.filter(|handle| is_available(*handle)).collect();
     let version = format!("{name} {}", about(cl3::platform::CL_PLATFORM_VERSION));
+    let grids = OnceLock::new();
+    if Grids::are_kept_apart_on(&version) {
+        grids.get_or_init(Grids::default);
+    }
     let platform = Arc::new(Platform {
         handle: PlatformHandle(platform),
         number,
         version,
+        grids,
         handles: handles.clone(),
         parts: Mutex::default(),
         context: OnceLock::new(),

@@ -5,7 +5,7 @@ use crate::forward::{self, Bytes, Cargo, Work};
 use crate::memory::{self, Allocation};
 use crate::native::{CallError, Called, Context, Event, Queue, named};
 use crate::partition;
-use crate::program::{self, Compiled};
+use crate::program::{self, Compiled, Grids};
 use crate::staging;
 use cl3::event::CL_COMPLETE;
 use cl3::types::{
@@ -139,6 +139,16 @@ impl OpenCl {
     pub fn in_order(mut self) -> Self {
         for device in &mut self.devices {
             device.out_of_order = false;
+        }
+        self
+    }
+
+    /// The same, with no kernel that runs in several grids at once, on all devices. Else on those of PoCL 4 and 5, which
+    /// end the process by an assertion where one does.
+    #[must_use]
+    pub fn with_grids_apart(self) -> Self {
+        for device in &self.devices {
+            device.platform.grids.get_or_init(Grids::default);
         }
         self
     }

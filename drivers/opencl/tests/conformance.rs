@@ -29,6 +29,16 @@ fn in_order() -> impl Fixture {
     .with_longest_chain(5_000)
 }
 
+/// As on PoCL 4 and 5.
+fn with_grids_apart() -> impl Fixture {
+    fixture::of("OpenCL with grids apart", || {
+        let driver: Arc<dyn Driver> = OpenClDriver::over(OpenCl::open()?.with_grids_apart())?;
+        Device::all_of(&driver)
+    })
+    .without_priorities()
+    .with_longest_chain(5_000)
+}
+
 /// A pool, two simulated accelerators, and the OpenCL devices, which come first.
 fn together() -> impl Fixture {
     fixture::of("OpenCL, a pool and simulated devices", || {
@@ -63,6 +73,13 @@ fn suite_over_opencl_in_order() {
 fn random_graphs_over_opencl_in_order() {
     if opencl_or_skip() {
         graph::random_graphs(60, 22, &in_order());
+    }
+}
+
+#[test]
+fn random_graphs_over_opencl_with_grids_apart() {
+    if opencl_or_skip() {
+        graph::random_graphs(60, 24, &with_grids_apart());
     }
 }
 

@@ -16,6 +16,7 @@ use quipu_kernel_ir::{
     Dialect, ElementOrder, IndexWidth, KernelText, Module, Options, Printed, TextLanguage,
 };
 use std::any::Any;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +25,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Compiled {
     /// The kernel, whose arguments are set and put into a queue by one thread at a time.
     kernel: Mutex<Kernel>,
+    /// What it was compiled from, among all kernels of a process.
+    pub(super) identity: u64,
     /// How many arguments it has.
     pub(crate) arguments: u32,
     /// The most threads that a block of it can have, and of how many they best are a multiple.
@@ -75,6 +78,7 @@ impl Compiled {
 }
 
 /// A text for OpenCL's compiler.
+#[derive(Hash)]
 struct Source<'a> {
     text: &'a str,
     entry: &'a str,
@@ -82,6 +86,13 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// A number of its own.
+    fn identity(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// True if what it compiles to depends on nothing but itself: on no file of the system's.
     fn is_whole(&self) -> bool {
         // A directive may be written with blanks, with a line continued within it, or with `%:` for `#`; whoever only
@@ -115,7 +126,8 @@ pub(crate) fn compile(
             options: printed.compiler_options.join(" "),
         };
         let kernel = build(device, &source)?;
-        return finish(device, kernel, Some((code.clone(), printed)));
+        let identity = source.identity();
+        return finish(device, kernel, identity, Some((code.clone(), printed)));
     }
     if let Some(given) = code.downcast_ref::<KernelText>()
         && given.language == TextLanguage::OpenClC
@@ -141,7 +153,7 @@ pub(crate) fn compile(
             options: given.options.clone(),
         };
         let kernel = build(device, &source)?;
-        return finish(device, kernel, None);
+        return finish(device, kernel, source.identity(), None);
     }
     Err(ErrorKind::Unsupported {
         driver: "opencl",
@@ -154,6 +166,7 @@ pub(crate) fn compile(
 fn finish(
     device: &Device,
     kernel: Kernel,
+    identity: u64,
     printed: Option<(Arc<dyn Any + Send + Sync>, Printed)>,
 ) -> Result<Compiled> {
     let info = cl3::kernel::get_kernel_info(kernel.raw(), cl3::kernel::CL_KERNEL_NUM_ARGS);
@@ -171,6 +184,7 @@ fn finish(
     );
     Ok(Compiled {
         kernel: Mutex::new(kernel),
+        identity,
         arguments,
         threads,
         printed,

@@ -1,6 +1,7 @@
 //! From what a launch passes to a kernel's arguments and calls; and what its fault record says.
 
 use super::Compiled;
+use super::grids::Shape;
 use crate::device::{Device, Lane, Queues};
 use crate::memory::Allocation;
 use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named};
@@ -291,21 +292,32 @@ impl Launch<'_> {
         let offset: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].0, axis));
         let global: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].1, axis));
         let local = threads.map(|threads| threads as usize);
-        // SAFETY: three sizes each, of which as many are read as there are dimensions. The arguments are set; their
-        // memory is the command's until it is over.
-        let put = unsafe {
-            cl3::command_queue::enqueue_nd_range_kernel(
-                self.queue.raw(),
-                kernel.raw(),
-                dimensions,
-                offset.as_ptr(),
-                global.as_ptr(),
-                local.as_ptr(),
-                waits.len() as u32,
-                list(waits),
-            )
+        let call = |waits: &[cl_event]| {
+            // SAFETY: three sizes each, of which as many are read as there are dimensions. The arguments are set; their
+            // memory is the command's until it is over.
+            let put = unsafe {
+                cl3::command_queue::enqueue_nd_range_kernel(
+                    self.queue.raw(),
+                    kernel.raw(),
+                    dimensions,
+                    offset.as_ptr(),
+                    global.as_ptr(),
+                    local.as_ptr(),
+                    waits.len() as u32,
+                    list(waits),
+                )
+            };
+            named("clEnqueueNDRangeKernel", put).map(Event::new)
         };
-        named("clEnqueueNDRangeKernel", put).map(Event::new)
+        let Some(grids) = self.device.platform.grids.get() else {
+            return call(waits);
+        };
+        let shape = Shape {
+            offset,
+            global,
+            local,
+        };
+        grids.put(self.compiled.identity, shape, self.queue, waits, call)
     }
 
     /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's offset.

@@ -89,6 +89,7 @@ macro_rules! all_tests {
             long_chains_and_many_chains_keep_their_order,
             a_callback_that_waits_is_told_that_it_must_not,
             a_launch_of_nothing_is_over_after_what_it_waits_for,
+            a_kernel_runs_in_grids_of_many_sizes_at_once,
         }
     };
 }
@@ -646,5 +647,43 @@ pub(crate) fn a_launch_of_nothing_is_over_after_what_it_waits_for(each_queue: Ea
         let nothing = after.launch(0, saxpy(1.0, &x, &mut y)).unwrap();
         let error = nothing.wait().unwrap_err().to_string();
         assert!(error.contains("on purpose"), "{error}");
+    });
+}
+
+/// Some work, and something to see of it.
+#[kernel]
+fn turns(_acc: &impl Accelerator<1>, rounds: u32, mut output: OwnElements<u32>) {
+    for (i, output) in output.each() {
+        let mut state = i as u32;
+        for _ in 0..rounds {
+            state = state * 1_664_525 + 1_013_904_223;
+        }
+        *output = state;
+    }
+}
+
+pub(crate) fn a_kernel_runs_in_grids_of_many_sizes_at_once(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        // Smaller grids take longer, so that they end in another order than that in which they began.
+        let grids = (1..=6).map(|blocks| (blocks, 100_000 / blocks as u32));
+        let mut grids: Vec<_> = grids
+            .map(|(blocks, rounds)| (blocks, rounds, context.allocate::<u32>(blocks).unwrap()))
+            .collect();
+        for round in 0..20 {
+            for (blocks, rounds, output) in &mut grids {
+                let division = WorkDivision::new(*blocks, 1, 1);
+                queue.launch(division, turns(*rounds, output)).unwrap();
+            }
+            grids.rotate_left(round % 3);
+        }
+        for (blocks, rounds, output) in &grids {
+            let expected = (0..*blocks as u32).map(|i| {
+                (0..*rounds).fold(i, |state, _| {
+                    state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)
+                })
+            });
+            let output = queue.read(output).unwrap().wait().unwrap();
+            assert_eq!(output, expected.collect::<Vec<_>>(), "{blocks} blocks");
+        }
     });
 }
