@@ -13,9 +13,11 @@ use quipu_wire::compression::Packer;
 use quipu_wire::frame::Stream;
 use quipu_wire::limits::MIN_FRAME;
 use quipu_wire::message::*;
-use std::net::TcpListener;
-use std::sync::Arc;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// Long enough for anything that is not stuck.
@@ -23,12 +25,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Both ends of a connection on which nothing was said: the client's and the node's.
 fn ends() -> (Connection, Connection) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (client, node, _) = ends_by(&listener, str::to_owned);
+    (client, node)
+}
+
+/// As [`ends`], where the client reaches the node's address by way of another; and the node's socket.
+fn ends_by(
+    listener: &TcpListener,
+    way: impl FnOnce(&str) -> String,
+) -> (Connection, Connection, TcpStream) {
     let parent = tempfile::tempdir().unwrap();
     let node = Folder::open(parent.path().join("node")).unwrap();
     let client = Folder::open(parent.path().join("client")).unwrap();
     let gate = Gate::new(&node, "node", PATIENCE, Arc::new(SystemClock)).unwrap();
     let key = Key::of(&client, "client.key").unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let invitation = Invitations::of(&node)
         .invite(gate.fingerprint(), &address, &SystemClock)
@@ -57,21 +68,24 @@ fn ends() -> (Connection, Connection) {
     std::thread::scope(|scope| {
         let node = scope.spawn(|| {
             gate.admit(listener.accept().unwrap().0).unwrap();
-            match gate.admit(listener.accept().unwrap().0).unwrap() {
-                Arrival::Caller(caller) => caller.welcome(welcome, &[]).unwrap(),
+            let socket = listener.accept().unwrap().0;
+            let own = socket.try_clone().unwrap();
+            match gate.admit(socket).unwrap() {
+                Arrival::Caller(caller) => (caller.welcome(welcome, &[]).unwrap(), own),
                 other => panic!("{other:?}"),
             }
         });
         invitation.take_up(&key, "client", PATIENCE).unwrap();
         let dial = Dial {
-            address: &address,
+            address: &way(&address),
             node: gate.fingerprint(),
             key: &key,
             name: "a test",
             patience: PATIENCE,
         };
         let client = dial.ask().unwrap().into_connection();
-        (client, node.join().unwrap())
+        let (node, socket) = node.join().unwrap();
+        (client, node, socket)
     })
 }
 
@@ -248,6 +262,153 @@ fn a_frame_of_any_length_comes_though_nothing_follows_it() {
             assert_eq!(length_of(&mut client_in).unwrap(), 1);
         }
     });
+}
+
+/// How much of what goes from client to node may pass.
+struct Passing(Mutex<usize>, Condvar);
+
+impl Passing {
+    fn set(&self, bytes: usize) {
+        *self.0.lock().unwrap() = bytes;
+        self.1.notify_one();
+    }
+
+    /// A way to an address, on which it says how much passes.
+    fn way_to(self: &Arc<Self>, address: &str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (own, own_address) = (self.clone(), listener.local_addr().unwrap().to_string());
+        let address = address.to_owned();
+        std::thread::spawn(move || {
+            let mut from = listener.accept().unwrap().0;
+            let mut to = TcpStream::connect(address).unwrap();
+            let mut back = (to.try_clone().unwrap(), from.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut back.0, &mut back.1));
+            let mut bytes = vec![0; 1 << 16];
+            while let Ok(read @ 1..) = from.read(&mut bytes) {
+                let mut rest = &bytes[..read];
+                while !rest.is_empty() {
+                    let passing = own.0.lock().unwrap();
+                    let mut passing = own.1.wait_while(passing, |passing| *passing == 0).unwrap();
+                    let (now, later) = rest.split_at(rest.len().min(*passing));
+                    *passing -= now.len();
+                    drop(passing);
+                    if to.write_all(now).is_err() {
+                        return;
+                    }
+                    rest = later;
+                }
+            }
+        });
+        own_address
+    }
+}
+
+/// A listener to whom segments come that are as short as networks', not as loopback's: whoever sleeps is not woken for each of them
+/// as if it filled the window.
+#[cfg(target_os = "linux")]
+fn listen_for_short_segments() -> TcpListener {
+    use std::os::fd::AsRawFd;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bytes: libc::c_int = 1448;
+    // SAFETY: the value is there until the call returns, and of the size that is said.
+    let set = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    listener
+}
+
+/// Returns when so many bytes have come to a socket that nobody has taken.
+#[cfg(target_os = "linux")]
+fn wait_until_untaken(socket: &TcpStream, bytes: libc::c_int) {
+    use std::os::fd::AsRawFd;
+    let mut untaken = -1;
+    while untaken != bytes {
+        // SAFETY: it writes the number, which is there until the call returns.
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut untaken) };
+        std::thread::yield_now();
+    }
+}
+
+/// How often a thread of this process has gone to sleep.
+#[cfg(target_os = "linux")]
+fn times_slept(thread: libc::pid_t) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
+    let mut lines = status.lines();
+    let slept = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    slept.unwrap().trim().parse().unwrap()
+}
+
+/// A receiver that finds some of what it waits for is not left waiting for as much again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_frame_comes_of_which_some_had_come_before_anybody_waited() {
+    // As much as TLS puts into a record, and what it adds.
+    const RECORD: usize = (1 << 14) + 22;
+    const LENGTH: usize = 1 << 17;
+    let passing = Arc::new(Passing(Mutex::new(usize::MAX), Condvar::new()));
+    let (client, node, socket) = ends_by(&listen_for_short_segments(), |address| {
+        passing.way_to(address)
+    });
+    let sleeping = Duplex {
+        stream: Stream::Bulk,
+        spin: Duration::ZERO,
+        ..Duplex::default()
+    };
+    let (_client_in, client_out) = client.split(sleeping).unwrap();
+    let (mut node_in, _node_out) = node.split(sleeping).unwrap();
+    passing.set(RECORD);
+    let bytes = vec![5; LENGTH];
+    for bytes in [&bytes[..1], &bytes] {
+        let chunk = Message::Chunk(Chunk {
+            transfer: 1,
+            offset: 0,
+            bytes,
+        });
+        client_out.push(&chunk).unwrap();
+    }
+    client_out.flush();
+    let (taking, taken) = channel();
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let own = goes_on.clone();
+    std::thread::spawn(move || {
+        // SAFETY: it takes nothing.
+        let thread = unsafe { libc::gettid() };
+        for _ in 0..2 {
+            let taken = node_in.receive(|message, _| match message {
+                Message::Chunk(chunk) => {
+                    taking.send((thread, chunk.bytes.len())).unwrap();
+                    // Awake, so that it sleeps next where it waits for more.
+                    while !own.load(Ordering::Acquire) {
+                        std::hint::spin_loop();
+                    }
+                }
+                other => panic!("{other:?}"),
+            });
+            taken.unwrap();
+        }
+    });
+    // The first frame, and with it the beginning of the second.
+    let (thread, length) = taken.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(length, 1);
+    // More comes, but less than is worth a wake.
+    passing.set(60_000);
+    wait_until_untaken(&socket, 60_000);
+    let slept = times_slept(thread);
+    goes_on.store(true, Ordering::Release);
+    while times_slept(thread) == slept {
+        std::thread::yield_now();
+    }
+    // And then all else, which is less, too.
+    passing.set(usize::MAX);
+    let (_, length) = taken.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(length, LENGTH);
 }
 
 #[test]

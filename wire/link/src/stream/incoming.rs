@@ -319,8 +319,14 @@ impl Incoming {
             {
                 return Ok(None);
             }
-            match (&self.attached.socket).read(&mut self.cipher) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            let mut socket = &self.attached.socket;
+            let received = match self.woken_at {
+                1 => socket.read(&mut self.cipher),
+                _ => socket::receive_much(socket, &mut self.cipher, unless.is_none()),
+            };
+            match received {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 outcome => return outcome.map(Some),
             }
         }

@@ -117,6 +117,34 @@ pub(super) fn wake_at(socket: &TcpStream, bytes: usize) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn wake_at(_: &TcpStream, _: usize) {}
 
+/// Receives what has come when it is [as much as was asked for](wake_at); waits for that, unless somebody has. A receiving call
+/// that itself waits would not do: Linux has it take what is there first, and then sleep until as much again has come, which may
+/// be more than will.
+///
+/// # Errors
+/// As the system says; [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted) if it was
+/// woken for nothing.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn receive_much(socket: &TcpStream, bytes: &mut [u8], waits: bool) -> io::Result<usize> {
+    use std::os::fd::AsRawFd;
+    if waits {
+        let mut entry = libc::pollfd {
+            fd: socket.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: the entry is there until the call returns. Should it fail, there is nothing to receive, or that fails as well.
+        unsafe { libc::poll(&raw mut entry, 1, -1) };
+    }
+    receive_now(socket, bytes)
+}
+
+/// Elsewhere, nothing was asked for.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn receive_much(mut socket: &TcpStream, bytes: &mut [u8], _: bool) -> io::Result<usize> {
+    io::Read::read(&mut socket, bytes)
+}
+
 /// Elsewhere, it is left to who may wait.
 #[cfg(not(unix))]
 pub(super) fn send_now(attached: &Attached) -> io::Result<()> {
