@@ -1,6 +1,7 @@
 //! What can go wrong, said for people: what was asked, what was wrong, what to
 //! do about it.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -89,6 +90,14 @@ pub enum ErrorKind {
         /// Its message.
         message: String,
     },
+    /// A closure of the user's returned an error.
+    #[error("{what} failed: {error}")]
+    Returned {
+        /// What kind of closure.
+        what: &'static str,
+        /// What it returned.
+        error: Returned,
+    },
     /// The device is gone.
     #[error(
         "device '{device}' is lost: {reason}; other devices go on, buffers whose only copy was there are lost"
@@ -164,6 +173,39 @@ pub enum ErrorKind {
     },
 }
 
+/// What a closure of the user's returned as its error, as it was.
+pub struct Returned(Box<dyn Told>);
+
+/// Of any type that can be told to people.
+trait Told: fmt::Display + Any + Send + Sync {}
+impl<E: fmt::Display + Any + Send + Sync> Told for E {}
+
+impl Returned {
+    /// This error.
+    pub fn new(error: impl fmt::Display + Send + Sync + 'static) -> Self {
+        Self(Box::new(error))
+    }
+
+    /// The error, if it is of this type.
+    #[must_use]
+    pub fn get<E: 'static>(&self) -> Option<&E> {
+        let any: &dyn Any = &*self.0;
+        any.downcast_ref()
+    }
+}
+
+impl fmt::Display for Returned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Returned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Error {
     /// What went wrong.
     #[must_use]
@@ -178,6 +220,16 @@ impl Error {
         match &*self.0 {
             ErrorKind::Dependency { cause } => cause.first_cause(),
             _ => self,
+        }
+    }
+
+    /// The error that a closure of the user's returned, if it is the [first cause](Error::first_cause) of this one and of this
+    /// type.
+    #[must_use]
+    pub fn returned<E: 'static>(&self) -> Option<&E> {
+        match self.first_cause().kind() {
+            ErrorKind::Returned { error, .. } => error.get(),
+            _ => None,
         }
     }
 

@@ -51,7 +51,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Clock, Event, Profile, SystemClock, UserEvent};
 pub use graph::{Graph, Recording};
 pub use memory::{MemoryRef, SpaceId};
-pub use native::{NativeEnqueue, NativeQueue};
+pub use native::{NativeBytes, NativeEnqueue, NativeQueue};
 pub use polling::Polling;
 pub use portable::{CodeKey, KernelAttributes, Passed, PassedParameter, PortableKernel};
 pub use queue::enqueue::Request;

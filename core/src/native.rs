@@ -8,6 +8,8 @@
 //!
 //! [`Driver::takes_native`]: crate::Driver::takes_native
 
+use crate::access::{AccessMode, RawArgument};
+use crate::command::Command;
 use crate::error::{ErrorKind, Result};
 use crate::operation::drop_panic;
 use std::any::{Any, TypeId, type_name};
@@ -18,6 +20,35 @@ use std::sync::{Mutex, PoisonError};
 pub trait NativeQueue: Any + Send {
     /// Where the bytes of an argument are.
     type Memory: Any;
+}
+
+/// Where the bytes of an argument are, on a device whose memory this process addresses: a processor's, or a simulated one's.
+/// Valid until the closure returns that is handed it.
+#[derive(Debug)]
+pub struct NativeBytes {
+    pointer: *mut u8,
+    length: usize,
+    mode: AccessMode,
+}
+
+impl NativeBytes {
+    /// The first byte.
+    #[must_use]
+    pub fn pointer(&self) -> *mut u8 {
+        self.pointer
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// What may be done there.
+    #[must_use]
+    pub fn mode(&self) -> AccessMode {
+        self.mode
+    }
 }
 
 type Call<Q> = Box<dyn FnOnce(&Q, Vec<<Q as NativeQueue>::Memory>) -> Result<()> + Send>;
@@ -81,6 +112,26 @@ impl NativeEnqueue {
         };
         let called = catch_unwind(AssertUnwindSafe(|| call(queue, memories)));
         called.unwrap_or_else(|panic| Err(panicked(label, panic)))
+    }
+
+    /// As [`call`](Self::call), for a driver whose devices' memory this process addresses: with its command's arguments, as
+    /// they are resolved.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn call_with<Q: NativeQueue<Memory = NativeBytes>>(
+        &self,
+        command: &Command,
+        queue: &Q,
+        arguments: &[RawArgument],
+    ) -> Result<()> {
+        let declared = command.arguments().iter().zip(arguments);
+        let bytes = declared.map(|(argument, raw)| NativeBytes {
+            pointer: raw.pointer,
+            length: raw.length,
+            mode: argument.mode(),
+        });
+        self.call(command.label(), queue, bytes.collect())
     }
 }
 

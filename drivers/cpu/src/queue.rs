@@ -12,16 +12,21 @@ use quipu_core::driver::{Lender, Notification};
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
 use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver, Partition};
-use std::any::Any;
+use quipu_core::{Command, DeviceProperties, Driver, NativeBytes, NativeQueue, Partition};
+use std::any::{Any, TypeId};
 use std::ops::Range;
 
-/// What a native call on a CPU queue is handed. The pool has no queues of its
-/// own: what there is to know of one is who runs its commands.
+/// What native calls and native enqueues on a CPU device are handed. It has no queues of its own: what there is to know of
+/// one is who runs its commands. A native enqueue is run by one of them, and what it does is over when it returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuQueue {
-    /// The numbers of the workers that take the queue's commands.
+    /// The numbers of the pool's workers that take the queue's commands; none on the serial device, where whoever makes a
+    /// command ready runs it.
     pub workers: Range<usize>,
+}
+
+impl NativeQueue for CpuQueue {
+    type Memory = NativeBytes;
 }
 
 impl Driver for CpuDriver {
@@ -66,6 +71,10 @@ impl Driver for CpuDriver {
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
         let workers = self.pool().range_of(queue.device_index())?;
         Some(Box::new(CpuQueue { workers }))
+    }
+
+    fn takes_native(&self, queue: TypeId) -> bool {
+        queue == TypeId::of::<CpuQueue>()
     }
 
     fn plays_graphs(&self) -> bool {

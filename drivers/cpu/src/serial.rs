@@ -8,12 +8,15 @@
 use crate::device;
 use crate::pool::Arguments;
 use crate::pool::worker::{panicked, resolve};
+use crate::queue::CpuQueue;
 use quipu_core::command::ToDrivers;
 use quipu_core::driver::Notification;
 use quipu_core::error::{Error, ErrorKind, Result};
 use quipu_core::event::Waiter;
 use quipu_core::operation::Operation;
+use quipu_core::queue::QueueShared;
 use quipu_core::{Command, DeviceProperties, Driver};
+use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -129,6 +132,14 @@ impl Driver for SerialDriver {
         true
     }
 
+    fn native_queue(&self, _queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(CpuQueue { workers: 0..0 }))
+    }
+
+    fn takes_native(&self, queue: TypeId) -> bool {
+        queue == TypeId::of::<CpuQueue>()
+    }
+
     fn is_idle(&self) -> bool {
         BUSY.load(Ordering::SeqCst) <= usize::from(BUSY_HERE.get())
     }
@@ -160,6 +171,9 @@ fn perform(command: &Command) -> Result<(), Error> {
         Operation::Launch { groups: 0 } => return Ok(()),
         Operation::Launch { groups } => groups,
         Operation::HostTask => 1,
+        Operation::NativeEnqueue(enqueue) => {
+            return enqueue.call_with(command, &CpuQueue { workers: 0..0 }, &arguments);
+        }
         _ => return Ok(()),
     };
     // SAFETY: started, resolved, each group once.

@@ -1,17 +1,21 @@
 //! The devices: what they are, and what is made when one is first used: its context and its streams. A program that only
 //! lists devices does not pay for them.
 
-use crate::native::{CallError, Called, Context, Event, Pinned, Stream, named};
+use crate::native::{CallError, Called, Context, Event, Pinned, Stream, named, version};
 use crate::staging::{Record, Staging};
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUmemoryPool};
 use quipu_core::error::Result;
 use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace, clock};
+use quipu_driver_vendor::clock::{Clock, difference};
 use quipu_driver_vendor::error::{no_devices, of_call};
 use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The CUDA whose driver has all functions that are called here, but for [graphs](crate::graph): 11.7.
+const OLDEST: c_int = 11_070;
 
 /// Streams for kernels, fills, and copies within a device: as many commands run at once.
 const COMPUTE: usize = 8;
@@ -135,10 +139,20 @@ pub(crate) struct Live {
     /// Where memory comes from, if the device has pools.
     pub(crate) pool: Option<Pool>,
     turn: AtomicUsize,
-    /// A point of the device's time, and the process's clock then.
-    point: Mutex<Option<(Event, u64)>>,
+    /// What times of the device are told from.
+    point: Mutex<Option<Point>>,
     /// What the streams' marks are in. After the streams, so that it is given back after them.
     _marks: Option<Pinned>,
+}
+
+/// A point of the device's time, from which others are told.
+#[derive(Debug)]
+struct Point {
+    event: Event,
+    /// When it was chosen, on the process's clock.
+    since: u64,
+    /// When it was, on that clock.
+    clock: Clock,
 }
 
 /// Tells whether a device can write a number of 64 bits to memory from within a stream.
@@ -265,20 +279,30 @@ impl Live {
         copied
     }
 
-    /// A time of the device on the process's clock.
-    pub(crate) fn time_of(&self, event: &Event) -> Option<u64> {
+    /// When a command began on the device and when it ended, on the process's clock. It has ended; the host put it into its
+    /// stream no earlier than `before`, and saw its end at `seen`.
+    pub(crate) fn times(
+        &self,
+        began: &Event,
+        ended: &Event,
+        before: u64,
+        seen: u64,
+    ) -> Option<(u64, u64)> {
         let mut point = self.point.lock().unwrap_or_else(PoisonError::into_inner);
-        if point
-            .as_ref()
-            .is_none_or(|(_, at)| at + POINT_NS < clock::now_ns())
-        {
-            let _entered = self.context.enter().ok()?;
-            let now = Event::record(&self.service, true).ok()?;
-            now.synchronize().ok()?;
-            *point = Some((now, clock::now_ns()));
-        }
-        let (now, at) = point.as_ref()?;
-        Some(at.saturating_add_signed(now.nanoseconds_to(event)?))
+        let is_near = |point: &Point| clock::now_ns() < point.since + POINT_NS;
+        let point = match &mut *point {
+            Some(point) if is_near(point) => point,
+            other => other.insert(Point {
+                event: began.clone(),
+                since: clock::now_ns(),
+                clock: Clock::default(),
+            }),
+        };
+        let since = |event: &Event| Some(point.event.nanoseconds_to(event)?.cast_unsigned());
+        let (began, ended) = (since(began)?, since(ended)?);
+        let (least, most) = (difference(before, began), difference(seen, ended));
+        let offset = point.clock.offset(least, most).cast_unsigned();
+        Some((began.wrapping_add(offset), ended.wrapping_add(offset)))
     }
 }
 
@@ -358,17 +382,30 @@ pub(crate) fn all() -> Result<Vec<Device>> {
         let problem = "the system has no CUDA driver (libcuda.so.1); install NVIDIA's driver if there is a GPU of NVIDIA's";
         return Err(no_devices(LOOK, problem.to_owned()));
     }
-    found().map_err(|error| no_devices(LOOK, error.text()))
+    let version = version().map_err(|error| no_devices(LOOK, error.text()))?;
+    if let Some(problem) = too_old(version) {
+        return Err(no_devices(LOOK, problem));
+    }
+    found(version).map_err(|error| no_devices(LOOK, error.text()))
 }
 
-fn found() -> Called<Vec<Device>> {
+/// Why a driver of this version is of no use, if it is not: a function that it lacks would end the call that needs it with a
+/// panic.
+fn too_old(version: c_int) -> Option<String> {
+    let name = |version: c_int| format!("{}.{}", version / 1000, version % 1000 / 10);
+    (version < OLDEST).then(|| {
+        format!(
+            "NVIDIA's driver is of CUDA {}, and this needs one of {} or later; install a newer driver, or use the GPU by NVIDIA's OpenCL",
+            name(version),
+            name(OLDEST)
+        )
+    })
+}
+
+fn found(version: c_int) -> Called<Vec<Device>> {
     // SAFETY: may be called by any thread, any number of times.
     named("cuInit", unsafe { sys::cuInit(0) })?;
-    let (mut version, mut count): (c_int, c_int) = (0, 0);
-    // SAFETY: asks only.
-    named("cuDriverGetVersion", unsafe {
-        sys::cuDriverGetVersion(&raw mut version)
-    })?;
+    let mut count: c_int = 0;
     // SAFETY: asks only.
     named("cuDeviceGetCount", unsafe {
         sys::cuDeviceGetCount(&raw mut count)
@@ -457,4 +494,26 @@ fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
         properties,
         live: OnceLock::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::too_old;
+
+    #[test]
+    fn a_driver_that_lacks_functions_is_refused_in_words() {
+        for (version, name) in [(0, "0.0"), (9_020, "9.2"), (11_060, "11.6")] {
+            let problem = too_old(version).unwrap_or_default();
+            for part in [
+                &format!("CUDA {name},"),
+                "11.7 or later",
+                "install a newer driver",
+            ] {
+                assert!(problem.contains(part), "'{part}' in {problem}");
+            }
+        }
+        for version in [11_070, 11_080, 12_000, 13_000] {
+            assert_eq!(too_old(version), None);
+        }
+    }
 }

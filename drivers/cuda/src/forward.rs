@@ -560,7 +560,7 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Cuda>, seen: u64) -> O
     let command = work.command();
     command.set_lane(Live::lane_number(flight.signal.track));
     let live = work.device().live().ok()?;
-    let (started, ended) = (live.time_of(began)?, live.time_of(&flight.signal.event)?);
+    let (started, ended) = live.times(began, &flight.signal.event, *before, seen)?;
     // Not before it was handed over, and not after its end was seen here: whatever a device says.
     let here = |time: u64| time.clamp(*before, seen.max(*before));
     command.started_at(here(started));

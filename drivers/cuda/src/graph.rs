@@ -7,7 +7,7 @@
 use crate::Cuda;
 use crate::device::{Device, Live};
 use crate::forward::MOST_PITCH;
-use crate::native::{CallError, Called, Context, named};
+use crate::native::{CallError, Called, Context, named, version};
 use crate::program::{Compiled, FaultRead, Launch, Values};
 use crate::staging::Record;
 use crate::transfer::region;
@@ -31,7 +31,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The CUDA that has all functions that are called here: 12.0.
+/// The CUDA that has all functions that are called here, where devices are content with [less](crate::device): 12.0.
 const OLDEST: c_int = 12_000;
 /// The most nodes that a fill is made of.
 const MOST_FILLS: u64 = 4;
@@ -256,14 +256,6 @@ fn not_taken() -> Error {
         problem: "it is not this driver's as a whole; this is an error of the driver".to_owned(),
     }
     .into()
-}
-
-/// The version of the system's CUDA driver.
-fn version() -> Called<c_int> {
-    let mut version = 0;
-    // SAFETY: asks only.
-    let code = unsafe { sys::cuDriverGetVersion(&raw mut version) };
-    named("cuDriverGetVersion", code).map(|()| version)
 }
 
 /// True if CUDA has nodes for a command.

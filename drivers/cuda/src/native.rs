@@ -3,7 +3,7 @@
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUresult, CUstream};
 use quipu_driver_vendor::is_own_thread;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,6 +25,14 @@ pub(crate) fn named(call: &'static str, code: CUresult) -> Called<()> {
         CUresult::CUDA_SUCCESS => Ok(()),
         code => Err(CallError { call, code }),
     }
+}
+
+/// The version of the system's CUDA driver, as `12040` for 12.4.
+pub(crate) fn version() -> Called<c_int> {
+    let mut version = 0;
+    // SAFETY: asks only.
+    let code = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    named("cuDriverGetVersion", code).map(|()| version)
 }
 
 /// What fails as an object is dropped is of no consequence: its device is lost, or the process ends.

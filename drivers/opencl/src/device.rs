@@ -4,7 +4,6 @@
 //! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
 //! them.
 
-use crate::clock::Clock;
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
 use crate::program::Grids;
 use crate::staging::Stage;
@@ -12,6 +11,7 @@ use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
 use quipu_core::error::Result;
 use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace};
+use quipu_driver_vendor::clock::Clock;
 use quipu_driver_vendor::error::{no_devices, of_call};
 use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;

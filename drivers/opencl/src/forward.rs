@@ -13,6 +13,7 @@ use cl3::event::{
 use cl3::types::{CL_FALSE, cl_event};
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
 use quipu_core::{Command, Error, NativeEnqueue, SpaceId, clock};
+use quipu_driver_vendor::clock::difference;
 use quipu_driver_vendor::launch::CodeRef;
 use quipu_driver_vendor::region::{Part, Shape};
 use quipu_driver_vendor::{Doer, Flight, Obstacle};
@@ -399,7 +400,9 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<OpenCl>, seen: u64) ->
         None => flight.signal.time(CL_PROFILING_COMMAND_START)?,
     };
     let ended = flight.done().time(CL_PROFILING_COMMAND_END)?;
-    let offset = work.device().clock.offset(queued, before, after);
+    // The host put it into its queue between these.
+    let (least, most) = (difference(before, queued), difference(after, queued));
+    let offset = work.device().clock.offset(least, most);
     // Not before it was handed over, and not after its end was seen here: whatever a device says.
     let here = |time: u64| {
         time.saturating_add_signed(offset)

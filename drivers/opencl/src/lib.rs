@@ -9,7 +9,6 @@
 //! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
 //! | `staging` | large copies, through pinned memory |
-//! | `clock` | a device's clock, and the process's |
 //! | `native` | OpenCL's objects |
 //! | `error` | OpenCL's refusals in words |
 //!
@@ -32,7 +31,6 @@
 //! These devices run none: a launch brings its code along, or fails and says so. Host tasks run on threads of the host,
 //! with copies of what they declare.
 
-mod clock;
 mod device;
 mod error;
 mod forward;

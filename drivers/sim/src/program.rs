@@ -15,7 +15,7 @@ use crate::engine::{
     self, Access, Cost, DeviceAddress, KernelId, Kind, MemoryAccess, MemoryError, Region, Unit,
 };
 use crate::error::of_device;
-use crate::queue::Inside;
+use crate::queue::{Inside, SimQueue};
 use quipu_core::access::Argument;
 use quipu_core::clock;
 use quipu_core::driver::Held;
@@ -23,7 +23,7 @@ use quipu_core::error::{ErrorKind, Result};
 use quipu_core::operation::{Endpoint, Migration, Operation};
 use quipu_core::{Command, RawArgument, SpaceId};
 use std::collections::HashMap;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 /// The numbers of kernels: one for each type of body, in the order in which they came, so that they are the same in
 /// every run.
@@ -167,7 +167,7 @@ impl Started {
         let time = crate::queue::on_process_clock(now, offset).min(clock::now_ns());
         let look = |command: &Command| {
             command.start_at(Some(time))?;
-            self.perform(command, &mut *memory)
+            self.perform(command, &shared, &mut *memory)
         };
         // SAFETY: it is finished only after the engine has reported its end, which comes after this. The body is run
         // here only, and its waits are over: on the machine the device waited for them, the others let it start.
@@ -186,7 +186,12 @@ impl Started {
         Ok(())
     }
 
-    fn perform(&self, command: &Command, memory: &mut MemoryAccess<'_>) -> Result<()> {
+    fn perform(
+        &self,
+        command: &Command,
+        shared: &Arc<Shared>,
+        memory: &mut MemoryAccess<'_>,
+    ) -> Result<()> {
         let refused = |error: MemoryError| of_device(self.device, "use its memory", &error);
         match command.operation() {
             Operation::Launch { groups: 0 } => Ok(()),
@@ -200,6 +205,15 @@ impl Started {
                 let arguments = self.resolve(memory).map_err(refused)?;
                 // SAFETY: as above.
                 unsafe { command.run_native(&arguments, 0..1) }
+            }
+            Operation::NativeEnqueue(enqueue) => {
+                let arguments = self.resolve(memory).map_err(refused)?;
+                // Its number is that of one of the machine's.
+                let Some(device) = shared.device_id(self.device) else {
+                    return Ok(());
+                };
+                let queue = SimQueue::new(Arc::clone(shared), device);
+                enqueue.call_with(command, &queue, &arguments)
             }
             Operation::Transfer(transfer) => {
                 if matches!(transfer.destination, Endpoint::Host(_)) {

@@ -17,12 +17,14 @@
 //! | [`disk`] | compiled programs on disk |
 //! | [`graph`] | recorded graphs that are put on a device whole |
 //! | [`launch`] | from what a launch passes to a printed kernel's arguments |
+//! | [`clock`] | a device's clock, and the process's |
 //! | [`region`] | transfers' regions as calls take them |
 //! | [`workers`] | threads for what the host does: host tasks, compilers |
 //! | [`error`] | refusals as the core's errors |
 //! | `inside` | which threads must not wait |
 
 pub mod batch;
+pub mod clock;
 mod copies;
 pub mod disk;
 pub mod error;

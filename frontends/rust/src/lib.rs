@@ -104,6 +104,7 @@ pub use record::{Graph, Node, Recorder, Recording};
 pub use variable::{Constant, Variable};
 
 pub use quipu_core::built_in::{BuiltInKernel, BuiltInParameter};
+pub use quipu_core::error::Returned;
 pub use quipu_core::event::Profile;
 pub use quipu_core::{
     Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, KernelAttributes, Kind,
@@ -148,7 +149,7 @@ pub mod driver {
     pub use quipu_core::event::{Armed, Waiter};
     pub use quipu_core::front::MAX_GROUPS;
     pub use quipu_core::memory::{Allocation, Memory};
-    pub use quipu_core::native::{NativeEnqueue, NativeQueue};
+    pub use quipu_core::native::{NativeBytes, NativeEnqueue, NativeQueue};
     pub use quipu_core::operation::{
         Endpoint, Fill, HostMemory, Migration, Operation, Step, Transfer,
     };

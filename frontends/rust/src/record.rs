@@ -279,12 +279,12 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// As [`Recorder::launch`].
-    pub fn try_host_task<E: fmt::Display>(
+    pub fn try_host_task<E: std::fmt::Display + Send + Sync + 'static>(
         &self,
         mut task: impl FnMut() -> Result<(), E> + Send + 'static,
     ) -> Result<Node> {
         let request = self.queue.unknown();
-        self.task(&request, move |_| task().map_err(|error| failed(&error)))
+        self.task(&request, move |_| task().map_err(failed))
     }
 
     /// Records a closure on the host with buffers as slices: see

@@ -41,6 +41,47 @@ fn native_calls_are_handed_the_queue() {
     });
 }
 
+#[kernel]
+fn scramble(_acc: &impl Accelerator<1>, steps: u32, mut y: OwnElements<u32>) {
+    for (_, y) in y.each() {
+        let mut value = *y;
+        for _ in 0..steps {
+            value = value.wrapping_mul(1_664_525) ^ (value >> 15);
+        }
+        *y = value;
+    }
+}
+
+#[test]
+fn a_profile_says_how_long_a_kernel_took() {
+    each_queue(&|context, queue| {
+        let options = QueueOptions {
+            profiling: true,
+            ..*queue.options()
+        };
+        let queue = context.queue_with(queue.device(), options).unwrap();
+        let mut y = context.allocate::<u32>(64).unwrap();
+        let mut took = |steps: u32| {
+            let launched = queue.launch(64, scramble(steps, &mut y)).unwrap();
+            launched.wait().unwrap();
+            let profile = launched.profile().unwrap();
+            (profile.ended_ns - profile.started_ns) as f64
+        };
+        took(1);
+        let mut took = |steps| {
+            let mut all: Vec<f64> = (0..9).map(|_| took(steps)).collect();
+            all.sort_by(f64::total_cmp);
+            all[4]
+        };
+        let (once, twice) = (took(100_000), took(200_000));
+        let ratio = twice / once;
+        assert!(
+            (1.8..2.2).contains(&ratio),
+            "{once} ns, and twice as long {twice} ns"
+        );
+    });
+}
+
 #[cfg(unix)]
 #[test]
 fn compiled_kernels_are_found_again() {

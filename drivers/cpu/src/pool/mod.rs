@@ -103,7 +103,10 @@ impl Task {
     /// True if it may wait for other commands while it runs.
     fn may_wait(&self) -> bool {
         match self {
-            Self::Command(command) => matches!(command.kind(), Kind::HostTask | Kind::NativeCall),
+            Self::Command(command) => matches!(
+                command.kind(),
+                Kind::HostTask | Kind::NativeCall | Kind::NativeEnqueue
+            ),
             Self::Ticket(_) => false,
         }
     }

@@ -22,16 +22,17 @@ use quipu_core::error::{ErrorKind, Result};
 use quipu_core::event::Waiter;
 use quipu_core::memory::Memory;
 use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver};
-use std::any::Any;
+use quipu_core::{Command, DeviceProperties, Driver, NativeBytes, NativeQueue};
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use pump::on_process_clock;
 
-/// What a native call on a simulated device's queue is handed: the machine, and
-/// which of its devices runs the queue's commands.
+/// What native calls and native enqueues on a simulated device's queue are handed: the machine, and which of its devices
+/// runs the queue's commands. A native enqueue runs when its turn on the device has come, reaches the device's memory, and takes none
+/// of the machine's time; what it does is over when it returns.
 #[derive(Clone)]
 pub struct SimQueue {
     shared: Arc<Shared>,
@@ -39,7 +40,15 @@ pub struct SimQueue {
     pub device: DeviceId,
 }
 
+impl NativeQueue for SimQueue {
+    type Memory = NativeBytes;
+}
+
 impl SimQueue {
+    pub(crate) fn new(shared: Arc<Shared>, device: DeviceId) -> Self {
+        Self { shared, device }
+    }
+
     /// The machine.
     #[must_use]
     pub fn machine(&self) -> &Machine {
@@ -81,10 +90,12 @@ impl Driver for SimDriver {
     }
 
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(SimQueue {
-            shared: Arc::clone(self.shared()),
-            device: self.shared().device_id(queue.device_index())?,
-        }))
+        let device = self.shared().device_id(queue.device_index())?;
+        Some(Box::new(SimQueue::new(Arc::clone(self.shared()), device)))
+    }
+
+    fn takes_native(&self, queue: TypeId) -> bool {
+        queue == TypeId::of::<SimQueue>()
     }
 
     fn runs_on_waiting_threads(&self) -> bool {

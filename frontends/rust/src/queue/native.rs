@@ -9,9 +9,9 @@ use super::Queue;
 use crate::future::Pending;
 use crate::kernel::{Accesses, NativeArguments, refuse_overlap};
 use crate::parcel::{Contained, Parcel};
+use quipu_core::error::Returned;
 use quipu_core::{ErrorKind, NativeEnqueue, NativeQueue, Request, Result};
 use std::any::Any;
-use std::fmt::Display;
 use std::sync::Arc;
 
 impl Queue {
@@ -62,9 +62,10 @@ impl Queue {
     /// The closure is handed the queue (`N`:
     /// [`driver::OpenClQueue`](crate::driver::OpenClQueue) with a
     /// `cl_command_queue`, [`driver::CudaQueue`](crate::driver::CudaQueue) with a
-    /// `CUstream`, and their platform, device and context), and for each of
+    /// `CUstream`, and their platform, device and context;
+    /// [`driver::CpuQueue`](crate::driver::CpuQueue) on processors), and for each of
     /// `buffers` where its bytes are, in what range and mode: a `cl_mem`, a
-    /// `CUdeviceptr`. They are brought there first if need be. The command is
+    /// `CUdeviceptr`, a pointer. They are brought there first if need be. The command is
     /// ordered by what it declares, as a launch is, and by the device where that
     /// can; with no buffers nobody knows what it touches, and it is ordered as a
     /// [host task](Queue::host_task).
@@ -92,8 +93,9 @@ impl Queue {
     ///
     /// It is called once, when what it reads is written and free of faults, and
     /// never if that fails or it is cancelled before. If it panics or returns an
-    /// error, its command fails, after what it has put into the queue has run.
-    /// It is called by a thread that hands commands to the driver's devices,
+    /// error, its command fails, after what it has put into the queue has run; the
+    /// error is [had from the future's](quipu_core::Error::returned) as it was.
+    /// Where devices have queues of their own, it is called by a thread that hands commands to the driver's devices,
     /// which hands over no others meanwhile: let it enqueue and return. A wait
     /// for another command in there is refused.
     ///
@@ -117,7 +119,7 @@ impl Queue {
         N: NativeQueue,
         A: NativeArguments<'b>,
         R: Send + 'static,
-        E: Display,
+        E: std::fmt::Display + Send + Sync + 'static,
     {
         let parcel: Arc<Parcel<R>> = Parcel::empty();
         let result = parcel.clone();
@@ -153,7 +155,7 @@ impl Queue {
     where
         N: NativeQueue,
         A: NativeArguments<'b>,
-        E: Display,
+        E: std::fmt::Display + Send + Sync + 'static,
     {
         self.enqueue_native(
             buffers,
@@ -181,22 +183,28 @@ impl Queue {
 }
 
 /// A closure as the core calls it.
-fn native<'b, N: NativeQueue, A: NativeArguments<'b>, R, E: Display>(
+fn native<
+    'b,
+    N: NativeQueue,
+    A: NativeArguments<'b>,
+    R,
+    E: std::fmt::Display + Send + Sync + 'static,
+>(
     call: impl FnOnce(&N, A::Memories<N::Memory>) -> Result<R, E> + Send + 'static,
     put: impl FnOnce(R) + Send + 'static,
 ) -> NativeEnqueue {
     let call = Contained::new(call);
     NativeEnqueue::new(move |queue: &N, memories| {
-        let failed = |message: String| ErrorKind::Kernel {
-            what: "a native call".to_owned(),
-            message,
+        let failed = |error| ErrorKind::Returned {
+            what: "a native call",
+            error,
         };
         let Some(memories) = A::memories(memories) else {
             let message = "the driver resolved too few arguments; this is an error of the driver";
-            return Err(failed(message.to_owned()).into());
+            return Err(failed(Returned::new(message)).into());
         };
         let value = call.into_inner()(queue, memories);
-        put(value.map_err(|error| failed(error.to_string()))?);
+        put(value.map_err(|error| failed(Returned::new(error)))?);
         Ok(())
     })
 }

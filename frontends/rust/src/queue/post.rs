@@ -43,7 +43,7 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Queue::try_host_task`].
-    pub fn post_try_host_task<E: std::fmt::Display>(
+    pub fn post_try_host_task<E: std::fmt::Display + Send + Sync + 'static>(
         &self,
         task: impl FnOnce() -> Result<(), E> + Send + 'static,
     ) -> Result<()> {

@@ -5,8 +5,8 @@ use super::Queue;
 use crate::future::Pending;
 use crate::kernel::{Arguments, HostArguments, collect};
 use crate::parcel::{Contained, Parcel};
-use quipu_core::Request;
-use quipu_core::{ErrorKind, RawArgument, Result};
+use quipu_core::error::Returned;
+use quipu_core::{ErrorKind, RawArgument, Request, Result};
 use std::sync::Arc;
 
 impl Queue {
@@ -34,15 +34,27 @@ impl Queue {
     }
 
     /// As [`Queue::host_task`], for a closure that may fail: an error fails its
-    /// command, and what depends on it.
+    /// command, and what depends on it, and is [had from theirs](quipu_core::Error::returned) as it was.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # use std::num::ParseIntError;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let task = queue.try_host_task(|| "seven".parse::<u32>())?;
+    /// let error = task.wait().unwrap_err();
+    /// assert!(error.returned::<ParseIntError>().is_some());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// If the device or the context is lost.
-    pub fn try_host_task<R: Send + 'static, E: std::fmt::Display>(
+    pub fn try_host_task<R: Send + 'static, E: std::fmt::Display + Send + Sync + 'static>(
         &self,
         task: impl FnOnce() -> Result<R, E> + Send + 'static,
     ) -> Result<Pending<R>> {
-        let task = move |_: &[RawArgument]| task().map_err(|error| failed(&error));
+        let task = move |_: &[RawArgument]| task().map_err(failed);
         self.enqueue_task(task, &self.unknown())
     }
 
@@ -136,10 +148,11 @@ impl Queue {
     }
 }
 
-pub(crate) fn failed(error: &dyn std::fmt::Display) -> quipu_core::Error {
-    ErrorKind::Kernel {
-        what: "a host task".to_owned(),
-        message: error.to_string(),
+/// The error of a host task that has returned one.
+pub(crate) fn failed(error: impl std::fmt::Display + Send + Sync + 'static) -> quipu_core::Error {
+    ErrorKind::Returned {
+        what: "a host task",
+        error: Returned::new(error),
     }
     .into()
 }

@@ -11,6 +11,7 @@ mod devices;
 mod futures;
 mod kernels;
 mod mapping;
+mod natives;
 mod order;
 mod recorded;
 mod regions;

@@ -4,6 +4,7 @@ use super::super::cost::{CHUNK_NS, Measurement, WORTH_SHARING_NS};
 use super::super::split::{Arguments, Split};
 use super::super::{POOL_DEVICE, Task};
 use super::{BURST, Frame, Local, Worker};
+use crate::queue::CpuQueue;
 use quipu_core::error::{Error, ErrorKind};
 use quipu_core::operation::{Operation, drop_panic};
 use quipu_core::{Command, Kind, Priority, RawArgument};
@@ -234,6 +235,13 @@ impl Worker {
                 Ok(())
             }
             Operation::HostTask => self.contain(&command, &arguments, 0..1),
+            Operation::NativeEnqueue(enqueue) => self.within(&command, || {
+                let workers = self.pool.range_of(command.queue().device_index());
+                let queue = CpuQueue {
+                    workers: workers.unwrap_or_default(),
+                };
+                enqueue.call_with(&command, &queue, &arguments)
+            }),
             // The host's space is ours: there is nothing to bring.
             _ => Ok(()),
         });
@@ -248,18 +256,24 @@ impl Worker {
         arguments: &[RawArgument],
         groups: std::ops::Range<u32>,
     ) -> Result<(), Error> {
+        // SAFETY: the command was started; its arguments are resolved, hazards
+        // keep others away, and each group is claimed once.
+        let run = || unsafe { command.run_native(arguments, groups) };
+        let outcome = self.within(command, || catch_unwind(AssertUnwindSafe(run)));
+        outcome.unwrap_or_else(|panic| Err(panicked(command, panic)))
+    }
+
+    /// Runs what does not unwind, as a command's.
+    #[inline]
+    fn within<R>(&self, command: &Command, run: impl FnOnce() -> R) -> R {
         let frame = Frame {
             command,
             outer: self.running.get(),
         };
         self.running.set(&raw const frame);
-        // SAFETY: the command was started; its arguments are resolved, hazards
-        // keep others away, and each group is claimed once.
-        let outcome = catch_unwind(AssertUnwindSafe(|| unsafe {
-            command.run_native(arguments, groups)
-        }));
+        let outcome = run();
         self.running.set(frame.outer);
-        outcome.unwrap_or_else(|panic| Err(panicked(command, panic)))
+        outcome
     }
 }
 

@@ -4,17 +4,16 @@ use std::sync::{Mutex, PoisonError};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Clock {
+pub struct Clock {
     offset: Mutex<Option<i64>>,
 }
 
 impl Clock {
-    /// What a time of the device lacks to one on the process's clock, in nanoseconds. `queued` is when, by the device's
-    /// clock, a command was put into its queue, which the host did between `before` and `after`: so much is known of how
-    /// the clocks differ, and it is kept for as long as no command contradicts it.
-    pub(crate) fn offset(&self, queued: u64, before: u64, after: u64) -> i64 {
-        let difference = |host: u64| host.cast_signed().wrapping_sub(queued.cast_signed());
-        let (least, most) = (difference(before), difference(after));
+    /// What a time of the device lacks to one on the process's clock, in nanoseconds. One command says of it that it is no
+    /// less than `least`, and no more than `most`: it was not begun before the host had put it there, say, and was over when the
+    /// host saw its end. What is known is kept for as long as no command contradicts it.
+    #[must_use]
+    pub fn offset(&self, least: i64, most: i64) -> i64 {
         let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = offset.unwrap_or(least).clamp(least, most.max(least));
         *offset = Some(kept);
@@ -22,9 +21,15 @@ impl Clock {
     }
 }
 
+/// What one time is ahead of another.
+#[must_use]
+pub fn difference(host: u64, device: u64) -> i64 {
+    host.cast_signed().wrapping_sub(device.cast_signed())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Clock;
+    use super::{Clock, difference};
 
     /// Commands put into queues of a device whose clock is `behind` the host's, and loses a nanosecond of `drift`: how far
     /// off the last times were, at most.
@@ -40,7 +45,11 @@ mod tests {
             let at = before + (state >> 20) % took;
             let lost = |time: u64| time.checked_div(drift).unwrap_or(0).cast_signed();
             let of_device = |time: u64| time.saturating_add_signed(-behind - lost(time));
-            let offset = clock.offset(of_device(at), before, before + took);
+            let queued = of_device(at);
+            let offset = clock.offset(
+                difference(before, queued),
+                difference(before + took, queued),
+            );
             let found = of_device(at).saturating_add_signed(offset);
             assert!((before..=before + took).contains(&found));
             // At first nothing is known but this one command.
