@@ -16,8 +16,14 @@ use smallvec::SmallVec;
 
 /// A batch of fewer commands gains less than it costs.
 pub const FEWEST: usize = 32;
-/// The most commands of a batch: so long does it take to make one, and so long is what it tells of at once.
+/// The most commands of a batch: so long does it take to make one.
 pub const MOST: usize = 256;
+/// What commands of a batch take together at most, in nanoseconds, as far as is known: their ends are told of at once.
+pub(crate) const MOST_NS: u64 = 500_000;
+/// A command that takes longer goes by itself: what is gained in a batch is little of that.
+pub const LONG_NS: u64 = 50_000;
+/// What a command is taken for of which nothing is known yet: a batch of the fewest, then, from which it becomes known.
+pub(crate) const UNKNOWN_NS: u64 = MOST_NS / FEWEST as u64;
 
 /// What a batch is made of.
 pub struct Plan<V: Vendor> {

@@ -4,6 +4,7 @@ use crate::batch::Plan;
 use crate::launch::CodeRef;
 use crate::queue::Wake;
 use crate::work::{Bytes, Work};
+use quipu_core::clock;
 use quipu_core::event::Waiter;
 use quipu_core::operation::Migration;
 use quipu_core::{
@@ -131,6 +132,11 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     const FLUSHES: bool = true;
     /// Commands that a device is given at once, at most.
     const CREDIT: usize = 256;
+
+    /// The time, in nanoseconds, by which it is found out how long commands take.
+    fn now(&self) -> u64 {
+        clock::now_ns()
+    }
 
     /// A device.
     type Device: VendorDevice;

@@ -13,7 +13,7 @@ use quipu_core::{
     Request, Result, UserEvent,
 };
 use quipu_driver_vendor::VendorDriver;
-use quipu_driver_vendor::batch::{FEWEST, MOST};
+use quipu_driver_vendor::batch::{FEWEST, LONG_NS, MOST};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -151,6 +151,50 @@ fn a_device_has_all_batches_before_ends_are_looked_at() {
         events.last().unwrap().wait().unwrap();
         assert!(made >= 3);
         assert_eq!(put.load(Ordering::SeqCst), before.put + made);
+    });
+}
+
+/// Of what nobody knows how long it takes, few end together; of what takes long, nothing does.
+#[test]
+fn what_takes_long_does_not_end_together() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let count = 3 * MOST as u64;
+        let leave = |from: u64, taking: u64| {
+            let gate = UserEvent::new();
+            let gates = [gate.event()];
+            let fold = |number| {
+                let waits = if number == from { &gates[..] } else { &[] };
+                fold(&rig.queue, &memory, number, waits)
+            };
+            let events: Vec<_> = (from..from + count).map(fold).collect();
+            if taking < LONG_NS {
+                rig.until_ready(count - REST);
+            }
+            gate.complete();
+            for event in &events {
+                event.wait().unwrap();
+            }
+            rig.driver.batches()
+        };
+        let unknown = leave(0, 0);
+        assert!(unknown.put >= count / FEWEST as u64 - 1, "{unknown:?}");
+        // They took no time at all.
+        let short = leave(count, 0);
+        assert!(short.put - unknown.put < unknown.put, "{short:?}");
+        // One takes long.
+        rig.faults.hold(true);
+        let long = fold(&rig.queue, &memory, 2 * count, &[]);
+        rig.queue.flush();
+        while !rig.driver.poll() {
+            std::thread::yield_now();
+        }
+        rig.faults.pass(100 * LONG_NS);
+        rig.faults.hold(false);
+        long.wait().unwrap();
+        let known = leave(2 * count + 1, LONG_NS);
+        assert_eq!(known.made, short.made, "{known:?}");
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..=3 * count));
     });
 }
 

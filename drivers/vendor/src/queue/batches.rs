@@ -9,6 +9,8 @@
 //! 1. A command is *blocked* if it waits for something outside the domain, or for a command that is. Blocked commands of
 //!    a device that come one after the other are a batch, as long as each waits for others of the batch, or for what came
 //!    before its first. So nothing that a batch waits for waits for a part of it.
+//!    Commands that are known to take long are none of a batch, and the fewer are the longer they take: all of a batch are
+//!    heard of when the last is over.
 //! 2. The drain thread gathers what a batch is made of. When it has caught up and the batch is full, or nothing has come
 //!    for a while, the batch is closed and made elsewhere.
 //! 3. When the turn of any of its commands comes, a batch either leaves whole, at once, or is dissolved. It stays only
@@ -16,7 +18,7 @@
 
 use super::ledger::{Ended, Entry, Job, Key, Lane, Ledger, Place};
 use super::slab::Slab;
-use crate::batch::{Counts, FEWEST, MOST, Plan};
+use crate::batch::{Counts, FEWEST, MOST, MOST_NS, Plan};
 use crate::vendor::{Doer, Flight, Vendor};
 use quipu_core::driver::Held;
 use quipu_core::{Error, Priority, clock};
@@ -60,6 +62,8 @@ pub(super) struct Batch<V: Vendor> {
     /// The number of its first command.
     first: u64,
     members: Vec<Key>,
+    /// What they take together, in nanoseconds.
+    takes: u64,
     stage: Stage<V>,
     /// When the last joined it, on the process's clock.
     grown: u64,
@@ -129,8 +133,8 @@ impl<V: Vendor> Ledger<V> {
         entry.host_waits > 0 || waits.any(|wait| blocks(wait.key).is_some_and(|it| it.blocked))
     }
 
-    /// A blocked command that was just noted becomes one of a batch.
-    pub(super) fn join_batch(&mut self, key: Key) {
+    /// A blocked command that was just noted, and takes so many nanoseconds, becomes one of a batch.
+    pub(super) fn join_batch(&mut self, key: Key, takes: u64) {
         let Some(entry) = self.entries.get(key) else {
             return;
         };
@@ -140,6 +144,7 @@ impl<V: Vendor> Ledger<V> {
         let fits = |batch: &Batch<V>| {
             let mut waits = entry.waits.iter().filter(|wait| !wait.met);
             batch.priority == priority
+                && batch.takes + takes <= MOST_NS
                 && entry.host_waits == 0
                 && waits.all(|wait| {
                     let other = wait.key.and_then(|key| self.entries.get(key));
@@ -160,6 +165,7 @@ impl<V: Vendor> Ledger<V> {
                     priority,
                     first: number,
                     members: Vec::new(),
+                    takes: 0,
                     stage: Stage::Gathering(0, Some(Plan::default())),
                     grown: 0,
                     is_due: false,
@@ -179,6 +185,7 @@ impl<V: Vendor> Ledger<V> {
             entry.place_in_batch = known.members.len() as u32;
         }
         known.members.push(key);
+        known.takes += takes;
         known.grown = clock::now_ns();
         self.lanes[device].batches.here += 1;
         if known.members.len() == MOST {

@@ -11,16 +11,18 @@
 //!    call when the oldest command of each line ends, and sleeps. The call only wakes: a thread that sleeps because it waits
 //!    for something of this driver, if there is one, so that it is told by one wake and not by two; else the drain thread.
 //! 4. Devices call late: CUDA some 170 µs after the end, NVIDIA's OpenCL 17 ms; and one that is lost does not call at all.
-//!    So who sleeps looks from time to time all the same: after [a small part](nap) of the time that it has waited.
+//!    So who sleeps looks from time to time all the same: when the end of a command comes that is known to take
+//!    so [long](super::durations), and [a small part](nap) later of the time that it has waited since, or in all.
 //! 5. While polling is [suspended](Completions::suspend) the drain thread looks at nothing whose queue asked for polling:
 //!    it has devices call for others, and looks when they do. Whoever suspended it looks.
 //! 6. What is noted is acted on by whoever [pumps](super::pump): the drain thread, or a host thread that does so anyway.
 
 use super::bell::{Bell, Call, Due, LOOK, Listener, Need, Wake};
+use super::durations::{Durations, Workload};
 use super::ledger::Key;
 use crate::vendor::{Failure, Status, Vendor};
-use quipu_core::clock;
 use quipu_core::event::sees_to;
+use quipu_core::{Command, clock};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
@@ -44,10 +46,19 @@ const SHORTEST_NAP: Duration = Duration::from_micros(20);
 /// And at most.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
-/// How long one sleeps before one looks again, after so many nanoseconds in which nothing has ended: so that one is late by
-/// a small part of that, for a few looks each time that it doubles.
-pub(super) fn nap(waited: u64) -> Duration {
-    Duration::from_nanos(waited / NAP).clamp(SHORTEST_NAP, LONGEST_NAP)
+/// How long one sleeps before one looks again, that one began to look at `since` for what `expected` says when it ends: so that one
+/// is late by a small part of what one has waited, or has waited longer than was expected, for a few looks each time that it
+/// doubles.
+fn nap(since: u64, expected: Option<u64>, now: u64) -> Duration {
+    let usual = |since: u64| {
+        let waited = now.saturating_sub(since);
+        Duration::from_nanos(waited / NAP).clamp(SHORTEST_NAP, LONGEST_NAP)
+    };
+    match expected {
+        Some(end) if end > now => usual(since).min(Duration::from_nanos(end - now)),
+        Some(end) => usual(since.max(end)),
+        None => usual(since),
+    }
 }
 
 /// How often a device is asked for a command's status before it is taken to be lost.
@@ -72,6 +83,26 @@ struct Ended<V: Vendor> {
     notices: Notices<V>,
     /// How many of their queues ask for polling.
     polled: usize,
+    /// When the first was seen, as its vendor says.
+    seen: Option<u64>,
+}
+
+/// A command as it was put on its device.
+#[derive(Clone, Copy)]
+pub(super) struct Put {
+    /// When, as its [vendor](Vendor::now) says.
+    pub(super) at: u64,
+    pub(super) workload: Workload,
+}
+
+impl Put {
+    /// A command that was just put there; none where nobody has to look for its end.
+    pub(super) fn now<V: Vendor>(vendor: &V, command: &Command) -> Option<Self> {
+        (!V::TELLS).then(|| Self {
+            at: vendor.now(),
+            workload: Workload::of(command),
+        })
+    }
 }
 
 /// A command on a device.
@@ -89,6 +120,7 @@ pub(super) struct Watched<V: Vendor> {
     pub(super) polled: bool,
     /// Somebody waits, or flushes its queue, unless that happened since.
     pub(super) seen_to: SeenTo,
+    pub(super) put: Option<Put>,
 }
 
 /// How many flushes there were when a thread handed a command over that sees to it.
@@ -101,6 +133,8 @@ struct Line<V: Vendor> {
     failures: u32,
     /// The command whose end the device calls for, and what it is to call.
     armed: Option<(Key, Arc<Call>)>,
+    /// When the oldest may have begun: it was put there, or the one before was over.
+    begun: u64,
 }
 
 /// See the module.
@@ -132,6 +166,9 @@ pub(crate) struct Completions<V: Vendor> {
     active: AtomicU64,
     /// When there will be something to do for batches; zero if there will not. The drain thread's.
     settles: AtomicU64,
+    durations: Durations,
+    /// When the first of what is in flight is over, as far as is known; zero if it is not.
+    expected: AtomicU64,
 }
 
 impl<V: Vendor> Default for Completions<V> {
@@ -152,6 +189,8 @@ impl<V: Vendor> Default for Completions<V> {
             unarmed: AtomicBool::new(false),
             active: AtomicU64::new(0),
             settles: AtomicU64::new(0),
+            durations: Durations::default(),
+            expected: AtomicU64::new(0),
         }
     }
 }
@@ -315,16 +354,44 @@ impl<V: Vendor> Completions<V> {
         self.bell.nudge();
     }
 
+    /// How long commands take.
+    pub(super) fn durations(&self) -> &Durations {
+        &self.durations
+    }
+
+    /// For how long who has looked since that time may sleep before it looks again.
+    pub(super) fn nap(&self, since: u64, now: u64) -> Duration {
+        let expected = self.expected.load(Ordering::Relaxed);
+        nap(since, (expected > 0).then_some(expected), now)
+    }
+
+    /// Finds out when the next of what is in flight is over.
+    fn expect(&self, lines: &[Vec<Line<V>>]) {
+        if V::TELLS {
+            return;
+        }
+        let ends = lines.iter().flatten().filter_map(|line| {
+            let put = line.watched.front()?.put?;
+            Some(line.begun + self.durations.of(put.workload)?)
+        });
+        self.expected
+            .store(ends.min().unwrap_or(0), Ordering::Relaxed);
+    }
+
     fn look(&self, vendor: &V, mut lines: MutexGuard<'_, Vec<Vec<Line<V>>>>) -> bool {
-        self.sort_in(&mut lines);
+        let is_new = self.sort_in(&mut lines);
         let mut ended = Ended {
             notices: Notices::new(),
             polled: 0,
+            seen: None,
         };
         for line in lines.iter_mut().flatten() {
-            line.look(vendor, &mut ended);
+            line.look(vendor, &self.durations, &mut ended);
         }
         let count = ended.notices.len();
+        if is_new || count > 0 {
+            self.expect(&lines);
+        }
         if count == 0 {
             return false;
         }
@@ -347,18 +414,22 @@ impl<V: Vendor> Completions<V> {
         true
     }
 
-    /// Puts what came into its lines.
-    fn sort_in(&self, lines: &mut Vec<Vec<Line<V>>>) {
+    /// Puts what came into its lines; true if something has.
+    fn sort_in(&self, lines: &mut Vec<Vec<Line<V>>>) -> bool {
         if !self.is_fresh.load(Ordering::Relaxed) {
-            return;
+            return false;
         }
         let mut fresh = locked(&self.fresh);
         self.is_fresh.store(false, Ordering::Relaxed);
         for watched in fresh.drain(..) {
             let of_device = grown(lines, watched.device);
             let line = grown(of_device, watched.line);
+            if line.watched.is_empty() {
+                line.begun = watched.put.map_or(0, |put| put.at);
+            }
             line.watched.push_back(watched);
         }
+        true
     }
 
     /// True if nothing has come or ended for so many nanoseconds.
@@ -481,7 +552,7 @@ impl<V: Vendor> Completions<V> {
             Need::Now(Due::Arm)
         } else {
             let active = self.active.load(Ordering::Relaxed);
-            Need::Calls(nap(clock::now_ns().saturating_sub(active)))
+            Need::Calls(self.nap(active, clock::now_ns()))
         }
     }
 }
@@ -492,6 +563,7 @@ impl<V: Vendor> Default for Line<V> {
             watched: VecDeque::new(),
             failures: 0,
             armed: None,
+            begun: 0,
         }
     }
 }
@@ -504,7 +576,26 @@ impl<V: Vendor> Line<V> {
     }
 
     /// Takes out what has ended. When that was seen is filled in by who looks.
-    fn look(&mut self, vendor: &V, ended: &mut Ended<V>) {
+    fn look(&mut self, vendor: &V, durations: &Durations, ended: &mut Ended<V>) {
+        let mut well = SmallVec::new();
+        self.take_ended(vendor, ended, &mut well);
+        if well.is_empty() {
+            return;
+        }
+        let seen = *ended.seen.get_or_insert_with(|| vendor.now());
+        let each = seen.saturating_sub(self.begun) / well.len() as u64;
+        self.begun = seen;
+        for workload in well {
+            durations.note(workload, each);
+        }
+    }
+
+    fn take_ended(
+        &mut self,
+        vendor: &V,
+        ended: &mut Ended<V>,
+        ended_well: &mut SmallVec<[Workload; 4]>,
+    ) {
         let (mut asked_last, mut all_over, mut before) = (false, false, None);
         while let Some(oldest) = self.watched.front() {
             let end = if let Some(before) = before.take().filter(|_| oldest.is_joined) {
@@ -519,6 +610,7 @@ impl<V: Vendor> Line<V> {
                 }
             };
             let well = matches!(end, Ok(Ok(())));
+            ended_well.extend(oldest.put.filter(|_| well).map(|put| put.workload));
             before = Some(end.clone());
             ended.polled += usize::from(oldest.polled);
             ended.notices.push(Notice {
@@ -585,13 +677,34 @@ mod tests {
         let mut waited = 0;
         let mut looks = 0;
         while waited < 1_000_000_000 {
-            let nap = nap(waited).as_nanos() as u64;
+            let nap = nap(5, None, 5 + waited).as_nanos() as u64;
             assert!(nap <= (waited / NAP).max(20_000) && nap <= 1_000_000);
             waited += nap;
             looks += 1;
         }
         // A second, for which one that looks each millisecond looks a thousand times.
         assert!(looks < 1_500, "{looks}");
+    }
+
+    #[test]
+    fn who_knows_when_an_end_comes_looks_then() {
+        // For 64 ms, which is known: after that, each look is a small part late of what came unexpectedly.
+        let (since, end) = (1 << 40, (1 << 40) + 64_000_000);
+        for late in [0, 1_000, 100_000, 5_000_000] {
+            let mut now = since;
+            while now < end + late {
+                now += nap(since, Some(end), now).as_nanos() as u64;
+            }
+            let late_by = now - end - late;
+            assert!(
+                late_by <= (late / NAP).max(20_000),
+                "{late_by} after {late}"
+            );
+        }
+        // Who expects too much looks as usual.
+        let usual = nap(since, None, since + 6_400_000);
+        assert_eq!(nap(since, Some(end), since + 6_400_000), usual);
+        assert_eq!(usual, Duration::from_micros(100));
     }
 
     #[test]

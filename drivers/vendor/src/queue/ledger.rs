@@ -173,8 +173,8 @@ pub(super) struct Facts {
     pub(super) fallible: bool,
     /// Its code is not compiled yet.
     pub(super) building: bool,
-    /// It may be one of a batch.
-    pub(super) batched: bool,
+    /// It may be one of a batch, in which it takes so many nanoseconds.
+    pub(super) batched: Option<u64>,
 }
 
 /// What it takes to forward a command.
@@ -304,10 +304,10 @@ impl<V: Vendor> Ledger<V> {
             command: None,
         };
         entry.blocked = self.is_blocked(&entry);
-        let batched = batched && entry.blocked;
+        let batched = batched.filter(|_| entry.blocked);
         self.entries.insert(entry);
-        if batched {
-            self.join_batch(key);
+        if let Some(takes) = batched {
+            self.join_batch(key, takes);
         }
         if building {
             self.unprepared.push_back(key);

@@ -6,6 +6,7 @@
 //! | `batches` | commands that leave together, as the ledger knows them; `together`: making them, and putting them on a device |
 //! | `pump` | doing it: one thread at a time |
 //! | `code` | code of launches, compiled before they go |
+//! | `durations` | how long commands take
 //! | `completion` | how ends are heard of; `bell`: what wakes the drain thread; `naps`: sleeping for microseconds |
 //! | `usage` | whose memory is in use, and may not be taken away |
 //! | `slab` | where the ledger's entries are |
@@ -21,6 +22,7 @@ mod batches;
 mod bell;
 mod code;
 mod completion;
+mod durations;
 mod ledger;
 mod naps;
 mod pump;
@@ -34,12 +36,13 @@ pub(crate) use completion::Completions;
 pub(crate) use ledger::Ledger;
 pub(crate) use pump::{Activity, drain};
 
+use crate::batch::{LONG_NS, UNKNOWN_NS};
 use crate::graph::{TakenGraph, may_be_within};
 use crate::inside::Inside;
 use crate::vendor::{Doer, Vendor, VendorDevice};
 use crate::{Shared, VendorDriver};
 use bell::Listener;
-use completion::nap;
+use durations::Workload;
 use ledger::Facts;
 use naps::PreciseNaps;
 use pump::Caller;
@@ -116,7 +119,8 @@ impl<V: Vendor> Shared<V> {
             return Some(Duration::ZERO);
         }
         let now = clock::now_ns();
-        Some(nap(now.saturating_sub(*since.get_or_insert(now))))
+        let since = *since.get_or_insert(now);
+        Some(self.completions.nap(since, now))
     }
 }
 
@@ -151,11 +155,19 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     && doer == Doer::Device
                     && may_be_within(&self.shared.vendor, command)
                     && V::can_be_batched(command);
+                let batched = batched.then(|| {
+                    let takes = self
+                        .shared
+                        .completions
+                        .durations()
+                        .of(Workload::of(command));
+                    takes.unwrap_or(UNKNOWN_NS)
+                });
                 Facts {
                     doer,
                     fallible,
                     building,
-                    batched,
+                    batched: batched.filter(|takes| *takes <= LONG_NS),
                 }
             })
         };

@@ -7,7 +7,7 @@
 
 use super::bell::{Bell, Due, Need};
 use super::code::Delay;
-use super::completion::{Notice, Notices, Watched};
+use super::completion::{Notice, Notices, Put, Watched};
 use super::is_nothing;
 use super::ledger::{Arrival, Departure, Ended, Job, Key, Ledger};
 use super::naps::PreciseNaps;
@@ -473,10 +473,10 @@ impl<V: Vendor> Shared<V> {
                 passed: &passed,
             });
             let flight = self.vendor.put(&work, code, &waits)?;
-            Ok((flight, polled))
+            Ok((flight, polled, Put::now(&self.vendor, command)))
         };
         // SAFETY: as above.
-        let (flight, polled) = match unsafe { held.with(put) } {
+        let (flight, polled, put) = match unsafe { held.with(put) } {
             Ok(put) => put,
             Err(obstacle) => return self.obstructed(key, device, held, obstacle),
         };
@@ -496,6 +496,7 @@ impl<V: Vendor> Shared<V> {
             is_joined: false,
             polled,
             seen_to,
+            put,
         }]);
         if V::TELLS && !matches!(self.vendor.status(&watched), Ok(None)) {
             // It was told of before it was watched.

@@ -1,7 +1,8 @@
 //! Making [batches](crate::batch), and putting them on their devices.
 
 use super::batches::{BatchKey, Made, Ungathered, Whole};
-use super::completion::Watched;
+use super::completion::{Put, Watched};
+use super::durations::Workload;
 use super::ledger::Key;
 use super::pump::Caller;
 use crate::Shared;
@@ -164,10 +165,12 @@ impl<V: Vendor> Shared<V> {
     /// Puts a batch on its device; if that cannot be, its commands go one by one.
     pub(super) fn forward_whole(&self, whole: Whole<V>) {
         let mut polled = Vec::with_capacity(whole.members.len());
+        let mut workloads = Vec::with_capacity(whole.members.len());
         let is_started = !quipu_core::trace::enabled()
             && whole.members.iter().all(|(_, held)| {
                 let start = |command: &Command| {
                     polled.push(command.queue().options().completion == Completion::Polling);
+                    workloads.push(Workload::of(command));
                     command.submitted();
                     command.start().is_ok()
                 };
@@ -180,7 +183,7 @@ impl<V: Vendor> Shared<V> {
         let put = |command: &Command| self.put_whole(command, first, &whole);
         // SAFETY: as above.
         match unsafe { first.with(put) } {
-            Ok(Some(flights)) => self.watch_whole(&whole, flights, &polled),
+            Ok(Some(flights)) => self.watch_whole(&whole, flights, &polled, &workloads),
             Err(Obstacle::Spent(failure)) => {
                 if failure.is_loss() {
                     self.lose(first, &failure.text());
@@ -234,7 +237,13 @@ impl<V: Vendor> Shared<V> {
         Ok(Some(flights))
     }
 
-    fn watch_whole(&self, whole: &Whole<V>, flights: Vec<Flight<V>>, polled: &[bool]) {
+    fn watch_whole(
+        &self,
+        whole: &Whole<V>,
+        flights: Vec<Flight<V>>,
+        polled: &[bool],
+        workloads: &[Workload],
+    ) {
         let signals: Vec<(V::Signal, bool)> = flights
             .iter()
             .map(|flight| (flight.done().clone(), flight.done.is_none()))
@@ -244,6 +253,7 @@ impl<V: Vendor> Shared<V> {
             .forwarded_whole(whole.batch, flights, whole.line);
         let keys = whole.members.iter().map(|(key, _)| *key);
         let members = keys.zip(lines).zip(signals).zip(polled).enumerate();
+        let at = self.vendor.now();
         let watched = members.map(
             |(number, (((key, line), (signal, is_implied)), polled)): (usize, Member<'_, V>)| {
                 Watched {
@@ -255,6 +265,10 @@ impl<V: Vendor> Shared<V> {
                     is_joined: number > 0,
                     polled: *polled,
                     seen_to: None,
+                    put: Some(Put {
+                        at,
+                        workload: workloads[number],
+                    }),
                 }
             },
         );

@@ -61,6 +61,8 @@ struct State {
     moved: bool,
     /// How often the driver's own thread has asked for a status.
     looks: u64,
+    /// The time, by which commands take as long as a test says: none, usually.
+    now: u64,
     /// Who has ended a command last.
     ended_by: Option<ThreadId>,
     /// The most threads that a block of a kernel has room for, if there is such a number.
@@ -78,6 +80,16 @@ pub(crate) fn next(state: &mut u64) -> u64 {
 }
 
 impl Faults {
+    /// The time.
+    pub(crate) fn now(&self) -> u64 {
+        self.state().now
+    }
+
+    /// So many nanoseconds pass.
+    pub(crate) fn pass(&self, nanoseconds: u64) {
+        self.state().now += nanoseconds;
+    }
+
     /// From now on kernels are compiled so that their blocks have room for so many threads.
     #[allow(dead_code, reason = "not all tests are of this")]
     pub(crate) fn leave_room_for(&self, threads: u64) {
@@ -110,6 +122,7 @@ impl Faults {
             unmade: false,
             moved: false,
             looks: 0,
+            now: 0,
             ended_by: None,
             room: None,
             launched: Vec::new(),

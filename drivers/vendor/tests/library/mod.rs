@@ -189,6 +189,10 @@ impl Vendor for Library {
     const TITLE: &'static str = "fake";
     const INSTEAD: &'static str = "write it for the fake library";
 
+    fn now(&self) -> u64 {
+        self.faults.now()
+    }
+
     type Device = Fake;
     type Failure = Refusal;
     type Signal = Point;
