@@ -33,6 +33,8 @@ fn each(test: impl Fn(&Rig)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for (seed, ordered) in [(1, false), (2, true)] {
         let (devices, context, faults) = stage(ordered, seed);
+        // Nothing is known to be over so soon that nobody has to call.
+        faults.pace(1_000_000_000);
         let rig = Rig {
             devices,
             context,

@@ -13,6 +13,7 @@ use quipu_core::{
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 const BYTES: u64 = 64;
 
@@ -171,6 +172,29 @@ fn devices_call_for_other_queues_meanwhile() {
                 rig.context.poll();
             }
         }
+    });
+}
+
+/// A command that is known to be brief is not called for, but looked for: by nobody, once polling is the user's.
+#[test]
+fn devices_call_for_what_was_brief_before() {
+    each(|rig| {
+        let called = queue(&rig.context, &rig.devices[0], Completion::Callback);
+        let memory = rig.context.memory(BYTES).unwrap();
+        fill(&called, &memory, 1, &[]).wait().unwrap();
+        rig.faults.hold(true);
+        let told = told(&fill(&called, &memory, 2, &[]));
+        called.flush();
+        // By then the driver's thread has ceased to look all the time.
+        let looks = rig.faults.looks();
+        while rig.faults.looks() < looks + 1000 {
+            std::thread::yield_now();
+        }
+        assert_eq!(rig.faults.calls(Fault::Callback), 0);
+        let _polling = rig.context.polling();
+        rig.faults.hold(false);
+        let ended = told.recv_timeout(Duration::from_secs(60));
+        ended.unwrap().unwrap();
     });
 }
 

@@ -14,7 +14,7 @@ use crate::reference::stream::{
     StreamKernel,
 };
 use quipu::kernels::{Float, SharedElement};
-use quipu::{Buffer, Queue, WorkDivision};
+use quipu::{Buffer, Completion, Queue, WorkDivision};
 use quipu_algorithms::Item;
 use std::cell::{Cell, RefCell};
 
@@ -33,10 +33,32 @@ pub(in crate::benchmarks) fn run(
     let targets = targets(session, report, Need::Any)?;
     let plan = session.begin(10 * targets.len());
     for target in &targets {
-        precision::<f64>(session, report, &plan, target, Precision::Double)?;
-        precision::<f32>(session, report, &plan, target, Precision::Single)?;
+        for completion in modes(target) {
+            precision::<f64>(
+                session,
+                report,
+                &plan,
+                (target, *completion),
+                Precision::Double,
+            )?;
+            precision::<f32>(
+                session,
+                report,
+                &plan,
+                (target, *completion),
+                Precision::Single,
+            )?;
+        }
     }
     Ok(())
+}
+
+/// How ends are heard of that are compared: in every way, where who has a device call takes bandwidth.
+fn modes(target: &Target) -> &'static [Completion] {
+    match target.is_wide() {
+        true => &[COMPARED, Completion::Callback],
+        false => &[COMPARED],
+    }
 }
 
 /// What the arrays hold.
@@ -170,7 +192,7 @@ fn precision<T: Streamed>(
     session: &Session<'_>,
     report: &mut Report,
     plan: &Plan,
-    target: &Target,
+    (target, completion): (&Target, Completion),
     precision: Precision,
 ) -> Result<(), BenchError> {
     let length: usize = match target.is_wide() {
@@ -182,7 +204,7 @@ fn precision<T: Streamed>(
     let bytes = length * size_of::<T>();
     // So many, too, that no sum of a thread's is long enough to lose digits.
     let blocks = (8 * target.workers()).max(length >> 16);
-    let queue = target.queue(COMPARED)?;
+    let queue = target.queue(completion)?;
     let arrays = Arrays::<T>::new(target, &queue, length, blocks).doing("making the arrays")?;
     let ours = RefCell::new(arrays);
     let rayon = match target.is_pool() {
@@ -198,7 +220,11 @@ fn precision<T: Streamed>(
     };
     let mut gold = Gold::default();
     for (place, kernel) in StreamKernel::ALL.into_iter().enumerate() {
-        let case = format!("{} {}", kernel.name(), precision.name());
+        let mode = match completion == COMPARED {
+            true => "",
+            false => ", callback",
+        };
+        let case = format!("{} {}{mode}", kernel.name(), precision.name());
         let rayon_sum = Cell::new(None);
         let mut sides = vec![Side::ours(&queue, || {
             ours.borrow_mut().enqueue(&queue, kernel)

@@ -8,7 +8,7 @@
 //!    waking the drain thread for: its queue is not flushed yet, so somebody will yet [attend](Completions::attend), or wait.
 //!    Flushes are counted: a command that is put on its device after one may be nobody's but the drain thread's.
 //! 3. After a while in which nothing has ended, and unless a queue asked for polling, the drain thread has the device
-//!    call when the oldest command of each line ends, and sleeps. The call only wakes: a thread that sleeps because it waits
+//!    call when the oldest command of each line ends that is not known to be brief, and sleeps. The call only wakes: a thread that sleeps because it waits
 //!    for something of this driver, if there is one, so that it is told by one wake and not by two; else the drain thread.
 //! 4. Devices call late: CUDA some 170 µs after the end, NVIDIA's OpenCL 17 ms; and one that is lost does not call at all.
 //!    So who sleeps looks from time to time all the same: when the end of a command comes that is known to take
@@ -60,6 +60,10 @@ fn nap(since: u64, expected: Option<u64>, now: u64) -> Duration {
         None => usual(since),
     }
 }
+
+/// A command that is known to take no longer is not called for: who sleeps wakes when its end is due. A call takes the device
+/// some microseconds between two commands.
+const BRIEF_NS: u64 = 5_000_000;
 
 /// How often a device is asked for a command's status before it is taken to be lost.
 const TRIES: u32 = 1000;
@@ -346,6 +350,9 @@ impl<V: Vendor> Completions<V> {
     pub(super) fn suspend(&self) {
         self.suspended.fetch_add(1, Ordering::SeqCst);
         drop(locked(&self.lines));
+        // Nor does it look at what it had nobody called for because it is brief.
+        self.unarmed.store(true, Ordering::Relaxed);
+        self.nudge();
     }
 
     /// The drain thread polls again, if this was called as often as [`suspend`](Completions::suspend).
@@ -443,9 +450,11 @@ impl<V: Vendor> Completions<V> {
         self.is_idle_for(PATIENCE_NS)
     }
 
-    /// Has the drain thread woken when the oldest command of each line ends, unless it is polled for.
+    /// Has the drain thread woken when the oldest command of each line ends, unless it is polled for, or known to be brief.
     pub(super) fn arm(&self, vendor: &V) {
         let mut lines = locked(&self.lines);
+        // While polling is somebody else's, this thread looks at nothing that is not called for.
+        let looks = !self.is_suspended();
         self.unarmed.store(false, Ordering::Relaxed);
         self.sort_in(&mut lines);
         for line in lines.iter_mut().flatten() {
@@ -453,7 +462,9 @@ impl<V: Vendor> Completions<V> {
                 continue;
             };
             let is_armed = line.armed.as_ref().is_some_and(|it| it.0 == oldest.key);
-            if is_armed || oldest.polled {
+            let takes = oldest.put.and_then(|put| self.durations.of(put.workload));
+            let is_brief = looks && takes.is_some_and(|takes| takes <= BRIEF_NS);
+            if is_armed || oldest.polled || is_brief {
                 continue;
             }
             let call = Call::new(self.bell());

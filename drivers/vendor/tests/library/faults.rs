@@ -63,6 +63,8 @@ struct State {
     looks: u64,
     /// The time, by which commands take as long as a test says: none, usually.
     now: u64,
+    /// How much of it passes whenever somebody asks.
+    pace: u64,
     /// Who has ended a command last.
     ended_by: Option<ThreadId>,
     /// The most threads that a block of a kernel has room for, if there is such a number.
@@ -82,7 +84,14 @@ pub(crate) fn next(state: &mut u64) -> u64 {
 impl Faults {
     /// The time.
     pub(crate) fn now(&self) -> u64 {
-        self.state().now
+        let mut state = self.state();
+        state.now += state.pace;
+        state.now
+    }
+
+    /// From now on so many nanoseconds pass whenever somebody asks for the time: so commands take so long.
+    pub(crate) fn pace(&self, nanoseconds: u64) {
+        self.state().pace = nanoseconds;
     }
 
     /// So many nanoseconds pass.
@@ -123,6 +132,7 @@ impl Faults {
             moved: false,
             looks: 0,
             now: 0,
+            pace: 0,
             ended_by: None,
             room: None,
             launched: Vec::new(),
