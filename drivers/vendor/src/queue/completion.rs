@@ -46,6 +46,17 @@ const SHORTEST_NAP: Duration = Duration::from_micros(20);
 /// And at most.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
+/// Which part of the time that it has looked in vain a thread that polls looks away, and for how long at most, in nanoseconds: others
+/// want the library's locks, and the core's other half.
+const AWAY: u64 = 1024;
+/// See there.
+const LONGEST_AWAY_NS: u64 = 4_000;
+
+/// How long a thread that polls, and has looked in vain for so long, looks away, in nanoseconds.
+pub(super) fn away(looked: u64) -> u64 {
+    (looked / AWAY).min(LONGEST_AWAY_NS)
+}
+
 /// How long one sleeps before one looks again, that one began to look at `since` for what `expected` says when it ends: so that one
 /// is late by a small part of what one has waited, or has waited longer than was expected, for a few looks each time that it
 /// doubles.
@@ -439,6 +450,12 @@ impl<V: Vendor> Completions<V> {
         true
     }
 
+    /// How long the drain thread looks away after it has polled in vain, in nanoseconds.
+    pub(super) fn away(&self) -> u64 {
+        let active = self.active.load(Ordering::Relaxed);
+        away(clock::now_ns().saturating_sub(active))
+    }
+
     /// True if nothing has come or ended for so many nanoseconds.
     fn is_idle_for(&self, nanoseconds: u64) -> bool {
         let active = self.active.load(Ordering::Relaxed);
@@ -695,6 +712,17 @@ mod tests {
         }
         // A second, for which one that looks each millisecond looks a thousand times.
         assert!(looks < 1_500, "{looks}");
+    }
+
+    #[test]
+    fn who_polls_looks_away_for_a_small_part_of_what_it_has_looked() {
+        assert_eq!(away(100_000), 97);
+        assert_eq!(away(u64::MAX), 4_000);
+        assert!(
+            (0..10_000_000)
+                .step_by(1000)
+                .all(|looked| away(looked) <= looked / 1000)
+        );
     }
 
     #[test]

@@ -42,10 +42,11 @@ use crate::inside::Inside;
 use crate::vendor::{Doer, Vendor, VendorDevice};
 use crate::{Shared, VendorDriver};
 use bell::Listener;
+use completion::away;
 use durations::Workload;
 use ledger::Facts;
 use naps::PreciseNaps;
-use pump::Caller;
+use pump::{Caller, pause};
 use quipu_core::driver::{Notification, Submission};
 use quipu_core::error::Result;
 use quipu_core::event::Waiter;
@@ -233,7 +234,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     && (waited < WAIT_NS || shared.completions.is_polling())
                 {
                     // Whoever runs the command may need the core. (Who only ends what is over does: then this sleeps.)
-                    std::thread::yield_now();
+                    pause(away(waited));
                 } else {
                     break;
                 }

@@ -140,9 +140,9 @@ impl<V: Vendor> ReadySink for Released<'_, V> {
 /// takes what others write away from their cores.
 const PAUSE_NS: u64 = 2_000;
 
-/// Stays awake, and in nobody's way.
-fn pause() {
-    let end = clock::now_ns() + PAUSE_NS;
+/// Stays awake for so long, and in nobody's way.
+pub(super) fn pause(nanoseconds: u64) {
+    let end = clock::now_ns() + nanoseconds;
     // Whoever runs the command may need the core.
     std::thread::yield_now();
     while clock::now_ns() < end {
@@ -167,11 +167,10 @@ pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
         };
         match due {
             Due::End => return,
-            Due::Pause => pause(),
+            Due::Pause => pause(PAUSE_NS),
             Due::Arm => shared.completions.arm(&shared.vendor),
             Due::Poll if !shared.completions.poll_unless_suspended(&shared.vendor) => {
-                // Whoever runs the command may need the core.
-                std::thread::yield_now();
+                pause(shared.completions.away());
             }
             Due::Poll | Due::Pump => shared.pump(Caller::Drain),
             Due::Hear => shared.hear(Caller::Drain),
