@@ -26,6 +26,8 @@
 //! what commands wait for; else there are several in-order ones. Copies to and from the host have queues of their own.
 //! What a command waits for outside the domain is resolved by the host first.
 //!
+//! Events are OpenCL's to make, a new one for each command, and cannot be used again: so none are pooled.
+//!
 //! # Native code
 //!
 //! These devices run none: a launch brings its code along, or fails and says so. Host tasks run on threads of the host,

@@ -1,5 +1,8 @@
 //! One context of devices of all kinds that the machine has: the processor's cores, simulated accelerators, every OpenCL
 //! device, every CUDA device. Random graphs over all of them at once leave what a sequential program would.
+//!
+//! `QUIPU_TEST_CUDA=1` says that there is a CUDA device, `QUIPU_TEST_OPENCL_DEVICES=pthread,NVIDIA` that there are OpenCL
+//! devices with these words in their names: one that is missing fails.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 use quipu::drivers::{CpuDriver, CudaDriver, OpenClDriver, Options, SimDriver};
@@ -44,6 +47,14 @@ fn there_are_those_that_are_promised() {
     assert!(has("cpu") && has("sim"));
     assert!(has("opencl") || says("QUIPU_TEST_WITHOUT_OPENCL"));
     assert!(has("cuda") || !says("QUIPU_TEST_CUDA"));
+    let promised = std::env::var("QUIPU_TEST_OPENCL_DEVICES").unwrap_or_default();
+    for word in promised.split(',') {
+        let mut opencl = all.iter().filter(|it| it.driver_name() == "opencl");
+        assert!(
+            word.is_empty() || opencl.any(|device| device.name().contains(word)),
+            "no OpenCL device has '{word}' in its name: {all:?}"
+        );
+    }
     for device in &all {
         println!("{device:?}");
     }
