@@ -271,22 +271,6 @@ fn runs_draws() {
     assert_eq!(y, [y[0]; 8]);
 }
 
-/// All threads go round equally often, but that is not to be seen.
-#[kernel(crate = quipu_kernel)]
-async fn unseen(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
-    let thread = acc.index(Block, Threads)[0];
-    let rounds = x[thread] - thread as u32;
-    for (_, y) in y.each() {
-        *y = 0;
-    }
-    for step in 0..rounds {
-        acc.sync_block_threads().await;
-        for (_, y) in y.each() {
-            *y += step;
-        }
-    }
-}
-
 /// A barrier for all threads or none, in a condition.
 #[kernel(crate = quipu_kernel)]
 async fn conditional(acc: &impl BlockAccelerator<1>, n: u32, mut y: OwnElements<u32>) {
@@ -295,18 +279,6 @@ async fn conditional(acc: &impl BlockAccelerator<1>, n: u32, mut y: OwnElements<
         acc.sync_block_threads().await;
         sum += n;
     }
-    for (_, y) in y.each() {
-        *y = sum;
-    }
-}
-
-/// Two variables of one name.
-#[kernel(crate = quipu_kernel)]
-async fn hidden(acc: &impl BlockAccelerator<1>, n: u32, mut y: OwnElements<u32>) {
-    let sum = n + acc.index(Block, Threads)[0] as u32;
-    acc.sync_block_threads().await;
-    let sum = sum * 2;
-    acc.sync_block_threads().await;
     for (_, y) in y.each() {
         *y = sum;
     }
@@ -328,22 +300,181 @@ async fn leaves(acc: &impl BlockAccelerator<1>, n: u32, mut y: OwnElements<u32>)
     }
 }
 
+/// Branches that all threads take or none, some with barriers, some around loops, of values of each kind.
+#[kernel(crate = quipu_kernel)]
+async fn branches(
+    acc: &impl BlockAccelerator<1>,
+    which: u32,
+    x: &[u32],
+    mut y: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut ring: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    let behind = (thread + 1) % acc.extent(Block, Threads)[0];
+    let mut own = x[acc.index(Grid, Threads)[0] % x.len()];
+    let mut rounds = 1;
+    if which == 0 {
+        rounds = 3;
+        ring.own()[0] = own;
+        let read = acc.sync(ring).await;
+        own += 10 * read[behind];
+        ring = acc.sync(read).await;
+    } else if which == 1 {
+        let before = own;
+        for step in 0..which + 2 {
+            ring.own()[0] = own + step;
+            let read = acc.sync(ring).await;
+            own = read[behind];
+            if which + step == 2 {
+                own += 100;
+                acc.sync_block_threads().await;
+            }
+            ring = acc.sync(read).await;
+        }
+        own = own * 1000 + before;
+    } else {
+        // None, which all threads come to as well.
+        own *= 2;
+    }
+    // Behind it an array is in the phase in which it was before.
+    ring.own()[0] = own + rounds;
+    let read = acc.sync(ring).await;
+    for (_, y) in y.each() {
+        *y = read[behind];
+    }
+}
+
+#[test]
+fn runs_branches() {
+    const { assert!(<branches as BlockKernel<1>>::IN_PHASES) };
+    let x: Vec<u32> = (0..8).map(|i| i * i + 1).collect();
+    for which in 0..3 {
+        let mut y = vec![0; 8];
+        check!(branches => (which, &x, &mut y), division(2, 4, 1), 4);
+        let expected = |block: usize, thread: usize| {
+            let at = |thread: usize| x[block * 4 + thread % 4];
+            let own = |thread: usize| match which {
+                0 => at(thread) + 10 * at(thread + 1) + 3,
+                1 => (at(thread + 3) + 103) * 1000 + at(thread) + 1,
+                _ => 2 * at(thread) + 1,
+            };
+            own((thread + 1) % 4)
+        };
+        for (i, y) in y.into_iter().enumerate() {
+            assert_eq!(y, expected(i / 4, i % 4), "{which}, {i}");
+        }
+    }
+}
+
+/// A loop without a head, rounds that end early, and an end in the middle of one, where an array is being read.
+#[kernel(crate = quipu_kernel)]
+async fn leaves_in_the_middle(
+    acc: &impl BlockAccelerator<1>,
+    n: u32,
+    mut y: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut ring: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    let behind = (thread + 1) % acc.extent(Block, Threads)[0];
+    let mut sum = thread as u32;
+    let mut step = 0;
+    loop {
+        step += 1;
+        if step % 3 == 0 {
+            continue;
+        }
+        ring.own()[0] = sum + step;
+        let read = acc.sync(ring).await;
+        sum += read[behind];
+        if step > n {
+            break;
+        }
+        ring = acc.sync(read).await;
+    }
+    for (_, y) in y.each() {
+        *y = sum;
+    }
+}
+
+#[test]
+fn runs_conditions_and_ends_of_loops_for_all_threads() {
+    const { assert!(<conditional as BlockKernel<1>>::IN_PHASES) };
+    let mut y = vec![1; 8];
+    for n in [2, 3] {
+        check!(conditional => (n, &mut y), division(2, 4, 1));
+        assert_eq!(y, [if n > 2 { n } else { 0 }; 8]);
+    }
+    const { assert!(<leaves as BlockKernel<1>>::IN_PHASES) };
+    let mut y = vec![0; 8];
+    check!(leaves => (5, &mut y), division(2, 4, 1));
+    assert_eq!(y, [12; 8]);
+    const { assert!(<leaves_in_the_middle as BlockKernel<1>>::IN_PHASES) };
+    for n in [0, 3, 7] {
+        check!(leaves_in_the_middle => (n, &mut y), division(2, 4, 1), 4);
+        let mut sums = [0_u32, 1, 2, 3];
+        for step in (1_u32..).filter(|step| !step.is_multiple_of(3)) {
+            let ring = sums.map(|sum| sum + step);
+            sums = std::array::from_fn(|thread| sums[thread] + ring[(thread + 1) % 4]);
+            if step > n {
+                break;
+            }
+        }
+        assert_eq!(y, [sums, sums].concat());
+    }
+}
+
+/// All threads go round equally often, but that is not to be seen.
+#[kernel(crate = quipu_kernel)]
+async fn unseen(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    let thread = acc.index(Block, Threads)[0];
+    let rounds = x[thread] - thread as u32;
+    for (_, y) in y.each() {
+        *y = 0;
+    }
+    for step in 0..rounds {
+        acc.sync_block_threads().await;
+        for (_, y) in y.each() {
+            *y += step;
+        }
+    }
+}
+
+/// All threads take the branch, but that is not to be seen.
+#[kernel(crate = quipu_kernel)]
+async fn parted(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    let mut sum = 0;
+    if x[acc.index(Block, Threads)[0]] > 0 {
+        acc.sync_block_threads().await;
+        sum += 1;
+    }
+    for (_, y) in y.each() {
+        *y = sum;
+    }
+}
+
+/// Two variables of one name.
+#[kernel(crate = quipu_kernel)]
+async fn hidden(acc: &impl BlockAccelerator<1>, n: u32, mut y: OwnElements<u32>) {
+    let sum = n + acc.index(Block, Threads)[0] as u32;
+    acc.sync_block_threads().await;
+    let sum = sum * 2;
+    acc.sync_block_threads().await;
+    for (_, y) in y.each() {
+        *y = sum;
+    }
+}
+
 #[test]
 fn runs_what_is_not_in_phases() {
     const { assert!(!<unseen as BlockKernel<1>>::IN_PHASES) };
     let (x, mut y) = (vec![5, 6, 7, 8], vec![1; 8]);
     check!(unseen => (&x, &mut y), division(2, 4, 1));
     assert_eq!(y, [10; 8]);
-    const { assert!(!<conditional as BlockKernel<1>>::IN_PHASES) };
-    for n in [2, 3] {
-        check!(conditional => (n, &mut y), division(2, 4, 1));
-        assert_eq!(y, [if n > 2 { n } else { 0 }; 8]);
-    }
     const { assert!(!<hidden as BlockKernel<1>>::IN_PHASES) };
     check!(hidden => (1, &mut y), division(2, 4, 1));
     assert_eq!(y, [2, 4, 6, 8, 2, 4, 6, 8]);
-    const { assert!(!<leaves as BlockKernel<1>>::IN_PHASES) };
-    let mut y = vec![0; 8];
-    check!(leaves => (5, &mut y), division(2, 4, 1));
-    assert_eq!(y, [12; 8]);
+    const { assert!(!<parted as BlockKernel<1>>::IN_PHASES) };
+    let (x, mut y) = (vec![1, 1, 1, 1], vec![0; 8]);
+    check!(parted => (&x, &mut y), division(2, 4, 1));
+    assert_eq!(y, [1; 8]);
 }

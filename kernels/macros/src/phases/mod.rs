@@ -1,7 +1,7 @@
 //! Kernels with barriers as loops over a block's threads, where it can be seen that all threads come to each barrier.
 //!
 //! An `async fn` makes each thread a state machine, and what a thread knows is in memory behind a jump. Where all of a
-//! block's barriers are statements of the kernel itself, or of loops that go round equally often for all threads, the
+//! block's barriers are statements of the kernel itself, or of loops and branches that go the same way for all threads, the
 //! kernel is also written as a block would be by hand:
 //!
 //! ```text

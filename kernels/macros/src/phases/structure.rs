@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use proc_macro2::Span;
 use syn::visit::{self, Visit};
-use syn::{Block, Expr, Ident, Lifetime, Pat, Stmt, Token};
+use syn::{Block, Expr, ExprIf, Ident, Lifetime, Pat, Stmt, Token};
 
 use super::lanes::{Known, Lanes};
 use super::uniform::{Names, bound_by, waits};
@@ -30,6 +30,12 @@ pub(super) enum Step {
     Threads(Box<Phase>),
     /// A loop of the block.
     Loop { head: Box<Expr>, body: Vec<Step> },
+    /// A branch of the block.
+    If {
+        condition: Box<Expr>,
+        then: Vec<Step>,
+        otherwise: Vec<Step>,
+    },
 }
 
 /// What a thread does between two barriers.
@@ -84,6 +90,7 @@ fn steps_of(block: &Block, known: &Known, splits: bool) -> Option<Steps> {
             .collect(),
         again: Vec::new(),
         plain: HashSet::new(),
+        loops: 0,
     };
     let mut steps = reader.block(block)?;
     let mut kept = 0;
@@ -102,6 +109,8 @@ struct Reader<'n> {
     again: Vec<syn::Local>,
     /// Variables that are plain data.
     plain: HashSet<Ident>,
+    /// Loops of the block around the reader.
+    loops: usize,
 }
 
 impl Reader<'_> {
@@ -115,6 +124,9 @@ impl Reader<'_> {
                 self.waiting(statement, &mut steps)?;
             } else if matches!(statement, Stmt::Item(_)) {
                 return None;
+            } else if self.loops > 0 && self.names.is_uniform_jump(statement) {
+                self.finish(&mut phase, &mut steps);
+                steps.push(Step::Block(Box::new(statement.clone())));
             } else if self.names.is_uniform_statement(statement) {
                 self.bind(statement)?;
                 is_contained(statement)?;
@@ -226,7 +238,7 @@ impl Reader<'_> {
         })));
     }
 
-    /// A statement that waits: a barrier, or a loop around some.
+    /// A statement that waits: a barrier, or a loop or branch around some.
     fn waiting(&mut self, statement: &Stmt, steps: &mut Vec<Step>) -> Option<()> {
         match statement {
             Stmt::Local(local) if local.init.as_ref()?.diverge.is_none() => {
@@ -278,6 +290,10 @@ impl Reader<'_> {
                 let counted = bound_by(&looped.pat)?;
                 self.looped(head, &looped.body, counted, steps)
             }
+            Stmt::Expr(head @ Expr::Loop(looped), _) if looped.label.is_none() => {
+                self.looped(head, &looped.body, Vec::new(), steps)
+            }
+            Stmt::Expr(Expr::If(branches), _) => self.branched(branches, steps),
             _ => None,
         }
     }
@@ -295,7 +311,9 @@ impl Reader<'_> {
         let outside = self.visible.len();
         self.visible.extend(counted);
         let before = self.handles.clone();
+        self.loops += 1;
         let body = self.block(body)?;
+        self.loops -= 1;
         // Each round begins as the first did.
         if self.handles != before {
             return None;
@@ -303,6 +321,35 @@ impl Reader<'_> {
         self.visible.truncate(outside);
         let head = Box::new(head.clone());
         steps.push(Step::Loop { head, body });
+        Some(())
+    }
+
+    fn branched(&mut self, branches: &ExprIf, steps: &mut Vec<Step>) -> Option<()> {
+        if !self.names.is_uniform(&branches.cond) {
+            return None;
+        }
+        let before = self.handles.clone();
+        let then = self.block(&branches.then_branch)?;
+        let after = std::mem::replace(&mut self.handles, before);
+        let otherwise = match branches.else_branch.as_ref().map(|(_, branch)| &**branch) {
+            None => Vec::new(),
+            Some(Expr::Block(branch)) if branch.label.is_none() => self.block(&branch.block)?,
+            Some(Expr::If(branches)) => {
+                let mut steps = Vec::new();
+                self.branched(branches, &mut steps)?;
+                steps
+            }
+            Some(_) => return None,
+        };
+        // Whichever was taken.
+        if self.handles != after {
+            return None;
+        }
+        steps.push(Step::If {
+            condition: branches.cond.clone(),
+            then,
+            otherwise,
+        });
         Some(())
     }
 
@@ -349,6 +396,12 @@ fn keep(steps: &mut [Step], outside: &mut HashMap<Ident, usize>, kept: &mut usiz
         match step {
             Step::Block(_) => {}
             Step::Loop { body, .. } => keep(body, outside, kept)?,
+            Step::If {
+                then, otherwise, ..
+            } => {
+                keep(then, outside, kept)?;
+                keep(otherwise, outside, kept)?;
+            }
             Step::Threads(phase) => {
                 let used = phase.named.iter().filter_map(|name| {
                     let number = outside.get(name)?;
@@ -382,6 +435,12 @@ fn names_it(step: &Step, name: &Ident) -> bool {
         Step::Block(_) => false,
         Step::Threads(phase) => phase.named.contains(name),
         Step::Loop { body, .. } => body.iter().any(|step| names_it(step, name)),
+        Step::If {
+            then, otherwise, ..
+        } => {
+            let mut steps = then.iter().chain(otherwise);
+            steps.any(|step| names_it(step, name))
+        }
     }
 }
 

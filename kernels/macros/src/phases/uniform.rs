@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use syn::visit::{self, Visit};
-use syn::{BinOp, Block, Expr, ExprMethodCall, Ident, ItemFn, Local, Member, Pat, Stmt, UnOp};
+use syn::{
+    BinOp, Block, Expr, ExprIf, ExprMethodCall, Ident, ItemFn, Local, Member, Pat, Stmt, UnOp,
+};
 
 use crate::signature::{Parameter, Passing};
 
@@ -211,6 +213,23 @@ impl Names {
         }
     }
 
+    /// Whether a statement leaves a round of a loop, or the loop, for all threads or for none.
+    pub(super) fn is_uniform_jump(&self, statement: &Stmt) -> bool {
+        let Stmt::Expr(expression, _) = statement else {
+            return false;
+        };
+        match expression {
+            Expr::Break(jump) => jump.label.is_none() && jump.expr.is_none(),
+            Expr::Continue(jump) => jump.label.is_none(),
+            Expr::If(branch) => {
+                branch.else_branch.is_none()
+                    && self.is_uniform(&branch.cond)
+                    && matches!(&branch.then_branch.stmts[..], [jump] if self.is_uniform_jump(jump))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether all names that a `let` binds are computed again where they are used.
     pub(super) fn is_again(&self, local: &Local) -> bool {
         bound_by(&local.pat).is_some_and(|bound| {
@@ -262,6 +281,14 @@ impl Names {
                             .extend(bound_by(&looped.pat).unwrap_or_default());
                     }
                     self.find_others(&looped.body, others);
+                }
+                Stmt::Expr(Expr::Loop(looped), _) if waits(statement) => {
+                    self.find_others(&looped.body, others);
+                }
+                Stmt::Expr(Expr::If(branches), _) if waits(statement) => {
+                    for block in blocks_of(branches) {
+                        self.find_others(block, others);
+                    }
                 }
                 _ if waits(statement) => {}
                 _ => self.find_changed(statement, others),
@@ -498,7 +525,7 @@ pub(crate) fn bound_by(pattern: &Pat) -> Option<Vec<Ident>> {
     }
 }
 
-/// The `let`s of the kernel itself and of its loops that wait, in order, and what these loops count with.
+/// The `let`s of the kernel itself and of its loops and branches that wait, in order, and what these loops count with.
 fn locals_of<'b>(block: &'b Block, locals: &mut Vec<&'b Local>, rounds: &mut Vec<&'b Pat>) {
     for statement in &block.stmts {
         match statement {
@@ -510,9 +537,28 @@ fn locals_of<'b>(block: &'b Block, locals: &mut Vec<&'b Local>, rounds: &mut Vec
                 rounds.push(&looped.pat);
                 locals_of(&looped.body, locals, rounds);
             }
+            Stmt::Expr(Expr::Loop(looped), _) if waits(statement) => {
+                locals_of(&looped.body, locals, rounds);
+            }
+            Stmt::Expr(Expr::If(branches), _) if waits(statement) => {
+                for block in blocks_of(branches) {
+                    locals_of(block, locals, rounds);
+                }
+            }
             _ => {}
         }
     }
+}
+
+/// The blocks of an `if` and all that is `else`.
+fn blocks_of(branches: &ExprIf) -> Vec<&Block> {
+    let mut blocks = vec![&branches.then_branch];
+    match branches.else_branch.as_ref().map(|(_, branch)| &**branch) {
+        Some(Expr::Block(branch)) => blocks.push(&branch.block),
+        Some(Expr::If(branches)) => blocks.extend(blocks_of(branches)),
+        _ => {}
+    }
+    blocks
 }
 
 /// Whether there is an `await` in a statement.

@@ -81,8 +81,17 @@ impl Writer<'_> {
                         let (pattern, range) = (&head.pat, &head.expr);
                         quote!(for #pattern in #range { #body })
                     }
+                    Expr::Loop(_) => quote!(loop { #body }),
                     _ => TokenStream::new(),
                 }
+            }
+            Step::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let (then, otherwise) = (self.steps(then), self.steps(otherwise));
+                quote!(if #condition { #then } else { #otherwise })
             }
         });
         quote!(#(#steps)*)
