@@ -320,6 +320,7 @@ fn bind_mut_raw(name: &'static str, raw: Raw, location: &'static Location<'stati
             Raw::Value(_) | Raw::Aggregate(_) if s.frame().type_of(raw).is_some() => {
                 variable(s, name, raw, location)
             }
+            Raw::Aggregate(id) if s.frame().are_numbers(id) => variable(s, name, raw, location),
             _ => raw,
         }
     })

@@ -7,6 +7,7 @@ use quipu_kernel_ir::{BinaryOperation, Place, Projection, Root, Scalar, Space, T
 
 use super::data::KernelValue;
 use super::expression::{Expr, spilled};
+use super::handles::{parts_of, values};
 use super::state::{self, Frame, Mode, Raw, State};
 
 /// `expression.name`, of a struct or tuple. Its type is that of the witness.
@@ -142,8 +143,7 @@ fn index_at(raw: Raw, index: Raw, location: &'static Location<'static>) -> Raw {
 }
 
 fn index_raw(s: &mut State, raw: Raw, index: Raw, location: &'static Location<'static>) -> Raw {
-    if let Raw::Aggregate(range) = index {
-        let parts = s.frame().parts(range).to_vec();
+    if let Some(parts) = parts_of(s, index, location) {
         match view_of(s, raw) {
             Some(view) if view.extent.len() == parts.len() => {
                 return view_element(s, &view, &parts, location);
@@ -167,9 +167,7 @@ fn index_raw(s: &mut State, raw: Raw, index: Raw, location: &'static Location<'s
         return *part;
     }
     if let Some(view) = view_of(s, raw) {
-        let position = super::handles::values(s, index, view.extent.len(), location);
-        let position: Vec<_> = position.into_iter().map(Raw::Value).collect();
-        return view_element(s, &view, &position, location);
+        return view_element(s, &view, &[index], location);
     }
     let index = s.value(index, location);
     element(s, raw, index, location)
@@ -206,7 +204,7 @@ pub(super) fn start_of(
         && let &[Raw::Aggregate(shape), _] = s.frame().parts(id)
         && let &[_, _, start] = s.frame().parts(shape)
     {
-        return super::handles::values(s, start, 0, location);
+        return values(s, start, location);
     }
     s.refuse(location, "this is no part of an output");
     Vec::new()

@@ -10,6 +10,7 @@ mod combined;
 mod control;
 mod data;
 mod devices;
+mod dimensions;
 mod failures;
 mod functions;
 mod half_operations;
