@@ -1,6 +1,6 @@
 //! Kernels that are written for any number of dimensions, in one to five: more than devices have.
 
-use super::{compare, run_printed, ways_and_devices};
+use super::{compare, natively, run_printed};
 use quipu_kernel::{
     Accelerator, Block, BlockAccelerator, Blocks, Elements, GlobalMut, GlobalRef, Grid,
     OwnElements, RawMut, SharedWrite, Thread, Threads, WorkDivision, kernel,
@@ -84,13 +84,9 @@ fn check<const D: usize>(
     let mut y = vec![0_u32; count];
     let argument = Argument::buffer(&y);
     let module = places::<D>(&mut y).module().unwrap();
-    let mut written = Vec::new();
-    for mut way in ways_and_devices() {
-        y.fill(0);
-        way.run(places::<D>(&mut y).prepare(division).unwrap());
-        written.push(y.clone());
-    }
-    assert!(written.iter().all(|written| *written == y), "{D}");
+    natively(&mut y, |y, way| {
+        way.run(places::<D>(y).prepare(division).unwrap());
+    });
     run_printed(&module, &division, &[argument], &[], |launch| {
         compare(&y, &launch.elements(0));
     });
@@ -120,11 +116,10 @@ fn check<const D: usize>(
     }
     let argument = Argument::buffer(&y);
     let module = backwards::<D>(&mut y).module().unwrap();
-    for mut way in ways_and_devices() {
-        y.fill(0);
-        way.run(backwards::<D>(&mut y).prepare(division).unwrap());
-        assert_eq!(y, expected, "{way:?}");
-    }
+    natively(&mut y, |y, way| {
+        way.run(backwards::<D>(y).prepare(division).unwrap());
+    });
+    assert_eq!(y, expected);
     let shared = [threads.iter().product::<usize>() as u64];
     run_printed(&module, &division, &[argument], &shared, |launch| {
         compare(&y, &launch.elements(0));
@@ -152,14 +147,12 @@ fn check<const D: usize>(
             x[offset] * 1000 + across as u32
         })
         .collect();
-    for mut way in ways_and_devices() {
-        y.fill(0);
-        let from = GlobalRef::from(&x).in_strides(extent, strides).unwrap();
-        let to = GlobalMut::from(&mut y).in_extent(extent).unwrap();
-        way.run(across(from, to).prepare(division).unwrap());
-        assert_eq!(y, expected, "{way:?}");
-    }
     let from = GlobalRef::from(&x).in_strides(extent, strides).unwrap();
+    natively(&mut y, |y, way| {
+        let to = GlobalMut::from(y).in_extent(extent).unwrap();
+        way.run(across(from, to).prepare(division).unwrap());
+    });
+    assert_eq!(y, expected);
     let to = GlobalMut::from(&mut y).in_extent(extent).unwrap();
     let module = across(from, to).module().unwrap();
     run_printed(&module, &division, &arguments, &[], |launch| {
