@@ -43,7 +43,7 @@ pub struct IndicesHandle<const D: usize>;
 #[derive(Debug)]
 pub struct GlobalRefHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
-/// Stands for [`RawMut`](crate::RawMut).
+/// Stands for [`RawMut`](crate::RawMut), and so for [`SharedRaw`](crate::SharedRaw): of a buffer, or of a shared array.
 #[derive(Debug)]
 pub struct RawMutHandle<T>(PhantomData<fn() -> T>);
 
