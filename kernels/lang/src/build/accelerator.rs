@@ -86,6 +86,39 @@ fn first_of(origin: Origin, location: &'static Location<'static>) -> Expr<bool> 
     }))
 }
 
+macro_rules! of_components {
+    ($($vector:ident),*) => {$(
+        #[doc(hidden)]
+        impl<const D: usize> $vector<D> {
+            #[track_caller]
+            pub fn __call_new(of: Expr<[usize; D]>) -> Expr<Self> {
+                let location = Location::caller();
+                let parts = state::at(location, |s| values(s, of.raw(), location));
+                components::<D, _>(location, |_, d| parts[usize::from(d)])
+            }
+
+            #[track_caller]
+            pub fn __call_splat(component: Expr<usize>) -> Expr<Self> {
+                let location = Location::caller();
+                let part = state::at(location, |s| s.value(component.raw(), location));
+                components::<D, _>(location, |_, _| part)
+            }
+
+            #[track_caller]
+            pub fn __method_components(&self, this: Expr<Self>) -> Expr<[usize; D]> {
+                let location = Location::caller();
+                Expr::from_raw(state::at(location, |s| {
+                    let parts = values(s, this.raw(), location);
+                    let of = Self::ir_type(s);
+                    s.frame().aggregate(parts.into_iter().map(Raw::Value).collect(), Some(of))
+                }))
+            }
+        }
+    )*};
+}
+
+of_components!(Vector, Extent);
+
 #[doc(hidden)]
 impl<const D: usize> Extent<D> {
     #[track_caller]

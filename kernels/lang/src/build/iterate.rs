@@ -52,10 +52,8 @@ fn parts<const N: usize>(
     location: &'static Location<'static>,
 ) -> [Raw; N] {
     let known = parts_of(s, raw, location).and_then(|parts| parts.try_into().ok());
-    known.unwrap_or_else(|| {
-        s.refuse(location, "write the range in the `for` loop itself");
-        [Raw::Nothing; N]
-    })
+    // What is none was refused where it was made.
+    known.unwrap_or([Raw::Nothing; N])
 }
 
 fn binary(s: &mut State, operation: BinaryOperation, left: Value, right: Value) -> Value {

@@ -201,10 +201,12 @@ impl Frame {
                     None if let Some(element) = self.common_type(&values) => {
                         Ok(self.function.array(element, &values))
                     }
-                    _ => Err("this is no value that a variable can hold"),
+                    _ => Err(
+                        "this is no value that a variable can hold, or that branches can give: write it where it is used",
+                    ),
                 }
             }
-            Raw::Nothing => Err("there is no value here"),
+            Raw::Nothing => Err("this has no bits, and so is no value on a device; leave it out"),
             Raw::Shared(_) => Err("a shared array is no value; take a slice of its elements"),
         }
     }

@@ -370,3 +370,38 @@ fn runs_between_barriers() {
         assert_eq!(y, [between_barriers_by_hand(rounds, 4); 8], "{rounds}");
     }
 }
+
+#[device(crate = quipu_kernel)]
+fn total(of: &[u32]) -> u32 {
+    let mut total = 0;
+    for x in of {
+        total += *x;
+    }
+    total
+}
+
+/// A shared array where a slice is asked for.
+#[kernel(crate = quipu_kernel)]
+async fn sliced(
+    acc: &impl BlockAccelerator<1>,
+    mut y: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut numbers: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    numbers.own()[0] = 1 + thread as u32;
+    let numbers = acc.sync(numbers).await;
+    let all: &[u32] = &numbers;
+    let mut part = if thread > 1 { all } else { &numbers[..2] };
+    let sum = total(&numbers) + total(part) * 100;
+    part = &all[thread..];
+    for (_, y) in y.each() {
+        *y = sum + part[0] * 10_000;
+    }
+}
+
+#[test]
+fn runs_sliced() {
+    let mut y = vec![0; 8];
+    check!(sliced => (&mut y), division(2, 4, 1), 4);
+    assert_eq!(y[..4], [10_310, 20_310, 31_010, 41_010]);
+}

@@ -25,6 +25,7 @@ mod phases;
 mod pieces;
 mod properties;
 mod recursion;
+mod refused;
 mod transcendental;
 mod views;
 mod warps;
