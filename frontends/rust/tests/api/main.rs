@@ -12,6 +12,7 @@ mod futures;
 mod kernels;
 mod mapping;
 mod order;
+mod printed;
 mod recorded;
 mod regions;
 mod scopes;
