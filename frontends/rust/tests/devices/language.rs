@@ -141,7 +141,8 @@ pub(crate) fn a_grid_has_more_dimensions_than_devices_have_axes(each_queue: Each
         let mut y = context.allocate_nd::<u32, 4>(extent).unwrap();
         let numbers: Vec<u32> = (0..3 * 8 * 2 * 6).collect();
         let dense = quipu::Layout::dense(extent).unwrap();
-        queue.write_nd(&x, numbers.clone(), &dense).unwrap();
+        let written = queue.write_nd(&x, numbers.clone(), &dense).unwrap();
+        written.wait().unwrap();
         // Blocks and threads along all of those that have to share an axis.
         let division = WorkDivision::new([2, 2, 1, 2], [1, 2, 2, 3], [2, 1, 1, 1]);
         queue.launch(division, places(&x, &mut y)).unwrap();
