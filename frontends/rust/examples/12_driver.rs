@@ -1,192 +1,10 @@
-//! Open at both ends: a driver that is no part of Quipu is registered at run
-//! time, and a container of one's own is read and written like any other.
+//! Open at both ends: a driver that is no part of Quipu is registered at run time, and a container of one's own is read
+//! and written like any other.
 //!
-//! The device is an *abacus*: it has memory of its own, and a thread that moves its
-//! beads, one command after another. Nothing here is known to the rest of Quipu but
-//! what the trait says.
+//! The driver is a crate outside of the workspace, `contrib/abacus`: a device with memory of its own.
 
-use quipu::driver::{
-    Command, Driver, MemorySpace, Notification, Operation, RawArgument, SpaceId, ToDrivers, slab,
-};
+use abacus::Abacus;
 use quipu::prelude::*;
-use quipu::{DeviceKind, DeviceProperties, ErrorKind};
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex};
-
-/// The driver of one abacus.
-struct Abacus {
-    /// Its memory: allocations by address.
-    beads: Mutex<HashMap<u64, Box<[u128]>>>,
-    /// Where its thread gets its commands from. It ends when this is gone.
-    ready: Sender<Command>,
-    counts: Arc<Counts>,
-}
-
-/// What the driver and its thread share.
-#[derive(Default)]
-struct Counts {
-    /// Commands that are not over.
-    unfinished: AtomicU64,
-    /// Bytes brought to the abacus and back.
-    migrated: AtomicU64,
-}
-
-/// Where the bytes of an allocation of ours are.
-fn pointer(address: u64, offset: u64) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut((address + offset) as usize)
-}
-
-impl Abacus {
-    fn start() -> Arc<Self> {
-        let (ready, commands) = channel();
-        let counts = Arc::new(Counts::default());
-        let thread = counts.clone();
-        std::thread::spawn(move || thread.run_all(&commands));
-        Arc::new(Self {
-            beads: Mutex::default(),
-            ready,
-            counts,
-        })
-    }
-}
-
-impl Counts {
-    /// What the thread does.
-    fn run_all(&self, commands: &Receiver<Command>) {
-        loop {
-            let command = match commands.try_recv() {
-                Ok(command) => command,
-                Err(TryRecvError::Disconnected) => return,
-                Err(TryRecvError::Empty) => {
-                    // Before it sleeps, it gives back what it has freed.
-                    slab::flush();
-                    let Ok(command) = commands.recv() else { return };
-                    command
-                }
-            };
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.run(&command)));
-            let result = outcome.unwrap_or_else(|_| {
-                Err(ErrorKind::Panicked {
-                    what: command.label().to_owned(),
-                    message: "beads everywhere".to_owned(),
-                }
-                .into())
-            });
-            command.finish(result, &mut ToDrivers);
-            self.unfinished.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
-    fn run(&self, command: &Command) -> quipu::Result<()> {
-        command.start()?;
-        let space = command
-            .queue()
-            .device()
-            .map_or(SpaceId::HOST, |device| device.space());
-        let mut arguments = Vec::new();
-        for argument in command.arguments() {
-            let allocation = argument.memory().allocation(space)?;
-            arguments.push(RawArgument {
-                pointer: pointer(allocation.address, argument.offset()),
-                length: argument.length() as usize,
-            });
-        }
-        match command.operation() {
-            // SAFETY: the command is started, its arguments are resolved, and
-            // hazards keep everybody else away from their bytes until it is
-            // finished.
-            Operation::Launch { groups } => unsafe { command.run_native(&arguments, 0..groups) },
-            // SAFETY: as above.
-            Operation::HostTask => unsafe { command.run_native(&arguments, 0..1) },
-            // SAFETY: as above.
-            Operation::Transfer(transfer) => unsafe {
-                transfer.copy(&arguments);
-                Ok(())
-            },
-            // SAFETY: as above.
-            Operation::Fill(fill) => unsafe {
-                fill.fill(arguments[0]);
-                Ok(())
-            },
-            Operation::Migrate(migration) => {
-                let host = command.arguments()[0].on_host()?;
-                let (from, to) = if migration.to == SpaceId::HOST {
-                    (arguments[0], host)
-                } else {
-                    (host, arguments[0])
-                };
-                self.migrated.fetch_add(to.length as u64, Ordering::Relaxed);
-                // SAFETY: as above; the two are different allocations.
-                unsafe { std::ptr::copy_nonoverlapping(from.pointer, to.pointer, to.length) };
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Driver for Abacus {
-    fn name(&self) -> &'static str {
-        "abacus"
-    }
-
-    fn devices(&self) -> Vec<DeviceProperties> {
-        vec![DeviceProperties {
-            name: "an abacus".to_owned(),
-            kind: DeviceKind::Accelerator,
-            vendor: "ourselves".to_owned(),
-            multiprocessors: 1,
-            max_grid_blocks: [1 << 20; 3],
-            max_grid_block_count: 1 << 20,
-            max_block_threads: [1; 3],
-            max_block_thread_count: 1,
-            max_thread_elements: [u64::MAX; 3],
-            max_thread_element_count: u64::MAX,
-            shared_memory_per_block: 0,
-            global_memory: 1 << 20,
-            max_buffer: 1 << 20,
-            warp_sizes: vec![1],
-            clock_mhz: None,
-            memory: MemorySpace::Own(0),
-            domain: None,
-            concurrent_commands: 1,
-            caller_runs: false,
-        }]
-    }
-
-    fn notify(&self, notification: Notification) {
-        let Notification::Ready(command) = notification else {
-            return;
-        };
-        self.counts.unfinished.fetch_add(1, Ordering::SeqCst);
-        // Its thread is there for as long as the driver is.
-        self.ready.send(command).expect("the thread takes commands");
-    }
-
-    fn is_idle(&self) -> bool {
-        self.counts.unfinished.load(Ordering::SeqCst) == 0
-    }
-
-    fn allocate(&self, _space: u32, size: u64) -> quipu::Result<u64> {
-        let beads = vec![0u128; (size as usize).div_ceil(size_of::<u128>())].into_boxed_slice();
-        let address = beads.as_ptr().expose_provenance() as u64;
-        self.beads
-            .lock()
-            .expect("nothing panics under it")
-            .insert(address, beads);
-        Ok(address)
-    }
-
-    fn free(&self, _space: u32, address: u64, _size: u64) {
-        self.beads
-            .lock()
-            .expect("nothing panics under it")
-            .remove(&address);
-    }
-}
 
 /// A container that Quipu has never heard of.
 struct Matrix {
@@ -229,16 +47,10 @@ pub fn main() -> quipu::Result<()> {
     assert_eq!(result.cells, [1000, 2000, 3000, 4000]);
 
     // To the abacus, back for the CPU, and there again.
-    let migrated = abacus.counts.migrated.load(Ordering::Relaxed);
+    let migrated = abacus.migrated();
     println!("{migrated} bytes went to the abacus and back");
     assert_eq!(migrated, 3 * 32);
     drop(buffer);
-    assert!(
-        abacus
-            .beads
-            .lock()
-            .expect("nothing panics under it")
-            .is_empty()
-    );
+    assert!(abacus.is_empty());
     Ok(())
 }

@@ -8,13 +8,6 @@ use quipu::prelude::*;
 use std::ptr::{from_ref, null};
 
 #[kernel]
-fn count(_acc: &impl Accelerator<1>, mut x: OwnElements<f32>) {
-    for (i, x) in x.each() {
-        *x = i as f32;
-    }
-}
-
-#[kernel]
 fn add_one(_acc: &impl Accelerator<1>, mut x: OwnElements<f32>) {
     for (_, x) in x.each() {
         *x += 1.0;
@@ -44,11 +37,9 @@ unsafe fn square(
     from: &OpenClMemory,
     to: &OpenClMemory,
 ) -> Result<(), i32> {
-    let (memories, first) = (
-        [from.memory(), to.memory()],
-        from.offset() / size_of::<f32>(),
-    );
-    let (first, threads) = (first as u64, [to.length() / size_of::<f32>()]);
+    let memories = [from.memory(), to.memory()];
+    let first = (from.offset() / size_of::<f32>()) as u64;
+    let threads = to.length() / size_of::<f32>();
     // SAFETY: these are the kernel's parameters, and it touches what was declared.
     unsafe {
         for (number, memory) in (0..).zip(&memories) {
@@ -56,13 +47,13 @@ unsafe fn square(
             cl3::kernel::set_kernel_arg(kernel, number, size, from_ref(memory).cast())?;
         }
         cl3::kernel::set_kernel_arg(kernel, 2, size_of::<u64>(), from_ref(&first).cast())?;
-        let (queue, threads) = (native.queue(), threads.as_ptr());
-        let event = enqueue_nd_range_kernel(queue, kernel, 1, null(), threads, null(), 0, null())?;
+        let (queue, all) = (native.queue(), from_ref(&threads));
+        let event = enqueue_nd_range_kernel(queue, kernel, 1, null(), all, null(), 0, null())?;
         cl3::event::release_event(event)
     }
 }
 
-/// Counts, squares a part by hand, adds one.
+/// Adds one, squares a part by hand, adds one.
 pub fn main() -> quipu::Result<()> {
     let platform = Platform::new()?;
     let Ok(device) = platform.device("opencl") else {
@@ -76,8 +67,9 @@ pub fn main() -> quipu::Result<()> {
         .wait()?
         .expect("a kernel that compiles");
 
-    let (mut x, mut y) = (context.allocate(1000)?, context.allocate(100)?);
-    queue.launch(1000, count(&mut x))?;
+    let numbers: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+    let (mut x, mut y) = (context.buffer(&numbers)?, context.allocate(100)?);
+    queue.launch(1000, add_one(&mut x))?;
     let part = x.slice(500..600)?;
     // SAFETY: it reads the one range and writes the other, in the queue that it is handed.
     let squared = unsafe {
@@ -90,6 +82,6 @@ pub fn main() -> quipu::Result<()> {
     let y = queue.read(&y)?.wait()?;
     println!("{:?}", &y[..4]);
     squared.wait()?;
-    assert!((500..600).zip(y).all(|(i, y)| y == (i * i + 1) as f32));
+    assert!((501..601).zip(y).all(|(i, y)| y == (i * i + 1) as f32));
     Ok(())
 }

@@ -127,7 +127,7 @@ pub mod __macro {
 pub mod driver {
     //! What a driver is made with, also one from outside of this project: see
     //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the
-    //! example `12_driver`. The contract is [`Driver`]'s.
+    //! example `12_driver`, whose driver is in `contrib/abacus`. The contract is [`Driver`]'s.
     //!
     //! | what a driver does | with |
     //! |---|---|
@@ -189,7 +189,7 @@ pub mod prelude {
     pub use quipu_kernel::{
         Accelerator, Atomically, Atomics, Block, BlockAccelerator, BlockKernel, Blocks, ByBlock,
         ByElement, Elements, GlobalMut, GlobalRef, Grid, Kernel, KernelData, OwnBlock,
-        OwnBlockTile, OwnElements, OwnRows, OwnTile, RawMut, SharedArray, SharedAtomics,
+        OwnBlockTile, OwnElements, OwnRows, OwnTile, RawMut, SharedArray, SharedAtomics, SharedRaw,
         SharedRead, SharedWrite, Thread, Threads, device, kernel, kernel_closure,
     };
 }

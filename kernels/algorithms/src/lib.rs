@@ -49,10 +49,9 @@
 
 #![deny(missing_docs)]
 #![allow(
-    clippy::manual_div_ceil,
     clippy::manual_memcpy,
     clippy::needless_range_loop,
-    reason = "the kernel language has no `div_ceil`, `copy_from_slice` and iterators of several arrays"
+    reason = "the kernel language has no `copy_from_slice` and iterators of several arrays"
 )]
 #![allow(
     clippy::too_many_arguments,

@@ -69,7 +69,7 @@ pub async fn reduce_blocks<T: SharedElement, O: Operator<T>, const LANES: usize>
     let blocks = acc.extent(Grid, Blocks)[0];
     let threads = acc.extent(Block, Threads)[0];
     let thread = acc.index(Block, Threads)[0];
-    let length = (x.len() + blocks - 1) / blocks;
+    let length = x.len().div_ceil(blocks);
     let start = (acc.index(Grid, Blocks)[0] * length).min(x.len());
     let part = &x[start..(start + length).min(x.len())];
 

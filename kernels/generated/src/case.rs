@@ -75,6 +75,15 @@ impl Kind {
         }
     }
 
+    /// A small whole number.
+    fn count(self, count: usize) -> u64 {
+        match self {
+            Self::F32 => u64::from((count as f32).to_bits()),
+            Self::F64 => (count as f64).to_bits(),
+            _ => count as u64,
+        }
+    }
+
     /// An element, often one at an edge.
     fn random(self, random: &mut Random) -> u64 {
         let size = 8 * self.size();
@@ -127,6 +136,8 @@ pub enum Given {
     Value(Kind),
     /// So many elements.
     Elements(Kind, usize),
+    /// So many elements that are small whole numbers, whose sums are exact.
+    Counts(Kind, usize),
     /// A view.
     View(Kind, Shape),
 }
@@ -136,7 +147,7 @@ impl Given {
     fn in_memory(self) -> (Kind, usize) {
         match self {
             Self::Value(kind) => (kind, 1),
-            Self::Elements(kind, count) => (kind, count),
+            Self::Elements(kind, count) | Self::Counts(kind, count) => (kind, count),
             Self::View(kind, shape) => (kind, shape.places()),
         }
     }
@@ -155,6 +166,8 @@ pub struct Case {
     pub is_wide: bool,
     /// Whether it may fail.
     pub may_fail: bool,
+    /// Whether what it writes depends on which elements a thread has, and in which order.
+    pub is_ordered: bool,
     /// Blocks, threads, elements: each along all dimensions of the grid.
     pub division: [&'static [usize]; 3],
     /// How long its shared arrays are.
@@ -212,8 +225,11 @@ impl Data {
                 let (kind, count) = given.in_memory();
                 (0..count)
                     .flat_map(|_| {
-                        let bytes = kind.random(&mut random).to_le_bytes();
-                        bytes.into_iter().take(kind.size())
+                        let bits = match given {
+                            Given::Counts(..) => kind.count(random.below(100)),
+                            _ => kind.random(&mut random),
+                        };
+                        bits.to_le_bytes().into_iter().take(kind.size())
                     })
                     .collect()
             })
@@ -253,7 +269,7 @@ impl Data {
         let argument = |(given, bytes): (&Given, &Vec<u8>)| match given {
             Given::Value(Kind::Usize | Kind::Isize) => Argument::index(u64::of(bytes)),
             Given::Value(_) => Argument::Uniform(bytes.clone()),
-            Given::Elements(kind, _) => Argument::Elements {
+            Given::Elements(kind, _) | Given::Counts(kind, _) => Argument::Elements {
                 bytes: bytes.clone(),
                 size: kind.size(),
                 shape: None,

@@ -30,6 +30,7 @@ impl Difference {
 }
 
 /// What a run gave.
+#[derive(Clone)]
 struct Outcome {
     way: String,
     data: Data,
@@ -38,45 +39,65 @@ struct Outcome {
 
 /// Compares each case in all ways with what it gives with checks; the first difference of each case.
 ///
-/// Sources are printed with indices of 32 or of 64 bits, as the seed says: as C99, and, if that is asked for, as OpenCL C,
-/// which takes a device's compiler its time for each.
+/// Sources are printed with indices of 32 or of 64 bits, as the seed says; for elements that are contiguous, as threads have
+/// them natively, and, unless what is written depends on that, for strided ones: as C99, and, if that is asked for, as
+/// OpenCL C, which takes a device's compiler its time for each.
 #[must_use]
 pub fn compare(cases: &[Case], opencl: bool) -> Vec<Difference> {
     let mut differences = Vec::new();
-    let mut printed = Vec::new();
+    let mut left = Vec::new();
     for case in cases {
         let reference = native(case, &Way::checked());
         let different = Way::all(case.is_block)
             .iter()
             .find_map(|way| difference(case, &reference, &native(case, way)));
-        match different.map_or_else(|| print(case, Dialect::C99), Err) {
-            Ok(source) => printed.push((*case, reference, source)),
-            Err(what) => differences.push(Difference { case: *case, what }),
+        match different {
+            None => left.push((*case, reference)),
+            Some(what) => differences.push(Difference { case: *case, what }),
         }
     }
-    for part in printed.chunks(64) {
-        let sources: Vec<&Printed> = part.iter().map(|(_, _, printed)| printed).collect();
-        let programs = C99Program::compile_together(&sources, &["-O2"]);
-        for ((case, reference, _), program) in part.iter().zip(programs) {
-            let what = match program {
-                Ok(program) => run_printed(case, "C99", &|launch| program.run(launch))
-                    .and_then(|outcome| difference(case, reference, &outcome).map_or(Ok(()), Err)),
-                Err(error) => Err(format!("{error}")),
-            };
-            let what = what.and_then(|()| {
-                if opencl {
-                    let outcome = run_opencl(case)?;
-                    difference(case, reference, &outcome).map_or(Ok(()), Err)
-                } else {
-                    Ok(())
+    for order in [ElementOrder::Contiguous, ElementOrder::Strided] {
+        let mut next = Vec::new();
+        for part in left.chunks(64) {
+            for ((case, reference), what) in part.iter().zip(run_c99(part, order)) {
+                let what = what.and_then(|()| {
+                    if opencl {
+                        let outcome = run_opencl(case, order)?;
+                        difference(case, reference, &outcome).map_or(Ok(()), Err)
+                    } else {
+                        Ok(())
+                    }
+                });
+                match what {
+                    Ok(()) if case.is_ordered => {}
+                    Ok(()) => next.push((*case, reference.clone())),
+                    Err(what) => differences.push(Difference { case: *case, what }),
                 }
-            });
-            if let Err(what) = what {
-                differences.push(Difference { case: *case, what });
             }
         }
+        left = next;
     }
     differences
+}
+
+/// What differs, of each case, where its source is printed as C99. All are compiled in one go.
+fn run_c99(cases: &[(Case, Outcome)], order: ElementOrder) -> Vec<Result<(), String>> {
+    let printed: Vec<_> = cases
+        .iter()
+        .map(|(case, _)| print(case, Dialect::C99, order))
+        .collect();
+    let sources: Vec<&Printed> = printed.iter().flatten().collect();
+    let mut programs = C99Program::compile_together(&sources, &["-O2"]).into_iter();
+    let mut what = |(case, reference): &(Case, Outcome), printed: &Result<Printed, String>| {
+        printed.as_ref().map_err(Clone::clone)?;
+        let program = programs.next().expect("there is one of each source");
+        let program = program.map_err(|error| error.to_string())?;
+        let run = |launch: &mut Launch| program.run(launch);
+        let outcome = run_printed(case, ("C99", order), &run)?;
+        difference(case, reference, &outcome).map_or(Ok(()), Err)
+    };
+    let both = cases.iter().zip(&printed);
+    both.map(|(case, printed)| what(case, printed)).collect()
 }
 
 fn native(case: &Case, way: &Way) -> Outcome {
@@ -90,10 +111,10 @@ fn native(case: &Case, way: &Way) -> Outcome {
 }
 
 /// Printed as OpenCL C, on the system's first device.
-fn run_opencl(case: &Case) -> Result<Outcome, String> {
-    let printed = print(case, Dialect::OpenCl(OpenClFeatures::USUAL))?;
+fn run_opencl(case: &Case, order: ElementOrder) -> Result<Outcome, String> {
+    let printed = print(case, Dialect::OpenCl(OpenClFeatures::USUAL), order)?;
     let program = OpenClProgram::compile(&printed).map_err(|error| error.to_string())?;
-    let mut outcome = run_printed(case, "OpenCL C", &|launch| program.run(launch))?;
+    let mut outcome = run_printed(case, ("OpenCL C", order), &|launch| program.run(launch))?;
     if let Err(failure) = &mut outcome.result {
         // Work-groups run at the same time, and any of them is the first.
         failure.thread = None;
@@ -101,7 +122,7 @@ fn run_opencl(case: &Case) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-fn print(case: &Case, dialect: Dialect) -> Result<Printed, String> {
+fn print(case: &Case, dialect: Dialect, elements: ElementOrder) -> Result<Printed, String> {
     let module = (case.module)().map_err(|error| format!("no source: {error}"))?;
     let width = if case.is_wide || case.seed % 2 == 1 {
         IndexWidth::Bits64
@@ -109,8 +130,7 @@ fn print(case: &Case, dialect: Dialect) -> Result<Printed, String> {
         IndexWidth::Bits32
     };
     let options = Options {
-        // In the order that threads have natively, as what they add up depends on it.
-        elements: ElementOrder::Contiguous,
+        elements,
         ..Options::new(dialect, width)
     };
     module
@@ -118,10 +138,10 @@ fn print(case: &Case, dialect: Dialect) -> Result<Printed, String> {
         .map_err(|error| format!("not printed: {error}"))
 }
 
-/// Runs printed source: in a way of such a name, which says what went wrong.
+/// Runs printed source: in such a language, for such elements.
 fn run_printed(
     case: &Case,
-    way: &str,
+    (language, order): (&str, ElementOrder),
     run: &dyn Fn(&mut Launch) -> Result<Option<Fault>, TestingError>,
 ) -> Result<Outcome, String> {
     let [blocks, threads, elements] = case
@@ -143,12 +163,16 @@ fn run_printed(
     }
     let result = fault.map_or(Ok(()), |fault| {
         Err(Failure {
-            thread: Some(fault.thread),
+            // Where elements are others', so are their mistakes.
+            thread: (order == ElementOrder::Contiguous).then_some(fault.thread),
             message: fault.to_string(),
         })
     });
     Ok(Outcome {
-        way: way.to_owned(),
+        way: match order {
+            ElementOrder::Contiguous => language.to_owned(),
+            ElementOrder::Strided => format!("{language} in strides"),
+        },
         data,
         result,
     })

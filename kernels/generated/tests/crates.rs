@@ -19,6 +19,7 @@ const CASE: Case = Case {
     is_block: false,
     is_wide: false,
     may_fail: false,
+    is_ordered: false,
     division: [&[3], &[2], &[4]],
     shared: &[],
     given: &[
@@ -80,6 +81,40 @@ fn what_differs_natively_and_printed_is_seen() {
         "{}",
         differences[0].what
     );
+}
+
+#[kernel(crate = quipu_kernel)]
+#[allow(dead_code, reason = "it is run by its type")]
+fn carried(_acc: &impl Accelerator<1>, _x: &[f32], mut y: OwnElements<u64>) {
+    let mut before = 0;
+    for (i, y) in y.each() {
+        *y = before;
+        before = i as u64;
+    }
+}
+
+#[test]
+fn what_elements_leave_for_the_next_is_seen_in_strides() {
+    let ordered = Case {
+        is_ordered: true,
+        module: || <carried as Entry<1>>::module(),
+        run: |data, way| {
+            let x = data.elements::<f32>(0);
+            let mut y = data.elements::<u64>(1);
+            let result = way.run::<carried, _, 1>((&x, &mut y), [[3], [2], [4]]);
+            data.keep(1, &y);
+            result
+        },
+        ..CASE
+    };
+    assert!(compare(&[ordered], false).is_empty());
+    let wrong = Case {
+        is_ordered: false,
+        ..ordered
+    };
+    let differences = compare(&[wrong], false);
+    let what = &differences[0].what;
+    assert!(what.contains("C99 in strides differ"), "{what}");
 }
 
 #[test]

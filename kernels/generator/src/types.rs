@@ -191,6 +191,8 @@ pub enum Type {
     Pair(Scalar, Scalar),
     /// One of the kernel's structs, by its number.
     Struct(usize),
+    /// One of the kernel's enums, by its number.
+    Enum(usize),
     /// Nothing.
     Unit,
 }

@@ -163,7 +163,7 @@ pub trait Accelerator<const D: usize> {
     fn groups(&self, count: usize) -> StepBy<Range<usize>> {
         let blocks = self.division().grid_blocks();
         let first = blocks.offset(self.block_index());
-        (first..count).step_by(blocks.known_count())
+        (first..count).step_by(blocks.product())
     }
 
     /// As many rounds for every thread of the grid: this thread's number in the grid, and on in steps of as many as
@@ -174,7 +174,7 @@ pub trait Accelerator<const D: usize> {
     fn uniform_elements(&self, count: usize) -> StepBy<Range<usize>> {
         let threads = self.division().grid_threads();
         let number = threads.offset(self.index(Grid, Threads));
-        let threads = threads.known_count();
+        let threads = threads.product();
         let end = count.div_ceil(threads).wrapping_mul(threads);
         (number..end).step_by(threads)
     }

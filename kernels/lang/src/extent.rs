@@ -5,7 +5,7 @@
 //! fit the machine's address range are errors, never a wrap-around and never a panic.
 
 use std::fmt;
-use std::ops::Index;
+use std::ops::{Index, IndexMut};
 
 use crate::error::KernelError;
 
@@ -65,11 +65,6 @@ macro_rules! components {
                 each_dimension::<D>(|dimension| components[dimension] = component(dimension));
                 Self::new(components)
             }
-
-            #[inline(always)]
-            pub(crate) fn set(&mut self, dimension: usize, component: usize) {
-                self.0[dimension] = component;
-            }
         }
 
         /// The component of one dimension; panics when there is no such dimension, as an array does.
@@ -78,6 +73,14 @@ macro_rules! components {
             #[inline(always)]
             fn index(&self, dimension: usize) -> &usize {
                 &self.0[dimension]
+            }
+        }
+
+        /// As [`Index`].
+        impl<const D: usize> IndexMut<usize> for $name<D> {
+            #[inline(always)]
+            fn index_mut(&mut self, dimension: usize) -> &mut usize {
+                &mut self.0[dimension]
             }
         }
 
@@ -190,9 +193,11 @@ impl<const D: usize> Extent<D> {
             .try_fold(1usize, |product, &size| product.checked_mul(size))
     }
 
-    /// [`count`](Self::count) of an extent whose product is known to fit.
+    /// [`count`](Self::count) in kernels: of an extent whose product fits, as that of all that a launch has does.
+    ///
+    /// Of one whose product does not, it has wrapped around.
     #[inline(always)]
-    pub(crate) fn known_count(&self) -> usize {
+    pub fn product(&self) -> usize {
         self.0
             .iter()
             .fold(1usize, |product, &size| product.wrapping_mul(size))
@@ -228,7 +233,7 @@ impl<const D: usize> Extent<D> {
         let mut position = Vector::ZERO;
         for dimension in (0..D).rev() {
             let size = self.0[dimension];
-            position.set(dimension, rest.checked_rem(size)?);
+            position[dimension] = rest.checked_rem(size)?;
             rest /= size;
         }
         (rest == 0).then_some(position)
@@ -253,10 +258,10 @@ impl<const D: usize> Extent<D> {
         let mut rest = number;
         let mut position = Vector::ZERO;
         for dimension in (1..D).rev() {
-            position.set(dimension, rest % self.0[dimension]);
+            position[dimension] = rest % self.0[dimension];
             rest /= self.0[dimension];
         }
-        position.set(0, rest);
+        position[0] = rest;
         position
     }
 
@@ -281,7 +286,7 @@ impl<const D: usize> Extent<D> {
             if is_over {
                 let next = position[dimension] + 1;
                 is_over = next >= self.0[dimension];
-                position.set(dimension, if is_over { 0 } else { next });
+                position[dimension] = if is_over { 0 } else { next };
             }
         });
     }
@@ -295,7 +300,7 @@ impl<const D: usize> Extent<D> {
     pub(crate) fn checked_scale(&self, by: Extent<D>) -> Option<Extent<D>> {
         let mut scaled = Extent::ONE;
         for dimension in 0..D {
-            scaled.set(dimension, self.0[dimension].checked_mul(by[dimension])?);
+            scaled[dimension] = self.0[dimension].checked_mul(by[dimension])?;
         }
         Some(scaled)
     }

@@ -83,7 +83,7 @@ impl<T, const D: usize> Neighbours<D> for GlobalRef<'_, T, D> {
     fn neighbours(&self, first: [Option<usize>; D], count: usize) -> Option<&[T]> {
         let mut position = Vector::ZERO;
         for (dimension, first) in first.into_iter().enumerate() {
-            position.set(dimension, first?);
+            position[dimension] = first?;
         }
         self.row(position)?.get(..count)
     }

@@ -139,7 +139,7 @@ impl<const D: usize> Iterator for Rows<D> {
                 let next = self.position[d] + 1;
                 self.live = next < self.region.end[d];
                 let start = self.region.start[d];
-                self.position.set(d, if self.live { next } else { start });
+                self.position[d] = if self.live { next } else { start };
             }
         });
         Some((row, self.region.end[D - 1] - self.region.start[D - 1]))

@@ -39,7 +39,7 @@ impl<const D: usize> Places<D> {
         let mut strides = Vector::splat(1);
         for d in (0..D - 1).rev() {
             // The product fits, unless nothing is there.
-            strides.set(d, strides[d + 1].wrapping_mul(extent[d + 1]));
+            strides[d] = strides[d + 1].wrapping_mul(extent[d + 1]);
         }
         Ok(Self { extent, strides })
     }
@@ -146,7 +146,7 @@ mod tests {
             let dense = Places::dense(extent, 24).expect("there are that many");
             let strided = Places::strided(extent, dense.strides(), 24);
             assert_eq!(strided.ok(), Some(dense));
-            for number in 0..extent.known_count() {
+            for number in 0..extent.product() {
                 let position = extent.delinearise(number).expect("it is inside");
                 assert_eq!(dense.place(position), number);
             }

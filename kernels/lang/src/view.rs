@@ -352,7 +352,7 @@ impl<T, const D: usize> GlobalMut<'_, T, D> {
     /// How many elements it has.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.extent().known_count()
+        self.extent().product()
     }
 
     /// Whether it has no elements.

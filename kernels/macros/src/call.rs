@@ -11,6 +11,9 @@ use crate::expression::{is_assignment, is_associated};
 use crate::refuse;
 use crate::scope::{Kind, Writer, witness};
 
+/// Of functions without `#[device]` whose calls say so: see `build::plain`.
+const MOST_ARGUMENTS: usize = 7;
+
 impl Writer {
     pub(crate) fn call(&mut self, call: &ExprCall) -> TokenStream {
         match &*call.func {
@@ -97,7 +100,18 @@ impl Writer {
         if let Some(last) = builder.segments.last_mut() {
             generics = std::mem::replace(&mut last.arguments, PathArguments::None);
         }
-        quote_spanned!(span=> <#builder>::__call #generics (#(#arguments),*))
+        if arguments.len() > MOST_ARGUMENTS {
+            return quote_spanned!(span=> <#builder>::__call #generics (#(#arguments),*));
+        }
+        // By a name that is there, too, where there is no such type: what that says is of help.
+        let name = format_ident!("__function_{}", arguments.len(), span = span);
+        quote_spanned!(span=> {
+            #[allow(unused_imports)]
+            use __quipu::plain::*;
+            #[allow(unused_imports)]
+            use #builder as #name;
+            <#name>::__call #generics (#(#arguments),*)
+        })
     }
 
     /// A tuple struct of its fields.
@@ -132,7 +146,11 @@ impl Writer {
             "into" if call.args.is_empty() => {
                 let name = self.fresh("receiver");
                 let witness = witness(span, &quote!(__quipu::w(#name).into()));
-                return quote_spanned!(span=> { let #name = __quipu::value(#receiver); __quipu::cast(#name, #witness) });
+                return quote_spanned!(span=> {
+                    let #name = __quipu::value(#receiver);
+                    (&__quipu::Own::of(#name)).__converts();
+                    __quipu::converted(#name, #witness)
+                });
             }
             _ => {}
         }

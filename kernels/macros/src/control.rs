@@ -50,12 +50,22 @@ impl Writer {
                 #token.result()
             });
         };
+        let want = self.choice(&branch.cond, want);
         let then = self.block(&branch.then_branch, want);
         let otherwise = match &**otherwise {
             Expr::Block(block) if block.label.is_none() => self.block(&block.block, want),
             otherwise => self.control(otherwise, want),
         };
         self.if_else(span, &condition, &then, &otherwise)
+    }
+
+    /// What is wanted of branches: if what they are taken by is known, there is only one.
+    fn choice(&self, by: &Expr, want: Want) -> Want {
+        if want == Want::Value && !self.is_constant(by) {
+            Want::Choice
+        } else {
+            want
+        }
     }
 
     /// A branch of two blocks that are written.
@@ -96,8 +106,9 @@ impl Writer {
         let value = self.expression(&cases.expr);
         let source = self.fresh("scrutinee");
         let Some((last, before)) = cases.arms.split_last() else {
-            return self.refuse(span, refuse::VERBATIM);
+            return self.refuse(span, refuse::NO_ARMS);
         };
+        let want = self.choice(&cases.expr, want);
         // What rustc has seen to match always needs no condition.
         let (_, mut chain) = self.arm(last, &source, want, true);
         for arm in before.iter().rev() {
@@ -143,14 +154,7 @@ impl Writer {
                     let effect = this.effect(&arm.body);
                     quote!(#effect __quipu::nothing())
                 }
-                Want::Value => {
-                    let value = this.expression(&arm.body);
-                    if diverges(&arm.body) {
-                        value
-                    } else {
-                        quote_spanned!(arm.body.span()=> __quipu::value(#value))
-                    }
-                }
+                Want::Value | Want::Choice => this.tail(&arm.body, want),
             };
             quote!({ #bound #body })
         });

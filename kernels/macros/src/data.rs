@@ -124,8 +124,12 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
                 }
             }
 
+            impl #impl_generics #build::Derived for #name #type_generics #where_clause {}
+
             impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
                 const FIELDS: &'static [&'static str] = &[#(#names),*];
+
+                const IS_DERIVED: bool = true;
 
                 fn ir_type(state: &mut #build::State) -> #build::ir::Type {
                     #build::derived_type::<Self>(
@@ -166,7 +170,11 @@ fn empty(item: &DeriveInput, krate: &Path) -> TokenStream {
                 }
             }
 
+            impl #impl_generics #build::Derived for #name #type_generics #where_clause {}
+
             impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
+                const IS_DERIVED: bool = true;
+
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
                     #build::ir::Type::Unit
                 }
@@ -235,7 +243,11 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
                 }
             }
 
+            impl #build::Derived for #name {}
+
             impl #build::KernelValue for #name {
+                const IS_DERIVED: bool = true;
+
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
                     #build::ir::Scalar::#scalar.into()
                 }

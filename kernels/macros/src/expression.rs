@@ -256,9 +256,11 @@ impl Writer {
         if let Expr::Infer(_) = &*assign.left {
             return quote_spanned!(span=> __quipu::discard(__quipu::value(#value)));
         }
-        let to = match &*assign.left {
-            Expr::Tuple(tuple) => self.tuple(tuple.elems.iter(), span, false),
-            place => self.expression(place),
+        let to = self.place(&assign.left);
+        let value = if let Expr::Reference(reference) = &*assign.right {
+            quote_spanned!(reference.span()=> __quipu::replaced(#value))
+        } else {
+            value
         };
         let name = self.fresh("value");
         quote_spanned!(span=> {
@@ -266,6 +268,18 @@ impl Writer {
             __quipu::assign(#to, #name);
             __quipu::nothing()
         })
+    }
+
+    /// What is assigned to.
+    fn place(&mut self, place: &Expr) -> TokenStream {
+        match place {
+            Expr::Tuple(tuple) => self.tuple(tuple.elems.iter(), tuple.span(), false),
+            Expr::Paren(paren) => self.place(&paren.expr),
+            Expr::Array(_) | Expr::Struct(_) | Expr::Call(_) | Expr::Range(_) => {
+                self.refuse(place.span(), refuse::DESTRUCTURED)
+            }
+            place => self.expression(place),
+        }
     }
 
     /// A tuple, of values or of places that are assigned to.
@@ -279,6 +293,7 @@ impl Writer {
         for element in elements {
             let written = match element {
                 Expr::Infer(_) if !of_values => quote!(__quipu::never()),
+                element if !of_values => self.place(element),
                 element => self.expression(element),
             };
             let name = self.fresh("element");

@@ -119,7 +119,7 @@ pub(crate) fn function(
 
 fn parameter_is_shared(parameter: &Parameter) -> bool {
     matches!(&parameter.user_type, syn::Type::Path(path)
-        if path.path.segments.last().is_some_and(|last| ["SharedWrite", "SharedRead", "SharedAtomics"].iter().any(|name| last.ident == name)))
+        if path.path.segments.last().is_some_and(|last| ["SharedWrite", "SharedRead", "SharedRaw", "SharedAtomics"].iter().any(|name| last.ident == name)))
 }
 
 impl Kernel<'_> {

@@ -103,6 +103,7 @@ impl Writer {
         for value in &values {
             let (written, name) = (self.expression(value), self.fresh("printed"));
             bound.extend(quote_spanned!(span=> let #name = __quipu::value(#written);));
+            bound.extend(quote_spanned!(value.span()=> (&__quipu::Own::of(#name)).__prints();));
             names.push(name);
         }
         (bound, names)
@@ -116,7 +117,7 @@ impl Writer {
         };
         let Ok(arguments) = mac.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated)
         else {
-            return refused(self, span, refuse::VERBATIM);
+            return refused(self, span, refuse::ASSERTION);
         };
         let mut arguments = arguments.into_iter();
         let Some(condition) = arguments.next() else {

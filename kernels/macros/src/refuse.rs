@@ -16,7 +16,11 @@ pub(crate) const ASYNC_BLOCK: &str = "`async` blocks and closures are not in the
 pub(crate) const CONST_BLOCK: &str =
     "`const` blocks are not in the kernel language; name the value with a `const` item";
 pub(crate) const ITEMS: &str = "items inside of a kernel are not in the kernel language, but for `const` and `use`; write this one outside";
-pub(crate) const VERBATIM: &str = "this is not in the kernel language";
+pub(crate) const VERBATIM: &str =
+    "this is not in the kernel language; what is, the documentation of `#[kernel]` lists";
+pub(crate) const NO_ARMS: &str =
+    "a `match` without arms is not in the kernel language; there is no value that it could be of";
+pub(crate) const DESTRUCTURED: &str = "an assignment to parts is one to a tuple: `(a, b) = …`; for others write a `let`, and an assignment for each part";
 pub(crate) const INFERRED: &str = "`_` has no value here; name it";
 pub(crate) const RAW_ADDRESS: &str = "raw pointers are not in the kernel language; take `RawMut<T>` as a parameter, and use its `unsafe` methods";
 pub(crate) const REST_IN_THE_MIDDLE: &str =
@@ -64,6 +68,8 @@ pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of refer
 
 pub(crate) const PRINT_FORMAT: &str =
     "what a kernel prints is a text with `{}` or `{name}` for numbers, which have no other format";
+pub(crate) const ASSERTION: &str =
+    "write `assert!(condition)`, or `assert!(condition, \"message {}\", value)`";
 pub(crate) const ASSERT_VALUES: &str = "the message of an `assert!` in a kernel shows two values at most, as a device keeps no more of a mistake";
 pub(crate) const PRINT_BRACES: &str =
     "a kernel cannot print `{}`; write a space between the braces";
@@ -73,11 +79,13 @@ pub(crate) const PRINT_BRACES: &str =
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     Some(match name {
         "unwrap" | "expect" | "unwrap_or" | "is_some" | "is_none" | "ok" | "err" => OPTIONS,
-        "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "checked_rem" => {
+        "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "checked_rem"
+        | "checked_neg" | "checked_abs" | "checked_pow" | "checked_shl" | "checked_shr" => {
             "this gives an `Option`, which is not in the kernel language; use the wrapping or saturating method, and compare"
         }
-        "overflowing_add" | "overflowing_sub" | "overflowing_mul" => {
-            "use the wrapping method, and compare"
+        "overflowing_add" | "overflowing_sub" | "overflowing_mul" | "overflowing_neg"
+        | "overflowing_abs" | "overflowing_pow" | "overflowing_shl" | "overflowing_shr" => {
+            "this is not in the kernel language; use the wrapping method, and compare"
         }
         "to_string" | "to_owned" | "as_str" => STRINGS,
         "as_ptr" | "as_mut_ptr" => RAW_ADDRESS,
@@ -92,6 +100,7 @@ pub(crate) fn is_adapter(name: &str) -> bool {
         "filter",
         "fold",
         "for_each",
+        "fill_with",
         "any",
         "all",
         "flat_map",

@@ -26,6 +26,8 @@ pub(crate) struct LoopScope {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
     Value,
+    /// One of several that a branch may have.
+    Choice,
     Nothing,
 }
 
@@ -69,9 +71,9 @@ impl Writer {
             use #krate::__macro::build as __quipu;
             #[allow(unused_imports)]
             use __quipu::{
-                Casts as _, Conversions as _, FloatBits as _, HalfConversions as _, IterMethods as _, MoreMethods as _, NumberMethods as _, Operated as _,
+                AcceptedOfOthers as _, Casts as _, Conversions as _, FloatBits as _, HalfConversions as _, IterMethods as _, MoreMethods as _, NumberMethods as _, Operated as _,
                 OperatedAlone as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeMethods as _,
-                RefusedConversions as _, RefusedMethods as _,
+                RefusedConversions as _, RefusedMethods as _, RefusedOfDerived as _, RefusedOfIterators as _, RefusedOfNumbers as _,
                 SliceMethods as _,
             };
         }

@@ -193,7 +193,7 @@ fn check_type(user_type: &Type) -> Result<()> {
 }
 
 /// The names of types that kernels are handed and that have a lifetime which is left out.
-const VIEWS: [&str; 12] = [
+const VIEWS: [&str; 13] = [
     "GlobalRef",
     "OwnElements",
     "OwnTile",
@@ -204,6 +204,7 @@ const VIEWS: [&str; 12] = [
     "RawMut",
     "SharedWrite",
     "SharedRead",
+    "SharedRaw",
     "SharedAtomics",
     "GlobalMut",
 ];

@@ -22,8 +22,8 @@ impl Writer {
         for (at, statement) in statements.iter().enumerate() {
             let is_last = at + 1 == statements.len();
             match statement {
-                Stmt::Expr(expression, None) if is_last && want == Want::Value => {
-                    last = Some(self.tail(expression));
+                Stmt::Expr(expression, None) if is_last && want != Want::Nothing => {
+                    last = Some(self.tail(expression, want));
                 }
                 Stmt::Expr(expression, _) => written.extend(self.effect(expression)),
                 Stmt::Local(local) => written.extend(self.local(local)),
@@ -32,7 +32,7 @@ impl Writer {
             }
         }
         let last = last.unwrap_or_else(|| {
-            if want == Want::Value && statements.iter().any(statement_diverges) {
+            if want != Want::Nothing && statements.iter().any(statement_diverges) {
                 quote!(__quipu::never())
             } else {
                 quote!(__quipu::nothing())
@@ -41,13 +41,17 @@ impl Writer {
         quote!(#written #last)
     }
 
-    /// The last expression of a block, whose value the block gives.
-    fn tail(&mut self, expression: &Expr) -> TokenStream {
+    /// The last expression of a block, or that of an arm, whose value it gives.
+    pub(crate) fn tail(&mut self, expression: &Expr, want: Want) -> TokenStream {
         let value = self.expression(expression);
         if diverges(expression) {
             return value;
         }
-        quote_spanned!(expression.span()=> __quipu::value(#value))
+        let span = expression.span();
+        if want == Want::Choice && matches!(expression, Expr::Reference(_)) {
+            return quote_spanned!(span=> __quipu::chosen(#value));
+        }
+        quote_spanned!(span=> __quipu::value(#value))
     }
 
     /// An expression whose value nobody wants, as a statement.

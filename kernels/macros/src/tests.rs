@@ -115,6 +115,17 @@ refused! {
     binding_alternatives: body("match n { (1, a) | (2, a) => {} _ => {} }") at "(1, a)" says "write an arm for each";
     rest_in_the_middle: body("let [a, .., b] = [n, n];") at "[" says "use indices";
     inclusive_to: body("let a = &x[..=3];") at "..=" says "`..end + 1`";
+    overflowing: body("let a = n.overflowing_mul(3);") at "overflowing_mul" says "use the wrapping method";
+    unknown_label: body("loop { break 'nowhere; }") at "break" says "no such loop";
+    unknown_label_of_the_next_round: body("loop { continue 'nowhere; }") at "continue" says "no such loop";
+    pattern: body("match n { const { 3 } => {} _ => {} }") at "const" says "use names";
+    pattern_without_a_value: body("let (a, b);") at "(" says "use names";
+    no_arms: body("match n {}") at "match" says "without arms";
+    assertion: body("assert!(n > 3; n);") at "assert" says "assert!(condition)";
+    parts_of_an_array: body("let (mut a, mut b) = (n, n); [a, b] = [b, a];") at "[" says "one to a tuple";
+    parts_of_a_struct: body("let mut a = n; Square { side: a } = square(n);") at "Square" says "one to a tuple";
+    parts_within_parts: body("let mut a = n; (a, [a]) = square(n);") at "[" says "one to a tuple";
+    what_nobody_knows: body("yield n;") at "yield" says "the documentation of `#[kernel]`";
     waiting_for_a_variable: body("n.await;") at "await" says "barriers";
 
     // Kernels.
@@ -132,6 +143,10 @@ refused! {
     closure_parameter: kernel("fn k(acc: &impl Accelerator<1>, f: impl Fn(u32) -> u32) {}") at "impl" says "a closure is none";
     closure_type: kernel("fn k<F>(acc: &impl Accelerator<1>, f: F) where F: Fn(u32) -> u32 {}") at "F" says "a closure is none";
     impl_trait: kernel("fn k(acc: &impl Accelerator<1>, f: impl Shape) {}") at "impl" says "name the type";
+    pointer: kernel("fn k(acc: &impl Accelerator<1>, x: *const f32) {}") at "*" says "take `RawMut<T>`";
+    reference_to_a_pointer: kernel("fn k(acc: &impl Accelerator<1>, x: &*mut f32) {}") at "*" says "take `RawMut<T>`";
+    function_pointer: kernel("fn k(acc: &impl Accelerator<1>, f: fn(u32) -> u32) {}") at "fn" says "closures in kernels are called";
+    type_without_a_name: kernel("impl [u32; 3] { fn run(self, acc: &impl Accelerator<1>) {} }") at "[" says "name the type";
     trait_object: kernel("fn k(acc: &impl Accelerator<1>, f: &dyn Shape) {}") at "dyn" says "use generics";
     parameter_pattern: kernel("fn k(acc: &impl Accelerator<1>, (a, b): (u32, u32)) {}") at "(" says "with `let`";
     shared_without_length: kernel("async fn k(acc: &impl BlockAccelerator<1>, s: SharedWrite<u32>) {}")
@@ -181,7 +196,7 @@ fn what_is_accepted_has_no_refusals() {
         "let f = |a: u32, b| a + b; let c = f(1, n);",
         "'outer: loop { loop { break 'outer; } }",
         "let a = match n { 0 => 1, 1..=5 | 7 => 2, b if b > 3 => 3, _ => 4 };",
-        "let (a, mut b) = (n, n as f32); b += std::f32::consts::PI; (b, _) = (1.0, 2);",
+        "let (a, mut b) = (n, n as f32); b += std::f32::consts::PI; (b, _) = (1.0, 2); (_, (b, _)) = parts(n);",
         "assert!(n > 3, \"too few\"); debug_assert!(n > 3);",
         "print!(\"{} of {n} {{\", 3u32); println!();",
         "const LIMIT: u32 = 3; let a = n.min(LIMIT).rotate_left(3);",

@@ -22,7 +22,7 @@
 //! The type of a kernel has its name: `saxpy` here, `generic::<f32>` of a generic one. Where there is a
 //! [`Call`](super::Call), its [`module`](super::Call::module) is the same with the types that were inferred.
 //! How the source is compiled and launched is said by [`Printed`], and in the documentation of the printers in
-//! `quipu_kernel_ir`.
+//! `quipu_kernel_ir`. [`Kernels`] are a program's own, by name, as the command `quipu kernel` has those of the guide.
 
 pub use quipu_kernel::build::ir::print::{
     EntryKind, EntryParameter, FAULT_WORDS, Fault, FaultKind, SharedMemory, Site,
@@ -33,10 +33,162 @@ pub use quipu_kernel::build::ir::{
 };
 pub use quipu_kernel::{BuildError, Entry};
 
+use crate::{Error, ErrorKind, Result};
+
 /// The source of a kernel, by its type, in the intermediate representation: [`Module::print`] writes it down.
 ///
 /// # Errors
 /// Says what of the kernel has no source, and where.
-pub fn module<K: Entry<D>, const D: usize>() -> Result<Module, BuildError> {
+pub fn module<K: Entry<D>, const D: usize>() -> std::result::Result<Module, BuildError> {
     K::module()
+}
+
+/// Kernels by name, for a program that shows what devices are given of them: [`Kernels::command`] does what `quipu kernel` does.
+#[derive(Debug, Clone, Default)]
+pub struct Kernels(Vec<Kernel>);
+
+/// One of them.
+#[derive(Debug, Clone)]
+struct Kernel {
+    name: &'static str,
+    /// As it is in the source: with its types, if it is generic.
+    full_name: &'static str,
+    module: fn() -> std::result::Result<Module, BuildError>,
+}
+
+/// What [`Kernels::command`] takes.
+const USAGE: &str =
+    "list, or print NAME [--dialect c99|opencl|cuda] [--index-width 32|64] [--lines]";
+
+impl Kernels {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With a kernel, by its type: `.with::<saxpy, _>()`, of a generic one with the types that it is called with. The second
+    /// parameter is how many dimensions it has, which the compiler knows.
+    #[must_use]
+    pub fn with<K: Entry<D>, const D: usize>(mut self) -> Self {
+        self.0.push(Kernel {
+            name: K::NAME,
+            full_name: std::any::type_name::<K>(),
+            module: K::module,
+        });
+        self
+    }
+
+    /// Does what the arguments of a command say, and gives what there is to show:
+    ///
+    /// * `list`, or nothing: names the kernels, each with its type.
+    /// * `print NAME`: the source of a kernel as C99, for launches whose indices fit 32 bits; with `--dialect opencl` or
+    ///   `cuda`, `--index-width 64`, and `--lines`, which says with `#line` which line of the kernel each line is of. Of
+    ///   several kernels of a name, the type says which one is meant.
+    ///
+    /// ```
+    /// use quipu::kernel::print::Kernels;
+    /// use quipu::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn clear<T: KernelData + Default>(_acc: &impl Accelerator<1>, zero: T, mut y: OwnElements<T>) {
+    ///     for (_, y) in y.each() {
+    ///         *y = zero;
+    ///     }
+    /// }
+    ///
+    /// let kernels = Kernels::new().with::<clear<f32>, _>();
+    /// assert!(kernels.command(["list"])?.starts_with("clear "));
+    /// let source = kernels.command(["print", "clear", "--dialect", "opencl"])?;
+    /// assert!(source.contains("__kernel void clear("));
+    /// # Ok::<(), quipu::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such command, option or kernel, or the kernel has no source.
+    pub fn command<A: Into<String>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<String> {
+        let mut arguments = arguments.into_iter().map(Into::into);
+        match arguments.next().as_deref() {
+            None | Some("list") => Ok(self.list()),
+            Some("print") => self.print(arguments),
+            Some(other) => Err(wrong(format!("'{other}' is no command; use {USAGE}"))),
+        }
+    }
+
+    fn list(&self) -> String {
+        let names = self.0.iter().map(|kernel| kernel.name.len());
+        let width = names.max().unwrap_or(0);
+        let line = |kernel: &Kernel| format!("{:width$}  {}\n", kernel.name, kernel.full_name);
+        self.0.iter().map(line).collect()
+    }
+
+    fn print(&self, mut arguments: impl Iterator<Item = String>) -> Result<String> {
+        let Some(name) = arguments.next() else {
+            return Err(wrong(format!("a kernel's name is missing; use {USAGE}")));
+        };
+        let (mut dialect, mut width, mut lines) = (Dialect::C99, IndexWidth::Bits32, false);
+        while let Some(option) = arguments.next() {
+            let value = if option == "--lines" {
+                None
+            } else {
+                arguments.next()
+            };
+            match (option.as_str(), value.as_deref()) {
+                ("--dialect", Some("c99")) => dialect = Dialect::C99,
+                ("--dialect", Some("opencl")) => dialect = Dialect::OpenCl(OpenClFeatures::USUAL),
+                ("--dialect", Some("cuda")) => dialect = Dialect::Cuda,
+                ("--index-width", Some("32")) => width = IndexWidth::Bits32,
+                ("--index-width", Some("64")) => width = IndexWidth::Bits64,
+                ("--lines", None) => lines = true,
+                (option, value) => {
+                    let given = format!("{option} {}", value.unwrap_or_default());
+                    let given = given.trim_end();
+                    return Err(wrong(format!("'{given}' is no option; use {USAGE}")));
+                }
+            }
+        }
+        let module = self.module(&name)?;
+        let mut options = Options::new(dialect, width);
+        options.line_directives = lines;
+        let printed = module.print(dialect, &options);
+        Ok(printed.map_err(|error| failed(&name, &error))?.source)
+    }
+
+    /// The source of the kernel of a name.
+    fn module(&self, name: &str) -> Result<Module> {
+        let is_meant = |kernel: &&Kernel| kernel.name == name || kernel.full_name == name;
+        let found: Vec<_> = self.0.iter().filter(is_meant).collect();
+        match found[..] {
+            [kernel] => (kernel.module)().map_err(|error| failed(name, &error)),
+            [] => {
+                let names: Vec<_> = self.0.iter().map(|kernel| kernel.name).collect();
+                let names = names.join(", ");
+                let problem = format!("there is no kernel named '{name}'; the names are: {names}");
+                Err(wrong(problem))
+            }
+            _ => {
+                let types: Vec<_> = found.iter().map(|kernel| kernel.full_name).collect();
+                let types = types.join(", ");
+                let problem =
+                    format!("there are several kernels named '{name}'; use one of: {types}");
+                Err(wrong(problem))
+            }
+        }
+    }
+}
+
+fn wrong(problem: String) -> Error {
+    ErrorKind::InvalidArgument {
+        what: "showing kernels",
+        problem,
+    }
+    .into()
+}
+
+fn failed(name: &str, error: &dyn std::fmt::Display) -> Error {
+    let (what, message) = (format!("printing kernel '{name}'"), error.to_string());
+    ErrorKind::Kernel { what, message }.into()
 }

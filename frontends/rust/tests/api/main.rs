@@ -13,6 +13,7 @@ mod kernels;
 mod mapping;
 mod natives;
 mod order;
+mod printed;
 mod recorded;
 mod regions;
 mod scopes;

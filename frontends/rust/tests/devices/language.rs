@@ -114,3 +114,49 @@ pub(crate) fn floats_of_16_bits_are_the_same_everywhere(each_queue: EachQueue) {
         assert_eq!(on(queue), on(&context.queue(&pool_of(context)).unwrap()));
     });
 }
+
+/// The number of each thread that has an element, and where across from it another one is.
+#[kernel]
+fn places<const D: usize>(
+    acc: &impl Accelerator<D>,
+    x: GlobalRef<u32, D>,
+    mut y: OwnElements<u32, D>,
+) {
+    let threads = acc.extent(Grid, Threads);
+    let thread = threads.number_of(acc.index(Grid, Threads)) as u32;
+    let extent = y.extent();
+    for (i, y) in y.each() {
+        let mut across = extent.position_of(i);
+        for d in 0..D {
+            across[d] = extent[d] - 1 - across[d];
+        }
+        *y = x[across] * 1000 + thread;
+    }
+}
+
+pub(crate) fn a_grid_has_more_dimensions_than_devices_have_axes(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let extent = [3, 8, 2, 6];
+        let x = context.allocate_padded::<u32, 4>(extent).unwrap();
+        let mut y = context.allocate_nd::<u32, 4>(extent).unwrap();
+        let numbers: Vec<u32> = (0..3 * 8 * 2 * 6).collect();
+        let dense = quipu::Layout::dense(extent).unwrap();
+        let written = queue.write_nd(&x, numbers.clone(), &dense).unwrap();
+        written.wait().unwrap();
+        // Blocks and threads along all of those that have to share an axis.
+        let division = WorkDivision::new([2, 2, 1, 2], [1, 2, 2, 3], [2, 1, 1, 1]);
+        queue.launch(division, places(&x, &mut y)).unwrap();
+        let read = queue.read_nd(&y).unwrap().wait().unwrap();
+        let across = read.iter().map(|y| y / 1000);
+        assert!(across.eq(numbers.iter().rev().copied()));
+        // Which elements are whose is the device's choice.
+        let threads: std::collections::BTreeSet<_> = read.iter().map(|y| y % 1000).collect();
+        assert!(threads.into_iter().eq(0..2 * 4 * 2 * 6));
+
+        // And as the device would have it.
+        queue.launch(extent, places(&x, &mut y)).unwrap();
+        let divided = queue.read_nd(&y).unwrap().wait().unwrap();
+        let across = divided.iter().map(|y| y / 1000);
+        assert!(across.eq(numbers.into_iter().rev()));
+    });
+}

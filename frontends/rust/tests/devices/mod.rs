@@ -4,7 +4,8 @@
 mod language;
 
 pub(crate) use language::{
-    floats_of_16_bits_are_the_same_everywhere, threads_of_a_warp_exchange_values,
+    a_grid_has_more_dimensions_than_devices_have_axes, floats_of_16_bits_are_the_same_everywhere,
+    threads_of_a_warp_exchange_values,
 };
 
 use quipu::prelude::*;
@@ -83,6 +84,7 @@ macro_rules! all_tests {
             timestamps_are_in_order,
             threads_of_a_warp_exchange_values,
             floats_of_16_bits_are_the_same_everywhere,
+            a_grid_has_more_dimensions_than_devices_have_axes,
             a_scheduler_of_the_users_polls_for_what_is_on_a_device,
             copies_of_every_size_come_through,
             what_is_mapped_is_what_kernels_see,

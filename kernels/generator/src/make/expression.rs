@@ -1,7 +1,7 @@
 //! Expressions of any type: places, branches, blocks, calls; the operations of numbers are in `number`.
 
 use super::number::converted;
-use super::{Argument, LoopScope, Maker, text};
+use super::{Argument, Enumeration, LoopScope, Maker, text};
 use crate::tree::{Block, Expression, Piece, Statement, pieces};
 use crate::types::{Scalar, Type};
 
@@ -44,7 +44,30 @@ impl Maker {
                 }
                 self.structure(*number, depth)
             }
+            Type::Enum(number) => {
+                if let Some(known) = self.same_type(of) {
+                    return known;
+                }
+                let one = self.variant(*number);
+                if depth > 0 && self.random.chance(40) {
+                    let condition = self.scalar(Scalar::Bool, 1);
+                    let other = self.variant(*number);
+                    let pieces = pieces![
+                        "(if ",
+                        condition,
+                        format!(" {{ {one} }} else {{ {other} }})")
+                    ];
+                    return Expression::new(of.clone(), pieces);
+                }
+                Expression::text(of.clone(), one)
+            }
         }
+    }
+
+    /// One of an enum's variants.
+    fn variant(&mut self, number: usize) -> String {
+        let Enumeration { name, variants } = &self.enumerations[number];
+        format!("{name}::V{}", self.random.below(*variants))
     }
 
     /// A variable of an aggregate type, now and then.
@@ -95,7 +118,9 @@ impl Maker {
         }
         match self.random.below(100) {
             0..18 => self.leaf(of),
-            18..76 => self.operation(of, depth - 1),
+            18..72 => self.operation(of, depth - 1),
+            72..74 => self.asked(of, depth - 1),
+            74..76 => self.of_enumeration(of, depth - 1),
             76..83 => self.branch(of, depth - 1),
             83..87 => self.cases(of, depth - 1),
             87..91 => self.block_expression(of, depth - 1),
@@ -318,6 +343,92 @@ impl Maker {
         Expression::new(Type::Scalar(of), pieces)
     }
 
+    /// A branch on what the accelerator is and has. What it is differs from way to way, and so the two give the same then,
+    /// with something else beside.
+    fn asked(&mut self, of: Scalar, depth: usize) -> Expression {
+        if !self.has_accelerator {
+            return self.branch(of, depth);
+        }
+        if self.random.chance(40) {
+            let condition = *self.random.pick(&[
+                "acc.has_f64()",
+                "acc.warp_size() > 0",
+                "acc.warp_size() == 0",
+                "!acc.has_f64()",
+                "(acc.is_gpu() || !acc.is_gpu())",
+                "acc.is_native() && acc.is_gpu()",
+            ]);
+            let also = match self.random.below(3) {
+                0 => pieces![" && ", self.scalar(Scalar::Bool, 1)],
+                1 => pieces![" || ", self.scalar(Scalar::Bool, 1)],
+                _ => Vec::new(),
+            };
+            let mut pieces = pieces![format!("(if {condition}")];
+            pieces.extend(also);
+            let (then, otherwise) = (self.value_block(of, depth), self.value_block(of, depth));
+            pieces.extend(pieces![" ", then, " else ", otherwise, ")"]);
+            return Expression::new(Type::Scalar(of), pieces);
+        }
+        let condition = *self.random.pick(&[
+            "acc.is_gpu()",
+            "!acc.is_native()",
+            "acc.has_clock()",
+            "acc.has_system_scope()",
+            "acc.warp_size() > 1",
+            "acc.is_gpu() && acc.warp_size() == 32",
+        ]);
+        let value = self.scalar(of, depth);
+        let name = self.fresh("v");
+        let pieces = pieces![
+            format!("(if {condition} {{ "),
+            value.clone(),
+            format!(" }} else {{ let {name} = "),
+            value,
+            format!("; {name} }})")
+        ];
+        Expression::new(Type::Scalar(of), pieces)
+    }
+
+    /// What a variant of an enum stands for.
+    fn of_enumeration(&mut self, of: Scalar, depth: usize) -> Expression {
+        if self.enumerations.is_empty() {
+            return self.cases(of, depth);
+        }
+        let number = self.random.below(self.enumerations.len());
+        let value = self.expression(&Type::Enum(number), depth);
+        if of.is_integer() && self.random.chance(30) {
+            let pieces = pieces!["(", value, format!(" as {})", of.name())];
+            return Expression::new(Type::Scalar(of), pieces);
+        }
+        if of == Scalar::Bool && self.random.chance(50) {
+            let sign = *self.random.pick(&["==", "!="]);
+            let other = self.variant(number);
+            let pieces = pieces!["(", value, format!(" as i64 {sign} {other} as i64)")];
+            return Expression::new(Type::Scalar(of), pieces);
+        }
+        let Enumeration { name, variants } = self.enumerations[number].clone();
+        let mut pieces = pieces!["(match ", value, " { "];
+        let mut next = 0;
+        while next < variants {
+            let last = (next + self.random.below(2)).min(variants - 1);
+            let arms: Vec<String> = (next..=last).map(|at| format!("{name}::V{at}")).collect();
+            let is_rest = last + 1 == variants && self.random.chance(30);
+            let arm = if is_rest {
+                "_".to_owned()
+            } else {
+                arms.join(" | ")
+            };
+            pieces.extend(pieces![
+                format!("{arm} => "),
+                self.scalar(of, depth.min(2)),
+                ", "
+            ]);
+            next = last + 1;
+        }
+        pieces.push("})".into());
+        Expression::new(Type::Scalar(of), pieces)
+    }
+
     /// Patterns for an integer, which need not be disjoint nor all that there are.
     pub(super) fn patterns(&mut self, on: Scalar) -> Vec<String> {
         let name = on.name();
@@ -353,6 +464,7 @@ impl Maker {
         self.loops.push(LoopScope {
             label: Some(label.clone()),
             is_plain: false,
+            is_left: false,
         });
         self.statements(&mut block, 1, depth.min(2));
         let condition = self.scalar(Scalar::Bool, 1);
@@ -382,6 +494,7 @@ impl Maker {
         self.loops.push(LoopScope {
             label: None,
             is_plain: false,
+            is_left: false,
         });
         self.define(&counter, Type::Scalar(Scalar::U32), false);
         let mut body = Block::default();

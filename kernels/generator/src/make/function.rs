@@ -1,7 +1,7 @@
 //! Device functions and structs.
 
 use super::kernel::Function;
-use super::{Argument, Callable, Maker, Structure};
+use super::{Argument, Callable, Enumeration, Maker, Structure};
 use crate::tree::Block;
 use crate::types::{Scalar, Type};
 
@@ -45,6 +45,24 @@ impl Maker {
             fields,
             is_tuple,
         });
+        text
+    }
+
+    /// An enum without fields, with what declares it.
+    pub(super) fn declare_enumeration(&mut self) -> String {
+        let name = format!("E{}_{}", self.name, self.enumerations.len());
+        let variants = 2 + self.random.below(4);
+        let of = *self.random.pick(&["u8", "u32", "i32"]);
+        let (mut list, mut next) = (Vec::new(), self.random.below(3));
+        for at in 0..variants {
+            list.push(format!("V{at} = {next}"));
+            next += 1 + self.random.below(20);
+        }
+        let list = list.join(", ");
+        let text = format!(
+            "#[derive(Clone, Copy, KernelData)]\n#[kernel_data(crate = quipu_kernel)]\n#[repr({of})]\nenum {name} {{ {list} }}\n"
+        );
+        self.enumerations.push(Enumeration { name, variants });
         text
     }
 

@@ -117,6 +117,8 @@ pub struct Kernel {
     pub is_wide: bool,
     /// Whether it may fail.
     pub may_fail: bool,
+    /// Whether what it writes may depend on which elements a thread has, and in which order.
+    pub is_ordered: bool,
     /// Blocks, threads, elements: each along all dimensions of the grid.
     pub division: [Vec<usize>; 3],
 }
@@ -129,6 +131,7 @@ pub fn kernel(seed: u64) -> Kernel {
     let is_block = random.chance(30);
     let wide = random.chance(20);
     let faults = random.chance(12);
+    let is_ordered = random.chance(35);
     let division = division(&mut random);
     let mut maker = Maker {
         random,
@@ -136,6 +139,7 @@ pub fn kernel(seed: u64) -> Kernel {
         variables: Vec::new(),
         closures: Vec::new(),
         structures: Vec::new(),
+        enumerations: Vec::new(),
         functions: Vec::new(),
         inputs: Vec::new(),
         views: Vec::new(),
@@ -149,12 +153,18 @@ pub fn kernel(seed: u64) -> Kernel {
         budget: 0,
         wide,
         faults: false,
+        is_ordered,
+        has_accelerator: false,
     };
     let count = maker.random.below(3);
-    let structures = (0..count).map(|_| maker.declare_structure()).collect();
+    let mut structures: Vec<String> = (0..count).map(|_| maker.declare_structure()).collect();
+    if maker.random.chance(40) {
+        structures.push(maker.declare_enumeration());
+    }
     let count = maker.random.below(3);
     let functions = (0..count).map(|_| maker.declare_function()).collect();
     maker.faults = faults;
+    maker.has_accelerator = true;
     let parameters = maker.parameters(is_block, &division);
     let body = maker.kernel_body(&parameters, is_block);
     Kernel {
@@ -167,6 +177,7 @@ pub fn kernel(seed: u64) -> Kernel {
         is_block,
         is_wide: wide,
         may_fail: faults,
+        is_ordered,
         division,
     }
 }
@@ -235,12 +246,17 @@ impl Maker {
             add(name, of, passing);
         }
         if self.random.chance(20) {
-            let of = *self
-                .random
-                .pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
-            let method = *self
-                .random
-                .pick(&["add", "sub", "min", "max", "and", "or", "xor"]);
+            let of = *self.random.pick(&[
+                Scalar::I32,
+                Scalar::U32,
+                Scalar::I64,
+                Scalar::U64,
+                Scalar::F32,
+                Scalar::F64,
+            ]);
+            let methods = ["add", "sub", "min", "max", "and", "or", "xor"];
+            let most = if of.is_float() { 4 } else { methods.len() };
+            let method = methods[self.random.below(most)];
             add(
                 "c0".into(),
                 of,
@@ -268,22 +284,25 @@ impl Maker {
         if is_block {
             let index = format!("acc.index(Block, Threads)[{}]", any(self));
             bind_index(&mut body, self, "thread", &index);
-        } else if self.random.chance(30) {
+        } else if self.is_ordered && self.random.chance(30) {
             let index = format!("acc.index(Grid, Threads)[{}]", any(self));
             bind_index(&mut body, self, "thread", &index);
         }
-        if self.random.chance(30) {
+        let may_say_where = self.is_ordered || is_block;
+        if may_say_where && self.random.chance(30) {
             let index = format!("acc.index(Grid, Blocks)[{}]", any(self));
             bind_index(&mut body, self, "block", &index);
         }
         if self.random.chance(15) {
-            let what = *self.random.pick(&[
-                "index(Grid, Elements)",
-                "index(Block, Elements)",
+            let all = [
                 "extent(Grid, Threads)",
                 "extent(Block, Elements)",
                 "extent(Thread, Elements)",
-            ]);
+                "index(Grid, Elements)",
+                "index(Block, Elements)",
+            ];
+            let most = if may_say_where { all.len() } else { 3 };
+            let what = all[self.random.below(most)];
             let index = format!("acc.{what}[{}]", any(self));
             bind_index(&mut body, self, "place", &index);
         }
@@ -295,12 +314,18 @@ impl Maker {
         for parameter in parameters {
             match parameter.passing {
                 Passing::OwnOfView(_) if self.random.chance(40) => {
-                    self.own_parts_of_rows(&mut body, parameter, parameters);
+                    self.apart(is_block, |this| {
+                        this.own_parts_of_rows(&mut body, parameter, parameters);
+                    });
                 }
                 Passing::Own(_) | Passing::OwnOfView(_) => {
-                    self.own_elements(&mut body, parameter, parameters);
+                    self.apart(is_block, |this| {
+                        this.own_elements(&mut body, parameter, parameters);
+                    });
                 }
-                Passing::Rows(_) => self.own_rows(&mut body, parameter),
+                Passing::Rows(_) => {
+                    self.apart(is_block, |this| this.own_rows(&mut body, parameter));
+                }
                 Passing::Atomic(_, method) if self.random.chance(30) => {
                     let statement = self.atomic(parameter, method);
                     body.statements.push(statement);
@@ -309,6 +334,33 @@ impl Maker {
             }
         }
         body
+    }
+
+    /// Elements of which it is all the same whose they are: they see nothing that depends on their thread, and leave nothing
+    /// for each other. Of a kernel that is ordered they may.
+    fn apart(&mut self, is_block: bool, write: impl FnOnce(&mut Self)) {
+        if self.is_ordered {
+            return write(self);
+        }
+        let (variables, closures) = (self.variables.clone(), self.closures.clone());
+        let (counters, inputs) = (self.counters.clone(), self.inputs.clone());
+        if is_block {
+            // What is passed is the same for all threads.
+            self.variables
+                .retain(|variable| variable.name.starts_with('u'));
+            self.closures.clear();
+            self.counters.clear();
+            // Parts of inputs begin where a thread has them begin.
+            self.inputs.retain(|(name, _)| !name.starts_with("xs"));
+        }
+        for variable in &mut self.variables {
+            variable.is_mutable = false;
+        }
+        write(self);
+        self.variables = variables;
+        self.closures = closures;
+        self.counters = counters;
+        self.inputs = inputs;
     }
 
     /// The loop over a thread's own elements of an output.
@@ -361,11 +413,13 @@ impl Maker {
     ) -> (String, Block) {
         let scope = self.enter();
         let label = (is_plain && self.random.chance(20)).then(|| self.fresh("'each"));
+        let is_left = is_plain && self.is_ordered;
         define(self);
         self.define(&format!("*{y}"), Type::Scalar(parameter.of), true);
         self.loops.push(LoopScope {
             label: label.clone(),
             is_plain,
+            is_left,
         });
         self.budget = 24;
         let mut inner = Block::default();
@@ -406,6 +460,7 @@ impl Maker {
         self.loops.push(LoopScope {
             label: None,
             is_plain: true,
+            is_left: true,
         });
         self.statements(&mut inner, 1, 2);
         let value = self.scalar(parameter.of, 3);
@@ -431,7 +486,17 @@ impl Maker {
     fn atomic(&mut self, parameter: &Parameter, method: &str) -> Statement {
         let name = &parameter.name;
         let index = self.index(&format!("{name}.len()"));
-        let value = self.scalar(parameter.of, 2);
+        let value = if parameter.of.is_float() {
+            // Small whole numbers, whose sums are the same in any order.
+            let of = parameter.of.name();
+            let value = self.scalar(Scalar::I8, 2);
+            Expression::new(
+                Type::Scalar(parameter.of),
+                pieces!["(", value, format!(" as {of})")],
+            )
+        } else {
+            self.scalar(parameter.of, 2)
+        };
         Statement::new(pieces![
             format!("{name}.{method}("),
             index,

@@ -27,6 +27,7 @@ impl Maker {
         self.loops.push(LoopScope {
             label: label.clone(),
             is_plain: true,
+            is_left: true,
         });
         self.depth += 1;
         define(self);

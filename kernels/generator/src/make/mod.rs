@@ -35,6 +35,13 @@ struct Structure {
     is_tuple: bool,
 }
 
+/// An enum of a kernel, whose variants are called by their places.
+#[derive(Clone, Debug)]
+struct Enumeration {
+    name: String,
+    variants: usize,
+}
+
 /// A device function or closure.
 #[derive(Clone, Debug)]
 struct Callable {
@@ -57,6 +64,8 @@ struct LoopScope {
     label: Option<String>,
     /// Neither `continue` nor a `break` without a label are for blocks, nor a `break` without a value for loops with one.
     is_plain: bool,
+    /// Whether a `break` may leave it.
+    is_left: bool,
 }
 
 /// The maker of one kernel.
@@ -68,6 +77,7 @@ pub(crate) struct Maker {
     variables: Vec<Variable>,
     closures: Vec<Callable>,
     structures: Vec<Structure>,
+    enumerations: Vec<Enumeration>,
     functions: Vec<Callable>,
     /// What is read: slices.
     inputs: Vec<(String, Scalar)>,
@@ -91,6 +101,10 @@ pub(crate) struct Maker {
     wide: bool,
     /// Whether divisions and indices may fail.
     faults: bool,
+    /// Whether elements may see whose they are, and leave something for the next.
+    is_ordered: bool,
+    /// Whether there is an accelerator to ask.
+    has_accelerator: bool,
 }
 
 /// What is in scope, to be gone back to.
@@ -98,6 +112,7 @@ struct Scope {
     variables: usize,
     closures: usize,
     counters: usize,
+    inputs: usize,
 }
 
 impl Maker {
@@ -111,6 +126,7 @@ impl Maker {
             variables: self.variables.len(),
             closures: self.closures.len(),
             counters: self.counters.len(),
+            inputs: self.inputs.len(),
         }
     }
 
@@ -118,6 +134,7 @@ impl Maker {
         self.variables.truncate(scope.variables);
         self.closures.truncate(scope.closures);
         self.counters.truncate(scope.counters);
+        self.inputs.truncate(scope.inputs);
     }
 
     fn define(&mut self, name: &str, of: Type, is_mutable: bool) {

@@ -29,7 +29,8 @@ impl Maker {
             87..90 => self.exchange().unwrap_or_else(|| self.bind()),
             90..93 => self.call_statement().unwrap_or_else(|| self.assign()),
             93..96 => self.closure().unwrap_or_else(|| self.bind()),
-            96..98 => self.late(),
+            96 => self.late(),
+            97 => self.part_of_input(),
             _ => self.array_method().unwrap_or_else(|| self.bind()),
         }
     }
@@ -42,6 +43,9 @@ impl Maker {
                 Type::Array(element, 1 + self.random.below(5))
             }
             2 => Type::Pair(self.any_scalar(), self.any_scalar()),
+            4 if !self.enumerations.is_empty() => {
+                Type::Enum(self.random.below(self.enumerations.len()))
+            }
             3 if !self.structures.is_empty() => {
                 Type::Struct(self.random.below(self.structures.len()))
             }
@@ -79,6 +83,7 @@ impl Maker {
             Type::Array(element, length) => format!("[{}; {length}]", element.name()),
             Type::Pair(first, second) => format!("({}, {})", first.name(), second.name()),
             Type::Struct(number) => self.structures[*number].name.clone(),
+            Type::Enum(number) => self.enumerations[*number].name.clone(),
             Type::Unit => "()".to_owned(),
         }
     }
@@ -213,29 +218,59 @@ impl Maker {
         }
         let inner = self.loops.last()?.clone();
         if inner.is_plain && self.random.chance(60) {
-            let jump = *self.random.pick(&["break", "continue"]);
+            let jump = self.way_out(inner.is_left);
             return Some(Statement::new(pieces![
                 "if ",
                 condition,
                 format!(" {{ {jump}; }}")
             ]));
         }
-        let labelled: Vec<String> = self
+        let labelled: Vec<(String, bool)> = self
             .loops
             .iter()
             .filter(|scope| scope.is_plain)
-            .filter_map(|scope| scope.label.clone())
+            .filter_map(|scope| Some((scope.label.clone()?, scope.is_left)))
             .collect();
         if labelled.is_empty() {
             return None;
         }
-        let label = self.random.pick(&labelled).clone();
-        let jump = *self.random.pick(&["break", "continue"]);
+        let (label, is_left) = self.random.pick(&labelled).clone();
+        let jump = self.way_out(is_left);
         Some(Statement::new(pieces![
             "if ",
             condition,
             format!(" {{ {jump} {label}; }}")
         ]))
+    }
+
+    fn way_out(&mut self, is_left: bool) -> &'static str {
+        let most = if is_left { 2 } else { 1 };
+        ["continue", "break"][self.random.below(most)]
+    }
+
+    /// Part of an input that is read, which is one itself.
+    fn part_of_input(&mut self) -> Statement {
+        let inputs = self.slices();
+        if inputs.is_empty() {
+            return self.bind();
+        }
+        let (name, element) = self.random.pick(&inputs).clone();
+        let length = format!("{name}.len()");
+        let (start, part) = (self.index(&length), self.fresh("xs"));
+        self.inputs.push((part.clone(), element));
+        let first = self.fresh("s");
+        let mut all = pieces![format!("let {first} = "), start, "; "];
+        let count = 1 + self.random.below(9);
+        // Not empty, but where an index may be outside.
+        all.push(
+            match self.random.below(3) {
+                0 => format!("let {part} = &{name}[{first}..];"),
+                1 => format!("let {part} = &{name}[..{first} + 1];"),
+                _ => format!("let {part} = &{name}[{first}..({first} + {count}).min({length})];"),
+            }
+            .into(),
+        );
+        Statement::new(all)
     }
 
     /// `let` of a pattern.

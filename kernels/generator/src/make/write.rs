@@ -105,6 +105,10 @@ impl Kernel {
                     elements(given_view(extent), "mut ");
                     let _ = write!(passed, "GlobalMut::from(&mut {name}){}, ", shape(extent));
                 }
+                Passing::Atomic(length, _) if self.parameters[at].of.is_float() => {
+                    elements(format!("Given::Counts({kind}, {length}), "), "mut ");
+                    let _ = write!(passed, "&mut {name}, ");
+                }
                 Passing::Own(length) | Passing::Atomic(length, _) => {
                     elements(format!("Given::Elements({kind}, {length}), "), "mut ");
                     let _ = write!(passed, "&mut {name}, ");
@@ -124,13 +128,14 @@ impl Kernel {
             is_block,
             is_wide,
             may_fail,
+            is_ordered,
             division,
             ..
         } = self;
         let dimensions = division[0].len();
         let [blocks, threads, elements] = division;
         format!(
-            "Case {{ name: \"{name}\", seed: {seed:#x}, is_block: {is_block}, is_wide: {is_wide}, may_fail: {may_fail}, \
+            "Case {{ name: \"{name}\", seed: {seed:#x}, is_block: {is_block}, is_wide: {is_wide}, may_fail: {may_fail}, is_ordered: {is_ordered}, \
              division: [&{blocks:?}, &{threads:?}, &{elements:?}], shared: &[{shared}], given: &[{given}], \
              module: || <{name} as Entry<{dimensions}>>::module(), \
              run: |data, way| {{ {bound}let result = way.run::<{name}, _, {dimensions}>(({passed}), {division:?}); {kept}result }} }}"

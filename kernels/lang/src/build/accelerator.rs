@@ -11,7 +11,7 @@ use super::data::KernelValue;
 use super::expression::Expr;
 use super::handles::{
     IndicesHandle, Sketch, barrier_count, ceiling_division, components, components_of, linear,
-    of_value, values,
+    of_value, product, values,
 };
 use super::shared::Turn;
 use super::state::{self, Raw, State};
@@ -63,13 +63,10 @@ pub(super) fn thread_number(s: &mut State, origin: Origin, unit: Unit) -> Value 
 
 /// The product of the extents along all dimensions.
 pub(super) fn count(s: &mut State, origin: Origin, unit: Unit) -> Value {
-    let first = extent_value(s, origin, unit, 0);
-    (1..s.dimensions).fold(first, |count, d| {
-        let extent = extent_value(s, origin, unit, d);
-        s.frame()
-            .function
-            .binary(BinaryOperation::Multiply, count, extent)
-    })
+    let extent: Vec<_> = (0..s.dimensions)
+        .map(|d| extent_value(s, origin, unit, d))
+        .collect();
+    product(s, &extent)
 }
 
 /// `(start..end).step_by(step)`.
@@ -89,15 +86,57 @@ fn first_of(origin: Origin, location: &'static Location<'static>) -> Expr<bool> 
     }))
 }
 
+macro_rules! of_components {
+    ($($vector:ident),*) => {$(
+        #[doc(hidden)]
+        impl<const D: usize> $vector<D> {
+            #[track_caller]
+            pub fn __call_new(of: Expr<[usize; D]>) -> Expr<Self> {
+                let location = Location::caller();
+                let parts = state::at(location, |s| values(s, of.raw(), location));
+                components::<D, _>(location, |_, d| parts[usize::from(d)])
+            }
+
+            #[track_caller]
+            pub fn __call_splat(component: Expr<usize>) -> Expr<Self> {
+                let location = Location::caller();
+                let part = state::at(location, |s| s.value(component.raw(), location));
+                components::<D, _>(location, |_, _| part)
+            }
+
+            #[track_caller]
+            pub fn __method_components(&self, this: Expr<Self>) -> Expr<[usize; D]> {
+                let location = Location::caller();
+                Expr::from_raw(state::at(location, |s| {
+                    let parts = values(s, this.raw(), location);
+                    let of = Self::ir_type(s);
+                    s.frame().aggregate(parts.into_iter().map(Raw::Value).collect(), Some(of))
+                }))
+            }
+        }
+    )*};
+}
+
+of_components!(Vector, Extent);
+
 #[doc(hidden)]
 impl<const D: usize> Extent<D> {
     #[track_caller]
     pub fn __method_number_of(&self, this: Expr<Self>, position: Expr<Vector<D>>) -> Expr<usize> {
         let location = Location::caller();
         of_value(state::at(location, |s| {
-            let extent = values(s, this.raw(), D, location);
-            let position = values(s, position.raw(), D, location);
+            let extent = values(s, this.raw(), location);
+            let position = values(s, position.raw(), location);
             linear(s, &extent, &position)
+        }))
+    }
+
+    #[track_caller]
+    pub fn __method_product(&self, this: Expr<Self>) -> Expr<usize> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            let extent = values(s, this.raw(), location);
+            product(s, &extent)
         }))
     }
 
@@ -105,7 +144,7 @@ impl<const D: usize> Extent<D> {
     pub fn __method_position_of(&self, this: Expr<Self>, number: Expr<usize>) -> Expr<Vector<D>> {
         let location = Location::caller();
         Expr::from_raw(state::at(location, |s| {
-            let extent = values(s, this.raw(), D, location);
+            let extent = values(s, this.raw(), location);
             let mut rest = s.value(number.raw(), location);
             let mut parts = Vec::new();
             for extent in extent.iter().skip(1).rev() {
@@ -170,7 +209,7 @@ impl<const D: usize> Sketch<D> {
     ) -> Expr<IndicesHandle<D>> {
         let location = Location::caller();
         Expr::from_raw(state::at(location, |s| {
-            let extent = values(s, extent.raw(), D, location);
+            let extent = values(s, extent.raw(), location);
             let parts = extent.into_iter().map(Raw::Value).collect();
             s.frame().aggregate(parts, None)
         }))

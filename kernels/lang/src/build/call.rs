@@ -197,6 +197,58 @@ fn finish(
     (id, result)
 }
 
+/// What a call of a function without `#[device]` is a call of.
+///
+/// A function is a value, and `#[device]` adds a type of its name, which writes calls. So a call brings in all that there is of
+/// its function's name under one of these names, for the number of its arguments, and these types for where there is no type.
+pub mod plain {
+    use std::marker::PhantomData;
+
+    use super::Expr;
+
+    /// Nothing is.
+    #[diagnostic::on_unimplemented(
+        message = "kernels on other devices do not know this function",
+        label = "write `#[device]` above its `fn`",
+        note = "of a library's function, write what it does in a `#[device] fn` of your own"
+    )]
+    pub trait Device {}
+
+    /// What such a function is, of which no more is known.
+    #[derive(Debug)]
+    pub struct Plain;
+
+    macro_rules! functions {
+        ($($name:ident($($argument:ident),*);)*) => {$(
+            #[allow(non_camel_case_types)]
+            #[derive(Debug)]
+            #[doc = "One with so many arguments."]
+            pub struct $name<F = Plain>(PhantomData<F>);
+
+            #[doc(hidden)]
+            impl<F> $name<F> {
+                pub fn __call<$($argument,)* R>($(_: $argument),*) -> Expr<R>
+                where
+                    F: Device,
+                {
+                    super::super::control::never()
+                }
+            }
+        )*};
+    }
+
+    functions! {
+        __function_0();
+        __function_1(A);
+        __function_2(A, B);
+        __function_3(A, B, C);
+        __function_4(A, B, C, D);
+        __function_5(A, B, C, D, E);
+        __function_6(A, B, C, D, E, G);
+        __function_7(A, B, C, D, E, G, H);
+    }
+}
+
 /// A parameter as what it is in the function: of the type of the argument.
 #[must_use]
 pub fn rebound<T: ?Sized>(_: Expr<T>, raw: Raw) -> Expr<T> {

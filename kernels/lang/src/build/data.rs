@@ -22,6 +22,10 @@ pub trait KernelValue: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const FIELDS: &'static [&'static str] = &[];
 
+    /// Whether it is a user's struct or enum.
+    #[doc(hidden)]
+    const IS_DERIVED: bool = false;
+
     /// Its type in the representation.
     #[doc(hidden)]
     fn ir_type(state: &mut State) -> Type;

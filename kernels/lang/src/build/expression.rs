@@ -12,7 +12,10 @@ use quipu_kernel_ir::{
 };
 
 use super::data::KernelValue;
+use super::handles::{GlobalRefHandle, RawMutHandle, SharedReadHandle};
+use super::place;
 use super::state::{self, Mode, Raw};
+use crate::extent::{Extent, Vector};
 
 /// An expression of a kernel that is being written: of type `T` in the user's source, references not counted (what
 /// `&x` refers to is known as a place).
@@ -230,14 +233,68 @@ pub fn dereference<T: ?Sized>(expression: Expr<T>) -> Expr<T> {
     })
 }
 
-/// A reference to `[T; N]` where one to `[T]` is expected, or to just what it is.
-pub trait Coerce<To: ?Sized> {}
+/// A reference to `[T; N]` or a shared array where one to `[T]` is expected, or to just what it is.
+pub trait Coerce<To: ?Sized> {
+    /// Whether all its elements are what is meant.
+    #[doc(hidden)]
+    const IS_SLICED: bool = false;
+}
 impl<T: ?Sized> Coerce<T> for T {}
 impl<T, const N: usize> Coerce<[T]> for [T; N] {}
+impl<T> Coerce<[T]> for SharedReadHandle<T> {
+    const IS_SLICED: bool = true;
+}
 
 /// A reference as an argument.
+#[track_caller]
 pub fn coerced<From: ?Sized + Coerce<To>, To: ?Sized>(expression: Expr<From>) -> Expr<To> {
-    Expr::from_raw(expression.raw)
+    let location = Location::caller();
+    Expr::from_raw(match expression.raw {
+        raw @ Raw::Shared(_) if From::IS_SLICED => {
+            state::at(location, |s| place::whole_slice(s, raw, location))
+        }
+        raw => raw,
+    })
+}
+
+/// What a reference may be to that branches give: no variable, element or field, of which devices would have to know where it is.
+#[diagnostic::on_unimplemented(
+    message = "a reference in a kernel cannot depend on a condition",
+    label = "choose an index, or write the branches with what is done to each"
+)]
+pub trait Chosen {}
+
+/// What a variable may be made to refer to after it was made.
+#[diagnostic::on_unimplemented(
+    message = "a variable in a kernel cannot be made to refer to something else",
+    label = "use an index, or a variable for each"
+)]
+pub trait Replaced {}
+
+macro_rules! referred {
+    ($([$($generics:tt)*] $type:ty;)*) => {$(
+        impl<$($generics)*> Chosen for $type {}
+        impl<$($generics)*> Replaced for $type {}
+    )*};
+}
+
+referred! {
+    [T] [T];
+    [const D: usize] Vector<D>;
+    [const D: usize] Extent<D>;
+    [T, const D: usize] GlobalRefHandle<T, D>;
+    [T] RawMutHandle<T>;
+    [T] SharedReadHandle<T>;
+}
+
+/// A reference that a branch gives.
+pub fn chosen<T: ?Sized + Chosen>(expression: Expr<T>) -> Expr<T> {
+    expression
+}
+
+/// A reference that is assigned.
+pub fn replaced<T: ?Sized + Replaced>(expression: Expr<T>) -> Expr<T> {
+    expression
 }
 
 /// In a variable of its own, if it is a value whose elements or fields have to be places. Slices and what has no
@@ -320,6 +377,7 @@ fn bind_mut_raw(name: &'static str, raw: Raw, location: &'static Location<'stati
             Raw::Value(_) | Raw::Aggregate(_) if s.frame().type_of(raw).is_some() => {
                 variable(s, name, raw, location)
             }
+            Raw::Aggregate(id) if s.frame().are_numbers(id) => variable(s, name, raw, location),
             _ => raw,
         }
     })
@@ -456,8 +514,79 @@ pub(super) fn assert_value(
     });
 }
 
-/// What there is to say of what is not printed.
+/// What there is to say of what is not printed, where only the source shows what it is.
 const PRINTED: &str = "kernels print numbers and `bool`s; print each field or element";
+
+/// Types that `#[derive(KernelData)]` is above: what std's traits do with them natively is what their `impl`s say, of which
+/// kernels know nothing.
+pub trait Derived {}
+
+/// Nothing does.
+#[diagnostic::on_unimplemented(
+    message = "kernels print numbers and `bool`s, and not `{Self}`",
+    label = "print each field, or an enum `as u32`"
+)]
+pub trait Prints {}
+
+/// Nothing does.
+#[diagnostic::on_unimplemented(
+    message = "kernels on other devices do not know what `From` and `Into` do with `{Self}`",
+    label = "write a `#[device] fn` that does it, and call that; of an enum's number, `as`"
+)]
+pub trait Converts {}
+
+/// A type that may be [`Derived`].
+#[derive(Debug)]
+pub struct Own<T: ?Sized>(PhantomData<fn(&T)>);
+
+impl<T: ?Sized> Own<T> {
+    /// That of an expression.
+    #[must_use]
+    pub fn of(_: Expr<T>) -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// What is refused of types that are [`Derived`], and of no others: `(&Own::of(x)).__prints()` is found here for the first, and
+/// a reference further away for all that are not known to be.
+pub trait RefusedOfDerived<T> {
+    #[doc(hidden)]
+    fn __prints(&self)
+    where
+        T: Prints;
+
+    #[doc(hidden)]
+    fn __converts(&self)
+    where
+        T: Converts;
+}
+
+impl<T: Derived> RefusedOfDerived<T> for Own<T> {
+    fn __prints(&self)
+    where
+        T: Prints,
+    {
+    }
+
+    fn __converts(&self)
+    where
+        T: Converts,
+    {
+    }
+}
+
+/// As [`RefusedOfDerived`], of all others.
+pub trait AcceptedOfOthers {
+    #[doc(hidden)]
+    fn __prints(&self);
+    #[doc(hidden)]
+    fn __converts(&self);
+}
+
+impl<T: ?Sized> AcceptedOfOthers for &Own<T> {
+    fn __prints(&self) {}
+    fn __converts(&self) {}
+}
 
 /// `print!(format, values…)`.
 #[track_caller]
@@ -507,14 +636,54 @@ fn cast_raw(
         Raw::Value(match (from, to) {
             (Some(from), Some(to)) if from == to => operand,
             (Some(_), Some(to)) => s.frame().function.cast(operand, to),
-            _ => {
-                s.refuse(
-                    location,
-                    "`as` is for numbers, `bool`s and enums without fields",
-                );
-                operand
-            }
+            // rustc has seen that there is no such `as`.
+            _ => operand,
         })
+    })
+}
+
+/// What there is to say of a conversion of which kernels know nothing, where only the source shows what it is.
+const CONVERSIONS: &str = "`from` and `into` in kernels are of numbers and positions; of others write a `#[device] fn` that \
+    does it, and call that";
+
+/// `expression.into()` and `R::from(expression)`.
+#[track_caller]
+pub fn converted<A: KernelValue, R: KernelValue>(operand: Expr<A>, _witness: Option<R>) -> Expr<R> {
+    let is_same = TypeId::of::<A>() == TypeId::of::<R>();
+    let is_known = is_same || !A::IS_DERIVED && !R::IS_DERIVED;
+    let types = is_known.then_some([A::ir_type as OfType, R::ir_type]);
+    Expr::from_raw(converted_raw(operand.raw, types, Location::caller()))
+}
+
+/// What makes a type.
+type OfType = fn(&mut state::State) -> Type;
+
+fn converted_raw(
+    raw: Raw,
+    types: Option<[OfType; 2]>,
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let types = types.map(|types| types.map(|of| of(s)));
+        match types {
+            Some([from, to]) if from == to => s.frame().copied(raw),
+            // Of one dimension.
+            Some([Type::Array(_, 1), Type::Scalar(Scalar::Index)]) => {
+                Raw::Value(super::handles::values(s, raw, location)[0])
+            }
+            Some([Type::Scalar(Scalar::Index), Type::Array(_, 1)]) => {
+                let part = s.frame().copied(raw);
+                super::handles::components_of(s, vec![part])
+            }
+            Some([Type::Scalar(_), Type::Scalar(to)]) => {
+                let value = s.value(raw, location);
+                Raw::Value(s.frame().function.cast(value, to))
+            }
+            _ => {
+                s.refuse(location, CONVERSIONS);
+                raw
+            }
+        }
     })
 }
 

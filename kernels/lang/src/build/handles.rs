@@ -8,11 +8,11 @@ use std::marker::PhantomData;
 use std::ops::{Index, Range};
 use std::panic::Location;
 
-use quipu_kernel_ir::{BinaryOperation, Place, Scalar, Value};
+use quipu_kernel_ir::{BinaryOperation, Place, Scalar, Type, Value};
 
 use super::control::nothing;
 use super::data::KernelValue;
-use super::expression::{Expr, Sample};
+use super::expression::{Expr, Sample, spilled};
 use super::iterate::{Iterate, both_ends, numbered};
 use super::place::{self, ViewParts, view_of};
 use super::repeat::{Loop, begin_elements};
@@ -43,7 +43,7 @@ pub struct IndicesHandle<const D: usize>;
 #[derive(Debug)]
 pub struct GlobalRefHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
-/// Stands for [`RawMut`](crate::RawMut).
+/// Stands for [`RawMut`](crate::RawMut), and so for [`SharedRaw`](crate::SharedRaw): of a buffer, or of a shared array.
 #[derive(Debug)]
 pub struct RawMutHandle<T>(PhantomData<fn() -> T>);
 
@@ -97,30 +97,35 @@ pub(super) fn components_of(s: &mut State, parts: Vec<Raw>) -> Raw {
     s.frame().aggregate(parts, None)
 }
 
-/// The components of an extent or position, or of one that is a number.
-pub(super) fn values(
+/// The parts of what has some: of a range, position or array, be it in a variable or not.
+pub(super) fn parts_of(
     s: &mut State,
     raw: Raw,
-    dimensions: usize,
     location: &'static Location<'static>,
-) -> Vec<Value> {
+) -> Option<Vec<Raw>> {
     if let Raw::Aggregate(id) = raw {
-        let parts = s.frame().parts(id).to_vec();
-        return parts
-            .into_iter()
-            .map(|part| s.value(part, location))
-            .collect();
+        return Some(s.frame().parts(id).to_vec());
     }
-    if let Some(quipu_kernel_ir::Type::Array(..)) = s.frame().type_of(raw) {
-        return (0..dimensions)
-            .map(|d| {
-                let index = s.frame().literal(Scalar::Index, d as u64);
-                let element = place::indexed(s, raw, index, false, location);
-                s.value(element, location)
-            })
-            .collect();
-    }
-    vec![s.value(raw, location)]
+    let Some(Type::Array(_, length)) = s.frame().type_of(raw) else {
+        return None;
+    };
+    let array = match raw {
+        Raw::Value(_) => spilled(s, raw, Mode::Itself),
+        raw => raw,
+    };
+    let parts = (0..length).map(|number| {
+        let index = s.frame().literal(Scalar::Index, number);
+        let element = place::indexed(s, array, index, false, location);
+        Raw::Value(s.value(element, location))
+    });
+    Some(parts.collect())
+}
+
+/// The components of an extent or position, or of one that is a number.
+pub(super) fn values(s: &mut State, raw: Raw, location: &'static Location<'static>) -> Vec<Value> {
+    let parts = parts_of(s, raw, location).unwrap_or_else(|| vec![raw]);
+    let parts = parts.into_iter();
+    parts.map(|part| s.value(part, location)).collect()
 }
 
 /// The number of a position in an extent, row by row.
@@ -132,6 +137,16 @@ pub(super) fn linear(s: &mut State, extent: &[Value], position: &[Value]) -> Val
         number = f.binary(BinaryOperation::Add, number, *at);
     }
     number
+}
+
+/// How many positions an extent has.
+pub(super) fn product(s: &mut State, extent: &[Value]) -> Value {
+    let f = &mut s.frame().function;
+    let mut product = extent[0];
+    for size in &extent[1..] {
+        product = f.binary(BinaryOperation::Multiply, product, *size);
+    }
+    product
 }
 
 pub(super) fn barrier_count(
@@ -147,7 +162,7 @@ impl<const D: usize> Iterate for IndicesHandle<D> {
     type Item = usize;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let extent = values(s, over, D, location);
+        let extent = values(s, over, location);
         let (this, position) = begin_elements(s, extent.clone(), location);
         (this, Raw::Value(linear(s, &extent, &position)))
     }

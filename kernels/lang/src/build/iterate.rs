@@ -10,6 +10,7 @@ use quipu_kernel_ir::{BinaryOperation, LocalId, Scalar, Type, UnaryOperation, Va
 use super::control::nothing;
 use super::data::KernelValue;
 use super::expression::{Expr, Sample, kept};
+use super::handles::parts_of;
 use super::place;
 use super::repeat::{self, Loop, begin_stepped, begin_unstepped, leave_unless};
 use super::state::{self, Mode, Raw, State};
@@ -44,20 +45,15 @@ fn begin_raw(
     state::at(location, |s| begin(s, over, location))
 }
 
-/// The parts of an aggregate: the ends of a range, say.
+/// So many parts: the ends of a range, say.
 fn parts<const N: usize>(
     s: &mut State,
     raw: Raw,
     location: &'static Location<'static>,
 ) -> [Raw; N] {
-    let known = match raw {
-        Raw::Aggregate(id) => s.frame().parts(id).try_into().ok(),
-        _ => None,
-    };
-    known.unwrap_or_else(|| {
-        s.refuse(location, "write the range in the `for` loop itself");
-        [Raw::Nothing; N]
-    })
+    let known = parts_of(s, raw, location).and_then(|parts| parts.try_into().ok());
+    // What is none was refused where it was made.
+    known.unwrap_or([Raw::Nothing; N])
 }
 
 fn binary(s: &mut State, operation: BinaryOperation, left: Value, right: Value) -> Value {

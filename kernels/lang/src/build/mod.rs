@@ -49,7 +49,7 @@ mod together;
 
 pub use accelerator::Named;
 pub use aggregate::{array, repeat, structure, tuple};
-pub use call::{Callee, call, rebound};
+pub use call::{Callee, call, plain, rebound};
 pub use control::{Branch, and, branch, discard, give, never, nothing, or};
 pub use data::{
     KernelData, KernelValue, ValueParameter, derived_literal, derived_type, enum_literal,
@@ -57,9 +57,10 @@ pub use data::{
 };
 pub use error::BuildError;
 pub use expression::{
-    Coerce, DEAD, Expr, Sample, assert, before_arguments, binary, bind, bind_mut, cast, coerced,
-    compare, computed, declare, dereference, lit, print, receiver, reference, subject, unary,
-    value, w, w_ref,
+    AcceptedOfOthers, Chosen, Coerce, Converts, DEAD, Derived, Expr, Own, Prints, RefusedOfDerived,
+    Replaced, Sample, assert, before_arguments, binary, bind, bind_mut, cast, chosen, coerced,
+    compare, computed, converted, declare, dereference, lit, print, receiver, reference, replaced,
+    subject, unary, value, w, w_ref,
 };
 pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
@@ -84,7 +85,7 @@ pub use place::{
     range_to, swap,
 };
 pub use quipu_kernel_ir as ir;
-pub use refused::RefusedMethods;
+pub use refused::{RefusedMethods, RefusedOfIterators, RefusedOfNumbers};
 pub use repeat::{Loop, begin_loop, break_loop, break_unless, break_with, continue_loop, end_loop};
 pub use shared::{Part, Tuple, Turn};
 pub use state::{Raw, State, build};

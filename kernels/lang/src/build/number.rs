@@ -18,20 +18,30 @@ pub(super) fn of_value<T: ?Sized>(value: Value) -> Expr<T> {
     Expr::from_raw(Raw::Value(value))
 }
 
-/// The operands as values, and the scalar type of the first.
+/// Where a user's type has a method of the name of one of numbers.
+pub(super) const METHODS: &str = "this is known as a method of numbers alone; of a type of your own, write `#[device]` above the `impl` that \
+    has it";
+
+/// The operands as values, and the scalar type of the first, which is not that of a user's type.
 fn operands<const N: usize>(
     s: &mut State,
     raws: [Raw; N],
+    is_derived: bool,
     location: &'static Location<'static>,
 ) -> ([Value; N], Scalar) {
     let values = raws.map(|raw| s.value(raw, location));
-    (values, expect_number(s, values[0], location))
+    (values, expect_number(s, values[0], is_derived, location))
 }
 
-fn expect_number(s: &mut State, value: Value, location: &'static Location<'static>) -> Scalar {
+fn expect_number(
+    s: &mut State,
+    value: Value,
+    is_derived: bool,
+    location: &'static Location<'static>,
+) -> Scalar {
     let scalar = s.frame().function.type_of(value).scalar();
-    if scalar.is_none() {
-        s.refuse(location, "this method is one of numbers");
+    if scalar.is_none() || is_derived {
+        s.refuse(location, METHODS);
     }
     scalar.unwrap_or(Scalar::I32)
 }
@@ -41,15 +51,21 @@ fn expect_number(s: &mut State, value: Value, location: &'static Location<'stati
 fn of_math<T: ?Sized, const N: usize>(
     function: Math,
     raws: [Raw; N],
+    is_derived: bool,
     location: &'static Location<'static>,
 ) -> Expr<T> {
-    of_value(math_raw(function, &raws, location))
+    of_value(math_raw(function, &raws, is_derived, location))
 }
 
-fn math_raw(function: Math, raws: &[Raw], location: &'static Location<'static>) -> Value {
+fn math_raw(
+    function: Math,
+    raws: &[Raw],
+    is_derived: bool,
+    location: &'static Location<'static>,
+) -> Value {
     state::at(location, |s| {
         let values: Vec<_> = raws.iter().map(|raw| s.value(*raw, location)).collect();
-        expect_number(s, values[0], location);
+        expect_number(s, values[0], is_derived, location);
         math(s, function, &values)
     })
 }
@@ -57,11 +73,11 @@ fn math_raw(function: Math, raws: &[Raw], location: &'static Location<'static>) 
 fn unary_raw(
     operation: Unary,
     raw: Raw,
-    to: fn(&mut State) -> Type,
+    (to, is_derived): (fn(&mut State) -> Type, bool),
     location: &'static Location<'static>,
 ) -> Value {
     state::at(location, |s| {
-        let ([value], _) = operands(s, [raw], location);
+        let ([value], _) = operands(s, [raw], is_derived, location);
         let value = s.frame().function.unary(operation, value);
         match to(s).scalar() {
             Some(to) if s.frame().function.type_of(value).scalar() != Some(to) => {
@@ -72,9 +88,14 @@ fn unary_raw(
     })
 }
 
-fn binary_raw(operation: Binary, raws: [Raw; 2], location: &'static Location<'static>) -> Value {
+fn binary_raw(
+    operation: Binary,
+    raws: [Raw; 2],
+    is_derived: bool,
+    location: &'static Location<'static>,
+) -> Value {
     state::at(location, |s| {
-        let ([first, second], _) = operands(s, raws, location);
+        let ([first, second], _) = operands(s, raws, is_derived, location);
         s.frame().function.binary(operation, first, second)
     })
 }
@@ -94,7 +115,7 @@ macro_rules! methods {
                 #[track_caller]
                 fn $math_call(this: Expr<Self> $(, $math_operand: Expr<Self>)*) -> Expr<Self> {
                     let location = Location::caller();
-                    of_math(Math::$function, [this.raw() $(, $math_operand.raw())*], location)
+                    of_math(Math::$function, [this.raw() $(, $math_operand.raw())*], Self::IS_DERIVED, location)
                 }
                 #[doc(hidden)]
                 #[track_caller]
@@ -107,7 +128,7 @@ macro_rules! methods {
                 #[track_caller]
                 fn $is_call(this: Expr<Self>) -> Expr<bool> {
                     let location = Location::caller();
-                    of_math(Math::$is_function, [this.raw()], location)
+                    of_math(Math::$is_function, [this.raw()], Self::IS_DERIVED, location)
                 }
                 #[doc(hidden)]
                 #[track_caller]
@@ -120,7 +141,7 @@ macro_rules! methods {
                 #[track_caller]
                 fn $unary_call(this: Expr<Self>) -> Expr<$unary_result> {
                     let location = Location::caller();
-                    let to = <$unary_result>::ir_type;
+                    let to = (<$unary_result>::ir_type as fn(&mut State) -> Type, Self::IS_DERIVED);
                     of_value(unary_raw(Unary::$unary_operation, this.raw(), to, location))
                 }
                 #[doc(hidden)]
@@ -134,7 +155,7 @@ macro_rules! methods {
                 #[track_caller]
                 fn $binary_call(this: Expr<Self> $(, $second: Expr<$second_type>)?) -> Expr<Self> {
                     let location = Location::caller();
-                    of_value(binary_raw(Binary::$binary_operation, [this.raw() $(, $second.raw())?], location))
+                    of_value(binary_raw(Binary::$binary_operation, [this.raw() $(, $second.raw())?], Self::IS_DERIVED, location))
                 }
                 #[doc(hidden)]
                 #[track_caller]
@@ -148,7 +169,7 @@ macro_rules! methods {
                 fn $other_call(this: Expr<Self> $(, $operand: Expr<$operand_type>)*) -> Expr<$other_result> {
                     let location = Location::caller();
                     of_value(state::at(location, |s| {
-                        let (values, scalar) = operands(s, [this.raw() $(, $operand.raw())*], location);
+                        let (values, scalar) = operands(s, [this.raw() $(, $operand.raw())*], Self::IS_DERIVED, location);
                         $write(s, values, scalar)
                     }))
                 }
@@ -304,7 +325,7 @@ pub trait MoreMethods: KernelValue {
     fn __call_sin_cos(this: Expr<Self>) -> Expr<(Self, Self)> {
         let location = Location::caller();
         Expr::from_raw(state::at(location, |s| {
-            let ([value], _) = operands(s, [this.raw()], location);
+            let ([value], _) = operands(s, [this.raw()], Self::IS_DERIVED, location);
             let parts =
                 [Math::Sin, Math::Cos].map(|function| Raw::Value(math(s, function, &[value])));
             let of = <(Self, Self)>::ir_type(s);
@@ -558,7 +579,7 @@ impl RefusedConversions for bf16 {}
 impl HalfConversions for f16 {}
 impl HalfConversions for bf16 {}
 
-/// `T::from(x)`: conversions between numbers without loss.
+/// `T::from(x)`: conversions between numbers without loss, and of positions.
 pub trait Conversions: KernelValue {
     /// `T::from(x)`.
     #[doc(hidden)]
@@ -567,7 +588,7 @@ pub trait Conversions: KernelValue {
     where
         Self: From<U>,
     {
-        super::expression::cast(from, None::<Self>)
+        super::expression::converted(from, None::<Self>)
     }
 }
 

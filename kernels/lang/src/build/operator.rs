@@ -9,9 +9,10 @@ use std::panic::Location;
 
 use quipu_kernel_ir::{BinaryOperation, UnaryOperation};
 
+use super::data::KernelValue;
 use super::expression::{self, Expr};
 use super::place;
-use super::state::{Mode, Raw};
+use super::state::{self, Mode, Raw};
 use crate::number::{bf16, f16};
 
 /// An operator of two operands, by the name of its trait.
@@ -85,7 +86,8 @@ impl PrefixOperator for Not {
 /// of the operator's trait.
 #[diagnostic::on_unimplemented(
     message = "kernels on other devices do not know this operator of `{Self}`",
-    note = "write `#[device]` above the `impl` of the operator's trait (`Add`, `AddAssign`, …) for `{Self}`"
+    note = "write `#[device]` above the `impl` of the operator's trait (`Add`, `AddAssign`, …) for `{Self}`",
+    note = "enums without fields are compared by `match`, or `as u32`"
 )]
 pub trait Operates<O, B = Self> {
     /// As the trait's of the same name.
@@ -196,6 +198,13 @@ fn of_numbers<O: Operator>(left: Raw, right: Raw, location: &'static Location<'s
     }
 }
 
+/// What an operator of a user's type does only its `impl` says, also where the value is a number on devices, as an enum's is.
+fn refuse_if(is_derived: bool, location: &'static Location<'static>) {
+    if is_derived {
+        state::at(location, |s| s.refuse(location, expression::OPERATORS));
+    }
+}
+
 /// The operands of an operator.
 pub struct Operands<O, A: ?Sized, B: ?Sized> {
     left: Expr<A>,
@@ -251,9 +260,10 @@ pub trait OperatedAsNumbers {
     fn __operate<R>(&self, witness: Option<R>) -> Expr<R>;
 }
 
-impl<O: Operator, A: ?Sized, B: ?Sized> OperatedAsNumbers for &Operands<O, A, B> {
+impl<O: Operator, A: KernelValue, B: ?Sized> OperatedAsNumbers for &Operands<O, A, B> {
     #[track_caller]
     fn __operate<R>(&self, _witness: Option<R>) -> Expr<R> {
+        refuse_if(A::IS_DERIVED, Location::caller());
         let (left, right) = (self.left.raw(), self.right.raw());
         Expr::from_raw(of_numbers::<O>(left, right, Location::caller()))
     }
@@ -301,9 +311,10 @@ pub trait OperatedAloneAsNumber {
     fn __operate<R>(&self, witness: Option<R>) -> Expr<R>;
 }
 
-impl<O: PrefixOperator, A: ?Sized> OperatedAloneAsNumber for &Operand<O, A> {
+impl<O: PrefixOperator, A: KernelValue> OperatedAloneAsNumber for &Operand<O, A> {
     #[track_caller]
     fn __operate<R>(&self, _witness: Option<R>) -> Expr<R> {
+        refuse_if(A::IS_DERIVED, Location::caller());
         let operand = self.operand.raw();
         Expr::from_raw(expression::unary_raw(
             O::OPERATION,

@@ -12,7 +12,9 @@ use quipu_kernel_ir::{BinaryOperation, Origin, Place, Space, Unit, Value};
 use super::accelerator::{count, extent_value, index_value, thread_number};
 use super::data::{KernelData, KernelValue};
 use super::expression::{Expr, Sample};
-use super::handles::{ceiling_division, components_of, own_place, part_of, referred, view_at};
+use super::handles::{
+    ceiling_division, components_of, own_place, part_of, product, referred, view_at,
+};
 use super::iterate::{Iterate, numbered};
 use super::parameter::{Declared, Handled, view};
 use super::place::{self, ViewParts, view_of, view_with_start};
@@ -238,7 +240,7 @@ impl<T: KernelValue, const D: usize> OwnTileHandle<T, D> {
         let location = Location::caller();
         let view = state::at(location, |s| view_at(s, this.raw(), location));
         Expr::from_raw(state::at(location, |s| {
-            let mut position = super::handles::values(s, row.raw(), R, location);
+            let mut position = super::handles::values(s, row.raw(), location);
             let zero = s.frame().function.index_literal(0);
             let columns = view.extent[D - 1];
             let mut is_inside = binary(s, Less, zero, columns);
@@ -411,11 +413,7 @@ impl<T: KernelValue, const D: usize> Iterate for EachSharedHandle<T, D> {
     /// neighbouring threads have neighbouring elements.
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
         let view = view_at(s, over, location);
-        let first = view.extent[0];
-        let rest = view.extent.get(1..).unwrap_or_default();
-        let end = rest
-            .iter()
-            .fold(first, |count, extent| binary(s, Multiply, count, *extent));
+        let end = product(s, &view.extent);
         let thread = thread_number(s, Origin::Block, Unit::Threads);
         let counter = s.frame().function.local(None, thread);
         let threads = count(s, Origin::Block, Unit::Threads);

@@ -7,6 +7,7 @@ use quipu_kernel_ir::{BinaryOperation, Place, Projection, Root, Scalar, Space, T
 
 use super::data::KernelValue;
 use super::expression::{Expr, spilled};
+use super::handles::{parts_of, values};
 use super::state::{self, Frame, Mode, Raw, State};
 
 /// `expression.name`, of a struct or tuple. Its type is that of the witness.
@@ -30,16 +31,11 @@ fn named_field(
     location: &'static Location<'static>,
 ) -> Raw {
     let position = fields.iter().position(|field| *field == name);
-    state::at(location, |s| {
-        let Some(position) = position else {
-            s.refuse(
-                location,
-                "there is no such field in the struct as kernels see it",
-            );
-            return Raw::Nothing;
-        };
-        field_of(s, raw, position, location, of)
-    })
+    // rustc has seen the same field.
+    let Some(position) = position else {
+        return Raw::Nothing;
+    };
+    state::at(location, |s| field_of(s, raw, position, location, of))
 }
 
 /// A field as a part of a struct pattern: of a reference to a struct it is a reference.
@@ -97,31 +93,30 @@ pub fn part<T: ?Sized, R: ?Sized>(
 }
 
 fn part_raw(raw: Raw, position: usize, location: &'static Location<'static>) -> Raw {
-    state::at(location, |s| match s.frame().type_of(raw) {
-        Some(Type::Struct(id)) => match raw {
-            Raw::Aggregate(id) => s.frame().parts(id)[position],
-            _ => {
-                let of = s.module.field_type(id, position);
-                match raw {
-                    Raw::Place(place, mode) => {
-                        let (place, _) = s.frame().place_of(place).clone();
-                        s.frame().place(place.field(position as u32), of, mode)
-                    }
-                    _ => {
-                        let value = s.value(raw, location);
-                        Raw::Value(s.frame().function.field(value, position as u32, of))
-                    }
+    state::at(location, |s| part_at(s, raw, position, location))
+}
+
+fn part_at(s: &mut State, raw: Raw, position: usize, location: &'static Location<'static>) -> Raw {
+    match (s.frame().type_of(raw), raw) {
+        (_, Raw::Aggregate(id)) => s.frame().parts(id)[position],
+        (Some(Type::Struct(id)), _) => {
+            let of = s.module.field_type(id, position);
+            match raw {
+                Raw::Place(place, mode) => {
+                    let (place, _) = s.frame().place_of(place).clone();
+                    s.frame().place(place.field(position as u32), of, mode)
+                }
+                _ => {
+                    let value = s.value(raw, location);
+                    Raw::Value(s.frame().function.field(value, position as u32, of))
                 }
             }
-        },
-        _ => match raw {
-            Raw::Aggregate(id) => s.frame().parts(id)[position],
-            _ => {
-                let index = s.frame().literal(Scalar::Index, position as u64);
-                element(s, raw, index, location)
-            }
-        },
-    })
+        }
+        _ => {
+            let index = s.frame().literal(Scalar::Index, position as u64);
+            element(s, raw, index, location)
+        }
+    }
 }
 
 /// `expression[index]`.
@@ -142,8 +137,7 @@ fn index_at(raw: Raw, index: Raw, location: &'static Location<'static>) -> Raw {
 }
 
 fn index_raw(s: &mut State, raw: Raw, index: Raw, location: &'static Location<'static>) -> Raw {
-    if let Raw::Aggregate(range) = index {
-        let parts = s.frame().parts(range).to_vec();
+    if let Some(parts) = parts_of(s, index, location) {
         match view_of(s, raw) {
             Some(view) if view.extent.len() == parts.len() => {
                 return view_element(s, &view, &parts, location);
@@ -167,9 +161,7 @@ fn index_raw(s: &mut State, raw: Raw, index: Raw, location: &'static Location<'s
         return *part;
     }
     if let Some(view) = view_of(s, raw) {
-        let position = super::handles::values(s, index, view.extent.len(), location);
-        let position: Vec<_> = position.into_iter().map(Raw::Value).collect();
-        return view_element(s, &view, &position, location);
+        return view_element(s, &view, &[index], location);
     }
     let index = s.value(index, location);
     element(s, raw, index, location)
@@ -206,7 +198,7 @@ pub(super) fn start_of(
         && let &[Raw::Aggregate(shape), _] = s.frame().parts(id)
         && let &[_, _, start] = s.frame().parts(shape)
     {
-        return super::handles::values(s, start, 0, location);
+        return values(s, start, location);
     }
     s.refuse(location, "this is no part of an output");
     Vec::new()
@@ -564,13 +556,9 @@ fn assign_raw(s: &mut State, to: Raw, from: Raw, location: &'static Location<'st
         (Raw::Aggregate(to), from) => {
             // A destructuring assignment.
             let parts = s.frame().parts(to).to_vec();
-            if let Raw::Aggregate(from) = from {
-                let from = s.frame().parts(from).to_vec();
-                for (to, from) in parts.into_iter().zip(from) {
-                    assign_raw(s, to, from, location);
-                }
-            } else {
-                s.refuse(location, "write a `let` and an assignment for each part");
+            for (position, to) in parts.into_iter().enumerate() {
+                let from = part_at(s, from, position, location);
+                assign_raw(s, to, from, location);
             }
         }
         (Raw::Nothing, _) => {}

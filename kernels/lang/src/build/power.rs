@@ -7,7 +7,7 @@ use quipu_kernel_ir::{BinaryOperation as Binary, Scalar, UnaryOperation as Unary
 use super::call::{Callee, call};
 use super::data::KernelValue;
 use super::expression::Expr;
-use super::number::{constant, of_value};
+use super::number::{METHODS, constant, of_value};
 use super::repeat::{begin_unstepped, end, leave_unless};
 use super::state::{self, Raw, State};
 
@@ -15,6 +15,9 @@ use super::state::{self, Raw, State};
 #[track_caller]
 pub(super) fn power<T: KernelValue, E: KernelValue>(base: Expr<T>, exponent: Expr<E>) -> Expr<T> {
     let location = Location::caller();
+    if T::IS_DERIVED {
+        state::at(location, |s| s.refuse(location, METHODS));
+    }
     let callee = Callee {
         name: "pow",
         key: "",

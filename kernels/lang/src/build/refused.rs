@@ -17,11 +17,12 @@ use super::own::{
     EachOwnRowHandle, EachPlacedHandle, EachSharedHandle, OwnBlockTileHandle, OwnRowsHandle,
     OwnTileHandle,
 };
+use crate::number::{bf16, f16};
 
 macro_rules! refused {
-    ($(
+    ($methods:ident: $(
         $words:ident = $message:literal, $label:literal:
-        $($method:ident($($argument:ident),*) $(-> $result:ident)?),*;
+        $($method:ident($($argument:ident),*) $(-> $result:ident)? $(=> $of:ty)?),*;
     )*) => {
         $(
             /// Nothing has it.
@@ -31,14 +32,17 @@ macro_rules! refused {
 
         /// Methods that are refused.
         #[doc(hidden)]
-        pub trait RefusedMethods {
+        pub trait $methods {
             $($(
-                refused!(@ $words $method($($argument),*) $($result)?);
+                refused!(@ $words $method($($argument),*) $($result)? $(=> $of)?);
             )*)*
         }
     };
     (@ $words:ident $method:ident($($argument:ident),*)) => {
-        fn $method<$($argument),*>(&self, _: Expr<Self> $(, _: $argument)*) -> Expr<()>
+        refused!(@ $words $method($($argument),*) => ());
+    };
+    (@ $words:ident $method:ident($($argument:ident),*) => $of:ty) => {
+        fn $method<$($argument),*>(&self, _: Expr<Self> $(, _: $argument)*) -> Expr<$of>
         where
             Self: $words,
         {
@@ -56,6 +60,7 @@ macro_rules! refused {
 }
 
 refused! {
+    RefusedMethods:
     Gets = "`get` gives an `Option`, which is not in the kernel language",
         "compare the index with `len()`, and write `x[i]`":
         __method_get(A);
@@ -66,15 +71,86 @@ refused! {
         "write `view[[i, j]]`":
         __method_at(A), __method_row(A);
     GivesEnd = "this gives an `Option`, which is not in the kernel language", "use an index":
-        __method_first(), __method_last(), __method_first_mut(), __method_last_mut();
+        __method_first(), __method_last(), __method_first_mut(), __method_last_mut(),
+        __method_split_first() -> R, __method_split_last() -> R, __method_next(), __method_nth(A);
+    Copies = "this is not in the kernel language", "write a `for` loop over the indices that copies each element":
+        __method_copy_from_slice(A), __method_clone_from_slice(A), __method_copy_within(A, B), __method_swap_with_slice(A),
+        __method_concat() -> R, __method_repeat(A) -> R;
+    Splits = "this is not in the kernel language", "take each part by its range: `&x[..middle]` and `&x[middle..]`":
+        __method_split_at(A) -> R, __method_split_at_mut(A) -> R, __method_as_slice() -> R, __method_as_mut_slice() -> R;
+    Chunks = "this iterator is not in the kernel language",
+        "go over the chunks' numbers, and take each by its range: `&x[k * n..(k + 1) * n]` for `k` in `0..x.len() / n`":
+        __method_windows(A) -> R, __method_chunks(A) -> R, __method_chunks_exact(A) -> R, __method_chunks_mut(A) -> R, __method_chunks_exact_mut(A) -> R,
+        __method_rchunks(A) -> R, __method_rchunks_exact(A) -> R, __method_array_chunks() -> R, __method_as_chunks() -> R;
+    Searches = "this is not in the kernel language", "compare: with each element in a `for` loop, or with both ends of a range":
+        __method_contains(A) => bool, __method_starts_with(A) => bool, __method_ends_with(A) => bool, __method_binary_search(A), __method_is_sorted() => bool;
+    Orders = "this is not in the kernel language", "write the loops; of whole buffers, `quipu-algorithms` has sorts":
+        __method_sort(), __method_sort_unstable(), __method_reverse();
+    Rotates = "this is not in the kernel language of slices", "go over the indices, and add to each, `% x.len()`":
+        __method_rotate_left(A), __method_rotate_right(A);
     Adapts = "this iterator is not in the kernel language", "write a `for` loop":
         __method_sum() -> R, __method_product() -> R, __method_collect() -> R, __method_min() -> R, __method_max() -> R,
-        __method_count() -> R, __method_zip(A), __method_take(A), __method_skip(A), __method_chain(A),
-        __method_windows(A), __method_chunks(A), __method_chunks_exact(A), __method_copied(), __method_cloned();
+        __method_count() -> R, __method_zip(A) -> R, __method_take(A) -> R, __method_skip(A) -> R, __method_chain(A) -> R,
+        __method_copied() -> R, __method_cloned() -> R, __method_cycle() -> R, __method_peekable() -> R, __method_into_iter() -> R;
     Allocates = "memory is not allocated in kernels",
         "use an array `[T; N]`, or a buffer as a parameter":
-        __method_push(A), __method_pop(), __method_to_vec(), __method_insert(A, B), __method_remove(A), __method_extend(A);
+        __method_push(A), __method_pop(), __method_to_vec() -> R, __method_insert(A, B), __method_remove(A), __method_extend(A);
 }
+
+refused! {
+    RefusedOfIterators:
+    GoesBackwards = "this iterator is not in the kernel language", "go over the indices: `for i in (0..x.len()).rev()`":
+        __method_rev() -> R, __method_step_by(A) -> R;
+}
+
+impl<T> RefusedOfIterators for Iter<'static, T> {}
+impl<T> RefusedOfIterators for Enumerate<Iter<'static, T>> {}
+
+refused! {
+    RefusedOfNumbers:
+    DividesEuclidean = "this is not in the kernel language",
+        "write `/` and `%`, and a correction where the remainder is negative":
+        __method_div_euclid(A) => Self, __method_rem_euclid(A) => Self, __method_wrapping_div_euclid(A) => Self, __method_wrapping_rem_euclid(A) => Self;
+    Differs = "this is not in the kernel language", "write `a.max(b) - a.min(b)`":
+        __method_abs_diff(A) -> R;
+    TakesLogarithm = "this logarithm of an integer is not in the kernel language",
+        "that to the base 2 is `u32::BITS - 1 - x.leading_zeros()`":
+        __method_ilog2() => u32, __method_ilog10() => u32, __method_ilog(A) => u32;
+    TakesRoot = "this is not in the kernel language", "write `(x as f64).sqrt()`, and correct what that is rounded to":
+        __method_isqrt() => Self;
+    FindsPower = "this is not in the kernel language", "write `1 << (u32::BITS - (x - 1).leading_zeros())`":
+        __method_next_power_of_two() => Self;
+    CountsOnes = "this is not in the kernel language", "count the zeros of `!x`":
+        __method_leading_ones() => u32, __method_trailing_ones() => u32;
+    Saturates = "this is not in the kernel language", "compute in a wider type, and `clamp`":
+        __method_saturating_mul(A) => Self, __method_saturating_pow(A) => Self, __method_saturating_neg() => Self, __method_saturating_abs() => Self,
+        __method_saturating_div(A) => Self;
+    ChangesSign = "this is not in the kernel language", "write `as`; of a distance from zero, `x.wrapping_abs() as u32`":
+        __method_unsigned_abs() -> R, __method_cast_signed() -> R, __method_cast_unsigned() -> R;
+    AsksSign = "this is not in the kernel language", "compare with zero; of a float's sign, `is_sign_negative`":
+        __method_is_positive() => bool, __method_is_negative() => bool, __method_is_sign_positive() => bool;
+    ComparesInOne = "an `Ordering` is not in the kernel language", "compare with `<` and `==`":
+        __method_cmp(A), __method_partial_cmp(A), __method_total_cmp(A);
+    TurnsBytes = "the bytes of a number are not in the kernel language", "write shifts and masks":
+        __method_swap_bytes() => Self, __method_to_be() => Self, __method_to_le() => Self, __method_to_be_bytes() -> R, __method_to_le_bytes() -> R,
+        __method_to_ne_bytes() -> R;
+    TurnsAngle = "this is not in the kernel language", "multiply by `std::f32::consts::PI / 180.0`, or its inverse":
+        __method_to_radians() => Self, __method_to_degrees() => Self;
+    TakesAnyLogarithm = "this is not in the kernel language", "write `x.ln() / base.ln()`":
+        __method_log(A) => Self;
+    Classifies = "this is not in the kernel language", "compare with `MIN_POSITIVE` and `MAX`":
+        __method_is_normal() => bool, __method_is_subnormal() => bool, __method_classify();
+    GivesIfTrue = "this gives an `Option`, which is not in the kernel language", "write `if` and `else`":
+        __method_then_some(A);
+}
+
+macro_rules! refusing_numbers {
+    ($($number:ty)*) => {$(
+        impl RefusedOfNumbers for $number {}
+    )*};
+}
+
+refusing_numbers!(bool i8 i16 i32 i64 isize u8 u16 u32 u64 usize f16 bf16 f32 f64);
 
 macro_rules! refusing {
     ($([$($generics:tt)*] $type:ty;)*) => {$(

@@ -7,7 +7,9 @@ use quipu_kernel_ir::{Origin, Place, SharedId, Unit, Value};
 use super::accelerator::{count, thread_number};
 use super::data::KernelValue;
 use super::expression::Expr;
-use super::handles::{SharedReadHandle, SharedWriteHandle, ceiling_division, of_value, part_of};
+use super::handles::{
+    RawMutHandle, SharedReadHandle, SharedWriteHandle, ceiling_division, of_value, part_of,
+};
 use super::place;
 use super::state::{self, Raw, State};
 
@@ -110,6 +112,14 @@ impl<T: KernelValue> SharedWriteHandle<T> {
 }
 
 #[doc(hidden)]
+impl<T> SharedWriteHandle<T> {
+    /// The same array: only what is known of its elements is another matter.
+    pub fn __method_into_raw(&self, this: Expr<Self>) -> Expr<RawMutHandle<T>> {
+        Expr::from_raw(this.raw())
+    }
+}
+
+#[doc(hidden)]
 impl<T: KernelValue> SharedReadHandle<T> {
     #[track_caller]
     pub fn __method_len(&self, this: Expr<Self>) -> Expr<usize> {
@@ -151,7 +161,7 @@ macro_rules! shared_parts {
     )*};
 }
 
-shared_parts!(SharedWriteHandle, SharedReadHandle);
+shared_parts!(SharedWriteHandle, SharedReadHandle, RawMutHandle);
 
 /// Tuples.
 pub trait Tuple {

@@ -197,17 +197,33 @@ impl Frame {
                         Ok(self.function.structure(structure, &values))
                     }
                     Some(Type::Array(element, _)) => Ok(self.function.array(*element, &values)),
-                    // Positions and extents.
-                    None if !values.is_empty() => {
-                        let element = self.function.type_of(values[0]).clone();
+                    // Positions, extents and ranges.
+                    None if let Some(element) = self.common_type(&values) => {
                         Ok(self.function.array(element, &values))
                     }
-                    _ => Err("this is no value that a variable can hold"),
+                    _ => Err(
+                        "this is no value that a variable can hold, or that branches can give: write it where it is used",
+                    ),
                 }
             }
-            Raw::Nothing => Err("there is no value here"),
+            Raw::Nothing => Err("this has no bits, and so is no value on a device; leave it out"),
             Raw::Shared(_) => Err("a shared array is no value; take a slice of its elements"),
         }
+    }
+
+    /// The type that all of these have.
+    fn common_type(&self, values: &[Value]) -> Option<Type> {
+        let (first, rest) = values.split_first()?;
+        let of = self.function.type_of(*first);
+        let is_common = rest.iter().all(|value| self.function.type_of(*value) == of);
+        is_common.then(|| of.clone())
+    }
+
+    /// Whether the parts of an aggregate that is no value yet can be one: of a position, an extent or a range.
+    pub(super) fn are_numbers(&self, id: AggregateId) -> bool {
+        let (parts, of) = &self.aggregates[id.0];
+        let is_number = |part: &Raw| self.type_of(*part).is_some_and(|of| of.scalar().is_some());
+        of.is_none() && !parts.is_empty() && parts.iter().all(is_number)
     }
 
     /// What an expression stands for, with what is in places copied out of them; references stay.

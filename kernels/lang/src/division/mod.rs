@@ -127,19 +127,19 @@ impl<const D: usize> WorkDivision<D> {
     /// How many blocks the grid has.
     #[inline(always)]
     pub fn block_count(&self) -> usize {
-        self.grid_blocks.known_count()
+        self.grid_blocks.product()
     }
 
     /// How many threads a block has.
     #[inline(always)]
     pub fn threads_per_block(&self) -> usize {
-        self.block_threads.known_count()
+        self.block_threads.product()
     }
 
     /// How many elements a thread has.
     #[inline(always)]
     pub fn elements_per_thread(&self) -> usize {
-        self.thread_elements.known_count()
+        self.thread_elements.product()
     }
 
     /// How many elements along each dimension of `extent` are one thread's own.

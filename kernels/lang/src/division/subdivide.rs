@@ -154,7 +154,7 @@ impl<const D: usize> WorkDivision<D> {
                 let mut threads = Extent::ONE;
                 for d in (0..D).rev() {
                     let most = limits.block_threads.of::<D>(d).min(rest);
-                    threads.set(d, largest_divisor(needed[d], most.max(1)));
+                    threads[d] = largest_divisor(needed[d], most.max(1));
                     rest /= threads[d];
                 }
                 threads
@@ -182,11 +182,11 @@ impl<const D: usize> WorkDivision<D> {
                 .max(1)
                 .saturating_mul(threads[dimension]);
             let least_elements = total[dimension].div_ceil(most);
-            elements.set(dimension, elements[dimension].max(least_elements));
+            elements[dimension] = elements[dimension].max(least_elements);
             let blocks = total[dimension]
                 .div_ceil(elements[dimension])
                 .div_ceil(threads[dimension]);
-            grid.set(dimension, blocks);
+            grid[dimension] = blocks;
         }
         let division = Self::new(grid, threads, elements)?;
         division.validate(limits)?;
@@ -213,7 +213,7 @@ fn fill_fastest_first<const D: usize>(
             .min(limit.of::<D>(dimension))
             .min(rest)
             .max(1);
-        filled.set(dimension, taken);
+        filled[dimension] = taken;
         rest /= taken;
     }
     filled
@@ -274,12 +274,9 @@ fn close_to_equal<const D: usize>(available: Extent<D>, most: usize) -> Extent<D
     // ... and one more for each side that still can have it, the fastest first.
     for dimension in (0..D).rev() {
         let mut larger = threads;
-        larger.set(
-            dimension,
-            threads[dimension]
-                .saturating_add(1)
-                .min(available[dimension]),
-        );
+        larger[dimension] = threads[dimension]
+            .saturating_add(1)
+            .min(available[dimension]);
         if larger.checked_count().is_some_and(|count| count <= most) {
             threads = larger;
         }

@@ -171,13 +171,13 @@ impl<'l, K: BlockKernel<D>, L: Level, const D: usize> Phases<'l, '_, K, L, D> {
         let mut rest = row;
         for d in (0..D - 1).rev() {
             if d == 0 {
-                thread.set(d, rest);
+                thread[d] = rest;
             } else {
-                thread.set(d, rest % extent[d]);
+                thread[d] = rest % extent[d];
                 rest /= extent[d];
             }
         }
-        thread.set(D - 1, last);
+        thread[D - 1] = last;
         PhaseThread {
             division: &self.division,
             barrier: &self.barrier,

@@ -37,7 +37,7 @@ unsafe impl<T: Send + 'static, const D: usize> Partition<D> for ByRow<T> {
         view: Self::View<'a>,
         division: &WorkDivision<D>,
     ) -> Result<Self::Plan<'a>, KernelError> {
-        let threads = division.grid_threads().known_count();
+        let threads = division.grid_threads().product();
         Ok(RowParts {
             per_thread: view.extent()[0].div_ceil(threads.max(1)),
             view,

@@ -177,7 +177,7 @@ impl<'t, T, const D: usize> OwnTile<'t, T, D> {
     /// Each element with its position in the tile, in row-major order.
     #[inline(always)]
     pub fn each(&mut self) -> EachPlaced<'_, T, D> {
-        let count = self.extent().known_count();
+        let count = self.extent().product();
         EachPlaced {
             pointer: self.pointer,
             places: self.places,
@@ -303,9 +303,9 @@ unsafe impl<T: Send + 'static, const D: usize> Partition<D> for ByBlockTile<T> {
     ) -> OwnBlockTile<'t, T, D> {
         let region = Region::of_part(plan.tile, acc.index(Grid, Blocks), plan.view.extent());
         let tile = OwnTile::new(&plan.view, region);
-        let count = tile.extent().known_count();
+        let count = tile.extent().product();
         let threads = acc.extent(Block, Threads);
-        let share = count.div_ceil(threads.known_count());
+        let share = count.div_ceil(threads.product());
         let first = threads
             .offset(acc.index(Block, Threads))
             .saturating_mul(share)

@@ -2,8 +2,9 @@
 
 use super::{check, division};
 use quipu_kernel::{
-    Accelerator, Atomics, Block, BlockAccelerator, OwnBlock, OwnElements, RawMut, SharedAtomics,
-    SharedWrite, Threads, kernel,
+    Accelerator, Atomics, Block, BlockAccelerator, BlockScratch, Blocks, Execution, Grid,
+    KernelError, OwnBlock, OwnElements, RawMut, RunOptions, SharedAtomics, SharedRaw, SharedWrite,
+    Threads, device, kernel,
 };
 use quipu_kernel_ir::print::FaultKind;
 use quipu_kernel_ir::{Dialect, IndexWidth, Options};
@@ -79,6 +80,103 @@ fn runs_votes() {
     let mut y = vec![0; 16];
     check!(votes::<8> => (2, &mut y), division(2, 4, 2), 3);
     assert_eq!(y[0], 1 + 100 + 12 + 1 / 2 + 10 * 2);
+}
+
+#[device(crate = quipu_kernel)]
+fn exchange(numbers: SharedRaw<u32>, a: usize, b: usize) {
+    // SAFETY: the caller's thread has both.
+    unsafe {
+        let held = numbers.read(a);
+        numbers.write(a, numbers.read(b));
+        numbers.write(b, held);
+    }
+}
+
+/// A block's numbers, each put where it belongs among them; then each but the first two beside its next one, by another thread.
+/// Without phases, as who writes where depends on the numbers.
+#[kernel(crate = quipu_kernel)]
+async fn placed<const SYNCS: bool>(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    y: RawMut<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] numbers: SharedWrite<u32>,
+    #[shared(1)] count: SharedWrite<u32>,
+) {
+    let (numbers, count): (SharedRaw<u32>, SharedRaw<u32>) = (numbers.into_raw(), count.into_raw());
+    let (thread, threads) = (acc.index(Block, Threads)[0], numbers.len());
+    let first = acc.index(Grid, Blocks)[0] * threads;
+    let own = x[first + thread];
+    let mut before = 0;
+    for i in 0..threads {
+        let other = x[first + i];
+        before += (other < own || other == own && i < thread) as usize;
+    }
+    // SAFETY: each thread has a place of its own, and one the count.
+    unsafe {
+        numbers.write(before, own);
+        if thread == 3 && !count.is_empty() {
+            count.write(0, 7);
+        }
+    }
+    if SYNCS {
+        acc.sync_block_threads().await;
+    }
+    // SAFETY: what was written before the barrier nobody writes before the next.
+    let sum = unsafe {
+        let mut sum = count.read(0);
+        for number in numbers.slice(thread..threads) {
+            sum += *number;
+        }
+        sum
+    };
+    acc.sync_block_threads().await;
+    if thread % 2 == 1 && thread + 1 < threads {
+        exchange(numbers, thread, thread + 1);
+    }
+    acc.sync_block_threads().await;
+    // SAFETY: nobody writes the numbers any more, and each thread has an element.
+    unsafe { y.write(first + thread, sum * 1000 + numbers.read(thread)) };
+}
+
+#[test]
+fn runs_placed() {
+    let x: Vec<u32> = (0..16).map(|i| i * 7 % 23).collect();
+    let mut y = vec![0; 16];
+    check!(placed::<true> => (&x, &mut y), division(2, 8, 1), 8);
+    let mut numbers = x[..8].to_vec();
+    numbers.sort_unstable();
+    let sums = (0..8).map(|at| (7 + numbers[at..].iter().sum::<u32>()) * 1000);
+    let sums: Vec<_> = sums.collect();
+    for pair in [1, 3, 5] {
+        numbers.swap(pair, pair + 1);
+    }
+    let expected = sums.iter().zip(numbers).map(|(sum, number)| sum + number);
+    assert!(y[..8].iter().copied().eq(expected), "{y:?}");
+}
+
+/// What takes away the barrier finds the race, in all ways in which threads come one after the other.
+#[test]
+fn races_on_shared_memory_without_phases_are_found() {
+    let x: Vec<u32> = (0..16).collect();
+    let mut y = vec![0; 16];
+    for execution in [
+        Execution::Native,
+        Execution::Lockstep { warp_size: 1 },
+        Execution::Lockstep { warp_size: 4 },
+    ] {
+        let mut options = RunOptions::new();
+        (options.check, options.execution) = (true, execution);
+        let call = placed::<false>(&x, &mut y);
+        let mut scratch = BlockScratch::with_options(options);
+        let error = call.run_in(division(2, 8, 1), &mut scratch).unwrap_err();
+        let KernelError::Race { first, second, .. } = &error else {
+            panic!("{execution:?}: {error}");
+        };
+        assert!(first.writes != second.writes && first.thread != second.thread);
+        for access in [first, second] {
+            assert!(access.place.file().ends_with("blocks.rs"), "{error}");
+        }
+    }
 }
 
 #[kernel(crate = quipu_kernel)]
@@ -271,4 +369,39 @@ fn runs_between_barriers() {
         check!(between_barriers => (rounds, &mut y), division(2, 4, 1), 4);
         assert_eq!(y, [between_barriers_by_hand(rounds, 4); 8], "{rounds}");
     }
+}
+
+#[device(crate = quipu_kernel)]
+fn total(of: &[u32]) -> u32 {
+    let mut total = 0;
+    for x in of {
+        total += *x;
+    }
+    total
+}
+
+/// A shared array where a slice is asked for.
+#[kernel(crate = quipu_kernel)]
+async fn sliced(
+    acc: &impl BlockAccelerator<1>,
+    mut y: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut numbers: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    numbers.own()[0] = 1 + thread as u32;
+    let numbers = acc.sync(numbers).await;
+    let all: &[u32] = &numbers;
+    let mut part = if thread > 1 { all } else { &numbers[..2] };
+    let sum = total(&numbers) + total(part) * 100;
+    part = &all[thread..];
+    for (_, y) in y.each() {
+        *y = sum + part[0] * 10_000;
+    }
+}
+
+#[test]
+fn runs_sliced() {
+    let mut y = vec![0; 8];
+    check!(sliced => (&mut y), division(2, 4, 1), 4);
+    assert_eq!(y[..4], [10_310, 20_310, 31_010, 41_010]);
 }

@@ -1,6 +1,6 @@
 //! Kernels where they are launched, with values of what is around them.
 
-use super::{compare, division, run_printed, ways};
+use super::{compare, division, natively, run_printed};
 use quipu_kernel::{
     Accelerator, Block, BlockAccelerator, OwnBlock, OwnElements, SharedWrite, Threads, device,
     kernel_closure,
@@ -22,8 +22,8 @@ fn a_closure_has_values_of_what_is_around_it() {
         [factor: u32, rows: [u32; 3], mut sum: u32 = factor + rows[2]]
         |_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>| {
             for (i, y) in y.each() {
-                sum += rows[i % 3];
-                *y += twice(factor) * x[i] + BIAS;
+                sum += rows[2];
+                *y += twice(factor) * x[i] + BIAS + rows[i % 3];
             }
             for (_, y) in y.each() {
                 *y += sum;
@@ -38,16 +38,13 @@ fn a_closure_has_values_of_what_is_around_it() {
         Argument::buffer(&y),
     ];
     let division = division(2, 5, 2);
-    for mut scratch in ways() {
-        y = vec![1; 20];
+    natively(&mut y, |y, way| {
         // A copy is the same kernel, with the same values.
         let copy = closure;
-        copy.call(&x, &mut y)
-            .run_in(division, &mut scratch)
-            .unwrap();
-        assert_eq!(y[..2], [1 + 7 + 103 + 11, 1 + 6 + 7 + 103 + 11]);
-        assert_eq!(y[3], 1 + 18 + 7 + 103 + 101);
-    }
+        way.run(copy.call(&x, y).prepare(division).unwrap());
+    });
+    assert_eq!(y[..2], [1 + 7 + 1 + 303, 1 + 6 + 7 + 10 + 303]);
+    assert_eq!(y[3], 1 + 18 + 7 + 1 + 303);
     let module = closure.call(&x, &mut y).module().unwrap();
     run_printed(&module, &division, &arguments, &[], |launch| {
         compare(&y, &launch.elements(2));
@@ -79,20 +76,17 @@ fn a_closure_with_barriers_is_async() {
         }
     );
     let x: Vec<u64> = (0..24).collect();
-    let mut y = vec![0; 2];
+    let mut y = vec![0];
     let arguments = [
         Argument::uniform(first),
         Argument::buffer(&x),
         Argument::buffer(&y),
     ];
-    let division = division(2, 4, 3);
-    for mut scratch in ways() {
-        closure
-            .call(&x, &mut y)
-            .run_in(division, &mut scratch)
-            .unwrap();
-        assert_eq!(y, [66 + 20, 210 + 20]);
-    }
+    let division = division(1, 4, 6);
+    natively(&mut y, |y, way| {
+        way.run(closure.call(&x, y).prepare(division).unwrap());
+    });
+    assert_eq!(y, [276 + 20]);
     let module = closure.call(&x, &mut y).module().unwrap();
     run_printed(&module, &division, &arguments, &[4], |launch| {
         compare(&y, &launch.elements(2));
@@ -114,7 +108,9 @@ fn a_closure_without_values_is_one_expression() {
         Argument::buffer(&y),
     ];
     let division = division(2, 5, 2);
-    closure.call(&x, &mut y).run(division).unwrap();
+    natively(&mut y, |y, way| {
+        way.run(closure.call(&x, y).prepare(division).unwrap());
+    });
     assert_eq!(x, y);
     let module = closure.call(&x, &mut y).module().unwrap();
     run_printed(&module, &division, &arguments, &[], |launch| {

@@ -2,8 +2,8 @@
 
 use super::{Passed, check, division};
 use quipu_kernel::{
-    Accelerator, Block, BlockAccelerator, KernelData, OwnElements, SharedWrite, Threads, device,
-    kernel,
+    Accelerator, Block, BlockAccelerator, Extent, KernelData, OwnElements, SharedWrite, Threads,
+    Vector, device, kernel,
 };
 use quipu_kernel_ir::{Dialect, IndexWidth, Options};
 use quipu_kernel_testing::Argument;
@@ -420,4 +420,49 @@ fn runs_values_without_bits() {
     let options = Options::new(Dialect::Cuda, IndexWidth::Bits32);
     let printed = printed.print(Dialect::Cuda, &options).unwrap();
     assert!(!printed.source.contains("operator,"), "{}", printed.source);
+}
+
+#[device(crate = quipu_kernel)]
+fn divided(a: u32, b: u32) -> ((u32, u32), u32) {
+    ((a / b, a % b), a ^ b)
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+pub(super) struct Named {
+    r#type: u32,
+    r#struct: f32,
+}
+
+/// Assignments to parts, words of languages as names, conversions of positions.
+#[kernel(crate = quipu_kernel)]
+fn parts(_acc: &impl Accelerator<1>, r#loop: u32, mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let mut b = [0, 0];
+        let mut a;
+        let c;
+        ((a, _), b[1]) = divided(*y + 100, r#loop);
+        (b[0], (c, a)) = (a, divided(b[1], 7).0);
+        let mut named = Named {
+            r#type: c,
+            r#struct: 0.5,
+        };
+        named.r#type += 1;
+        let Named { r#type, .. } = named;
+        let position: Vector<2> = [i, 3].into();
+        let length: Extent<1> = i.into();
+        let back: usize = length.into();
+        let same: [usize; 2] = position.into();
+        let unsigned = u64::from(a) + u64::from(same[0] == back);
+        *y = a + 3 * b[0] + 5 * b[1] + 7 * r#type + unsigned as u32 + (named.r#struct * 4.0) as u32;
+    }
+}
+
+#[test]
+fn runs_parts() {
+    let mut y: Vec<u32> = (0..20).collect();
+    check!(parts => (9, &mut y), division(2, 5, 2));
+    // 103 / 9 is 11, 103 ^ 9 is 110; 110 is 7 * 15 + 5.
+    assert_eq!(y[3], 5 + 3 * 11 + 5 * 110 + 7 * 16 + 6 + 2);
 }

@@ -5,7 +5,7 @@
 //! product is a double; a sum, quotient or root is one and the remainder that there is.
 
 use super::halves::Bits;
-use super::{Passed, check, division, run_printed};
+use super::{Passed, check, division, natively, run_printed};
 use quipu_kernel::{
     Accelerator, Float, KernelData, Number, OwnElements, bf16, device, f16, kernel,
 };
@@ -597,19 +597,15 @@ where
     };
     let mut y = vec![[0; FUNCTIONS]; x.len()];
     let arguments = [(&x).argument(), (&mut y).argument()];
-    let call = inexact(&x, &mut y);
-    let module = call.module().unwrap();
-    call.run(division(2, 2, x.len() / 4 + 1)).unwrap();
+    let division = division(2, 2, x.len() / 4 + 1);
+    natively(&mut y, |y, way| {
+        way.run(inexact(&x, y).prepare(division).unwrap());
+    });
     look(&y);
-    run_printed(
-        &module,
-        &division(2, 2, x.len() / 4 + 1),
-        &arguments,
-        &[],
-        |launch| {
-            look(&launch.elements(1));
-        },
-    );
+    let module = inexact(&x, &mut y).module().unwrap();
+    run_printed(&module, &division, &arguments, &[], |launch| {
+        look(&launch.elements(1));
+    });
 }
 
 #[test]

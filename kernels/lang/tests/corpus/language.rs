@@ -34,7 +34,7 @@
 //! | several of these at a time | `combined` |
 //! | branches on what is known when the source is made | `control::runs_unreached`, `warps::runs_steps` |
 
-use super::{check, compare, division, run_printed, ways};
+use super::{check, compare, division, natively, run_printed};
 use quipu_kernel::{
     Accelerator, Atomics, Block, BlockAccelerator, Blocks, Elements, Float, GlobalMut, Grid,
     Integer, OwnElements, RawMut, SharedAtomics, Thread, Threads, WorkDivision, kernel,
@@ -111,14 +111,11 @@ fn runs_numbers() {
     }
     let module = numbers(view(&mut y)).module().unwrap();
     let arguments = [Argument::view(&y, &[4, 6], &[6, 1])];
-    for mut scratch in ways() {
-        y = vec![[0; 4]; 24];
-        numbers(view(&mut y))
-            .run_in(division, &mut scratch)
-            .unwrap();
-        for (i, y) in (0..).zip(&y) {
-            assert_eq!(*y, [i / 6, i % 6, i, i]);
-        }
+    natively(&mut y, |y, way| {
+        way.run(numbers(view(y)).prepare(division).unwrap());
+    });
+    for (i, y) in (0..).zip(&y) {
+        assert_eq!(*y, [i / 6, i % 6, i, i]);
     }
     run_printed(&module, &division, &arguments, &[], |launch| {
         compare(&y, &launch.elements(0));
@@ -401,7 +398,9 @@ macro_rules! exact_functions {
             let x = x.to_vec();
             let mut y = vec![[0.0; 16]; x.len()];
             // A NaN has no sign and bits that anybody promises.
-            exact::<$of>(&x, &mut y).run(division(3, 3, 2)).unwrap();
+            natively(&mut y, |y, way| {
+                way.run(exact::<$of>(&x, y).prepare(division(3, 3, 2)).unwrap());
+            });
             assert_eq!(y[0][..6], [0.5, 1.0, -0.5, 0.0, 1.25, 0.0]);
             assert_eq!(y[3][12..], [3.0, 2.0, $of::sqrt(2.5), 2.0]);
             let arguments = [Argument::buffer(&x), Argument::buffer(&y)];

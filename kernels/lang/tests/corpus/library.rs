@@ -1,21 +1,22 @@
 //! What the crate has besides the language: complex numbers, random numbers, functions of numbers.
 
-use super::{Passed, check, division, run_printed};
+use super::{Passed, check, division, natively, run_printed};
 use quipu_kernel::{
     Accelerator, Complex, Float, Integer, OwnElements, Philox, Uniform, kernel, philox4x32,
 };
 use quipu_kernel_ir::{Dialect, IndexWidth, Options};
 use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
 
-/// Runs a kernel of an input and an output natively and printed, and compares the output to some units in the last
+/// Runs a kernel of an input and an output natively, in every way, and printed, and compares the output to some units in the last
 /// place: it goes through functions that devices compute so.
 macro_rules! check_nearly {
     ($float:ident, $kernel:expr, $x:expr, $y:expr, $division:expr) => {{
         let output: &mut Vec<_> = $y;
         let arguments = [Argument::buffer($x), Argument::buffer(output)];
-        let call = $kernel($x, &mut *output);
-        let module = call.module().unwrap();
-        call.run($division).unwrap();
+        natively(output, |output, way| {
+            way.run($kernel($x, output).prepare($division).unwrap());
+        });
+        let module = $kernel($x, &mut *output).module().unwrap();
         run_printed(&module, &$division, &arguments, &[], |launch| {
             let native: &[$float] = bytemuck::cast_slice(&*output);
             let printed = printed_like(&*output, launch);

@@ -1,7 +1,7 @@
 //! `for` loops.
 
 use super::{check, division};
-use quipu_kernel::{Accelerator, OwnElements, device, kernel};
+use quipu_kernel::{Accelerator, Extent, OwnElements, Vector, device, kernel};
 
 #[kernel(crate = quipu_kernel)]
 fn ranges(_acc: &impl Accelerator<1>, x: &[i32], mut y: OwnElements<i64>) {
@@ -98,4 +98,39 @@ fn runs_elements() {
     let x: Vec<f32> = (0..20u8).map(f32::from).collect();
     let mut y = vec![0.0; 20];
     check!(elements => (&x, &mut y), division(2, 5, 2));
+}
+
+/// Ranges and positions in variables.
+#[kernel(crate = quipu_kernel)]
+fn kept(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let mut range = 0..i;
+        if i % 3 == 1 {
+            range = i / 2..x.len();
+        }
+        let backwards = if i > 3 { 1..4u32 } else { 2..3 };
+        let mut place = Extent::new([3, 5]).position_of(i % 15);
+        let all: Extent<2> = Extent::splat(i % 3);
+        place[1] += place[0];
+        if i > 10 {
+            place = Vector::new([i, 1]);
+        }
+        let mut hash = x[range.clone()].len() as u32;
+        for k in range {
+            hash = hash.wrapping_mul(31).wrapping_add(x[k]);
+        }
+        for k in backwards.rev() {
+            hash = hash.wrapping_mul(37).wrapping_add(k);
+        }
+        let [row, column] = place.components();
+        *y = hash.wrapping_add((row * 100 + column + 1000 * all.product()) as u32);
+    }
+}
+
+#[test]
+fn runs_kept() {
+    let x: Vec<u32> = (0..20).collect();
+    let mut y = vec![0; 20];
+    check!(kept => (&x, &mut y), division(2, 5, 2));
+    assert_eq!(y[0], 2 * 1 + 0);
 }

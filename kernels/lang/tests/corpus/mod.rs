@@ -1,6 +1,6 @@
 //! Kernels that between them use everything that the language accepts. Each runs natively in every mode, on a pool of workers and
 //! on the serial device, and as printed
-//! C99 and OpenCL C with indices of both widths, and has to give the same bits. (Without an OpenCL platform: see
+//! C99 and OpenCL C with indices of both widths and elements in both orders, and has to give the same bits. (Without an OpenCL platform: see
 //! `opencl_or_skip`.)
 
 mod arithmetic;
@@ -10,6 +10,7 @@ mod combined;
 mod control;
 mod data;
 mod devices;
+mod dimensions;
 mod failures;
 mod functions;
 mod half_operations;
@@ -24,15 +25,20 @@ mod phases;
 mod pieces;
 mod properties;
 mod recursion;
+mod refused;
 mod transcendental;
 mod views;
 mod warps;
 
+use std::fmt::Debug;
+
 use bytemuck::{AnyBitPattern, NoUninit};
 use devices::CpuDevice;
 use quipu_kernel::{BlockScratch, Execution, FeatureLevel, GroupKernel, RunOptions, WorkDivision};
-use quipu_kernel_ir::print::{ElementOrder, PrintError};
-use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
+use quipu_kernel_ir::ElementOrder::{Contiguous, Strided};
+use quipu_kernel_ir::IndexWidth::{Bits32, Bits64};
+use quipu_kernel_ir::print::PrintError;
+use quipu_kernel_ir::{Dialect, Module, OpenClFeatures, Options};
 use quipu_kernel_testing::{Argument, C99Program, Division, Launch, OpenClProgram, opencl_or_skip};
 
 /// A division of so many blocks, threads and elements.
@@ -77,6 +83,26 @@ pub(crate) fn ways_and_devices() -> impl Iterator<Item = Way> {
     ways().map(Way::Here).chain(devices)
 }
 
+/// Runs a kernel in all of these, of the same output each time: all give what the first gives, but that a NaN is any.
+pub(crate) fn natively<T: Clone + Debug>(
+    y: &mut Vec<T>,
+    mut run: impl FnMut(&mut Vec<T>, &mut Way),
+) {
+    let given = y.clone();
+    let mut first = None;
+    for mut way in ways_and_devices() {
+        y.clone_from(&given);
+        run(y, &mut way);
+        // As text, in which a NaN has neither sign nor bits.
+        let written = format!("{y:?}");
+        assert_eq!(
+            *first.get_or_insert_with(|| written.clone()),
+            written,
+            "{way:?}"
+        );
+    }
+}
+
 /// Those of one thread that calls.
 pub(crate) fn ways() -> impl Iterator<Item = BlockScratch> {
     let way = |execution, level, check| {
@@ -93,6 +119,7 @@ pub(crate) fn ways() -> impl Iterator<Item = BlockScratch> {
         Execution::Lockstep { warp_size: 1 },
         Execution::Lockstep { warp_size: 4 },
         Execution::Lockstep { warp_size: 32 },
+        Execution::Lockstep { warp_size: 64 },
         Execution::OsThreads { warp_size: 1 },
     ];
     let checks = tests.map(|execution| way(execution, best, true));
@@ -171,6 +198,26 @@ const NOT_IN_OPENCL: [(&str, &str); 4] = {
     ]
 };
 
+/// The kernels whose results depend on which elements a thread has, each with how. All others are run for elements that are
+/// contiguous, as threads have them natively, and that are strided.
+const ORDERED: [(&str, &str); 8] = {
+    const SHOWN: &str = "an element shows what its thread is or has read";
+    const BEFORE: &str = "an element shows what came of those before it";
+    [
+        (
+            "block_sum",
+            "a block has the sum of what its threads have read",
+        ),
+        ("bordered", BEFORE),
+        ("calls", SHOWN),
+        ("early", "some threads leave their elements as they are"),
+        ("elements", SHOWN),
+        ("steps", BEFORE),
+        ("sums", SHOWN),
+        ("votes", SHOWN),
+    ]
+};
+
 /// Says that a kernel is not run as OpenCL C.
 ///
 /// # Panics
@@ -205,13 +252,22 @@ pub(crate) fn run_printed<const D: usize>(
     );
     let launch =
         || Launch::new(division.clone(), arguments.to_vec()).with_shared(shared.iter().copied());
-    for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
-        module
-            .print(Dialect::Cuda, &Options::new(Dialect::Cuda, width))
-            .unwrap();
-        let printed = module
-            .print(Dialect::C99, &Options::new(Dialect::C99, width))
-            .unwrap();
+    let name = &module.kernel.function.name;
+    let ordered = ORDERED.iter().any(|(kernel, _)| kernel == name);
+    let mut contiguous = None;
+    for (width, order) in [
+        (Bits32, Contiguous),
+        (Bits64, Contiguous),
+        (Bits32, Strided),
+        (Bits64, Strided),
+    ] {
+        let print = |dialect| {
+            let mut options = Options::new(dialect, width);
+            options.elements = order;
+            module.print(dialect, &options)
+        };
+        print(Dialect::Cuda).unwrap();
+        let printed = print(Dialect::C99).unwrap();
         if std::env::var_os("QUIPU_PRINT").is_some() {
             println!("{}", printed.source);
         }
@@ -219,24 +275,25 @@ pub(crate) fn run_printed<const D: usize>(
         let mut launched = launch();
         let fault = program.run(&mut launched).unwrap();
         assert_eq!(fault, None);
-        check(&launched);
-        if !opencl_or_skip() {
+        if ordered && order == Strided {
+            let is_same = contiguous == Some(launched);
+            assert!(!is_same, "take `{name}` out of `ORDERED`");
             continue;
         }
-        // In the order that threads have natively, as what they add up depends on it.
-        let dialect = Dialect::OpenCl(OpenClFeatures::USUAL);
-        let options = Options {
-            elements: ElementOrder::Contiguous,
-            ..Options::new(dialect, width)
-        };
-        let printed = match module.print(dialect, &options) {
+        check(&launched);
+        contiguous = Some(launched);
+        // A device's compiler takes its time: what it has seen with either width and in either order, it has seen.
+        let is_enough = !ordered && (width == Bits32) == (order == Contiguous);
+        if is_enough || !opencl_or_skip() {
+            continue;
+        }
+        let printed = match print(Dialect::OpenCl(OpenClFeatures::USUAL)) {
             Err(PrintError::Unsupported { what, kernel, .. }) => {
                 left_out(&kernel, &what);
                 continue;
             }
             printed => printed.unwrap(),
         };
-        let name = &module.kernel.function.name;
         let is_left_out = NOT_IN_OPENCL.iter().any(|(kernel, _)| kernel == name);
         assert!(
             !is_left_out,

@@ -1,23 +1,26 @@
 //! Outputs by tile, by block's tile, by rows.
 
-use super::{check, compare, division, run_printed};
+use super::{check, compare, division, natively, run_printed};
 use quipu_kernel::{
     Accelerator, Block, BlockAccelerator, GlobalMut, OwnBlockTile, OwnRows, OwnTile, SharedWrite,
     Threads, WorkDivision, device, kernel,
 };
 use quipu_kernel_testing::Argument;
 
-/// Runs a kernel on an output of rows that are some elements apart, natively and printed.
+/// Runs a kernel on an output of rows that are some elements apart, natively in every way, and printed.
 macro_rules! check_view {
     ($kernel:expr, $extent:expr, $stride:expr, $division:expr $(, $shared:expr)*) => {{
         let (extent, stride): ([usize; 2], usize) = ($extent, $stride);
         let mut y: Vec<u32> = (0..200).collect();
         let dimensions = extent.map(|components| components as u64);
         let arguments = [Argument::view(&y, &dimensions, &[stride as u64, 1])];
-        let to = GlobalMut::from(&mut y).in_strides(extent, [stride, 1]).unwrap();
-        let call = $kernel(to);
-        let module = call.module().unwrap();
-        call.run($division).unwrap();
+        fn view(y: &mut Vec<u32>, extent: [usize; 2], stride: usize) -> GlobalMut<'_, u32, 2> {
+            GlobalMut::from(y).in_strides(extent, [stride, 1]).unwrap()
+        }
+        natively(&mut y, |y, way| {
+            way.run($kernel(view(y, extent, stride)).prepare($division).unwrap());
+        });
+        let module = $kernel(view(&mut y, extent, stride)).module().unwrap();
         run_printed(&module, &$division, &arguments, &[$($shared),*], |launch| {
             compare(&y, &launch.elements(0));
         });

@@ -1,6 +1,6 @@
 //! Branches on what the accelerator is and has: each way to run a kernel takes its own, and printed code has no other.
 
-use super::{check, division};
+use super::{check, division, natively};
 use quipu_kernel::{Accelerator, Atomics, BlockAccelerator, OwnElements, device, kernel};
 use quipu_kernel_ir::print::ElementOrder;
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
@@ -160,7 +160,9 @@ async fn natives(acc: &impl BlockAccelerator<1>, mut y: OwnElements<u32>) {
 #[test]
 fn runs_natives() {
     let mut y = vec![0; 10];
-    natives(&mut y).run(division(1, 5, 2)).unwrap();
+    natively(&mut y, |y, way| {
+        way.run(natives(y).prepare(division(1, 5, 2)).unwrap());
+    });
     assert_eq!(y, [2; 10]);
     let module = natives(&mut y).module().unwrap();
     let [barriers] = found(&module, ["barrier("]);

@@ -1,6 +1,6 @@
 //! Functions whose last bits differ between devices: natively and printed within stated units in the last place.
 
-use super::{Passed, division, run_printed};
+use super::{Passed, division, natively, run_printed};
 use quipu_kernel::{Accelerator, Float, KernelData, OwnElements, kernel};
 
 /// How far apart two may be, in the order of `functions`: what OpenCL allows a device (*The OpenCL C Specification*,
@@ -85,9 +85,10 @@ fn functions_of_single_precision_are_close() {
     let mut y = vec![0.0; 25 * x.len()];
     let given = [(&x).argument(), (&z).argument(), (&mut y).argument()];
     let division = division(10, 1, 1000);
-    let call = functions(&x, &z, &mut y);
-    let module = call.module().unwrap();
-    call.run(division).unwrap();
+    natively(&mut y, |y, way| {
+        way.run(functions(&x, &z, y).prepare(division).unwrap());
+    });
+    let module = functions(&x, &z, &mut y).module().unwrap();
     run_printed(&module, &division, &given, &[], |launch| {
         compare(&x, &y, &launch.elements::<f32>(2), |x| {
             let bits = i64::from(x.to_bits().cast_signed());
@@ -106,9 +107,10 @@ fn functions_of_double_precision_are_close() {
     let mut y = vec![0.0; 25 * x.len()];
     let given = [(&x).argument(), (&z).argument(), (&mut y).argument()];
     let division = division(10, 1, 1000);
-    let call = functions(&x, &z, &mut y);
-    let module = call.module().unwrap();
-    call.run(division).unwrap();
+    natively(&mut y, |y, way| {
+        way.run(functions(&x, &z, y).prepare(division).unwrap());
+    });
+    let module = functions(&x, &z, &mut y).module().unwrap();
     run_printed(&module, &division, &given, &[], |launch| {
         compare(&x, &y, &launch.elements::<f64>(2), |x| {
             let bits = x.to_bits().cast_signed();

@@ -1,6 +1,6 @@
 //! Views of several dimensions, and raw outputs.
 
-use super::{check, compare, division, run_printed};
+use super::{check, compare, division, natively, run_printed};
 use quipu_kernel::{
     Accelerator, Block, Elements, GlobalMut, GlobalRef, Grid, OwnElements, RawMut, Threads,
     WorkDivision, device, kernel,
@@ -15,6 +15,10 @@ fn transpose(_acc: &impl Accelerator<2>, x: GlobalRef<f32, 2>, mut y: OwnElement
     }
 }
 
+fn output<T>(y: &mut Vec<T>) -> GlobalMut<'_, T, 2> {
+    GlobalMut::from(y).in_extent([6, 4]).unwrap()
+}
+
 #[test]
 fn runs_transpose() {
     let x: Vec<f32> = (0..28u8).map(f32::from).collect();
@@ -25,10 +29,10 @@ fn runs_transpose() {
         Argument::view(&x, &[4, 6], &[7, 1]),
         Argument::view(&y, &[6, 4], &[4, 1]),
     ];
-    let to = GlobalMut::from(&mut y).in_extent([6, 4]).unwrap();
-    let call = transpose(from, to);
-    let module = call.module().unwrap();
-    call.run(division).unwrap();
+    natively(&mut y, |y, way| {
+        way.run(transpose(from, output(y)).prepare(division).unwrap());
+    });
+    let module = transpose(from, output(&mut y)).module().unwrap();
     assert_eq!(y[1], 7.0);
     run_printed(&module, &division, &arguments, &[], |launch| {
         compare(&y, &launch.elements(1));
@@ -53,10 +57,10 @@ fn runs_rows() {
     let mut y = vec![0; 24];
     let division = WorkDivision::new([2, 2], [3, 1], [1, 2]).unwrap();
     let arguments = [Argument::buffer(&x), Argument::view(&y, &[6, 4], &[4, 1])];
-    let to = GlobalMut::from(&mut y).in_extent([6, 4]).unwrap();
-    let call = rows(&x[..], to);
-    let module = call.module().unwrap();
-    call.run(division).unwrap();
+    natively(&mut y, |y, way| {
+        way.run(rows(&x[..], output(y)).prepare(division).unwrap());
+    });
+    let module = rows(&x[..], output(&mut y)).module().unwrap();
     assert_eq!(y[5], 103);
     run_printed(&module, &division, &arguments, &[], |launch| {
         compare(&y, &launch.elements(1));

@@ -1,6 +1,6 @@
 //! Methods that types have natively, and the language has not.
 
-use quipu_kernel::{Accelerator, GlobalRef, OwnElements, kernel};
+use quipu_kernel::{Accelerator, GlobalRef, OwnElements, RawMut, kernel};
 
 #[kernel(crate = quipu_kernel)]
 pub fn ends(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
@@ -23,6 +23,54 @@ pub fn position(_acc: &impl Accelerator<1>, x: GlobalRef<f32, 2>, mut y: OwnElem
 pub fn option(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
     for (i, y) in y.each() {
         *y = *x.get(i).unwrap(); //~ keep a `bool` beside the value
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn mutable(_acc: &impl Accelerator<1>, y: RawMut<f32>) {
+    let _ = unsafe { y.get_mut(3) }; //~ `get_mut` gives an `Option`
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn slices(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    let mut own = [1, 2, 3, 4];
+    own[..2].copy_from_slice(&x[..2]); //~ this is not in the kernel language
+    let (first, _) = x.split_at(2); //~ this is not in the kernel language
+    for chunk in own.chunks_exact_mut(2) { //~ this iterator is not in the kernel language
+        chunk[0] = 1;
+    }
+    let has = x.contains(&3); //~ this is not in the kernel language
+    own[..].sort_unstable(); //~ this is not in the kernel language
+    own[..].rotate_left(1); //~ this is not in the kernel language of slices
+    let all = x.to_vec(); //~ memory is not allocated in kernels
+    for (_, y) in y.each() {
+        for x in x.iter().rev() { //~ this iterator is not in the kernel language
+            *y += *x;
+        }
+        if has {
+            *y += first[0] + all[0];
+        }
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn numbers(_acc: &impl Accelerator<1>, n: i32, a: f32, mut y: OwnElements<f32>) {
+    for (_, y) in y.each() {
+        *y = n.rem_euclid(3) as f32; //~ this is not in the kernel language
+        *y += n.abs_diff(3) as f32; //~ this is not in the kernel language
+        *y += (n as u32).ilog2() as f32; //~ this logarithm of an integer is not in the kernel language
+        *y += (n as u32).isqrt() as f32; //~ this is not in the kernel language
+        *y += (n as u32).next_power_of_two() as f32; //~ this is not in the kernel language
+        *y += n.leading_ones() as f32; //~ this is not in the kernel language
+        *y += n.saturating_mul(3) as f32; //~ this is not in the kernel language
+        *y += n.unsigned_abs() as f32; //~ this is not in the kernel language
+        *y += n.is_negative() as u32 as f32; //~ this is not in the kernel language
+        let _ = n.cmp(&3); //~ an `Ordering` is not in the kernel language
+        *y += n.swap_bytes() as f32; //~ the bytes of a number are not in the kernel language
+        *y += a.to_radians(); //~ this is not in the kernel language
+        *y += a.log(3.0); //~ this is not in the kernel language
+        *y += a.is_normal() as u32 as f32; //~ this is not in the kernel language
+        let _ = (n > 3).then_some(n); //~ this gives an `Option`
     }
 }
 

@@ -1,0 +1,341 @@
+//! What is refused as a source is made, as rustc cannot tell by types: at the user's line, in words that help.
+//!
+//! Each kernel has one line that ends with `//~ words`.
+
+#![allow(
+    dead_code,
+    reason = "of kernels that have no source, only that is asked for"
+)]
+
+use quipu_kernel::{
+    Accelerator, BlockAccelerator, Entry, GlobalRef, Grid, KernelData, OwnElements, SharedWrite,
+    Threads, device, kernel,
+};
+use std::fmt;
+use std::ops::{Add, AddAssign, Neg};
+
+#[kernel(crate = quipu_kernel)]
+fn reference(_acc: &impl Accelerator<1>, n: u32, mut y: OwnElements<f32>) {
+    let (mut a, mut b) = ([1.0_f32, 2.0], [3.0_f32, 4.0]);
+    let (first, second) = (&mut a, &mut b);
+    let one = if n > 3 { first } else { second }; //~ a reference cannot depend on a condition; choose an index
+    for (_, y) in y.each() {
+        one[0] += 1.0;
+        *y = one[0];
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn replaced(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        let (mut one, other) = (&x[0], &x[i]);
+        *y = *one;
+        one = other; //~ cannot be made to refer to something else; use an index
+        *y += *one;
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn arrays(
+    acc: &impl BlockAccelerator<1>,
+    n: u32,
+    mut y: OwnElements<u32>,
+    #[shared(4)] a: SharedWrite<u32>,
+    #[shared(4)] b: SharedWrite<u32>,
+) {
+    let (a, b) = acc.sync((a, b)).await;
+    let one = if n > 3 { a } else { b }; //~ every branch has to give the same shared array
+    for (_, y) in y.each() {
+        *y = one[0];
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn exchanged(
+    acc: &impl BlockAccelerator<1>,
+    mut y: OwnElements<u32>,
+    #[shared(4)] mut a: SharedWrite<u32>,
+    #[shared(4)] mut b: SharedWrite<u32>,
+) {
+    std::mem::swap(&mut a, &mut b); //~ a shared array is no value; take a slice
+    let (a, b) = acc.sync((a, b)).await;
+    for (_, y) in y.each() {
+        *y = a[0] + b[1];
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn steps(_acc: &impl Accelerator<1>, n: u32, mut y: OwnElements<u32>) {
+    let two = (0..n).step_by(2);
+    let three = (0..n).step_by(3);
+    let steps = if n > 3 { two } else { three }; //~ write it where it is used
+    for k in steps {
+        for (_, y) in y.each() {
+            *y += k;
+        }
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn views(
+    _acc: &impl Accelerator<1>,
+    n: u32,
+    a: GlobalRef<u32>,
+    b: GlobalRef<u32>,
+    mut y: OwnElements<u32>,
+) {
+    let one = if n > 3 { a } else { b }; //~ write it where it is used
+    for (i, y) in y.each() {
+        *y = one[i];
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn nowhere(acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    acc.index(Grid, Threads)[0] = 3; //~ this is no place that can be assigned to
+    for (_, y) in y.each() {
+        *y = 1;
+    }
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+struct Nothing;
+
+#[kernel(crate = quipu_kernel)]
+fn without_bits(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    let all = [Nothing; 3]; //~ this has no bits
+    for (_, y) in y.each() {
+        *y = all.len() as u32;
+    }
+}
+
+/// A number natively, of whose operators, conversions and text kernels are not told.
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Metres {
+    metres: f32,
+}
+
+/// The same, whose value is a number on devices, too.
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(u32)]
+enum Level {
+    Low = 1,
+    High = 7,
+}
+
+impl Add for Metres {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            metres: self.metres + other.metres,
+        }
+    }
+}
+
+impl AddAssign for Metres {
+    fn add_assign(&mut self, other: Self) {
+        self.metres += other.metres;
+    }
+}
+
+impl Neg for Metres {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self {
+            metres: -self.metres,
+        }
+    }
+}
+
+impl Add for Level {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        if self as u32 == 1 { other } else { self }
+    }
+}
+
+impl AddAssign for Level {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Neg for Level {
+    type Output = Self;
+    fn neg(self) -> Self {
+        if self as u32 == 1 {
+            Self::High
+        } else {
+            Self::Low
+        }
+    }
+}
+
+impl Level {
+    fn max(self, other: Self) -> Self {
+        self + other
+    }
+}
+
+impl Metres {
+    fn min(self, other: Self) -> Self {
+        if self.metres < other.metres {
+            self
+        } else {
+            other
+        }
+    }
+}
+
+impl fmt::Display for Metres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} m", self.metres)
+    }
+}
+
+impl From<Metres> for f32 {
+    fn from(metres: Metres) -> Self {
+        metres.metres
+    }
+}
+
+impl From<Level> for u32 {
+    fn from(level: Level) -> Self {
+        level as u32 * 10
+    }
+}
+
+impl From<u32> for Level {
+    fn from(level: u32) -> Self {
+        if level > 10 { Self::High } else { Self::Low }
+    }
+}
+
+trait Sums: Copy + Add<Output = Self> + AddAssign + Neg<Output = Self> {}
+impl Sums for Metres {}
+impl Sums for Level {}
+
+#[device(crate = quipu_kernel)]
+fn sum<T: Sums>(a: T, b: T) -> T {
+    a + b //~ this operator is not known of this type
+}
+
+#[device(crate = quipu_kernel)]
+fn added<T: Sums>(mut a: T, b: T) -> T {
+    a += b; //~ this operator is not known of this type
+    a
+}
+
+#[device(crate = quipu_kernel)]
+fn negated<T: Sums>(a: T) -> T {
+    -a //~ this operator is not known of this type
+}
+
+#[device(crate = quipu_kernel)]
+fn shown<T: fmt::Display>(x: T) {
+    println!("it is {x}"); //~ kernels print numbers and `bool`s
+}
+
+#[device(crate = quipu_kernel)]
+fn asserted<T: fmt::Display>(x: T, is_well: bool) {
+    assert!(is_well, "it is {}", x); //~ kernels print numbers and `bool`s
+}
+
+#[device(crate = quipu_kernel)]
+fn number<T: Into<f32>>(x: T) -> f32 {
+    x.into() //~ of others write a `#[device] fn`
+}
+
+#[device(crate = quipu_kernel)]
+fn from_level(level: Level) -> u32 {
+    u32::from(level) //~ of others write a `#[device] fn`
+}
+
+#[device(crate = quipu_kernel)]
+fn to_level(level: u32) -> u32 {
+    Level::from(level) as u32 //~ of others write a `#[device] fn`
+}
+
+#[device(crate = quipu_kernel)]
+fn least(a: Metres, b: Metres) -> Metres {
+    a.min(b) //~ write `#[device]` above the `impl`
+}
+
+#[device(crate = quipu_kernel)]
+fn greatest(a: Level, b: Level) -> Level {
+    a.max(b) //~ write `#[device]` above the `impl`
+}
+
+/// Makes sources, and compares why there are none with the line that says so.
+macro_rules! refused {
+    ($($name:ident: $kernel:ty, $function:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            let error = <$kernel as Entry<1>>::module().unwrap_err().to_string();
+            let lines = include_str!("refused.rs").lines().enumerate();
+            let of_it = format!("fn {}", $function);
+            let mut after = lines.skip_while(|(_, line)| !line.contains(&of_it));
+            let (number, words) = after
+                .find_map(|(number, line)| Some((number + 1, line.split_once("//~ ")?.1)))
+                .unwrap();
+            assert!(error.contains(&format!("refused.rs:{number}: ")), "{number}: {error}");
+            assert!(error.contains(words), "{words}: {error}");
+        }
+    )*};
+}
+
+/// A kernel that calls a function.
+macro_rules! calling {
+    ($($name:ident: |$n:ident| $call:expr;)*) => {$(
+        #[kernel(crate = quipu_kernel)]
+        fn $name(_acc: &impl Accelerator<1>, $n: u32, mut y: OwnElements<f32>) {
+            for (_, y) in y.each() {
+                *y = $call as f32;
+            }
+        }
+    )*};
+}
+
+calling! {
+    sums: |n| sum(Metres { metres: n as f32 }, Metres { metres: 2.0 }).metres;
+    sums_of_levels: |n| sum(if n > 3 { Level::Low } else { Level::High }, Level::Low) as u32;
+    adds: |n| added(Metres { metres: n as f32 }, Metres { metres: 2.0 }).metres;
+    adds_levels: |n| added(if n > 3 { Level::Low } else { Level::High }, Level::Low) as u32;
+    negates: |n| negated(Metres { metres: n as f32 }).metres;
+    negates_levels: |n| negated(if n > 3 { Level::Low } else { Level::High }) as u32;
+    shows: |n| { shown(Metres { metres: n as f32 }); 1 };
+    asserts: |n| { asserted(Metres { metres: n as f32 }, n > 3); 1 };
+    numbers: |n| number(Metres { metres: n as f32 });
+    from_levels: |n| from_level(if n > 3 { Level::Low } else { Level::High });
+    to_levels: |n| to_level(n);
+    leasts: |n| least(Metres { metres: n as f32 }, Metres { metres: 2.0 }).metres;
+    greatests: |n| greatest(if n > 3 { Level::Low } else { Level::High }, Level::Low) as u32;
+}
+
+refused! {
+    a_reference_that_a_branch_gives: reference, "reference";
+    a_reference_that_is_replaced: replaced, "replaced";
+    a_shared_array_of_two: arrays, "arrays";
+    shared_arrays_that_change_places: exchanged, "exchanged";
+    steps_that_a_branch_gives: steps, "steps";
+    a_view_of_two: views, "views";
+    what_is_in_no_variable: nowhere, "nowhere";
+    an_array_of_nothing: without_bits, "without_bits";
+    an_operator: sums, "sum<";
+    an_operator_of_an_enum: sums_of_levels, "sum<";
+    an_assigning_operator: adds, "added<";
+    an_assigning_operator_of_an_enum: adds_levels, "added<";
+    a_prefix_operator: negates, "negated<";
+    a_prefix_operator_of_an_enum: negates_levels, "negated<";
+    what_is_printed: shows, "shown<";
+    what_is_shown_by_an_assertion: asserts, "asserted<";
+    a_conversion: numbers, "number<";
+    a_conversion_from_an_enum: from_levels, "from_level(";
+    a_conversion_to_an_enum: to_levels, "to_level(";
+    a_method: leasts, "least(";
+    a_method_of_an_enum: greatests, "greatest(";
+}
