@@ -346,6 +346,30 @@ fn a_node_gives_a_session_up_before_its_client_does() {
     assert_eq!(rig.devices().len(), 1);
 }
 
+/// A program whose transfers all ride with commands never says anything on its bulk stream, nor need one that waits say
+/// anything at all.
+#[test]
+fn a_first_loss_is_waited_out_however_late_it_comes_and_little_was_said() {
+    let _watchdog = watchdog("a late first loss");
+    for says_something in [false, true] {
+        let of_node = Arc::new(ManualTimer::default());
+        let limits = Limits::default();
+        let rig = Rig::with(pool(1), limits, |options| options.timer = of_node.clone());
+        let devices = rig.devices();
+        let context = Context::new(&devices).unwrap();
+        let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+        let memory = context.memory(64).unwrap();
+        let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+        if says_something {
+            fill().unwrap().wait().unwrap();
+        }
+        of_node.advance(10 * limits.patience);
+        rig.node.cut();
+        fill().unwrap().wait().unwrap();
+        assert_eq!(rig.node.sessions(), 1);
+    }
+}
+
 #[test]
 fn a_session_of_no_patience_ends_with_its_connection() {
     let _watchdog = watchdog("no patience");

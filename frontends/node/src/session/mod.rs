@@ -236,25 +236,28 @@ impl Session {
     /// After a stream has given this error: waits for its client to come back, and goes on, until `deadline`, which is set
     /// at the first loss.
     ///
-    /// The time begins anew with a loss only if the client was heard on the connection that was lost. Else it may not know
-    /// that it was taken, and its own patience goes on.
+    /// The time begins anew with a later loss only if the client was heard on the connection that was lost. Else it may not
+    /// know that it was taken, and its own patience goes on. A first connection of which it does not know is none that it
+    /// comes back to, and on the bulk stream it may have had nothing to say.
     fn go_on(
         &self,
         node: &Shared,
         is_bulk: bool,
         incoming: &mut Incoming,
-        deadline: &mut Duration,
+        deadline: &mut Option<Duration>,
         error: LinkError,
     ) -> Result<(), LinkError> {
         let post = &self.posts[usize::from(is_bulk)];
         let timer = &*node.options.timer;
-        if incoming.is_lost() && incoming.has_heard() {
-            *deadline = timer.now() + self.patience;
-        }
+        let until = match *deadline {
+            Some(until) if !incoming.has_heard() => until,
+            _ => timer.now() + self.patience,
+        };
+        *deadline = Some(until);
         let mut last = error;
         while incoming.is_lost() {
             tracing::info!(error = %last, is_bulk, "a connection is lost; the session waits for its client");
-            let Some(caller) = post.wait(timer, *deadline) else {
+            let Some(caller) = post.wait(timer, until) else {
                 break;
             };
             let (_, epoch, received) = caller.session();
@@ -347,7 +350,7 @@ impl Session {
             }
             // Also if something panics: else the thread above would never end.
             let _closing = Closing(&ends);
-            let mut deadline = node.options.timer.now() + self.patience;
+            let mut deadline = None;
             let ended = loop {
                 let take = |work: &mut Work, message: &Message<'_>, _| {
                     ends.receiving(true);
@@ -408,7 +411,7 @@ impl Session {
             Arc::new(SystemTimer::default()),
             node.traffic.clone(),
         );
-        let mut deadline = node.options.timer.now() + self.patience;
+        let mut deadline = None;
         let go_on =
             |incoming: &mut Incoming, error| self.go_on(node, true, incoming, &mut deadline, error);
         match self.bulk.run(incoming, out, compressor, go_on) {
