@@ -86,20 +86,14 @@ where
     let shared = Shared::new(options, gate.map_err(failed)?, home);
     crate::watch::start(&shared)?;
     channel.send(&ready, None)?;
-    let (mut counts, mut waited) = ([0; crate::node::COUNTS], Duration::ZERO);
+    let (mut counts, mut waited) = (Counts::default(), Duration::ZERO);
     // By the clock: a node that asks all the time is to be told, too.
     let mut due = Instant::now() + COUNTING;
     loop {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
             due = Instant::now() + COUNTING;
-            let now = shared.counts();
-            if now != counts {
-                counts = now;
-                let numbers = now.map(u64::to_le_bytes).concat();
-                // If it cannot be told now, it is the next time.
-                let _ = channel.send(&[&[COUNTS][..], &numbers].concat(), None);
-            }
+            counts.tell(&channel, shared.counts());
             // Whoever was told of the session has not come.
             waited += COUNTING;
             if waited > start.patience && !shared.has_begun.load(Ordering::Acquire) {
@@ -130,6 +124,24 @@ where
             Packet::Nothing => {}
             // The node is gone.
             Packet::End => end(),
+        }
+    }
+}
+
+/// What the node was told of how much the session has.
+#[derive(Default)]
+struct Counts([u64; crate::node::COUNTS]);
+
+impl Counts {
+    /// Tells it how much that is now, if it does not know. If it cannot be told now, it is the next time.
+    fn tell(&mut self, channel: &Channel, now: [u64; crate::node::COUNTS]) {
+        let numbers = now.map(u64::to_le_bytes).concat();
+        if now != self.0
+            && channel
+                .send(&[&[COUNTS][..], &numbers].concat(), None)
+                .is_ok()
+        {
+            self.0 = now;
         }
     }
 }
@@ -171,5 +183,37 @@ impl Shared {
         if begun.is_err() {
             self.forget_stranger(number);
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_told_is_told_the_next_time_and_once() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let theirs = Channel::over(theirs);
+        let mut sent = 0;
+        while ours.send(&[0], None).is_ok() {
+            sent += 1;
+        }
+        let (mut counts, now) = (Counts::default(), [1, 2, 3, 4, 5]);
+        counts.tell(&ours, now);
+        for _ in 0..sent {
+            theirs.receive(None).unwrap();
+        }
+        counts.tell(&ours, now);
+        counts.tell(&ours, now);
+        drop(ours);
+        let Packet::Some(told, None) = theirs.receive(None).unwrap() else {
+            panic!("it was not told");
+        };
+        assert_eq!(
+            told,
+            [&[COUNTS][..], &now.map(u64::to_le_bytes).concat()].concat()
+        );
+        assert!(matches!(theirs.receive(None).unwrap(), Packet::End));
     }
 }
