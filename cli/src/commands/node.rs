@@ -102,9 +102,13 @@ pub(crate) struct RightsOptions {
     #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
     devices: Vec<String>,
 
-    /// How many gigabytes a session of the client's may have.
+    /// How many gigabytes the client's sessions may have together.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
     memory: Option<u64>,
+
+    /// How many sessions the client may have at once.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    sessions: Option<u32>,
 
     /// How many of the machine's cores a session of the client's may keep busy.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
@@ -124,6 +128,7 @@ impl RightsOptions {
         let rights = Rights {
             devices: self.devices.clone(),
             memory: self.memory.map(|gigabytes| gigabytes << 30),
+            sessions: self.sessions,
             cores: self.cores,
             run_time: self.run_time.map(Duration::from_secs),
             peers: !self.no_peers,
@@ -140,7 +145,7 @@ pub(crate) struct ClientsOptions {
     client: Option<String>,
 
     /// The client gets all rights.
-    #[arg(long, requires = "client", conflicts_with_all = ["devices", "memory", "cores", "run_time", "no_peers"])]
+    #[arg(long, requires = "client", conflicts_with_all = ["devices", "memory", "sessions", "cores", "run_time", "no_peers"])]
     all: bool,
 
     #[command(flatten)]

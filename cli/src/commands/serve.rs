@@ -58,9 +58,14 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 60)]
     patience: u64,
 
-    /// How many gigabytes a client's session may have; half of the machine's memory without it.
-    #[arg(long)]
+    /// How many gigabytes a client's sessions may have together: of the machine's memory, and of buffers, on devices too. Without
+    /// it half of the machine's memory, and buffers on devices that have memory of their own as there is room.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
     memory: Option<u64>,
+
+    /// How many sessions a client may have at once.
+    #[arg(long, default_value_t = Limits::default().client_sessions as u32, value_parser = clap::value_parser!(u32).range(1..))]
+    sessions: u32,
 
     /// For how many seconds a kernel may run natively without a pause before its session ends; zero is for ever.
     #[arg(long, default_value_t = 0)]
@@ -105,10 +110,12 @@ impl Options {
             run_time: Duration::from_secs(self.run_time),
             compile_time: Duration::from_secs(self.compile_time),
             cores: self.cores.unwrap_or(0),
+            client_sessions: self.sessions as usize,
             ..Limits::default()
         };
-        if let Some(memory) = self.memory {
-            limits.process_bytes = memory.saturating_mul(1 << 30);
+        if let Some(gigabytes) = self.memory {
+            limits.process_bytes = gigabytes << 30;
+            limits.session_bytes = gigabytes << 30;
         }
         limits
     }

@@ -22,7 +22,7 @@ use quipu_wire::message::{
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -122,7 +122,8 @@ pub(crate) struct Shared {
     pub(crate) has_begun: AtomicBool,
     /// Connections that have not said hello, oldest first.
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,
-    pub(crate) questions: AtomicUsize,
+    /// How many connections of each client only ask how the node is.
+    pub(crate) questions: Mutex<HashMap<Fingerprint, usize>>,
     pub(crate) next: AtomicU64,
     pub(crate) stopping: AtomicBool,
     /// Commands of all sessions: those that are not over, and all that there were.
@@ -174,7 +175,7 @@ impl Node {
         #[cfg(target_os = "linux")]
         let home = match options.processes.clone() {
             Some(spawn) => {
-                let processes = crate::process::Processes::new(spawn, options.peers.clone())?;
+                let processes = crate::process::Processes::new(spawn, options.peers.clone());
                 Home::Processes(Arc::new(processes))
             }
             None => Home::Here,
@@ -318,7 +319,7 @@ impl Shared {
             numbers: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
             strangers: Mutex::default(),
-            questions: AtomicUsize::new(0),
+            questions: Mutex::default(),
             next: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             commands_held: AtomicU64::new(0),
@@ -600,10 +601,12 @@ impl Shared {
         };
         {
             let mut sessions = locked(&self.sessions);
-            if sessions.len() >= self.options.limits.sessions {
+            let client = caller.client().fingerprint;
+            let own = sessions.values();
+            let own = own.filter(|other| other.client() == client).count();
+            if let Err(text) = self.options.limits.room_for(sessions.len(), own) {
                 drop(sessions);
-                let text = "the node has as many sessions as it takes; try again later";
-                return Err(caller.refuse(Refusal::Full, text));
+                return Err(caller.refuse(Refusal::Full, &text));
             }
             sessions.insert(id, Arc::clone(&session));
         }

@@ -2,7 +2,7 @@
 
 use super::channel::{Channel, Packet};
 use super::dials::Dials;
-use super::{ASK, CONNECTION, COUNTS, DIALLED, READY, Start, decode_end, loads, sandbox};
+use super::{ASK, CONNECTION, COUNTS, DIALLED, READY, Start, decode_end, keeper, loads, sandbox};
 use crate::limits::Limits;
 use crate::load::DeviceCount;
 use crate::locked;
@@ -12,7 +12,7 @@ use quipu_link::gate::Gate;
 use quipu_link::peer::Networks;
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,18 +49,19 @@ pub fn serve_session_reading<E>(
 where
     E: std::fmt::Display,
 {
-    let channel = Arc::new(Channel::over(io::stdin().as_fd().try_clone_to_owned()?));
+    let channel = take_channel()?;
     let not_started =
         || io::Error::other("a session's process is started by a node, and by nobody else");
     let packet = channel.receive(None).map_err(|_| not_started())?;
-    let Packet::Some(packet, None) = packet else {
+    let Packet::Some(packet, Some(node)) = packet else {
         return Err(not_started());
     };
     let start = Start::decode(&packet).ok_or_else(not_started)?;
-    let node = std::os::unix::process::parent_id();
+    keeper::keep(node, &channel)?;
+    let channel = Arc::new(channel);
     let rights = start.client.rights.clone();
     let limits = start.limits.within(&rights);
-    sandbox::enter(&limits, node, &start.scratch, readable)?;
+    sandbox::enter(&limits, &start.scratch, readable)?;
     let mut options = options(&limits).map_err(|error| io::Error::other(error.to_string()))?;
     options
         .devices
@@ -126,6 +127,19 @@ where
             Packet::End => end(),
         }
     }
+}
+
+/// The channel that this process was started with. Its place is taken by nothing at all: what the session starts has it as its
+/// input, and would keep the channel open.
+fn take_channel() -> io::Result<Channel> {
+    let stdin = io::stdin();
+    let channel = stdin.as_fd().try_clone_to_owned()?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    // SAFETY: both are open.
+    if unsafe { libc::dup2(nothing.as_raw_fd(), stdin.as_raw_fd()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Channel::over(channel))
 }
 
 /// What the node was told of how much the session has.
