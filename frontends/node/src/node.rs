@@ -78,6 +78,9 @@ impl Options {
     }
 }
 
+/// Bytes of writes that may come before their turn, however much memory buffers have.
+const PARKED: u64 = 64 << 20;
+
 /// How many numbers there are that sessions count.
 pub(crate) const COUNTS: usize = 5;
 
@@ -131,6 +134,8 @@ pub(crate) struct Shared {
     pub(crate) commands: AtomicU64,
     /// Bytes of all sessions' buffers.
     pub(crate) bytes: AtomicU64,
+    /// Bytes of all sessions' writes that have come before their turn.
+    parked: AtomicU64,
     /// Bytes that were sent in bulk to all sessions.
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) busy: Busy,
@@ -325,6 +330,7 @@ impl Shared {
             commands_held: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            parked: AtomicU64::new(0),
             traffic: Arc::default(),
         })
     }
@@ -332,6 +338,25 @@ impl Shared {
     /// A number that no other session of this process has.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Counts bytes that are kept until their write's turn; false, and they do not count, if there are too many: they and all
+    /// buffers have the memory that sessions may have, and the former always some.
+    pub(crate) fn park(&self, bytes: u64) -> bool {
+        let most = self.options.limits.process_bytes;
+        let room = most.saturating_sub(self.bytes.load(Ordering::Acquire));
+        let room = room.saturating_add(PARKED);
+        let before = self.parked.fetch_add(bytes, Ordering::AcqRel);
+        let is_room = before.saturating_add(bytes) <= room;
+        if !is_room {
+            self.unpark(bytes);
+        }
+        is_room
+    }
+
+    /// They are kept no more.
+    pub(crate) fn unpark(&self, bytes: u64) {
+        self.parked.fetch_sub(bytes, Ordering::AcqRel);
     }
 
     pub(crate) fn home(&self) -> &Home {
