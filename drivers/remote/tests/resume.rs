@@ -370,6 +370,36 @@ fn a_first_loss_is_waited_out_however_late_it_comes_and_little_was_said() {
     }
 }
 
+/// As a laptop does that has come to another network, where the address that it knows is somebody else's.
+#[test]
+fn another_machine_at_the_nodes_address_ends_nothing() {
+    let _watchdog = watchdog("another node at the address");
+    let mut rig = Rig::new(pool(1), Limits::default());
+    let other = Rig::new(pool(1), Limits::default());
+    let relay = Relay::to(&rig.address, 5);
+    let address = std::mem::replace(&mut rig.address, relay.address.clone());
+    let devices = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+    fill().unwrap().wait().unwrap();
+    let before = relay.bytes();
+    relay.lead_to(&other.address);
+    relay.cut();
+    let filled = fill().unwrap();
+    queue.flush();
+    // It has said that it has another key, more than once.
+    while relay.bytes() < before + 20_000 {
+        std::thread::yield_now();
+    }
+    assert!(!filled.is_complete());
+    relay.lead_to(&address);
+    relay.cut();
+    filled.wait().unwrap();
+    assert_eq!((rig.node.sessions(), other.node.sessions()), (1, 0));
+}
+
 #[test]
 fn a_session_of_no_patience_ends_with_its_connection() {
     let _watchdog = watchdog("no patience");

@@ -125,28 +125,33 @@ impl Served {
         }
     }
 
-    /// The processes of its sessions.
+    /// The processes of its sessions: their keepers.
     pub(crate) fn sessions(&self) -> Vec<i32> {
         let Some((process, _)) = &self.process else {
             return Vec::new();
         };
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
-        let lists = tasks.flatten().map(|task| {
-            let list = std::fs::read_to_string(task.path().join("children"));
-            list.unwrap_or_default()
-        });
-        let children: Vec<String> = lists.collect();
-        let children = children.iter().flat_map(|list| list.split_whitespace());
-        children.map(|id| id.parse().unwrap()).collect()
+        children(process.id().cast_signed())
     }
 
-    /// Kills the processes of its sessions.
+    /// Kills the processes of its sessions, and not their keepers.
     pub(crate) fn kill_sessions(&self) {
-        for process in self.sessions() {
+        for process in self.sessions().into_iter().flat_map(children) {
             // SAFETY: it takes numbers. One that is over meanwhile does not mind: its number is not given anew so soon.
             unsafe { libc::kill(process, libc::SIGKILL) };
         }
     }
+}
+
+/// What a process has started; nothing if it is gone.
+fn children(process: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    let lists = tasks.into_iter().flatten().flatten().map(|task| {
+        let list = std::fs::read_to_string(task.path().join("children"));
+        list.unwrap_or_default()
+    });
+    let children: Vec<String> = lists.collect();
+    let children = children.iter().flat_map(|list| list.split_whitespace());
+    children.map(|id| id.parse().unwrap()).collect()
 }
 
 impl Drop for Served {
@@ -207,6 +212,8 @@ impl Site {
         let options = Options {
             patience: PATIENCE,
             reconnect: self.reconnect,
+            // So that who kills nodes by the hundred does not wait for each.
+            refusals: Duration::from_millis(50),
             ..Options::new("node", &node.address, node.fingerprint)
         };
         self.client.enter(|| {
