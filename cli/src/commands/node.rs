@@ -4,6 +4,7 @@ use crate::error::CommandError;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
 use quipu_cli::escape;
 use quipu_cli::units::bytes;
+use quipu_link::addresses::reachable;
 use quipu_link::client::Dial;
 use quipu_link::clients::Clients;
 use quipu_link::clock::SystemClock;
@@ -45,7 +46,7 @@ impl Home {
         &self.0
     }
 
-    /// Remembers where this machine's node is, for invitations.
+    /// Remembers where this machine's node is, or listens, for invitations.
     pub(crate) fn note_address(&self, address: &str) -> Result<(), CommandError> {
         let path = self.0.path().join(ADDRESS);
         let written = std::fs::write(&path, address);
@@ -87,7 +88,8 @@ pub(super) fn shown(text: &str) -> String {
 /// The options of `quipu invite`.
 #[derive(clap::Args)]
 pub(crate) struct InviteOptions {
-    /// Where clients reach this machine's node, as host:port; as `quipu serve` has said without it.
+    /// Where clients reach this machine's node, as host:port, or several with commas between them; as `quipu serve` has said
+    /// without it.
     #[arg(long)]
     address: Option<String>,
 
@@ -186,7 +188,7 @@ pub(crate) fn run_rights(options: &ClientsOptions) -> Result<(), CommandError> {
 pub(crate) fn run_invite(options: &InviteOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
     let address = options.address.clone().or_else(|| home.address());
-    let address = address.ok_or(CommandError::NoAddress)?;
+    let address = reachable(&address.ok_or(CommandError::NoAddress)?);
     let rights = options.rights.rights()?;
     print(&format!(
         "quipu pair {}\n",
@@ -210,9 +212,9 @@ pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
     let invitation: Invitation = options.line.parse()?;
     let key = Key::of(&home.0, CLIENT_KEY)?;
-    let theirs = invitation.take_up(&key, &machine_name(), PATIENCE)?;
-    let name = options.name.as_deref().unwrap_or(&theirs);
-    let node = Nodes::of(&home.0).remember(invitation.node, &invitation.address, name)?;
+    let joined = invitation.take_up(&key, &machine_name(), PATIENCE)?;
+    let name = options.name.as_deref().unwrap_or(&joined.name);
+    let node = Nodes::of(&home.0).remember(invitation.node, &joined.address, name)?;
     print(&format!(
         "paired with {} at {}; `quipu devices` lists its devices, and programs use them with QUIPU_NODES={}\n",
         shown(&node.name),

@@ -9,6 +9,7 @@ use quipu::drivers::sources::{self, Source, SourcesDriver};
 use quipu::{Device, Platform};
 use quipu_discovery::Announcement;
 use quipu_link::Rights;
+use quipu_link::addresses::reachable;
 use quipu_link::compression::Compression;
 use quipu_link::peer::Networks;
 use quipu_node::{Limits, Node, Options as NodeOptions, Peering};
@@ -25,7 +26,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "0.0.0.0:4760")]
     address: String,
 
-    /// What clients call this machine by, as host:port, if that is another address.
+    /// Where clients reach this machine, as host:port, if that is not at its own addresses; several with commas between them.
     #[arg(long)]
     advertise: Option<String>,
 
@@ -265,12 +266,11 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let metrics = options.metrics.as_deref();
     let metrics = metrics.map(|address| listen(address, "--metrics"));
     let metrics = metrics.transpose()?;
-    let advertised = match &options.advertise {
-        Some(address) => address.clone(),
-        None if bound.ip().is_unspecified() => format!("{name}:{}", bound.port()),
-        None => bound.to_string(),
-    };
+    let advertised = options.advertise.clone();
+    let advertised = advertised.unwrap_or_else(|| bound.to_string());
+    // As it is then: a machine has other addresses later.
     home.note_address(&advertised)?;
+    let advertised = reachable(&advertised);
     let platform = platform(driver);
     let devices = quipu::serve::offered(&platform);
     let mut serving = serving(&devices, options.spin, options.compression);

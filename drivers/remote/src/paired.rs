@@ -185,7 +185,7 @@ fn parse(text: &str) -> std::result::Result<Configuration, usize> {
 }
 
 /// Has the key of a folder enrolled at a node, by a line that the node has given out, and remembers the node there, by the name
-/// that it has. The folder is made if it is not there; [`home`]'s is that of `quipu pair`. The node may take `patience` to answer.
+/// that it has and at that of its addresses where it was found. The folder is made if it is not there; [`home`]'s is that of `quipu pair`. The node may take `patience` to answer.
 ///
 /// # Errors
 /// If the line is none, or not good any more; if the node cannot be reached or is another one; if the folder is not its owner's alone.
@@ -194,8 +194,8 @@ pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
         let invitation: Invitation = line.parse()?;
         let folder = Folder::open(folder)?;
         let key = Key::of(&folder, CLIENT_KEY)?;
-        let name = invitation.take_up(&key, &machine_name(), patience)?;
-        Nodes::of(&folder).remember(invitation.node, &invitation.address, &name)
+        let joined = invitation.take_up(&key, &machine_name(), patience)?;
+        Nodes::of(&folder).remember(invitation.node, &joined.address, &joined.name)
     };
     enrol().map_err(|error: LinkError| {
         ErrorKind::InvalidArgument {
