@@ -116,7 +116,7 @@ pub(crate) struct RightsOptions {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cores: Option<u32>,
 
-    /// For how many seconds a kernel of the client's may run natively without a pause before its session ends.
+    /// For how many seconds a kernel of the client's may run, natively without a pause or on its device, before its session ends.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     run_time: Option<u64>,
 

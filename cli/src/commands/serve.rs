@@ -68,7 +68,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = Limits::default().client_sessions as u32, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
 
-    /// For how many seconds a kernel may run natively without a pause before its session ends; zero is for ever.
+    /// For how many seconds a kernel may run, natively without a pause or on its device, before its session ends; zero is for ever.
     #[arg(long, default_value_t = 0)]
     run_time: u64,
 

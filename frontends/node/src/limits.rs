@@ -39,7 +39,8 @@ pub struct Limits {
     pub session_bytes: u64,
     /// For how long a session is kept after its connection is lost, at most. Zero: it ends with its connection.
     pub patience: Duration,
-    /// For how long a native kernel may run on one core without a pause. Zero: for ever, or until its client goes.
+    /// For how long a kernel may run: a native one on one core without a pause, another on its device. Zero: for ever, or until its
+    /// client goes.
     pub run_time: Duration,
     /// For how long one of a client's programs may be compiled. Zero: for ever, or until its client goes.
     pub compile_time: Duration,

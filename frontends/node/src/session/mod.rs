@@ -8,6 +8,7 @@
 //! | `objects` | buffers, programs, queues; `kernel`: what is launched |
 //! | `events` | which events there are to wait for |
 //! | `tally` | what is counted, by queue |
+//! | `runs` | for how long kernels run on devices |
 //! | `ends` | ends of commands, on their way to the client |
 //! | `bulk` | the bulk stream |
 //! | `landing` | bytes between a device and the network |
@@ -37,6 +38,7 @@ mod launch;
 mod objects;
 mod peers;
 mod post;
+mod runs;
 mod tally;
 mod transfer;
 
@@ -56,6 +58,7 @@ use quipu_link::timer::SystemTimer;
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::frame::Stream;
 use quipu_wire::message::{GoodbyeReason, Message, PeerAddress, SessionId};
+use runs::Runs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tally::Tally;
@@ -109,6 +112,7 @@ pub(crate) struct Session {
     tells_lanes: bool,
     context: Context,
     tally: Arc<Tally>,
+    runs: Mutex<Runs>,
     bulk: Arc<Bulk>,
     peers: Arc<Peers>,
     /// Where other nodes find it.
@@ -138,6 +142,7 @@ impl Session {
             tells_lanes: caller.offers(quipu_wire::LANES),
             context: Context::new(&node.options.devices)?,
             tally: Arc::default(),
+            runs: Mutex::default(),
             bulk: Arc::default(),
             peers: Arc::default(),
             peer_address: node.options.peers.address_for(caller.own_address()),
@@ -164,6 +169,12 @@ impl Session {
     /// What its commands are counted in.
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// For how long at least one of its commands has run on these devices, as far as calls of this tell.
+    pub(crate) fn longest_on(&self, devices: &[bool], now: Duration) -> Duration {
+        let running = self.tally.running_on(devices);
+        locked(&self.runs).longest(&running, now)
     }
 
     /// Bytes that its buffers take on a device.

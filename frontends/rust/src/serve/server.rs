@@ -127,7 +127,7 @@ impl Server {
     }
 
     /// How much of what a client may have, for how long a session is kept after its connection is lost
-    /// ([`Limits::patience`]), and for how long a native kernel may run without a pause ([`Limits::run_time`]).
+    /// ([`Limits::patience`]), and for how long a kernel may run ([`Limits::run_time`]).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
