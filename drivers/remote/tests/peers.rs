@@ -357,7 +357,7 @@ fn a_large_write_is_sent_when_its_turn_has_come_and_holds_up_nothing() {
     let pair = Pair::new([pool(1), pool(1)], 21);
     let devices = pair.devices();
     let context = Context::new(&devices).unwrap();
-    let [there, other] = [0, 1].map(|device: usize| {
+    let [there, beside, other] = [0, 0, 1].map(|device: usize| {
         context
             .queue(&devices[device], QueueOptions::default())
             .unwrap()
@@ -374,7 +374,7 @@ fn a_large_write_is_sent_when_its_turn_has_come_and_holds_up_nothing() {
     let write = there.write(host(LARGE), to, LARGE as u64, &[], &[before.clone()]);
     let write = write.unwrap();
     let to = access(&small, AccessMode::Overwrite);
-    let second = there.write(host(1 << 20), to, 1 << 20, &[], &[]).unwrap();
+    let second = beside.write(host(1 << 20), to, 1 << 20, &[], &[]).unwrap();
     second.wait().unwrap();
     // It would have been sent before.
     assert!(
