@@ -371,7 +371,13 @@ fn a_large_write_is_sent_when_its_turn_has_come_and_holds_up_nothing() {
     // SAFETY: kept, and not looked at, until all commands are over.
     let mut host = |length| unsafe { HostMemory::new(bytes.as_mut_ptr(), length, None) };
     let to = access(&large, AccessMode::Overwrite);
-    let write = there.write(host(LARGE), to, LARGE as u64, &[], &[before.clone()]);
+    let write = there.write(
+        host(LARGE),
+        to,
+        LARGE as u64,
+        &[],
+        std::slice::from_ref(&before),
+    );
     let write = write.unwrap();
     let to = access(&small, AccessMode::Overwrite);
     let second = beside.write(host(1 << 20), to, 1 << 20, &[], &[]).unwrap();
