@@ -379,8 +379,8 @@ mod tests {
             head.contains("\r\nContent-Length: 100\r\n") && head.ends_with("\r\n\r\n"),
             "{head}"
         );
-        let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(REQUEST));
-        assert!(fetch(address, &long).contains(" 404 "));
+        let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(2 * REQUEST));
+        assert!(fetch(address, &long).contains(" 400 "));
     }
 
     #[test]
