@@ -1,51 +1,192 @@
 //! What a node does, for Prometheus: an HTTP page in its text format, version 0.0.4.
+//!
+//! Anybody may ask, so each connection is for one request, of one thread, and for some seconds in all, however slowly the other side
+//! goes on; and there are few at a time. Of more, the oldest is given up, so that who comes later is answered.
 
 use quipu::Device;
 use quipu_wire::message::Status;
+use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io;
-use std::net::TcpListener;
-use tiny_http::{Header, Method, Request, Response, Server};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Answers `GET /metrics` at a listener on a thread of its own, for as long as the process lives.
+/// How long one who asks may take, with all that is said.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Connections at a time.
+const MOST: usize = 16;
+
+/// Bytes of a request, at most.
+const REQUEST: usize = 8 << 10;
+
+/// Answers `GET /metrics` at a listener on threads of its own, for as long as the process lives.
 ///
 /// # Errors
-/// If the system gives no thread, or the listener is none.
+/// If the system gives no thread.
 pub(crate) fn serve(
     listener: TcpListener,
-    status: impl Fn() -> Status + Send + 'static,
+    status: impl Fn() -> Status + Send + Sync + 'static,
     devices: Vec<Device>,
 ) -> io::Result<()> {
-    let server = Server::from_listener(listener, None).map_err(io::Error::other)?;
-    let answer = move || {
-        for request in server.incoming_requests() {
-            let page = page(&status(), &devices);
-            if let Err(error) = respond(request, page) {
-                // Whoever asked has gone.
-                tracing::debug!(%error, "metrics were not fetched");
+    answer_all(listener, PATIENCE, move || page(&status(), &devices))
+}
+
+fn answer_all(
+    listener: TcpListener,
+    patience: Duration,
+    page: impl Fn() -> String + Send + Sync + 'static,
+) -> io::Result<()> {
+    let (open, page) = (Arc::new(Open::default()), Arc::new(page));
+    let listen = move || {
+        for (number, stream) in (0..).zip(listener.incoming()) {
+            let Ok(stream) = stream else {
+                // There are no more files, or whoever came has gone.
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            };
+            open.note(number, &stream);
+            let (own, page) = (Arc::clone(&open), Arc::clone(&page));
+            let see_to = move || {
+                if let Err(error) = answer(stream, patience, &*page) {
+                    tracing::debug!(%error, "metrics were not fetched");
+                }
+                own.forget(number);
+            };
+            let thread = std::thread::Builder::new().name("quipu-scrape".to_owned());
+            if thread.stack_size(1 << 18).spawn(see_to).is_err() {
+                open.forget(number);
             }
         }
     };
     let thread = std::thread::Builder::new().name("quipu-metrics".to_owned());
-    thread.spawn(answer).map(drop)
+    thread.spawn(listen).map(drop)
 }
 
-fn respond(request: Request, page: String) -> io::Result<()> {
-    let header = |name: &str, value: &str| Header::from_bytes(name, value).into_iter();
-    match (request.method(), request.url()) {
-        (Method::Get | Method::Head, "/metrics") => {
-            let mut response = Response::from_string(page);
-            header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                .for_each(|header| response.add_header(header));
-            request.respond(response)
+/// Connections that are not answered yet, oldest first.
+#[derive(Default)]
+struct Open(Mutex<VecDeque<(u64, TcpStream)>>);
+
+impl Open {
+    /// Takes one more, and gives up the oldest if there are too many.
+    fn note(&self, number: u64, stream: &TcpStream) {
+        let Ok(kept) = stream.try_clone() else {
+            return;
+        };
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.push_back((number, kept));
+        if open.len() > MOST
+            && let Some((_, oldest)) = open.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
         }
-        (_, "/metrics") => {
-            let mut response = Response::from_string("only GET is answered here\n");
-            header("Allow", "GET, HEAD").for_each(|header| response.add_header(header));
-            request.respond(response.with_status_code(405))
-        }
-        _ => request.respond(Response::from_string("it is /metrics\n").with_status_code(404)),
     }
+
+    fn forget(&self, number: u64) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(other, _)| *other != number);
+    }
+}
+
+/// A connection that is over at a time, whatever the other side does.
+struct Until {
+    stream: TcpStream,
+    end: Instant,
+}
+
+impl Until {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        Ok(Some(left))
+    }
+}
+
+impl Read for Until {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Until {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// Answers one request, and closes.
+fn answer(stream: TcpStream, patience: Duration, page: &dyn Fn() -> String) -> io::Result<()> {
+    let end = Instant::now() + patience;
+    let mut until = Until { stream, end };
+    let mut request = Vec::new();
+    let mut piece = [0; 1024];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST {
+        match until.read(&mut piece)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            length => request.extend_from_slice(&piece[..length]),
+        }
+    }
+    let (head, body) = respond(&request, page);
+    until.write_all(head.as_bytes())?;
+    until.write_all(body.as_bytes())?;
+    until.stream.shutdown(Shutdown::Write)?;
+    // What was not read would have the system throw away what was answered.
+    io::copy(&mut until.take(1 << 16), &mut io::sink()).map(drop)
+}
+
+/// The head and the body of what is answered.
+fn respond(request: &[u8], page: &dyn Fn() -> String) -> (String, String) {
+    let line = request.split(|byte| *byte == b'\r').next();
+    let line = String::from_utf8_lossy(line.unwrap_or_default());
+    let mut words = line.split(' ');
+    let (method, target) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    let is_http = words
+        .next()
+        .is_some_and(|version| version.starts_with("HTTP/1."));
+    let plain = "text/plain; charset=utf-8";
+    let (status, kind, more, body) = match (method, target.split('?').next()) {
+        _ if !is_http => (
+            "400 Bad Request",
+            plain,
+            "",
+            "it is no request of HTTP 1\n".to_owned(),
+        ),
+        ("GET" | "HEAD", Some("/metrics")) => (
+            "200 OK",
+            "text/plain; version=0.0.4; charset=utf-8",
+            "",
+            page(),
+        ),
+        (_, Some("/metrics")) => (
+            "405 Method Not Allowed",
+            plain,
+            "Allow: GET, HEAD\r\n",
+            "only GET is answered here\n".to_owned(),
+        ),
+        _ => ("404 Not Found", plain, "", "it is /metrics\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{more}Connection: close\r\n\r\n",
+        body.len()
+    );
+    let body = if method == "HEAD" {
+        String::new()
+    } else {
+        body
+    };
+    (head, body)
 }
 
 /// A metric's name, type and what it is.
@@ -143,8 +284,104 @@ fn escaped(value: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
+    use quipu_conformance::Watchdog;
+    use std::net::SocketAddr;
+
+    /// So long that nothing ends by it.
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn watchdog() -> Watchdog {
+        Watchdog::start(Duration::from_secs(600), "metrics".to_owned())
+    }
+
+    fn served(patience: Duration, bytes: usize) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        answer_all(listener, patience, move || "x".repeat(bytes)).unwrap();
+        address
+    }
+
+    fn ask(address: SocketAddr, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    fn fetch(address: SocketAddr, request: &str) -> String {
+        let mut answer = String::new();
+        ask(address, request).read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn half_open_connections_by_the_thousand_keep_nobody_out() {
+        let _watchdog = watchdog();
+        let address = served(LONG, 100);
+        let request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+        let mut half = VecDeque::new();
+        for number in 0..1000_usize {
+            half.push_back(ask(address, &request[..number % request.len()]));
+            // As many files as a process has.
+            if half.len() > 200 {
+                half.pop_front();
+            }
+        }
+        assert!(fetch(address, request).ends_with(&"x".repeat(100)));
+        // Of those that are left, the oldest were given up.
+        for stream in half.iter_mut().take(200 - MOST) {
+            let mut nothing = Vec::new();
+            // However that shows.
+            let _ = stream.read_to_end(&mut nothing);
+            assert!(nothing.is_empty());
+        }
+    }
+
+    #[test]
+    fn who_never_reads_or_goes_on_is_given_up_and_holds_up_nobody() {
+        let _watchdog = watchdog();
+        // More than what lies in sockets.
+        let large = 64 << 20;
+        let address = served(Duration::from_secs(2), large);
+        let mut never = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        let mut slow = ask(address, "GET /met");
+        assert!(fetch(address, "GET / HTTP/1.1\r\n\r\n").contains(" 404 "));
+        assert_eq!(slow.read_to_end(&mut Vec::new()).unwrap(), 0);
+        // It has begun to answer this one before, and has given it up by now, or does so while it is not read.
+        let other = ask(address, "GET /met");
+        (&other).read_to_end(&mut Vec::new()).unwrap();
+        let mut read = Vec::new();
+        let ended = never.read_to_end(&mut read);
+        assert!(ended.is_err() || read.len() < large, "{} bytes", read.len());
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_so_and_what_is_too_long_is_not_read() {
+        let _watchdog = watchdog();
+        let address = served(LONG, 100);
+        for (request, status) in [
+            ("nonsense\r\n\r\n", "400"),
+            ("GET /metrics\r\n\r\n", "400"),
+            ("GET /metrics?a=b HTTP/1.0\r\n\r\n", "200"),
+            ("POST /metrics HTTP/1.1\r\n\r\nmore", "405"),
+            ("\r\n\r\n", "400"),
+        ] {
+            let answer = fetch(address, request);
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{answer}"
+            );
+        }
+        let head = fetch(address, "HEAD /metrics HTTP/1.1\r\n\r\n");
+        assert!(
+            head.contains("\r\nContent-Length: 100\r\n") && head.ends_with("\r\n\r\n"),
+            "{head}"
+        );
+        let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(2 * REQUEST));
+        assert!(fetch(address, &long).contains(" 400 "));
+    }
 
     #[test]
     fn what_a_name_has_in_it_stays_in_the_label() {

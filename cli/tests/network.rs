@@ -160,6 +160,36 @@ fn a_node_that_announces_itself_is_listed_and_found_again_where_it_has_moved() {
     drop(serving);
 }
 
+/// Nobody knows the machine's name there, and the node is called something else; one of the machine's addresses leads nowhere for others.
+#[test]
+fn a_line_of_a_node_that_was_told_no_address_leads_to_it() {
+    if !quipu_lab::lab_or_skip() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (switch, other) = (Switch::new().unwrap(), Switch::new().unwrap());
+    let [node, client] = [1, 2].map(|number| Place::at(&switch, number, folder.path()));
+    let elsewhere = Ipv4Addr::new(10, 9, 0, 1);
+    let _cable = other.attach(&node.machine, elsewhere, None).unwrap();
+    let _serving = node.serve(&["--name", "the lab"], &client);
+    let devices = client.stdout(&["devices", "--node", "the lab"]);
+    assert!(devices.contains(" on the lab"), "{devices}");
+    // So does one that is printed later, when the machine is elsewhere.
+    node.cable.move_to(address(7)).unwrap();
+    let second = Place::at(&switch, 3, folder.path());
+    let line = node.stdout(&["invite"]);
+    let line = line.trim().strip_prefix("quipu pair ").unwrap();
+    assert!(
+        line.contains("10.8.0.7:4760") && line.contains("10.9.0.1:4760"),
+        "{line}"
+    );
+    let paired = second.stdout(&["pair", line]);
+    assert!(
+        paired.starts_with("paired with the lab at 10.8.0.7:4760;"),
+        "{paired}"
+    );
+}
+
 #[test]
 fn who_says_that_it_is_another_node_is_not_believed() {
     if !quipu_lab::lab_or_skip() {

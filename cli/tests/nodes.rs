@@ -296,6 +296,49 @@ fn what_there_is_to_do_on_devices_and_in_queues_is_shown() {
     drop(session);
 }
 
+/// The limit of memory is one of buffers, too, wherever they are: devices may have memory of their own.
+#[test]
+fn what_a_client_may_have_is_said_as_it_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, client) = (folder.path().join("node"), folder.path().join("client"));
+    let serve = [
+        &[
+            "serve",
+            "--address",
+            "127.0.0.1:0",
+            "--name",
+            "lab",
+            "--invite",
+        ][..],
+        &["--memory", "3", "--sessions", "1"],
+    ];
+    let mut serving = quipu(&node, &serve.concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Serving)
+        .unwrap();
+    let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    let invitation = lines.find_map(|line| {
+        let line = line.unwrap();
+        Some(line.strip_prefix("quipu pair ")?.to_owned())
+    });
+    stdout(&client, &["pair", &invitation.unwrap()]);
+    let folder = Folder::open(client).unwrap();
+    let paired = Nodes::of(&folder).list().unwrap().remove(0);
+    let key = Key::of(&folder, CLIENT_KEY).unwrap();
+    let dial = Dial {
+        address: &paired.address,
+        node: paired.fingerprint,
+        key: &key,
+        name: "test",
+        patience: Duration::from_secs(60),
+    };
+    let first = dial.begin(Duration::ZERO).unwrap();
+    assert_eq!(first.terms.max_session_bytes, 3 << 30);
+    let error = dial.begin(Duration::ZERO).unwrap_err().to_string();
+    assert!(error.contains("`quipu serve --sessions`"), "{error}");
+}
+
 /// Sources that an operator names, of a file of theirs too, are devices of each session, whose process may read that file.
 #[test]
 fn a_nodes_sources_are_its_clients_devices() {

@@ -4,6 +4,7 @@ use crate::error::CommandError;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
 use quipu_cli::escape;
 use quipu_cli::units::bytes;
+use quipu_link::addresses::reachable;
 use quipu_link::client::Dial;
 use quipu_link::clients::Clients;
 use quipu_link::clock::SystemClock;
@@ -45,7 +46,7 @@ impl Home {
         &self.0
     }
 
-    /// Remembers where this machine's node is, for invitations.
+    /// Remembers where this machine's node is, or listens, for invitations.
     pub(crate) fn note_address(&self, address: &str) -> Result<(), CommandError> {
         let path = self.0.path().join(ADDRESS);
         let written = std::fs::write(&path, address);
@@ -87,7 +88,8 @@ pub(super) fn shown(text: &str) -> String {
 /// The options of `quipu invite`.
 #[derive(clap::Args)]
 pub(crate) struct InviteOptions {
-    /// Where clients reach this machine's node, as host:port; as `quipu serve` has said without it.
+    /// Where clients reach this machine's node, as host:port, or several with commas between them; as `quipu serve` has said
+    /// without it.
     #[arg(long)]
     address: Option<String>,
 
@@ -102,15 +104,19 @@ pub(crate) struct RightsOptions {
     #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
     devices: Vec<String>,
 
-    /// How many gigabytes a session of the client's may have.
+    /// How many gigabytes the client's sessions may have together.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
     memory: Option<u64>,
+
+    /// How many sessions the client may have at once.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    sessions: Option<u32>,
 
     /// How many of the machine's cores a session of the client's may keep busy.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cores: Option<u32>,
 
-    /// For how many seconds a kernel of the client's may run natively without a pause before its session ends.
+    /// For how many seconds a kernel of the client's may run, natively without a pause or on its device, before its session ends.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     run_time: Option<u64>,
 
@@ -124,6 +130,7 @@ impl RightsOptions {
         let rights = Rights {
             devices: self.devices.clone(),
             memory: self.memory.map(|gigabytes| gigabytes << 30),
+            sessions: self.sessions,
             cores: self.cores,
             run_time: self.run_time.map(Duration::from_secs),
             peers: !self.no_peers,
@@ -140,7 +147,7 @@ pub(crate) struct ClientsOptions {
     client: Option<String>,
 
     /// The client gets all rights.
-    #[arg(long, requires = "client", conflicts_with_all = ["devices", "memory", "cores", "run_time", "no_peers"])]
+    #[arg(long, requires = "client", conflicts_with_all = ["devices", "memory", "sessions", "cores", "run_time", "no_peers"])]
     all: bool,
 
     #[command(flatten)]
@@ -181,7 +188,7 @@ pub(crate) fn run_rights(options: &ClientsOptions) -> Result<(), CommandError> {
 pub(crate) fn run_invite(options: &InviteOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
     let address = options.address.clone().or_else(|| home.address());
-    let address = address.ok_or(CommandError::NoAddress)?;
+    let address = reachable(&address.ok_or(CommandError::NoAddress)?);
     let rights = options.rights.rights()?;
     print(&format!(
         "quipu pair {}\n",
@@ -205,9 +212,9 @@ pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
     let invitation: Invitation = options.line.parse()?;
     let key = Key::of(&home.0, CLIENT_KEY)?;
-    let theirs = invitation.take_up(&key, &machine_name(), PATIENCE)?;
-    let name = options.name.as_deref().unwrap_or(&theirs);
-    let node = Nodes::of(&home.0).remember(invitation.node, &invitation.address, name)?;
+    let joined = invitation.take_up(&key, &machine_name(), PATIENCE)?;
+    let name = options.name.as_deref().unwrap_or(&joined.name);
+    let node = Nodes::of(&home.0).remember(invitation.node, &joined.address, name)?;
     print(&format!(
         "paired with {} at {}; `quipu devices` lists its devices, and programs use them with QUIPU_NODES={}\n",
         shown(&node.name),

@@ -9,6 +9,7 @@ use quipu::drivers::sources::{self, Source, SourcesDriver};
 use quipu::{Device, Platform};
 use quipu_discovery::Announcement;
 use quipu_link::Rights;
+use quipu_link::addresses::reachable;
 use quipu_link::compression::Compression;
 use quipu_link::peer::Networks;
 use quipu_node::{Limits, Node, Options as NodeOptions, Peering};
@@ -25,7 +26,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "0.0.0.0:4760")]
     address: String,
 
-    /// What clients call this machine by, as host:port, if that is another address.
+    /// Where clients reach this machine, as host:port, if that is not at its own addresses; several with commas between them.
     #[arg(long)]
     advertise: Option<String>,
 
@@ -58,11 +59,16 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 60)]
     patience: u64,
 
-    /// How many gigabytes a client's session may have; half of the machine's memory without it.
-    #[arg(long)]
+    /// How many gigabytes a client's sessions may have together: of the machine's memory, and of buffers, on devices too. Without
+    /// it half of the machine's memory, and buffers on devices that have memory of their own as there is room.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
     memory: Option<u64>,
 
-    /// For how many seconds a kernel may run natively without a pause before its session ends; zero is for ever.
+    /// How many sessions a client may have at once.
+    #[arg(long, default_value_t = Limits::default().client_sessions as u32, value_parser = clap::value_parser!(u32).range(1..))]
+    sessions: u32,
+
+    /// For how many seconds a kernel may run, natively without a pause or on its device, before its session ends; zero is for ever.
     #[arg(long, default_value_t = 0)]
     run_time: u64,
 
@@ -105,10 +111,12 @@ impl Options {
             run_time: Duration::from_secs(self.run_time),
             compile_time: Duration::from_secs(self.compile_time),
             cores: self.cores.unwrap_or(0),
+            client_sessions: self.sessions as usize,
             ..Limits::default()
         };
-        if let Some(memory) = self.memory {
-            limits.process_bytes = memory.saturating_mul(1 << 30);
+        if let Some(gigabytes) = self.memory {
+            limits.process_bytes = gigabytes << 30;
+            limits.session_bytes = gigabytes << 30;
         }
         limits
     }
@@ -258,12 +266,11 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let metrics = options.metrics.as_deref();
     let metrics = metrics.map(|address| listen(address, "--metrics"));
     let metrics = metrics.transpose()?;
-    let advertised = match &options.advertise {
-        Some(address) => address.clone(),
-        None if bound.ip().is_unspecified() => format!("{name}:{}", bound.port()),
-        None => bound.to_string(),
-    };
+    let advertised = options.advertise.clone();
+    let advertised = advertised.unwrap_or_else(|| bound.to_string());
+    // As it is then: a machine has other addresses later.
     home.note_address(&advertised)?;
+    let advertised = reachable(&advertised);
     let platform = platform(driver);
     let devices = quipu::serve::offered(&platform);
     let mut serving = serving(&devices, options.spin, options.compression);

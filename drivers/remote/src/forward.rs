@@ -21,6 +21,10 @@ use quipu_wire::message::{
 
 type Work<'a> = quipu_driver_vendor::Work<'a, Remote>;
 
+/// Bytes of a write that are on their way for so long that it makes no difference when what comes before it on the node has told
+/// that it is over: they are sent then.
+const LARGE: u64 = 16 << 20;
+
 /// What comes with a command.
 #[derive(Debug)]
 pub struct Cargo {
@@ -35,6 +39,12 @@ pub(crate) fn doer_of(command: &Command) -> Doer {
         Operation::Transfer(transfer) if transfer.steps.len() > MAX_STEPS => Doer::Host,
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
             Doer::DeviceForUser
+        }
+        // The node would have to keep it until its turn.
+        Operation::Transfer(transfer)
+            if matches!(transfer.source, Endpoint::Host(_)) && transfer.bytes() > LARGE =>
+        {
+            Doer::DeviceWhenReady
         }
         // It is copied as it is sent, and may be what another command brings to the host.
         Operation::Migrate(migration) if migration.from == SpaceId::HOST => Doer::DeviceWhenReady,

@@ -90,6 +90,9 @@ pub struct Options {
     /// shorter, by what it may take it to notice the loss (half a minute), so less than that is as none: the session then
     /// ends with its connection.
     pub reconnect: Duration,
+    /// For how long nobody has to listen where the node was until it is taken to have ended. On this machine, that is believed at
+    /// once.
+    pub refusals: Duration,
     /// For how long a connection from this node to another may take to be made before what is for that comes by way of this
     /// program.
     pub peer_patience: Duration,
@@ -101,7 +104,7 @@ pub struct Options {
 
 impl Options {
     /// A node of this name, where it is and which key it has; ten seconds for an answer, two minutes for a connection
-    /// that was lost, no spinning.
+    /// that was lost, five seconds of nobody who listens, no spinning.
     #[must_use]
     pub fn new(name: &str, address: &str, node: Fingerprint) -> Self {
         Self {
@@ -112,6 +115,7 @@ impl Options {
             patience: Duration::from_secs(10),
             spin: Duration::ZERO,
             reconnect: Duration::from_secs(120),
+            refusals: Duration::from_secs(5),
             peer_patience: Duration::from_secs(3),
             timer: Arc::new(SystemTimer::default()),
             compression: Compression::default(),

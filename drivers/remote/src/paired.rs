@@ -21,6 +21,12 @@ const HOME: &str = "QUIPU_HOME";
 /// The variable that says what is compressed.
 const COMPRESSION: &str = "QUIPU_COMPRESSION";
 
+/// The variable that says for how long receivers look before they sleep.
+const SPIN: &str = "QUIPU_SPIN";
+
+/// The longest that one may, in microseconds: a second.
+const MOST_SPIN: u64 = 1_000_000;
+
 /// The variable that names the nodes to connect to.
 const NODES: &str = "QUIPU_NODES";
 
@@ -135,6 +141,28 @@ pub fn compression() -> Result<Compression> {
     said.map_err(|problem: String| failed(format!("{COMPRESSION}: {problem}")))
 }
 
+/// For how long receivers of ends look again and again before they sleep, as the environment (`QUIPU_SPIN`, in microseconds) or
+/// else the file `config` says (a line `spin = 20`); not at all if neither does.
+///
+/// # Errors
+/// If it says no number up to a million, or the file makes no sense.
+pub fn spin() -> Result<Duration> {
+    let Ok(said) = std::env::var(SPIN) else {
+        return Ok(configured()?.spin.unwrap_or_default());
+    };
+    let spin = microseconds(said.trim());
+    spin.ok_or_else(|| {
+        failed(format!(
+            "{SPIN}: '{said}' is no number of microseconds up to {MOST_SPIN}"
+        ))
+    })
+}
+
+fn microseconds(text: &str) -> Option<Duration> {
+    let number: u64 = text.parse().ok()?;
+    (number <= MOST_SPIN).then(|| Duration::from_micros(number))
+}
+
 /// What the file says, if there is one.
 fn configured() -> Result<Configuration> {
     let Ok(home) = home() else {
@@ -150,8 +178,8 @@ fn configured() -> Result<Configuration> {
     };
     parse(&text).map_err(|line| {
         failed(format!(
-            "{} has a line {line} that makes no sense; write `nodes = a, b` or `nodes = all`, and \
-             `compression = auto`, `adaptive`, `lz4` or `off`",
+            "{} has a line {line} that makes no sense; write `nodes = a, b` or `nodes = all`, \
+             `compression = auto`, `adaptive`, `lz4` or `off`, `spin = MICROSECONDS`",
             path.display()
         ))
     })
@@ -162,6 +190,7 @@ fn configured() -> Result<Configuration> {
 struct Configuration {
     nodes: Option<String>,
     compression: Option<Compression>,
+    spin: Option<Duration>,
 }
 
 /// What a configuration says; the number of a line that says something else.
@@ -176,6 +205,7 @@ fn parse(text: &str) -> std::result::Result<Configuration, usize> {
                 "compression" => {
                     said.compression = Some(value.trim().parse().map_err(|_| at + 1)?);
                 }
+                "spin" => said.spin = Some(microseconds(value.trim()).ok_or(at + 1)?),
                 _ => return Err(at + 1),
             },
             None => return Err(at + 1),
@@ -185,7 +215,7 @@ fn parse(text: &str) -> std::result::Result<Configuration, usize> {
 }
 
 /// Has the key of a folder enrolled at a node, by a line that the node has given out, and remembers the node there, by the name
-/// that it has. The folder is made if it is not there; [`home`]'s is that of `quipu pair`. The node may take `patience` to answer.
+/// that it has and at that of its addresses where it was found. The folder is made if it is not there; [`home`]'s is that of `quipu pair`. The node may take `patience` to answer.
 ///
 /// # Errors
 /// If the line is none, or not good any more; if the node cannot be reached or is another one; if the folder is not its owner's alone.
@@ -194,8 +224,8 @@ pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
         let invitation: Invitation = line.parse()?;
         let folder = Folder::open(folder)?;
         let key = Key::of(&folder, CLIENT_KEY)?;
-        let name = invitation.take_up(&key, &machine_name(), patience)?;
-        Nodes::of(&folder).remember(invitation.node, &invitation.address, &name)
+        let joined = invitation.take_up(&key, &machine_name(), patience)?;
+        Nodes::of(&folder).remember(invitation.node, &joined.address, &joined.name)
     };
     enrol().map_err(|error: LinkError| {
         ErrorKind::InvalidArgument {
@@ -247,11 +277,12 @@ pub fn connect_together(
 fn meet_from(folder: &Path, node: &Node, patience: Duration) -> Result<Met> {
     let folder = Folder::open(folder).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;
-    let compression = compression()?;
+    let (compression, spin) = (compression()?, spin()?);
     let meeting = |node: &Node| {
         let options = Options {
             patience,
             compression,
+            spin,
             ..Options::new(&node.name, &node.address, node.fingerprint)
         };
         meet(&options, &key)
@@ -332,15 +363,19 @@ mod tests {
         assert_eq!(parse(""), Ok(Configuration::default()));
         let nodes = Configuration {
             nodes: Some("a, b".to_owned()),
-            compression: None,
+            ..Configuration::default()
         };
         assert_eq!(parse("# nothing\n\n nodes = a, b # two\n"), Ok(nodes));
-        let both = Configuration {
+        let all = Configuration {
             nodes: Some("all".to_owned()),
             compression: Some(Compression::Lz4),
+            spin: Some(Duration::from_micros(20)),
         };
-        assert_eq!(parse("compression=lz4\nnodes = all"), Ok(both));
+        assert_eq!(parse("compression=lz4\nnodes = all\nspin = 20"), Ok(all));
         assert_eq!(parse("compression = gzip"), Err(1));
+        for spin in ["", "-1", "20us", "1000001"] {
+            assert_eq!(parse(&format!("spin = {spin}")), Err(1), "{spin}");
+        }
         assert_eq!(parse("nodes = all\nnode = x"), Err(2));
         assert_eq!(parse("nodes"), Err(1));
     }

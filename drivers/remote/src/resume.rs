@@ -4,7 +4,7 @@
 //! ([`reading`](crate::reading)), the link's own. It dials again, from whatever address the machine has now,
 //! says what it has received, and goes on where the node says that it is. Nobody else notices. It tries again and again
 //! until the patience is over; the node has given the session up before, so nothing is written there any more when what is
-//! in flight fails here.
+//! in flight fails here. It ends sooner if the node or the session says so, or nobody listens there for a while.
 
 use crate::link::Link;
 use crate::{Options, locked};
@@ -15,6 +15,7 @@ use quipu_link::timer::Timer;
 use quipu_link::{Fingerprint, Key, LinkError};
 use quipu_wire::message::{Message, Ping, SessionId};
 use std::io::ErrorKind;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 use std::time::Duration;
@@ -97,17 +98,55 @@ impl Resumption {
     }
 }
 
-/// True if there is no use in trying again.
-fn is_final(error: &LinkError) -> bool {
-    match error {
-        // Nobody listens there any more: the node was ended, and its sessions with it.
-        LinkError::Unreachable { source, .. } => source.kind() == ErrorKind::ConnectionRefused,
-        LinkError::Refused { .. }
-        | LinkError::WrongKey { .. }
-        | LinkError::Wire { .. }
-        | LinkError::Unexpected { .. }
-        | LinkError::Goodbye { .. } => true,
-        _ => false,
+/// What is made of attempts that came to nothing.
+struct Judge {
+    /// The node's own key.
+    node: Fingerprint,
+    /// For how long nobody has to listen there until that is believed.
+    refusals: Duration,
+    /// Since when nobody does.
+    refused: Option<Duration>,
+}
+
+impl Judge {
+    fn new(options: &Options) -> Self {
+        let is_here = |address: SocketAddr| address.ip().is_loopback();
+        let all = options.address.to_socket_addrs();
+        // On this machine, the system knows.
+        let is_here = all.is_ok_and(|mut all| all.all(is_here));
+        Self {
+            node: options.node,
+            refusals: if is_here {
+                Duration::ZERO
+            } else {
+                options.refusals
+            },
+            refused: None,
+        }
+    }
+
+    /// Why there is no use in trying again, if there is none: what has proved a key that it should have has said so. Whoever else is
+    /// at the address, as where this machine has come to another network, says nothing of the node.
+    fn ends(&mut self, error: &LinkError, now: Duration) -> Option<String> {
+        let before = self.refused.take();
+        match error {
+            // Nobody listens there any more: the node was ended, and its sessions with it. Or a router has forgotten the way.
+            LinkError::Unreachable { source, .. }
+                if source.kind() == ErrorKind::ConnectionRefused =>
+            {
+                let since = *self.refused.insert(before.unwrap_or(now));
+                (now.saturating_sub(since) >= self.refusals).then(|| error.to_string())
+            }
+            // It answers itself: there is no such session any more.
+            LinkError::WrongKey { found, .. } if *found == self.node => {
+                Some("its session there has ended".to_owned())
+            }
+            LinkError::Refused { .. }
+            | LinkError::Wire { .. }
+            | LinkError::Unexpected { .. }
+            | LinkError::Goodbye { .. } => Some(error.to_string()),
+            _ => None,
+        }
     }
 }
 
@@ -128,6 +167,7 @@ impl Link {
         tracing::info!(node = self.node, %error, is_bulk, "the connection is lost; trying again");
         let (timer, patience) = (resumption.timer(), resumption.options.reconnect);
         let until = timer.now() + patience;
+        let mut judge = Judge::new(&resumption.options);
         let (mut last, mut pause, mut answer) = (
             error,
             SHORTEST,
@@ -148,12 +188,12 @@ impl Link {
                     tracing::info!(node = self.node, is_bulk, "the connection is there again");
                     return Ok(());
                 }
-                // It answers itself: there is no such session any more.
-                Err(LinkError::WrongKey { found, .. }) if found == resumption.options.node => {
-                    return Err("its session there has ended".to_owned());
+                Err(error) => {
+                    if let Some(reason) = judge.ends(&error, timer.now()) {
+                        return Err(reason);
+                    }
+                    last = error;
                 }
-                Err(error) if is_final(&error) => return Err(error.to_string()),
-                Err(error) => last = error,
             }
             let now = timer.now();
             if now >= until {
@@ -172,5 +212,68 @@ impl Link {
             answer = (2 * answer).min(resumption.options.patience);
         }
         Err(last.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_wire::message::Refusal;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn key(of: u8) -> Fingerprint {
+        Fingerprint::of_bytes([of; 32])
+    }
+
+    fn unreachable(kind: ErrorKind) -> LinkError {
+        LinkError::Unreachable {
+            address: "10.0.0.1:4760".to_owned(),
+            source: kind.into(),
+        }
+    }
+
+    fn wrong_key(found: u8) -> LinkError {
+        LinkError::WrongKey {
+            address: "10.0.0.1:4760".to_owned(),
+            expected: key(1),
+            found: key(found),
+        }
+    }
+
+    #[test]
+    fn only_who_has_the_key_ends_a_session_at_once() {
+        let mut judge = Judge::new(&Options::new("lab", "10.0.0.1:4760", key(2)));
+        let refused = LinkError::Refused {
+            address: "10.0.0.1:4760".to_owned(),
+            refusal: Refusal::NoSession,
+            text: String::new(),
+        };
+        assert!(judge.ends(&refused, SECOND).is_some());
+        assert!(judge.ends(&wrong_key(2), SECOND).is_some());
+        for seconds in 0..1000 {
+            let now = seconds * SECOND;
+            assert!(judge.ends(&wrong_key(3), now).is_none());
+            assert!(
+                judge
+                    .ends(&unreachable(ErrorKind::HostUnreachable), now)
+                    .is_none()
+            );
+        }
+    }
+
+    #[test]
+    fn that_nobody_listens_is_believed_after_a_while_and_on_this_machine_at_once() {
+        let options = Options::new("lab", "10.0.0.1:4760", key(2));
+        let (refused, wait) = (unreachable(ErrorKind::ConnectionRefused), options.refusals);
+        let mut judge = Judge::new(&options);
+        assert!(judge.ends(&refused, SECOND).is_none());
+        assert!(judge.ends(&refused, wait).is_none());
+        // Somebody else there, or nothing: it begins anew.
+        assert!(judge.ends(&wrong_key(3), wait + SECOND).is_none());
+        assert!(judge.ends(&refused, 2 * wait).is_none());
+        assert!(judge.ends(&refused, 3 * wait).is_some());
+        let mut here = Judge::new(&Options::new("lab", "127.0.0.1:4760", key(2)));
+        assert!(here.ends(&refused, SECOND).is_some());
     }
 }

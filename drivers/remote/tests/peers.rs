@@ -348,3 +348,48 @@ fn a_way_that_is_lost_is_made_again_after_a_while() {
     // Until it is there, bytes go as before.
     while six() < 6 * SIZE as u64 {}
 }
+
+/// A node keeps what comes before its turn, so what is large does not.
+#[test]
+fn a_large_write_is_sent_when_its_turn_has_come_and_holds_up_nothing() {
+    let _watchdog = watchdog("a large write before its turn");
+    const LARGE: usize = 17 << 20;
+    let pair = Pair::new([pool(1), pool(1)], 21);
+    let devices = pair.devices();
+    let context = Context::new(&devices).unwrap();
+    let [there, beside, other] = [0, 0, 1].map(|device: usize| {
+        context
+            .queue(&devices[device], QueueOptions::default())
+            .unwrap()
+    });
+    let [small, large, elsewhere] =
+        [1 << 20, LARGE as u64, 64].map(|size| context.memory(size).unwrap());
+    pair.clients[1].hold(Held::All);
+    let before = other.fill(access(&elsewhere, AccessMode::Overwrite), &[7], &[]);
+    let before = before.unwrap();
+    let mut bytes = vec![3; LARGE];
+    // SAFETY: kept, and not looked at, until all commands are over.
+    let mut host = |length| unsafe { HostMemory::new(bytes.as_mut_ptr(), length, None) };
+    let to = access(&large, AccessMode::Overwrite);
+    let write = there.write(
+        host(LARGE),
+        to,
+        LARGE as u64,
+        &[],
+        std::slice::from_ref(&before),
+    );
+    let write = write.unwrap();
+    let to = access(&small, AccessMode::Overwrite);
+    let second = beside.write(host(1 << 20), to, 1 << 20, &[], &[]).unwrap();
+    second.wait().unwrap();
+    // It would have been sent before.
+    assert!(
+        pair.clients[0].bytes() < 4 << 20,
+        "{} bytes",
+        pair.clients[0].bytes()
+    );
+    assert!(!write.is_complete());
+    pair.clients[1].hold(Held::Nothing);
+    write.wait().unwrap();
+    assert!(pair.clients[0].bytes() > LARGE as u64);
+}

@@ -346,6 +346,60 @@ fn a_node_gives_a_session_up_before_its_client_does() {
     assert_eq!(rig.devices().len(), 1);
 }
 
+/// A program whose transfers all ride with commands never says anything on its bulk stream, nor need one that waits say
+/// anything at all.
+#[test]
+fn a_first_loss_is_waited_out_however_late_it_comes_and_little_was_said() {
+    let _watchdog = watchdog("a late first loss");
+    for says_something in [false, true] {
+        let of_node = Arc::new(ManualTimer::default());
+        let limits = Limits::default();
+        let rig = Rig::with(pool(1), limits, |options| options.timer = of_node.clone());
+        let devices = rig.devices();
+        let context = Context::new(&devices).unwrap();
+        let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+        let memory = context.memory(64).unwrap();
+        let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+        if says_something {
+            fill().unwrap().wait().unwrap();
+        }
+        of_node.advance(10 * limits.patience);
+        rig.node.cut();
+        fill().unwrap().wait().unwrap();
+        assert_eq!(rig.node.sessions(), 1);
+    }
+}
+
+/// As a laptop does that has come to another network, where the address that it knows is somebody else's.
+#[test]
+fn another_machine_at_the_nodes_address_ends_nothing() {
+    let _watchdog = watchdog("another node at the address");
+    let mut rig = Rig::new(pool(1), Limits::default());
+    let other = Rig::new(pool(1), Limits::default());
+    let relay = Relay::to(&rig.address, 5);
+    let address = std::mem::replace(&mut rig.address, relay.address.clone());
+    let devices = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+    fill().unwrap().wait().unwrap();
+    let before = relay.bytes();
+    relay.lead_to(&other.address);
+    relay.cut();
+    let filled = fill().unwrap();
+    queue.flush();
+    // It has said that it has another key, more than once.
+    while relay.bytes() < before + 20_000 && !filled.is_complete() {
+        std::thread::yield_now();
+    }
+    assert!(!filled.is_complete());
+    relay.lead_to(&address);
+    relay.cut();
+    filled.wait().unwrap();
+    assert_eq!((rig.node.sessions(), other.node.sessions()), (1, 0));
+}
+
 #[test]
 fn a_session_of_no_patience_ends_with_its_connection() {
     let _watchdog = watchdog("no patience");

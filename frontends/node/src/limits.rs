@@ -12,10 +12,14 @@ use std::time::Duration;
 pub struct Limits {
     /// Sessions at once.
     pub sessions: usize,
+    /// Sessions of one client at once.
+    pub client_sessions: usize,
     /// Connections that have not said hello yet; of more, the oldest is given up.
     pub strangers: usize,
     /// Connections that only ask how the node is.
     pub questions: usize,
+    /// Those of one client.
+    pub client_questions: usize,
     /// The largest frame, in bytes.
     pub frame: u32,
     /// Bytes that ride with a write or come with a read.
@@ -30,15 +34,18 @@ pub struct Limits {
     pub program_bytes: u32,
     /// Bytes of a buffer.
     pub buffer_bytes: u64,
-    /// Bytes of all buffers of a session, and of its transfers in each direction.
+    /// Bytes of all buffers of a session, and of its transfers in each direction. If sessions have processes, also of the buffers
+    /// of all sessions of a client together.
     pub session_bytes: u64,
     /// For how long a session is kept after its connection is lost, at most. Zero: it ends with its connection.
     pub patience: Duration,
-    /// For how long a native kernel may run on one core without a pause. Zero: for ever, or until its client goes.
+    /// For how long a kernel may run: a native one on one core without a pause, another on its device. Zero: for ever, or until its
+    /// client goes.
     pub run_time: Duration,
     /// For how long one of a client's programs may be compiled. Zero: for ever, or until its client goes.
     pub compile_time: Duration,
-    /// Bytes that a session's process may have, beside half a gigabyte of its own; if sessions have processes.
+    /// Bytes that a session's process may have, beside half a gigabyte of its own, and those of all sessions of a client together;
+    /// if sessions have processes.
     pub process_bytes: u64,
     /// Files and connections that a session's process may have open at once.
     pub files: u64,
@@ -47,13 +54,16 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 256 sessions of 65,536 commands, 65,536 buffers and 4096 programs each, and as many bytes as there are, kept for a minute
-    /// after a loss; a minute for each program to be compiled.
+    /// 256 sessions, 64 of them one client's, of 65,536 commands, 65,536 buffers and 4096 programs each, and as many bytes as there are,
+    /// kept for a minute after a loss; a minute for each program to be compiled. A client's processes have half of the machine's
+    /// memory.
     fn default() -> Self {
         Self {
             sessions: 256,
+            client_sessions: 64,
             strangers: 64,
             questions: 64,
+            client_questions: 16,
             frame: 1 << 20,
             inline: 1 << 16,
             commands: 1 << 16,
@@ -98,7 +108,7 @@ impl Limits {
 
     /// How many numbers they are.
     #[cfg(target_os = "linux")]
-    pub(crate) const NUMBERS: usize = 17;
+    pub(crate) const NUMBERS: usize = 19;
 
     /// All of them, as they are told to a session's process.
     #[cfg(target_os = "linux")]
@@ -106,8 +116,10 @@ impl Limits {
         let time = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         [
             self.sessions as u64,
+            self.client_sessions as u64,
             self.strangers as u64,
             self.questions as u64,
+            self.client_questions as u64,
             self.frame.into(),
             self.inline.into(),
             self.commands.into(),
@@ -130,8 +142,10 @@ impl Limits {
     pub(crate) fn of_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
         let [
             sessions,
+            client_sessions,
             strangers,
             questions,
+            client_questions,
             frame,
             inline,
             commands,
@@ -149,8 +163,10 @@ impl Limits {
         ] = numbers;
         Self {
             sessions: sessions as usize,
+            client_sessions: client_sessions as usize,
             strangers: strangers as usize,
             questions: questions as usize,
+            client_questions: client_questions as usize,
             frame: frame as u32,
             inline: inline as u32,
             commands: commands as u32,
@@ -175,7 +191,9 @@ impl Limits {
         // Zero is no limit.
         let cores = rights.cores.unwrap_or(0);
         let run_time = rights.run_time.unwrap_or_default();
+        let sessions = rights.sessions.map_or(usize::MAX, |most| most as usize);
         Self {
+            client_sessions: self.client_sessions.min(sessions),
             process_bytes: self.process_bytes.min(memory),
             session_bytes: self.session_bytes.min(memory),
             cores: match self.cores {
@@ -190,6 +208,20 @@ impl Limits {
             },
             ..self
         }
+    }
+
+    /// Whether there is room for one more session of a client's, where there are so many, and so many of them its own; why not.
+    pub(crate) fn room_for(&self, all: usize, own: usize) -> Result<(), String> {
+        if all >= self.sessions {
+            return Err("the node has as many sessions as it takes; try again later".to_owned());
+        }
+        if own >= self.client_sessions {
+            return Err(format!(
+                "this client has {own} sessions, which is all that the node gives it at once (`quipu serve --sessions`, \
+                 `quipu rights --sessions`); try again when one has ended"
+            ));
+        }
+        Ok(())
     }
 
     /// The same within what the protocol and the core allow.
@@ -219,9 +251,12 @@ mod tests {
             run_time: Duration::from_secs(seconds),
             process_bytes: bytes,
             session_bytes: bytes,
+            client_sessions: if bytes > 100 { 5 } else { 3 },
             ..Limits::default()
         };
-        let rights: Rights = "memory=100 cores=2 run-time=5".parse().unwrap_or_default();
+        let rights: Rights = "memory=100 cores=2 run-time=5 sessions=3"
+            .parse()
+            .unwrap_or_default();
         for (own, left) in [
             (limits(0, 0, u64::MAX), limits(2, 5, 100)),
             (limits(8, 60, 1000), limits(2, 5, 100)),

@@ -22,7 +22,7 @@ use quipu_wire::message::{
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -78,6 +78,9 @@ impl Options {
     }
 }
 
+/// Bytes of writes that may come before their turn, however much memory buffers have.
+const PARKED: u64 = 64 << 20;
+
 /// How many numbers there are that sessions count.
 pub(crate) const COUNTS: usize = 5;
 
@@ -122,7 +125,8 @@ pub(crate) struct Shared {
     pub(crate) has_begun: AtomicBool,
     /// Connections that have not said hello, oldest first.
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,
-    pub(crate) questions: AtomicUsize,
+    /// How many connections of each client only ask how the node is.
+    pub(crate) questions: Mutex<HashMap<Fingerprint, usize>>,
     pub(crate) next: AtomicU64,
     pub(crate) stopping: AtomicBool,
     /// Commands of all sessions: those that are not over, and all that there were.
@@ -130,6 +134,8 @@ pub(crate) struct Shared {
     pub(crate) commands: AtomicU64,
     /// Bytes of all sessions' buffers.
     pub(crate) bytes: AtomicU64,
+    /// Bytes of all sessions' writes that have come before their turn.
+    parked: AtomicU64,
     /// Bytes that were sent in bulk to all sessions.
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) busy: Busy,
@@ -174,7 +180,7 @@ impl Node {
         #[cfg(target_os = "linux")]
         let home = match options.processes.clone() {
             Some(spawn) => {
-                let processes = crate::process::Processes::new(spawn, options.peers.clone())?;
+                let processes = crate::process::Processes::new(spawn, options.peers.clone());
                 Home::Processes(Arc::new(processes))
             }
             None => Home::Here,
@@ -318,12 +324,13 @@ impl Shared {
             numbers: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
             strangers: Mutex::default(),
-            questions: AtomicUsize::new(0),
+            questions: Mutex::default(),
             next: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             commands_held: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            parked: AtomicU64::new(0),
             traffic: Arc::default(),
         })
     }
@@ -331,6 +338,25 @@ impl Shared {
     /// A number that no other session of this process has.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Counts bytes that are kept until their write's turn; false, and they do not count, if there are too many: they and all
+    /// buffers have the memory that sessions may have, and the former always some.
+    pub(crate) fn park(&self, bytes: u64) -> bool {
+        let most = self.options.limits.process_bytes;
+        let room = most.saturating_sub(self.bytes.load(Ordering::Acquire));
+        let room = room.saturating_add(PARKED);
+        let before = self.parked.fetch_add(bytes, Ordering::AcqRel);
+        let is_room = before.saturating_add(bytes) <= room;
+        if !is_room {
+            self.unpark(bytes);
+        }
+        is_room
+    }
+
+    /// They are kept no more.
+    pub(crate) fn unpark(&self, bytes: u64) {
+        self.parked.fetch_sub(bytes, Ordering::AcqRel);
     }
 
     pub(crate) fn home(&self) -> &Home {
@@ -600,10 +626,12 @@ impl Shared {
         };
         {
             let mut sessions = locked(&self.sessions);
-            if sessions.len() >= self.options.limits.sessions {
+            let client = caller.client().fingerprint;
+            let own = sessions.values();
+            let own = own.filter(|other| other.client() == client).count();
+            if let Err(text) = self.options.limits.room_for(sessions.len(), own) {
                 drop(sessions);
-                let text = "the node has as many sessions as it takes; try again later";
-                return Err(caller.refuse(Refusal::Full, text));
+                return Err(caller.refuse(Refusal::Full, &text));
             }
             sessions.insert(id, Arc::clone(&session));
         }

@@ -2,6 +2,7 @@
 
 use crate::describe::described;
 use crate::load::DeviceLoad;
+use crate::locked;
 use crate::node::{Shared, allowed};
 use quipu_core::Device;
 use quipu_link::connection::Connection;
@@ -16,22 +17,47 @@ use std::time::{Duration, Instant};
 /// For how long one that only asks may say nothing.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(60);
 
+/// One connection of a client's that asks.
+struct Asking<'a>(&'a Shared, Fingerprint);
+
+impl<'a> Asking<'a> {
+    /// None if there are as many as may be.
+    fn one(shared: &'a Shared, client: Fingerprint) -> Option<Self> {
+        let limits = &shared.options.limits;
+        let mut questions = locked(&shared.questions);
+        let own = questions.get(&client).copied().unwrap_or(0);
+        if own >= limits.client_questions || questions.values().sum::<usize>() >= limits.questions {
+            return None;
+        }
+        questions.insert(client, own + 1);
+        drop(questions);
+        Some(Self(shared, client))
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut questions = locked(&self.0.questions);
+        match questions.get_mut(&self.1) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(questions.remove(&self.1)),
+        }
+    }
+}
+
 impl Shared {
     /// Answers questions about the node.
     pub(crate) fn answer(self: &Arc<Self>, caller: Caller) -> Result<(), LinkError> {
-        if self.questions.fetch_add(1, Ordering::AcqRel) >= self.options.limits.questions {
-            self.questions.fetch_sub(1, Ordering::AcqRel);
-            return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
-        }
         let client = caller.client().fingerprint;
+        let Some(_asking) = Asking::one(self, client) else {
+            return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
+        };
         let devices = allowed(&self.options.devices, &caller.client().rights);
         let told = caller.offers(LOADS).then_some((client, &devices[..]));
         let connection = described(&devices, |devices| {
             caller.welcome(self.welcome(None), devices)
         });
-        let ended = connection.and_then(|connection| self.answer_on(connection, told));
-        self.questions.fetch_sub(1, Ordering::AcqRel);
-        match ended {
+        match connection.and_then(|connection| self.answer_on(connection, told)) {
             Err(LinkError::Goodbye { .. }) => Ok(()),
             ended => ended,
         }

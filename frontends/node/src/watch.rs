@@ -1,11 +1,13 @@
 //! What is looked at from time to time: clients that were revoked, kernels that run for too long or take too long to compile.
 //!
 //! A thread that runs a native kernel, or compiles one for a client, says so in a place of its own, with the time; another
-//! looks at all places. Who does so for longer than the limit cannot be stopped: its session ends, and with it the process, if
+//! looks at all places. It also looks at what runs on devices on which no thread of this process runs it
+//! ([`runs`](crate::session)). Who does so for longer than the limit cannot be stopped: its session ends, and with it the process, if
 //! it has one.
 
 use crate::locked;
 use crate::node::Shared;
+use crate::session::Session;
 use quipu_link::timer::Timer;
 use quipu_wire::message::GoodbyeReason;
 use std::io;
@@ -120,8 +122,35 @@ impl Shared {
     fn look(&self) -> Duration {
         self.end_revoked();
         let limits = &self.options.limits;
+        self.end_long(limits.run_time);
         self.end_late(false, limits.run_time)
             .min(self.end_late(true, limits.compile_time))
+    }
+
+    /// Ends the sessions of which something has run on a device for longer than a limit, if there is one.
+    fn end_long(&self, limit: Duration) {
+        if limit.is_zero() {
+            return;
+        }
+        let now = self.options.timer.now();
+        let devices = self.options.devices.iter();
+        let devices: Vec<bool> = devices
+            .map(|device| !device.driver().runs_native_code())
+            .collect();
+        let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
+        for session in sessions {
+            if session.longest_on(&devices, now) > limit {
+                self.end_over_limit(&session, &over_limit(false, limit));
+            }
+        }
+    }
+
+    fn end_over_limit(&self, session: &Session, text: &str) {
+        tracing::warn!(text, "a session ends");
+        session.end(GoodbyeReason::Limit, text);
+        // Its own thread may be the one that runs the kernel.
+        locked(&self.sessions).remove(&session.id());
+        self.end_own();
     }
 
     /// Ends the sessions whose kernels run, or are compiled, for longer than a limit, if there is one; when to look again.
@@ -135,12 +164,7 @@ impl Shared {
             let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
             for session in sessions {
                 if late.contains(&session.number()) {
-                    let text = over_limit(compiles, limit);
-                    tracing::warn!(text, "a session ends");
-                    session.end(GoodbyeReason::Limit, &text);
-                    // Its own thread may be the one that runs the kernel.
-                    locked(&self.sessions).remove(&session.id());
-                    self.end_own();
+                    self.end_over_limit(&session, &over_limit(compiles, limit));
                 }
             }
         }
@@ -155,6 +179,8 @@ fn over_limit(compiles: bool, limit: Duration) -> String {
         true => format!(
             "a kernel took longer than {seconds} s to compile, which is the node's limit (`quipu serve --compile-time`)"
         ),
-        false => format!("a kernel ran for longer than {seconds} s"),
+        false => format!(
+            "a kernel ran for longer than {seconds} s, which is the node's limit (`quipu serve --run-time`)"
+        ),
     }
 }

@@ -5,9 +5,11 @@ mod support;
 
 use quipu_link::LinkError;
 use quipu_node::Limits;
+use quipu_wire::batch::Batch;
 use quipu_wire::message::{
     Chunk, CreateProgram, Failure, FreeBuffer, GoodbyeReason, Launch, Message, Operation,
-    Parameter, ParameterKind, Placeholder, ProgramFormat, Refusal, Resolve, Wait, Word, Write,
+    Parameter, ParameterKind, Ping, Placeholder, ProgramFormat, Refusal, Resolve, Wait, Word,
+    Write,
 };
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -417,4 +419,68 @@ fn half_open_connections_by_the_thousand_hold_nobody_up() {
         }
     });
     rig.is_empty();
+}
+
+/// A command that waits for what never comes about, and bytes for it without end: it fails, and nothing else.
+#[test]
+fn writes_before_their_turn_have_the_memory_that_a_session_may_have() {
+    const BYTES: u64 = 80 << 20;
+    const CHUNK: usize = 1 << 19;
+    let rig = Rig::new(Limits {
+        process_bytes: BYTES,
+        ..Limits::default()
+    });
+    let mut client = rig.client();
+    let mut bulk = rig.dial(0).bulk(client.session.0, None).unwrap().connection;
+    let write = |transfer| {
+        Operation::Write(Write {
+            buffer: 1,
+            offset: 0,
+            row: BYTES,
+            steps: &[],
+            transfer,
+            bytes: &[],
+        })
+    };
+    let waits = [Wait::needs(1)];
+    client.send(&[
+        buffer(1, BYTES),
+        Message::Placeholder(Placeholder { event: 1, peer: 0 }),
+        command(2, &waits, write(1)),
+    ]);
+    let bytes = vec![7; CHUNK];
+    let mut number = 0;
+    let mut send = |transfer: u64| {
+        for chunk in 0..BYTES / CHUNK as u64 {
+            number += 1;
+            let mut batch = Batch::new(1 << 20);
+            let chunk = Message::Chunk(Chunk {
+                transfer,
+                offset: chunk * CHUNK as u64,
+                bytes: &bytes,
+            });
+            batch.push(&chunk, number).unwrap();
+            bulk.send_batch(&batch).unwrap();
+        }
+        // All of it was taken when this is answered.
+        let ping = Message::Ping(Ping {
+            token: 1,
+            time_ns: 1,
+        });
+        bulk.send(&ping).unwrap();
+        let is_pong = |message: &Message<'_>| Ok(matches!(message, Message::Pong(_)));
+        while !bulk.receive_as(is_pong).unwrap() {}
+    };
+    send(1);
+    client.send(&[Message::Resolve(Resolve {
+        event: 1,
+        failure: None,
+        text: "",
+    })]);
+    let (failure, text) = client.end_of(2).unwrap();
+    assert_eq!(failure, Failure::OutOfMemory, "{text}");
+    // One whose turn it is has all the room that there is.
+    client.send(&[command(3, &[], write(2))]);
+    send(2);
+    assert_eq!(client.end_of(3), None);
 }

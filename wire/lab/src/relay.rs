@@ -171,6 +171,12 @@ impl Relay {
     pub fn resets(&self) -> u64 {
         locked(&self.shared).resets
     }
+
+    /// How often a packet has gone on: for who does something at some moment of what others say.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        locked(&self.shared).sent
+    }
 }
 
 impl Drop for Relay {
@@ -235,6 +241,20 @@ impl Link {
         } else {
             state.parted.remove(&ports);
         }
+    }
+
+    /// As [`Link::part_from`], and connections between the two are over, as [`Link::reset`] has it.
+    pub fn sever_from(&self, other: &Link) {
+        self.part_from(other, true);
+        let mut state = locked(&self.shared);
+        let addresses =
+            [self.port, other.port].map(|port| state.ports.get(port).map(|it| it.address));
+        if let [Some(own), Some(others)] = addresses {
+            let both = (own.min(others), own.max(others));
+            state.reset(|(one, other)| (one.0.min(other.0), one.0.max(other.0)) == both);
+        }
+        drop(state);
+        self.shared.look();
     }
 
     /// The machine has another address from now on. Nobody tells those that know the old one, on either side.

@@ -1,5 +1,6 @@
 //! Dialling a node: enrolment, hello, ping, status.
 
+use crate::addresses::SEPARATOR;
 use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::invitation::{Invitation, check_address};
@@ -13,6 +14,7 @@ use quipu_wire::message::{
 use quipu_wire::{ENROLMENT_PROTOCOL, PROTOCOL, ROUTE_MAGIC};
 use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// Whom to dial, and as whom.
@@ -162,32 +164,84 @@ pub(crate) fn receive_or_refusal<T>(
     })?
 }
 
+/// A node at which an invitation was taken up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// What the node is called.
+    pub name: String,
+    /// Which of the invitation's addresses it is at.
+    pub address: String,
+}
+
 impl Invitation {
-    /// Takes the invitation up: has our key enrolled. Gives what the node is called.
+    /// Takes the invitation up: has our key enrolled, at the first of its addresses that has the node's key.
     ///
     /// # Errors
     /// If the node cannot be reached, has another key than the invitation says, does not answer in time, or refuses,
     /// which it does when the invitation is used or older than ten minutes.
-    pub fn take_up(&self, key: &Key, name: &str, patience: Duration) -> Result<String> {
-        let dial = Dial {
-            address: &self.address,
-            node: self.node,
-            key,
-            name,
-            patience,
-        };
-        let mut connection = dial.connect(ENROLMENT_PROTOCOL, None)?;
+    pub fn take_up(&self, key: &Key, name: &str, patience: Duration) -> Result<Joined> {
+        let mut connection = self.reach(key, patience)?;
         let name = presentable(name, MAX_NAME);
         connection.send(&Message::Enrol(Enrol {
             token: self.token,
             name: &name,
         }))?;
-        let node = receive_or_refusal(&mut connection, |message| match message {
+        let name = receive_or_refusal(&mut connection, |message| match message {
             Message::Enrolled(enrolled) => Ok(enrolled.name.to_owned()),
             _ => Err("an answer to an enrolment"),
         })?;
+        let address = connection.address().to_owned();
         connection.end();
-        Ok(node)
+        Ok(Joined { name, address })
+    }
+
+    /// A connection on which the node has proved its key. All addresses are tried at once: one that leads nowhere may say so late
+    /// or never. Nothing is said to who is there before.
+    fn reach(&self, key: &Key, patience: Duration) -> Result<Connection> {
+        let (found, finds) = channel();
+        for address in self.address.split(SEPARATOR).map(str::to_owned) {
+            let (found, key, node) = (found.clone(), key.clone(), self.node);
+            // Each ends by itself when the patience is over.
+            let dialling = move || {
+                let dial = Dial {
+                    address: &address,
+                    node,
+                    key: &key,
+                    name: "",
+                    patience,
+                };
+                // Another may have been found before.
+                let _ = found.send(dial.connect(ENROLMENT_PROTOCOL, None));
+            };
+            let thread = std::thread::Builder::new().name("quipu-dial".to_owned());
+            thread
+                .spawn(dialling)
+                .map_err(|source| self.unreachable(source))?;
+        }
+        drop(found);
+        let mut failure = None;
+        for attempt in finds {
+            match attempt {
+                Ok(connection) => return Ok(connection),
+                // Somebody is there.
+                Err(error @ (LinkError::WrongKey { .. } | LinkError::Tls { .. })) => {
+                    failure = Some(error)
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        Err(match failure {
+            Some(LinkError::Unreachable { source, .. }) => self.unreachable(source),
+            Some(error) => error,
+            None => self.unreachable(std::io::ErrorKind::AddrNotAvailable.into()),
+        })
+    }
+
+    fn unreachable(&self, source: std::io::Error) -> LinkError {
+        LinkError::Unreachable {
+            address: self.address.clone(),
+            source,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! The node keeps, for each, the SHA-256 of its token and until when it is good. A token has 256 random bits, so there is
 //! nothing to be gained from hashing it slowly, and looking its hash up tells nothing about it.
 
+use crate::addresses::{MOST as MOST_ADDRESSES, SEPARATOR};
 use crate::base32;
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
@@ -27,7 +28,7 @@ pub struct Invitation {
     pub node: Fingerprint,
     /// The secret.
     pub token: [u8; 32],
-    /// Where the node is, as `host:port`.
+    /// Where the node is, as `host:port`; several with commas between them, if it is to be found at any of these.
     pub address: String,
 }
 
@@ -67,7 +68,7 @@ impl FromStr for Invitation {
                 token: base32::decode(parts.next()?)?,
                 address: address.to_owned(),
             };
-            check_address(&invitation.address).ok()?;
+            check_addresses(&invitation.address).ok()?;
             parts.next().is_none().then_some(invitation)
         };
         parse().ok_or_else(|| LinkError::BadText {
@@ -77,6 +78,19 @@ impl FromStr for Invitation {
             problem: "is not whole; copy the line that `quipu invite` has printed, from 'quipu1.' to the port's number",
         })
     }
+}
+
+/// Fails unless a text is `host:port`, or several with commas between them.
+fn check_addresses(addresses: &str) -> Result<()> {
+    let mut all = addresses.split(SEPARATOR);
+    if all.clone().count() > MOST_ADDRESSES {
+        return Err(LinkError::BadText {
+            what: "the address",
+            text: addresses.to_owned(),
+            problem: "is more than 16; write those at which the node is most likely reached",
+        });
+    }
+    all.try_for_each(check_address)
 }
 
 /// Fails unless a text is `host:port`.
@@ -91,7 +105,8 @@ pub(crate) fn check_address(address: &str) -> Result<()> {
     let Some((host, port)) = address.rsplit_once(':') else {
         return bad("has no port; write host:port");
     };
-    let is_plain = |character: char| character.is_ascii_graphic() && character != '@';
+    let is_plain =
+        |character: char| character.is_ascii_graphic() && !['@', SEPARATOR].contains(&character);
     if host.is_empty() || address.len() > 300 || !address.chars().all(is_plain) {
         return bad("names no host; write host:port");
     }
@@ -126,7 +141,7 @@ impl Invitations {
         Self(folder.clone())
     }
 
-    /// A new invitation to the node of this key, at an address, for a client with all rights.
+    /// A new invitation to the node of this key, at an address, or several with commas between them, for a client with all rights.
     ///
     /// # Errors
     /// If the address is none, too many invitations are good, or the file cannot be used.
@@ -150,7 +165,7 @@ impl Invitations {
         rights: Rights,
         clock: &dyn Clock,
     ) -> Result<Invitation> {
-        check_address(address)?;
+        check_addresses(address)?;
         let token = random("make an invitation")?;
         let locked = self.0.lock()?;
         let now = clock.now();
@@ -364,7 +379,12 @@ mod tests {
     #[test]
     fn the_word_comes_back_and_others_are_refused() {
         let (_parent, _folder, node) = node();
-        for address in ["host:7001", "10.0.0.1:1", "[fe80::1]:65535"] {
+        for address in [
+            "host:7001",
+            "10.0.0.1:1",
+            "[fe80::1]:65535",
+            "10.0.0.1:4760,[fd00::1]:4760,host:4760",
+        ] {
             let invitation = Invitation {
                 node,
                 token: [9; 32],
@@ -377,10 +397,11 @@ mod tests {
                 invitation
             );
             assert!(!format!("{invitation:?}").contains(&base32::encode(&[9; 32])));
-            for end in 0..word.len() - 1 {
+            let first = word.find(SEPARATOR).unwrap_or(word.len());
+            for end in 0..first - 1 {
                 // An address cut short may be one: of a name, of a port.
                 let is_good = word[..end].parse::<Invitation>().is_ok();
-                assert!(!is_good || end > word.len() - 5, "{}", &word[..end]);
+                assert!(!is_good || end > first - 5, "{}", &word[..end]);
             }
             let error = word[..100].parse::<Invitation>().unwrap_err();
             assert!(!error.to_string().contains(&word[60..90]), "{error}");
@@ -394,8 +415,14 @@ mod tests {
         }
         for bad in [
             "", ":", "a", "a:", ":1", "a:0", "a:65536", "::1:5", "a b:1", "a\n:1", "ä:1", "x@y:1",
+            "a,b:1",
         ] {
             assert!(check_address(bad).is_err(), "{bad}");
+            for some in [format!("a:1,{bad}"), format!("{bad},a:1")] {
+                assert!(check_addresses(&some).is_err(), "{some}");
+            }
         }
+        check_addresses(&vec!["a:1"; MOST_ADDRESSES].join(",")).unwrap();
+        assert!(check_addresses(&vec!["a:1"; MOST_ADDRESSES + 1].join(",")).is_err());
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`addresses`] | where a node is reached |
 //! | [`key`] | a machine's own key, and fingerprints |
 //! | [`folder`] | where keys and lists are kept, for their owner alone |
 //! | [`nodes`] | the nodes that a client has paired with |
@@ -45,6 +46,7 @@
 //! A [`Connection`](connection::Connection) blocks, and everything that waits for the other side before it is known has a
 //! deadline, however slowly bytes drip in.
 
+pub mod addresses;
 mod base32;
 pub mod client;
 pub mod clients;

@@ -10,11 +10,13 @@ use std::time::Duration;
 pub struct Rights {
     /// The devices that it sees: a driver's name, or one with a number, as `cuda:0`. Empty: all.
     pub devices: Vec<String>,
-    /// Bytes that a session may have, in its buffers and in its process.
+    /// Bytes that its sessions may have together, in their buffers and in their processes.
     pub memory: Option<u64>,
+    /// Sessions at once.
+    pub sessions: Option<u32>,
     /// Cores of the machine that a session may keep busy.
     pub cores: Option<u32>,
-    /// For how long a native kernel may run without a pause, in whole seconds.
+    /// For how long a kernel may run, a native one without a pause, in whole seconds.
     pub run_time: Option<Duration>,
     /// Whether its sessions may have to do with other nodes.
     pub peers: bool,
@@ -25,6 +27,7 @@ impl Default for Rights {
         Self {
             devices: Vec::new(),
             memory: None,
+            sessions: None,
             cores: None,
             run_time: None,
             peers: true,
@@ -58,6 +61,7 @@ impl fmt::Display for Rights {
             words.push(format!("devices={}", self.devices.join(",")));
         }
         words.extend(self.memory.map(|bytes| format!("memory={bytes}")));
+        words.extend(self.sessions.map(|sessions| format!("sessions={sessions}")));
         words.extend(self.cores.map(|cores| format!("cores={cores}")));
         let run_time = self.run_time.map(|time| time.as_secs());
         words.extend(run_time.map(|seconds| format!("run-time={seconds}")));
@@ -89,6 +93,9 @@ impl FromStr for Rights {
                         }
                     }
                     "memory" => rights.memory = Some(value.parse().ok()?),
+                    "sessions" => {
+                        rights.sessions = Some(value.parse().ok().filter(|most| *most > 0)?);
+                    }
                     "cores" => rights.cores = Some(value.parse().ok().filter(|cores| *cores > 0)?),
                     "run-time" => {
                         let seconds = value.parse().ok().filter(|seconds| *seconds > 0)?;
@@ -105,7 +112,7 @@ impl FromStr for Rights {
         parse().ok_or_else(|| LinkError::BadText {
             what: "the rights",
             text: text.to_owned(),
-            problem: "are none; write `all`, or of devices=cuda:0,cpu memory=BYTES cores=N run-time=SECONDS peers=no those that are meant, with spaces between",
+            problem: "are none; write `all`, or of devices=cuda:0,cpu memory=BYTES sessions=N cores=N run-time=SECONDS peers=no those that are meant, with spaces between",
         })
     }
 }
@@ -130,13 +137,14 @@ mod tests {
         let some = Rights {
             devices: vec!["cuda:0".to_owned(), "cpu".to_owned()],
             memory: Some(8 << 30),
+            sessions: Some(3),
             cores: Some(2),
             run_time: Some(Duration::from_secs(5)),
             peers: false,
         };
         assert_eq!(
             some.to_string(),
-            "devices=cuda:0,cpu memory=8589934592 cores=2 run-time=5 peers=no"
+            "devices=cuda:0,cpu memory=8589934592 sessions=3 cores=2 run-time=5 peers=no"
         );
         for rights in [some, Rights::default()] {
             assert_eq!(rights.to_string().parse::<Rights>().unwrap(), rights);
@@ -154,6 +162,7 @@ mod tests {
             "devices=a:b",
             "memory=",
             "memory=-1",
+            "sessions=0",
             "cores=0",
             "run-time=0",
             "peers=",

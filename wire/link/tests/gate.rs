@@ -83,7 +83,11 @@ impl House {
     fn enrolled(&self, name: &str) -> Key {
         let (key, invitation) = (self.key(name), self.invite());
         let admitting = self.admit();
-        assert_eq!(invitation.take_up(&key, name, PATIENCE).unwrap(), "node-a");
+        let joined = invitation.take_up(&key, name, PATIENCE).unwrap();
+        assert_eq!(
+            (joined.name.as_str(), &joined.address),
+            ("node-a", &self.address)
+        );
         assert!(matches!(
             admitting.join().unwrap(),
             Ok(Arrival::Enrolled(_))

@@ -2,13 +2,16 @@
 
 use super::{Doing, Served, add, number, together};
 use crate::error::BenchError;
-use crate::harness::{Contender, Report, Row, Session};
+use crate::harness::{Contender, Gate, Report, Row, Session, median};
 use crate::reference::network::{Pair, Way as Network};
 use quipu_core::{Context, Device, MemoryRef, Queue, QueueOptions};
 use std::time::Instant;
 
 /// Bytes that say what is to be done, and that it is.
 const WORDS: usize = 96;
+
+/// Microseconds of a hop of 4 bytes, at most, beyond what two ways of an encrypted ping-pong take.
+const BEYOND: f64 = 15.0;
 
 /// The benchmark `migrate`.
 pub(in crate::benchmarks) fn migrate(
@@ -67,6 +70,15 @@ pub(in crate::benchmarks) fn migrate(
         ];
         let samples = session.measure(&plan, &mut contenders)?;
         drop(contenders);
+        if size == 4 {
+            let [hop, way] = [samples.of(0), samples.of(2)].map(median);
+            report.gates.push(Gate::at_most(
+                "4 bytes from node to node, beyond two ways of TLS alone",
+                hop - 2.0 * way,
+                BEYOND,
+                "µs/hop",
+            ));
+        }
         for (way, (memory, count)) in [&straight, &around].iter().zip(memories.iter().zip(counts)) {
             let found = number(&way.queues[0], memory)?;
             session.verify(

@@ -76,6 +76,29 @@ fn a_client_is_killed_at_any_moment() {
     site.is_empty(0);
 }
 
+#[test]
+fn a_client_is_killed_before_it_has_come_to_anything() {
+    let _watchdog = watchdog("clients that are killed as they begin");
+    // A session of which its client was told is kept for as long.
+    let Some(site) = Site::of_patient(11, 1, Duration::from_secs(5)) else {
+        return;
+    };
+    let mut random = Random(4);
+    for _ in 0..rounds(12) {
+        let mut command = site.another_client("losses::client_process");
+        // Packets of connecting, of a handshake or the first words, before the bulk stream or behind it.
+        let until = site.relay.packets() + random.below(250) as u64;
+        let mut client = command.stdout(Stdio::null()).spawn().unwrap();
+        while site.relay.packets() < until {
+            std::thread::yield_now();
+        }
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    site.is_empty(0);
+    assert_eq!(site.devices(0).unwrap().len(), 1);
+}
+
 /// Not a test: a client that goes on and on.
 #[test]
 #[ignore = "a client's process, started by a test"]
@@ -134,18 +157,22 @@ fn a_node_that_cannot_be_reached_for_longer_than_the_patience_is_lost_and_no_oth
     };
     site.reconnect = SHORT;
     let local = pool(1).remove(0);
-    let (lost, kept) = (site.devices(0).unwrap(), site.devices(1).unwrap());
+    let kept = site.devices(1).unwrap();
     let context = Context::new(&kept).unwrap();
     let queue = context.queue(&kept[0], QueueOptions::default()).unwrap();
     let memory = context.memory(64).unwrap();
     fill(&queue, &memory, 1).unwrap();
     let link = &site.nodes[0].link;
-    graph(lost, &local, 11, || link.sever());
-    // By then the node has given the session up as well.
-    fill(&queue, &memory, 2).unwrap();
-    link.restore();
-    assert_eq!(site.status(0).sessions, 0);
-    site.is_empty(0);
+    // Each takes the patience: hundreds would take hours.
+    for seed in 0..rounds(1).min(20) {
+        let lost = site.devices(0).unwrap();
+        graph(lost, &local, seed, || link.sever());
+        // By then the node has given the session up as well.
+        fill(&queue, &memory, 2).unwrap();
+        link.restore();
+        assert_eq!(site.status(0).sessions, 0);
+        site.is_empty(0);
+    }
     // A later connection gets a session of its own.
     let again = site.devices(0).unwrap();
     let context = Context::new(&again).unwrap();

@@ -182,3 +182,48 @@ fn a_client_moves_and_nobody_says_so() {
     sum.check();
     assert_eq!(site.status(0).sessions, 1);
 }
+
+/// Each of two nodes reaches the client, and the other now and then.
+#[test]
+fn random_graphs_lose_nothing_over_two_nodes_that_lose_each_other() {
+    let _watchdog = watchdog("random graphs over nodes that lose each other");
+    let Some(site) = Site::new(10, 2) else {
+        return;
+    };
+    let over = AtomicBool::new(false);
+    let mut lost = 0;
+    std::thread::scope(|scope| {
+        let losing = scope.spawn(|| {
+            let [one, other] = [0, 1].map(|node: usize| &site.nodes[node].link);
+            let mut random = Random(12);
+            let mut lost = 0;
+            // Until so much has been said, unless nobody has anything to say any more.
+            let mut pass = |most| {
+                let until = site.relay.packets() + random.below(most) as u64;
+                while site.relay.packets() < until && !over.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            };
+            while !over.load(Ordering::SeqCst) {
+                pass(400);
+                one.sever_from(other);
+                lost += 1;
+                pass(200);
+                one.part_from(other, false);
+            }
+            lost
+        });
+        let nodes = fixture::of("two nodes that lose each other", || {
+            Ok([pool(1), site.together()?].concat())
+        });
+        let nodes = nodes.without_priorities().with_longest_chain(2000);
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            graph::random_graphs(60, 73, &nodes);
+        }));
+        over.store(true, Ordering::SeqCst);
+        lost = losing.join().unwrap();
+        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    assert!(lost >= 20, "lost {lost} times");
+    assert!(site.relay.resets() > 0);
+}

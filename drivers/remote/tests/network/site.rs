@@ -2,7 +2,7 @@
 
 use crate::support::{PATIENCE, Suite, pool};
 use quipu_core::{Device, Driver, Result};
-use quipu_driver_remote::{Options, connect};
+use quipu_driver_remote::{Options, connect, meet, together};
 use quipu_lab::{Link, Machine, Relay, Shape};
 use quipu_link::client::Dial;
 use quipu_link::clock::SystemClock;
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Where a node's keys are; that this process is a node.
 const NODE: &str = "QUIPU_TEST_NODE";
+/// For how many seconds a node waits for first words.
+const HELLO: &str = "QUIPU_TEST_HELLO";
 /// Says that this process is a session's.
 const SESSION: &str = "QUIPU_TEST_SESSION";
 /// Where a client's key is; that this process is a client.
@@ -58,7 +60,9 @@ fn node_process() {
         return;
     };
     let folder = Folder::open(PathBuf::from(folder)).unwrap();
-    let gate = Gate::new(&folder, "node", PATIENCE, Arc::new(SystemClock)).unwrap();
+    let hello = std::env::var(HELLO).unwrap().parse().unwrap();
+    let hello = Duration::from_secs(hello);
+    let gate = Gate::new(&folder, "node", hello, Arc::new(SystemClock)).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap();
     let mut spawn = Spawn::own(like("site::session_process")).unwrap();
     spawn.environment = vec![(SESSION.into(), Some("1".into())), (NODE.into(), None)];
@@ -81,12 +85,13 @@ pub(crate) struct Served {
     pub(crate) address: String,
     pub(crate) fingerprint: Fingerprint,
     folder: PathBuf,
+    hello: Duration,
     /// The process, and what it says, which somebody has to hear.
     process: Option<(Child, BufReader<ChildStdout>)>,
 }
 
 impl Served {
-    fn on(relay: &Relay, number: u8, folder: &Path) -> Self {
+    fn on(relay: &Relay, number: u8, folder: &Path, hello: Duration) -> Self {
         let machine = Machine::new().unwrap();
         let address = Ipv4Addr::new(10, 9, 0, 10 + number);
         let link = relay.attach(&machine, address, Shape::default()).unwrap();
@@ -98,6 +103,7 @@ impl Served {
             address: format!("{address}:{PORT}"),
             fingerprint: fingerprint.fingerprint(),
             folder: path,
+            hello,
             process: None,
         };
         served.start();
@@ -109,7 +115,8 @@ impl Served {
         let mut command = self.machine.command(std::env::current_exe().unwrap());
         command
             .args(like("site::node_process"))
-            .env(NODE, &self.folder);
+            .env(NODE, &self.folder)
+            .env(HELLO, self.hello.as_secs().to_string());
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(process.stdout.take().unwrap());
         let mut lines = said.by_ref().lines().map_while(std::result::Result::ok);
@@ -125,28 +132,33 @@ impl Served {
         }
     }
 
-    /// The processes of its sessions.
+    /// The processes of its sessions: their keepers.
     pub(crate) fn sessions(&self) -> Vec<i32> {
         let Some((process, _)) = &self.process else {
             return Vec::new();
         };
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
-        let lists = tasks.flatten().map(|task| {
-            let list = std::fs::read_to_string(task.path().join("children"));
-            list.unwrap_or_default()
-        });
-        let children: Vec<String> = lists.collect();
-        let children = children.iter().flat_map(|list| list.split_whitespace());
-        children.map(|id| id.parse().unwrap()).collect()
+        children(process.id().cast_signed())
     }
 
-    /// Kills the processes of its sessions.
+    /// Kills the processes of its sessions, and not their keepers.
     pub(crate) fn kill_sessions(&self) {
-        for process in self.sessions() {
+        for process in self.sessions().into_iter().flat_map(children) {
             // SAFETY: it takes numbers. One that is over meanwhile does not mind: its number is not given anew so soon.
             unsafe { libc::kill(process, libc::SIGKILL) };
         }
     }
+}
+
+/// What a process has started; nothing if it is gone.
+fn children(process: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    let lists = tasks.into_iter().flatten().flatten().map(|task| {
+        let list = std::fs::read_to_string(task.path().join("children"));
+        list.unwrap_or_default()
+    });
+    let children: Vec<String> = lists.collect();
+    let children = children.iter().flat_map(|list| list.split_whitespace());
+    children.map(|id| id.parse().unwrap()).collect()
 }
 
 impl Drop for Served {
@@ -173,6 +185,11 @@ pub(crate) struct Site {
 impl Site {
     /// So many nodes, and a client that is enrolled at each; none where this machine gives no such network, and it may not.
     pub(crate) fn new(seed: u64, nodes: u8) -> Option<Self> {
+        Self::of_patient(seed, nodes, PATIENCE)
+    }
+
+    /// The same, where nodes wait for so long for first words.
+    pub(crate) fn of_patient(seed: u64, nodes: u8, hello: Duration) -> Option<Self> {
         if !quipu_lab::lab_or_skip() {
             return None;
         }
@@ -183,7 +200,7 @@ impl Site {
         let of_client = Folder::open(folder.path().join("client")).unwrap();
         let key = Key::of(&of_client, "client.key").unwrap();
         let nodes = (0..nodes).map(|number| {
-            let node = Served::on(&relay, number, folder.path());
+            let node = Served::on(&relay, number, folder.path(), hello);
             let invitations = Invitations::of(&Folder::open(&node.folder).unwrap());
             let invitation = invitations.invite(node.fingerprint, &node.address, &SystemClock);
             let invitation = invitation.unwrap();
@@ -203,16 +220,32 @@ impl Site {
 
     /// A node's devices, as the client has them.
     pub(crate) fn devices(&self, node: usize) -> Result<Vec<Device>> {
-        let node = &self.nodes[node];
-        let options = Options {
-            patience: PATIENCE,
-            reconnect: self.reconnect,
-            ..Options::new("node", &node.address, node.fingerprint)
-        };
+        let options = self.options(node);
         self.client.enter(|| {
             let driver: Arc<dyn Driver> = connect(&options, &self.key)?;
             Device::all_of(&driver)
         })
+    }
+
+    /// All nodes' devices, as the client has them, who uses the nodes together.
+    pub(crate) fn together(&self) -> Result<Vec<Device>> {
+        self.client.enter(|| {
+            let nodes = 0..self.nodes.len();
+            let met = nodes.map(|node| meet(&self.options(node), &self.key));
+            let driver: Arc<dyn Driver> = together(met.collect::<Result<_>>()?)?;
+            Device::all_of(&driver)
+        })
+    }
+
+    fn options(&self, node: usize) -> Options {
+        let node = &self.nodes[node];
+        Options {
+            patience: PATIENCE,
+            reconnect: self.reconnect,
+            // So that who kills nodes by the hundred does not wait for each.
+            refusals: Duration::from_millis(50),
+            ..Options::new("node", &node.address, node.fingerprint)
+        }
     }
 
     /// How a node is.

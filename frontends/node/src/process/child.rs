@@ -2,7 +2,7 @@
 
 use super::channel::{Channel, Packet};
 use super::dials::Dials;
-use super::{ASK, CONNECTION, COUNTS, DIALLED, READY, Start, decode_end, loads, sandbox};
+use super::{ASK, CONNECTION, COUNTS, DIALLED, READY, Start, decode_end, keeper, loads, sandbox};
 use crate::limits::Limits;
 use crate::load::DeviceCount;
 use crate::locked;
@@ -12,7 +12,7 @@ use quipu_link::gate::Gate;
 use quipu_link::peer::Networks;
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,18 +49,19 @@ pub fn serve_session_reading<E>(
 where
     E: std::fmt::Display,
 {
-    let channel = Arc::new(Channel::over(io::stdin().as_fd().try_clone_to_owned()?));
+    let channel = take_channel()?;
     let not_started =
         || io::Error::other("a session's process is started by a node, and by nobody else");
     let packet = channel.receive(None).map_err(|_| not_started())?;
-    let Packet::Some(packet, None) = packet else {
+    let Packet::Some(packet, Some(node)) = packet else {
         return Err(not_started());
     };
     let start = Start::decode(&packet).ok_or_else(not_started)?;
-    let node = std::os::unix::process::parent_id();
+    keeper::keep(node, &channel)?;
+    let channel = Arc::new(channel);
     let rights = start.client.rights.clone();
     let limits = start.limits.within(&rights);
-    sandbox::enter(&limits, node, &start.scratch, readable)?;
+    sandbox::enter(&limits, &start.scratch, readable)?;
     let mut options = options(&limits).map_err(|error| io::Error::other(error.to_string()))?;
     options
         .devices
@@ -86,20 +87,14 @@ where
     let shared = Shared::new(options, gate.map_err(failed)?, home);
     crate::watch::start(&shared)?;
     channel.send(&ready, None)?;
-    let (mut counts, mut waited) = ([0; crate::node::COUNTS], Duration::ZERO);
+    let (mut counts, mut waited) = (Counts::default(), Duration::ZERO);
     // By the clock: a node that asks all the time is to be told, too.
     let mut due = Instant::now() + COUNTING;
     loop {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
             due = Instant::now() + COUNTING;
-            let now = shared.counts();
-            if now != counts {
-                counts = now;
-                let numbers = now.map(u64::to_le_bytes).concat();
-                // If it cannot be told now, it is the next time.
-                let _ = channel.send(&[&[COUNTS][..], &numbers].concat(), None);
-            }
+            counts.tell(&channel, shared.counts());
             // Whoever was told of the session has not come.
             waited += COUNTING;
             if waited > start.patience && !shared.has_begun.load(Ordering::Acquire) {
@@ -130,6 +125,37 @@ where
             Packet::Nothing => {}
             // The node is gone.
             Packet::End => end(),
+        }
+    }
+}
+
+/// The channel that this process was started with. Its place is taken by nothing at all: what the session starts has it as its
+/// input, and would keep the channel open.
+fn take_channel() -> io::Result<Channel> {
+    let stdin = io::stdin();
+    let channel = stdin.as_fd().try_clone_to_owned()?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    // SAFETY: both are open.
+    if unsafe { libc::dup2(nothing.as_raw_fd(), stdin.as_raw_fd()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Channel::over(channel))
+}
+
+/// What the node was told of how much the session has.
+#[derive(Default)]
+struct Counts([u64; crate::node::COUNTS]);
+
+impl Counts {
+    /// Tells it how much that is now, if it does not know. If it cannot be told now, it is the next time.
+    fn tell(&mut self, channel: &Channel, now: [u64; crate::node::COUNTS]) {
+        let numbers = now.map(u64::to_le_bytes).concat();
+        if now != self.0
+            && channel
+                .send(&[&[COUNTS][..], &numbers].concat(), None)
+                .is_ok()
+        {
+            self.0 = now;
         }
     }
 }
@@ -171,5 +197,37 @@ impl Shared {
         if begun.is_err() {
             self.forget_stranger(number);
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_told_is_told_the_next_time_and_once() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let theirs = Channel::over(theirs);
+        let mut sent = 0;
+        while ours.send(&[0], None).is_ok() {
+            sent += 1;
+        }
+        let (mut counts, now) = (Counts::default(), [1, 2, 3, 4, 5]);
+        counts.tell(&ours, now);
+        for _ in 0..sent {
+            theirs.receive(None).unwrap();
+        }
+        counts.tell(&ours, now);
+        counts.tell(&ours, now);
+        drop(ours);
+        let Packet::Some(told, None) = theirs.receive(None).unwrap() else {
+            panic!("it was not told");
+        };
+        assert_eq!(
+            told,
+            [&[COUNTS][..], &now.map(u64::to_le_bytes).concat()].concat()
+        );
+        assert!(matches!(theirs.receive(None).unwrap(), Packet::End));
     }
 }

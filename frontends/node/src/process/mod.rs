@@ -8,7 +8,8 @@
 //! 3. Connections for the session begin with its name, in the clear. The node hands each over as it is, by that name,
 //!    before a byte of TLS is read: it is the session's process that finds out whether it is the session's client. No byte of a session passes
 //!    through the node's process.
-//! 4. The process ends with its session; the session with its process, however that ends; and both with the node.
+//! 4. The process ends with its session; the session with its process, however that ends; and both with the node. What the
+//!    process has started, as compilers, ends with it: another of the session's processes sees to that, its keeper.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -18,16 +19,20 @@
 //! | `loads` | what there is to do on devices, from the session's side to the node's |
 //! | `dials` | connections to other nodes, which the node makes for a session |
 //! | `channel` | packets between them, with connections |
+//! | `keeper` | the session's first process, with which all others end |
 //! | `sandbox` | what the session's side may not do |
+//! | `usage` | what processes have together, looked at from outside |
 //! | `trial` | what of the sandbox keeps a program from what |
 
 mod channel;
 mod child;
 mod dials;
+mod keeper;
 mod loads;
 mod parent;
 mod sandbox;
 mod trial;
+mod usage;
 
 pub(crate) use child::end;
 pub use child::{serve_session, serve_session_reading};
@@ -190,10 +195,10 @@ impl Start {
 fn encode_end(reason: GoodbyeReason, text: &str) -> Vec<u8> {
     let mut packet = vec![
         END,
-        if reason == GoodbyeReason::Revoked {
-            1
-        } else {
-            0
+        match reason {
+            GoodbyeReason::Revoked => 1,
+            GoodbyeReason::Limit => 2,
+            _ => 0,
         },
     ];
     packet.extend(text.bytes().take(1000));
@@ -206,6 +211,7 @@ fn decode_end(packet: &[u8]) -> Option<(GoodbyeReason, String)> {
     };
     let reason = match reason {
         1 => GoodbyeReason::Revoked,
+        2 => GoodbyeReason::Limit,
         _ => GoodbyeReason::ShuttingDown,
     };
     Some((reason, String::from_utf8_lossy(text).into_owned()))

@@ -3,6 +3,7 @@
 use super::channel::{Channel, Packet};
 use super::{
     ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LOAD, READY, Spawn, Start, dials, encode_end, loads,
+    usage,
 };
 use crate::limits::Limits;
 use crate::load::{DeviceCount, SessionCount};
@@ -14,15 +15,14 @@ use quipu_link::peer::Networks;
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::message::{GoodbyeReason, Redirect, Refusal, SessionId};
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// For how long processes may take to say goodbye as the node ends.
@@ -43,32 +43,67 @@ struct Answer {
 
 /// A session that has a process.
 #[derive(Debug)]
-struct Hosted {
-    client: Fingerprint,
+pub(super) struct Hosted {
+    pub(super) client: Fingerprint,
+    /// What its client may have.
+    pub(super) limits: Limits,
+    /// Its folder for what its compilers write.
+    pub(super) scratch: PathBuf,
+    /// It had more than it may at the last look.
+    pub(super) is_suspect: AtomicBool,
+    /// It was told to end for that.
+    pub(super) is_told: AtomicBool,
     /// Larger than those of sessions that began before.
     number: u64,
     answer: Mutex<Answer>,
     /// Whether it may have to do with other nodes.
     has_peers: bool,
     channel: Arc<Channel>,
+    /// What its keeper holds the other end of; none once it is to end.
+    kept: Mutex<Option<PipeWriter>>,
     /// None once it was waited for.
     child: Mutex<Option<Child>>,
+    /// The session's group, once that is known.
+    group: OnceLock<libc::pid_t>,
     /// Bytes of buffers, commands that are not over, commands that were; as the process says.
-    counts: [AtomicU64; crate::node::COUNTS],
+    pub(super) counts: [AtomicU64; crate::node::COUNTS],
     /// Connections to other nodes that are being made for it.
     dialled: Arc<AtomicUsize>,
 }
 
 impl Hosted {
-    /// Ends it and all that it has started, whatever they do.
-    fn kill(&self) {
+    /// Has its keeper end it and all that it has started, whatever they do.
+    pub(super) fn kill(&self) {
+        *locked(&self.kept) = None;
+    }
+
+    /// Its keeper; none if it was waited for.
+    pub(super) fn process(&self) -> Option<u32> {
+        locked(&self.child).as_ref().map(Child::id)
+    }
+
+    /// Signals the session and all that it has started.
+    pub(super) fn signal(&self, signal: libc::c_int) {
         let child = locked(&self.child);
-        // Not waited for yet, so the number is still its own, also if it has ended.
-        if let Some(child) = &*child
-            && let Ok(group) = libc::pid_t::try_from(child.id())
-        {
-            // SAFETY: it takes numbers; the process is the first of its group, which nobody in it can leave.
-            unsafe { libc::kill(-group, libc::SIGKILL) };
+        // As long as its keeper was not waited for, it is nobody else's number.
+        if let (Some(_), Some(group)) = (&*child, self.group.get()) {
+            // SAFETY: it takes numbers.
+            unsafe { libc::kill(-group, signal) };
+        }
+    }
+
+    /// Tells it that it is to end, and why. False if it takes no more.
+    pub(super) fn tell_end(&self, reason: GoodbyeReason, text: &str) -> bool {
+        self.channel.send(&encode_end(reason, text), None).is_ok()
+    }
+
+    /// Ends it though it has not said that it serves: it may never come to where it has a keeper.
+    fn give_up(&self) {
+        self.kill();
+        while let Ok(Packet::Some(..)) = self.channel.receive(Some(LINGER)) {}
+        if let Some(child) = &mut *locked(&self.child) {
+            // If it has ended, that is as well.
+            let _ = child.kill();
         }
     }
 
@@ -86,19 +121,16 @@ impl Hosted {
 /// Devices of a process, at most: what a welcome can announce.
 const MOST_DEVICES: usize = 1024;
 
-type Started = io::Result<Child>;
-
-/// A process that is to be started, and who waits for it.
-type Request = (Command, Sender<Started>);
-
 /// All processes of a node's sessions.
 #[derive(Debug)]
 pub(crate) struct Processes {
     spawn: Spawn,
     peers: Peering,
-    sessions: Mutex<HashMap<SessionId, Arc<Hosted>>>,
-    /// Sessions that are being started.
-    starting: AtomicUsize,
+    pub(super) sessions: Mutex<HashMap<SessionId, Arc<Hosted>>>,
+    /// Whose sessions are being started.
+    starting: Mutex<Vec<Fingerprint>>,
+    /// A thread looks at what they have.
+    is_watched: Mutex<bool>,
     /// A session has ended.
     ended: Condvar,
     /// Sessions that there were, and questions to them.
@@ -107,60 +139,40 @@ pub(crate) struct Processes {
     /// A session has answered: locked for a moment after it has.
     answering: Mutex<()>,
     answered: Condvar,
-    /// A process dies with the thread that has started it: so it is one that lasts as long as the node.
-    starter: Mutex<Option<Sender<Request>>>,
 }
 
-fn start_all(requests: &Receiver<Request>) {
-    for (mut command, answer) in requests {
-        if let Err(unheard) = answer.send(command.spawn())
-            && let Ok(mut child) = unheard.0
-        {
-            let _ = (child.kill(), child.wait());
+/// A session that is being started counts as one.
+struct Starting<'a>(&'a Processes, Fingerprint);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        let mut starting = locked(&self.0.starting);
+        if let Some(own) = starting.iter().position(|client| *client == self.1) {
+            starting.swap_remove(own);
         }
     }
 }
 
-/// A session that is being started counts as one.
-struct Starting<'a>(&'a AtomicUsize);
-
-impl<'a> Starting<'a> {
-    fn one(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
-    }
-}
-
-impl Drop for Starting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 impl Processes {
-    pub(crate) fn new(spawn: Spawn, peers: Peering) -> io::Result<Self> {
+    pub(crate) fn new(spawn: Spawn, peers: Peering) -> Self {
         // The node's key is in this process's memory: nobody else's, also of the same user, is to look there.
         // SAFETY: it takes numbers.
         if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) } != 0 {
             let error = io::Error::last_os_error();
             tracing::warn!(%error, "others of this user may look into the node's memory");
         }
-        let (starter, requests) = channel();
-        std::thread::Builder::new()
-            .name("quipu-starter".to_owned())
-            .spawn(move || start_all(&requests))?;
-        Ok(Self {
+        Self {
             spawn,
             peers,
             sessions: Mutex::default(),
-            starting: AtomicUsize::new(0),
+            starting: Mutex::default(),
+            is_watched: Mutex::default(),
             ended: Condvar::new(),
             numbers: AtomicU64::new(0),
             questions: AtomicU64::new(0),
             answering: Mutex::default(),
             answered: Condvar::new(),
-            starter: Mutex::new(Some(starter)),
-        })
+        }
     }
 
     /// How many sessions there are.
@@ -222,14 +234,13 @@ impl Processes {
         gate: &Gate,
         limits: &Limits,
     ) -> Result<(), LinkError> {
-        // Those that come at the same time count, too.
-        let starting = Starting::one(&self.starting);
-        if self.len() + self.starting.load(Ordering::SeqCst) > limits.sessions {
-            let text = "the node has as many sessions as it takes; try again later";
-            return Err(caller.refuse(Refusal::Full, text));
-        }
+        let limits = &limits.within(&caller.client().rights);
+        let starting = match self.make_room(caller.client().fingerprint, limits) {
+            Ok(starting) => starting,
+            Err(text) => return Err(caller.refuse(Refusal::Full, &text)),
+        };
         let started = self.start(&caller, id, gate, limits);
-        let (hosted, scratch) = match started {
+        let hosted = match started {
             Ok(started) => started,
             Err(error) => {
                 tracing::error!(%error, "no process for a session");
@@ -240,21 +251,26 @@ impl Processes {
         let key = match ready(&hosted) {
             Ok(key) => key,
             Err(error) => {
+                hosted.give_up();
                 let _ = hosted.reap();
-                let _ = std::fs::remove_dir_all(&scratch);
+                let _ = std::fs::remove_dir_all(&hosted.scratch);
                 tracing::error!(%error, "a session's process does not serve");
                 let text = "the process of the session has failed as it started";
                 return Err(caller.refuse(Refusal::Full, text));
             }
         };
+        if let Some(group) = hosted.process().and_then(usage::first_child) {
+            // Set once, here.
+            let _ = hosted.group.set(group);
+        }
         locked(&self.sessions).insert(id, Arc::clone(&hosted));
         drop(starting);
         let own = Arc::clone(self);
         let watching = std::thread::Builder::new()
             .name("quipu-hosted".to_owned())
             .stack_size(1 << 16)
-            .spawn(move || own.watch(id, &hosted, &scratch));
-        if let Err(error) = watching {
+            .spawn(move || own.watch(id, &hosted));
+        if let Err(error) = watching.and_then(|_| self.watch_usage()) {
             tracing::error!(%error, "no thread for a session");
             if let Some(hosted) = locked(&self.sessions).remove(&id) {
                 let _ = hosted.reap();
@@ -268,40 +284,71 @@ impl Processes {
         })
     }
 
+    /// Takes a place for a session that is to be started, or says why there is none.
+    fn make_room(&self, client: Fingerprint, limits: &Limits) -> Result<Starting<'_>, String> {
+        // Those that come at the same time count, too.
+        let mut starting = locked(&self.starting);
+        let clients = self.clients();
+        let own = clients.iter().chain(&*starting);
+        let own = own.filter(|other| **other == client).count();
+        limits.room_for(clients.len() + starting.len(), own)?;
+        starting.push(client);
+        drop(starting);
+        Ok(Starting(self, client))
+    }
+
+    /// Has a thread look at what sessions have, for as long as there are any.
+    fn watch_usage(self: &Arc<Self>) -> io::Result<()> {
+        let mut is_watched = locked(&self.is_watched);
+        if !*is_watched {
+            let own = Arc::downgrade(self);
+            std::thread::Builder::new()
+                .name("quipu-usage".to_owned())
+                .spawn(move || usage::watch(&own))?;
+            *is_watched = true;
+        }
+        Ok(())
+    }
+
+    /// True if there are no sessions, and nobody looks at them any more.
+    pub(super) fn are_over(&self) -> bool {
+        let mut is_watched = locked(&self.is_watched);
+        let are_over = self.len() == 0;
+        *is_watched = !are_over;
+        are_over
+    }
+
     fn start(
         &self,
         caller: &Caller,
         id: SessionId,
         gate: &Gate,
         limits: &Limits,
-    ) -> io::Result<(Arc<Hosted>, PathBuf)> {
+    ) -> io::Result<Arc<Hosted>> {
         let (ours, theirs) = Channel::pair()?;
+        let (its_end, kept) = io::pipe()?;
         let scratch = make_scratch(id)?;
         let mut command = self.spawn.command(&scratch);
         command
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .process_group(0);
-        let (answer, started) = channel();
-        let over = || io::Error::other("the node is shutting down");
-        let sent = match &*locked(&self.starter) {
-            Some(starter) => starter.send((command, answer)).is_ok(),
-            None => false,
-        };
-        let child = match (sent, started.recv()) {
-            (true, Ok(started)) => started,
-            _ => Err(over()),
-        };
-        let child = child.inspect_err(|_| {
+        let child = command.spawn().inspect_err(|_| {
             let _ = std::fs::remove_dir_all(&scratch);
         })?;
         let client = caller.client();
         let has_peers = client.rights.peers && !self.peers.networks.is_empty();
         let hosted = Hosted {
             client: client.fingerprint,
+            limits: *limits,
+            scratch: scratch.clone(),
+            is_suspect: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
             has_peers,
             channel: Arc::new(ours),
+            kept: Mutex::new(Some(kept)),
             child: Mutex::new(Some(child)),
+            group: OnceLock::new(),
             number: self.numbers.fetch_add(1, Ordering::Relaxed),
             answer: Mutex::default(),
             counts: Default::default(),
@@ -312,17 +359,17 @@ impl Processes {
             client: client.clone(),
             node_name: gate.name().to_owned(),
             patience: gate.patience(),
-            scratch: scratch.clone(),
+            scratch,
             limits: *limits,
             peers: has_peers.then_some(self.peers.address),
         };
         // If it has failed at once, that is seen next.
-        let _ = hosted.channel.send(&start.encode(), None);
-        Ok((Arc::new(hosted), scratch))
+        let _ = hosted.channel.send(&start.encode(), Some(its_end.as_fd()));
+        Ok(Arc::new(hosted))
     }
 
     /// Sees to a process until it ends.
-    fn watch(&self, id: SessionId, hosted: &Hosted, scratch: &Path) {
+    fn watch(&self, id: SessionId, hosted: &Hosted) {
         let mut devices = Vec::new();
         while let Ok(packet) = hosted.channel.receive(None) {
             match packet {
@@ -363,7 +410,7 @@ impl Processes {
             Ok(status) => tracing::warn!(%status, "a session's process has ended"),
             Err(error) => tracing::warn!(%error, "a session's process has ended"),
         }
-        if let Err(error) = std::fs::remove_dir_all(scratch) {
+        if let Err(error) = std::fs::remove_dir_all(&hosted.scratch) {
             tracing::debug!(%error, "a session's files are left");
         }
         locked(&self.sessions).remove(&id);
@@ -386,12 +433,7 @@ impl Processes {
     /// Ends the sessions of clients of which this holds.
     pub(crate) fn end(&self, reason: GoodbyeReason, text: &str, of: impl Fn(Fingerprint) -> bool) {
         for hosted in locked(&self.sessions).values() {
-            if of(hosted.client)
-                && hosted
-                    .channel
-                    .send(&encode_end(reason, text), None)
-                    .is_err()
-            {
+            if of(hosted.client) && !hosted.tell_end(reason, text) {
                 hosted.kill();
             }
         }
@@ -415,8 +457,6 @@ impl Processes {
         let waited = self.ended.wait_timeout_while(sessions, LINGER, are_left);
         let (sessions, _) = waited.unwrap_or_else(PoisonError::into_inner);
         sessions.values().for_each(|session| session.kill());
-        drop(sessions);
-        *locked(&self.starter) = None;
     }
 }
 

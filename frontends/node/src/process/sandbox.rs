@@ -2,8 +2,8 @@
 //!
 //! | what | by |
 //! |---|---|
-//! | outlive the node | the signal of a parent's death |
-//! | have more memory, or open files, than the limits say, or leave its memory behind in a file | resource limits |
+//! | have more memory, or open files, than the limits say, write large files, or leave its memory behind in one | resource limits |
+//! | have memory that these limits do not see, in files without a name or shared with others | seccomp; Landlock, which leaves out `/dev/shm` |
 //! | keep more cores busy than the limits say | the cores that its threads may run on, seccomp |
 //! | have rights of the system's, or get them by starting a program | no capabilities, `no_new_privs` |
 //! | open files but the system's libraries and devices: above all, the node's key | Landlock |
@@ -23,6 +23,14 @@
 //! * bind a socket without a file and listen there, so that other processes can ask it for memory. Nobody is let in: a
 //!   session accepts no connection and makes none. So binding and listening are not refused, and of sockets there are only those of
 //!   this machine.
+//!
+//! It also makes files without a name. Whether it needs to is not known, so they are refused only where there is no NVIDIA driver.
+//!
+//! # What is counted from outside
+//!
+//! A process may start others, as compilers are, and each has the limits for itself. How many there are, and what they have
+//! together, is looked at from outside ([`usage`](super::usage)). `RLIMIT_NPROC` would not do: it counts what a user has on the
+//! whole machine, so one session that reaches it, or the user's other programs, would keep honest ones from starting a thread.
 //!
 //! Libraries that the system's folders do not have are found as the environment says ([`LIBRARIES`]): of those folders a
 //! session reads the libraries, and nothing else that is there.
@@ -70,8 +78,10 @@ const DEVICES: &[&str] = &[
     "/dev/urandom",
     "/dev/dri",
     "/dev/kfd",
-    "/dev/shm",
 ];
+
+/// There where NVIDIA's driver is.
+const NVIDIA: &str = "/dev/nvidiactl";
 
 /// What the system says of the threads of this process.
 const THREADS: &str = "/proc/self/task";
@@ -80,7 +90,10 @@ const THREADS: &str = "/proc/self/task";
 const LIBRARIES: &[&str] = &["LD_LIBRARY_PATH", "QUIPU_NVRTC"];
 
 /// The processor's memory of what the process has, beside its clients' buffers.
-const OWN_MEMORY: u64 = 512 << 20;
+pub(super) const OWN_MEMORY: u64 = 512 << 20;
+
+/// Bytes of a file that its compilers write, at most.
+const FILE: u64 = 256 << 20;
 
 /// A part of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,14 +170,8 @@ pub(super) fn restrict(
 /// Enters the sandbox, for this thread and those that it starts from here on. `scratch` may be written to, `readable` read.
 ///
 /// # Errors
-/// If the process should not run at all: the node is gone, or a limit cannot be set.
-pub(super) fn enter(
-    limits: &Limits,
-    node: u32,
-    scratch: &Path,
-    readable: &[PathBuf],
-) -> io::Result<()> {
-    die_with(node)?;
+/// If a limit cannot be set.
+pub(super) fn enter(limits: &Limits, scratch: &Path, readable: &[PathBuf]) -> io::Result<()> {
     Restriction::ALL
         .into_iter()
         .try_for_each(|by| restrict(by, limits, scratch, readable))
@@ -177,23 +184,13 @@ fn checked(result: libc::c_int) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends with the node, also if nothing of this process gets to do anything about it any more.
-fn die_with(node: u32) -> io::Result<()> {
-    // SAFETY: it takes numbers.
-    checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
-    // It may have gone before.
-    if std::os::unix::process::parent_id() != node {
-        return Err(io::Error::other("the node is gone"));
-    }
-    Ok(())
-}
-
 fn limit(limits: &Limits) -> io::Result<()> {
     let memory = limits.process_bytes.saturating_add(OWN_MEMORY);
     for (what, most) in [
         (libc::RLIMIT_CORE, 0),
         (libc::RLIMIT_DATA, memory),
         (libc::RLIMIT_NOFILE, limits.files),
+        (libc::RLIMIT_FSIZE, FILE),
     ] {
         let both = libc::rlimit {
             rlim_cur: most,
@@ -348,7 +345,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_tkill,
     libc::SYS_kcmp,
-    // Getting away from whoever ends it.
+    // Getting away from its keeper, who ends it.
     libc::SYS_setsid,
     libc::SYS_setpgid,
     // The network: what it needs is handed to it. Connections that it has cannot be made to listen without this.
@@ -386,8 +383,12 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    // Its limits.
+    // Its limits, and memory beyond them.
     libc::SYS_setrlimit,
+    libc::SYS_memfd_secret,
+    libc::SYS_shmget,
+    libc::SYS_msgget,
+    libc::SYS_mq_open,
 ];
 
 /// Refused unless an argument is just this.
@@ -409,6 +410,9 @@ fn filter(limits: &Limits) -> Result<BpfProgram, seccompiler::BackendError> {
     rules.insert(libc::SYS_tgkill, refused_unless(0, dword(), own)?);
     let local = u64::from(libc::AF_UNIX.unsigned_abs());
     rules.insert(libc::SYS_socket, refused_unless(0, dword(), local)?);
+    if !Path::new(NVIDIA).exists() {
+        rules.insert(libc::SYS_memfd_create, Vec::new());
+    }
     if limits.cores > 0 {
         // Nobody gives himself more of them.
         rules.insert(libc::SYS_sched_setaffinity, Vec::new());

@@ -3,6 +3,7 @@
 use super::courier::Parcel;
 use super::landing::Landing;
 use crate::locked;
+use crate::node::Shared;
 use quipu_core::memory::mapping::Lent;
 use quipu_core::{ErrorKind, UserEvent};
 use quipu_link::LinkError;
@@ -75,10 +76,53 @@ pub(crate) enum Place {
     Lent(Arc<Mutex<Loan>>),
 }
 
+/// Bytes that have come before their write's turn, and where they go in it.
+pub(crate) struct Parked {
+    node: Arc<Shared>,
+    pieces: Vec<(usize, Vec<u8>)>,
+    bytes: u64,
+}
+
+impl Parked {
+    pub(crate) fn new(node: Arc<Shared>) -> Self {
+        Self {
+            node,
+            pieces: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Keeps some more; false if there is no memory for them.
+    fn keep(&mut self, offset: usize, bytes: &[u8]) -> bool {
+        let length = bytes.len() as u64;
+        if !self.node.park(length) {
+            return false;
+        }
+        self.bytes += length;
+        let mut kept = Vec::new();
+        // Whoever serves has other limits, too: what cannot be had is to fail a command, and not the process.
+        let is_room =
+            kept.try_reserve_exact(bytes.len()).is_ok() && self.pieces.try_reserve(1).is_ok();
+        if is_room {
+            kept.extend_from_slice(bytes);
+            self.pieces.push((offset, kept));
+        }
+        is_room
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        self.node.unpark(self.bytes);
+    }
+}
+
 /// A buffer's bytes, into which a write's go.
 pub(crate) enum Loan {
     /// It is not the write's turn. What has come by now, and whether that is all.
-    Awaited(Vec<(usize, Vec<u8>)>, bool),
+    Awaited(Parked, bool),
+    /// So much had come when there was no memory for more: the write fails when its turn comes.
+    Refused(u64),
     Had(Lent),
     /// Never, or not any more.
     Over,
@@ -89,12 +133,24 @@ impl Loan {
     pub(crate) fn begin(loan: &Mutex<Self>, lent: Option<Lent>) {
         let mut loan = locked(loan);
         let before = std::mem::replace(&mut *loan, Self::Over);
-        let (Self::Awaited(parked, is_all), Some(lent)) = (before, lent) else {
-            return;
+        let (parked, is_all, lent) = match (before, lent) {
+            (Self::Awaited(parked, is_all), Some(lent)) => (parked, is_all, lent),
+            (Self::Refused(asked), Some(lent)) => {
+                drop(loan);
+                let error = ErrorKind::OutOfMemory {
+                    device: "the node, for what comes before its turn,".to_owned(),
+                    asked,
+                    free: 0,
+                    capacity: asked,
+                };
+                return lent.finish(Err(error.into()));
+            }
+            _ => return,
         };
-        for (offset, bytes) in parked {
-            put(&lent, offset, &bytes);
+        for (offset, bytes) in &parked.pieces {
+            put(&lent, *offset, bytes);
         }
+        drop(parked);
         if is_all {
             drop(loan);
             lent.finish(Ok(()));
@@ -108,11 +164,13 @@ impl Loan {
         let mut loan = locked(loan);
         match &mut *loan {
             Self::Awaited(parked, all) => {
-                parked.push((offset, bytes.to_vec()));
                 *all = is_all;
+                if !parked.keep(offset, bytes) {
+                    *loan = Self::Refused((offset + bytes.len()) as u64);
+                }
             }
             Self::Had(lent) => put(lent, offset, bytes),
-            Self::Over => {}
+            Self::Refused(_) | Self::Over => {}
         }
         if is_all && matches!(*loan, Self::Had(_)) {
             let had = std::mem::replace(&mut *loan, Self::Over);

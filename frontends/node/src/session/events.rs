@@ -83,12 +83,12 @@ impl Events {
         })
     }
 
-    /// The lines of commands that run.
-    pub(crate) fn running(&self) -> impl Iterator<Item = LineNumber> {
+    /// Commands that run, and their lines.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (u64, LineNumber)> {
         self.known
             .iter()
-            .filter_map(|(_, known, line)| match known {
-                Known::Live(event) if event.phase() == Phase::Running => Some(*line),
+            .filter_map(|(id, known, line)| match known {
+                Known::Live(event) if event.phase() == Phase::Running => Some((*id, *line)),
                 _ => None,
             })
     }

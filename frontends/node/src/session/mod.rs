@@ -8,6 +8,7 @@
 //! | `objects` | buffers, programs, queues; `kernel`: what is launched |
 //! | `events` | which events there are to wait for |
 //! | `tally` | what is counted, by queue |
+//! | `runs` | for how long kernels run on devices |
 //! | `ends` | ends of commands, on their way to the client |
 //! | `bulk` | the bulk stream |
 //! | `landing` | bytes between a device and the network |
@@ -37,6 +38,7 @@ mod launch;
 mod objects;
 mod peers;
 mod post;
+mod runs;
 mod tally;
 mod transfer;
 
@@ -56,6 +58,7 @@ use quipu_link::timer::SystemTimer;
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::frame::Stream;
 use quipu_wire::message::{GoodbyeReason, Message, PeerAddress, SessionId};
+use runs::Runs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tally::Tally;
@@ -109,6 +112,7 @@ pub(crate) struct Session {
     tells_lanes: bool,
     context: Context,
     tally: Arc<Tally>,
+    runs: Mutex<Runs>,
     bulk: Arc<Bulk>,
     peers: Arc<Peers>,
     /// Where other nodes find it.
@@ -138,6 +142,7 @@ impl Session {
             tells_lanes: caller.offers(quipu_wire::LANES),
             context: Context::new(&node.options.devices)?,
             tally: Arc::default(),
+            runs: Mutex::default(),
             bulk: Arc::default(),
             peers: Arc::default(),
             peer_address: node.options.peers.address_for(caller.own_address()),
@@ -164,6 +169,12 @@ impl Session {
     /// What its commands are counted in.
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// For how long at least one of its commands has run on these devices, as far as calls of this tell.
+    pub(crate) fn longest_on(&self, devices: &[bool], now: Duration) -> Duration {
+        let running = self.tally.running_on(devices);
+        locked(&self.runs).longest(&running, now)
     }
 
     /// Bytes that its buffers take on a device.
@@ -236,25 +247,28 @@ impl Session {
     /// After a stream has given this error: waits for its client to come back, and goes on, until `deadline`, which is set
     /// at the first loss.
     ///
-    /// The time begins anew with a loss only if the client was heard on the connection that was lost. Else it may not know
-    /// that it was taken, and its own patience goes on.
+    /// The time begins anew with a later loss only if the client was heard on the connection that was lost. Else it may not
+    /// know that it was taken, and its own patience goes on. A first connection of which it does not know is none that it
+    /// comes back to, and on the bulk stream it may have had nothing to say.
     fn go_on(
         &self,
         node: &Shared,
         is_bulk: bool,
         incoming: &mut Incoming,
-        deadline: &mut Duration,
+        deadline: &mut Option<Duration>,
         error: LinkError,
     ) -> Result<(), LinkError> {
         let post = &self.posts[usize::from(is_bulk)];
         let timer = &*node.options.timer;
-        if incoming.is_lost() && incoming.has_heard() {
-            *deadline = timer.now() + self.patience;
-        }
+        let until = match *deadline {
+            Some(until) if !incoming.has_heard() => until,
+            _ => timer.now() + self.patience,
+        };
+        *deadline = Some(until);
         let mut last = error;
         while incoming.is_lost() {
             tracing::info!(error = %last, is_bulk, "a connection is lost; the session waits for its client");
-            let Some(caller) = post.wait(timer, *deadline) else {
+            let Some(caller) = post.wait(timer, until) else {
                 break;
             };
             let (_, epoch, received) = caller.session();
@@ -347,7 +361,7 @@ impl Session {
             }
             // Also if something panics: else the thread above would never end.
             let _closing = Closing(&ends);
-            let mut deadline = node.options.timer.now() + self.patience;
+            let mut deadline = None;
             let ended = loop {
                 let take = |work: &mut Work, message: &Message<'_>, _| {
                     ends.receiving(true);
@@ -408,7 +422,7 @@ impl Session {
             Arc::new(SystemTimer::default()),
             node.traffic.clone(),
         );
-        let mut deadline = node.options.timer.now() + self.patience;
+        let mut deadline = None;
         let go_on =
             |incoming: &mut Incoming, error| self.go_on(node, true, incoming, &mut deadline, error);
         match self.bulk.run(incoming, out, compressor, go_on) {

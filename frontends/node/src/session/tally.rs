@@ -80,10 +80,9 @@ impl Tally {
 
     /// What is counted, in the order of devices and queues.
     pub(crate) fn counts(&self) -> Vec<(u32, QueueCount)> {
-        let mut lines: Vec<_> = locked(&self.lines).values().cloned().collect();
-        lines.sort_unstable_by_key(|line| line.number);
+        let lines = self.lines();
         let mut running = vec![0; lines.len()];
-        for line in locked(&self.events).running() {
+        for (_, line) in locked(&self.events).running() {
             if let Some(running) = running.get_mut(usize::from(line)) {
                 *running += 1;
             }
@@ -103,11 +102,32 @@ impl Tally {
         counts
     }
 
-    /// Notes on which devices something runs.
-    pub(crate) fn note_running(&self, devices: &mut [bool]) {
+    /// All lines, in the order of their numbers.
+    fn lines(&self) -> Vec<Arc<Line>> {
         let mut lines: Vec<_> = locked(&self.lines).values().cloned().collect();
         lines.sort_unstable_by_key(|line| line.number);
-        for line in locked(&self.events).running() {
+        lines
+    }
+
+    /// The commands that run on these devices.
+    pub(crate) fn running_on(&self, devices: &[bool]) -> Vec<u64> {
+        let lines = self.lines();
+        let is_there = |number: LineNumber| {
+            let line = lines.get(usize::from(number));
+            line.is_some_and(|line| devices.get(line.device as usize) == Some(&true))
+        };
+        let events = locked(&self.events);
+        let running = events.running();
+        running
+            .filter(|(_, line)| is_there(*line))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// Notes on which devices something runs.
+    pub(crate) fn note_running(&self, devices: &mut [bool]) {
+        let lines = self.lines();
+        for (_, line) in locked(&self.events).running() {
             let line = lines.get(usize::from(line));
             if let Some(runs) = line.and_then(|line| devices.get_mut(line.device as usize)) {
                 *runs = true;

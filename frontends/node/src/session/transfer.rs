@@ -1,7 +1,7 @@
 //! Copies, writes and reads.
 
 use super::Broken;
-use super::bulk::{Loan, Place, Write};
+use super::bulk::{Loan, Parked, Place, Write};
 use super::commands::{Begun, Done, Work, access, plain};
 use super::ends;
 use super::landing::Landing;
@@ -304,7 +304,8 @@ impl Work {
         bytes: u64,
         waits: &[Event],
     ) -> Done<Enqueued> {
-        let loan = Arc::new(Mutex::new(Loan::Awaited(Vec::new(), false)));
+        let parked = Parked::new(self.node.clone());
+        let loan = Arc::new(Mutex::new(Loan::Awaited(parked, false)));
         let to = access(
             memory,
             &(write.offset..write.offset + write.row),

@@ -9,6 +9,7 @@ mod library;
 mod support;
 mod worst;
 
+use quipu_conformance::Watchdog;
 use quipu_core::{Device, Driver};
 use quipu_link::client::Dial;
 use quipu_link::clock::SystemClock;
@@ -25,8 +26,9 @@ use std::time::Duration;
 use support::{Client, Rig, buffer, command, fill, pool};
 use worst::{
     KERNELS, NEVER_COMPILED, TIME, abort, behave, crash, do_as_drivers_do, eat_memory,
-    let_time_pass_for_ever, let_time_pass_for_ever_once_brief, loop_for_ever,
-    loop_for_ever_once_brief, natives, pry, stand_still, take_more_cores,
+    eat_memory_together, fork_and_fork, leave_others_behind, let_time_pass_for_ever,
+    let_time_pass_for_ever_once_brief, loop_for_ever, loop_for_ever_once_brief, natives, pry,
+    stand_still, take_more_cores, write_for_ever,
 };
 
 /// A limit of time by which sessions of these tests are known that have a time of their own.
@@ -106,6 +108,10 @@ fn node_process() {
     // Behind what the tests' harness has written.
     println!("\nlistens at {address}");
     node.wait();
+}
+
+fn watchdog() -> Watchdog {
+    Watchdog::start(Duration::from_secs(1800), "sessions' processes".to_owned())
 }
 
 fn launch(client: &mut Client, event: u64, kernel: fn() -> Result<(), String>) {
@@ -462,7 +468,8 @@ fn what_sessions_have_to_do_in_their_processes_is_told() {
     // One that does not answer holds up nobody for long.
     launch(&mut client, 3, stand_still);
     let stands_still = |process: &String| state(process) == Some('T');
-    while !children(std::process::id()).iter().any(stands_still) {
+    let stand_still = || descendants(std::process::id());
+    while !stand_still().iter().any(stands_still) {
         std::thread::yield_now();
     }
     assert_eq!(other.look().unwrap().1[0].running, 1);
@@ -540,14 +547,25 @@ fn a_session_ends_with_its_node_and_says_so() {
 
 /// The processes that one has started.
 fn children(process: u32) -> Vec<String> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let lists = tasks.flatten().map(|task| {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    let lists = tasks.into_iter().flatten().flatten().map(|task| {
         let list = std::fs::read_to_string(task.path().join("children"));
         list.unwrap_or_default()
     });
     let lists: Vec<String> = lists.collect();
     let children = lists.iter().flat_map(|list| list.split_whitespace());
     children.map(str::to_owned).collect()
+}
+
+/// Those, and the processes that they have started, and so on.
+fn descendants(process: u32) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut next = children(process);
+    while let Some(one) = next.pop() {
+        next.extend(children(one.parse().unwrap()));
+        all.push(one);
+    }
+    all
 }
 
 /// The system's letter for what a process does; none if it is gone.
@@ -564,6 +582,7 @@ fn runs(process: &str) -> bool {
 #[test]
 fn a_session_dies_with_its_node_whatever_it_does() {
     use std::io::BufRead;
+    let _watchdog = watchdog();
     let folder = tempfile::tempdir().unwrap();
     let mut node = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "node_process", "--ignored", "--nocapture"])
@@ -595,19 +614,153 @@ fn a_session_dies_with_its_node_whatever_it_does() {
     // It would wait for its client for long.
     let begun = dial.begin(Duration::from_secs(3600)).unwrap();
     let mut client = Client::over(begun.connection, &begun.terms, 0);
-    launch(&mut client, 1, loop_for_ever);
-    launch(&mut client, 2, behave);
-    assert_eq!(client.end_of(2), None);
-    let sessions = children(node.id());
-    assert_eq!(sessions.len(), 1);
-    assert!(runs(&sessions[0]));
+    launch(&mut client, 1, leave_others_behind);
+    assert_eq!(client.end_of(1), None);
+    launch(&mut client, 2, loop_for_ever);
+    launch(&mut client, 3, behave);
+    assert_eq!(client.end_of(3), None);
+    // The keeper, the session, what it has started, and who has lost his parent.
+    let all = descendants(node.id());
+    let running = || all.iter().filter(|process| runs(process)).count();
+    assert_eq!(running(), 4);
     // Without a chance to say anything to anybody.
     node.kill().unwrap();
     node.wait().unwrap();
     let error = end(&mut client);
     assert!(matches!(error, LinkError::Ended { .. }), "{error}");
-    while runs(&sessions[0]) {
+    while running() > 0 {
         std::thread::yield_now();
+    }
+}
+
+/// One that forks has all that the session had, also what it is known by to the node, and shares its group.
+#[test]
+fn what_a_session_has_started_ends_with_it() {
+    let _watchdog = watchdog();
+    let rig = rig(Limits::default());
+    let good = good(&rig);
+    for crashes in [false, true] {
+        let mut bad = rig.client_of(1);
+        launch(&mut bad, 1, leave_others_behind);
+        assert_eq!(bad.end_of(1), None);
+        let all = descendants(std::process::id());
+        if crashes {
+            launch(&mut bad, 2, crash);
+            let error = end(&mut bad);
+            assert!(matches!(error, LinkError::Ended { .. }), "{error}");
+        }
+        drop(bad);
+        while rig.node.sessions() > 1 {
+            std::thread::yield_now();
+        }
+        // The other session's, and its keeper, if it is not a test's beside this one.
+        let others = descendants(std::process::id());
+        let left = all
+            .iter()
+            .filter(|process| runs(process) && !others.contains(process));
+        assert_eq!(left.count(), 0);
+    }
+    still_good(good);
+    rig.is_empty();
+}
+
+#[test]
+fn who_starts_processes_without_end_costs_his_own_session() {
+    if !has_sandbox() {
+        eprintln!("left out: without a sandbox, processes get away");
+        return;
+    }
+    let _watchdog = watchdog();
+    let rig = rig(Limits {
+        process_bytes: 256 << 20,
+        ..Limits::default()
+    });
+    let good = good(&rig);
+    for (kernel, reason) in [
+        (fork_and_fork as fn() -> _, None),
+        (eat_memory_together, Some(GoodbyeReason::Limit)),
+        (write_for_ever, Some(GoodbyeReason::Limit)),
+    ] {
+        let mut bad = rig.client_of(1);
+        launch(&mut bad, 1, kernel);
+        assert_eq!(bad.sent_away(), reason);
+        while rig.node.sessions() > 1 {
+            std::thread::yield_now();
+        }
+    }
+    still_good(good);
+    rig.is_empty();
+}
+
+#[test]
+fn one_client_does_not_take_what_there_is_for_all() {
+    let _watchdog = watchdog();
+    for processes in [false, true] {
+        let limits = Limits {
+            sessions: 5,
+            client_sessions: 3,
+            questions: 4,
+            client_questions: 2,
+            session_bytes: 1 << 20,
+            ..Limits::default()
+        };
+        let rig = if processes {
+            rig(limits)
+        } else {
+            Rig::new(limits)
+        };
+        let is_full = |refused: LinkError, says: &str| match refused {
+            LinkError::Refused { refusal, text, .. } => {
+                assert_eq!(refusal, quipu_wire::message::Refusal::Full);
+                assert!(text.contains(says), "{text}");
+            }
+            other => panic!("{other}"),
+        };
+        let greedy: Vec<Client> = (0..3).map(|_| rig.client_of(1)).collect();
+        let refused = rig.dial(1).begin(Duration::ZERO).unwrap_err();
+        is_full(refused, "this client has 3 sessions");
+        let _asking = [(); 2].map(|()| rig.dial(1).ask().unwrap());
+        is_full(rig.dial(1).ask().unwrap_err(), "too many ask at once");
+        // The other finds room, and as much again as the node has.
+        let good = [(); 2].map(|()| rig.client());
+        is_full(
+            rig.dial(0).begin(Duration::ZERO).unwrap_err(),
+            "the node has as many sessions",
+        );
+        let _questions = [(); 2].map(|()| rig.dial(0).ask().unwrap());
+        // What was had is had again when it is given back.
+        drop(greedy);
+        while rig.node.sessions() > 2 {
+            std::thread::yield_now();
+        }
+        if processes {
+            rig.grant("two", "sessions=1");
+            let _one = rig.client_of(1);
+            let refused = rig.dial(1).begin(Duration::ZERO).unwrap_err();
+            is_full(refused, "this client has 1 sessions");
+        }
+        let _back = rig.client();
+        drop(good);
+    }
+}
+
+#[test]
+fn a_clients_sessions_have_no_more_memory_together_than_one_may() {
+    let _watchdog = watchdog();
+    let rig = rig(Limits {
+        session_bytes: 1 << 20,
+        ..Limits::default()
+    });
+    let mut good = rig.client();
+    let mut greedy = [(); 2].map(|()| rig.client_of(1));
+    for (client, bytes) in greedy.iter_mut().chain([&mut good]).zip([500, 700, 900]) {
+        client.send(&[buffer(1, bytes << 10), command(1, &[], fill(1, 64))]);
+        assert_eq!(client.end_of(1), None);
+    }
+    assert_eq!(greedy[1].sent_away(), Some(GoodbyeReason::Limit));
+    for client in [&mut greedy[0], &mut good] {
+        client.send(&[command(2, &[], fill(1, 64))]);
+        assert_eq!(client.end_of(2), None);
     }
 }
 

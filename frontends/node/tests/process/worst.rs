@@ -129,6 +129,74 @@ pub(super) fn eat_memory() -> Result<(), String> {
     }
 }
 
+/// Starts a process, in which `child` is called. Its number.
+fn fork(child: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the child calls what needs no lock that another thread may have.
+    let process = unsafe { libc::fork() };
+    if process == 0 {
+        child();
+        // SAFETY: it returns to nobody.
+        unsafe { libc::_exit(0) };
+    }
+    process
+}
+
+fn sleep_for_ever() {
+    loop {
+        // SAFETY: it takes nothing.
+        unsafe { libc::pause() };
+    }
+}
+
+/// Leaves a process behind that has all that this has, and one that has been started by it and has lost it.
+pub(super) fn leave_others_behind() -> Result<(), String> {
+    match fork(sleep_for_ever) {
+        -1 => return Err("it could start no process".to_owned()),
+        _ => fork(|| {
+            fork(sleep_for_ever);
+        }),
+    };
+    Ok(())
+}
+
+/// As many as would get in others' way, and no more: the machine is not the test's alone.
+pub(super) fn fork_and_fork() -> Result<(), String> {
+    for _ in 0..1000 {
+        fork(sleep_for_ever);
+    }
+    Ok(())
+}
+
+/// Memory that is written to, of which no process has more than it may.
+pub(super) fn eat_memory_together() -> Result<(), String> {
+    const BYTES: usize = 600 << 20;
+    loop {
+        fork(|| {
+            // SAFETY: new memory, which nobody else knows of, is written to where it is.
+            unsafe {
+                let kept = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+                let both = libc::PROT_READ | libc::PROT_WRITE;
+                libc::mmap(std::ptr::null_mut(), BYTES, both, kept, -1, 0);
+            }
+            sleep_for_ever();
+        });
+        // A few at a time, so that the machine has enough for who is to see it.
+        // SAFETY: it takes a number.
+        unsafe { libc::usleep(200_000) };
+    }
+}
+
+pub(super) fn write_for_ever() -> Result<(), String> {
+    for number in 0.. {
+        let path = std::env::temp_dir().join(number.to_string());
+        // With holes, so that it takes no room.
+        std::fs::File::create(path)
+            .and_then(|file| file.set_len(200 << 20))
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
 pub(super) fn stand_still() -> Result<(), String> {
     // SAFETY: it takes a number.
     unsafe { libc::raise(libc::SIGSTOP) };
@@ -192,6 +260,7 @@ pub(super) fn pry() -> Result<(), String> {
     {
         done.push("reached the network".to_owned());
     }
+    done.extend(memory_without_limits());
     // And what it needs works.
     let scratch = std::env::temp_dir().join("file");
     if let Err(error) = std::fs::write(scratch, "x") {
@@ -201,6 +270,48 @@ pub(super) fn pry() -> Result<(), String> {
         return Ok(());
     }
     Err(done.join(", "))
+}
+
+/// Memory that a process's limits do not see, as far as it can be had.
+fn memory_without_limits() -> Vec<String> {
+    let mut done = Vec::new();
+    let name = format!("/dev/shm/quipu-test-{}", std::process::id());
+    if std::fs::write(&name, "x").is_ok() {
+        done.push("shared memory".to_owned());
+        let _ = std::fs::remove_file(&name);
+    }
+    // SAFETY: they take numbers and names; what they give is not used.
+    unsafe {
+        // NVIDIA's library makes one as it begins.
+        if !std::path::Path::new("/dev/nvidiactl").exists()
+            && libc::memfd_create(c"quipu".as_ptr(), 0) >= 0
+        {
+            done.push("made memory with a file".to_owned());
+        }
+        if libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) >= 0 {
+            done.push("made memory without a process".to_owned());
+        }
+        if libc::msgget(libc::IPC_PRIVATE, 0o600) >= 0
+            || libc::syscall(
+                libc::SYS_mq_open,
+                c"quipu".as_ptr(),
+                libc::O_CREAT,
+                0o600,
+                0,
+            ) >= 0
+        {
+            done.push("left messages behind".to_owned());
+        }
+        // It would end the process.
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+    let large = std::env::temp_dir().join("large");
+    let made = std::fs::File::create(&large).and_then(|file| file.set_len(1 << 40));
+    if made.is_ok() {
+        done.push("wrote a file of any size".to_owned());
+    }
+    let _ = std::fs::remove_file(large);
+    done
 }
 
 /// A socket without a file that somebody could ask at, as CUDA's library makes one before it begins.
@@ -266,9 +377,6 @@ pub(super) fn do_as_drivers_do() -> Result<(), String> {
     ] {
         tried(file, std::fs::read(file).map(drop));
     }
-    let shared = format!("/dev/shm/quipu-test-{}", std::process::id());
-    tried("share memory", std::fs::write(&shared, "x"));
-    tried("take it back", std::fs::remove_file(&shared));
     let library = std::path::PathBuf::from(std::env::var("LD_LIBRARY_PATH").unwrap());
     tried(
         "read a library",
@@ -277,12 +385,8 @@ pub(super) fn do_as_drivers_do() -> Result<(), String> {
     if std::fs::read(library.join("secret")).is_ok() {
         failed.push("read what is beside a library".to_owned());
     }
-    // SAFETY: new memory that nobody else knows of, and its file.
+    // SAFETY: new memory that nobody else knows of.
     unsafe {
-        let file = libc::memfd_create(c"driver".as_ptr(), libc::MFD_CLOEXEC);
-        if file < 0 || libc::close(file) != 0 {
-            failed.push("make memory with a file".to_owned());
-        }
         // Addresses of all memory that a machine of GPUs may have.
         let (size, kept) = (
             1 << 40,
@@ -315,7 +419,7 @@ pub(super) fn take_more_cores() -> Result<(), String> {
     }
 }
 
-pub(super) const KERNELS: [fn() -> Result<(), String>; 12] = [
+pub(super) const KERNELS: [fn() -> Result<(), String>; 16] = [
     behave,
     crash,
     abort,
@@ -328,6 +432,10 @@ pub(super) const KERNELS: [fn() -> Result<(), String>; 12] = [
     do_as_drivers_do,
     take_more_cores,
     stand_still,
+    leave_others_behind,
+    fork_and_fork,
+    eat_memory_together,
+    write_for_ever,
 ];
 
 pub(super) fn natives() -> HashMap<Name, Maker> {

@@ -6,6 +6,7 @@ use crate::platform::Platform;
 use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_remote::paired;
 use quipu_link::Folder;
+use quipu_link::addresses::reachable;
 use quipu_link::clients::Clients;
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::Gate;
@@ -106,7 +107,7 @@ impl Server {
         self
     }
 
-    /// What clients reach it by, as `host:port`, if that is not the machine's name with the port that it listens at.
+    /// Where clients reach it, as `host:port`, or several with commas between them, if that is not at the machine's own addresses.
     pub fn advertise(mut self, address: impl Into<String>) -> Self {
         self.advertised = Some(address.into());
         self
@@ -126,7 +127,7 @@ impl Server {
     }
 
     /// How much of what a client may have, for how long a session is kept after its connection is lost
-    /// ([`Limits::patience`]), and for how long a native kernel may run without a pause ([`Limits::run_time`]).
+    /// ([`Limits::patience`]), and for how long a kernel may run ([`Limits::run_time`]).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -197,13 +198,7 @@ impl Server {
         };
         let listener = TcpListener::bind(&self.address).map_err(cannot_listen)?;
         let bound = listener.local_addr().map_err(cannot_listen)?;
-        let advertised = self.advertised.unwrap_or_else(|| {
-            if bound.ip().is_unspecified() {
-                format!("{name}:{}", bound.port())
-            } else {
-                bound.to_string()
-            }
-        });
+        let advertised = self.advertised.unwrap_or_else(|| bound.to_string());
         let devices = (self.devices)()?;
         if devices.is_empty() {
             return Err(failed("there is no device to offer".to_owned()));
@@ -304,8 +299,9 @@ impl Serving {
     /// If it cannot be noted in the folder.
     pub fn invite(&self) -> Result<String> {
         let invitations = Invitations::of(&self.folder);
-        let invitation =
-            invitations.invite(self.node.fingerprint(), &self.advertised, &SystemClock);
+        // The machine's addresses are those that it has now.
+        let address = reachable(&self.advertised);
+        let invitation = invitations.invite(self.node.fingerprint(), &address, &SystemClock);
         let invitation = invitation.map_err(|error| failed(error.to_string()))?;
         Ok(invitation.to_string())
     }

@@ -1,0 +1,373 @@
+//! What sessions' processes have, looked at from outside: resource limits hold for a process alone, and it may start others.
+//!
+//! 1. While there are sessions, a thread looks at all that each keeper's child has started, and these have, once a second: how
+//!    many processes and threads, their memory, the files that they have written.
+//! 2. If many have been started on the machine meanwhile, which takes one small file to see, it stops all sessions while it looks:
+//!    who starts processes without end leaves others no processor to look with.
+//! 3. A session that has more than its limits at two looks, or the one that has the most of a client whose sessions have more
+//!    together than it may, is told so and ends; if it has not by the next look, its keeper ends it. One that has too many processes
+//!    has that done at once. (At a single look a process that is about to become a compiler may have all that its parent has.)
+//!
+//! What a session says of itself counts only for memory that the system does not see, as that of GPUs.
+
+use super::parent::{Hosted, Processes};
+use super::sandbox::OWN_MEMORY;
+use crate::locked;
+use quipu_link::Fingerprint;
+use quipu_wire::message::GoodbyeReason;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const LOOKING: Duration = Duration::from_secs(1);
+
+/// Between two looks at whether many processes were started.
+const GLANCING: Duration = Duration::from_millis(25);
+
+/// Processes and threads that are worth a look if they have come since the last: more than a session begins with.
+fn many() -> u64 {
+    64 + 4 * cores() as u64
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Processes of a session, at most.
+const PROCESSES: usize = 256;
+
+/// Threads of a session's processes, at most: those of drivers, some for each core, and those of compilers.
+fn most_threads() -> usize {
+    1024 + 16 * cores()
+}
+
+/// The processor's memory of a session's processes, beside its clients' buffers: its own, and its compilers'.
+const MEMORY: u64 = 2 * OWN_MEMORY;
+
+/// Bytes, and files and folders, that a session's processes may leave in its own folder.
+const WRITTEN: (u64, usize) = (1 << 30, 1 << 14);
+
+/// What processes have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    processes: usize,
+    threads: usize,
+    /// Of memory, what is shared among them counted for each.
+    bytes: u64,
+}
+
+impl Usage {
+    /// Of all that a process has started, and these have; of not many more processes than may be.
+    fn below(process: u32) -> (Self, Vec<u32>) {
+        let (mut all, mut threads) = (Vec::new(), 0);
+        let mut next = vec![process];
+        while let Some(one) = next.pop()
+            && all.len() <= PROCESSES
+        {
+            let (started, own) = children(one);
+            next.extend(started);
+            threads += if one == process { 0 } else { own };
+            if one != process {
+                all.push(one);
+            }
+        }
+        let mut usage = Self {
+            processes: all.len(),
+            threads,
+            bytes: 0,
+        };
+        if usage.processes <= PROCESSES {
+            usage.bytes = all
+                .iter()
+                .map(|one| kept(*one, "status", MEMORY_FIELDS))
+                .sum();
+        }
+        (usage, all)
+    }
+}
+
+/// What a process has started, and how many threads it has; nothing if it has ended.
+fn children(process: u32) -> (Vec<u32>, usize) {
+    let (mut all, mut threads) = (Vec::new(), 0);
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    for thread in tasks.into_iter().flatten().flatten() {
+        let list = std::fs::read_to_string(thread.path().join("children"));
+        let list = list.unwrap_or_default();
+        all.extend(list.split_whitespace().flat_map(str::parse::<u32>));
+        threads += 1;
+    }
+    (all, threads)
+}
+
+/// The first that a process has started: a session, if that is a keeper.
+pub(super) fn first_child(process: u32) -> Option<libc::pid_t> {
+    libc::pid_t::try_from(*children(process).0.first()?).ok()
+}
+
+/// What memory is, as the system says it of a process.
+const MEMORY_FIELDS: &[&str] = &["RssAnon:", "RssShmem:", "VmSwap:"];
+
+/// The sum of some of what the system says of a process's memory, in bytes; zero if it is gone.
+fn kept(process: u32, file: &str, fields: &[&str]) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+    let of = |line: &str| {
+        let rest = fields.iter().find_map(|field| line.strip_prefix(field))?;
+        let kib: u64 = rest.trim().trim_end_matches("kB").trim().parse().ok()?;
+        Some(kib.saturating_mul(1024))
+    };
+    text.lines().filter_map(of).sum()
+}
+
+/// Bytes of memory of processes, what is shared among them counted once.
+fn bytes_together(processes: &[u32]) -> u64 {
+    let of = |process: &u32| {
+        let share = kept(
+            *process,
+            "smaps_rollup",
+            &["Pss_Anon:", "Pss_Shmem:", "SwapPss:"],
+        );
+        match share {
+            // It does not let others look, or the system does not say.
+            0 => kept(*process, "status", MEMORY_FIELDS),
+            share => share,
+        }
+    };
+    processes.iter().map(of).sum()
+}
+
+/// True if there is more in a folder than sessions may leave there.
+fn is_overfull(folder: &Path) -> bool {
+    let (mut bytes, mut count) = (0_u64, 0);
+    let mut next = vec![folder.to_owned()];
+    while let Some(folder) = next.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            count += 1;
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            bytes = bytes.saturating_add(metadata.len());
+            if metadata.is_dir() {
+                next.push(entry.path());
+            }
+            if bytes > WRITTEN.0 || count > WRITTEN.1 {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Processes and threads on this machine.
+fn tasks() -> u64 {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let tasks = load
+        .split(' ')
+        .nth(3)
+        .and_then(|both| both.split('/').nth(1));
+    tasks.and_then(|tasks| tasks.parse().ok()).unwrap_or(0)
+}
+
+/// Looks after the sessions' processes for as long as there are any.
+pub(super) fn watch(processes: &std::sync::Weak<Processes>) {
+    let (mut before, mut last, mut suspects) = (tasks(), Instant::now(), false);
+    loop {
+        std::thread::sleep(GLANCING);
+        let Some(processes) = processes.upgrade() else {
+            return;
+        };
+        let now = tasks();
+        let are_many = now > before + many();
+        if suspects || are_many || last.elapsed() >= LOOKING {
+            let _stopped = are_many.then(|| Stopped::all(processes.hosted()));
+            suspects = processes.look();
+            last = Instant::now();
+            before = tasks();
+        }
+        before = before.min(now);
+        if processes.are_over() {
+            return;
+        }
+    }
+}
+
+/// Sessions that are stopped until this is dropped.
+struct Stopped(Vec<Arc<Hosted>>);
+
+impl Stopped {
+    fn all(sessions: Vec<Arc<Hosted>>) -> Self {
+        sessions
+            .iter()
+            .for_each(|session| session.signal(libc::SIGSTOP));
+        Self(sessions)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0
+            .iter()
+            .for_each(|session| session.signal(libc::SIGCONT));
+    }
+}
+
+/// What a session was seen to have: of the system's memory, and of buffers.
+struct Seen {
+    client: Fingerprint,
+    bytes: [u64; 2],
+    /// What it may have.
+    most: [u64; 2],
+}
+
+/// Those of sessions that end because their clients have more together than they may: of each client the one that has the most.
+fn beyond_together(all: &[Seen]) -> Vec<usize> {
+    let mut clients: HashMap<Fingerprint, Vec<usize>> = HashMap::new();
+    for (number, seen) in all.iter().enumerate() {
+        clients.entry(seen.client).or_default().push(number);
+    }
+    let mut ending = Vec::new();
+    for own in clients.values() {
+        for kind in [0, 1] {
+            let bytes = own.iter().map(|number| all[*number].bytes[kind]);
+            let bytes = bytes.fold(0, u64::saturating_add);
+            let largest = own.iter().max_by_key(|number| all[**number].bytes[kind]);
+            // Each may have this for itself.
+            let beside = if kind == 0 { MEMORY } else { 0 };
+            ending.extend(largest.filter(|number| {
+                let beside = beside.saturating_mul(own.len() as u64);
+                bytes > all[**number].most[kind].saturating_add(beside)
+            }));
+        }
+    }
+    ending
+}
+
+impl Processes {
+    /// Looks at all sessions. True if that is to be done again soon.
+    fn look(&self) -> bool {
+        let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
+        for session in self.hosted() {
+            let Some(process) = session.process() else {
+                continue;
+            };
+            let (mut usage, processes) = Usage::below(process);
+            if usage.processes > PROCESSES || usage.threads > most_threads() {
+                tracing::warn!(?usage, "a session has started too many processes; it ends");
+                session.kill();
+                continue;
+            }
+            let limits = &session.limits;
+            let most = limits.process_bytes.saturating_add(MEMORY);
+            if usage.bytes > most {
+                usage.bytes = bytes_together(&processes);
+            }
+            let is_beyond = usage.bytes > most;
+            if session.is_suspect.swap(is_beyond, Ordering::AcqRel) && is_beyond {
+                session.end_by_limit("its processes have more memory than a session may");
+            }
+            if is_overfull(&session.scratch) {
+                session.end_by_limit("its processes have written more files than a session may");
+            }
+            suspects |= is_beyond;
+            seen.push(Seen {
+                client: session.client,
+                bytes: [usage.bytes, session.counts[0].load(Ordering::Acquire)],
+                most: [limits.process_bytes, limits.session_bytes],
+            });
+            all.push(session);
+        }
+        for number in beyond_together(&seen) {
+            all[number].end_by_limit(
+                "its client's sessions have more memory together than a client may (`quipu serve --memory`, \
+                 `quipu rights --memory`), and this one has the most",
+            );
+        }
+        suspects
+    }
+
+    fn hosted(&self) -> Vec<Arc<Hosted>> {
+        locked(&self.sessions).values().cloned().collect()
+    }
+}
+
+impl Hosted {
+    /// Tells a session that it has more than it may, and has it end; if it was told before, ends it.
+    fn end_by_limit(&self, text: &str) {
+        tracing::warn!(text, "a session ends");
+        let is_told = self.is_told.swap(true, Ordering::AcqRel);
+        if is_told || !self.tell_end(GoodbyeReason::Limit, text) {
+            self.kill();
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn what_processes_have_started_counts_and_what_they_share_counts_once() {
+        // Two that sleep, of which one has been started by another; told when all are there.
+        let mut shell = Command::new("sh")
+            .args(["-c", "sh -c 'sleep 1000 & echo there; wait' & wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(shell.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        let (usage, all) = Usage::below(shell.id());
+        assert_eq!((usage.processes, usage.threads), (2, 2));
+        assert!(usage.bytes > 0 && (1..=usage.bytes).contains(&bytes_together(&all)));
+        for process in all {
+            // SAFETY: it takes numbers, of processes that this has started.
+            unsafe { libc::kill(process.cast_signed(), libc::SIGKILL) };
+        }
+        shell.wait().unwrap();
+        assert!(Usage::below(shell.id()).1.is_empty());
+        assert!(tasks() > 0);
+    }
+
+    #[test]
+    fn of_a_client_that_has_too_much_the_largest_session_ends_and_nobody_elses() {
+        let seen = |client: u8, processes: u64, buffers: u64| Seen {
+            client: Fingerprint::of_bytes([client; 32]),
+            bytes: [processes, buffers],
+            most: [100, 50],
+        };
+        let all = [
+            seen(1, MEMORY + 99, 50),
+            seen(2, MEMORY + 10, 0),
+            seen(2, MEMORY + 91, 50),
+            seen(3, 0, 20),
+            seen(3, 0, 30),
+        ];
+        assert_eq!(beyond_together(&all), [2]);
+        let all = [seen(1, 0, 50), seen(2, 0, 21), seen(2, 0, 30)];
+        assert_eq!(beyond_together(&all), [2]);
+        assert!(beyond_together(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_folder_of_too_many_files_or_bytes_is_overfull() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::create_dir(&path).unwrap();
+        assert!(!is_overfull(folder.path()));
+        // One with holes: it takes no room.
+        let file = std::fs::File::create(path.join("large")).unwrap();
+        file.set_len(WRITTEN.0 + 1).unwrap();
+        assert!(is_overfull(folder.path()));
+        file.set_len(1).unwrap();
+        assert!(!is_overfull(folder.path()));
+        for number in 0..WRITTEN.1 {
+            std::fs::File::create(path.join(number.to_string())).unwrap();
+        }
+        assert!(is_overfull(folder.path()));
+    }
+}
