@@ -4,11 +4,10 @@
 mod support;
 
 use quipu_conformance::{Watchdog, folding};
-use quipu_core::{AccessMode, Context, QueueOptions, Request};
+use quipu_core::{AccessMode, Context, Device, QueueOptions, Request};
 use quipu_node::Limits;
 #[cfg(target_os = "linux")]
 use quipu_node::{Spawn, serve_session};
-use std::sync::Barrier;
 use std::time::Duration;
 use support::lossy::{Host, access};
 use support::{Rig, pool};
@@ -16,13 +15,11 @@ use support::{Rig, pool};
 const CLIENTS: usize = 64;
 
 /// What one of them does: sums up in an order that matters, and has bytes travel there and back, by both streams.
-fn compute(rig: &Rig, own: u64, all: &Barrier) {
-    let devices = rig.devices();
-    let context = Context::new(&devices).unwrap();
+fn compute(devices: &[Device], own: u64) {
+    let context = Context::new(devices).unwrap();
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let sum = context.memory(64).unwrap();
     let large = context.memory(1 << 20).unwrap();
-    all.wait();
     let zero = queue.fill(access(&sum, AccessMode::Overwrite), &[0], &[]);
     zero.unwrap();
     let mut expected = 0_u64;
@@ -95,14 +92,21 @@ fn sixty_four_clients_at_once_with_a_process_each_lose_nothing() {
 
 fn crowd(rig: &Rig) {
     let _watchdog = Watchdog::start(Duration::from_secs(1800), "many clients".to_owned());
-    let all = Barrier::new(CLIENTS);
+    // All of them are there at once: nobody begins before.
+    let devices = std::thread::scope(|scope| {
+        let coming: Vec<_> = (0..CLIENTS)
+            .map(|_| scope.spawn(|| rig.devices()))
+            .collect();
+        let come = coming.into_iter().map(|client| client.join().unwrap());
+        come.collect::<Vec<_>>()
+    });
     std::thread::scope(|scope| {
-        for own in 0..CLIENTS as u64 {
-            let all = &all;
-            scope.spawn(move || compute(rig, own, all));
+        for (own, devices) in (0..).zip(&devices) {
+            scope.spawn(move || compute(devices, own));
         }
     });
-    // All of them were there at once, and have gone.
+    drop(devices);
+    // And have gone.
     while rig.node.sessions() > 0 || rig.node.session_bytes() > 0 {
         std::thread::yield_now();
     }

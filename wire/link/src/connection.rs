@@ -37,17 +37,32 @@ impl Socket {
     }
 }
 
+/// Does it again as long as a signal interrupts it. A wait with a time limit is interrupted by each, and also when the process is
+/// stopped and goes on, which nobody can have the system hide (signal(7)).
+fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(buffer)
+        uninterrupted(|| {
+            self.stream.set_read_timeout(self.left()?)?;
+            self.stream.read(buffer)
+        })
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(bytes)
+        uninterrupted(|| {
+            self.stream.set_write_timeout(self.left()?)?;
+            self.stream.write(bytes)
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -599,3 +599,31 @@ fn a_frame_that_is_too_large_before_the_welcome_is_not_waited_for() {
     assert!(matches!(error, LinkError::Wire { .. }), "{error}");
     assert!(error.to_string().contains("16 to 16384"), "{error}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_signal_does_not_end_a_wait_for_a_hello() {
+    use std::os::unix::thread::JoinHandleExt as _;
+    /// How many there were.
+    static SIGNALS: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn count(_: libc::c_int) {
+        SIGNALS.fetch_add(1, Ordering::SeqCst);
+    }
+    // SAFETY: the handler does nothing else, and no other test sends this signal.
+    unsafe { libc::signal(libc::SIGUSR1, count as *const () as libc::sighandler_t) };
+    let house = House::new();
+    let silent = TcpStream::connect(&house.address).unwrap();
+    let admitting = house.admit();
+    // So many that it is waiting when the last ones come.
+    for sent in 1..=1000 {
+        // SAFETY: it has not been joined.
+        unsafe { libc::pthread_kill(admitting.as_pthread_t(), libc::SIGUSR1) };
+        while SIGNALS.load(Ordering::SeqCst) < sent && !admitting.is_finished() {
+            std::thread::yield_now();
+        }
+    }
+    assert!(!admitting.is_finished(), "{:?}", admitting.join());
+    drop(silent);
+    let error = admitting.join().unwrap().unwrap_err();
+    assert!(!error.to_string().contains("Interrupted"), "{error}");
+}
