@@ -17,8 +17,10 @@
 //!    [finishes](Command::finish) it, exactly once. A command that is dropped
 //!    unfinished fails with an error that says so: nothing is lost.
 //! 4. Finishing is `broadcast`: state dropped, progress marked, notify list
-//!    closed, dependants released, observers fired, reference given up; in
-//!    this order. Nothing in it recurses, however long a chain is.
+//!    closed, dependants released, who waits for the queue served, observers
+//!    fired, reference given up; in this order. Nothing in it recurses, however
+//!    long a chain is. Callbacks come when their thread has nothing in hand any
+//!    more that they could wait for (`dispatch`).
 
 mod dispatch;
 mod finish;
@@ -34,7 +36,7 @@ mod tests;
 pub use slot::{Kind, Phase};
 
 pub use dispatch::ToDrivers;
-pub(crate) use dispatch::{deliver, dispatch, is_done_by_anyone};
+pub(crate) use dispatch::{call_back, deliver, dispatch, is_done_by_anyone, let_go, tell};
 use finish::{broadcast, end_recorded, fire_observers};
 pub(crate) use finish::{end_user_event, fail, notify_each, poison};
 

@@ -7,7 +7,8 @@
 //! event that is observed again and again keeps nothing of the past.
 //!
 //! Actions run with no lock held, after all dependants were released; a panic
-//! in one is contained and logged.
+//! in one is contained and logged. Callbacks come last, when their thread has
+//! nothing in hand any more (`dispatch`): they may wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +21,9 @@ pub(crate) enum Action {
     Nothing,
     Wake(Waker),
     Unpark(Thread),
+    /// Something short of a driver's.
+    Notify(Box<dyn FnOnce() + Send>),
+    /// A user's callback, or what else may take its time.
     Call(Box<dyn FnOnce() + Send>),
 }
 
@@ -59,16 +63,34 @@ impl Observer {
     pub(crate) fn fire(&self) {
         self.fired.store(true, Ordering::Release);
         let action = std::mem::replace(&mut *lock(&self.action), Action::Nothing);
-        let outcome = catch_unwind(AssertUnwindSafe(|| match action {
-            Action::Nothing => {}
-            Action::Wake(waker) => waker.wake(),
-            Action::Unpark(thread) => thread.unpark(),
-            Action::Call(call) => call(),
-        }));
-        if let Err(panic) = outcome {
-            crate::operation::drop_panic(panic);
-            tracing::error!("a callback or waker of an event panicked; the event is unaffected");
-        }
+        act(action);
+    }
+
+    /// Does its action, once; false if that is a callback, which is not called.
+    pub(crate) fn fire_unless_callback(&self) -> bool {
+        let action = {
+            let mut action = lock(&self.action);
+            if matches!(*action, Action::Call(_)) {
+                return false;
+            }
+            self.fired.store(true, Ordering::Release);
+            std::mem::replace(&mut *action, Action::Nothing)
+        };
+        act(action);
+        true
+    }
+}
+
+fn act(action: Action) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| match action {
+        Action::Nothing => {}
+        Action::Wake(waker) => waker.wake(),
+        Action::Unpark(thread) => thread.unpark(),
+        Action::Notify(call) | Action::Call(call) => call(),
+    }));
+    if let Err(panic) = outcome {
+        crate::operation::drop_panic(panic);
+        tracing::error!("a callback or waker of an event panicked; the event is unaffected");
     }
 }
 
@@ -116,7 +138,7 @@ impl ObserverList {
         }
     }
 
-    /// Closes the list and fires everyone.
+    /// Closes the list; gives everyone who is to be told.
     pub(crate) fn close(&self) -> Vec<Arc<Observer>> {
         let mut inner = lock(&self.inner);
         inner.closed = true;

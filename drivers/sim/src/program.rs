@@ -159,7 +159,7 @@ impl Started {
     /// What the device does when it starts the command.
     pub(crate) fn run(self, memory: &mut MemoryAccess<'_>) -> Result<(), String> {
         let shared = self.shared.upgrade().ok_or("the driver is gone")?;
-        let _inside = Inside::enter(&shared);
+        let _inside = Inside::enter();
         let now = shared.machine.with(|simulation| simulation.now());
         // What ended before on the machine was mapped by this offset or a smaller one, so it has not ended later.
         let offset = shared.ledger().note_start(self.sequence);
