@@ -198,16 +198,21 @@ impl Worker {
         self.route.get() != NO_ROUTE
     }
 
-    /// Helps as a guest until the waiter is done, nothing is to be had, or a
-    /// worker is awake to do it. Gives what it knows by then.
+    /// Helps as a guest until the waiter is done or late, nothing is to be had, or
+    /// a worker is awake to do it. Gives what it knows by then. Who has to be back
+    /// by a time takes up only what is known to be brief.
     pub(crate) fn help(self, waiter: &Waiter<'_>) -> Costs {
         let outer = CURRENT.replace(&raw const self);
         let joiner = replace_joiner(Some(join_on_worker));
-        while self.has_role() && !waiter.is_done() && self.pool.nobody_is_awake() {
+        while self.has_role()
+            && !waiter.is_done()
+            && !waiter.is_late()
+            && self.pool.nobody_is_awake()
+        {
             let Some(task) = self.take().or_else(|| self.search()) else {
                 break;
             };
-            if task.may_wait() {
+            if task.may_wait() || waiter.has_deadline() && !task.is_brief() {
                 // For what this thread does after its own wait, perhaps.
                 let device = task.device();
                 self.pool.inject(task, device, Priority::Normal);
