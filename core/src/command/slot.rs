@@ -101,10 +101,8 @@ pub enum Kind {
     NativeEnqueue,
     /// Completed by the host.
     UserEvent,
-    /// A mapping of a buffer to the host.
+    /// A mapping of a buffer to the host, until it is given back.
     Map,
-    /// The end of a mapping.
-    Unmap,
     /// A recorded graph.
     Graph,
 }
@@ -127,7 +125,6 @@ impl Kind {
             Self::NativeEnqueue => "native enqueue",
             Self::UserEvent => "user event",
             Self::Map => "map",
-            Self::Unmap => "unmap",
             Self::Graph => "graph",
         }
     }
