@@ -114,7 +114,10 @@ impl Plan {
                     Cost::bytes(command.arguments()[0].length()),
                 )
             }
-            Operation::Fill(_) => (Kind::Fill, Unit::Compute, Cost::bytes(touched())),
+            Operation::Fill(fill) => {
+                let bytes = fill.bytes(command.arguments()[0].length());
+                (Kind::Fill, Unit::Compute, Cost::bytes(bytes))
+            }
             // The host's work: no unit of the device does it.
             _ => (Kind::Native, Unit::Immediate, Cost::default()),
         };
