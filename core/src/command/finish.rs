@@ -2,7 +2,6 @@
 
 use super::dispatch::{call_back, deliver, tell};
 use super::notify::{Entry, Tag};
-use super::observers::ObserverList;
 use super::slot::{self, Kind, OverflowEdge, Slot};
 use super::state::Resolved;
 use super::{Command, EventId, ReadySink, release, slab};
@@ -257,7 +256,7 @@ pub(super) unsafe fn broadcast_dropped(
     if !failed
         && s.references.load(Ordering::Acquire) == 1
         && s.extension.get().is_none()
-        && s.observers.load(Ordering::Relaxed).is_null()
+        && s.observers.is_none()
     {
         // SAFETY: the only reference was the owner's, and is given up.
         unsafe { slab::give(slot) };
@@ -372,10 +371,8 @@ pub(super) fn record(
 /// Tells who observes a command that is over, if anybody does, and calls back.
 #[cold]
 pub(super) fn fire_observers(s: &Slot) {
-    // SAFETY: the list is freed with the slot's use, which the owner's
-    // reference still holds.
-    let list = unsafe { s.observers.load(Ordering::Acquire).as_ref() };
-    tell(list.map(ObserverList::close).unwrap_or_default());
+    // SAFETY: the owner's reference still holds the slot's use.
+    tell(unsafe { s.observers.close() });
     call_back();
 }
 
