@@ -20,6 +20,8 @@ fn demo(folder: &Path, arguments: &[&str]) -> Command {
     command
         .env("QUIPU_NODES", "nobody")
         .env_remove("QUIPU_TRACE");
+    // The same devices everywhere.
+    command.env("QUIPU_OPENCL", "off").env("QUIPU_CUDA", "off");
     command
 }
 
@@ -44,7 +46,7 @@ fn two_nodes_do_their_part() {
     let (report, errors) = text(&output);
     assert!(output.status.success(), "{report}{errors}");
     assert!(
-        report.contains("on 5 devices") && report.contains("correct:"),
+        report.contains("on 6 devices") && report.contains("correct:"),
         "{report}"
     );
     let picture = std::fs::read_to_string(folder.path().join("quipu-demo.svg")).unwrap();
@@ -63,10 +65,48 @@ fn without_nodes_there_are_none() {
     let (report, errors) = text(&output);
     assert!(output.status.success(), "{report}{errors}");
     assert!(
-        report.contains("on 3 devices") && report.contains("correct:"),
+        report.contains("on 4 devices") && report.contains("correct:"),
         "{report}"
     );
     assert!(!report.contains("node-"), "{report}");
+    nothing_is_left(folder.path());
+}
+
+/// True if there is an OpenCL device; false if there need not be one.
+fn has_opencl() -> bool {
+    let devices = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .arg("devices")
+        .output()
+        .unwrap();
+    let has = text(&devices).0.contains("opencl");
+    if !has {
+        assert!(
+            std::env::var("QUIPU_TEST_WITHOUT_OPENCL").is_ok_and(|value| value == "1"),
+            "no OpenCL device\nInstall one (Debian: pocl-opencl-icd ocl-icd-libopencl1), or set QUIPU_TEST_WITHOUT_OPENCL=1"
+        );
+        println!("left out: there is no OpenCL device");
+    }
+    has
+}
+
+#[test]
+fn every_device_of_the_machine_takes_part() {
+    if !has_opencl() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = demo(folder.path(), &["--no-nodes"]);
+    let output = demo.env("QUIPU_OPENCL", "on").output().unwrap();
+    let (report, errors) = text(&output);
+    assert!(output.status.success(), "{report}{errors}");
+    assert!(report.contains("correct:"), "{report}");
+    let is_device = |line: &&str| line.contains(" of 13") || line.contains("all 13");
+    let devices: Vec<&str> = report.lines().filter(is_device).collect();
+    // One that could not keep up is named; PoCL's can.
+    assert!(
+        devices.len() >= 5 && !report.contains("left out"),
+        "{report}"
+    );
     nothing_is_left(folder.path());
 }
 

@@ -3,11 +3,12 @@
 use crate::command::notify::Closed;
 use crate::command::observers::{Action, Observer};
 use crate::command::slot::{Slot, Times};
-use crate::command::{self, EventId, Phase, ToDrivers, observe, release, retain, slab, unobserve};
+use crate::command::{
+    self, EventId, Phase, ToDrivers, let_go, observe, release, retain, slab, unobserve,
+};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::polling;
-use crate::queue::progress::Watcher;
 use crate::queue::{QueueShared, flush_all};
 use std::cell::Cell;
 use std::pin::Pin;
@@ -240,6 +241,9 @@ impl Event {
             },
             None => None,
         };
+        if deadline.is_none() {
+            let_go()?;
+        }
         let joined = driver.as_deref().filter(|_| deadline.is_none());
         let seen_to = SeesTo::join(joined);
         flush_all();
@@ -247,16 +251,17 @@ impl Event {
         let waiter = Waiter {
             target: Target::Event(self),
             deadline,
+            driver: driver.as_deref(),
         };
         let joined = match &driver {
             Some(driver) => waiter.join(&**driver),
-            None => match JOINER.get() {
+            None => waiter.check_refusal().and_then(|()| match JOINER.get() {
                 Some(joiner) => joiner(&waiter),
                 None => {
                     waiter.sleep();
                     Ok(())
                 }
-            },
+            }),
         };
         drop(seen_to);
         joined
@@ -264,7 +269,11 @@ impl Event {
 
     /// Calls `callback` with the result when the command is over, or now if it
     /// is. It runs on whichever thread ends the command, with no lock held;
-    /// keep it short.
+    /// keep it short. Callbacks of one thread are called one after the other.
+    ///
+    /// It may wait. On a thread without which what it waits for might never come,
+    /// as that of a device's driver, a wait is refused
+    /// ([`ErrorKind::WouldDeadlock`]).
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
         let event = self.clone();
         let observer = Observer::new(Action::Call(Box::new(move || {
@@ -282,8 +291,7 @@ impl Event {
     fn register(&self, observer: &Arc<Observer>) -> Option<Registration> {
         if let Some((queue, end)) = self.visible_at() {
             return queue
-                .watch(end, Watcher::Observer(observer.clone()))
-                .ok()
+                .observe(end, observer)
                 .map(|key| Registration::Queue(observer.clone(), key));
         }
         observe(self.slot_pointer(), observer).then(|| Registration::Slot(observer.clone()))
@@ -433,8 +441,8 @@ pub(crate) struct SeesTo(*const ());
 impl SeesTo {
     /// It joins this driver.
     pub(crate) fn join(driver: Option<&dyn Driver>) -> Self {
-        // Else another driver says how it waits.
-        match driver.filter(|_| JOINER.get().is_none()) {
+        // Else another driver says how it waits, or that it must not.
+        match driver.filter(|_| JOINER.get().is_none() && REFUSAL.get().is_none()) {
             Some(driver) => Self::flush(driver),
             None => Self(SEES_TO.replace(std::ptr::null())),
         }
@@ -461,6 +469,8 @@ enum Target<'a> {
 pub struct Waiter<'a> {
     target: Target<'a>,
     deadline: Option<(&'a dyn Clock, Duration)>,
+    /// The driver of what is waited for.
+    driver: Option<&'a dyn Driver>,
 }
 
 /// How a thread of a driver waits, for whatever it may be.
@@ -472,9 +482,20 @@ thread_local! {
 
 /// Says how this thread waits from now on; gives what was said before. For a
 /// driver whose commands may wait: a wait must not take the thread from the
-/// commands that it is to run, whoever brings about what is waited for.
+/// commands that it is to run, whoever brings about what is waited for. It ends
+/// in [`Waiter::rest`].
 pub fn replace_joiner(joiner: Option<Joiner>) -> Option<Joiner> {
     JOINER.replace(joiner)
+}
+
+thread_local! {
+    static REFUSAL: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Says why this thread must not wait from now on, for whatever it may be, if it must not; gives what was said before. For
+/// a driver that goes on only when what it has called returns: what is waited for may be another's, and need this one.
+pub fn refuse_waits(why: Option<&'static str>) -> Option<&'static str> {
+    REFUSAL.replace(why)
 }
 
 /// How often a waiter looks before it sleeps: about twenty microseconds. Being
@@ -493,10 +514,11 @@ fn spin_until(happened: impl Fn() -> bool) -> bool {
 }
 
 impl<'a> Waiter<'a> {
-    pub(crate) fn for_queue(queue: &'static QueueShared, end: u64) -> Self {
+    pub(crate) fn for_queue(queue: &'static QueueShared, driver: &'a dyn Driver, end: u64) -> Self {
         Self {
             target: Target::Queue(queue, end),
             deadline: None,
+            driver: Some(driver),
         }
     }
 
@@ -512,9 +534,46 @@ impl<'a> Waiter<'a> {
     /// Waits as this thread has to: as the driver of what is waited for says,
     /// or, on a thread that a driver must not lose, as that one says.
     pub(crate) fn join(&self, driver: &dyn Driver) -> Result<()> {
+        self.check_refusal()?;
         match JOINER.get() {
-            Some(joiner) if !driver.runs_on_waiting_threads() => joiner(self),
-            _ => driver.join(self),
+            Some(joiner) => joiner(self),
+            None => driver.join(self),
+        }
+    }
+
+    /// True if what is waited for is brought about by threads that wait, in
+    /// [`rest`](Waiter::rest) or in [`Driver::join`].
+    #[must_use]
+    pub fn is_stepped(&self) -> bool {
+        self.stepped_by().is_some()
+    }
+
+    fn stepped_by(&self) -> Option<&'a dyn Driver> {
+        self.driver
+            .filter(|driver| driver.runs_on_waiting_threads())
+    }
+
+    /// As [`sleep`](Waiter::sleep), for a thread that has nothing else to see to any
+    /// more; or brings about what is waited for, if that is done by threads that wait.
+    ///
+    /// # Errors
+    /// If waiting here could never end.
+    pub fn rest(&self) -> Result<()> {
+        match self.stepped_by() {
+            Some(driver) => driver.join(self),
+            None => {
+                self.sleep();
+                Ok(())
+            }
+        }
+    }
+
+    /// # Errors
+    /// If this thread must not wait, and there is something to wait for.
+    fn check_refusal(&self) -> Result<()> {
+        match REFUSAL.get() {
+            Some(why) if !self.is_done() => Err(ErrorKind::WouldDeadlock { why }.into()),
+            _ => Ok(()),
         }
     }
 
@@ -635,10 +694,11 @@ impl<'a> Waiter<'a> {
         self.arm_by(Action::Unpark(std::thread::current()))
     }
 
-    /// Has `call` called when it is done, by whoever brings that about, with no lock held; `None` if it is.
+    /// Has `call` called when it is done, by whoever brings that about, with no lock held; `None` if it is. It must be
+    /// short, and not wait.
     #[must_use]
     pub fn arm_with(&self, call: impl FnOnce() + Send + 'static) -> Option<Armed<'_>> {
-        self.arm_by(Action::Call(Box::new(call)))
+        self.arm_by(Action::Notify(Box::new(call)))
     }
 
     fn arm_by(&self, action: Action) -> Option<Armed<'_>> {
@@ -646,8 +706,7 @@ impl<'a> Waiter<'a> {
         let registration = match &self.target {
             Target::Event(event) => event.register(&observer),
             Target::Queue(queue, end) => queue
-                .watch(*end, Watcher::Observer(observer.clone()))
-                .ok()
+                .observe(*end, &observer)
                 .map(|key| Registration::Queue(observer.clone(), key)),
         };
         registration.map(|registration| Armed {

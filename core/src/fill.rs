@@ -1,7 +1,7 @@
 //! Fills: memory that a pattern is repeated in.
 
 use crate::access::RawArgument;
-use crate::operation::{bytes_of_pieces, pieces_of};
+use crate::operation::{Step, bytes_of_pieces, pieces_of};
 use quipu_choice::{Choice, Share, Way};
 use std::ops::Range;
 
@@ -12,11 +12,36 @@ pub(crate) const PAST_CACHES: usize = 32 << 20;
 /// but has fewer stores under way at a time; which is more differs from machine to machine.
 static AROUND_CACHES: Choice = Choice::new();
 
-/// A repeated pattern. The first argument is the destination.
-#[derive(Clone, Copy, Debug)]
+/// A repeated pattern. The first argument is the destination: all of it, or rows of it that are apart.
+#[derive(Clone, Debug)]
 pub struct Fill {
     pattern: [u8; 16],
     length: u8,
+    region: Option<Box<Region>>,
+}
+
+/// Rows of equally many bytes, in which the pattern begins anew.
+#[derive(Clone, Debug)]
+struct Region {
+    row: u64,
+    /// From one row to the next, outermost first: as a transfer's to its destination.
+    steps: Box<[Step]>,
+}
+
+impl Region {
+    fn rows(&self) -> u64 {
+        self.steps.iter().map(|step| step.count).product()
+    }
+
+    /// Where a row is.
+    fn row(&self, mut number: u64) -> Range<u64> {
+        let mut start = 0;
+        for step in self.steps.iter().rev() {
+            start += number % step.count * step.destination_stride;
+            number /= step.count;
+        }
+        start..start + self.row
+    }
 }
 
 impl Fill {
@@ -31,13 +56,53 @@ impl Fill {
         Some(Self {
             pattern: bytes,
             length: pattern.len() as u8,
+            region: None,
         })
+    }
+
+    /// The same of rows of so many bytes alone, which do not overlap.
+    pub(crate) fn of_rows(self, row: u64, steps: &[Step]) -> Self {
+        let steps = steps.into();
+        Self {
+            region: Some(Box::new(Region { row, steps })),
+            ..self
+        }
     }
 
     /// The pattern.
     #[must_use]
     pub fn pattern(&self) -> &[u8] {
         &self.pattern[..usize::from(self.length)]
+    }
+
+    /// True if all of the destination is filled.
+    #[must_use]
+    pub fn is_dense(&self) -> bool {
+        self.region.is_none()
+    }
+
+    /// If not all of the destination is filled: the bytes of a row, and the steps from one to the next, outermost
+    /// first, of which only the strides of the destination count.
+    #[must_use]
+    pub fn region(&self) -> Option<(u64, &[Step])> {
+        let region = self.region.as_ref()?;
+        Some((region.row, &region.steps))
+    }
+
+    /// Which bytes of a destination of so many are filled, row by row.
+    pub fn rows(&self, length: u64) -> impl Iterator<Item = Range<u64>> {
+        let rows = self.region.as_ref().map_or(1, |region| region.rows());
+        (0..rows).map(move |number| match &self.region {
+            Some(region) => region.row(number),
+            None => 0..length,
+        })
+    }
+
+    /// How many bytes of a destination of so many are filled.
+    #[must_use]
+    pub fn bytes(&self, length: u64) -> u64 {
+        let region = self.region.as_ref();
+        region.map_or(length, |region| region.row.saturating_mul(region.rows()))
     }
 
     /// Fills memory that can be addressed.
@@ -50,11 +115,16 @@ impl Fill {
         unsafe { self.fill_pieces(destination, 0..pieces) };
     }
 
-    /// In how many pieces of neighbouring bytes several threads can carry the fill out: of as many groups
+    /// In how many pieces of neighbouring bytes or rows several threads can carry the fill out: of as many groups
     /// [`Command::run_native`](crate::Command::run_native) is then to be called. One where it is short.
     #[must_use]
     pub fn pieces(&self, destination: RawArgument) -> u32 {
-        pieces_of(destination.length as u64)
+        let length = destination.length as u64;
+        let pieces = pieces_of(self.bytes(length));
+        match &self.region {
+            Some(region) => u64::from(pieces).min(region.rows()) as u32,
+            None => pieces,
+        }
     }
 
     /// Fills some pieces.
@@ -62,17 +132,41 @@ impl Fill {
     /// # Safety
     /// As [`Fill::fill`], of these pieces.
     pub(crate) unsafe fn fill_pieces(&self, destination: RawArgument, pieces: Range<u32>) {
-        let share = Share {
-            groups: pieces.len(),
-            of: self.pieces(destination) as usize,
+        let all = self.pieces(destination);
+        let Some(region) = &self.region else {
+            let share = Share {
+                groups: pieces.len(),
+                of: all as usize,
+            };
+            let range = bytes_of_pieces(pieces, destination.length);
+            let is_far = destination.length >= PAST_CACHES;
+            // SAFETY: the range lies within the destination; for the rest the caller vouches.
+            return unsafe { self.fill_range(destination, range, is_far.then_some(share)) };
         };
-        let range = bytes_of_pieces(pieces, destination.length);
-        // SAFETY: the range lies within the destination; for the rest the caller vouches.
+        let rows = region.rows();
+        let first_of = |piece: u32| u128::from(rows) * u128::from(piece) / u128::from(all);
+        for number in first_of(pieces.start) as u64..first_of(pieces.end) as u64 {
+            let row = region.row(number);
+            assert!(
+                row.end <= destination.length as u64,
+                "a fill's rows were checked against its destination at enqueue"
+            );
+            // SAFETY: as just checked; for the rest the caller vouches.
+            unsafe { self.fill_range(destination, row.start as usize..row.end as usize, None) };
+        }
+    }
+
+    /// Fills some neighbouring bytes: as a share of so many that caches have no room for them, if they are.
+    ///
+    /// # Safety
+    /// They are within the destination, and nobody else touches them meanwhile.
+    unsafe fn fill_range(&self, destination: RawArgument, range: Range<usize>, far: Option<Share>) {
+        // SAFETY: as the caller promises.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(destination.pointer.add(range.start), range.len())
         };
         let pattern = self.pattern();
-        if destination.length >= PAST_CACHES {
+        if let Some(share) = far {
             let is_filled = AROUND_CACHES.run(share, |way| match way {
                 Way::First => fill_lines(bytes, pattern, fill_past_caches),
                 Way::Second => fill_lines(bytes, pattern, fill_through_caches),
@@ -190,6 +284,48 @@ mod tests {
                 }
                 assert_eq!(bytes.pop(), Some(0), "what is behind stays as it was");
                 assert!(bytes == model(pattern, length), "{pattern:?} in {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_filled_in_any_order_and_gaps_stay() {
+        let step = |count, destination_stride| Step {
+            count,
+            source_stride: 0,
+            destination_stride,
+        };
+        let shapes: [(usize, &[Step]); 4] = [
+            (6, &[step(5, 10)]),
+            (12, &[step(3, 100), step(2, 40)]),
+            (4, &[step(1, 0), step(7, 4)]),
+            (PIECE + 4, &[step(5, PIECE as u64 + 10)]),
+        ];
+        for (row, steps) in shapes {
+            for pattern in [&[7][..], &[1, 2]] {
+                let fill = Fill::new(pattern).expect("short enough");
+                let fill = fill.of_rows(row as u64, steps);
+                let span = steps.iter().fold(row, |span, step| {
+                    span + ((step.count - 1) * step.destination_stride) as usize
+                });
+                let mut bytes = vec![0xEE_u8; span + 3];
+                let destination = RawArgument {
+                    pointer: bytes.as_mut_ptr(),
+                    length: span,
+                };
+                let mut expected = bytes.clone();
+                let mut filled = 0;
+                for range in fill.rows(span as u64) {
+                    expected[range.start as usize..range.end as usize]
+                        .copy_from_slice(&model(pattern, row));
+                    filled += range.end - range.start;
+                }
+                assert_eq!(filled, fill.bytes(span as u64));
+                for piece in (0..fill.pieces(destination)).rev() {
+                    // SAFETY: the vector has so many bytes, and is touched here alone.
+                    unsafe { fill.fill_pieces(destination, piece..piece + 1) };
+                }
+                assert!(bytes == expected, "{pattern:?} in {row} and {steps:?}");
             }
         }
     }

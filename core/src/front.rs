@@ -223,13 +223,37 @@ impl Queue {
     /// If the pattern's size is wrong or does not divide the range's, or as
     /// [`Queue::launch`].
     pub fn fill(&self, destination: Access<'_>, pattern: &[u8], waits: &[Event]) -> Result<Event> {
-        let fill = check_fill(&destination, pattern)?;
+        let fill = check_fill(destination.length, pattern)?;
         let accesses = [Access {
             mode: AccessMode::Overwrite,
             ..destination
         }];
         let request = Request {
             accesses: &accesses,
+            waits,
+            ..Request::default()
+        };
+        self.enqueue(fill, 1, &request)
+    }
+
+    /// As [`Queue::fill`], of rows of so many bytes, in each of which the pattern
+    /// begins anew. The access covers them from the first byte to the last; what is
+    /// between them stays as it is. Of steps, only the strides of the destination
+    /// count.
+    ///
+    /// # Errors
+    /// If the rows overlap, or do not fit the access, or as [`Queue::fill`].
+    pub fn fill_rows(
+        &self,
+        destination: Access<'_>,
+        pattern: &[u8],
+        row: u64,
+        steps: &[Step],
+        waits: &[Event],
+    ) -> Result<Event> {
+        let (fill, access) = check_fill_rows(destination, pattern, row, steps)?;
+        let request = Request {
+            accesses: &[access],
             waits,
             ..Request::default()
         };
@@ -340,19 +364,68 @@ impl Memory {
     }
 }
 
-/// Checks a pattern against what it is to fill.
-pub(crate) fn check_fill(destination: &Access<'_>, pattern: &[u8]) -> Result<Fill> {
+/// Checks a pattern against the bytes that it is to fill.
+pub(crate) fn check_fill(length: u64, pattern: &[u8]) -> Result<Fill> {
     let fill = Fill::new(pattern)
-        .filter(|_| destination.length.is_multiple_of(pattern.len() as u64))
+        .filter(|_| length.is_multiple_of(pattern.len() as u64))
         .ok_or_else(|| ErrorKind::InvalidSize {
             what: "fill a buffer",
             problem: format!(
-                "a pattern of {} bytes for a range of {}; use 1 to 16 bytes that divide it",
+                "a pattern of {} bytes for a range of {length}; use 1 to 16 bytes that divide it",
                 pattern.len(),
-                destination.length
             ),
         })?;
     Ok(fill)
+}
+
+/// Checks a pattern against the rows that it is to fill, and gives the access that it takes.
+pub(crate) fn check_fill_rows<'a>(
+    destination: Access<'a>,
+    pattern: &[u8],
+    row: u64,
+    steps: &[Step],
+) -> Result<(Fill, Access<'a>)> {
+    let fill = check_fill(row, pattern)?;
+    let bad = |problem: String| ErrorKind::InvalidSize {
+        what: "fill a buffer",
+        problem,
+    };
+    if row == 0 || steps.iter().any(|step| step.count == 0) {
+        return Err(bad("no rows, or empty ones; leave the command out".to_owned()).into());
+    }
+    let too_long = || {
+        bad(format!(
+            "rows that do not fit into the {} bytes that are accessed",
+            destination.length
+        ))
+    };
+    let fits = |span: &u64| *span <= destination.length;
+    let mut span = Some(row).filter(fits).ok_or_else(too_long)?;
+    let mut bytes = row;
+    for step in steps.iter().rev().filter(|step| step.count > 1) {
+        if step.destination_stride < span {
+            return Err(bad(format!(
+                "rows that overlap: {} steps of {} bytes over what spans {span}; fill them one by one",
+                step.count, step.destination_stride
+            ))
+            .into());
+        }
+        let further = step.destination_stride.checked_mul(step.count - 1);
+        let whole = further.and_then(|further| span.checked_add(further));
+        span = whole.filter(fits).ok_or_else(too_long)?;
+        // No more than what they span.
+        bytes *= step.count;
+    }
+    let is_dense = bytes == destination.length;
+    let access = write_access(destination, is_dense);
+    Ok((
+        if is_dense {
+            fill
+        } else {
+            fill.of_rows(row, steps)
+        },
+        access,
+    ))
 }
 
 /// Checks a region against the sides of a copy; true if it covers the destination.

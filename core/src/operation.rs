@@ -402,7 +402,7 @@ impl Command {
             Kind::Launch => Operation::Launch {
                 groups: self.groups(),
             },
-            Kind::Copy | Kind::Read | Kind::Write | Kind::Map | Kind::Unmap => {
+            Kind::Copy | Kind::Read | Kind::Write => {
                 // SAFETY: the vtables of these kinds, below, keep this state.
                 let transfer = unsafe { &*self.state_pointer().cast::<Box<Transfer>>() };
                 Operation::Transfer(transfer)
@@ -423,7 +423,7 @@ impl Command {
             }
             // SAFETY: as above.
             Kind::Graph => Operation::Graph(unsafe { &*self.state_pointer().cast::<Graph>() }),
-            Kind::Marker | Kind::Barrier | Kind::UserEvent => Operation::Nothing,
+            Kind::Marker | Kind::Barrier | Kind::Map | Kind::UserEvent => Operation::Nothing,
         }
     }
 }
@@ -479,7 +479,7 @@ pub(crate) const fn drop_state<T>() -> Option<unsafe fn(*mut u8)> {
     }
 }
 
-unsafe fn no_run(_: *mut u8, _: &[RawArgument], _: Range<u32>) -> Result<()> {
+pub(crate) unsafe fn no_run(_: *mut u8, _: &[RawArgument], _: Range<u32>) -> Result<()> {
     Ok(())
 }
 
@@ -604,6 +604,8 @@ macro_rules! data_body {
     };
 }
 
+pub(crate) use data_body;
+
 /// # Safety
 /// `state` is that of a transfer's body; the rest as [`Transfer::copy_pieces`].
 unsafe fn run_transfer(
@@ -624,7 +626,7 @@ unsafe fn run_fill(state: *mut u8, arguments: &[RawArgument], pieces: Range<u32>
     Ok(())
 }
 
-/// A transfer of one of the kinds copy, read, write, map and unmap.
+/// A transfer of one of the kinds copy, read and write.
 #[repr(transparent)]
 pub(crate) struct TransferBody<const KIND: u8>(pub(crate) Box<Transfer>);
 pub(crate) const COPY: u8 = 0;

@@ -1,8 +1,11 @@
-//! The atomics that the lock-free protocols use, in one place: the models in
-//! `tests/loom.rs` compile the very files of the protocols over loom's atomics,
-//! by putting a module of theirs in the place of this one.
+//! The atomics and locks that the lock-free protocols use, in one place: the models
+//! in `tests/loom.rs` and `tests/loom_waiting.rs` compile the very files of the
+//! protocols over loom's, by putting a module of theirs in the place of this one.
 
-pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+};
+pub use std::sync::{Mutex, MutexGuard};
 
 /// Stores, releasing, with a sequentially consistent fence after it: no later
 /// sequentially consistent load sees what was there before others saw the store.

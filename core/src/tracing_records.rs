@@ -54,7 +54,6 @@ pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: Option<&Er
         Kind::HostTask => CommandKind::HostTask,
         Kind::NativeCall | Kind::NativeEnqueue => CommandKind::Native,
         Kind::Map => CommandKind::Map,
-        Kind::Unmap => CommandKind::Unmap,
         Kind::Graph => CommandKind::Graph,
         Kind::UserEvent => return,
     };

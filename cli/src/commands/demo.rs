@@ -1,10 +1,35 @@
 //! `quipu demo`: a real job over every device there is.
 
-use crate::demo::{self, Options};
+use crate::demo::{self, Options, Progress};
 use crate::error::CommandError;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
+use crate::progress::Busy;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What of the demo is going on, on standard error.
+#[derive(Default)]
+struct Shown(Mutex<Option<Busy>>);
+
+impl Shown {
+    fn busy(&self) -> MutexGuard<'_, Option<Busy>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for Shown {
+    fn begin(&self, what: &str, steps: u64) {
+        let mut busy = self.busy();
+        // What was going on is taken away first.
+        *busy = None;
+        *busy = Some(Busy::new(what, steps));
+    }
+
+    fn step(&self) {
+        if let Some(busy) = &*self.busy() {
+            busy.step();
+        }
+    }
+}
 
 /// Runs the demo and prints its report.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
@@ -13,17 +38,10 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         return demo::nodes::serve_session().map_err(failed);
     }
     crate::interrupt::on_interrupt(demo::run::tidy_up);
-    let spinner = if io::stderr().is_terminal() {
-        ProgressBar::new_spinner()
-    } else {
-        ProgressBar::hidden()
-    };
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}, {elapsed}") {
-        spinner.set_style(style);
-    }
-    spinner.enable_steady_tick(Duration::from_millis(100));
-    let outcome = demo::run::run(options, &|what| spinner.set_message(what.to_owned()));
-    spinner.finish_and_clear();
+    let shown = Arc::new(Shown::default());
+    let progress: Arc<dyn Progress> = shown.clone();
+    let outcome = demo::run::run(options, &progress);
+    *shown.busy() = None;
     let report = outcome?;
     let mut stdout = io::stdout().lock();
     write!(stdout, "{report}")?;

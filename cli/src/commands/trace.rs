@@ -1,7 +1,7 @@
 //! `quipu trace`: what a traced program did.
 
 use crate::error::CommandError;
-use crate::progress::Watched;
+use crate::progress::{Busy, Watched};
 use quipu_cli::timeline::{self, Trace};
 use std::fs::File;
 use std::io::{self, Write};
@@ -65,6 +65,7 @@ fn write(output: &Path, input: &Path, trace: &Trace) -> Result<(), CommandError>
     let picture = output
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
+    let _busy = Busy::new("writing the timeline", 0);
     let text = if picture {
         timeline::render_svg(trace, SVG_WIDTH)
     } else {

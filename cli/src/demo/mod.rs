@@ -2,9 +2,10 @@
 //!
 //! An image, read from a PNG or generated, is denoised, sharpened, equalised and composed by
 //! thirteen dependent stages. The image is cut into tiles, the stages on the tiles are commands of
-//! one task graph, and the devices take them: the processor's cores, two simulated accelerators
-//! with memory of their own, and two nodes, which the demo starts on this machine and uses over TLS as it would others. The result is compared, bit for bit, with that of a straightforward
-//! sequential program, and written beside a picture of who did what and when.
+//! one task graph, and the devices take them: all of this machine's (the processor's cores, the serial device, what there is of
+//! CUDA and OpenCL), two simulated accelerators with memory of their own, and two nodes, which the demo starts on this machine
+//! and uses over TLS as it would others. The result is compared, bit for bit, with that of a straightforward sequential
+//! program, and written beside a picture of who did what and when.
 //!
 //! In the order in which the data takes:
 //!
@@ -17,6 +18,7 @@
 //! | [`stages`] | the planes in memory, and the stages as launches on them |
 //! | [`sequential`] | the same result without tiles, to check against |
 //! | [`nodes`] | two nodes of its own |
+//! | [`cast`] | the devices that take part |
 //! | [`run`] | the task graph over the devices |
 //! | [`report`] | the table at the end |
 //! | [`timeline`] | the picture of the run |
@@ -24,6 +26,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+pub(crate) mod cast;
 pub(crate) mod image;
 pub(crate) mod kernels;
 pub(crate) mod nodes;
@@ -71,13 +74,21 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) split: bool,
 
-    /// Start no nodes: the processor and the simulated accelerators do everything.
+    /// Start no nodes: this machine's devices and the simulated accelerators do everything.
     #[arg(long)]
     pub(crate) no_nodes: bool,
 
     /// Serve a session of one of the demo's nodes, which has started this process for it.
     #[arg(long, hide = true)]
     pub(crate) session: bool,
+}
+
+/// Who is told how far the demo is.
+pub(crate) trait Progress: Send + Sync {
+    /// Something has begun that takes so many steps; none if nobody knows.
+    fn begin(&self, what: &str, steps: u64);
+    /// A step of it is done.
+    fn step(&self);
 }
 
 impl Options {
@@ -89,9 +100,9 @@ impl Options {
         }
     }
 
-    /// How an image of `size` is cut.
-    pub(crate) fn geometry(&self, size: Size) -> plan::Geometry {
-        plan::Geometry::new(size, self.tile_rows.map(NonZeroUsize::get))
+    /// How an image of `size` is cut for so many devices.
+    pub(crate) fn geometry(&self, size: Size, devices: usize) -> plan::Geometry {
+        plan::Geometry::new(size, self.tile_rows.map(NonZeroUsize::get), devices)
     }
 
     /// The image to write: `result`, or both halves.

@@ -41,8 +41,12 @@ pub(crate) const GLOW_RADIUS: usize = 24;
 /// Entries of a histogram and of the tone curve.
 pub(crate) const BINS: usize = 256;
 
-/// The fewest rows of a tile when their number is left to the plan.
+/// The fewest rows of a tile when their number is left to the plan, unless devices would go without.
 const DEFAULT_TILE_ROWS: usize = 64;
+/// The fewest rows of a tile even then: halos would be most of what is moved.
+const FEWEST_TILE_ROWS: usize = 8;
+/// Tiles that there should be for each device.
+const TILES_PER_DEVICE: usize = 2;
 /// The most tiles when their number is left to the plan.
 const DEFAULT_MOST_TILES: usize = 256;
 
@@ -171,11 +175,15 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Tiles of `tile_rows` rows, or of as many as make a reasonable number of tiles.
-    pub(crate) fn new(size: Size, tile_rows: Option<usize>) -> Self {
+    /// Tiles of `tile_rows` rows, or of as many as make a reasonable number of tiles for so many devices.
+    pub(crate) fn new(size: Size, tile_rows: Option<usize>, devices: usize) -> Self {
         let height = size.height();
         let tile_rows = tile_rows
-            .unwrap_or_else(|| DEFAULT_TILE_ROWS.max(height.div_ceil(DEFAULT_MOST_TILES)))
+            .unwrap_or_else(|| {
+                let for_all = height / (TILES_PER_DEVICE * devices.max(1));
+                let fewest = DEFAULT_TILE_ROWS.min(for_all.max(FEWEST_TILE_ROWS));
+                fewest.max(height.div_ceil(DEFAULT_MOST_TILES))
+            })
             .clamp(1, height);
         Self {
             width: size.width(),
@@ -426,12 +434,64 @@ impl Stage {
     }
 }
 
+/// Of so many tiles, neighbours together, which each device has: as many as its weight says, compared with the others', but
+/// at least one as long as there are any.
+pub(crate) fn divide(tiles: usize, weights: &[usize]) -> Vec<Range<usize>> {
+    let mut counts = vec![0_usize; weights.len()];
+    for _ in 0..tiles {
+        // Each in turn goes to who has the fewest for his weight (Sainte-Laguë's method).
+        let most_due = (0..weights.len()).max_by(|one, other| {
+            let due = |device: usize| match counts[device] {
+                0 => f64::INFINITY,
+                count => weights[device] as f64 / (2 * count + 1) as f64,
+            };
+            // Of several, the first.
+            due(*one).total_cmp(&due(*other)).then(other.cmp(one))
+        });
+        if let Some(device) = most_due {
+            counts[device] += 1;
+        }
+    }
+    let mut start = 0;
+    let ranges = counts.into_iter().map(|count| {
+        start += count;
+        start - count..start
+    });
+    ranges.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn geometry(width: usize, height: usize, tile_rows: usize) -> Geometry {
-        Geometry::new(Size::new(width, height).unwrap(), Some(tile_rows))
+        Geometry::new(Size::new(width, height).unwrap(), Some(tile_rows), 1)
+    }
+
+    #[test]
+    fn every_device_has_its_share_of_the_tiles() {
+        for (tiles, weights, expected) in [
+            (17, &[2, 1, 1, 1, 1, 1][..], &[5, 3, 3, 2, 2, 2][..]),
+            (9, &[2, 1], &[6, 3]),
+            (3, &[4, 4, 1, 1, 1], &[1, 1, 1, 0, 0]),
+            (0, &[1, 2], &[0, 0]),
+            (20, &[1, 8], &[2, 18]),
+        ] {
+            let ranges = divide(tiles, weights);
+            let counts: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
+            assert_eq!(counts, expected, "{tiles} tiles for {weights:?}");
+            assert_eq!(ranges.into_iter().flatten().count(), tiles);
+        }
+    }
+
+    #[test]
+    fn there_are_tiles_for_all_devices() {
+        let rows = |height, devices| {
+            let geometry = Geometry::new(Size::new(10, height).unwrap(), None, devices);
+            geometry.tile_rows
+        };
+        assert_eq!((rows(1080, 6), rows(1080, 20), rows(200, 6)), (64, 27, 16));
+        assert_eq!((rows(100, 50), rows(5, 3), rows(32_768, 3)), (8, 5, 128));
     }
 
     #[test]
@@ -500,7 +560,7 @@ mod tests {
     #[test]
     fn the_default_cut_is_reasonable() {
         let count =
-            |width, height| Geometry::new(Size::new(width, height).unwrap(), None).tile_count();
+            |width, height| Geometry::new(Size::new(width, height).unwrap(), None, 1).tile_count();
         assert_eq!(count(1920, 1080), 17);
         assert_eq!(count(1, 1), 1);
         assert_eq!(count(1, 32768), 256);

@@ -31,6 +31,15 @@ pub(crate) struct DeviceShare {
     pub(crate) bytes_out: u64,
 }
 
+/// A device that took no part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// Its name.
+    pub(crate) name: String,
+    /// Why.
+    pub(crate) why: String,
+}
+
 /// Something that was written to disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
@@ -49,6 +58,8 @@ pub(crate) struct Report {
     pub(crate) geometry: Geometry,
     /// What each device did.
     pub(crate) devices: Vec<DeviceShare>,
+    /// Devices that took no part.
+    pub(crate) left_out: Vec<LeftOut>,
     /// From the first command to the last one's end.
     pub(crate) elapsed: Duration,
     /// How long the sequential version took.
@@ -95,6 +106,9 @@ impl fmt::Display for Report {
         let mut left = [false; 8];
         (left[0], left[7]) = (true, true);
         f.write_str(&align(&rows, left))?;
+        for LeftOut { name, why } in &self.left_out {
+            writeln!(f, "left out: {name}: {why}")?;
+        }
         writeln!(f)?;
 
         writeln!(
@@ -216,7 +230,7 @@ mod tests {
         let size = Size::new(64, 33).unwrap();
         Report {
             size,
-            geometry: Geometry::new(size, Some(11)),
+            geometry: Geometry::new(size, Some(11), 1),
             devices: vec![
                 DeviceShare {
                     name: "cpu".to_owned(),
@@ -237,6 +251,7 @@ mod tests {
                     bytes_out: 1000,
                 },
             ],
+            left_out: Vec::new(),
             elapsed: Duration::from_millis(50),
             sequential: Duration::from_secs(2),
             difference: None,
@@ -268,6 +283,18 @@ wrote the picture   quipu-demo.png
 wrote its timeline  quipu-demo.svg
 ";
         assert_eq!(report().to_string(), expected);
+    }
+
+    #[test]
+    fn who_was_left_out_is_said_below_the_table() {
+        let mut report = report();
+        report.left_out.push(LeftOut {
+            name: "a GPU, opencl".to_owned(),
+            why: "it is of no use".to_owned(),
+        });
+        let text = report.to_string();
+        let expected = "denoise, edges\nleft out: a GPU, opencl: it is of no use\n\ntook";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The pipeline as a task graph over every device.
 //!
-//! 1. The devices: the processor's pool, two simulated accelerators with memory of their own, and those of two nodes that the
-//!    demo starts.
+//! 1. The devices (`cast`).
 //! 2. A buffer per plane, and an in-order queue per device.
 //! 3. Each stage on each tile is one launch on the queue of the device that has the tile. What it
 //!    reads and writes are slices of the planes; that is all that orders the commands, and all that
@@ -9,20 +8,19 @@
 //! 4. The result is read, compared with the sequential version, and written, with the picture of
 //!    the timeline, which is drawn from the trace of the run.
 
+use super::cast::Cast;
 use super::image::{Image, ImageError};
-use super::nodes::Nodes;
-use super::plan::{Geometry, Plane, Stage, Tile};
+use super::plan::{Geometry, Plane, Stage, Tile, divide};
 use super::report::{DeviceShare, Report, Written};
 use super::stages::{Planes, StageParams};
 use super::timeline::{Activity, Span, Timeline};
-use super::{Options, sequential};
-use quipu::DeviceKind;
+use super::{Options, Progress, sequential};
 use quipu::prelude::*;
-use quipu::simulation::Configuration;
 use quipu_cli::timeline::{TimelineError, Trace};
 use quipu_core::trace;
-use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Why the demo did not come to its end.
@@ -61,37 +59,51 @@ pub(crate) enum DemoError {
 ///
 /// # Errors
 /// If a picture cannot be read or written, a device fails, or the result is wrong.
-pub(crate) fn run(options: &Options, progress: &dyn Fn(&str)) -> Result<Report, DemoError> {
-    progress("preparing the picture");
+pub(crate) fn run(options: &Options, progress: &Arc<dyn Progress>) -> Result<Report, DemoError> {
+    progress.begin("preparing the picture", 0);
     let source = options.source()?;
-    let geometry = options.geometry(source.size());
-    let params = StageParams::new(geometry);
-
+    // Before there are nodes: an interrupt, which removes the files of both, may come as soon as those are there.
     let recording = Recording::start()?;
-    progress("running the pipeline");
-    let pipeline = Pipeline::new(geometry, !options.no_nodes)?;
-    let started = Instant::now();
-    let pixels = pipeline.process(&source, &params)?;
-    let elapsed = started.elapsed();
-    let names = pipeline.device_names();
-    drop(pipeline);
-    let recorded = recording.finish()?;
+    let cast = Cast::find(&source, !options.no_nodes, &**progress)?;
+    let geometry = options.geometry(source.size(), cast.devices.len());
+    let params = StageParams::new(geometry);
+    let (names, left_out) = (cast.names(), cast.left_out.clone());
+    let ids: Vec<u32> = cast
+        .devices
+        .iter()
+        .map(|device| device.core().id())
+        .collect();
 
-    progress("checking against the sequential version");
+    let pipeline = Pipeline::new(cast, geometry)?;
+    let begun = quipu_core::clock::now_ns();
     let started = Instant::now();
-    let expected = sequential::process(&source, &params);
+    let pixels = pipeline.process(&source, &params, progress)?;
+    let elapsed = started.elapsed();
+    drop(pipeline);
+    let mut recorded = recording.finish()?;
+    // Not the trials of devices, nor what else a trace has that the user asked for.
+    recorded
+        .commands
+        .retain(|command| command.queued_ns >= begun);
+
+    progress.begin("checking against the sequential version", sequential::STEPS);
+    let started = Instant::now();
+    let expected = sequential::process(&source, &params, &|| progress.step());
     let sequential = started.elapsed();
     let result = Image::new(source.size(), pixels);
     let difference = result.difference(&expected);
 
-    progress("writing the pictures");
-    let (devices, timeline) = account(&recorded, &names, source.size().to_string());
+    progress.begin("writing the pictures", 2);
+    let (devices, timeline) = account(&recorded, &names, &ids, source.size().to_string());
     timeline.write(&options.timeline)?;
+    progress.step();
     options.picture(&source, result).write(&options.output)?;
+    progress.step();
     Ok(Report {
         size: source.size(),
         geometry,
         devices,
+        left_out,
         elapsed,
         sequential,
         difference,
@@ -155,72 +167,51 @@ impl Drop for Recording {
     }
 }
 
-/// The devices, their queues, and the planes.
-struct Pipeline {
+/// The devices' queues, and the planes.
+pub(crate) struct Pipeline {
     geometry: Geometry,
-    devices: Vec<Device>,
     queues: Vec<Queue>,
+    /// The tiles of each queue's device.
+    tiles: Vec<Range<usize>>,
     planes: Planes,
-    /// Gone last: what is above says goodbye to them.
-    _nodes: Option<Nodes>,
+    /// Gone last.
+    _cast: Cast,
 }
 
-/// Of so many tiles, neighbours together, how many each device has: the processor half of what the nodes leave, the simulated
-/// accelerators a quarter each, and the nodes as much as those.
-const SHARES: [usize; 5] = [2, 1, 1, 1, 1];
-
 impl Pipeline {
-    fn new(geometry: Geometry, with_nodes: bool) -> Result<Self, DemoError> {
-        let capacity = 2 * geometry.total_bytes() as u64 + (1 << 20);
-        let nodes = with_nodes
-            .then(Nodes::start)
-            .transpose()
-            .map_err(DemoError::Nodes)?;
-        // What the environment names is the user's, and not the demo's.
-        let mut platform = Platform::builder()
-            .without_embedded()
-            .simulated(Configuration::separate_memory(2, capacity));
-        if let Some(nodes) = &nodes {
-            platform = platform.driver(nodes.driver());
-        }
-        let platform = platform.build()?;
-        let embedded = Platform::builder().opencl(false).cuda(false);
-        let pool = embedded.without_nodes().build()?.device("cpu")?;
-        let others = platform.devices().iter().cloned();
-        let simulated = |device: &Device| device.properties().kind == DeviceKind::Simulated;
-        let (simulated, remote): (Vec<_>, Vec<_>) = others.partition(simulated);
-        let devices: Vec<Device> = [vec![pool], simulated, remote].concat();
-        let context = Context::new(&devices)?;
-        let queues = devices
-            .iter()
-            .map(|device| context.queue(device))
-            .collect::<quipu::Result<_>>()?;
+    pub(crate) fn new(cast: Cast, geometry: Geometry) -> Result<Self, DemoError> {
+        let context = Context::new(&cast.devices)?;
+        let queues = cast.devices.iter().map(|device| context.queue(device));
         Ok(Self {
             geometry,
-            devices,
-            queues,
+            queues: queues.collect::<quipu::Result<_>>()?,
+            tiles: divide(geometry.tile_count(), &cast.weights()),
             planes: Planes::new(&context, geometry)?,
-            _nodes: nodes,
+            _cast: cast,
         })
     }
 
-    fn device_names(&self) -> Vec<String> {
-        self.devices
-            .iter()
-            .map(|device| device.properties().name.clone())
-            .collect()
-    }
-
     /// Enqueues everything, waits for the result.
-    fn process(&self, source: &Image, params: &StageParams) -> Result<Vec<u32>, DemoError> {
+    pub(crate) fn process(
+        &self,
+        source: &Image,
+        params: &StageParams,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Vec<u32>, DemoError> {
         let planes = &self.planes;
         let all = planes.words(&planes.whole(Plane::Source))?;
         // The vector comes back through the future; nobody needs it.
         drop(self.queues[0].write(&all, source.pixels().to_vec())?);
+        let mut events = Vec::new();
         for stage in Stage::ALL {
             for tile in stage.tiles(&self.geometry) {
-                planes.enqueue(self.queue_of(&tile), stage, &tile, params)?;
+                events.push(planes.enqueue(self.queue_of(&tile), stage, &tile, params)?);
             }
+        }
+        progress.begin("running the pipeline", events.len() as u64);
+        for event in events {
+            let progress = Arc::clone(progress);
+            event.on_complete(move |_| progress.step());
         }
         // Commands that are only flushed when somebody waits would start late.
         self.queues.iter().for_each(Queue::flush);
@@ -231,21 +222,19 @@ impl Pipeline {
 
     /// The queue of the device that has a tile.
     fn queue_of(&self, tile: &Tile) -> &Queue {
-        let shares = &SHARES[..self.queues.len()];
-        let total: usize = shares.iter().sum();
-        let mut place = tile.index * total / self.geometry.tile_count();
-        for (queue, &share) in self.queues.iter().zip(shares) {
-            if place < share {
-                return queue;
-            }
-            place -= share;
-        }
-        &self.queues[0]
+        let mut queues = self.queues.iter().zip(&self.tiles);
+        let found = queues.find(|(_, tiles)| tiles.contains(&tile.index));
+        found.map_or(&self.queues[0], |(queue, _)| queue)
     }
 }
 
 /// Who did what, from the trace: the table's rows and the picture's boxes.
-fn account(recorded: &Trace, names: &[String], title: String) -> (Vec<DeviceShare>, Timeline) {
+fn account(
+    recorded: &Trace,
+    names: &[String],
+    ids: &[u32],
+    title: String,
+) -> (Vec<DeviceShare>, Timeline) {
     let mut shares: Vec<DeviceShare> = names
         .iter()
         .map(|name| DeviceShare {
@@ -258,19 +247,11 @@ fn account(recorded: &Trace, names: &[String], title: String) -> (Vec<DeviceShar
             bytes_out: 0,
         })
         .collect();
-    let places: HashMap<u32, usize> = recorded
-        .devices
-        .iter()
-        .filter_map(|device| {
-            let place = names.iter().position(|name| *name == device.name)?;
-            Some((device.id, place))
-        })
-        .collect();
     let (first, _) = recorded.span_ns();
     let mut tiles: Vec<Vec<usize>> = vec![Vec::new(); names.len()];
     let mut spans = Vec::new();
     for command in &recorded.commands {
-        let Some(&device) = places.get(&command.device) else {
+        let Some(device) = ids.iter().position(|id| *id == command.device) else {
             continue;
         };
         let share = &mut shares[device];

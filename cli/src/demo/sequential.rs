@@ -69,17 +69,23 @@ impl<T: Copy> Picture<T> {
 /// Red, green and blue.
 pub(crate) type Colour = [f32; 3];
 
-/// Runs the whole pipeline on `source`.
+/// How many steps there are.
+pub(crate) const STEPS: u64 = 10;
+
+/// Runs the whole pipeline on `source`; says when a step is done.
 ///
 /// # Panics
 ///
 /// If `params` are for an image of another size.
-pub(crate) fn process(source: &Image, params: &StageParams) -> Image {
-    compose(source.size(), &steps(source, params), params)
+pub(crate) fn process(source: &Image, params: &StageParams, done: &dyn Fn()) -> Image {
+    let steps = steps(source, params, done);
+    let image = compose(source.size(), &steps, params);
+    done();
+    image
 }
 
 /// All but the last step.
-pub(crate) fn steps(source: &Image, params: &StageParams) -> Steps {
+pub(crate) fn steps(source: &Image, params: &StageParams, done: &dyn Fn()) -> Steps {
     let (width, height) = (source.size().width(), source.size().height());
     assert_eq!(
         (width, height),
@@ -89,16 +95,22 @@ pub(crate) fn steps(source: &Image, params: &StageParams) -> Steps {
     let samples = Picture::compute(width, height, |x, y| {
         unpack(source.pixels()[y as usize * width + x as usize]).map(|v| f32::from(v) / 255.0)
     });
+    done();
     let denoised = denoise(&samples, params);
+    done();
     let luminance = denoised.map(|x, y| {
         let [red, green, blue] = denoised.at(x, y);
         let [r, g, b] = LUMINANCE_SHARES;
         (r * red + g * green + b * blue).sqrt()
     });
+    done();
     let curve = equalise(&luminance, params);
+    done();
     let edges = luminance.map(|x, y| sobel(&luminance, x, y));
+    done();
 
     let blurred = blur(&denoised, &params.blur_weights, BLUR_RADIUS);
+    done();
     let sharpened = denoised.map(|x, y| {
         let (colour, soft) = (denoised.at(x, y), blurred.at(x, y));
         [0, 1, 2].map(|c| {
@@ -106,15 +118,18 @@ pub(crate) fn steps(source: &Image, params: &StageParams) -> Steps {
             value.max(0.0)
         })
     });
+    done();
     let bright = denoised.map(|x, y| {
         let colour = denoised.at(x, y);
         colour.map(|v| (v - params.glow_threshold).max(0.0))
     });
     let glow = blur(&bright, &params.glow_weights, GLOW_RADIUS);
+    done();
     let toned = sharpened.map(|x, y| {
         let gain = tone(luminance.at(x, y), &curve, params);
         sharpened.at(x, y).map(|v| v * gain)
     });
+    done();
     Steps {
         denoised,
         luminance,

@@ -155,14 +155,14 @@ impl Planes {
     /// Enqueues one stage on one tile: a launch.
     ///
     /// # Errors
-    /// As [`Queue::post_launch`].
+    /// As [`Queue::launch`].
     pub(crate) fn enqueue(
         &self,
         queue: &Queue,
         stage: Stage,
         tile: &Tile,
         params: &StageParams,
-    ) -> quipu::Result<()> {
+    ) -> quipu::Result<Event> {
         let named = queue.named(&format!("{} {}", stage.name(), tile.index));
         let reads = stage.reads(&self.geometry, tile);
         let write = stage.writes(tile);
@@ -176,55 +176,55 @@ impl Planes {
         match stage {
             Stage::Unpack => {
                 let pixels = self.words(&reads[0])?;
-                named.post_launch(extent, unpack(&pixels, from, &mut to()?))
+                named.launch(extent, unpack(&pixels, from, &mut to()?))
             }
             Stage::Denoise => {
                 let (weights, selectivity) = (params.denoise_weights, params.denoise_selectivity);
                 let blocks = [extent[0] / 3, extent[1].div_ceil(DENOISED)];
-                named.post_launch(
+                named.launch(
                     WorkDivision::new(blocks, [1, 1], [3, DENOISED]),
                     denoise(weights, selectivity, &read(0)?, from, &mut to()?),
                 )
             }
-            Stage::Luminance => named.post_launch(extent, luminance(&read(0)?, from, &mut to()?)),
+            Stage::Luminance => named.launch(extent, luminance(&read(0)?, from, &mut to()?)),
             Stage::Histogram => {
                 let mut counts = self.words(&write)?;
-                named.post_launch(one, histogram(&read(0)?, from, counts.overwrite()))
+                named.launch(one, histogram(&read(0)?, from, counts.overwrite()))
             }
             Stage::Curve => {
                 let (histograms, mut to) = (self.words(&reads[0])?, self.floats(&write)?);
                 let (most, strength) = (params.curve_limit, params.curve_strength);
                 let call = curve(most, strength, &histograms, from, to.overwrite());
-                named.post_launch(one, call)
+                named.launch(one, call)
             }
-            Stage::Edges => named.post_launch(extent, edges(&read(0)?, from, &mut to()?)),
+            Stage::Edges => named.launch(extent, edges(&read(0)?, from, &mut to()?)),
             Stage::BlurRows => {
                 let (colours, mut to) = (read(0)?, to()?);
                 let call =
                     along_rows::<BLUR, false>(params.blur_weights, 0.0, &colours, from, &mut to);
-                named.post_launch(extent, call)
+                named.launch(extent, call)
             }
             Stage::BlurColumns => {
                 let (colours, mut to) = (read(0)?, to()?);
                 let call = along_columns::<BLUR>(params.blur_weights, &colours, from, &mut to);
-                named.post_launch(extent, call)
+                named.launch(extent, call)
             }
             Stage::Sharpen => {
                 let amount = params.sharpen_amount;
                 let call = (read(0)?, read(1)?, to()?);
                 let (colours, blurred, mut to) = call;
-                named.post_launch(extent, sharpen(amount, &colours, &blurred, from, &mut to))
+                named.launch(extent, sharpen(amount, &colours, &blurred, from, &mut to))
             }
             Stage::GlowRows => {
                 let (colours, mut to) = (read(0)?, to()?);
                 let (weights, threshold) = (params.glow_weights, params.glow_threshold);
                 let call = along_rows::<GLOW, true>(weights, threshold, &colours, from, &mut to);
-                named.post_launch(extent, call)
+                named.launch(extent, call)
             }
             Stage::GlowColumns => {
                 let (colours, mut to) = (read(0)?, to()?);
                 let call = along_columns::<GLOW>(params.glow_weights, &colours, from, &mut to);
-                named.post_launch(extent, call)
+                named.launch(extent, call)
             }
             Stage::ToneMap => {
                 let (colours, brightness, curve) = (read(0)?, read(1)?, read(2)?);
@@ -241,7 +241,7 @@ impl Planes {
                     &curve,
                     &mut to,
                 );
-                named.post_launch(extent, call)
+                named.launch(extent, call)
             }
             Stage::Compose => {
                 let (toned, edges, glow) = (read(0)?, read(1)?, read(2)?);
@@ -249,7 +249,7 @@ impl Planes {
                 let (how, top) = (params.composition, tile.rows.start);
                 let mut to = self.words(&write)?.view(layout)?;
                 let call = compose(how, top, &toned, &glow, from, &edges, lines, &mut to);
-                named.post_launch(extent, call)
+                named.launch(extent, call)
             }
         }
     }

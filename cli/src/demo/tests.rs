@@ -3,11 +3,15 @@
 use clap::Parser;
 use proptest::prelude::*;
 
+use super::cast::Cast;
 use super::image::{Image, Size, pack};
 use super::plan::{BINS, Element, Geometry, Plane, Stage, Tile};
+use super::run::Pipeline;
 use super::stages::{Planes, StageParams};
-use super::{Options, scene, sequential};
+use super::{Options, Progress, scene, sequential};
 use quipu::prelude::*;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex};
 
 /// The planes on one thread, and what is in them once all stages were run.
 struct Pictures {
@@ -130,7 +134,7 @@ impl Pictures {
 }
 
 fn params(size: Size, tile_rows: usize) -> StageParams {
-    StageParams::new(Geometry::new(size, Some(tile_rows)))
+    StageParams::new(Geometry::new(size, Some(tile_rows), 1))
 }
 
 fn tiled_planes(image: &Image, params: StageParams) -> Pictures {
@@ -150,7 +154,7 @@ fn tiled(image: &Image, params: StageParams) -> Image {
 #[track_caller]
 fn assert_same(image: &Image, params: StageParams) {
     let planes = tiled_planes(image, params);
-    let steps = sequential::steps(image, &params);
+    let steps = sequential::steps(image, &params, &|| ());
     planes.assert_colours(Plane::Denoised, &steps.denoised.pixels);
     planes.assert_values(Plane::Luminance, &steps.luminance.pixels);
     planes.assert_values(Plane::Curve, &steps.curve);
@@ -160,7 +164,7 @@ fn assert_same(image: &Image, params: StageParams) {
     planes.assert_colours(Plane::Glow, &steps.glow.pixels);
     planes.assert_colours(Plane::Toned, &steps.toned.pixels);
 
-    let expected = sequential::process(image, &params);
+    let expected = sequential::process(image, &params, &|| ());
     let difference = planes.result(image.size()).difference(&expected);
     assert_eq!(difference, None, "{image:?}, {:?}", params.geometry);
 }
@@ -292,7 +296,7 @@ fn options_have_defaults_and_are_checked() {
     let options = parse(&["--size", "20x10", "--tile-rows", "3", "--split"]).unwrap();
     let source = options.source().unwrap();
     assert_eq!(source.size(), size(20, 10));
-    assert_eq!(options.geometry(source.size()).tile_count(), 4);
+    assert_eq!(options.geometry(source.size(), 1).tile_count(), 4);
     let dark = Image::new(source.size(), vec![pack(0, 0, 0); 200]);
     assert_eq!(
         options.picture(&source, dark).pixels()[0],
@@ -333,4 +337,49 @@ proptest! {
 #[test]
 fn nodes_can_have_all_kernels() {
     super::kernels::served().check().unwrap();
+}
+
+/// What the demo says of how far it is.
+#[derive(Default)]
+struct Told(Mutex<Vec<(String, u64, u64)>>);
+
+impl Progress for Told {
+    fn begin(&self, what: &str, steps: u64) {
+        self.0.lock().unwrap().push((what.to_owned(), steps, 0));
+    }
+
+    fn step(&self) {
+        self.0.lock().unwrap().last_mut().unwrap().2 += 1;
+    }
+}
+
+#[test]
+fn the_steps_that_are_told_are_all_there_are() {
+    let image = scene::generate(size(40, 30));
+    let params = params(image.size(), 9);
+    let done = Cell::new(0);
+    sequential::process(&image, &params, &|| done.set(done.get() + 1));
+    assert_eq!(done.get(), sequential::STEPS);
+
+    let told = Arc::new(Told::default());
+    let progress: Arc<dyn Progress> = told.clone();
+    let cast = Cast::find(&image, false, &*progress).unwrap();
+    // What runs the kernels natively is the least that there is.
+    assert!(cast.devices.len() >= 4, "{:?}", cast.devices);
+    let pixels = Pipeline::new(cast, params.geometry)
+        .unwrap()
+        .process(&image, &params, &progress)
+        .unwrap();
+    let expected = sequential::process(&image, &params, &|| ());
+    assert_eq!(Image::new(image.size(), pixels), expected);
+    // Those of commands are told by others, perhaps a little later.
+    let commands = 12 * params.geometry.tile_count() as u64 + 1;
+    let running = || told.0.lock().unwrap().last().unwrap().clone();
+    while running().2 < commands {
+        std::thread::yield_now();
+    }
+    assert_eq!(
+        running(),
+        ("running the pipeline".to_owned(), commands, commands)
+    );
 }

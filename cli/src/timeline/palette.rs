@@ -15,7 +15,7 @@ const fn colour(kind: &'static str, light: &'static str, dark: &'static str) -> 
 }
 
 /// In the order of the legend. Computing is blue, moving is green, and what the core moves unasked is orange.
-pub(super) const COLOURS: [Colour; 13] = [
+pub(super) const COLOURS: [Colour; 12] = [
     colour("launch", "#3b76b8", "#5b9bdc"),
     colour("host task", "#7a5fb0", "#a68ae0"),
     colour("native", "#4c5aa8", "#8893e6"),
@@ -24,7 +24,6 @@ pub(super) const COLOURS: [Colour; 13] = [
     colour("write", "#128a8a", "#38bdbd"),
     colour("fill", "#73784a", "#b3b884"),
     colour("map", "#8f6f0c", "#d8b43c"),
-    colour("unmap", "#7a6328", "#b89a54"),
     colour("migrate", "#c95b08", "#ff9440"),
     colour("marker", "#667082", "#98a2b3"),
     colour("barrier", "#555d6b", "#c0c7d2"),

@@ -122,10 +122,7 @@ impl Command {
 
     /// Whether it takes bytes from one place to another.
     pub fn moves_bytes(&self) -> bool {
-        matches!(
-            &*self.kind,
-            "copy" | "read" | "write" | "migrate" | "map" | "unmap"
-        )
+        matches!(&*self.kind, "copy" | "read" | "write" | "migrate" | "map")
     }
 
     /// How long it ran.

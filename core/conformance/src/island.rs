@@ -9,13 +9,12 @@
 use quipu_core::command::{ToDrivers, slab};
 use quipu_core::driver::Notification;
 use quipu_core::error::{ErrorKind, Result};
-use quipu_core::event::Waiter;
+use quipu_core::event::refuse_waits;
 use quipu_core::operation::{Migration, Operation};
 use quipu_core::{
     Command, DeviceKind, DeviceProperties, Driver, Error, MemorySpace, RawArgument, SpaceId,
 };
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,11 +24,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct IslandDriver {
     lanes: Mutex<Vec<Sender<Command>>>,
     count: u32,
-}
-
-thread_local! {
-    /// True on a device's thread.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 const ALIGN: usize = 64;
@@ -47,7 +41,9 @@ impl IslandDriver {
                 std::thread::Builder::new()
                     .name(format!("island-{island}"))
                     .spawn(move || {
-                        INSIDE.set(true);
+                        refuse_waits(Some(
+                            "an island runs one command at a time; return before you wait",
+                        ));
                         commands.into_iter().for_each(run);
                     })
                     .expect("a machine that cannot start one more thread cannot run the suite");
@@ -68,17 +64,6 @@ impl Driver for IslandDriver {
 
     fn devices(&self) -> Vec<DeviceProperties> {
         (0..self.count).map(properties).collect()
-    }
-
-    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
-        if INSIDE.get() && !waiter.is_done() {
-            return Err(ErrorKind::WouldDeadlock {
-                why: "an island runs one command at a time; return before you wait",
-            }
-            .into());
-        }
-        waiter.sleep();
-        Ok(())
     }
 
     fn notify(&self, notification: Notification) {

@@ -417,6 +417,14 @@ pub(crate) fn assert_caused_by(event: &Event, origin: &Event) {
     );
 }
 
+/// A wait inside either ends or is refused with the reason.
+pub(crate) fn waited_or_refused(result: Result<()>) -> Result<()> {
+    match result {
+        Err(error) if !matches!(error.kind(), ErrorKind::WouldDeadlock { .. }) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Asserts that something is refused because waiting would never end.
 pub(crate) fn assert_would_deadlock<T: std::fmt::Debug>(result: Result<T>) {
     let error = result.expect_err("waiting here could never end");

@@ -1,10 +1,20 @@
-//! The suite and random graphs over the serial device.
+//! The suite and random graphs over the serial device, alone and beside a pool.
 
 use quipu_conformance::{fixture, graph, run};
 
 #[test]
 fn suite() {
     run(&fixture::serial());
+}
+
+#[test]
+fn suite_beside_a_pool() {
+    run(&fixture::serial_beside_a_pool(2));
+}
+
+#[test]
+fn random_graphs_beside_a_pool() {
+    graph::random_graphs(300, 11, &fixture::serial_beside_a_pool(2));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The suite and random graphs over simulated accelerators: one, three that
-//! share their memory, two with memory of their own, and two beside a pool.
+//! share their memory, two with memory of their own, and two beside a pool; graphs
+//! also over two of which one goes wrong.
 
 use quipu_conformance::fixture::simulated;
 use quipu_conformance::{graph, run};
@@ -52,4 +53,10 @@ fn random_graphs_over_devices_with_few_slots() {
 #[test]
 fn random_graphs_over_a_pool_and_simulated_devices() {
     graph::random_graphs(200, 9, &simulated::beside_a_pool());
+}
+
+#[test]
+fn random_graphs_over_devices_of_which_one_goes_wrong() {
+    graph::random_graphs(300, 13, &simulated::faulty(true));
+    graph::random_graphs(300, 14, &simulated::faulty(false));
 }

@@ -73,5 +73,7 @@ fn abandon(fixture: &dyn Fixture) {
 
 #[test]
 fn ten_million_commands_end_with_the_event_they_waited_for() {
+    // One after the other: the second has the memory of the first.
     abandon(&fixture::pool(2));
+    abandon(&fixture::serial());
 }

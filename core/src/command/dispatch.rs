@@ -1,6 +1,24 @@
-//! Handing ready commands to their drivers, in batches and without recursion.
+//! Handing ready commands to their drivers, and calling whom users have asked to be
+//! called: in batches, and without recursion.
+//!
+//! A user's callback may wait, for anything. So it is called when its thread has
+//! nothing in hand any more that it could wait for:
+//!
+//! 1. Who ends a command resolves what waits for it, and serves who waits for its
+//!    queue ([`serve`](crate::queue)); what becomes ready meanwhile is *gathered*,
+//!    and threads that sleep and wakers are told at once.
+//! 2. The outermost [`drain`] hands over what was gathered. Commands that needed no
+//!    device end in there; what they make ready is gathered, too.
+//! 3. Commands of drivers that run them on this very thread come last, one batch
+//!    after the other: what they run is a user's as well.
+//! 4. Callbacks are kept until the outermost end is through with all this
+//!    ([`call_back`]). They are called one after the other: what one brings about is
+//!    called when it has returned, unless it waits ([`let_go`]).
 
+use super::observers::Observer;
 use super::{Command, Kind, ReadySink};
+use crate::driver::Driver;
+use crate::error::{ErrorKind, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,18 +42,30 @@ impl ReadySink for ToDrivers {
     }
 }
 
-/// Hands a ready command to the sink or to its driver.
+/// Hands a ready command to the sink or to its driver; true if this thread had to
+/// see to it: then there may be callbacks.
 #[inline]
-pub(crate) fn deliver(command: Command, sink: &mut impl ReadySink) {
-    if let Some(command) = sink.accept(command) {
+pub(crate) fn deliver(command: Command, sink: &mut impl ReadySink) -> bool {
+    let command = sink.accept(command);
+    let is_left = command.is_some();
+    if let Some(command) = command {
         dispatch(command);
     }
+    is_left
 }
 
 thread_local! {
     static READY: RefCell<VecDeque<Command>> = const { RefCell::new(VecDeque::new()) };
+    /// Of what was ready, the commands that this thread is to run.
+    static OURS: RefCell<VecDeque<Command>> = const { RefCell::new(VecDeque::new()) };
     /// How often this thread is inside of gathering or draining.
     static DRAINING: Cell<u32> = const { Cell::new(0) };
+    /// Callbacks of what is over.
+    static CALLS: RefCell<VecDeque<Arc<Observer>>> = const { RefCell::new(VecDeque::new()) };
+    /// True while one is called.
+    static CALLING: Cell<bool> = const { Cell::new(false) };
+    /// Waits that this thread is inside of, each in a callback that another one has let go.
+    static WAITS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// True if a command that is ready is done by whoever has it: it needs no device, and no driver is to have it for its
@@ -47,9 +77,12 @@ pub(crate) fn is_done_by_anyone(command: &Command) -> bool {
 
 /// Commands that are handed over together, at most.
 const BATCH: usize = 256;
+/// Waits inside of each other's callbacks on one thread: far less than its stack has room for.
+const MOST_WAITS: u32 = 64;
 
 /// Hands a ready command to its driver, or ends it here if it is one that
-/// needs no device. Iterative: what becomes ready meanwhile is queued.
+/// needs no device. Iterative: what becomes ready meanwhile is queued. Whoever has
+/// nothing in hand then [calls back](call_back).
 pub(crate) fn dispatch(command: Command) {
     let length = READY.with_borrow_mut(|ready| {
         ready.push_back(command);
@@ -58,11 +91,7 @@ pub(crate) fn dispatch(command: Command) {
     match DRAINING.get() {
         0 => drain(),
         // A long list is handed over while it is gone through.
-        1 if length >= BATCH => {
-            DRAINING.set(0);
-            drain();
-            DRAINING.set(1);
-        }
+        1 if length >= BATCH => hand_over_ready(),
         _ => {}
     }
 }
@@ -72,48 +101,124 @@ pub(super) fn drain() {
     if DRAINING.get() != 0 {
         return;
     }
-    DRAINING.set(1);
-    let mut batch = Vec::new();
-    let mut driver: Option<Arc<dyn crate::driver::Driver>> = None;
-    while let Some(command) = READY.with_borrow_mut(VecDeque::pop_front) {
-        if is_done_by_anyone(&command) {
-            let result = command.start();
-            // Deeper than any gathering: what this releases is queued.
-            DRAINING.set(2);
-            match result {
-                Ok(()) => command.finish_without_device(&mut ToDrivers),
-                refused => command.finish(refused, &mut ToDrivers),
+    loop {
+        hand_over_ready();
+        let Some(first) = OURS.with_borrow_mut(VecDeque::pop_front) else {
+            return;
+        };
+        let driver = first.queue().driver().clone();
+        let mut batch = vec![first];
+        OURS.with_borrow_mut(|ours| {
+            let is_next = |command: &mut Command| is_same(command.queue().driver(), &driver);
+            while let Some(command) = ours.pop_front_if(is_next) {
+                batch.push(command);
             }
-            DRAINING.set(1);
-            continue;
-        }
-        // Consecutive commands of one driver go to it together.
-        let next = command.queue().driver();
-        if !driver.as_ref().is_some_and(|held| Arc::ptr_eq(held, next)) {
-            hand_over_batch(driver.as_ref(), &mut batch);
-            driver = Some(next.clone());
-        }
-        batch.push(command);
-        if batch.len() >= BATCH || READY.with_borrow(VecDeque::is_empty) {
-            hand_over_batch(driver.as_ref(), &mut batch);
-        }
-    }
-    hand_over_batch(driver.as_ref(), &mut batch);
-    DRAINING.set(0);
-    // The last command handed over by another thread meanwhile is not ours,
-    // but what this thread's drivers made ready during the last batch is.
-    if !READY.with_borrow(VecDeque::is_empty) {
-        drain();
+        });
+        hand_over_batch(Some(&driver), &mut batch);
     }
 }
 
-pub(super) fn hand_over_batch(
-    driver: Option<&Arc<dyn crate::driver::Driver>>,
-    batch: &mut Vec<Command>,
-) {
+fn is_same(one: &Arc<dyn Driver>, other: &Arc<dyn Driver>) -> bool {
+    Arc::ptr_eq(one, other)
+}
+
+/// Hands over what is ready, but for what this thread is to run.
+fn hand_over_ready() {
+    let outer = DRAINING.replace(1);
+    let mut batch = Vec::new();
+    // The driver of the batch, and whether its commands are run by this thread.
+    let mut held: Option<(Arc<dyn Driver>, bool)> = None;
+    while let Some(command) = READY.with_borrow_mut(VecDeque::pop_front) {
+        if is_done_by_anyone(&command) {
+            end_here(command);
+        } else {
+            // Consecutive commands of one driver go to it together.
+            let next = command.queue().driver();
+            if !held.as_ref().is_some_and(|(held, _)| is_same(held, next)) {
+                hand_over_batch(held.as_ref().map(|(held, _)| held), &mut batch);
+                held = Some((next.clone(), next.runs_on_waiting_threads()));
+            }
+            match &held {
+                Some((_, true)) => OURS.with_borrow_mut(|ours| ours.push_back(command)),
+                _ => batch.push(command),
+            }
+        }
+        if batch.len() >= BATCH || READY.with_borrow(VecDeque::is_empty) {
+            hand_over_batch(held.as_ref().map(|(held, _)| held), &mut batch);
+        }
+    }
+    DRAINING.set(outer);
+}
+
+/// Ends a command that needs no device.
+fn end_here(command: Command) {
+    let result = command.start();
+    // Deeper than any gathering: what this releases is queued.
+    let outer = DRAINING.replace(2);
+    match result {
+        Ok(()) => command.finish_without_device(&mut ToDrivers),
+        refused => command.finish(refused, &mut ToDrivers),
+    }
+    DRAINING.set(outer);
+}
+
+pub(super) fn hand_over_batch(driver: Option<&Arc<dyn Driver>>, batch: &mut Vec<Command>) {
     if let (Some(driver), false) = (driver, batch.is_empty()) {
         driver.notify_ready(batch);
         debug_assert!(batch.is_empty(), "a driver takes all that is ready");
         batch.clear();
     }
+}
+
+/// Tells those who observe what is over: threads and wakers at once, callbacks when
+/// this thread [calls back](call_back).
+pub(crate) fn tell(observers: impl IntoIterator<Item = Arc<Observer>>) {
+    for observer in observers {
+        if !observer.fire_unless_callback() {
+            CALLS.with_borrow_mut(|calls| calls.push_back(observer));
+        }
+    }
+}
+
+/// Calls users' callbacks, unless this thread has something in hand that they might
+/// wait for, or is inside of one: then that is done by who called it.
+#[cold]
+pub(crate) fn call_back() {
+    if DRAINING.get() != 0 || CALLING.replace(true) {
+        return;
+    }
+    while let Some(observer) = CALLS.with_borrow_mut(VecDeque::pop_front) {
+        observer.fire();
+    }
+    CALLING.set(false);
+}
+
+/// Before this thread waits: what it has in hand goes on, for it may be waited for.
+///
+/// # Errors
+/// If too many callbacks wait inside of each other already.
+pub(crate) fn let_go() -> Result<()> {
+    let has_calls = !CALLS.with_borrow(VecDeque::is_empty);
+    if !has_calls && READY.with_borrow(VecDeque::is_empty) {
+        return Ok(());
+    }
+    if WAITS.get() == MOST_WAITS {
+        return Err(ErrorKind::WouldDeadlock {
+            why: "callbacks on this thread wait for each other, each inside of the one before; enqueue what \
+                  comes after instead, or wait on another thread",
+        }
+        .into());
+    }
+    WAITS.set(WAITS.get() + 1);
+    // In the middle of an end, only that can go on.
+    let draining = DRAINING.replace(0);
+    hand_over_ready();
+    if draining == 0 {
+        let calling = CALLING.replace(false);
+        call_back();
+        CALLING.set(calling);
+    }
+    DRAINING.set(draining);
+    WAITS.set(WAITS.get() - 1);
+    Ok(())
 }

@@ -1,8 +1,7 @@
 //! The end of a command, step by step; it is the contract's `broadcast`. Nothing here recurses.
 
-use super::dispatch::deliver;
+use super::dispatch::{call_back, deliver, tell};
 use super::notify::{Entry, Tag};
-use super::observers::ObserverList;
 use super::slot::{self, Kind, OverflowEdge, Slot};
 use super::state::Resolved;
 use super::{Command, EventId, ReadySink, release, slab};
@@ -151,11 +150,14 @@ pub(super) unsafe fn end_recorded(
     }
     let Some(first) = first else { return };
     // SAFETY: the list is as it was made; what is in it waits for this command.
-    unsafe {
+    let is_left = unsafe {
         match first.next() {
             None => resolve_entry(first, false, s, sink),
             Some(second) => resolve_list(first, second, false, s, sink),
-        };
+        }
+    };
+    if is_left {
+        call_back();
     }
 }
 
@@ -201,7 +203,7 @@ unsafe fn dependant_of(entry: Entry) -> Option<NonNull<Slot>> {
     }
 }
 
-/// The common end: progress, close, release, observe, forget.
+/// The common end: progress, close, release, serve the queue, observe, forget.
 ///
 /// # Safety
 /// The caller owns the command and gives it up; its state is dropped.
@@ -227,7 +229,7 @@ pub(super) unsafe fn broadcast_dropped(
         // SAFETY: the progress page lives until this byte is set and seen.
         unsafe { (*done).store(1, Ordering::Release) };
     }
-    let observed = match s.notify.close(failed) {
+    let mut looked_at = match s.notify.close(failed) {
         None => false,
         // SAFETY: an entry's word lives until its owner is released.
         Some(first) => match unsafe { first.next() } {
@@ -237,22 +239,24 @@ pub(super) unsafe fn broadcast_dropped(
             Some(second) => unsafe { resolve_list(first, second, failed, s, sink) },
         },
     };
-    if observed {
-        fire_observers(s);
-    }
     if !queue.is_null() {
         // SAFETY: queues are type-stable: after the close above this may be a
         // recycled one, whose flag is merely looked at.
         let queue = unsafe { &*queue };
         if queue.progress.is_sentinel(s.sequence.get()) {
             queue.progress(sink);
+            looked_at = true;
         }
+    }
+    // Last: callbacks may wait for any of the above.
+    if looked_at {
+        fire_observers(s);
     }
     // The usual end, without a second look at what is known here.
     if !failed
         && s.references.load(Ordering::Acquire) == 1
         && s.extension.get().is_none()
-        && s.observers.load(Ordering::Relaxed).is_null()
+        && s.observers.is_none()
     {
         // SAFETY: the only reference was the owner's, and is given up.
         unsafe { slab::give(slot) };
@@ -263,7 +267,8 @@ pub(super) unsafe fn broadcast_dropped(
 }
 
 /// Resolves what an entry of a closed list stands for, which is one wait of a
-/// dependant; true if it is the observers, who are told last.
+/// dependant; true if it is the observers, who are told last, or if this thread
+/// had to see to the dependant, so that there may be callbacks.
 ///
 /// In the middle of every command's end, so all that is rare is out of line.
 ///
@@ -290,7 +295,7 @@ pub(super) unsafe fn resolve_entry(
     let queue = d.queue.get();
     let generation = d.notify.generation();
     match d.state.resolve() {
-        Resolved::Last => deliver(Command(dependant), sink),
+        Resolved::Last => return deliver(Command(dependant), sink),
         Resolved::One => {}
         Resolved::Each => notify_each(
             queue,
@@ -314,12 +319,12 @@ pub(super) unsafe fn resolve_list(
     sink: &mut impl ReadySink,
 ) -> bool {
     sink.gather(true);
-    let mut observed = false;
+    let mut looked_at = false;
     let (mut entry, mut following) = (first, Some(second));
     let mut length = 1_usize;
     loop {
         // SAFETY: the entry was taken from the closed list, its next was read.
-        observed |= unsafe { resolve_entry(entry, failed, over, sink) };
+        looked_at |= unsafe { resolve_entry(entry, failed, over, sink) };
         let Some(current) = following else { break };
         // SAFETY: an entry's word lives until its owner is released, which is
         // when it is resolved, in the next turn.
@@ -331,7 +336,7 @@ pub(super) unsafe fn resolve_list(
         entry = current;
     }
     sink.gather(false);
-    observed
+    looked_at
 }
 
 /// Dependants of a long list that are fetched ahead: a miss takes as long as
@@ -363,14 +368,12 @@ pub(super) fn record(
     crate::tracing_records::record(s, EventId::new(slot, s.notify.generation()), times, failed);
 }
 
+/// Tells who observes a command that is over, if anybody does, and calls back.
 #[cold]
 pub(super) fn fire_observers(s: &Slot) {
-    // SAFETY: the list is freed with the slot's use, which the owner's
-    // reference still holds.
-    let list = unsafe { s.observers.load(Ordering::Acquire).as_ref() };
-    for observer in list.map(ObserverList::close).unwrap_or_default() {
-        observer.fire();
-    }
+    // SAFETY: the owner's reference still holds the slot's use.
+    tell(unsafe { s.observers.close() });
+    call_back();
 }
 
 /// Marks a dependant as one that must not run, because `over` failed.

@@ -17,8 +17,10 @@
 //!    [finishes](Command::finish) it, exactly once. A command that is dropped
 //!    unfinished fails with an error that says so: nothing is lost.
 //! 4. Finishing is `broadcast`: state dropped, progress marked, notify list
-//!    closed, dependants released, observers fired, reference given up; in
-//!    this order. Nothing in it recurses, however long a chain is.
+//!    closed, dependants released, who waits for the queue served, observers
+//!    fired, reference given up; in this order. Nothing in it recurses, however
+//!    long a chain is. Callbacks come when their thread has nothing in hand any
+//!    more that they could wait for (`dispatch`).
 
 mod dispatch;
 mod finish;
@@ -34,8 +36,8 @@ mod tests;
 pub use slot::{Kind, Phase};
 
 pub use dispatch::ToDrivers;
-pub(crate) use dispatch::{deliver, dispatch, is_done_by_anyone};
-use finish::{broadcast, end_recorded, fire_observers};
+pub(crate) use dispatch::{call_back, deliver, dispatch, is_done_by_anyone, let_go, tell};
+use finish::{broadcast, end_recorded};
 pub(crate) use finish::{end_user_event, fail, notify_each, poison};
 
 use crate::access::Argument;
@@ -43,8 +45,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::portable::PortableKernel;
 use crate::queue::QueueShared;
 use crate::sync::prefetch_for_writing;
-use notify::{Closed, Tag};
-use observers::{Observer, ObserverList};
+use notify::Closed;
+use observers::Observer;
 use slot::{Extension, Slot, Vtable};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -560,7 +562,7 @@ unsafe fn free(slot: NonNull<Slot>) {
     // SAFETY: as the caller promises.
     let s = unsafe { slot.as_ref() };
     let failed = s.notify.closed(s.notify.generation()) == Some(Closed::Failed);
-    if failed || s.extension.get().is_some() || !s.observers.load(Ordering::Relaxed).is_null() {
+    if failed || s.extension.get().is_some() || !s.observers.is_none() {
         // SAFETY: as the caller promises.
         unsafe { clean(slot, failed) };
     }
@@ -580,11 +582,8 @@ unsafe fn clean(slot: NonNull<Slot>, failed: bool) {
         // SAFETY: made by `Slot::extend`, taken once.
         drop(unsafe { Box::from_raw(extension.as_ptr()) });
     }
-    let observers = s.observers.swap(std::ptr::null_mut(), Ordering::Relaxed);
-    if !observers.is_null() {
-        // SAFETY: made by `observe`, freed once, with the slot's last reference.
-        drop(unsafe { Box::from_raw(observers) });
-    }
+    // SAFETY: as the caller promises.
+    unsafe { s.observers.free() };
     if failed {
         // SAFETY: a failed command's payload holds its error; dropped once.
         unsafe { std::ptr::drop_in_place(s.payload.get().cast::<Error>()) };
@@ -595,44 +594,17 @@ unsafe fn clean(slot: NonNull<Slot>, failed: bool) {
 pub(crate) fn observe(slot: NonNull<Slot>, observer: &Arc<Observer>) -> bool {
     // SAFETY: the caller holds a reference.
     let s = unsafe { slot.as_ref() };
-    let mut list = s.observers.load(Ordering::Acquire);
-    if list.is_null() {
-        let fresh = Box::into_raw(Box::new(ObserverList::new()));
-        match s
-            .observers
-            .compare_exchange(list, fresh, Ordering::AcqRel, Ordering::Acquire)
-        {
-            Ok(_) => {
-                list = fresh;
-                let generation = s.notify.generation();
-                // SAFETY: the list lives until the slot's last reference goes,
-                // which is after the notify list is closed and read.
-                let pushed = unsafe {
-                    s.notify
-                        .push(generation, &raw const (*fresh).word, Tag::Observers)
-                };
-                if pushed.is_err() {
-                    // Over already; whoever added itself meanwhile must hear it.
-                    fire_observers(s);
-                    return false;
-                }
-            }
-            Err(other) => {
-                // SAFETY: never published.
-                drop(unsafe { Box::from_raw(fresh) });
-                list = other;
-            }
-        }
-    }
-    // SAFETY: alive as above.
-    unsafe { (*list).add(observer) }
+    // SAFETY: as above.
+    let Err(others) = (unsafe { s.observers.add(&s.notify, observer) }) else {
+        return true;
+    };
+    tell(others);
+    call_back();
+    false
 }
 
 /// Takes an observer out again.
 pub(crate) fn unobserve(slot: NonNull<Slot>, observer: &Arc<Observer>) {
-    // SAFETY: the caller holds a reference, which keeps the list.
-    let list = unsafe { slot.as_ref().observers.load(Ordering::Acquire).as_ref() };
-    if let Some(list) = list {
-        list.remove(observer);
-    }
+    // SAFETY: the caller holds a reference.
+    unsafe { slot.as_ref().observers.remove(observer) };
 }

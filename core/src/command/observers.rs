@@ -6,12 +6,22 @@
 //! (a future that is dropped, the losers of a `when_any`), so a long-lived
 //! event that is observed again and again keeps nothing of the past.
 //!
+//! 1. The first to observe makes the list, publishes it by an exchange, and then
+//!    pushes it onto the notify list. Others find it, and add themselves.
+//! 2. Whoever ends the event closes the notify list, finds the entry there, closes
+//!    the list of observers, and tells all in it.
+//! 3. If the event has ended before the push, the pusher closes the list and tells
+//!    those who have found it meanwhile; nobody else would.
+//! 4. Who finds the list closed was not added: the event is over.
+//!
 //! Actions run with no lock held, after all dependants were released; a panic
-//! in one is contained and logged.
+//! in one is contained and logged. Callbacks come last, when their thread has
+//! nothing in hand any more (`dispatch`): they may wait.
 
+use super::notify::{NotifyList, Tag};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::thread::Thread;
 
@@ -20,6 +30,9 @@ pub(crate) enum Action {
     Nothing,
     Wake(Waker),
     Unpark(Thread),
+    /// Something short of a driver's.
+    Notify(Box<dyn FnOnce() + Send>),
+    /// A user's callback, or what else may take its time.
     Call(Box<dyn FnOnce() + Send>),
 }
 
@@ -59,23 +72,132 @@ impl Observer {
     pub(crate) fn fire(&self) {
         self.fired.store(true, Ordering::Release);
         let action = std::mem::replace(&mut *lock(&self.action), Action::Nothing);
-        let outcome = catch_unwind(AssertUnwindSafe(|| match action {
-            Action::Nothing => {}
-            Action::Wake(waker) => waker.wake(),
-            Action::Unpark(thread) => thread.unpark(),
-            Action::Call(call) => call(),
-        }));
-        if let Err(panic) = outcome {
-            crate::operation::drop_panic(panic);
-            tracing::error!("a callback or waker of an event panicked; the event is unaffected");
+        act(action);
+    }
+
+    /// Does its action, once; false if that is a callback, which is not called.
+    pub(crate) fn fire_unless_callback(&self) -> bool {
+        let action = {
+            let mut action = lock(&self.action);
+            if matches!(*action, Action::Call(_)) {
+                return false;
+            }
+            self.fired.store(true, Ordering::Release);
+            std::mem::replace(&mut *action, Action::Nothing)
+        };
+        act(action);
+        true
+    }
+}
+
+fn act(action: Action) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| match action {
+        Action::Nothing => {}
+        Action::Wake(waker) => waker.wake(),
+        Action::Unpark(thread) => thread.unpark(),
+        Action::Notify(call) | Action::Call(call) => call(),
+    }));
+    if let Err(panic) = outcome {
+        crate::operation::drop_panic(panic);
+        tracing::error!("a callback or waker of an event panicked; the event is unaffected");
+    }
+}
+
+/// The observers of an event: nothing, until the first.
+#[derive(Debug)]
+pub(crate) struct Observers(AtomicPtr<ObserverList>);
+
+impl Observers {
+    pub(crate) fn new() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// True if it was never observed, as far as the calling thread knows.
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Adds an observer to the event that `notify` is the list of. If that is over,
+    /// it is not added, and those that others have added meanwhile are to be told.
+    ///
+    /// # Safety
+    /// The event is referred to by the caller, and so is not freed.
+    pub(crate) unsafe fn add(
+        &self,
+        notify: &NotifyList,
+        observer: &Arc<Observer>,
+    ) -> Result<(), Vec<Arc<Observer>>> {
+        let mut list = self.0.load(Ordering::Acquire);
+        if list.is_null() {
+            let fresh = Box::into_raw(Box::new(ObserverList::new()));
+            let published =
+                self.0
+                    .compare_exchange(list, fresh, Ordering::AcqRel, Ordering::Acquire);
+            match published {
+                Ok(_) => {
+                    list = fresh;
+                    let generation = notify.generation();
+                    // SAFETY: the list lives until the event's last reference goes, which is after the notify list is
+                    // closed and read.
+                    let pushed = unsafe {
+                        notify.push(generation, &raw const (*fresh).word, Tag::Observers)
+                    };
+                    if pushed.is_err() {
+                        // SAFETY: alive as above.
+                        return Err(unsafe { (*fresh).close() });
+                    }
+                }
+                Err(other) => {
+                    // SAFETY: never published.
+                    drop(unsafe { Box::from_raw(fresh) });
+                    list = other;
+                }
+            }
+        }
+        // SAFETY: alive as above.
+        let is_added = unsafe { (*list).add(observer) };
+        if is_added { Ok(()) } else { Err(Vec::new()) }
+    }
+
+    /// Takes an observer out, if it is there.
+    ///
+    /// # Safety
+    /// As [`Observers::add`].
+    pub(crate) unsafe fn remove(&self, observer: &Arc<Observer>) {
+        // SAFETY: the caller's reference keeps the list.
+        if let Some(list) = unsafe { self.0.load(Ordering::Acquire).as_ref() } {
+            list.remove(observer);
+        }
+    }
+
+    /// Whom to tell that the event is over; nobody is added any more.
+    ///
+    /// # Safety
+    /// As [`Observers::add`].
+    pub(crate) unsafe fn close(&self) -> Vec<Arc<Observer>> {
+        // SAFETY: as above.
+        let list = unsafe { self.0.load(Ordering::Acquire).as_ref() };
+        list.map(ObserverList::close).unwrap_or_default()
+    }
+
+    /// Frees the list.
+    ///
+    /// # Safety
+    /// Nothing refers to the event any more.
+    pub(crate) unsafe fn free(&self) {
+        let list = self.0.swap(std::ptr::null_mut(), Ordering::Relaxed);
+        if !list.is_null() {
+            // SAFETY: made by `add`, freed once.
+            drop(unsafe { Box::from_raw(list) });
         }
     }
 }
 
-/// The observers of one event. Its first word is an entry of a notify list.
+/// Its first word is an entry of a notify list.
 #[repr(C)]
-pub(crate) struct ObserverList {
-    pub(crate) word: AtomicU64,
+struct ObserverList {
+    word: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -86,7 +208,7 @@ struct Inner {
 }
 
 impl ObserverList {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             word: AtomicU64::new(0),
             inner: Mutex::new(Inner::default()),
@@ -95,7 +217,7 @@ impl ObserverList {
 
     /// Adds an observer; false if the event is over, in which case it was not
     /// added.
-    pub(crate) fn add(&self, observer: &Arc<Observer>) -> bool {
+    fn add(&self, observer: &Arc<Observer>) -> bool {
         let mut inner = lock(&self.inner);
         if inner.closed {
             return false;
@@ -105,7 +227,7 @@ impl ObserverList {
     }
 
     /// Takes an observer out, if it is there.
-    pub(crate) fn remove(&self, observer: &Arc<Observer>) {
+    fn remove(&self, observer: &Arc<Observer>) {
         let mut inner = lock(&self.inner);
         if let Some(index) = inner
             .observers
@@ -116,8 +238,8 @@ impl ObserverList {
         }
     }
 
-    /// Closes the list and fires everyone.
-    pub(crate) fn close(&self) -> Vec<Arc<Observer>> {
+    /// Closes the list; gives everyone who is to be told.
+    fn close(&self) -> Vec<Arc<Observer>> {
         let mut inner = lock(&self.inner);
         inner.closed = true;
         std::mem::take(&mut inner.observers)

@@ -24,7 +24,7 @@
 //! launch ([`Slot::place`]); its notify list is never closed.
 
 use super::notify::NotifyList;
-use super::observers::ObserverList;
+use super::observers::Observers;
 use super::state::State;
 use crate::access::Argument;
 use crate::error::Error;
@@ -34,7 +34,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Words of a slot's payload.
 const PAYLOAD_WORDS: usize = 10;
@@ -101,10 +101,8 @@ pub enum Kind {
     NativeEnqueue,
     /// Completed by the host.
     UserEvent,
-    /// A mapping of a buffer to the host.
+    /// A mapping of a buffer to the host, until it is given back.
     Map,
-    /// The end of a mapping.
-    Unmap,
     /// A recorded graph.
     Graph,
 }
@@ -127,7 +125,6 @@ impl Kind {
             Self::NativeEnqueue => "native enqueue",
             Self::UserEvent => "user event",
             Self::Map => "map",
-            Self::Unmap => "unmap",
             Self::Graph => "graph",
         }
     }
@@ -212,7 +209,7 @@ pub(crate) struct Slot {
 
     pub(crate) link: Cell<u64>,
     pub(crate) extension: Cell<Option<NonNull<Extension>>>,
-    pub(crate) observers: AtomicPtr<ObserverList>,
+    pub(crate) observers: Observers,
     pub(crate) work: AtomicU64,
     pub(crate) sequence: Cell<u64>,
     pub(crate) phase: AtomicU8,
@@ -238,7 +235,7 @@ impl Slot {
             edges: [const { AtomicU64::new(0) }; INLINE_EDGES],
             link: Cell::new(0),
             extension: Cell::new(None),
-            observers: AtomicPtr::new(std::ptr::null_mut()),
+            observers: Observers::new(),
             work: AtomicU64::new(0),
             sequence: Cell::new(0),
             phase: AtomicU8::new(0),

@@ -4,7 +4,7 @@ use super::{Graph, Shared, lock};
 use crate::command::notify::LAST_GENERATION;
 use crate::command::slot::Slot;
 use crate::command::state::{Resolved, WANT_EACH};
-use crate::command::{Command, EventId, ReadySink, deliver, notify_each};
+use crate::command::{Command, EventId, ReadySink, call_back, deliver, notify_each};
 use crate::driver::{DomainWait, Held, Submission};
 use crate::queue::QueueShared;
 use smallvec::SmallVec;
@@ -30,7 +30,9 @@ pub(crate) fn play(command: Command, sink: &mut impl ReadySink) {
         let s = unsafe { slot.as_ref() };
         let (queue, id) = (s.queue.get(), id_of(slot));
         match s.state.resolve() {
-            Resolved::Last => deliver(Command::from_slot(slot), sink),
+            Resolved::Last => {
+                deliver(Command::from_slot(slot), sink);
+            }
             Resolved::Each => notify_each(queue, id, EventId::NONE),
             Resolved::One => {}
         }
@@ -43,6 +45,7 @@ pub(crate) fn play(command: Command, sink: &mut impl ReadySink) {
             queue.driver().flush(queue);
         }
     }
+    call_back();
 }
 
 fn id_of(slot: NonNull<Slot>) -> EventId {

@@ -9,7 +9,9 @@ use crate::command::state::WANT_EACH;
 use crate::context::{Context, ContextShared};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
-use crate::front::{check_copy, check_fill, check_groups, check_region, write_access};
+use crate::front::{
+    check_copy, check_fill, check_fill_rows, check_groups, check_region, write_access,
+};
 use crate::memory::tracker::{Missing, Recorder};
 use crate::memory::{Memory, SpaceId};
 use crate::operation::{
@@ -156,12 +158,29 @@ impl Recording {
         pattern: &[u8],
         after: &[Node],
     ) -> Result<Node> {
-        let fill = check_fill(&destination, pattern)?;
+        let fill = check_fill(destination.length, pattern)?;
         let accesses = [Access {
             mode: AccessMode::Overwrite,
             ..destination
         }];
         self.record_data(queue, fill, &accesses, after)
+    }
+
+    /// Records a fill of rows: see [`Queue::fill_rows`].
+    ///
+    /// # Errors
+    /// As [`Queue::fill_rows`] and [`Recording::launch`].
+    pub fn fill_rows(
+        &mut self,
+        queue: &Queue,
+        destination: Access<'_>,
+        pattern: &[u8],
+        row: u64,
+        steps: &[Step],
+        after: &[Node],
+    ) -> Result<Node> {
+        let (fill, access) = check_fill_rows(destination, pattern, row, steps)?;
+        self.record_data(queue, fill, &[access], after)
     }
 
     /// Records a copy: see [`Queue::copy`].

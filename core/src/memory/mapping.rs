@@ -28,7 +28,7 @@ use crate::device::{Device, DeviceKind, DeviceProperties, MemorySpace};
 use crate::driver::{Driver, Notification};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, UserEvent, Waiter};
-use crate::operation::Body;
+use crate::operation::{Body, data_body, drop_state, no_run};
 use crate::queue::enqueue::Request;
 use crate::queue::{Queue, QueueOptions};
 use std::ops::Range;
@@ -107,7 +107,7 @@ impl HostQueue {
         let ticket = Arc::new(Mutex::new(Ticket::Waiting));
         let begin = UserEvent::new();
         let begun = begin.event();
-        let body = Holder::Reserved(Box::new((ticket.clone(), Some(begin))));
+        let body = Reserved(Box::new((ticket.clone(), Some(begin))));
         let request = Request {
             accesses: &[Access {
                 memory,
@@ -152,7 +152,7 @@ impl HostQueue {
             waits,
             ..Request::default()
         };
-        let body = Holder::Lent(Box::new(Some(Box::new(begin))));
+        let body = Lending(Box::new(Some(Box::new(begin))));
         self.queue.enqueue(body, 1, &request)
     }
 
@@ -182,7 +182,7 @@ impl HostQueue {
                 lent.finish(result);
             }
         };
-        let body = Holder::Lent(Box::new(Some(Box::new(begin))));
+        let body = Lending(Box::new(Some(Box::new(begin))));
         let event = self.queue.enqueue(body, 1, &request)?;
         queue.marker(&[event.as_order()])?;
         Ok(event)
@@ -387,26 +387,13 @@ impl Drop for Turn {
 /// What gets bytes that are lent.
 type Begin = Box<dyn FnOnce(Option<Lent>) + Send>;
 
-/// The body of a holder.
-enum Holder {
-    /// Of a reservation.
-    Reserved(Box<(Arc<Mutex<Ticket>>, Option<UserEvent>)>),
-    /// Of bytes that are lent. In a box of its own, so that there is room for four arguments beside it.
-    Lent(Box<Option<Begin>>),
-}
+/// The body of a reservation's holder.
+struct Reserved(Box<(Arc<Mutex<Ticket>>, Option<UserEvent>)>);
+data_body!(Reserved, Kind::Map, "map");
 
-impl Body for Holder {
-    const VTABLE: &'static Vtable = &Vtable {
-        kind: Kind::HostTask,
-        needs_no_device: false,
-        name: |_| "map",
-        run: |_, _, _| Ok(()),
-        portable: |_| None,
-        brief: |_, _| false,
-        // SAFETY: the state is a `Holder`, dropped once.
-        drop: crate::operation::drop_state::<Self>(),
-    };
-}
+/// The body of what lends bytes. In a box of its own, so that there is room for four arguments beside it.
+struct Lending(Box<Option<Begin>>);
+data_body!(Lending, Kind::HostTask, "turn of the host");
 
 /// Hands bytes to whom they are lent to.
 fn lend(command: Command, bytes: Result<RawArgument>, begin: Option<Begin>) {
@@ -478,6 +465,11 @@ impl Driver for HostDriver {
         }]
     }
 
+    fn runs_on_waiting_threads(&self) -> bool {
+        let waits = self.waits.as_ref();
+        waits.is_some_and(|driver| driver.runs_on_waiting_threads())
+    }
+
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
         match &self.waits {
             Some(driver) => driver.join(waiter),
@@ -492,9 +484,6 @@ impl Driver for HostDriver {
         let Notification::Ready(command) = notification else {
             return;
         };
-        // SAFETY: holders are the only commands of host queues that need a
-        // driver, and this one is owned and not over.
-        let body = unsafe { &mut *command.state_pointer().cast::<Holder>() };
         let started = command.start();
         let bytes = started.and_then(|()| {
             let Some(access) = command.arguments().first() else {
@@ -502,10 +491,16 @@ impl Driver for HostDriver {
             };
             access.on_host()
         });
-        let (ticket, begin) = match body {
-            Holder::Reserved(reserved) => (reserved.0.clone(), reserved.1.take()),
-            Holder::Lent(begin) => return lend(command, bytes, begin.take()),
-        };
+        let state = command.state_pointer();
+        if command.kind() != Kind::Map {
+            // SAFETY: holders are the only commands of host queues that need a
+            // driver, this one is owned and not over, and no reservation's.
+            let begin = unsafe { (*state.cast::<Lending>()).0.take() };
+            return lend(command, bytes, begin);
+        }
+        // SAFETY: as above, and a reservation's.
+        let reserved = unsafe { &mut (*state.cast::<Reserved>()).0 };
+        let (ticket, begin) = (reserved.0.clone(), reserved.1.take());
         match bytes {
             Err(error) => command.finish(Err(error), &mut ToDrivers),
             Ok(bytes) => {

@@ -19,7 +19,9 @@ pub(crate) mod progress;
 
 use crate::command::observers::{Action, Observer};
 use crate::command::state::Resolved;
-use crate::command::{Command, EventId, ReadySink, ToDrivers, deliver, notify_each};
+use crate::command::{
+    Command, EventId, ReadySink, ToDrivers, call_back, deliver, let_go, notify_each, tell,
+};
 use crate::context::ContextShared;
 use crate::device::Device;
 use crate::driver::Driver;
@@ -327,7 +329,8 @@ impl QueueShared {
         }
     }
 
-    /// The queue's sentinel is over: serves whoever waited for it.
+    /// The queue's sentinel is over: serves whoever waited for it. The caller calls
+    /// back when it has nothing else in hand.
     #[cold]
     pub(crate) fn progress(&self, sink: &mut impl ReadySink) {
         let mut served = Vec::new();
@@ -336,7 +339,7 @@ impl QueueShared {
     }
 
     /// Serves `watcher` when every command numbered below `end` is over; gives
-    /// it back if that is so already.
+    /// it back if that is so already. The caller calls back, as above.
     pub(crate) fn watch(&self, end: u64, watcher: Watcher) -> Result<(u64, u64), Watcher> {
         let mut served = Vec::new();
         let outcome = self.progress.watch(end, watcher, &mut served);
@@ -344,11 +347,20 @@ impl QueueShared {
         outcome
     }
 
+    /// Fires `observer` when every command numbered below `end` is over; `None` if
+    /// that is so already.
+    pub(crate) fn observe(&self, end: u64, observer: &Arc<Observer>) -> Option<(u64, u64)> {
+        let key = self.watch(end, Watcher::Observer(observer.clone())).ok();
+        call_back();
+        key
+    }
+
     /// Takes a watcher out again, if it was not served.
     pub(crate) fn unwatch(&self, key: (u64, u64)) {
         let mut served = Vec::new();
         self.progress.unwatch(key, &mut served);
         serve(served, &mut ToDrivers);
+        call_back();
     }
 
     /// Notes that commands were submitted that a flush has to start. Called after
@@ -416,7 +428,14 @@ impl QueueShared {
     }
 }
 
+/// Resolves the waits of all that are commands before anybody else hears of it, who
+/// may wait for those.
 fn serve(served: Vec<Watcher>, sink: &mut impl ReadySink) {
+    if served.is_empty() {
+        return;
+    }
+    let mut observers = Vec::new();
+    ToDrivers.gather(true);
     for watcher in served {
         match watcher {
             Watcher::Command(slot) => {
@@ -425,14 +444,18 @@ fn serve(served: Vec<Watcher>, sink: &mut impl ReadySink) {
                 let queue = s.queue.get();
                 let id = EventId::new(slot, s.notify.generation());
                 match s.state.resolve() {
-                    Resolved::Last => deliver(Command::from_slot(slot), sink),
+                    Resolved::Last => {
+                        deliver(Command::from_slot(slot), sink);
+                    }
                     Resolved::Each => notify_each(queue, id, EventId::NONE),
                     Resolved::One => {}
                 }
             }
-            Watcher::Observer(observer) => observer.fire(),
+            Watcher::Observer(observer) => observers.push(observer),
         }
     }
+    ToDrivers.gather(false);
+    tell(observers);
 }
 
 impl std::fmt::Debug for QueueShared {
@@ -492,8 +515,8 @@ impl Drop for Handle {
             flush_all();
         }
         let recycle = Observer::new(Action::Call(Box::new(move || queue.recycle())));
-        if let Err(Watcher::Observer(observer)) = queue.watch(end, Watcher::Observer(recycle)) {
-            observer.fire();
+        if queue.observe(end, &recycle).is_none() {
+            recycle.fire();
         }
     }
 }
@@ -589,11 +612,13 @@ impl Queue {
     /// If waiting here could never end.
     pub fn wait(&self) -> Result<()> {
         let end = self.shared.progress.end();
+        let_go()?;
         let _seen_to = SeesTo::join(Some(&**self.shared.driver()));
         flush_all();
         let _resumed = polling::while_waiting();
-        let waiter = Waiter::for_queue(self.shared, end);
-        waiter.join(&**self.shared.driver())?;
+        let driver = &**self.shared.driver();
+        let waiter = Waiter::for_queue(self.shared, driver, end);
+        waiter.join(driver)?;
         if waiter.is_done() {
             Ok(())
         } else {

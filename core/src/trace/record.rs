@@ -28,17 +28,15 @@ pub enum CommandKind {
     HostTask,
     /// A closure that was handed the driver's own queue.
     Native,
-    /// Memory made visible to the host.
+    /// Memory made visible to the host, until it is given back.
     Map,
-    /// And returned.
-    Unmap,
     /// A recorded graph: over when its commands are.
     Graph,
 }
 
 impl CommandKind {
     /// Every kind, in the order of the declaration.
-    pub const ALL: [CommandKind; 13] = [
+    pub const ALL: [CommandKind; 12] = [
         CommandKind::Launch,
         CommandKind::Copy,
         CommandKind::Fill,
@@ -50,7 +48,6 @@ impl CommandKind {
         CommandKind::HostTask,
         CommandKind::Native,
         CommandKind::Map,
-        CommandKind::Unmap,
         CommandKind::Graph,
     ];
 
@@ -68,7 +65,6 @@ impl CommandKind {
             CommandKind::HostTask => "host task",
             CommandKind::Native => "native",
             CommandKind::Map => "map",
-            CommandKind::Unmap => "unmap",
             CommandKind::Graph => "graph",
         }
     }

@@ -12,7 +12,7 @@ use crate::queue::CpuQueue;
 use quipu_core::command::ToDrivers;
 use quipu_core::driver::Notification;
 use quipu_core::error::{Error, ErrorKind, Result};
-use quipu_core::event::Waiter;
+use quipu_core::event::{Joiner, Waiter, replace_joiner};
 use quipu_core::operation::Operation;
 use quipu_core::queue::QueueShared;
 use quipu_core::{Command, DeviceProperties, Driver};
@@ -37,6 +37,8 @@ static BUSY: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// True if this is one of them.
     static BUSY_HERE: Cell<bool> = const { Cell::new(false) };
+    /// How it waited before.
+    static OUTER: Cell<Option<Joiner>> = const { Cell::new(None) };
 }
 
 /// Counts a thread as running commands.
@@ -46,15 +48,48 @@ impl Busy {
     fn enter() -> Self {
         BUSY.fetch_add(1, Ordering::SeqCst);
         BUSY_HERE.set(true);
+        OUTER.set(replace_joiner(Some(join_inside)));
         Self(())
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
+        replace_joiner(OUTER.take());
         BUSY_HERE.set(false);
         BUSY.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// How a thread that runs commands waits for those of other devices, which may wait for what it has to run next.
+fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
+    if let Some(joiner) = OUTER.get() {
+        return joiner(waiter);
+    }
+    if READY.with_borrow(|ready| ready.as_ref().is_some_and(|ready| !ready.is_empty())) {
+        return join(waiter);
+    }
+    waiter.rest()
+}
+
+/// Waits for what others bring about; when they too have nothing to do, nobody will.
+fn join(waiter: &Waiter<'_>) -> Result<()> {
+    let Some(armed) = waiter.arm() else {
+        return Ok(());
+    };
+    while !armed.is_done() && !waiter.is_late() {
+        if waiter.nothing_moves() && !armed.is_done() {
+            return Err(ErrorKind::WouldDeadlock {
+                why: "the serial device runs on the waiting thread, no other device has \
+                      anything to do, and what is waited for depends on a user event that \
+                      nobody has completed, or on what this thread is to run next; complete \
+                      the event first, or use a pool device",
+            }
+            .into());
+        }
+        waiter.doze();
+    }
+    Ok(())
 }
 
 impl SerialDriver {
@@ -76,56 +111,21 @@ impl Driver for SerialDriver {
     }
 
     fn notify(&self, notification: Notification) {
-        let Notification::Ready(command) = notification else {
-            return;
-        };
-        let nested = READY.with_borrow_mut(|ready| match ready {
-            Some(ready) => {
-                ready.push_back(command);
-                true
-            }
-            None => {
-                *ready = Some(VecDeque::from([command]));
-                false
-            }
-        });
-        if nested {
-            return;
+        if let Notification::Ready(command) = notification {
+            take([command]);
         }
-        let busy = Busy::enter();
-        // One after another, without recursion: what a command makes ready
-        // joins the end of the list.
-        while let Some(command) =
-            READY.with_borrow_mut(|ready| ready.as_mut().and_then(VecDeque::pop_front))
-        {
-            run(command);
-        }
-        READY.set(None);
-        drop(busy);
+    }
+
+    fn notify_ready(&self, commands: &mut Vec<Command>) {
+        take(commands.drain(..));
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
         if waiter.is_done() {
             return Ok(());
         }
-        // All that this thread could run, it has run. Others may still bring
-        // about what is waited for; when they too have nothing to do, nobody
-        // will.
-        let Some(armed) = waiter.arm() else {
-            return Ok(());
-        };
-        while !armed.is_done() && !waiter.is_late() {
-            if waiter.nothing_moves() && !armed.is_done() {
-                return Err(ErrorKind::WouldDeadlock {
-                    why: "the serial device runs on the waiting thread, no other device has \
-                          anything to do, and what is waited for depends on a user event that \
-                          nobody has completed; complete it first, or use a pool device",
-                }
-                .into());
-            }
-            waiter.doze();
-        }
-        Ok(())
+        // All that this thread could run, it has run.
+        join(waiter)
     }
 
     fn runs_on_waiting_threads(&self) -> bool {
@@ -147,6 +147,28 @@ impl Driver for SerialDriver {
     fn free_memory(&self, _device: usize) -> Option<u64> {
         Some(device::memory().1)
     }
+}
+
+/// Runs what is ready, or has this thread do so when it is through with what it runs.
+fn take(commands: impl IntoIterator<Item = Command>) {
+    let nested = READY.with_borrow_mut(|ready| {
+        let nested = ready.is_some();
+        ready.get_or_insert_default().extend(commands);
+        nested
+    });
+    if nested {
+        return;
+    }
+    let busy = Busy::enter();
+    // One after another, without recursion: what a command makes ready
+    // joins the end of the list.
+    while let Some(command) =
+        READY.with_borrow_mut(|ready| ready.as_mut().and_then(VecDeque::pop_front))
+    {
+        run(command);
+    }
+    READY.set(None);
+    drop(busy);
 }
 
 fn run(command: Command) {

@@ -550,7 +550,9 @@ pub(crate) fn put_batch(
 fn put_fill(mut chain: Chain<'_>, work: &Work<'_>, fill: &Fill) -> Put {
     let to = work.bytes(&work.command().arguments()[0])?;
     chain.uses(&to)?;
-    chain.fill(&to, fill.pattern())?;
+    for row in fill.rows(to.length) {
+        chain.fill(&to.part(row), fill.pattern())?;
+    }
     chain.end()
 }
 

@@ -381,7 +381,9 @@ fn put_fill(queues: &Queues, work: &Work<'_>, fill: &Fill, waits: &[Event]) -> P
     let to = work.bytes(&work.command().arguments()[0])?;
     let mut chain = Chain::new(queues, Lane::Compute, waits);
     chain.uses(&to)?;
-    chain.fill(&to, fill.pattern())?;
+    for row in fill.rows(to.length) {
+        chain.fill(&to.part(row), fill.pattern())?;
+    }
     Ok(chain.end()?)
 }
 

@@ -137,14 +137,48 @@ fn put_fill(
     let to = work.bytes(&work.command().arguments()[0])?;
     let mut pattern = [0; MAX_PATTERN];
     pattern[..fill.pattern().len()].copy_from_slice(fill.pattern());
-    let fill = message::Operation::Fill(message::Fill {
+    let (row, steps) = fill.region().unwrap_or((to.length, &[]));
+    let first = message::Operation::Fill(message::Fill {
         buffer: to.allocation.buffer,
         offset: to.offset,
-        length: to.length,
+        length: row,
         pattern,
         pattern_length: fill.pattern().len() as u8,
     });
-    Ok(send(Task::Plain(fill))?)
+    let apart: Vec<_> = steps.iter().filter(|step| step.count > 1).collect();
+    if apart.is_empty() {
+        return Ok(send(Task::Plain(first))?);
+    }
+    // The protocol fills what has no gaps: that is the first row, of which the others of its plane are copies, of which
+    // the other planes are, and so on.
+    let copies: Vec<Vec<Step>> = (0..apart.len())
+        .rev()
+        .map(|outer| {
+            let copied = apart[outer + 1..].iter().map(|step| Step {
+                count: step.count.into(),
+                source_stride: step.destination_stride.into(),
+                destination_stride: step.destination_stride.into(),
+            });
+            let to_others = Step {
+                count: (apart[outer].count - 1).into(),
+                source_stride: 0.into(),
+                destination_stride: apart[outer].destination_stride.into(),
+            };
+            std::iter::once(to_others).chain(copied).collect()
+        })
+        .collect();
+    let copies = copies.iter().map(|steps| {
+        message::Operation::Copy(message::Copy {
+            source: to.allocation.buffer,
+            source_offset: to.offset,
+            destination: to.allocation.buffer,
+            destination_offset: to.offset + steps[0].destination_stride.get(),
+            row,
+            steps,
+        })
+    });
+    let all: Vec<_> = std::iter::once(first).chain(copies).collect();
+    Ok(send(Task::Several(&all))?)
 }
 
 fn put_migration(

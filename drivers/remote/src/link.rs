@@ -129,6 +129,8 @@ pub(crate) struct Route {
 pub(crate) enum Task<'a> {
     /// An operation without bytes of the host's.
     Plain(Operation<'a>),
+    /// Several, each of which needs the one before. At least one.
+    Several(&'a [Operation<'a>]),
     /// A write of a region of the host's.
     Write(quipu_wire::message::Write<'a>, HostRegion),
     /// A read to a region of the host's.
@@ -329,6 +331,17 @@ impl Link {
                 let point = point(self.push(&mut state, route, &after, operation)?);
                 self.fly(&mut state, Flying::new(point.clone(), 1));
                 Ok(point)
+            }
+            Task::Several(operations) => {
+                let mut after = after;
+                let mut last = None;
+                for operation in operations {
+                    let point = point(self.push(&mut state, route, &after, *operation)?);
+                    self.fly(&mut state, Flying::new(point.clone(), 1));
+                    after = vec![Wait::needs(point.event())];
+                    last = Some(point);
+                }
+                last.ok_or_else(|| Refusal::NotSent("a command of no operations".to_owned()))
             }
             Task::Write(write, region) if region.len() as u64 <= most => {
                 let event = region.gather(0, region.len(), |bytes| {

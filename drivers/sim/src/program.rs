@@ -114,7 +114,10 @@ impl Plan {
                     Cost::bytes(command.arguments()[0].length()),
                 )
             }
-            Operation::Fill(_) => (Kind::Fill, Unit::Compute, Cost::bytes(touched())),
+            Operation::Fill(fill) => {
+                let bytes = fill.bytes(command.arguments()[0].length());
+                (Kind::Fill, Unit::Compute, Cost::bytes(bytes))
+            }
             // The host's work: no unit of the device does it.
             _ => (Kind::Native, Unit::Immediate, Cost::default()),
         };
@@ -159,7 +162,7 @@ impl Started {
     /// What the device does when it starts the command.
     pub(crate) fn run(self, memory: &mut MemoryAccess<'_>) -> Result<(), String> {
         let shared = self.shared.upgrade().ok_or("the driver is gone")?;
-        let _inside = Inside::enter(&shared);
+        let _inside = Inside::enter();
         let now = shared.machine.with(|simulation| simulation.now());
         // What ended before on the machine was mapped by this offset or a smaller one, so it has not ended later.
         let offset = shared.ledger().note_start(self.sequence);

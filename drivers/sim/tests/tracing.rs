@@ -4,11 +4,12 @@
 
 mod support;
 
-use quipu_core::trace;
+use quipu_core::memory::mapping::HostQueue;
+use quipu_core::{AccessMode, trace};
 use quipu_driver_sim::engine::Configuration;
 use serde_json::Value;
 use std::path::Path;
-use support::{Rig, map, read, update};
+use support::{Rig, map, read, update, view};
 
 /// A command as its device ran it, in the trace.
 struct Traced {
@@ -63,6 +64,11 @@ fn a_trace_shows_the_migrations_between_two_memories_and_the_dependencies() {
         update(&queues[0], &a, 5, &[]);
         map(&queues[1], &a, &b, 7);
         assert_eq!(read(&queues[1], &b).unwrap(), [22; 100]);
+        let host = HostQueue::new(&rig.context).unwrap();
+        let turn = host.reserve(&queues[1], &b, 0..80, AccessMode::Read, &[], "a look");
+        let turn = turn.unwrap();
+        turn.granted().wait().unwrap();
+        assert_eq!(view(&turn.take().unwrap().bytes()), [22; 10]);
         [rig.devices[0].id(), rig.devices[1].id()]
     };
     trace::finish().unwrap();
@@ -96,6 +102,15 @@ fn a_trace_shows_the_migrations_between_two_memories_and_the_dependencies() {
     for one in &chain[1..3] {
         assert_eq!(one.event["args"]["bytes"], 800, "{}", one.event);
     }
+
+    // The host's turn is a mapping, and not one of the tasks.
+    let mapped = the_one(&events, |event| event["args"]["kind"] == "map");
+    assert_eq!(mapped.event["name"], "map");
+    assert!(
+        events
+            .iter()
+            .all(|event| event["args"]["kind"] != "host task")
+    );
 
     let arrows = |phase: &'static str| {
         let ends = events.iter().filter(move |event| event["ph"] == phase);

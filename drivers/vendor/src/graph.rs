@@ -92,7 +92,7 @@ pub(crate) fn may_be_within(vendor: &impl Vendor, command: &Command) -> bool {
             let code = command.portable().map(|portable| portable.code_type());
             groups == 0 || code.is_some_and(|code| vendor.takes_code(code))
         }
-        Operation::Fill(_) => true,
+        Operation::Fill(fill) => fill.is_dense(),
         Operation::Transfer(transfer) => {
             is_argument(&transfer.source) && is_argument(&transfer.destination)
         }

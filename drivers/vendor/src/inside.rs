@@ -2,6 +2,7 @@
 
 use quipu_core::Error;
 use quipu_core::error::ErrorKind;
+use quipu_core::event::refuse_waits;
 use std::cell::{Cell, RefCell};
 
 thread_local! {
@@ -22,14 +23,18 @@ pub fn is_own_thread() -> bool {
     OWN.get()
 }
 
-/// Says, while it lives, that this thread pumps.
-pub(crate) struct Inside(());
+const WHY: &str = "this thread is inside a callback of a command on a device, whose driver goes on only when that \
+                   returns; wait on another thread, or enqueue what comes after";
+
+/// Says, while it lives, that this thread pumps, and has waits refused: what is waited for may be another driver's, and
+/// still need this one.
+pub(crate) struct Inside(Option<&'static str>);
 
 impl Inside {
     /// This thread pumps for the driver that this is a part of.
     pub(crate) fn enter<T>(driver: &T) -> Self {
         INSIDE.with_borrow_mut(|inside| inside.push(std::ptr::from_ref(driver).addr()));
-        Self(())
+        Self(refuse_waits(Some(WHY)))
     }
 
     /// True if this thread pumps for that driver.
@@ -44,16 +49,13 @@ impl Inside {
 
     /// Why such a thread must not wait.
     pub(crate) fn would_deadlock() -> Error {
-        ErrorKind::WouldDeadlock {
-            why: "this thread is inside a callback of a command on a device, whose driver goes on only when that \
-                  returns; wait on another thread, or enqueue what comes after",
-        }
-        .into()
+        ErrorKind::WouldDeadlock { why: WHY }.into()
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
+        refuse_waits(self.0);
         INSIDE.with_borrow_mut(Vec::pop);
     }
 }

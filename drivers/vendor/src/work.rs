@@ -7,6 +7,7 @@ use crate::workers::Workers;
 use quipu_core::access::Argument;
 use quipu_core::driver::Held;
 use quipu_core::{Command, Result, SpaceId};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A command on its way to a device, or away from it.
@@ -25,6 +26,18 @@ pub struct Bytes<'a, V: Vendor> {
     pub offset: u64,
     /// How many they are.
     pub length: u64,
+}
+
+impl<V: Vendor> Bytes<'_, V> {
+    /// Some of them.
+    #[must_use]
+    pub fn part(&self, range: Range<u64>) -> Self {
+        Self {
+            allocation: self.allocation,
+            offset: self.offset + range.start,
+            length: range.end - range.start,
+        }
+    }
 }
 
 impl<'a, V: Vendor> Work<'a, V> {

@@ -75,13 +75,13 @@ fn join(waiter: &Waiter<'_>) -> Result<()> {
             on_wait();
         }
     }
-    waiter.sleep();
+    let waited = waiter.rest();
     if let Some(workers) = &workers {
         let mut state = workers.state();
         state.counted += 1;
         state.waiting -= 1;
     }
-    Ok(())
+    waited
 }
 
 /// Says, while it lives, which command this thread runs.

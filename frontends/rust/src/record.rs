@@ -60,7 +60,7 @@ use crate::host::Source;
 use crate::kernel::{Arguments, HostArguments, Launch, Shared, SharedArguments, collect};
 use crate::layout::{Layout, Rows, View};
 use crate::parcel::{Contained, Parcel};
-use crate::queue::launch::{Enqueue, fill_task};
+use crate::queue::launch::{Enqueue, fill_rows_task, fill_task};
 use crate::queue::task::failed;
 use crate::queue::transfer::{check_length, part_of};
 use crate::queue::{IntoDivision, Queue};
@@ -469,11 +469,23 @@ impl Recorder<'_> {
         if layout.is_dense() {
             return self.fill(view.buffer(), value);
         }
-        // One fill for each row: rows are what devices can fill.
-        let length = layout.extent()[D - 1];
-        let fill = |start| self.fill(&view.buffer().slice(start..start + length)?, value);
-        let rows = layout.row_starts().map(fill).collect::<Result<Vec<_>>>()?;
-        self.after(rows).marker()
+        let pattern = bytemuck::bytes_of(&value);
+        if pattern.len() > 16 {
+            // Longer than a device's engine can repeat.
+            let accesses = [view.buffer().access(AccessMode::ReadWrite)];
+            let request = self.queue.request(&accesses);
+            return self.task(&request, fill_rows_task(*layout, value));
+        }
+        self.refuse_events(&self.queue.request(&[]))?;
+        let rows = Rows::between::<T, D>(layout, layout)?;
+        self.recording.core().fill_rows(
+            self.queue.core(),
+            view.buffer().access(AccessMode::Overwrite),
+            pattern,
+            rows.row,
+            &rows.steps,
+            &self.after,
+        )
     }
 }
 

@@ -12,10 +12,11 @@ use std::time::Instant;
 const USAGE: &str = "graphs [--count N] [--seed N] [--devices cpu,serial,islands,sim] [--only SEED]
   --count N     graphs in all, shared by the devices (100000)
   --seed N      another sequence of graphs (1)
-  --devices L   cpu: pools of 1, 2 and 4 workers and a part of one; serial;
-                islands: devices with memory of their own, alone and beside a pool;
+  --devices L   cpu: pools of 1, 2 and 4 workers and a part of one; serial, alone and
+                beside a pool; islands: devices with memory of their own, alone and beside a pool;
                 sim: simulated accelerators: one, with shared memory, with
-                memory of their own, with few slots, and beside a pool
+                memory of their own, with few slots, beside a pool, and with
+                one that goes wrong
   --only SEED   one graph, as a failure named it (0x...), over each";
 
 struct Options {
@@ -69,7 +70,10 @@ fn fixtures(names: &[String]) -> Result<Vec<Box<dyn Fixture>>, String> {
                 fixtures.push(Box::new(fixture::pool(4)));
                 fixtures.push(Box::new(fixture::part_of_pool(2, 3)));
             }
-            "serial" => fixtures.push(Box::new(fixture::serial())),
+            "serial" => {
+                fixtures.push(Box::new(fixture::serial()));
+                fixtures.push(Box::new(fixture::serial_beside_a_pool(2)));
+            }
             "islands" => {
                 fixtures.push(Box::new(fixture::islands(3)));
                 fixtures.push(Box::new(fixture::mixed(2)));
@@ -80,6 +84,8 @@ fn fixtures(names: &[String]) -> Result<Vec<Box<dyn Fixture>>, String> {
                 fixtures.push(Box::new(simulated::apart()));
                 fixtures.push(Box::new(simulated::cramped()));
                 fixtures.push(Box::new(simulated::beside_a_pool()));
+                fixtures.push(Box::new(simulated::faulty(true)));
+                fixtures.push(Box::new(simulated::faulty(false)));
             }
             _ => return Err(format!("there are no devices called '{name}'")),
         }

@@ -23,6 +23,7 @@ cases! {
         tasks_that_may_touch_anything,
         data_commands,
         kernels_fills_and_copies,
+        fills_of_rows,
         a_kernel_that_fails,
         many_readers,
         nothing_recorded,
@@ -309,6 +310,41 @@ fn kernels_fills_and_copies(fixture: &dyn Fixture) {
         let y = x.wrapping_mul(31).wrapping_add(7).to_le_bytes();
         let of_b = [y, [3; 8], [1, 2, 3, 4, 5, 6, 7, 8]].concat();
         assert_eq!(read_all(queue, &b), of_b);
+    }
+}
+
+fn fills_of_rows(fixture: &dyn Fixture) {
+    let mut scene = Scene::new(fixture);
+    let memory = scene.stage.memory(24);
+    let queue = scene.stage.in_order();
+    let step = quipu_core::operation::Step {
+        count: 2,
+        source_stride: 0,
+        destination_stride: 16,
+    };
+    let gaps = part(&memory, 8..26, AccessMode::Overwrite);
+    let refused = scene
+        .recording
+        .fill_rows(&queue, gaps, &[6, 5], 2, &[step], &[]);
+    assert!(refused.is_err(), "it reaches beyond the end");
+    let gaps = part(&memory, 0..18, AccessMode::Overwrite);
+    scene
+        .recording
+        .fill_rows(&queue, gaps, &[6, 5], 2, &[step], &[])
+        .unwrap();
+    record_fold(&mut scene, &queue, &memory, 3, "fold");
+    let (_stage, graph) = scene.finish();
+    for n in 0..3 {
+        let mut expected = [n; 24];
+        write_all(&queue, &memory, &expected);
+        launched(&queue, &graph);
+        for row in [0, 16] {
+            expected[row..row + 2].copy_from_slice(&[6, 5]);
+        }
+        let x = u64::from_le_bytes(expected[..8].try_into().unwrap());
+        let x = x.wrapping_mul(31).wrapping_add(3);
+        expected[..8].copy_from_slice(&x.to_le_bytes());
+        assert_eq!(read_all(&queue, &memory), expected);
     }
 }
 

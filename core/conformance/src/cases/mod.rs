@@ -6,6 +6,7 @@
 )]
 
 mod barriers;
+mod callbacks;
 mod cancellation;
 mod content;
 mod failure;
@@ -52,6 +53,7 @@ pub fn suite() -> Vec<Case> {
         graphs::cases(),
         cancellation::cases(),
         observation::cases(),
+        callbacks::cases(),
         lifetime::cases(),
         tasks::cases(),
         threads::cases(),

@@ -27,6 +27,7 @@ cases! {
         phases;
     Asynchronous:
         a_timeout_leaves_the_command_alone,
+        who_waits_for_a_time_takes_up_no_work,
         many_threads_wait_for_one_event;
 }
 
@@ -325,6 +326,41 @@ fn a_timeout_leaves_the_command_alone(fixture: &dyn Fixture) {
         gate.complete();
         event.wait().unwrap();
         event.wait_with_clock(Duration::ZERO, &clock).unwrap();
+    }
+}
+
+fn who_waits_for_a_time_takes_up_no_work(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let me = std::thread::current().id();
+    for round in 0..200 {
+        let (release, timed, caught) = (Flag::new(), Flag::new(), Flag::new());
+        let (held, is_timed, inside) = (release.clone(), timed.clone(), caught.clone());
+        // So that the next finds nobody awake, perhaps.
+        let driver = stage.devices[0].driver();
+        (0..1000)
+            .take_while(|_| !driver.is_idle())
+            .for_each(|_| std::thread::yield_now());
+        timed.set();
+        let event = launch(&queue, &[], &[], move |_| {
+            if std::thread::current().id() != me {
+                held.wait();
+            } else if is_timed.is_set() {
+                // Held here, it would never be let go.
+                inside.set();
+            }
+            Ok(())
+        });
+        let waited = match round % 2 {
+            0 => event.wait_timeout(Duration::ZERO),
+            _ => event.wait_with_clock(Duration::from_secs(5), &Manual::default()),
+        };
+        timed.clear();
+        release.set();
+        event.wait().unwrap();
+        assert!(!caught.is_set(), "its command ran on the waiting thread");
+        let error = waited.expect_err("it was held");
+        assert!(matches!(error.kind(), ErrorKind::TimedOut), "{error}");
     }
 }
 

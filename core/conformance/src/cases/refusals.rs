@@ -122,6 +122,28 @@ fn patterns(fixture: &dyn Fixture) {
             matches!(k, ErrorKind::InvalidSize { .. })
         });
     }
+    // Of rows: empty, none, too many, too far apart, on top of each other.
+    let rows: [(u64, &[(u64, u64)]); 7] = [
+        (0, &[]),
+        (4, &[(0, 4)]),
+        (36, &[]),
+        (4, &[(9, 4)]),
+        (4, &[(2, u64::MAX)]),
+        (4, &[(2, 3)]),
+        (4, &[(2, 4), (3, 5)]),
+    ];
+    for (row, steps) in rows {
+        let steps = steps.iter().map(|(count, stride)| Step {
+            count: *count,
+            source_stride: 0,
+            destination_stride: *stride,
+        });
+        let steps: Vec<Step> = steps.collect();
+        refused(queue.fill_rows(all(), &[1, 2], row, &steps, &[]), |k| {
+            matches!(k, ErrorKind::InvalidSize { .. })
+        });
+    }
+    assert!(queue.is_empty());
     queue.fill(all(), &[1, 2], &[]).unwrap().wait().unwrap();
 }
 

@@ -4,7 +4,6 @@
 use super::cases;
 use crate::Fixture;
 use crate::support::*;
-use quipu_core::error::ErrorKind;
 use quipu_core::{Clock, Event, Queue, Request, Result, UserEvent};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,14 +25,6 @@ fn task(queue: &Queue, run: impl FnOnce() -> Result<()> + Send + 'static) -> Eve
     queue
         .host_task(move |_| run(), &Request::default())
         .unwrap()
-}
-
-/// A wait inside either ends or is refused with the reason.
-fn waited_or_refused(result: Result<()>) -> Result<()> {
-    match result {
-        Err(error) if !matches!(error.kind(), ErrorKind::WouldDeadlock { .. }) => Err(error),
-        _ => Ok(()),
-    }
 }
 
 fn a_task_enqueues_and_waits(fixture: &dyn Fixture) {

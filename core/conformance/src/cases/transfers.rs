@@ -16,6 +16,7 @@ cases! {
         copies_within_and_between_buffers,
         strided_copies_in_three_dimensions,
         fills_of_every_pattern,
+        fills_of_rows_keep_what_lies_between,
         long_ones_are_whole,
         host_tasks_see_what_they_declare,
         memory_the_caller_brings_is_valid_from_the_start;
@@ -219,6 +220,59 @@ fn fills_of_every_pattern(fixture: &dyn Fixture) {
     assert_eq!(read_all(&queue, &memory), expected);
 }
 
+fn fills_of_rows_keep_what_lies_between(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let step = |count, destination_stride| Step {
+        count,
+        source_stride: 0,
+        destination_stride,
+    };
+    let shapes: [(u64, Vec<Step>); 6] = [
+        (12, vec![step(5, 20)]),
+        (12, vec![step(3, 100), step(4, 17)]),
+        (4, vec![step(2, 150), step(3, 40), step(2, 20)]),
+        // Rows that adjoin; one row; all.
+        (4, vec![step(3, 50), step(4, 4)]),
+        (8, vec![step(1, 7)]),
+        (75, vec![step(4, 75)]),
+    ];
+    for options in [QueueOptions::default(), OUT_OF_ORDER] {
+        let queue = stage.queue(options);
+        let memory = stage.memory(310);
+        for (n, (row, steps)) in shapes.iter().enumerate() {
+            for value in [&[n as u8][..], &[1, 2], &[5, 6, 7, 8]] {
+                if !row.is_multiple_of(value.len() as u64) {
+                    continue;
+                }
+                let mut expected = pattern(310, n as u8);
+                write_all(&queue, &memory, &expected);
+                let access = part(&memory, 10..310, AccessMode::Overwrite);
+                queue.fill_rows(access, value, *row, steps, &[]).unwrap();
+                let from: Vec<u8> = value.iter().copied().cycle().take(*row as usize).collect();
+                copy_by_hand(&from, &mut expected[10..], *row, steps);
+                // What is written again is read as written last.
+                let late = part(&memory, 10..12, AccessMode::Overwrite);
+                queue.fill(late, &[99], &[]).unwrap();
+                expected[10..12].fill(99);
+                assert_eq!(read_all(&queue, &memory), expected, "{row} in {steps:?}");
+            }
+        }
+        // What cannot be written cannot be kept either.
+        let from = failing(&queue, &[overwrites(&memory)], &[]);
+        let access = part(&memory, 0..300, AccessMode::Overwrite);
+        let filled = queue
+            .fill_rows(access, &[1], 1, &[step(2, 2)], &[])
+            .unwrap();
+        assert_caused_by(&filled, &from);
+        let all = part(&memory, 0..310, AccessMode::Overwrite);
+        let whole = queue
+            .fill_rows(all, &[1], 31, &[step(10, 31)], &[])
+            .unwrap();
+        whole.wait().unwrap();
+        assert_eq!(read_all(&queue, &memory), [1; 310]);
+    }
+}
+
 /// Long enough that a driver may have several threads carry them out.
 fn long_ones_are_whole(fixture: &dyn Fixture) {
     const LENGTH: usize = 3_000_001;
@@ -233,6 +287,22 @@ fn long_ones_are_whole(fixture: &dyn Fixture) {
         let all = read_all(&queue, &a);
         assert!((0..filled).all(|at| all[at] == bytes[at % size]));
     }
+    // In rows, of which several threads have some each.
+    let step = Step {
+        count: 3,
+        source_stride: 0,
+        destination_stride: 1_000_000,
+    };
+    write_all(&queue, &a, &vec![3; LENGTH]);
+    queue
+        .fill_rows(overwrites(&a), &[4, 5], 999_998, &[step], &[])
+        .unwrap();
+    let all = read_all(&queue, &a);
+    assert!((0..LENGTH).all(|at| match at % 1_000_000 {
+        999_998.. => all[at] == 3,
+        _ if at == LENGTH - 1 => all[at] == 3,
+        inside => all[at] == [4, 5][inside % 2],
+    }));
     let from = pattern(LENGTH, 60);
     write_all(&queue, &a, &from);
     queue.fill(overwrites(&b), &[7], &[]).unwrap();

@@ -1,13 +1,14 @@
 //! Performs a plan on real devices and reports how everything ended.
 
 use super::kernel::Mix;
-use super::model::{Predicted, UNREAD};
+use super::model::{Predicted, UNREAD, is_of_a_device};
 use super::order::{Order, Waits};
 use super::plan::{End, Fate, Id, Plan, RecordedPlan, RecordingPlan, Region, Step, Work};
 use crate::patience::RunningClock;
 use crate::support::{HostBytes, launch_native, post_native, record_native};
 use quipu_core::error::ErrorKind;
 use quipu_core::graph::{Node, NodeRequest};
+use quipu_core::memory::mapping::{HostQueue, Reservation};
 use quipu_core::{
     Access, AccessMode, Context, Device, Error, Event, Graph, MemoryRef, Queue, Recording, Request,
     UserEvent,
@@ -33,6 +34,8 @@ pub(super) enum Outcome {
         /// True if it says that it was cancelled itself.
         cancelled: bool,
     },
+    /// It was not even enqueued: its device was lost.
+    Refused,
 }
 
 /// How the events ended; of one-way commands nothing is known.
@@ -46,6 +49,7 @@ pub(super) struct Executed {
     /// A queue per buffer to look at it with.
     readers: Vec<Queue>,
     events: HashMap<Id, Event>,
+    has_fault: bool,
 }
 
 struct Host<'a> {
@@ -59,6 +63,11 @@ struct Host<'a> {
     users: Vec<(Id, UserEvent)>,
     events: HashMap<Id, (Event, Waits)>,
     reads: HashMap<Id, HostBytes>,
+    /// Where each context's mappings are enqueued.
+    mappings: Vec<HostQueue>,
+    /// What the host saw in mappings, or why there were none.
+    mapped: HashMap<Id, Result<Vec<u8>, Error>>,
+    refused: Vec<Id>,
     observed: u64,
     called: Arc<AtomicU64>,
 }
@@ -93,9 +102,13 @@ pub(super) fn execute(
         .map(|recording| record(recording, &contexts, &queues, &buffers))
         .collect::<Result<_, _>>()
         .map_err(say)?;
+    let mappings = contexts.iter().map(HostQueue::new);
     let mut host = Host {
         plan,
         patience,
+        mappings: mappings.collect::<Result<_, _>>().map_err(say)?,
+        mapped: HashMap::new(),
+        refused: Vec::new(),
         contexts,
         queues,
         buffers,
@@ -184,6 +197,7 @@ impl Host<'_> {
         else {
             return Ok(());
         };
+        let before = self.plan.fault.map(|_| self.order.clone());
         let visible = self.order.command(self.plan, id, step);
         if self.plan.queues[*number].options.blocking {
             // The enqueue waits: what it may wait for is ended before.
@@ -232,8 +246,7 @@ impl Host<'_> {
                         Ok(kernel) => post_native(queue, kernel, groups, &request),
                         Err(kernel) => post_native(queue, kernel, groups, &request),
                     };
-                    posted.map_err(|error| error.to_string())?;
-                    return Ok(());
+                    return self.accepted(id, posted, before).map(drop);
                 }
                 match kernel {
                     Ok(kernel) => launch_native(queue, kernel, groups, &request),
@@ -251,7 +264,25 @@ impl Host<'_> {
                 &shape.strides,
                 &waits,
             ),
-            Work::Fill { pattern, .. } => queue.fill(accesses[0], pattern, &waits),
+            Work::Fill { pattern, shape, to } if shape.row == to.len() => {
+                queue.fill(accesses[0], pattern, &waits)
+            }
+            Work::Fill { pattern, shape, .. } => {
+                let row = shape.row as u64;
+                queue.fill_rows(accesses[0], pattern, row, &shape.strides, &waits)
+            }
+            Work::Map { region, writes } => {
+                let context = self.plan.queues[*number].context;
+                let memory = self.buffers[region.buffer].clone();
+                let memory = memory.expect("a dropped buffer is not used any more");
+                let range = region.range.start as u64..region.range.end as u64;
+                let host = &self.mappings[context];
+                let reserved = host.reserve(queue, &memory, range, region.mode, &waits, "map");
+                let Some(reservation) = self.accepted(id, reserved, before)? else {
+                    return Ok(());
+                };
+                return self.map(id, reservation, visible, writes.as_deref());
+            }
             Work::Write { from, shape, .. } => queue.write(
                 HostBytes::new(from).memory(),
                 accesses[0],
@@ -277,16 +308,64 @@ impl Host<'_> {
                 let graph = &self.graphs[recording.number];
                 if *posted {
                     let posted = queue.post_graph(graph, &waits, None);
-                    return posted.map_err(|error| error.to_string());
+                    return self.accepted(id, posted, before).map(drop);
                 }
                 queue.launch_graph(graph, &waits, None)
             }
         };
-        let event = event.map_err(|error| error.to_string())?;
+        let Some(event) = self.accepted(id, event, before)? else {
+            return Ok(());
+        };
         if self.plan.queues[*number].options.blocking && !event.is_complete() {
             return Err("a blocking queue returned before the command was over".to_owned());
         }
         self.events.insert(id, (event, visible));
+        Ok(())
+    }
+
+    /// What was enqueued; none if it was refused because its device was lost.
+    fn accepted<T>(
+        &mut self,
+        id: Id,
+        enqueued: Result<T, Error>,
+        before: Option<Order>,
+    ) -> Result<Option<T>, String> {
+        match (enqueued, before) {
+            (Ok(enqueued), _) => Ok(Some(enqueued)),
+            // Nothing waits for it.
+            (Err(error), Some(before)) if is_of_a_device(&error) => {
+                self.order.back_to(before);
+                self.refused.push(id);
+                Ok(None)
+            }
+            (Err(error), _) => Err(error.to_string()),
+        }
+    }
+
+    /// Takes the host's turn, if nothing that it may wait for is open; else gives it up.
+    fn map(
+        &mut self,
+        id: Id,
+        reservation: Reservation,
+        waits: Waits,
+        writes: Option<&[u8]>,
+    ) -> Result<(), String> {
+        if !self.order.must_end(waits) {
+            return Ok(());
+        }
+        ends(reservation.granted(), self.patience)
+            .map_err(|problem| format!("the mapping of step {id} {problem}"))?;
+        let taken = reservation.take().map(|hold| {
+            let bytes = hold.bytes();
+            // SAFETY: the bytes are the host's until the hold is dropped.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(bytes.pointer, bytes.length) };
+            let seen = bytes.to_vec();
+            if let Some(writes) = writes {
+                bytes.copy_from_slice(writes);
+            }
+            seen
+        });
+        self.mapped.insert(id, taken);
         Ok(())
     }
 
@@ -328,8 +407,14 @@ impl Host<'_> {
             };
         }
         // A marker first: its wait can give up.
-        let marker = queue.marker(&[]).map_err(|error| error.to_string())?;
-        ends(&marker, self.patience).map_err(|problem| format!("queue {number} {problem}"))?;
+        match queue.marker(&[]) {
+            Ok(marker) => {
+                ends(&marker, self.patience)
+                    .map_err(|problem| format!("queue {number} {problem}"))?;
+            }
+            Err(error) if self.plan.fault.is_some() && is_of_a_device(&error) => {}
+            Err(error) => return Err(error.to_string()),
+        }
         queue.wait().map_err(|error| error.to_string())?;
         if !queue.is_empty() {
             return Err(format!("queue {number} was waited for and is not empty"));
@@ -357,14 +442,20 @@ impl Host<'_> {
             .into_iter()
             .map(|(id, (event, _))| (id, event))
             .collect();
-        let outcomes = outcomes(&events);
+        let mut outcomes = outcomes(&events, &self.mapped);
+        let refused = self.refused.iter().map(|id| (*id, Outcome::Refused));
+        outcomes.extend(refused);
+        let left: Vec<&Device> = devices
+            .iter()
+            .filter(|device| device.lost().is_none())
+            .collect();
         let readers = self
             .plan
             .buffers
             .iter()
             .enumerate()
             .map(|(index, buffer)| {
-                let device = &devices[index % devices.len()];
+                let device = left[index % left.len()];
                 self.contexts[buffer.context].queue(device, crate::support::OUT_OF_ORDER)
             })
             .collect::<Result<_, _>>()
@@ -375,7 +466,13 @@ impl Host<'_> {
                 .reads
                 .iter()
                 .map(|(id, host)| (*id, host.bytes()))
+                .chain(
+                    self.mapped
+                        .into_iter()
+                        .filter_map(|(id, bytes)| Some((id, bytes.ok()?))),
+                )
                 .collect(),
+            has_fault: self.plan.fault.is_some(),
             buffers: self.buffers,
             readers,
             events,
@@ -434,7 +531,17 @@ fn record(
                 &shape.strides,
                 &after,
             ),
-            Work::Fill { pattern, .. } => recording.fill(queue, accesses[0], pattern, &after),
+            Work::Fill { pattern, shape, to } if shape.row == to.len() => {
+                recording.fill(queue, accesses[0], pattern, &after)
+            }
+            Work::Fill { pattern, shape, .. } => recording.fill_rows(
+                queue,
+                accesses[0],
+                pattern,
+                shape.row as u64,
+                &shape.strides,
+                &after,
+            ),
             // SAFETY: the bytes are kept and never change.
             Work::Write { from, shape, .. } => unsafe {
                 recording.write(
@@ -447,7 +554,9 @@ fn record(
                 )
             },
             Work::Barrier => recording.barrier(queue, &after),
-            Work::Marker | Work::Read { .. } | Work::Graph(_) => recording.marker(queue, &after),
+            Work::Marker | Work::Read { .. } | Work::Map { .. } | Work::Graph(_) => {
+                recording.marker(queue, &after)
+            }
         };
         nodes.push(node?);
     }
@@ -478,10 +587,13 @@ fn named(error: &Error) -> Option<Id> {
     message.strip_prefix("step ")?.parse().ok()
 }
 
-fn outcomes(events: &HashMap<Id, Event>) -> Outcomes {
+fn outcomes(events: &HashMap<Id, Event>, mapped: &HashMap<Id, Result<Vec<u8>, Error>>) -> Outcomes {
+    let of_maps = mapped.iter();
+    let of_maps = of_maps.filter_map(|(id, bytes)| Some((*id, bytes.as_ref().err()?.clone())));
     let errors: HashMap<Id, Error> = events
         .iter()
         .filter_map(|(id, event)| Some((*id, event.result()?.err()?)))
+        .chain(of_maps)
         .collect();
     let is_dependency = |error: &Error| matches!(error.kind(), ErrorKind::Dependency { .. });
     // The others are known by being the very same error.
@@ -492,6 +604,7 @@ fn outcomes(events: &HashMap<Id, Event>) -> Outcomes {
         .collect();
     events
         .keys()
+        .chain(mapped.keys())
         .map(|id| {
             let outcome = errors.get(id).map_or(Outcome::Fine, |error| {
                 let first = std::ptr::from_ref(error.first_cause().kind());
@@ -545,11 +658,9 @@ impl Executed {
             length: range.len() as u64,
             mode: AccessMode::Read,
         };
-        let event = self.readers[number]
-            .read(access, host.memory(), range.len() as u64, &[], &[])
-            .map_err(|error| error.to_string())?;
+        let read = self.readers[number].read(access, host.memory(), range.len() as u64, &[], &[]);
         let at = format!("buffer {number}, bytes {range:?}");
-        match event.wait() {
+        match read.and_then(|event| event.wait()) {
             Ok(()) => {
                 let bytes = host.bytes();
                 let same = bytes
@@ -565,6 +676,9 @@ impl Executed {
             Err(error) => {
                 let causes = expected.iter().filter_map(|byte| byte.as_ref().err());
                 let mut causes = causes.flat_map(|causes| causes.iter().copied());
+                if self.has_fault && is_of_a_device(&error) {
+                    return Ok(());
+                }
                 let origin = named(&error).or_else(|| self.origin(&error));
                 if origin.is_some_and(|origin| causes.any(|cause| cause == origin)) {
                     Ok(())

@@ -6,7 +6,7 @@ use super::plan::{
     Work,
 };
 use super::random::Random;
-use crate::fixture::share_one_space;
+use crate::fixture::{Fault, share_one_space};
 use quipu_core::operation::Step as Stride;
 use quipu_core::{AccessMode, Completion, Device, Priority, QueueOptions};
 use std::ops::Range;
@@ -26,7 +26,7 @@ struct Maker {
 }
 
 /// The plan of a seed over these devices.
-pub(super) fn generate(seed: u64, devices: &[Device]) -> Plan {
+pub(super) fn generate(seed: u64, devices: &[Device], has_fault: bool) -> Plan {
     let mut random = Random::new(seed);
     let contexts = if random.percent(20) { 2 } else { 1 };
     // The first queues see to it that every context has one.
@@ -67,6 +67,7 @@ pub(super) fn generate(seed: u64, devices: &[Device]) -> Plan {
             recordings: Vec::new(),
             steps: Vec::new(),
             one_space: share_one_space(devices),
+            fault: None,
         },
         random,
         events: Vec::new(),
@@ -85,6 +86,13 @@ pub(super) fn generate(seed: u64, devices: &[Device]) -> Plan {
         if let Some(step) = maker.step(id) {
             maker.plan.steps.push((id, step));
         }
+    }
+    if has_fault {
+        maker.plan.fault = Some(Fault {
+            device: maker.random.index(devices.len()),
+            nth: maker.random.within(1..40),
+            loses: maker.random.percent(40),
+        });
     }
     maker.plan
 }
@@ -128,7 +136,15 @@ impl Maker {
             }
             _ => {
                 let step = self.command();
-                if !matches!(step, Step::Command { posted: true, .. }) {
+                let has_event = !matches!(
+                    step,
+                    Step::Command { posted: true, .. }
+                        | Step::Command {
+                            work: Work::Map { .. },
+                            ..
+                        }
+                );
+                if has_event {
                     self.events.push(id);
                     self.commands.push(id);
                 }
@@ -194,7 +210,7 @@ impl Maker {
         let mut commands = Vec::new();
         for index in 0..self.random.index(12) {
             let mut work = self.work(context);
-            if matches!(work, Work::Read { .. }) {
+            if matches!(work, Work::Read { .. } | Work::Map { .. }) {
                 // There is nobody who could look at each launch's bytes.
                 work = Work::Marker;
             }
@@ -239,7 +255,8 @@ impl Maker {
             71..=76 => self.fill(context).unwrap_or(Work::Barrier),
             77..=84 => self.write(context).unwrap_or(Work::Marker),
             85..=90 => self.read(context).unwrap_or(Work::Barrier),
-            91..=93 => Work::Marker,
+            91..=92 => Work::Marker,
+            93..=95 => self.map(context).unwrap_or(Work::Marker),
             _ => Work::Barrier,
         }
     }
@@ -384,11 +401,32 @@ impl Maker {
     }
 
     fn fill(&mut self, context: usize) -> Option<Work> {
-        let to = self.region(context, AccessMode::Overwrite, 96)?;
-        let sizes: Vec<usize> = (1..=16).filter(|n| to.len().is_multiple_of(*n)).collect();
+        let mut to = self.region(context, AccessMode::Overwrite, 96)?;
+        let mut shape = Shape {
+            row: to.len(),
+            strides: Vec::new(),
+        };
+        if self.random.percent(40) {
+            shape = self.shape(to.len(), to.len());
+        }
+        to.mode = shape.mode(to.len());
+        let sizes: Vec<usize> = (1..=16).filter(|n| shape.row.is_multiple_of(*n)).collect();
         let size = *self.random.choose(&sizes)?;
         let pattern = (0..size).map(|_| self.random.next() as u8).collect();
-        Some(Work::Fill { to, pattern })
+        Some(Work::Fill { to, pattern, shape })
+    }
+
+    fn map(&mut self, context: usize) -> Option<Work> {
+        let writes = self.random.percent(50);
+        let mode = if writes {
+            AccessMode::ReadWrite
+        } else {
+            AccessMode::Read
+        };
+        let region = self.region(context, mode, 96)?;
+        let bytes = |random: &mut Random| (0..region.len()).map(|_| random.next() as u8).collect();
+        let writes = writes.then(|| bytes(&mut self.random));
+        Some(Work::Map { region, writes })
     }
 
     fn write(&mut self, context: usize) -> Option<Work> {

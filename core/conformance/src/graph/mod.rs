@@ -18,6 +18,12 @@
 //!
 //! What several failed dependencies leave open is only whose cause is named
 //! first; the model allows each of them.
+//!
+//! Where things go wrong by themselves (`Fixture::goes_wrong`), nobody knows which
+//! command, or implicit migration, that strikes. So a command, or a look at bytes, may
+//! fail with what a device says of itself, and what follows from that is predicted; what
+//! ends well has to have the right bytes, and to depend on nothing that has failed. What
+//! is refused at its enqueue, because its device is lost, was never there.
 
 mod execute;
 mod generate;
@@ -112,7 +118,9 @@ pub fn run(
                 now.load(Ordering::SeqCst)
             )
         });
-        for _ in 0..PER_DEVICES.min(count - done) {
+        // Of devices that are to go wrong each has one graph.
+        let graphs = if fixture.goes_wrong() { 1 } else { PER_DEVICES };
+        for _ in 0..graphs.min(count - done) {
             let seed = seeds.next();
             current.store(seed, Ordering::SeqCst);
             let failure = one_over(seed, &devices, fixture);
@@ -141,8 +149,8 @@ pub fn one(seed: u64, fixture: &dyn Fixture) -> Option<Failure> {
 }
 
 fn one_over(seed: u64, devices: &[quipu_core::Device], fixture: &dyn Fixture) -> Option<Failure> {
-    let plan = generate::generate(seed, devices);
-    let message = check(&plan, devices, PATIENCE).err()?;
+    let plan = generate::generate(seed, devices, fixture.goes_wrong());
+    let message = check(&plan, devices, fixture, PATIENCE).err()?;
     // At once: making it small may take a while, or never end.
     eprintln!(
         "{}: the graph of seed {seed:#x} failed: {message}",
@@ -157,7 +165,15 @@ fn one_over(seed: u64, devices: &[quipu_core::Device], fixture: &dyn Fixture) ->
 }
 
 /// Executes a plan and compares it with the model.
-fn check(plan: &Plan, devices: &[quipu_core::Device], patience: Duration) -> Result<(), String> {
+fn check(
+    plan: &Plan,
+    devices: &[quipu_core::Device],
+    fixture: &dyn Fixture,
+    patience: Duration,
+) -> Result<(), String> {
+    if let Some(fault) = &plan.fault {
+        fixture.fail(fault);
+    }
     let executed = execute::execute(plan, devices, patience)?;
     let predicted = model::predict(plan, &executed.outcomes)?;
     executed.compare(&predicted)

@@ -4,10 +4,23 @@
 use super::execute::{Outcome, Outcomes};
 use super::kernel::Mix;
 use super::plan::{End, Fate, Id, Plan, Region, Shape, Step, Work};
+use quipu_core::error::ErrorKind;
 use quipu_core::operation::Step as Stride;
-use quipu_core::{AccessMode, RawArgument};
+use quipu_core::{AccessMode, Error, RawArgument};
 use std::collections::HashMap;
 use std::rc::Rc;
+
+/// In place of a step: what went wrong by itself.
+const A_FAULT: Id = Id::MAX;
+
+/// True if an error is what a device says that went wrong by itself, or is lost.
+pub(super) fn is_of_a_device(error: &Error) -> bool {
+    let kind = error.first_cause().kind();
+    matches!(
+        kind,
+        ErrorKind::Device { .. } | ErrorKind::DeviceLost { .. }
+    )
+}
 
 /// The steps of which one is the first cause of a failure.
 pub(super) type Causes = Rc<Vec<Id>>;
@@ -92,6 +105,10 @@ impl Model<'_> {
         let causes = match (self.outcomes.get(&id), failed) {
             (None, failed) => failed,
             (Some(Outcome::Fine), None) => None,
+            // A fault may have struck whatever it waits for or reads, also where that has no event.
+            (Some(Outcome::Failed { error, origin, .. }), _) if self.is_fault(error) => {
+                Some(Rc::new(vec![origin.unwrap_or(A_FAULT)]))
+            }
             (Some(Outcome::Fine), Some(causes)) => {
                 return Err(format!(
                     "step {id} ended well; it should fail because of {causes:?}"
@@ -125,12 +142,20 @@ impl Model<'_> {
                     Rc::new(vec![origin])
                 })
             }
+            (Some(Outcome::Refused), _) => None,
         };
         self.failed.insert(id, causes);
         Ok(())
     }
 
+    fn is_fault(&self, error: &Error) -> bool {
+        self.plan.fault.is_some() && is_of_a_device(error)
+    }
+
     fn command(&mut self, id: Id, work: &Work, waits: &[Id]) -> Result<(), String> {
+        if let Some(Outcome::Refused) = self.outcomes.get(&id) {
+            return Ok(());
+        }
         let mut causes = None;
         for event in waits {
             if let Some(Some(more)) = self.failed.get(event) {
@@ -205,10 +230,24 @@ impl Model<'_> {
                 let destination = &mut self.bytes[to.buffer][to.range.clone()];
                 transfer(&source, destination, shape.row, &shape.strides);
             }
-            Work::Fill { to, pattern } => {
+            Work::Fill { to, pattern, shape } => {
                 let destination = &mut self.bytes[to.buffer][to.range.clone()];
-                for (index, byte) in destination.iter_mut().enumerate() {
-                    *byte = pattern[index % pattern.len()];
+                let row: Vec<u8> = pattern.iter().copied().cycle().take(shape.row).collect();
+                let again = |step: &Stride| Stride {
+                    source_stride: 0,
+                    ..*step
+                };
+                let strides: Vec<Stride> = shape.strides.iter().map(again).collect();
+                transfer(&row, destination, shape.row, &strides);
+            }
+            // As far as it came about.
+            Work::Map { region, writes } => {
+                if let Some(Outcome::Fine) = self.outcomes.get(&id) {
+                    let bytes = &mut self.bytes[region.buffer][region.range.clone()];
+                    self.reads.insert(id, bytes.to_vec());
+                    if let Some(writes) = writes {
+                        bytes.copy_from_slice(writes);
+                    }
                 }
             }
             Work::Write { from, to, shape } => {

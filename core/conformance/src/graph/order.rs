@@ -41,6 +41,7 @@ struct QueueOrder {
     all: Waits,
 }
 
+#[derive(Clone)]
 pub(super) struct Order {
     users: HashMap<Id, Users>,
     open: Users,
@@ -84,6 +85,12 @@ impl Order {
         self.open &= !self.users.get(&id).copied().unwrap_or(0);
     }
 
+    /// Takes back what was recorded of a command; user events that were ended for it are.
+    pub(super) fn back_to(&mut self, before: Self) {
+        let open = self.open;
+        *self = Self { open, ..before };
+    }
+
     /// Records a command; what the host waits for when it waits for it.
     pub(super) fn command(&mut self, plan: &Plan, id: Id, step: &Step) -> Waits {
         let Step::Command {
@@ -107,6 +114,8 @@ impl Order {
             Work::Barrier => mine.may |= state.all.may,
             _ => {}
         }
+        // What of a mapping is in this queue waits for no more.
+        let turn = mine;
         let regions = work.regions();
         for region in &regions {
             for byte in &self.buffers[region.buffer][region.range.clone()] {
@@ -141,7 +150,13 @@ impl Order {
         if unknown || matches!(work, Work::Barrier) {
             state.gate = mine;
         }
-        state.all.add(mine);
+        match work {
+            Work::Map { .. } => {
+                state.all.add(turn);
+                return mine;
+            }
+            _ => state.all.add(mine),
+        }
         self.events.insert(id, mine);
         // Seen complete in program order.
         if in_order { state.all } else { mine }

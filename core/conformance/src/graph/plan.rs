@@ -4,6 +4,7 @@
 //! a plan can be made smaller: what refers to a step that is not there is
 //! ignored.
 
+use crate::fixture::Fault;
 use quipu_core::operation::Step as Stride;
 use quipu_core::{AccessMode, QueueOptions};
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub struct Plan {
     pub steps: Vec<(Id, Step)>,
     /// True if all devices share one memory space: then order is exact.
     pub one_space: bool,
+    /// What goes wrong, if anything does.
+    pub fault: Option<Fault>,
 }
 
 /// A queue.
@@ -195,8 +198,10 @@ pub enum Work {
     Fill {
         /// What.
         to: Region,
-        /// With what.
+        /// With what, in each row anew.
         pattern: Vec<u8>,
+        /// Which rows of it.
+        shape: Shape,
     },
     /// Host memory to a buffer.
     Write {
@@ -215,6 +220,13 @@ pub enum Work {
         bytes: usize,
         /// What shape.
         shape: Shape,
+    },
+    /// A turn of the host: a mapping, if it can come about at once, else one that is given up. Has no event.
+    Map {
+        /// What.
+        region: Region,
+        /// What the host writes there, if anything.
+        writes: Option<Vec<u8>>,
     },
     /// A marker.
     Marker,
@@ -280,6 +292,7 @@ impl Work {
             Self::Copy { from, to, .. } => vec![from.clone(), to.clone()],
             Self::Fill { to, .. } | Self::Write { to, .. } => vec![to.clone()],
             Self::Read { from, .. } => vec![from.clone()],
+            Self::Map { region, .. } => vec![region.clone()],
             Self::Marker | Self::Barrier => Vec::new(),
             Self::Graph(recording) => recording.regions(),
         }
@@ -344,6 +357,9 @@ impl fmt::Display for Plan {
             for (id, command) in &recording.commands {
                 writeln!(f, "    {id}: {command:?}")?;
             }
+        }
+        if let Some(fault) = &self.fault {
+            writeln!(f, "  {fault:?}")?;
         }
         for (id, step) in &self.steps {
             match step {

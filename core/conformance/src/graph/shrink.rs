@@ -29,7 +29,10 @@ impl Search<'_> {
                 return None;
             }
             self.budget -= 1;
-            if let Err(message) = check(plan, &self.devices, PATIENCE) {
+            if plan.fault.is_some() {
+                self.devices = self.fixture.devices();
+            }
+            if let Err(message) = check(plan, &self.devices, self.fixture, PATIENCE) {
                 // What hangs may hold the devices.
                 self.devices = self.fixture.devices();
                 return Some(message);

@@ -4,7 +4,7 @@ use super::super::{Queue, QueueShared};
 use super::waits::{Gathered, Waits};
 use crate::access::{Access, Argument};
 use crate::command::slot::{Extension, INLINE_ARGUMENTS, Kind, Phase, Slot, Times, Vtable};
-use crate::command::{Command, EventId, dispatch, log, slab};
+use crate::command::{Command, EventId, call_back, dispatch, log, slab};
 use crate::event::Event;
 use crate::memory::tracker::Recorder;
 use crate::operation::Body;
@@ -224,7 +224,10 @@ pub(crate) fn drop_after<T: Send>(queue: &Queue, keep: T, after: &[EventId]) {
             waits.wait(*event, false);
         }
     });
-    ready.into_iter().for_each(dispatch);
+    if let Some(ready) = ready {
+        dispatch(ready);
+        call_back();
+    }
 }
 
 /// As `marker`, with an event.

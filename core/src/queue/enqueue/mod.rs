@@ -38,7 +38,7 @@ use super::{Barrier, Priority, Queue, QueueShared, UNKNOWN, lock};
 use crate::access::Access;
 use crate::command::slot::{Kind, Slot, Vtable};
 use crate::command::state::WANT_EACH;
-use crate::command::{Command, EventId, dispatch, is_done_by_anyone};
+use crate::command::{Command, EventId, call_back, dispatch, is_done_by_anyone};
 use crate::driver::{Held, Submission};
 use crate::error::{ErrorKind, Result};
 use crate::event::{Event, SeesTo};
@@ -236,12 +236,11 @@ impl Queue {
     /// With nothing locked: drops what was gathered, and hands the command over if it is ready.
     #[inline(always)]
     fn conclude(&self, waits: &mut ManuallyDrop<Waits<'_>>, id: EventId, command: Option<Command>) {
-        let command = if waits.rare.is_some() {
+        if waits.rare.is_some() {
             // SAFETY: both callers end with this; nobody looks at it again.
-            finish_rare(unsafe { ManuallyDrop::take(waits) }, id, command)
-        } else {
-            command
-        };
+            let waits = unsafe { ManuallyDrop::take(waits) };
+            return conclude_rare(self.shared(), waits, id, command);
+        }
         if let Some(command) = command {
             hand_over(self.shared(), command);
         }
@@ -459,16 +458,23 @@ impl Queue {
     }
 }
 
-/// The end of an enqueue that needed more than most: gives the command if it is
-/// ready.
+/// The end of an enqueue that needed more than most.
 #[cold]
-fn finish_rare(mut waits: Waits<'_>, id: EventId, command: Option<Command>) -> Option<Command> {
+fn conclude_rare(
+    queue: &'static QueueShared,
+    mut waits: Waits<'_>,
+    id: EventId,
+    mut command: Option<Command>,
+) {
     waits.release_helpers();
     if waits.is_unsettled() {
-        waits.settle(id)
-    } else {
-        command
+        command = waits.settle(id);
     }
+    if let Some(command) = command {
+        hand_over(queue, command);
+    }
+    // Only now: a callback may wait for what was in hand until here.
+    call_back();
 }
 
 /// Hands over a command that is ready as it is enqueued.
@@ -476,6 +482,7 @@ fn finish_rare(mut waits: Waits<'_>, id: EventId, command: Option<Command>) -> O
 fn hand_over(queue: &'static QueueShared, command: Command) {
     if is_done_by_anyone(&command) {
         dispatch(command);
+        call_back();
     } else {
         let body = queue.body();
         let seen_to = body.needs_flush.then(|| SeesTo::flush(&*body.driver));

@@ -19,12 +19,11 @@ use crate::{Shared, SimDriver, device, error};
 use pump::Caller;
 use quipu_core::driver::{Notification, Submission};
 use quipu_core::error::{ErrorKind, Result};
-use quipu_core::event::Waiter;
+use quipu_core::event::{Waiter, refuse_waits};
 use quipu_core::memory::Memory;
 use quipu_core::queue::QueueShared;
 use quipu_core::{Command, DeviceProperties, Driver, NativeBytes, NativeQueue};
 use std::any::{Any, TypeId};
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -107,13 +106,6 @@ impl Driver for SimDriver {
         let shared = Arc::clone(self.shared());
         if waiter.is_done() {
             return Ok(());
-        }
-        if Inside::is_in(&shared) {
-            return Err(ErrorKind::WouldDeadlock {
-                why: "this thread is inside a command or a callback of the simulated machine, which goes on only when \
-                      that returns; wait on another thread, or enqueue what comes after",
-            }
-            .into());
         }
         match shared.machine.mode() {
             Mode::Threaded => {
@@ -264,27 +256,21 @@ impl Drop for Stepping<'_> {
     }
 }
 
-thread_local! {
-    /// The machines that this thread is inside a command or callback of.
-    static INSIDE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Says, while it lives, that this thread is inside a command or callback of a machine.
-pub(crate) struct Inside(());
+/// Says, while it lives, that this thread is inside a command or callback of a machine, which goes on only when that
+/// returns: so it must not wait.
+pub(crate) struct Inside(Option<&'static str>);
 
 impl Inside {
-    pub(crate) fn enter(shared: &Shared) -> Self {
-        INSIDE.with_borrow_mut(|inside| inside.push(std::ptr::from_ref(shared).addr()));
-        Self(())
-    }
-
-    fn is_in(shared: &Shared) -> bool {
-        INSIDE.with_borrow(|inside| inside.contains(&std::ptr::from_ref(shared).addr()))
+    pub(crate) fn enter() -> Self {
+        Self(refuse_waits(Some(
+            "this thread is inside a command or a callback of the simulated machine, which goes on only when that \
+             returns; wait on another thread, or enqueue what comes after",
+        )))
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.with_borrow_mut(Vec::pop);
+        refuse_waits(self.0);
     }
 }

@@ -75,7 +75,7 @@ impl Shared {
             ledger.pumping = true;
             ledger.pumps += 1;
         }
-        let _inside = Inside::enter(self);
+        let _inside = Inside::enter();
         let mut pumping = Pumping {
             shared: self,
             is_given_up: false,

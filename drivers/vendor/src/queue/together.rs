@@ -61,7 +61,7 @@ impl<V: Vendor> Shared<V> {
         }
         let does = match command.operation() {
             Operation::Launch { .. } => Does::Launch(self.code_ahead(device, command)?),
-            Operation::Fill(fill) => Does::Fill(*fill),
+            Operation::Fill(fill) if fill.is_dense() => Does::Fill(fill.clone()),
             Operation::Transfer(transfer) => {
                 let number = |side: &Endpoint| match side {
                     Endpoint::Argument(number) => Some(*number),

@@ -37,7 +37,7 @@ impl Batch {
             Arc::new(Step {
                 does: match &planned.does {
                     Does::Launch(_) => Deed::Launch,
-                    Does::Fill(fill) => Deed::Fill(*fill),
+                    Does::Fill(fill) => Deed::Fill(fill.clone()),
                     Does::Copy { from, to, parts } => Deed::Copy(*from, *to, parts.clone()),
                 },
                 arguments: places

@@ -192,15 +192,16 @@ pub(super) fn put<'a>(
         }
         Operation::Fill(fill) => {
             let to = chain.place(0, None)?;
-            let (pattern, length) = (fill.pattern().to_vec(), command.arguments()[0].length());
-            chain.call(move || {
-                let to = to;
-                let bytes = pattern.iter().cycle().take(length as usize);
-                for (at, byte) in bytes.enumerate() {
-                    // SAFETY: within the command's argument.
-                    unsafe { to.0.add(at).write(*byte) };
-                }
-            })?;
+            for row in fill.rows(command.arguments()[0].length()) {
+                let pattern = fill.pattern().to_vec();
+                chain.call(move || {
+                    let to = to;
+                    for (at, byte) in row.zip(pattern.iter().cycle()) {
+                        // SAFETY: within the command's argument.
+                        unsafe { to.0.add(at as usize).write(*byte) };
+                    }
+                })?;
+            }
         }
         Operation::Migrate(migration) => {
             let argument = &command.arguments()[0];

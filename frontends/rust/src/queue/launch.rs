@@ -7,6 +7,7 @@ use crate::kernel::{
     Accesses, EachBody, FillBody, Launch, LaunchBody, Lengths, Passing, Prepared, Shared,
     SharedArguments, cannot_run, refuse_gaps, refuse_overlap,
 };
+use crate::layout::Layout;
 use crate::parcel::Contained;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{
@@ -483,4 +484,31 @@ pub(crate) fn fill_task<T: Element>(
     };
     // SAFETY: the argument is the access, in one group, run once.
     move |arguments| unsafe { body.run(arguments, 0..1) }
+}
+
+/// As [`fill_task`], of a view whose rows are apart.
+pub(crate) fn fill_rows_task<T: Element, const D: usize>(
+    layout: Layout<D>,
+    value: T,
+) -> impl Fn(&[RawArgument]) -> Result<()> + Send + 'static {
+    let row = layout.extent()[D - 1];
+    move |arguments| {
+        for start in layout.row_starts() {
+            let (start, bytes) = (start * size_of::<T>(), row * size_of::<T>());
+            assert!(
+                start + bytes <= arguments[0].length,
+                "a view is within its buffer"
+            );
+            // SAFETY: within the access, as just checked.
+            let pointer = unsafe { arguments[0].pointer.add(start) };
+            let of_row = RawArgument {
+                pointer,
+                length: bytes,
+            };
+            let body = FillBody { value, share: row };
+            // SAFETY: the argument is a part of the access, in one group, run once.
+            unsafe { body.run(&[of_row], 0..1) }?;
+        }
+        Ok(())
+    }
 }

@@ -9,6 +9,7 @@
 
 use super::Queue;
 use super::content::{Content, HostTransfer};
+use super::launch::fill_rows_task;
 use crate::buffer::{Buffer, bytes_of};
 use crate::element::{Element, first_invalid};
 use crate::future::Pending;
@@ -263,11 +264,19 @@ impl Queue {
         if layout.is_dense() {
             return self.fill(view.buffer(), value);
         }
-        // One fill for each row: rows are what devices can fill.
-        let length = layout.extent()[D - 1];
-        let fill = |start| self.fill(&view.buffer().slice(start..start + length)?, value);
-        let rows = layout.row_starts().map(fill).collect::<Result<Vec<_>>>()?;
-        self.core().marker(&rows)
+        let pattern = bytemuck::bytes_of(&value);
+        if pattern.len() > 16 {
+            // Longer than a device's engine can repeat.
+            let accesses = [view.buffer().access(AccessMode::ReadWrite)];
+            let request = self.request(&accesses);
+            return self
+                .core()
+                .host_task(fill_rows_task(*layout, value), &request);
+        }
+        let rows = Rows::between::<T, D>(layout, layout)?;
+        let access = view.buffer().access(AccessMode::Overwrite);
+        self.core()
+            .fill_rows(access, pattern, rows.row, &rows.steps, &self.waits)
     }
 }
 

@@ -27,6 +27,36 @@ fn what_is_written_through_a_mapping_is_there() {
 }
 
 #[test]
+fn a_fill_of_a_view_is_refused_as_a_whole() {
+    each_queue(|context, queue| {
+        let view = context
+            .buffer(&[1_u32; 30])
+            .unwrap()
+            .shaped([5, 6])
+            .unwrap();
+        let column = view.region([0..5, 1..3]).unwrap();
+        let mapped = view.buffer().slice(18..24).unwrap();
+        let mapped = queue.map(&mapped).unwrap().wait().unwrap();
+        assert!(queue.fill_nd(&column, 7).is_err());
+        // Nor any of the rows above.
+        let above = view.buffer().slice(..18).unwrap();
+        assert_eq!(queue.read(&above).unwrap().wait().unwrap(), [1; 18]);
+        drop(mapped);
+        queue.fill_nd(&column, 7).unwrap();
+        let filled = [1, 7, 7, 1, 1, 1].repeat(5);
+        assert_eq!(queue.read_nd(&view).unwrap().wait().unwrap(), filled);
+        // Of elements that no device's engine can repeat.
+        let view = context.buffer(&[[1_u64; 3]; 30]).unwrap();
+        let view = view.shaped([5, 6]).unwrap();
+        let column = view.region([0..5, 1..3]).unwrap();
+        queue.fill_nd(&column, [7, 8, 9]).unwrap();
+        let one = [1; 3];
+        let filled = [one, [7, 8, 9], [7, 8, 9], one, one, one].repeat(5);
+        assert_eq!(queue.read_nd(&view).unwrap().wait().unwrap(), filled);
+    });
+}
+
+#[test]
 fn a_mapped_buffer_is_refused_and_the_error_names_the_guard() {
     each_queue(|context, queue| {
         let mut buffer = context.allocate::<u32>(100).unwrap();

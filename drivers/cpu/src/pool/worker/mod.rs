@@ -26,7 +26,7 @@ mod wait;
 use super::cost::Costs;
 use super::deque::{Deque, Steal};
 use super::{Pool, Task};
-use quipu_core::command::{ReadySink, slab};
+use quipu_core::command::{ReadySink, ToDrivers, slab};
 use quipu_core::event::{Waiter, replace_joiner};
 use quipu_core::queue::route_to;
 use quipu_core::{Command, Priority};
@@ -84,6 +84,8 @@ pub(crate) struct Worker {
     gathering: Cell<bool>,
     /// Those that are ready, newest first; not yet in the deque.
     gathered: RefCell<Vec<u64>>,
+    /// True if some of them are others' to run, who get them when all are gone through.
+    others_gathered: Cell<bool>,
     /// True if the deque holds long tasks, oldest first.
     oldest_first: Cell<bool>,
     /// False if the deque is known to be empty.
@@ -115,8 +117,13 @@ impl ReadySink for Local<'_> {
     #[inline]
     fn gather(&mut self, begin: bool) {
         self.0.gathering.set(begin);
-        if !begin && !self.0.gathered.borrow().is_empty() {
-            self.0.publish_gathered();
+        if !begin {
+            if !self.0.gathered.borrow().is_empty() {
+                self.0.publish_gathered();
+            }
+            if self.0.others_gathered.replace(false) {
+                ToDrivers.gather(false);
+            }
         }
     }
 }
@@ -144,6 +151,7 @@ impl Worker {
             sample: Cell::new(0),
             gathering: Cell::new(false),
             gathered: RefCell::new(Vec::new()),
+            others_gathered: Cell::new(false),
             oldest_first: Cell::new(false),
             has_surplus: Cell::new(false),
             backlog_ns: Cell::new(0),
@@ -190,16 +198,21 @@ impl Worker {
         self.route.get() != NO_ROUTE
     }
 
-    /// Helps as a guest until the waiter is done, nothing is to be had, or a
-    /// worker is awake to do it. Gives what it knows by then.
+    /// Helps as a guest until the waiter is done or late, nothing is to be had, or
+    /// a worker is awake to do it. Gives what it knows by then. Who has to be back
+    /// by a time takes up only what is known to be brief.
     pub(crate) fn help(self, waiter: &Waiter<'_>) -> Costs {
         let outer = CURRENT.replace(&raw const self);
         let joiner = replace_joiner(Some(join_on_worker));
-        while self.has_role() && !waiter.is_done() && self.pool.nobody_is_awake() {
+        while self.has_role()
+            && !waiter.is_done()
+            && !waiter.is_late()
+            && self.pool.nobody_is_awake()
+        {
             let Some(task) = self.take().or_else(|| self.search()) else {
                 break;
             };
-            if task.may_wait() {
+            if task.may_wait() || waiter.has_deadline() && !task.is_brief() {
                 // For what this thread does after its own wait, perhaps.
                 let device = task.device();
                 self.pool.inject(task, device, Priority::Normal);
@@ -253,6 +266,10 @@ impl Worker {
             // This one is at hand.
             self.make_next(Task::command_word(command));
         } else if any_thread || route_to(owner) != self.pool.route {
+            // It may be run by this very thread, and wait for what comes after it here.
+            if self.gathering.get() && !self.others_gathered.replace(true) {
+                ToDrivers.gather(true);
+            }
             return Some(command);
         } else {
             self.pool.inject(Task::Command(command), device, priority);

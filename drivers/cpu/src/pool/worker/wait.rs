@@ -11,10 +11,7 @@ pub(super) fn join_on_worker(waiter: &Waiter<'_>) -> Result<(), Error> {
     // SAFETY: set only while the worker lives on this thread.
     match unsafe { CURRENT.get().as_ref() } {
         Some(worker) => worker.wait_inside(waiter),
-        None => {
-            waiter.sleep();
-            Ok(())
-        }
+        None => waiter.rest(),
     }
 }
 
@@ -36,13 +33,12 @@ impl Worker {
             frame = around.outer;
         }
         if self.has_role() {
-            if self.waits_idle(waiter) {
+            if !waiter.is_stepped() && self.waits_idle(waiter) {
                 return Ok(());
             }
             self.give_role_away()?;
         }
-        waiter.sleep();
-        Ok(())
+        waiter.rest()
     }
 
     /// Waits for as long as there is nothing else to do; true if the wait is

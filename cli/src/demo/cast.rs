@@ -1,0 +1,235 @@
+//! The devices that take part: all that this machine has, two simulated accelerators, and those of two nodes.
+//!
+//! What runs the kernels natively computes what the sequential version does. What compiles them itself, as CUDA's and OpenCL's
+//! devices do, is *tried* first, on the picture's upper rows: a device whose trial fails, or differs in any bit, is left out,
+//! and the report says why.
+
+use super::Progress;
+use super::image::{Image, Size};
+use super::nodes::Nodes;
+use super::plan::{Geometry, Plane, Stage};
+use super::run::DemoError;
+use super::stages::{Planes, StageParams};
+use super::{report::LeftOut, sequential};
+use quipu::prelude::*;
+use quipu::simulation::Configuration;
+use quipu::{DeviceKind, Pending};
+
+/// Rows of the picture that devices are tried on, and of a tile of them.
+const TRIED_ROWS: usize = 48;
+const TRIED_TILE_ROWS: usize = 20;
+
+/// The devices, the processor's pool first.
+pub(crate) struct Cast {
+    /// Those that take part.
+    pub(crate) devices: Vec<Device>,
+    /// Those that do not.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// Gone last: the devices say goodbye to them.
+    _nodes: Option<Nodes>,
+}
+
+impl Cast {
+    /// Looks for devices, and starts nodes, if there are to be any.
+    pub(crate) fn find(
+        source: &Image,
+        with_nodes: bool,
+        progress: &dyn Progress,
+    ) -> Result<Self, DemoError> {
+        // What the environment names as nodes is the user's, and not the demo's.
+        let embedded = Platform::builder().without_nodes().build_available();
+        let of_host = |device: &&Device| ["cpu", "serial"].contains(&device.driver_name());
+        let (own, others): (Vec<_>, Vec<_>) = embedded.devices().iter().partition(of_host);
+        let mut devices: Vec<Device> = own.into_iter().cloned().collect();
+        // Those that have nothing but built-in kernels have no use for others.
+        let others = others
+            .into_iter()
+            .filter(|device| device.kind() != DeviceKind::Custom);
+        let others: Vec<Device> = others.cloned().collect();
+        let (tried, left_out) = tried(others, source, progress);
+        devices.extend(tried);
+
+        let nodes = with_nodes
+            .then(Nodes::start)
+            .transpose()
+            .map_err(DemoError::Nodes)?;
+        // As much as all planes take, however they are cut, and twice.
+        let most = Geometry::new(source.size(), Some(1), 1).total_bytes();
+        let capacity = 2 * most as u64 + (1 << 20);
+        let mut platform = Platform::builder()
+            .without_embedded()
+            .simulated(Configuration::separate_memory(2, capacity));
+        if let Some(nodes) = &nodes {
+            platform = platform.driver(nodes.driver());
+        }
+        devices.extend_from_slice(platform.build()?.devices());
+        Ok(Self {
+            devices,
+            left_out,
+            _nodes: nodes,
+        })
+    }
+
+    /// How many tiles each device gets, compared with the others.
+    pub(crate) fn weights(&self) -> Vec<usize> {
+        let weight = |device: &Device| match (device.driver_name(), device.kind()) {
+            (_, DeviceKind::Gpu) => 4,
+            ("cpu", _) => 2,
+            _ => 1,
+        };
+        self.devices.iter().map(weight).collect()
+    }
+
+    /// What they are called: as long as two have one name, with their driver's, and with a number.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |device: &Device| device.name().to_owned();
+        let mut names: Vec<String> = self.devices.iter().map(name).collect();
+        let with_driver = |index: usize| self.devices[index].driver_name().to_owned();
+        tell_apart(&mut names, with_driver);
+        tell_apart(&mut names, |index| format!("device {index}"));
+        names
+    }
+}
+
+/// Says something of the device of this number behind names that are not the only ones of their kind.
+fn tell_apart(names: &mut [String], what: impl Fn(usize) -> String) {
+    let before = names.to_vec();
+    for (index, name) in names.iter_mut().enumerate() {
+        if before.iter().filter(|other| *other == name).count() > 1 {
+            *name = format!("{name}, {}", what(index));
+        }
+    }
+}
+
+/// A device that is being tried.
+struct Trial {
+    device: Device,
+    planes: Planes,
+    queue: Queue,
+}
+
+impl Trial {
+    fn new(device: Device, geometry: Geometry) -> Result<Self, (Device, quipu::Error)> {
+        let make = || {
+            let context = device.context()?;
+            Ok((context.queue(&device)?, Planes::new(&context, geometry)?))
+        };
+        match make() {
+            Ok((queue, planes)) => Ok(Self {
+                device,
+                planes,
+                queue,
+            }),
+            Err(error) => Err((device, error)),
+        }
+    }
+
+    /// Enqueues all stages, and the read of what comes of them.
+    fn begin(&self, source: &Image, params: &StageParams) -> quipu::Result<Pending<Vec<u32>>> {
+        let pixels = self.planes.words(&self.planes.whole(Plane::Source))?;
+        drop(self.queue.write(&pixels, source.pixels().to_vec())?);
+        for stage in Stage::ALL {
+            for tile in stage.tiles(&params.geometry) {
+                self.planes.enqueue(&self.queue, stage, &tile, params)?;
+            }
+        }
+        let result = self.planes.words(&self.planes.whole(Plane::Result))?;
+        let result = self.queue.read(&result)?;
+        self.queue.flush();
+        Ok(result)
+    }
+}
+
+/// Tries devices, all at the same time; gives those that compute what the sequential version does.
+fn tried(
+    devices: Vec<Device>,
+    source: &Image,
+    progress: &dyn Progress,
+) -> (Vec<Device>, Vec<LeftOut>) {
+    if devices.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    progress.begin(
+        "trying the devices that compile kernels",
+        devices.len() as u64,
+    );
+    let part = upper_rows(source);
+    let geometry = Geometry::new(part.size(), Some(TRIED_TILE_ROWS), 1);
+    let params = StageParams::new(geometry);
+    let begun: Vec<_> = devices
+        .into_iter()
+        .map(|device| {
+            let trial = Trial::new(device, geometry)?;
+            match trial.begin(&part, &params) {
+                Ok(result) => Ok((trial, result)),
+                Err(error) => Err((trial.device, error)),
+            }
+        })
+        .collect();
+    let expected = sequential::process(&part, &params, &|| ());
+    let (mut good, mut left_out) = (Vec::new(), Vec::new());
+    for begun in begun {
+        let ended = begun.and_then(|(trial, result)| match result.wait() {
+            Ok(pixels) => Ok((trial.device, pixels)),
+            Err(error) => Err((trial.device, error)),
+        });
+        progress.step();
+        let (device, why) = match ended {
+            Ok((device, pixels)) => {
+                let image = Image::new(part.size(), pixels);
+                match image.difference(&expected) {
+                    None => {
+                        good.push(device);
+                        continue;
+                    }
+                    Some(difference) => (device, differs(difference.count)),
+                }
+            }
+            Err((device, error)) => (device, error.to_string()),
+        };
+        left_out.push(LeftOut {
+            name: format!("{}, {}", device.name(), device.driver_name()),
+            why,
+        });
+    }
+    (good, left_out)
+}
+
+fn differs(pixels: usize) -> String {
+    format!(
+        "of the rows that it was tried on, {pixels} pixels differ from the sequential version's"
+    )
+}
+
+/// The picture's upper rows.
+fn upper_rows(source: &Image) -> Image {
+    let (width, rows) = (
+        source.size().width(),
+        source.size().height().min(TRIED_ROWS),
+    );
+    let size = Size::new(width, rows).unwrap_or(source.size());
+    let count = size.width() * size.height();
+    Image::new(size, source.pixels()[..count].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_of_one_name_are_told_apart() {
+        let mut names = ["gpu", "gpu", "cpu", "gpu"].map(String::from);
+        let drivers = ["cuda", "cuda", "cpu", "opencl"];
+        tell_apart(&mut names, |index| drivers[index].to_owned());
+        tell_apart(&mut names, |index| format!("device {index}"));
+        assert_eq!(
+            names,
+            [
+                "gpu, cuda, device 0",
+                "gpu, cuda, device 1",
+                "cpu",
+                "gpu, opencl"
+            ]
+        );
+    }
+}

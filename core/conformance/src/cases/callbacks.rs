@@ -1,0 +1,317 @@
+//! Callbacks that wait. What they wait for may need the very thread that calls
+//! them: it has let go of all else by then, or it says that waiting there could
+//! never end.
+
+use super::cases;
+use crate::Fixture;
+use crate::support::*;
+use quipu_core::{Event, Queue, Request, Result, UserEvent};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+cases! {
+    Anything:
+        a_callback_waits_for_a_marker_or_barrier,
+        a_callback_waits_for_its_queue,
+        callbacks_wait_for_each_others_events,
+        a_callback_waits_for_what_another_brings_about,
+        a_callback_waits_for_who_hears_after_it,
+        callbacks_that_complete_events_do_not_nest,
+        the_dependants_of_a_task_that_has_waited_wait_for_each_other;
+    SeveralDevices:
+        a_callback_waits_for_another_device,
+        a_task_waits_for_what_its_thread_has_yet_to_run;
+}
+
+/// What was heard of waits inside of callbacks.
+#[derive(Clone)]
+struct Waits {
+    /// Refusing is no way out: the device's threads have others to go on with.
+    must_succeed: bool,
+    results: Arc<Mutex<Vec<Result<()>>>>,
+}
+
+impl Waits {
+    /// For queues of the first device.
+    fn new(stage: &Stage) -> Self {
+        Self {
+            must_succeed: stage.devices[0].driver().name() == "cpu",
+            results: Arc::default(),
+        }
+    }
+
+    /// For queues of all devices.
+    fn anywhere() -> Self {
+        Self {
+            must_succeed: false,
+            results: Arc::default(),
+        }
+    }
+
+    /// Waits, when `event` is over, for what is put into the place that this gives.
+    fn behind(&self, event: &Event) -> Place {
+        let place = Place::default();
+        let (waits, inside) = (self.clone(), place.clone());
+        event.on_complete(move |_| {
+            let event = inside.lock().expect("not poisoned").clone();
+            waits.heard(event.map_or(Ok(()), |event| event.wait()));
+        });
+        place
+    }
+
+    fn heard(&self, result: Result<()>) {
+        self.results.lock().expect("not poisoned").push(result);
+    }
+
+    /// Returns when so many have returned.
+    fn expect(&self, count: usize) {
+        let results = || self.results.lock().expect("not poisoned");
+        while results().len() < count {
+            std::thread::yield_now();
+        }
+        for result in results().drain(..) {
+            if self.must_succeed {
+                result.expect("nothing that it waits for needs this thread");
+            } else {
+                waited_or_refused(result).unwrap();
+            }
+        }
+    }
+}
+
+/// Where a callback finds what it is to wait for.
+type Place = Arc<Mutex<Option<Event>>>;
+
+fn put(place: &Place, event: &Event) {
+    *place.lock().unwrap() = Some(event.clone());
+}
+
+fn task(
+    queue: &Queue,
+    waits: &[Event],
+    run: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Event {
+    let request = Request {
+        waits,
+        ..Request::default()
+    };
+    queue.host_task(move |_| run(), &request).unwrap()
+}
+
+fn a_callback_waits_for_a_marker_or_barrier(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let waits = Waits::new(&stage);
+    for queue in [stage.in_order(), stage.out_of_order()] {
+        for is_barrier in [false, true] {
+            for comes_before in [false, true] {
+                let gate = UserEvent::new();
+                let first = task(&queue, &[gate.event()], || Ok(()));
+                let stand = || match is_barrier {
+                    false => queue.marker(&[]).unwrap(),
+                    true => queue.barrier(&[]).unwrap(),
+                };
+                // Either may be the first that the queue is watched for.
+                let event = if comes_before {
+                    let place = waits.behind(&first);
+                    let event = stand();
+                    put(&place, &event);
+                    event
+                } else {
+                    let event = stand();
+                    put(&waits.behind(&first), &event);
+                    event
+                };
+                queue.flush();
+                gate.complete();
+                event.wait().unwrap();
+                waits.expect(1);
+            }
+        }
+    }
+}
+
+fn a_callback_waits_for_its_queue(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let waits = Waits::new(&stage);
+    for queue in [stage.in_order(), stage.out_of_order()] {
+        let gate = UserEvent::new();
+        let events = [(); 3].map(|()| nothing(&queue, &[], &[gate.event()]));
+        for event in &events {
+            let (queue, waits) = (queue.clone(), waits.clone());
+            event.on_complete(move |_| waits.heard(queue.wait()));
+        }
+        queue.flush();
+        gate.complete();
+        waits.expect(3);
+        queue.wait().unwrap();
+    }
+}
+
+fn callbacks_wait_for_each_others_events(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    for queue in [stage.in_order(), stage.out_of_order()] {
+        // More than may wait inside of each other on one thread: some may be refused.
+        for (count, waits) in [(2, Waits::new(&stage)), (1000, Waits::anywhere())] {
+            let gate = UserEvent::new();
+            let on = |n: usize| {
+                let gate = [gate.event()];
+                match n % 3 {
+                    0 => queue.marker(&gate).unwrap(),
+                    1 => nothing(&queue, &[], &gate),
+                    _ => task(&queue, &gate, || Ok(())),
+                }
+            };
+            let events: Vec<Event> = (0..count).map(on).collect();
+            for (n, event) in events.iter().enumerate() {
+                put(&waits.behind(event), &events[count - 1 - n]);
+            }
+            queue.flush();
+            gate.complete();
+            waits.expect(count);
+            queue.wait().unwrap();
+        }
+    }
+}
+
+fn a_callback_waits_for_what_another_brings_about(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let waits = Waits::new(&stage);
+    for queue in [stage.in_order(), stage.out_of_order()] {
+        let (gate, late) = (UserEvent::new(), UserEvent::new());
+        // On an in-order queue nothing behind it is seen before it.
+        let behind = nothing(&stage.out_of_order(), &[], &[late.event()]);
+        let events = [(); 2].map(|()| queue.marker(&[gate.event()]).unwrap());
+        put(&waits.behind(&events[0]), &behind);
+        let late = Mutex::new(Some(late));
+        events[1].on_complete(move |_| {
+            late.lock()
+                .expect("not poisoned")
+                .take()
+                .into_iter()
+                .for_each(UserEvent::complete);
+        });
+        queue.flush();
+        gate.complete();
+        behind.wait().unwrap();
+        waits.expect(1);
+    }
+}
+
+/// A waker that completes an event.
+struct Completing(Mutex<Option<UserEvent>>);
+
+impl Wake for Completing {
+    fn wake(self: Arc<Self>) {
+        let event = self.0.lock().expect("not poisoned").take();
+        event.into_iter().for_each(UserEvent::complete);
+    }
+}
+
+fn a_callback_waits_for_who_hears_after_it(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let waits = Waits::new(&stage);
+    for queue in [stage.in_order(), stage.out_of_order()] {
+        let (gate, late) = (UserEvent::new(), UserEvent::new());
+        let behind = nothing(&stage.out_of_order(), &[], &[late.event()]);
+        let mut event = nothing(&queue, &[], &[gate.event()]);
+        put(&waits.behind(&event), &behind);
+        let waker = Waker::from(Arc::new(Completing(Mutex::new(Some(late)))));
+        let polled = Pin::new(&mut event).poll(&mut Context::from_waker(&waker));
+        assert!(matches!(polled, Poll::Pending));
+        gate.complete();
+        behind.wait().unwrap();
+        waits.expect(1);
+    }
+}
+
+fn callbacks_that_complete_events_do_not_nest(fixture: &dyn Fixture) {
+    const EVENTS: u32 = 100_000;
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    for with_commands in [false, true] {
+        let first = UserEvent::new();
+        let called = Arc::new(AtomicU32::new(0));
+        let mut last = first.event();
+        for _ in 0..EVENTS {
+            let next = UserEvent::new();
+            let event = next.event();
+            let called = called.clone();
+            last.on_complete(move |_| {
+                called.fetch_add(1, Ordering::SeqCst);
+                next.complete();
+            });
+            last = if with_commands {
+                queue.marker(from_ref(&event)).unwrap()
+            } else {
+                event
+            };
+        }
+        first.complete();
+        last.wait().unwrap();
+        assert_eq!(called.load(Ordering::SeqCst), EVENTS);
+    }
+}
+
+fn the_dependants_of_a_task_that_has_waited_wait_for_each_other(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let waits = Waits::new(&stage);
+    let (queue, inner) = (stage.out_of_order(), stage.out_of_order());
+    let gate = UserEvent::new();
+    // Its thread is nobody's worker any more when it ends.
+    let first = task(&queue, &[gate.event()], move || {
+        waited_or_refused(nothing(&inner, &[], &[]).wait())
+    });
+    let markers = [(); 4].map(|()| queue.marker(from_ref(&first)).unwrap());
+    for (n, marker) in markers.iter().enumerate() {
+        put(&waits.behind(marker), &markers[3 - n]);
+    }
+    gate.complete();
+    for marker in &markers {
+        marker.wait().unwrap();
+    }
+    waits.expect(4);
+}
+
+fn a_callback_waits_for_another_device(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let waits = Waits::anywhere();
+    for device in 0..stage.devices.len() {
+        for other in 0..stage.devices.len() {
+            let queue = stage.queue_on(device, OUT_OF_ORDER);
+            let others = stage.queue_on(other, OUT_OF_ORDER);
+            let gate = UserEvent::new();
+            let first = task(&queue, &[gate.event()], || Ok(()));
+            let second = task(&queue, from_ref(&first), || Ok(()));
+            // Comes after both, on the other device.
+            let last = task(&others, &[second], || Ok(()));
+            put(&waits.behind(&first), &last);
+            gate.complete();
+            last.wait().unwrap();
+            waits.expect(1);
+        }
+    }
+}
+
+fn a_task_waits_for_what_its_thread_has_yet_to_run(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    for device in 0..stage.devices.len() {
+        for other in 0..stage.devices.len() {
+            let queue = stage.queue_on(device, OUT_OF_ORDER);
+            let others = stage.queue_on(other, OUT_OF_ORDER);
+            let (gate, place) = (UserEvent::new(), Place::default());
+            let inside = place.clone();
+            let first = task(&queue, &[gate.event()], move || {
+                let event = inside.lock().expect("not poisoned").clone();
+                waited_or_refused(event.map_or(Ok(()), |event| event.wait()))
+            });
+            let second = task(&queue, &[gate.event()], || Ok(()));
+            let last = task(&others, &[second], || Ok(()));
+            put(&place, &last);
+            gate.complete();
+            first.wait().unwrap();
+            last.wait().unwrap();
+        }
+    }
+}
