@@ -100,7 +100,7 @@ fn runs_sum() {
         ..OpenClFeatures::USUAL
     };
     let source = printed(&module, Dialect::OpenCl(features), ElementOrder::Strided);
-    assert!(source.contains("get_sub_group_size()"), "{source}");
+    assert!(source.contains("get_max_sub_group_size()"), "{source}");
     assert!(source.contains("else"), "{source}");
 }
 
