@@ -1,7 +1,7 @@
 //! Kernels that between them use everything that the language accepts. Each runs natively in every mode, on a pool of workers and
 //! on the serial device, and as printed
 //! C99 and OpenCL C with indices of both widths and elements in both orders, and has to give the same bits. (Without an OpenCL platform: see
-//! `opencl_or_skip`.)
+//! `opencl_or_skip`.) As CUDA C it is compiled, where there is NVRTC.
 
 mod arithmetic;
 mod blocks;
@@ -39,7 +39,9 @@ use quipu_kernel_ir::ElementOrder::{Contiguous, Strided};
 use quipu_kernel_ir::IndexWidth::{Bits32, Bits64};
 use quipu_kernel_ir::print::PrintError;
 use quipu_kernel_ir::{Dialect, Module, OpenClFeatures, Options};
-use quipu_kernel_testing::{Argument, C99Program, Division, Launch, OpenClProgram, opencl_or_skip};
+use quipu_kernel_testing::{
+    Argument, C99Program, Division, Launch, OpenClProgram, compile_cuda_or_skip, opencl_or_skip,
+};
 
 /// A division of so many blocks, threads and elements.
 pub(crate) fn division(blocks: usize, threads: usize, elements: usize) -> WorkDivision<1> {
@@ -266,7 +268,8 @@ pub(crate) fn run_printed<const D: usize>(
             options.elements = order;
             module.print(dialect, &options)
         };
-        print(Dialect::Cuda).unwrap();
+        let printed = print(Dialect::Cuda).unwrap();
+        compile_cuda_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
         let printed = print(Dialect::C99).unwrap();
         if std::env::var_os("QUIPU_PRINT").is_some() {
             println!("{}", printed.source);
