@@ -277,6 +277,10 @@ impl Decided<'_> {
                 self.is_number(value, number.map(|number| self.target.held(*to, number)));
                 None
             }
+            Operation::AssumeUniform(of) => {
+                self.is_number(value, self.known(*of));
+                None
+            }
             Operation::Property(property) => Some(self.target.has(*property)),
             Operation::Unary(UnaryOperation::Not, of) => self.truth(*of).map(|truth| !truth),
             Operation::Binary(operation, first, second) => {
@@ -460,6 +464,7 @@ fn has_no_effect(operation: &Operation) -> bool {
         | Operation::Unary(..)
         | Operation::Cast(..)
         | Operation::Bitcast(..)
+        | Operation::AssumeUniform(_)
         | Operation::Select(..)
         | Operation::Math(..)
         | Operation::Struct(..)

@@ -231,6 +231,21 @@ fn step_of(s: &mut State, step: Raw, location: &'static Location<'static>) -> Va
     binary(s, BinaryOperation::Maximum, step, one)
 }
 
+/// A range and its steps. With a third part, of which there are as many for all threads of the block.
+fn stepped_parts(
+    s: &mut State,
+    raw: Raw,
+    location: &'static Location<'static>,
+) -> (Raw, Raw, bool) {
+    if let Raw::Aggregate(id) = raw
+        && let &[range, step, Raw::Nothing] = s.frame().parts(id)
+    {
+        return (range, step, true);
+    }
+    let [range, step] = parts(s, raw, location);
+    (range, step, false)
+}
+
 /// A range in steps. How far the end is away is computed without a sign, as it may be further than the type's
 /// greatest number.
 fn in_steps(
@@ -241,7 +256,14 @@ fn in_steps(
     location: &'static Location<'static>,
 ) -> (Loop<()>, Raw) {
     use BinaryOperation::{Add, Divide, Greater, GreaterEqual, Less, Multiply, Subtract};
-    let [range, step] = parts(s, raw, location);
+    let (range, step, is_uniform) = stepped_parts(s, raw, location);
+    let agreed = move |s: &mut State, truth| {
+        if is_uniform {
+            s.frame().function.assume_uniform(truth)
+        } else {
+            truth
+        }
+    };
     let (start, end) = both_ends(s, range, location);
     let step = step_of(s, step, location);
     let scalar = of(s).scalar().unwrap_or(Scalar::Index);
@@ -258,6 +280,7 @@ fn in_steps(
         start,
         end,
     );
+    let is_empty = agreed(s, is_empty);
     // Of an empty range neither is looked at.
     let last = if is_inclusive {
         end
@@ -283,8 +306,9 @@ fn in_steps(
             Order::Upward => distance(s, goal, at),
             Order::FromTheEnd | Order::Backward => distance(s, at, goal),
         };
+        let is_last = binary(s, Less, left, wide);
+        let is_last = agreed(s, is_last);
         let f = &mut s.frame().function;
-        let is_last = f.binary(Less, left, wide);
         let step = f.cast(step, scalar);
         let way = if order == Order::Upward {
             Add

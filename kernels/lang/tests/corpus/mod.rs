@@ -26,6 +26,7 @@ mod pieces;
 mod properties;
 mod recursion;
 mod refused;
+mod together;
 mod transcendental;
 mod views;
 mod warps;
