@@ -239,9 +239,13 @@ impl<const D: usize> Sketch<D> {
             let threads = self::count(s, Origin::Grid, Unit::Threads);
             let rounds = ceiling_division(s, count, threads);
             let f = &mut s.frame().function;
+            // No product goes round, of a count that is the greatest number nearly: all threads have as many rounds.
+            let zero = f.index_literal(0);
+            let rest = f.binary(BinaryOperation::Subtract, zero, threads);
+            let most = f.binary(BinaryOperation::Divide, rest, threads);
+            let rounds = f.binary(BinaryOperation::Minimum, rounds, most);
             let end = f.binary(BinaryOperation::Multiply, rounds, threads);
             let range = components_of(s, vec![Raw::Value(first), Raw::Value(end)]);
-            // As many rounds for all, wherever each begins.
             components_of(s, vec![range, Raw::Value(threads), Raw::Nothing])
         }))
     }

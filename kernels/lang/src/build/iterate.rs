@@ -231,7 +231,7 @@ fn step_of(s: &mut State, step: Raw, location: &'static Location<'static>) -> Va
     binary(s, BinaryOperation::Maximum, step, one)
 }
 
-/// A range and its steps. With a third part, of which there are as many for all threads of the block.
+/// A range and its steps. With a third part, every thread of the block goes as many, if all are told the same count.
 fn stepped_parts(
     s: &mut State,
     raw: Raw,
@@ -255,15 +255,8 @@ fn in_steps(
     (is_inclusive, order): (bool, Order),
     location: &'static Location<'static>,
 ) -> (Loop<()>, Raw) {
-    use BinaryOperation::{Add, Divide, Greater, GreaterEqual, Less, Multiply, Subtract};
+    use BinaryOperation::{Add, Divide, Equal, Greater, GreaterEqual, Less, Multiply, Subtract};
     let (range, step, is_uniform) = stepped_parts(s, raw, location);
-    let agreed = move |s: &mut State, truth| {
-        if is_uniform {
-            s.frame().function.assume_uniform(truth)
-        } else {
-            truth
-        }
-    };
     let (start, end) = both_ends(s, range, location);
     let step = step_of(s, step, location);
     let scalar = of(s).scalar().unwrap_or(Scalar::Index);
@@ -274,13 +267,14 @@ fn in_steps(
         let distance = f.cast(distance, unsigned(scalar));
         f.cast(distance, Scalar::U64)
     };
-    let is_empty = binary(
-        s,
-        if is_inclusive { Greater } else { GreaterEqual },
-        start,
-        end,
-    );
-    let is_empty = agreed(s, is_empty);
+    let is_empty = if is_uniform {
+        // As every thread begins before the end, or all is empty. This is the same for all threads if the count is.
+        let zero = s.frame().literal(Scalar::Index, 0);
+        binary(s, Equal, end, zero)
+    } else {
+        let is_beyond = if is_inclusive { Greater } else { GreaterEqual };
+        binary(s, is_beyond, start, end)
+    };
     // Of an empty range neither is looked at.
     let last = if is_inclusive {
         end
@@ -307,8 +301,12 @@ fn in_steps(
             Order::FromTheEnd | Order::Backward => distance(s, at, goal),
         };
         let is_last = binary(s, Less, left, wide);
-        let is_last = agreed(s, is_last);
         let f = &mut s.frame().function;
+        let is_last = if is_uniform {
+            f.assume_uniform(is_last)
+        } else {
+            is_last
+        };
         let step = f.cast(step, scalar);
         let way = if order == Order::Upward {
             Add

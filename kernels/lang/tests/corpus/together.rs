@@ -247,6 +247,16 @@ async fn by_elements(acc: &impl BlockAccelerator<1>, mut y: OwnElements<u32>) {
 }
 
 #[kernel(crate = quipu_kernel)]
+async fn by_counts(acc: &impl BlockAccelerator<1>, x: &[u32]) {
+    let own = x[acc.index(Block, Threads)[0]] as usize;
+    // some: counts
+    for _ in acc.uniform_elements(own) {
+        // all: counts
+        acc.sync_block_threads().await;
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
 async fn by_an_atomic(
     acc: &impl BlockAccelerator<1>,
     n: u32,
@@ -298,6 +308,7 @@ fn no_source_is_made_where_threads_may_part() {
     assert_parted(by_own_data(&x).module(), "data", OF_BLOCK);
     assert_parted(by_rounds(&x).module(), "rounds", OF_BLOCK);
     assert_parted(by_a_variable(3, &x).module(), "variable", OF_BLOCK);
+    assert_parted(by_counts(&x).module(), "counts", OF_BLOCK);
     assert_parted(by_an_atomic(3).module(), "atomic", OF_BLOCK);
     assert_parted(in_a_function(&x).module(), "function", OF_BLOCK);
     let elements = [OF_BLOCK[0], "acc.uniform_elements(n)"];
