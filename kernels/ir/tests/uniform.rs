@@ -575,6 +575,30 @@ fn warps_come_together_by_their_votes() {
             parts(f, condition, barrier);
         }));
     }
+    // Which warp of the block it is, in the widths that numbers of threads fit in.
+    for (to, fits) in [
+        (Scalar::U32, true),
+        (Scalar::U64, true),
+        (Scalar::U8, false),
+    ] {
+        let by_warp = |dimensions, meets: fn(&mut FunctionBuilder)| {
+            let mut f = FunctionBuilder::new("waits");
+            let (thread, size) = (thread(&mut f), f.warp(WarpOperation::Size, &[]));
+            let (thread, size) = (f.cast(thread, to), f.cast(size, to));
+            let warp = f.binary(BinaryOperation::Divide, thread, size);
+            let condition = is_three(&mut f, warp);
+            parts(&mut f, condition, meets);
+            ModuleBuilder::new().finish(f.kernel(dimensions))
+        };
+        let of_warp = ["every thread of a warp", "in line 10 "];
+        if fits {
+            accepted(&by_warp(1, vote));
+        } else {
+            refused_at(&by_warp(1, vote), "waits", &of_warp);
+        }
+        refused_at(&by_warp(2, vote), "waits", &of_warp);
+        refused(&by_warp(1, barrier));
+    }
     // From another lane, which may have no thread, and by its distance.
     for operation in [WarpOperation::Shuffle, WarpOperation::ShuffleUp] {
         let module = kernel(|f| {

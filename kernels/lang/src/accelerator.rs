@@ -384,8 +384,8 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// A vote says so without `unsafe`, but is a barrier itself: `acc.sync_block_threads_or(condition).await`.
     ///
     /// # Safety
-    /// It is the same for all these threads. If it is not, and some do not come to a barrier for that, anything may happen on
-    /// devices; natively the launch fails, as ever.
+    /// It is the same for all these threads; where it decides about functions of a warp and no barriers, for those of each warp. If
+    /// it is not, and some do not come to a barrier for that, anything may happen on devices; natively the launch fails, as ever.
     #[inline(always)]
     #[must_use]
     unsafe fn assume_uniform<T: Scalar>(&self, value: T) -> T {

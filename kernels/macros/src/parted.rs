@@ -87,6 +87,8 @@ impl Parted<'_> {
                 match binary.op {
                     // One that is known may decide.
                     BinOp::And(_) | BinOp::Or(_) => left && right,
+                    // By a warp's size it is the same for the warp.
+                    BinOp::Div(_) => false,
                     operator => !is_assignment(&operator) && (left || right),
                 }
             }

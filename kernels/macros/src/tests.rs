@@ -239,6 +239,7 @@ fn barriers_are_refused_only_where_it_is_certain() {
         "if unsafe { acc.assume_uniform(acc.lane() > 3) } { acc.sync_block_threads().await; }",
         "if acc.warp_any(acc.lane() > 3).await { acc.warp_all(true).await; }",
         "for i in acc.uniform_elements(9) { acc.sync_block_threads().await; }",
+        "if acc.thread_index()[0] / acc.warp_size() as usize == 0 { acc.warp_all(true).await; }",
         // Another name, or another value.
         "let mut t = acc.lane(); t = 3; if t > 3 { acc.sync_block_threads().await; }",
         "let t = acc.lane(); { let t = 3; if t > 3 { acc.sync_block_threads().await; } }",

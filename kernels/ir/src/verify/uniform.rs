@@ -7,7 +7,8 @@
 //!
 //! 1. The same for a block are values that are passed, constants, extents, lengths, a warp's size, the index of the block, how
 //!    many threads a barrier has counted, what [`Operation::AssumeUniform`] says so of, and whatever is computed of these
-//!    alone. The same for a warp are its votes.
+//!    alone. The same for a warp are its votes, and which of the block's warps it is: the thread's index by the size of a
+//!    warp, of blocks of one dimension.
 //! 2. So is what is read, at a place that is the same, from memory that the kernel is given to read, and from what the
 //!    block shares: who writes there meanwhile would race. Not what is written in global memory, which other blocks
 //!    may be ordered with, and not what atomics give.
@@ -21,13 +22,15 @@
 //!
 //! The macro has a notion of the same name (`phases/uniform.rs` there), for choosing what a block runs as natively. It sees words and
 //! not types, before generics are known and functions are written into their callers, and may always say no. This has to say
-//! yes to all that is right and can be seen to be, so it looks at what comes out of all that.
+//! yes to all that is right and can be seen to be, so it looks at what comes out of all that. Whatever the macro says yes to, this has to:
+//! each thing that is uniform there, parameters that are read, extents, properties and what is computed of them, is in 1. or 2. The
+//! corpus of `quipu-kernel` runs kernels of that kind natively and makes sources of them.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::function::{Function, FunctionId, LocalId, Location, Value};
 use crate::module::Module;
-use crate::operation::{Operation, Origin, Unit, WarpOperation};
+use crate::operation::{BinaryOperation, Operation, Origin, Unit, WarpOperation};
 use crate::statement::{Block, LoopId, Place, Projection, Root, Statement};
 use crate::types::{Space, Type};
 
@@ -222,6 +225,10 @@ struct Walk<'w, 'm> {
     /// Who is still there in the second round of a loop.
     loops: HashMap<LoopId, Way>,
     zeros: HashSet<Value>,
+    /// The thread's number in the block, in whatever width.
+    threads: HashSet<Value>,
+    /// The size of a warp, too.
+    sizes: HashSet<Value>,
     result: Known,
     needs: Option<Same>,
     problem: Option<VerifyError>,
@@ -245,6 +252,8 @@ impl<'w, 'm> Walk<'w, 'm> {
             written: None,
             loops: HashMap::new(),
             zeros: HashSet::new(),
+            threads: HashSet::new(),
+            sizes: HashSet::new(),
             result: Known::of(Same::Block),
             needs: None,
             problem: None,
@@ -489,11 +498,38 @@ impl<'w, 'm> Walk<'w, 'm> {
             | Operation::AssumeUniform(_)
             | Operation::Index(Origin::Grid, Unit::Blocks, _)
             | Operation::Index(Origin::Thread, ..) => Same::Block,
-            Operation::Index(..) | Operation::Atomic { .. } | Operation::Clock => Same::Thread,
-            Operation::Warp(operation, operands) => self.warp(*operation, operands),
+            Operation::Index(..) | Operation::Atomic { .. } | Operation::Clock => {
+                if self.module.kernel.dimensions == 1
+                    && matches!(operation, Operation::Index(Origin::Block, Unit::Threads, _))
+                {
+                    self.threads.insert(value);
+                }
+                Same::Thread
+            }
+            Operation::Warp(operation, operands) => {
+                if *operation == WarpOperation::Size {
+                    self.sizes.insert(value);
+                }
+                self.warp(*operation, operands)
+            }
+            Operation::Cast(of, to) => {
+                // Both fit in 32 bits, and a sign.
+                if to.is_integer() && to.size().is_none_or(|bytes| bytes >= 4) {
+                    for numbers in [&mut self.threads, &mut self.sizes] {
+                        if numbers.contains(of) {
+                            numbers.insert(value);
+                        }
+                    }
+                }
+                self.same(*of)
+            }
+            Operation::Binary(BinaryOperation::Divide, thread, size)
+                if self.threads.contains(thread) && self.sizes.contains(size) =>
+            {
+                Same::Warp
+            }
             Operation::Unary(..)
             | Operation::Binary(..)
-            | Operation::Cast(..)
             | Operation::Bitcast(..)
             | Operation::Select(..)
             | Operation::Math(..)

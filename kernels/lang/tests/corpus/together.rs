@@ -156,6 +156,32 @@ async fn by_votes(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<
     }
 }
 
+/// What each warp does is its own affair.
+#[kernel(crate = quipu_kernel)]
+async fn by_warps(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    let thread = acc.index(Block, Threads)[0];
+    let size = acc.warp_size();
+    let warp = thread as u32 / size;
+    let mut own = x[thread];
+    if warp == 0 {
+        own += u32::from(acc.warp_any(true).await);
+    } else if thread / size as usize > 1 {
+        own += u32::from(acc.warp_all(true).await);
+    } else {
+        own += 1;
+    }
+    for (_, y) in y.each() {
+        *y = own;
+    }
+}
+
+#[test]
+fn runs_by_warps() {
+    let (x, mut y) = ((0..12).collect::<Vec<u32>>(), vec![0; 12]);
+    check!(by_warps => (&x, &mut y), division(1, 12, 1));
+    assert_eq!(y, (1..13).collect::<Vec<u32>>());
+}
+
 #[test]
 fn runs_by_votes() {
     let (x, mut y) = (vec![3, 0, 7, 1], vec![1; 4]);
@@ -257,6 +283,16 @@ async fn by_counts(acc: &impl BlockAccelerator<1>, x: &[u32]) {
 }
 
 #[kernel(crate = quipu_kernel)]
+async fn by_warps_of_a_block(acc: &impl BlockAccelerator<1>) {
+    let warp = acc.index(Block, Threads)[0] / acc.warp_size() as usize;
+    // some: warps
+    if warp == 0 {
+        // all: warps
+        acc.sync_block_threads().await;
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
 async fn by_an_atomic(
     acc: &impl BlockAccelerator<1>,
     n: u32,
@@ -309,6 +345,7 @@ fn no_source_is_made_where_threads_may_part() {
     assert_parted(by_rounds(&x).module(), "rounds", OF_BLOCK);
     assert_parted(by_a_variable(3, &x).module(), "variable", OF_BLOCK);
     assert_parted(by_counts(&x).module(), "counts", OF_BLOCK);
+    assert_parted(by_warps_of_a_block().module(), "warps", OF_BLOCK);
     assert_parted(by_an_atomic(3).module(), "atomic", OF_BLOCK);
     assert_parted(in_a_function(&x).module(), "function", OF_BLOCK);
     let elements = [OF_BLOCK[0], "acc.uniform_elements(n)"];
