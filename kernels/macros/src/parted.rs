@@ -123,11 +123,9 @@ impl Parted<'_> {
                     self.own.insert(name.ident.clone());
                 }
             }
-            (Pat::Tuple(parts), Expr::Tuple(values)) => {
-                if bound_by(pattern).is_some() {
-                    for (part, value) in parts.elems.iter().zip(&values.elems) {
-                        self.bind(part, value);
-                    }
+            (Pat::Tuple(parts), Expr::Tuple(values)) if bound_by(pattern).is_some() => {
+                for (part, value) in parts.elems.iter().zip(&values.elems) {
+                    self.bind(part, value);
                 }
             }
             _ => {}
