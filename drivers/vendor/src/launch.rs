@@ -71,12 +71,15 @@ fn width_with(mut lengths: impl Iterator<Item = u64>, passed: &Passed) -> IndexW
                 })
         }
     });
+    // Along each dimension, as there may be nothing along another; and all together, as a kernel numbers what a grid has.
+    let mut positions = Some(1_u64);
     let grid = (0..passed.blocks.len()).all(|dimension| {
-        let all = passed.blocks[dimension]
+        let along = passed.blocks[dimension]
             .checked_mul(passed.threads[dimension])
             .and_then(|threads| threads.checked_mul(passed.elements[dimension]));
-        narrow(all)
-    });
+        positions = positions.and_then(|before| before.checked_mul(along?));
+        narrow(along)
+    }) && narrow(positions);
     let sizes = narrow(Some(passed.largest_size));
     if parameters && grid && sizes && passed.shared.iter().all(|length| *length < NARROW) {
         IndexWidth::Bits32
@@ -403,11 +406,19 @@ mod tests {
             let view = memory(4, Some((extents, strides)));
             assert_eq!(width(&[0], &view), expected, "{extents:?} {strides:?}");
         }
+        // In threads of 4 by 4 elements.
         for (blocks, threads, expected) in [
-            ([1, 1 << 20], [1, (1 << 9) - 1], Bits32),
+            ([1, 1 << 20], [1, (1 << 7) - 1], Bits32),
             ([1, 1 << 20], [1, 1 << 9], Bits64),
             ([1 << 20, 1], [1 << 9, 1], Bits64),
             ([u64::MAX, 1], [2, 1], Bits64),
+            // What a kernel numbers: the elements of all dimensions together.
+            ([1 << 8, 1 << 8], [1 << 6, (1 << 5) - 1], Bits32),
+            ([1 << 8, 1 << 8], [1 << 6, 1 << 5], Bits64),
+            ([1 << 12, 1 << 12], [1 << 4, 1 << 4], Bits64),
+            ([1 << 28, 1 << 28], [1, 1], Bits64),
+            ([0, 1 << 28], [1, 1], Bits32),
+            ([0, 1 << 29], [1, 1], Bits64),
         ] {
             let grid = divided(&blocks, &threads);
             assert_eq!(width(&[], &grid), expected, "{blocks:?} {threads:?}");

@@ -579,6 +579,12 @@ impl FunctionBuilder {
         self.define(Scalar::Index.into(), Operation::BarrierCount(predicate))
     }
 
+    /// A scalar, of which it is vouched that it is the same for all threads of the block that come here.
+    pub fn assume_uniform(&mut self, value: Value) -> Value {
+        let value_type = self.type_of(value).clone();
+        self.define(value_type, Operation::AssumeUniform(value))
+    }
+
     /// What a clock shows.
     pub fn clock(&mut self) -> Value {
         self.define(Scalar::U64.into(), Operation::Clock)

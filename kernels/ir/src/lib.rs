@@ -20,6 +20,8 @@
 //! * An index out of bounds is a *fault*.
 //! * A *fault* never traps: a bad read, a division and a remainder give zero, a bad write is dropped, and the first
 //!   fault of a launch is recorded with thread and [`Location`]; the launch then fails.
+//! * Every thread of a block comes to each barrier, and every thread of a warp to each function of a warp: what decides that is
+//!   [seen to be the same](Module::verify_uniformity) for them, or [vouched for](Operation::AssumeUniform).
 //! * [`Scalar::Index`] and [`Scalar::SignedIndex`] are `usize` and `isize`. A printer gives them 32 bits when every
 //!   extent of the launch fits, 64 otherwise: what is computed with them beyond extents wraps at that width.
 //!

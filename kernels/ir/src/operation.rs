@@ -83,6 +83,8 @@ pub enum Operation {
     Property(Property),
     /// Something that the threads of a warp do together; every thread of it comes here.
     Warp(WarpOperation, Vec<Value>),
+    /// The operand, a scalar, of which the user vouches that it is the same for all threads of the block that come here.
+    AssumeUniform(Value),
     /// A barrier of the block, with a predicate: gives for how many threads it holds ([`Scalar::Index`]). Every
     /// thread of the block comes here. Memory accesses before it happen before those after it.
     BarrierCount(Value),
@@ -106,6 +108,7 @@ impl Operation {
             | Self::Length(value)
             | Self::Repeat(value, _)
             | Self::Field(value, _)
+            | Self::AssumeUniform(value)
             | Self::BarrierCount(value) => vec![*value],
             Self::Binary(_, first, second) => vec![*first, *second],
             Self::Select(condition, first, second) => vec![*condition, *first, *second],
@@ -137,6 +140,7 @@ impl Operation {
             | Self::Length(value)
             | Self::Repeat(value, _)
             | Self::Field(value, _)
+            | Self::AssumeUniform(value)
             | Self::BarrierCount(value) => vec![value],
             Self::Binary(_, first, second) => vec![first, second],
             Self::Select(condition, first, second) => vec![condition, first, second],

@@ -455,6 +455,7 @@ fn threads_at_different_barriers_are_a_fault_in_c99() {
         let one = f.index_literal(1);
         let odd = f.binary(BinaryOperation::And, thread, one);
         let odd = f.binary(BinaryOperation::Equal, odd, one);
+        let odd = f.assume_uniform(odd);
         f.at(corpus::line(51));
         f.if_else(odd, FunctionBuilder::barrier, |f| {
             if ends {

@@ -300,8 +300,13 @@ pub trait Accelerator<const D: usize> {
 /// One thread of a launch whose blocks can wait for their threads.
 ///
 /// Each of these barriers has to be reached by every thread of the block, at the same place of the
-/// source. A block whose threads are not all at the same barrier is stopped with an error; it never
-/// hangs. What a barrier returns is a future that has to be awaited at once:
+/// source. Natively, a block whose threads are not all at the same barrier is stopped with an error; it never
+/// hangs. Devices cannot tell, so of a kernel in which it cannot be seen no source is made: what decides whether a thread
+/// comes to a barrier has to be the same for all, as lengths are, values that are passed, the block's index, extents, what
+/// [`SharedRead`](crate::SharedRead) has at such an index, votes, and what is computed of these; or has to be
+/// [vouched for](Self::assume_uniform).
+///
+/// What a barrier returns is a future that has to be awaited at once:
 ///
 /// ```
 /// # use quipu_kernel::{Block, BlockAccelerator, Threads};
@@ -371,6 +376,20 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     #[track_caller]
     fn sync<P: Phase>(&self, arrays: P) -> Turning<'_, P, Self::Port> {
         Turning::new(self.port(), Location::caller(), arrays)
+    }
+
+    /// The value, which is the same for all threads of the block that come here, for a reason that cannot be seen: so
+    /// a barrier may depend on it.
+    ///
+    /// A vote says so without `unsafe`, but is a barrier itself: `acc.sync_block_threads_or(condition).await`.
+    ///
+    /// # Safety
+    /// It is the same for all these threads; where it decides about functions of a warp and no barriers, for those of each warp. If
+    /// it is not, and some do not come to a barrier for that, anything may happen on devices; natively the launch fails, as ever.
+    #[inline(always)]
+    #[must_use]
+    unsafe fn assume_uniform<T: Scalar>(&self, value: T) -> T {
+        value
     }
 
     /// A bit for each lane of the warp that has a thread.

@@ -104,13 +104,14 @@
 //!   not outlive the thread; a view is consumed by one launch and borrowed from everybody else.
 //! * Read block-shared memory that another thread may be writing: `SharedWrite` shows a thread its own
 //!   elements only, and a barrier makes a `SharedRead` of it for all threads of the block or for none.
-//! * Wait for ever: a divergent barrier is a [`KernelError`], as is an await of anything else. That holds where kernels
-//!   run as Rust and as C99. What a GPU's compiler makes of such a barrier nobody knows, and nothing there finds it: run a
-//!   kernel with `QUIPU_CHECK=1` on the CPU first.
+//! * Wait for ever, or come to a barrier without the others: natively that is a [`KernelError`], as is an await of anything else.
+//!   What a GPU's compiler makes of such a barrier nobody knows, and nothing there finds it, so a kernel has a source only if
+//!   it is seen that all come ([`BlockAccelerator`]).
 //!
 //! What it takes a promise for is `unsafe`: making views of raw memory, [`GroupKernel::run_groups`], on
-//! which a driver promises to run no group twice at a time, [`RawMut`] and [`SharedRaw`], and implementing
-//! [`Partition`], [`Shared`], [`Port`] or [`AtomicElement`].
+//! which a driver promises to run no group twice at a time, [`RawMut`] and [`SharedRaw`],
+//! [`assume_uniform`](BlockAccelerator::assume_uniform), and implementing [`Partition`], [`Shared`], [`Port`] or
+//! [`AtomicElement`].
 
 mod accelerator;
 mod atomics;

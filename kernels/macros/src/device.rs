@@ -330,6 +330,9 @@ impl<'a> Written<'a> {
             names.push(name);
             texts.push(text);
         }
+        if let (Some(block), Some(acc)) = (block, &acc) {
+            writer.refuse_parted(signature, block, &acc.name);
+        }
         let body = block.map(|block| {
             let body = writer.block(block, Want::Value);
             let raws = 0..names.len();

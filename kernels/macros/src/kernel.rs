@@ -553,6 +553,7 @@ impl Kernel<'_> {
         let dimensions = &acc.dimensions;
         let acc_name = &acc.name;
         writer.define(acc_name, Kind::Variable);
+        writer.refuse_parted(&item.sig, &item.block, acc_name);
         let mut declared = quote! {
             let #acc_name = __quipu::Expr::<__quipu::Sketch<#dimensions>>::from_raw(__quipu::Raw::Nothing);
         };

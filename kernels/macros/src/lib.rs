@@ -17,6 +17,7 @@
 //! | `signature.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
 //! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs`, `print.rs` | bodies |
+//! | `parted.rs` | where a body waits for threads that have gone elsewhere |
 //! | `registers.rs`, `pieces.rs`, `phases/` | what the native form of a kernel is made, to be fast |
 //! | `refuse.rs` | the words of refusals |
 //!
@@ -34,6 +35,7 @@ mod function_type;
 mod kernel;
 mod method;
 mod options;
+mod parted;
 mod pattern;
 mod phases;
 mod pieces;

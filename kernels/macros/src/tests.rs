@@ -56,6 +56,13 @@ fn body(statements: &str) -> Vec<(String, String)> {
     ))
 }
 
+/// A kernel with barriers, with this in its body.
+fn waits(statements: &str) -> Vec<(String, String)> {
+    kernel(&format!(
+        "async fn k(acc: &impl BlockAccelerator<1>, x: &[f32], n: u32, mut y: OwnElements<f32>) {{ {statements} }}"
+    ))
+}
+
 /// Checks that exactly one thing is refused, that the message points at what begins with `source`, and that it says
 /// `words`. (On stable compilers a message points at the first token of what it is about.)
 #[track_caller]
@@ -164,6 +171,20 @@ refused! {
     shared_without_async: kernel("fn k(acc: &impl Accelerator<1>, #[shared(3)] s: SharedWrite<u32>) {}")
         at "3" says "write `async fn`";
 
+    // Barriers that only some threads come to.
+    barrier_of_one: waits("if acc.thread_index()[0] == 0 { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread of a block";
+    barrier_of_others: waits("let t = acc.index(Grid, Threads)[0]; if t < 3 {} else if n > 2 { acc.sync(a).await; }") at "sync" says "assume_uniform";
+    barrier_of_a_vote: waits("let (i, j) = (n, acc.lane()); let k = (j as usize + 1) % 2; match k { 0 => {} _ => { let a = acc.sync_block_threads_or(true).await; } }") at "sync_block_threads_or" says "a vote";
+    barrier_in_own_rounds: waits("let t = acc.index(Block, Threads)[0]; for i in 0..t { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
+    barrier_while_own: waits("while !acc.once_per_block() { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
+    barrier_for_own_elements: waits("for i in acc.elements(x.len()) { if x[i] > 3.0 { acc.sync_block_threads().await; } }") at "sync_block_threads" says "every thread";
+    barrier_after_return: waits("if acc.once_per_grid() || acc.lane() == 2 { return; } if n > 3 { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
+    barrier_after_break: waits("let t = acc.lane(); loop { if t == 2 { loop { break; } break; } acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
+    barrier_after_continue: waits("let t = acc.lane(); 'a: loop { if t == 2 { loop { continue 'a; } } acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
+    vote_of_one: waits("if acc.lane() == 0 { let a = acc.warp_any(n > 2).await; }") at "warp_any" says "every thread of a warp";
+    barrier_of_a_device_function: device("async fn f(acc: &impl BlockAccelerator<1>) { if acc.lane() == 0 { return; } acc.sync_block_threads().await; }")
+        at "sync_block_threads" says "every thread";
+
     // Device functions, and data.
     device_body: device("fn f(n: u32) -> u32 { n? }") at "?" says "test the condition";
     device_recursion: device("fn f(n: u32) -> u32 { if n == 0 { 0 } else { f(n - 1) } }") at "f" says "write a loop";
@@ -203,6 +224,37 @@ fn what_is_accepted_has_no_refusals() {
     ];
     for statements in accepted {
         assert_eq!(body(statements), [], "{statements}");
+    }
+}
+
+#[test]
+fn barriers_are_refused_only_where_it_is_certain() {
+    let accepted = [
+        // What is the same for all, or may be.
+        "if n > 3 { acc.sync_block_threads().await; }",
+        "if acc.index(Grid, Blocks)[0] == 0 { acc.sync_block_threads().await; }",
+        "if acc.extent(Block, Threads)[0] > 3 { acc.sync_block_threads().await; }",
+        "if acc.lane() > 3 && n > 2 { acc.sync_block_threads().await; }",
+        "if x[acc.lane() as usize] > 3.0 { acc.sync_block_threads().await; }",
+        "if unsafe { acc.assume_uniform(acc.lane() > 3) } { acc.sync_block_threads().await; }",
+        "if acc.warp_any(acc.lane() > 3).await { acc.warp_all(true).await; }",
+        "for i in acc.uniform_elements(9) { acc.sync_block_threads().await; }",
+        "if acc.thread_index()[0] / acc.warp_size() as usize == 0 { acc.warp_all(true).await; }",
+        // Another name, or another value.
+        "let mut t = acc.lane(); t = 3; if t > 3 { acc.sync_block_threads().await; }",
+        "let t = acc.lane(); { let t = 3; if t > 3 { acc.sync_block_threads().await; } }",
+        "{ let n = acc.lane(); } if n > 3 { acc.sync_block_threads().await; }",
+        // Who has left is met again, or was never there.
+        "if acc.lane() > 3 { y.each(); } acc.sync_block_threads().await;",
+        "loop { if acc.lane() > 3 { break; } y.each(); } acc.sync_block_threads().await;",
+        "loop { acc.sync_block_threads().await; if acc.lane() > 3 { continue; } y.each(); }",
+        "if acc.lane() > 3 { loop { break; } 'a: { break 'a; } 'b: loop { loop { continue 'b; } } } acc.sync_block_threads().await;",
+        "if n > 3 { if acc.lane() > 3 { return; } } else { acc.sync_block_threads().await; }",
+        // A function that may not wait.
+        "if acc.lane() > 3 { other(acc).await; }",
+    ];
+    for statements in accepted {
+        assert_eq!(waits(statements), [], "{statements}");
     }
 }
 

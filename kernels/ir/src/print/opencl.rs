@@ -259,7 +259,8 @@ impl Language for OpenCl {
             format!("quipu_ballot({predicate})")
         };
         Ok(match operation {
-            W::Size => "get_sub_group_size()".into(),
+            // Of full ones, as everywhere: the last of a block may have fewer threads.
+            W::Size => "get_max_sub_group_size()".into(),
             W::Lane => "get_sub_group_local_id()".into(),
             W::All => format!("(sub_group_all({}) != 0)", operands[0]),
             W::Any => format!("(sub_group_any({}) != 0)", operands[0]),
@@ -272,7 +273,7 @@ impl Language for OpenCl {
                     let t = self.scalar(scalar);
                     let carried = if scalar == Scalar::Bool { "int" } else { t };
                     let from = match operation {
-                        W::Shuffle => "lane % get_sub_group_size()",
+                        W::Shuffle => "lane % get_max_sub_group_size()",
                         W::ShuffleUp => "get_sub_group_local_id() - lane",
                         W::ShuffleDown => "get_sub_group_local_id() + lane",
                         _ => "get_sub_group_local_id() ^ lane",

@@ -66,6 +66,7 @@ impl FunctionPrinter<'_, '_> {
                 let operand = self.take(*operand);
                 arithmetic::bitcast(self.module, from, to, &operand)
             }
+            Operation::AssumeUniform(operand) => self.take(*operand),
             Operation::Select(condition, first, second) => {
                 // Both are evaluated, in C only one is.
                 self.settle(&[*first, *second]);

@@ -125,6 +125,14 @@ impl Target<'_> {
         }
     }
 
+    /// What is left of a number in a type without a sign.
+    fn held(&self, scalar: Scalar, number: u64) -> u64 {
+        let bytes = scalar
+            .size()
+            .map_or_else(|| self.options.index_width.bytes(), u64::from);
+        number & (u64::MAX >> (64 - 8 * bytes))
+    }
+
     fn warp_size(&self) -> Option<u64> {
         match self.dialect {
             Dialect::C99 => Some(1),
@@ -252,9 +260,9 @@ impl Decided<'_> {
             }) if let Some(Some(result)) = self.results.get(local).copied() => {
                 return self.is_same(value, result);
             }
-            Operation::Literal(literal) => {
-                if !literal.scalar.is_signed() {
-                    self.numbers.insert(value, literal.bits);
+            Operation::Literal(Literal { scalar, bits }) => {
+                if !scalar.is_signed() {
+                    self.numbers.insert(value, self.target.held(*scalar, *bits));
                 }
                 None
             }
@@ -264,8 +272,12 @@ impl Decided<'_> {
                 }
                 None
             }
-            // From `u32`, to what holds it.
-            Operation::Cast(of, Scalar::U32 | Scalar::U64 | Scalar::Index) => {
+            Operation::Cast(of, to @ (Scalar::U32 | Scalar::U64 | Scalar::Index)) => {
+                let number = self.known(*of);
+                self.is_number(value, number.map(|number| self.target.held(*to, number)));
+                None
+            }
+            Operation::AssumeUniform(of) => {
                 self.is_number(value, self.known(*of));
                 None
             }
@@ -452,6 +464,7 @@ fn has_no_effect(operation: &Operation) -> bool {
         | Operation::Unary(..)
         | Operation::Cast(..)
         | Operation::Bitcast(..)
+        | Operation::AssumeUniform(_)
         | Operation::Select(..)
         | Operation::Math(..)
         | Operation::Struct(..)

@@ -6,10 +6,12 @@
 //! | `function` | statements: definitions before uses, variables assigned before they are loaded, loops, returns |
 //! | `operation` | operations: types of operands and results |
 //! | `place` | places: the way to them, what may be written |
+//! | `uniform` | that threads come to barriers, and to functions of a warp, together |
 
 mod function;
 mod operation;
 mod place;
+mod uniform;
 
 use std::fmt;
 
@@ -95,7 +97,20 @@ impl Module {
         for function in self.functions.iter().chain([&self.kernel.function]) {
             function::verify(self, function)?;
         }
-        Ok(())
+        self.verify_uniformity()
+    }
+
+    /// Checks that every thread of a block is seen to come to each barrier, and every thread of a warp to each of its
+    /// functions, of a module in which nothing else is wrong. [`verify`](Self::verify) does that, too.
+    ///
+    /// # Errors
+    /// The first of which it is not seen, at its line, with what it is that threads may decide by differently, and what to
+    /// write instead.
+    ///
+    /// # Panics
+    /// Perhaps, if something else is wrong with the module.
+    pub fn verify_uniformity(&self) -> Result<(), VerifyError> {
+        uniform::verify(self)
     }
 
     fn verify_structs(&self) -> Checked {

@@ -311,6 +311,7 @@ impl Types<'_> {
             }
             Operation::Clock => Scalar::U64.into(),
             Operation::Property(_) => Scalar::Bool.into(),
+            Operation::AssumeUniform(value) => self.scalar(*value)?.into(),
             Operation::BarrierCount(predicate) => {
                 self.demand_type(*predicate, Scalar::Bool)?;
                 Scalar::Index.into()

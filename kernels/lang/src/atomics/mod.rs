@@ -6,8 +6,15 @@
 //! other memory with them puts a [fence](crate::Accelerator::fence_device) between: after the memory is written and
 //! before the store that says so, and after the load that was told so and before the memory is read.
 //!
-//! A change is one step for the threads of the *device*. [`block`](Atomics::block) and
-//! [`system`](Atomics::system) say that it is enough for the block, or has to be for host and other devices too.
+//! A change is one step for the threads of the *device*, unless another *scope* is said:
+//!
+//! | scope | a change is one step for | in alpaka |
+//! |---|---|---|
+//! | [`thread`](Atomics::thread) | this thread: nobody else changes the element meanwhile | |
+//! | [`block`](Atomics::block) | the block's threads | `hierarchy::Threads` |
+//! | [`grid`](Atomics::grid) | the grid's threads | `hierarchy::Blocks` |
+//! | [`device`](Atomics::device) | the device's threads, of all launches | `hierarchy::Grids` |
+//! | [`system`](Atomics::system) | host and other devices, too | |
 //!
 //! ```
 //! # use quipu_kernel::*;
@@ -112,6 +119,16 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
         }
     }
 
+    /// The same, of elements that this thread alone changes: changes of others may get lost.
+    #[inline(always)]
+    #[must_use]
+    pub fn thread(self) -> Self {
+        Self {
+            alone: true,
+            ..self
+        }
+    }
+
     /// The same, changed in one step for the threads of this thread's block; for others changes may get lost.
     #[inline(always)]
     #[must_use]
@@ -120,6 +137,14 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
             alone: self.block_alone,
             ..self
         }
+    }
+
+    /// The same, changed in one step for the threads of this thread's grid: as [`device`](Self::device), for no device has
+    /// one that is weaker.
+    #[inline(always)]
+    #[must_use]
+    pub fn grid(self) -> Self {
+        self.device()
     }
 
     /// The same, changed in one step for all threads of the device, as it is unless something else is said.

@@ -239,8 +239,14 @@ impl<const D: usize> Sketch<D> {
             let threads = self::count(s, Origin::Grid, Unit::Threads);
             let rounds = ceiling_division(s, count, threads);
             let f = &mut s.frame().function;
+            // No product goes round, of a count that is the greatest number nearly: all threads have as many rounds.
+            let zero = f.index_literal(0);
+            let rest = f.binary(BinaryOperation::Subtract, zero, threads);
+            let most = f.binary(BinaryOperation::Divide, rest, threads);
+            let rounds = f.binary(BinaryOperation::Minimum, rounds, most);
             let end = f.binary(BinaryOperation::Multiply, rounds, threads);
-            stepped(s, first, end, threads)
+            let range = components_of(s, vec![Raw::Value(first), Raw::Value(end)]);
+            components_of(s, vec![range, Raw::Value(threads), Raw::Nothing])
         }))
     }
 
@@ -252,6 +258,19 @@ impl<const D: usize> Sketch<D> {
     #[track_caller]
     pub fn __method_once_per_block(&self, _: Expr<Self>) -> Expr<bool> {
         first_of(Origin::Block, Location::caller())
+    }
+
+    #[track_caller]
+    pub fn __method_assume_uniform<T: KernelValue>(
+        &self,
+        _: Expr<Self>,
+        value: Expr<T>,
+    ) -> Expr<T> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            let value = s.value(value.raw(), location);
+            s.frame().function.assume_uniform(value)
+        }))
     }
 
     #[track_caller]

@@ -2,6 +2,8 @@
 
 use std::panic::Location;
 
+use quipu_kernel_ir::VerifyError;
+
 /// Why no source can be made of a kernel that runs natively.
 ///
 /// What the kernel language does not have is refused by rustc, at its line. This is for what is known only when
@@ -22,6 +24,16 @@ pub enum BuildError {
 }
 
 impl BuildError {
+    /// Of what was found in a module that was written, where there is a line for everything.
+    pub(super) fn of(error: VerifyError) -> Self {
+        let (file, line) = error.location.map_or(("", 0), |at| (at.file, at.line));
+        Self::Refused {
+            file,
+            line,
+            problem: error.problem,
+        }
+    }
+
     pub(super) fn refused(location: &Location<'static>, problem: &str) -> Self {
         Self::Refused {
             file: location.file(),

@@ -231,6 +231,21 @@ fn step_of(s: &mut State, step: Raw, location: &'static Location<'static>) -> Va
     binary(s, BinaryOperation::Maximum, step, one)
 }
 
+/// A range and its steps. With a third part, every thread of the block goes as many, if all are told the same count.
+fn stepped_parts(
+    s: &mut State,
+    raw: Raw,
+    location: &'static Location<'static>,
+) -> (Raw, Raw, bool) {
+    if let Raw::Aggregate(id) = raw
+        && let &[range, step, Raw::Nothing] = s.frame().parts(id)
+    {
+        return (range, step, true);
+    }
+    let [range, step] = parts(s, raw, location);
+    (range, step, false)
+}
+
 /// A range in steps. How far the end is away is computed without a sign, as it may be further than the type's
 /// greatest number.
 fn in_steps(
@@ -240,8 +255,8 @@ fn in_steps(
     (is_inclusive, order): (bool, Order),
     location: &'static Location<'static>,
 ) -> (Loop<()>, Raw) {
-    use BinaryOperation::{Add, Divide, Greater, GreaterEqual, Less, Multiply, Subtract};
-    let [range, step] = parts(s, raw, location);
+    use BinaryOperation::{Add, Divide, Equal, Greater, GreaterEqual, Less, Multiply, Subtract};
+    let (range, step, is_uniform) = stepped_parts(s, raw, location);
     let (start, end) = both_ends(s, range, location);
     let step = step_of(s, step, location);
     let scalar = of(s).scalar().unwrap_or(Scalar::Index);
@@ -252,12 +267,14 @@ fn in_steps(
         let distance = f.cast(distance, unsigned(scalar));
         f.cast(distance, Scalar::U64)
     };
-    let is_empty = binary(
-        s,
-        if is_inclusive { Greater } else { GreaterEqual },
-        start,
-        end,
-    );
+    let is_empty = if is_uniform {
+        // As every thread begins before the end, or all is empty. This is the same for all threads if the count is.
+        let zero = s.frame().literal(Scalar::Index, 0);
+        binary(s, Equal, end, zero)
+    } else {
+        let is_beyond = if is_inclusive { Greater } else { GreaterEqual };
+        binary(s, is_beyond, start, end)
+    };
     // Of an empty range neither is looked at.
     let last = if is_inclusive {
         end
@@ -283,8 +300,13 @@ fn in_steps(
             Order::Upward => distance(s, goal, at),
             Order::FromTheEnd | Order::Backward => distance(s, at, goal),
         };
+        let is_last = binary(s, Less, left, wide);
         let f = &mut s.frame().function;
-        let is_last = f.binary(Less, left, wide);
+        let is_last = if is_uniform {
+            f.assume_uniform(is_last)
+        } else {
+            is_last
+        };
         let step = f.cast(step, scalar);
         let way = if order == Order::Upward {
             Add

@@ -497,5 +497,7 @@ pub fn build(
     frame.push_all(prologue);
     frame.push_all(block);
     let kernel = frame.function.kernel(dimensions);
-    Ok(state.module.finish(kernel))
+    let module = state.module.finish(kernel);
+    module.verify_uniformity().map_err(BuildError::of)?;
+    Ok(module)
 }

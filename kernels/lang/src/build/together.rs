@@ -196,6 +196,15 @@ impl<T: KernelValue, const SCOPE: u8> AtomicsHandle<T, SCOPE> {
         }))
     }
 
+    /// Devices have none that is weaker than a block's.
+    pub fn __method_thread(&self, this: Expr<Self>) -> Expr<AtomicsHandle<T, { Scope::BLOCK }>> {
+        Expr::from_raw(this.raw())
+    }
+
+    pub fn __method_grid(&self, this: Expr<Self>) -> Expr<AtomicsHandle<T, { Scope::DEVICE }>> {
+        Expr::from_raw(this.raw())
+    }
+
     pub fn __method_block(&self, this: Expr<Self>) -> Expr<AtomicsHandle<T, { Scope::BLOCK }>> {
         Expr::from_raw(this.raw())
     }

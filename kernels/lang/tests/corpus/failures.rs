@@ -107,7 +107,8 @@ async fn divergent(
     #[shared(3)] sums: SharedWrite<i32>,
 ) {
     let sums = acc.sync(sums).await;
-    if acc.index(Block, Threads)[0] == 1 {
+    // SAFETY: there is none, and so this is run where it is found out alone.
+    if unsafe { acc.assume_uniform(acc.index(Block, Threads)[0] == 1) } {
         return;
     }
     acc.sync_block_threads().await;

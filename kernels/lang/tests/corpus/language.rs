@@ -229,6 +229,7 @@ steps! {
     steps_of_i32_at_device_scope, device_i32: i32, device, 2;
     steps_of_u32_at_block_scope, block_u32: u32, block, 1;
     steps_of_u32_at_device_scope, device_u32: u32, device, 2;
+    steps_of_u32_at_grid_scope, grid_u32: u32, grid, 2;
     steps_of_u32_at_system_scope, system_u32: u32, system, 2;
     steps_of_i64_at_block_scope, block_i64: i64, block, 1;
     steps_of_i64_at_device_scope, device_i64: i64, device, 2;
@@ -294,6 +295,25 @@ fn steps_go_round() {
     let mut all = vec![0, 0, 5];
     check!(rounds => (20_usize, &mut all), division(2, 5, 2));
     assert_eq!(all, [20 % 7, 1, 0]);
+}
+
+/// Elements that one thread changes each.
+#[kernel(crate = quipu_kernel)]
+fn own_steps(acc: &impl Accelerator<1>, all: Atomics<u32>) {
+    let own = all.thread();
+    for i in acc.elements(all.len()) {
+        own.add(i, 3);
+        own.or(i, own.compare_exchange(i, 3, 4));
+        own.min(i, i as u32);
+    }
+}
+
+#[test]
+fn steps_of_one_thread() {
+    let mut all = vec![0; 20];
+    check!(own_steps => (&mut all), division(2, 5, 2));
+    let expected: Vec<u32> = (0..20).map(|i| i.min(7)).collect();
+    assert_eq!(all, expected);
 }
 
 /// Each of the fences, which here order nothing that another thread could see.

@@ -1,7 +1,7 @@
 //! Kernels that between them use everything that the language accepts. Each runs natively in every mode, on a pool of workers and
 //! on the serial device, and as printed
 //! C99 and OpenCL C with indices of both widths and elements in both orders, and has to give the same bits. (Without an OpenCL platform: see
-//! `opencl_or_skip`.)
+//! `opencl_or_skip`.) As CUDA C it is compiled, where there is NVRTC.
 
 mod arithmetic;
 mod blocks;
@@ -26,6 +26,7 @@ mod pieces;
 mod properties;
 mod recursion;
 mod refused;
+mod together;
 mod transcendental;
 mod views;
 mod warps;
@@ -39,7 +40,9 @@ use quipu_kernel_ir::ElementOrder::{Contiguous, Strided};
 use quipu_kernel_ir::IndexWidth::{Bits32, Bits64};
 use quipu_kernel_ir::print::PrintError;
 use quipu_kernel_ir::{Dialect, Module, OpenClFeatures, Options};
-use quipu_kernel_testing::{Argument, C99Program, Division, Launch, OpenClProgram, opencl_or_skip};
+use quipu_kernel_testing::{
+    Argument, C99Program, Division, Launch, OpenClProgram, compile_cuda_or_skip, opencl_or_skip,
+};
 
 /// A division of so many blocks, threads and elements.
 pub(crate) fn division(blocks: usize, threads: usize, elements: usize) -> WorkDivision<1> {
@@ -200,7 +203,7 @@ const NOT_IN_OPENCL: [(&str, &str); 4] = {
 
 /// The kernels whose results depend on which elements a thread has, each with how. All others are run for elements that are
 /// contiguous, as threads have them natively, and that are strided.
-const ORDERED: [(&str, &str); 8] = {
+const ORDERED: [(&str, &str); 9] = {
     const SHOWN: &str = "an element shows what its thread is or has read";
     const BEFORE: &str = "an element shows what came of those before it";
     [
@@ -210,6 +213,10 @@ const ORDERED: [(&str, &str); 8] = {
         ),
         ("bordered", BEFORE),
         ("calls", SHOWN),
+        (
+            "cut_off",
+            "an element shows that it is not on a GPU, where elements are in strides",
+        ),
         ("early", "some threads leave their elements as they are"),
         ("elements", SHOWN),
         ("steps", BEFORE),
@@ -266,7 +273,8 @@ pub(crate) fn run_printed<const D: usize>(
             options.elements = order;
             module.print(dialect, &options)
         };
-        print(Dialect::Cuda).unwrap();
+        let printed = print(Dialect::Cuda).unwrap();
+        compile_cuda_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
         let printed = print(Dialect::C99).unwrap();
         if std::env::var_os("QUIPU_PRINT").is_some() {
             println!("{}", printed.source);

@@ -427,7 +427,8 @@ fn runs_conditions_and_ends_of_loops_for_all_threads() {
 #[kernel(crate = quipu_kernel)]
 async fn unseen(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let thread = acc.index(Block, Threads)[0];
-    let rounds = x[thread] - thread as u32;
+    // SAFETY: of thread 0 it is `x[0]`, and each next element is greater by one.
+    let rounds = unsafe { acc.assume_uniform(x[thread] - thread as u32) };
     for (_, y) in y.each() {
         *y = 0;
     }
@@ -443,7 +444,8 @@ async fn unseen(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u3
 #[kernel(crate = quipu_kernel)]
 async fn parted(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let mut sum = 0;
-    if x[acc.index(Block, Threads)[0]] > 0 {
+    // SAFETY: all elements are equal.
+    if unsafe { acc.assume_uniform(x[acc.index(Block, Threads)[0]] > 0) } {
         acc.sync_block_threads().await;
         sum += 1;
     }

@@ -4,6 +4,7 @@ use super::{check, division, natively};
 use quipu_kernel::{Accelerator, Atomics, BlockAccelerator, OwnElements, device, kernel};
 use quipu_kernel_ir::print::ElementOrder;
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
+use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
 
 const USUAL: Dialect = Dialect::OpenCl(OpenClFeatures::USUAL);
 
@@ -99,8 +100,46 @@ fn runs_sum() {
         ..OpenClFeatures::USUAL
     };
     let source = printed(&module, Dialect::OpenCl(features), ElementOrder::Strided);
-    assert!(source.contains("get_sub_group_size()"), "{source}");
+    assert!(source.contains("get_max_sub_group_size()"), "{source}");
     assert!(source.contains("else"), "{source}");
+}
+
+/// Numbers that the accelerator decides, in types that hold less of them.
+#[kernel(crate = quipu_kernel)]
+fn cut_off(acc: &impl Accelerator<1>, mut y: OwnElements<[u32; 3]>) {
+    let large = if acc.is_gpu() { 4_294_967_296_u64 } else { 1 };
+    let odd = if acc.is_gpu() { 4_294_967_297_u64 } else { 2 };
+    for (_, y) in y.each() {
+        let words = if large as u32 == 0 { 1 } else { 2 };
+        let indices = if odd as usize == 1 { 3 } else { 4 };
+        let back = if odd as u32 as u64 == odd { 5 } else { 6 };
+        *y = [words, indices, back];
+    }
+}
+
+#[test]
+fn runs_cut_off() {
+    let mut y = vec![[0; 3]; 7];
+    check!(cut_off => (&mut y), division(1, 3, 3));
+    assert_eq!(y, [[2, 4, 5]; 7]);
+    let module = cut_off(&mut y).module().unwrap();
+    let written = |elements, width| {
+        let options = Options {
+            elements,
+            ..Options::new(Dialect::C99, width)
+        };
+        let printed = module.print(Dialect::C99, &options).unwrap();
+        // All of it is decided.
+        assert!(!printed.source.contains("else"), "{}", printed.source);
+        let program = C99Program::compile(&printed).unwrap();
+        let mut launch = Launch::new(Division::new([1], [3], [3]), vec![Argument::buffer(&y)]);
+        assert_eq!(program.run(&mut launch).unwrap(), None);
+        launch.elements::<[u32; 3]>(0)[6]
+    };
+    let (contiguous, strided) = (ElementOrder::Contiguous, ElementOrder::Strided);
+    assert_eq!(written(contiguous, IndexWidth::Bits32), [2, 4, 5]);
+    assert_eq!(written(strided, IndexWidth::Bits32), [1, 3, 6]);
+    assert_eq!(written(strided, IndexWidth::Bits64), [1, 4, 6]);
 }
 
 /// A kernel that would be refused on some devices, if it did not ask.

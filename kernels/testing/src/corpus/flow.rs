@@ -125,7 +125,7 @@ pub fn leaves() -> Module {
     module.finish(f.kernel(1))
 }
 
-/// A barrier that only every other thread comes to. Not to be run on a device: `y: mut [u32]`.
+/// A barrier that only every other thread comes to, though it was vouched that all do. Not to be run on a device: `y: mut [u32]`.
 #[must_use]
 pub fn divergent() -> Module {
     let mut f = FunctionBuilder::new("divergent");
@@ -137,6 +137,7 @@ pub fn divergent() -> Module {
     let odd = f.binary(B::Remainder, thread, two);
     let one = f.index_literal(1);
     let odd = f.binary(B::Equal, odd, one);
+    let odd = f.assume_uniform(odd);
     f.if_then(odd, FunctionBuilder::barrier);
     ModuleBuilder::new().finish(f.kernel(1))
 }

@@ -1,0 +1,644 @@
+//! That every thread of a block comes to each barrier, and every thread of a warp to each function of a warp, as far as can be
+//! seen. On devices all else is undefined, and what is read behind a barrier may still be being written.
+//!
+//! This is the uniformity analysis of WebGPU's shading language (W3C, "WebGPU Shading Language", chapter "Uniformity"), of
+//! structured control flow and with a level for warps. For each value it is found out for whom it is [the same](Same), and for
+//! each statement, who comes to it [together](Way):
+//!
+//! 1. The same for a block are values that are passed, constants, extents, lengths, a warp's size, the index of the block, how
+//!    many threads a barrier has counted, what [`Operation::AssumeUniform`] says so of, and whatever is computed of these
+//!    alone. The same for a warp are its votes, and which of the block's warps it is: the thread's index by the size of a
+//!    warp, of blocks of one dimension.
+//! 2. So is what is read, at a place that is the same, from memory that the kernel is given to read, and from what the
+//!    block shares: who writes there meanwhile would race. Not what is written in global memory, which other blocks
+//!    may be ordered with, and not what atomics give.
+//! 3. Who decides by what may differ goes ways of its own: in the blocks of such an `if`; after it, if threads leave from within
+//!    it, up to where these are met again (the end of what they leave, or the next round of what they continue); and in each
+//!    round of a loop that is left so. The rounds of a loop over a thread's own elements are its own.
+//! 4. A variable is the same for those for whom all is that is written to it, and who come together to where it is.
+//!
+//! All begins as the same for the block, and is made less until nothing changes any more; only then is looked who comes to
+//! barriers. Device functions are gone through for each kind of arguments that they are called with.
+//!
+//! The macro has a notion of the same name (`phases/uniform.rs` there), for choosing what a block runs as natively. It sees words and
+//! not types, before generics are known and functions are written into their callers, and may always say no. This has to say
+//! yes to all that is right and can be seen to be, so it looks at what comes out of all that. Whatever the macro says yes to, this has to:
+//! each thing that is uniform there, parameters that are read, extents, properties and what is computed of them, is in 1. or 2. The
+//! corpus of `quipu-kernel` runs kernels of that kind natively and makes sources of them.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::function::{Function, FunctionId, LocalId, Location, Value};
+use crate::module::Module;
+use crate::operation::{BinaryOperation, Operation, Origin, Unit, WarpOperation};
+use crate::statement::{Block, LoopId, Place, Projection, Root, Statement};
+use crate::types::{Space, Type};
+
+use super::{VerifyError, walk};
+
+/// For whom something is the same, as far as can be seen. Of two that come together the greater holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Same {
+    /// All threads of the block.
+    Block,
+    /// All threads of a warp.
+    Warp,
+    /// It is a thread's own.
+    Thread,
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Known {
+    /// Itself; of a slice, where it is and how long.
+    same: Same,
+    /// Of a slice, what is at one place in it.
+    content: Same,
+}
+
+impl Known {
+    fn of(same: Same) -> Self {
+        Self {
+            same,
+            content: Same::Block,
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            same: self.same.max(other.same),
+            content: self.content.max(other.content),
+        }
+    }
+}
+
+/// Who comes to a statement together, and what it was that parted the others.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    same: Same,
+    cause: Cause,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    /// An `if`, or the condition of a loop.
+    Condition(Option<Location>),
+    /// A loop over a thread's own elements.
+    Elements(Option<Location>),
+}
+
+impl Way {
+    /// Nothing has parted these.
+    const ALL: Self = Self {
+        same: Same::Block,
+        cause: Cause::Condition(None),
+    };
+
+    fn or(self, other: Self) -> Self {
+        if other.same > self.same { other } else { self }
+    }
+}
+
+/// What threads leave for, and who leaves together.
+struct Jump {
+    to: Target,
+    way: Way,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Target {
+    Return,
+    Break(LoopId),
+    Continue(LoopId),
+}
+
+/// How a statement or block ends.
+struct End {
+    /// Its end may be reached.
+    is_reached: bool,
+    /// Who leaves together, while others reach the end.
+    left: Way,
+    jumps: Vec<Jump>,
+}
+
+impl End {
+    const REACHED: Self = Self {
+        is_reached: true,
+        left: Way::ALL,
+        jumps: Vec::new(),
+    };
+
+    fn jump(to: Target, way: Way) -> Self {
+        Self {
+            is_reached: false,
+            left: Way::ALL,
+            jumps: vec![Jump { to, way }],
+        }
+    }
+
+    /// Of two blocks of which one is run, by those who come together within the condition.
+    fn of_either(mut self, other: Self, within: Way) -> Self {
+        let left = |end: &Self| if end.is_reached { end.left } else { within };
+        self.left = left(&self).or(left(&other));
+        self.is_reached |= other.is_reached;
+        self.jumps.extend(other.jumps);
+        self
+    }
+
+    /// Of a loop, once it is left: those who leave more than that.
+    fn of_loop(mut self, id: LoopId) -> Self {
+        self.jumps
+            .retain(|jump| jump.to != Target::Break(id) && jump.to != Target::Continue(id));
+        let jumps = self.jumps.iter();
+        self.left = jumps.fold(Way::ALL, |left, jump| left.or(jump.way));
+        self
+    }
+}
+
+/// What is found out of a function and all that it calls.
+#[derive(Clone)]
+struct Outcome {
+    result: Known,
+    /// What it writes through slices of its caller's variables, if anything.
+    written: Option<Same>,
+    /// Who has to come to it together, if it has barriers or functions of a warp.
+    needs: Option<Same>,
+    problem: Option<VerifyError>,
+}
+
+/// Checks a module, which is valid otherwise.
+pub(super) fn verify(module: &Module) -> Result<(), VerifyError> {
+    let mut is_together = false;
+    for function in module.functions.iter().chain([&module.kernel.function]) {
+        walk(&function.body, &mut |statement| {
+            is_together |= match statement {
+                Statement::Barrier(_) => true,
+                Statement::Define { operation, .. } => need(operation).is_some(),
+                _ => false,
+            };
+        });
+    }
+    if !is_together {
+        return Ok(());
+    }
+    let function = &module.kernel.function;
+    let parameters: Vec<_> = function
+        .parameters
+        .iter()
+        .map(|parameter| Known {
+            same: Same::Block,
+            content: match function.values[parameter.0 as usize].value_type {
+                Type::Slice { mutable: true, .. } => Same::Thread,
+                _ => Same::Block,
+            },
+        })
+        .collect();
+    let mut functions = HashMap::new();
+    Walk::outcome(module, function, &parameters, &mut functions)
+        .problem
+        .map_or(Ok(()), Err)
+}
+
+/// Who has to come to an operation together.
+fn need(operation: &Operation) -> Option<Same> {
+    match operation {
+        Operation::BarrierCount(_) => Some(Same::Block),
+        Operation::Warp(WarpOperation::Size | WarpOperation::Lane, _) => None,
+        Operation::Warp(..) => Some(Same::Warp),
+        _ => None,
+    }
+}
+
+type Functions = HashMap<(FunctionId, Vec<Known>), Outcome>;
+
+/// One walk after the other through a function, until nothing changes.
+struct Walk<'w, 'm> {
+    module: &'m Module,
+    function: &'m Function,
+    functions: &'w mut Functions,
+    values: Vec<Known>,
+    locals: Vec<Known>,
+    /// Variables that there are slices of.
+    sliced: HashSet<LocalId>,
+    /// What is written through slices of variables, if anything.
+    written: Option<Same>,
+    /// Who is still there in the second round of a loop.
+    loops: HashMap<LoopId, Way>,
+    zeros: HashSet<Value>,
+    /// The thread's number in the block, in whatever width.
+    threads: HashSet<Value>,
+    /// The size of a warp, too.
+    sizes: HashSet<Value>,
+    result: Known,
+    needs: Option<Same>,
+    problem: Option<VerifyError>,
+    has_changed: bool,
+}
+
+impl<'w, 'm> Walk<'w, 'm> {
+    fn outcome(
+        module: &'m Module,
+        function: &'m Function,
+        parameters: &[Known],
+        functions: &'w mut Functions,
+    ) -> Outcome {
+        let mut this = Self {
+            module,
+            function,
+            functions,
+            values: vec![Known::of(Same::Block); function.values.len()],
+            locals: vec![Known::of(Same::Block); function.locals.len()],
+            sliced: HashSet::new(),
+            written: None,
+            loops: HashMap::new(),
+            zeros: HashSet::new(),
+            threads: HashSet::new(),
+            sizes: HashSet::new(),
+            result: Known::of(Same::Block),
+            needs: None,
+            problem: None,
+            has_changed: false,
+        };
+        for (parameter, known) in function.parameters.iter().zip(parameters) {
+            this.values[parameter.0 as usize] = *known;
+        }
+        loop {
+            this.has_changed = false;
+            this.problem = None;
+            this.block(&function.body, Way::ALL);
+            if !this.has_changed {
+                return Outcome {
+                    result: this.result,
+                    written: this.written,
+                    needs: this.needs,
+                    problem: this.problem,
+                };
+            }
+        }
+    }
+
+    fn known(&self, value: Value) -> Known {
+        self.values[value.0 as usize]
+    }
+
+    fn same(&self, value: Value) -> Same {
+        self.known(value).same
+    }
+
+    fn all(&self, values: &[Value]) -> Same {
+        let values = values.iter().map(|value| self.same(*value));
+        values.fold(Same::Block, Same::max)
+    }
+
+    fn block(&mut self, block: &'m Block, mut way: Way) -> End {
+        let mut end = End::REACHED;
+        for statement in block {
+            let after = self.statement(statement, way);
+            // Who has left is met again outside of this block.
+            way = way.or(after.left);
+            end.left = end.left.or(after.left);
+            end.jumps.extend(after.jumps);
+            if !after.is_reached {
+                end.is_reached = false;
+                break;
+            }
+        }
+        end
+    }
+
+    fn statement(&mut self, statement: &'m Statement, way: Way) -> End {
+        match statement {
+            Statement::Define { value, operation } => {
+                if let Some(need) = need(operation) {
+                    let location = self.function.values[value.0 as usize].location;
+                    self.demand(need, way, location);
+                }
+                let known = self.operation(*value, operation, way);
+                let slot = &mut self.values[value.0 as usize];
+                self.has_changed |= *slot != slot.or(known);
+                *slot = slot.or(known);
+            }
+            Statement::Local { local, initial } => {
+                if let Some(initial) = initial {
+                    self.assigned(*local, self.known(*initial));
+                }
+            }
+            Statement::Store { place, value, .. } => self.store(place, *value, way),
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                location,
+            } => {
+                let within = way.or(Way {
+                    same: self.same(*condition),
+                    cause: Cause::Condition(*location),
+                });
+                let then = self.block(then, within);
+                let otherwise = self.block(otherwise, within);
+                return then.of_either(otherwise, within);
+            }
+            Statement::Loop { id, body, step } => return self.rounds(*id, body, step, way),
+            Statement::Elements {
+                id, position, body, ..
+            } => {
+                let first = position.first();
+                let location = first.and_then(|at| self.function.values[at.0 as usize].location);
+                for position in position {
+                    self.values[position.0 as usize] = Known::of(Same::Thread);
+                }
+                let within = way.or(Way {
+                    same: Same::Thread,
+                    cause: Cause::Elements(location),
+                });
+                let end = self.block(body, within).of_loop(*id);
+                return End {
+                    is_reached: true,
+                    ..end
+                };
+            }
+            Statement::Break(id) => return End::jump(Target::Break(*id), way),
+            Statement::Continue(id) => return End::jump(Target::Continue(*id), way),
+            Statement::Return { value, .. } => {
+                if let Some(value) = value {
+                    let known = self.known(*value).or(Known::of(way.same));
+                    self.has_changed |= self.result != self.result.or(known);
+                    self.result = self.result.or(known);
+                }
+                return End::jump(Target::Return, way);
+            }
+            Statement::Barrier(location) => self.demand(Same::Block, way, *location),
+            Statement::Fence(_) | Statement::Assert { .. } | Statement::Print { .. } => {}
+        }
+        End::REACHED
+    }
+
+    fn rounds(&mut self, id: LoopId, body: &'m Block, step: &'m Block, way: Way) -> End {
+        let within = self.loops.get(&id).map_or(way, |known| way.or(*known));
+        let mut end = self.block(body, within);
+        let comes_again =
+            end.is_reached || end.jumps.iter().any(|jump| jump.to == Target::Continue(id));
+        if comes_again {
+            // Who has continued is there again.
+            end.jumps.extend(self.block(step, within).jumps);
+            let stay = |jump: &&Jump| jump.to != Target::Continue(id);
+            let left = end.jumps.iter().filter(stay);
+            let left = left.fold(within, |left, jump| left.or(jump.way));
+            if left.same > within.same {
+                self.loops.insert(id, left);
+                self.has_changed = true;
+            }
+        }
+        end.is_reached = end.jumps.iter().any(|jump| jump.to == Target::Break(id));
+        end.of_loop(id)
+    }
+
+    fn assigned(&mut self, local: LocalId, known: Known) {
+        let slot = &mut self.locals[local.0 as usize];
+        self.has_changed |= *slot != slot.or(known);
+        *slot = slot.or(known);
+    }
+
+    /// Something is written through a slice of a variable.
+    fn wrote(&mut self, same: Same) {
+        self.has_changed |= Some(same) > self.written;
+        self.written = self.written.max(Some(same));
+    }
+
+    fn store(&mut self, place: &Place, value: Value, way: Way) {
+        let known = self
+            .known(value)
+            .or(Known::of(way.same.max(self.indices(place))));
+        match place.root {
+            Root::Local(local) => self.assigned(local, known),
+            Root::Slice(slice) if self.is_private(slice) => {
+                self.wrote(known.same.max(self.same(slice)));
+            }
+            Root::Slice(_) | Root::Shared(_) | Root::Constant(_) => {}
+        }
+    }
+
+    fn is_private(&self, slice: Value) -> bool {
+        matches!(
+            self.function.values[slice.0 as usize].value_type,
+            Type::Slice {
+                space: Space::Private,
+                ..
+            }
+        )
+    }
+
+    /// What is at one place in a slice.
+    fn content(&self, slice: Value) -> Same {
+        let content = self.known(slice).content;
+        match self.written {
+            Some(written) if self.is_private(slice) => content.max(written),
+            _ => content,
+        }
+    }
+
+    /// Of all indices in a place.
+    fn indices(&self, place: &Place) -> Same {
+        let indices = place.path.iter().map(|step| match step {
+            Projection::Index { index, .. } => self.same(*index),
+            Projection::Field(_) => Same::Block,
+        });
+        indices.fold(Same::Block, Same::max)
+    }
+
+    fn local(&self, local: LocalId) -> Known {
+        let known = self.locals[local.0 as usize];
+        match self.written {
+            Some(written) if self.sliced.contains(&local) => known.or(Known::of(written)),
+            _ => known,
+        }
+    }
+
+    fn load(&self, place: &Place) -> Known {
+        let indices = Known::of(self.indices(place));
+        match place.root {
+            Root::Local(local) => self.local(local).or(indices),
+            Root::Slice(slice) => {
+                let known = self.known(slice);
+                indices.or(Known::of(known.same.max(self.content(slice))))
+            }
+            Root::Shared(_) | Root::Constant(_) => indices,
+        }
+    }
+
+    fn operation(&mut self, value: Value, operation: &Operation, way: Way) -> Known {
+        let same = match operation {
+            Operation::Literal(literal) => {
+                if literal.bits == 0 {
+                    self.zeros.insert(value);
+                }
+                Same::Block
+            }
+            Operation::Load(place) => return self.load(place),
+            Operation::Slice { place, range, .. } => {
+                let range = range.map_or(Same::Block, |(start, end)| self.all(&[start, end]));
+                let known = Known::of(range.max(self.indices(place)));
+                return match place.root {
+                    Root::Local(local) => {
+                        self.has_changed |= self.sliced.insert(local);
+                        Known {
+                            content: self.locals[local.0 as usize].same,
+                            ..known
+                        }
+                    }
+                    Root::Slice(slice) => known.or(self.known(slice)),
+                    Root::Shared(_) | Root::Constant(_) => known,
+                };
+            }
+            Operation::Call(callee, arguments) => return self.call(value, *callee, arguments, way),
+            Operation::SharedLength(_)
+            | Operation::Extent(..)
+            | Operation::Property(_)
+            | Operation::BarrierCount(_)
+            | Operation::AssumeUniform(_)
+            | Operation::Index(Origin::Grid, Unit::Blocks, _)
+            | Operation::Index(Origin::Thread, ..) => Same::Block,
+            Operation::Index(..) | Operation::Atomic { .. } | Operation::Clock => {
+                if self.module.kernel.dimensions == 1
+                    && matches!(operation, Operation::Index(Origin::Block, Unit::Threads, _))
+                {
+                    self.threads.insert(value);
+                }
+                Same::Thread
+            }
+            Operation::Warp(operation, operands) => {
+                if *operation == WarpOperation::Size {
+                    self.sizes.insert(value);
+                }
+                self.warp(*operation, operands)
+            }
+            Operation::Cast(of, to) => {
+                // Both fit in 32 bits, and a sign.
+                if to.is_integer() && to.size().is_none_or(|bytes| bytes >= 4) {
+                    for numbers in [&mut self.threads, &mut self.sizes] {
+                        if numbers.contains(of) {
+                            numbers.insert(value);
+                        }
+                    }
+                }
+                self.same(*of)
+            }
+            Operation::Binary(BinaryOperation::Divide, thread, size)
+                if self.threads.contains(thread) && self.sizes.contains(size) =>
+            {
+                Same::Warp
+            }
+            Operation::Unary(..)
+            | Operation::Binary(..)
+            | Operation::Bitcast(..)
+            | Operation::Select(..)
+            | Operation::Math(..)
+            | Operation::Length(_)
+            | Operation::Struct(..)
+            | Operation::Array(..)
+            | Operation::Repeat(..)
+            | Operation::Field(..) => self.all(&operation.operands()),
+        };
+        Known::of(same)
+    }
+
+    fn warp(&self, operation: WarpOperation, operands: &[Value]) -> Same {
+        match (operation, operands) {
+            (WarpOperation::Size, _) => Same::Block,
+            // The last of a block may have fewer threads.
+            (WarpOperation::ActiveMask | WarpOperation::Ballot, _) => Same::Warp,
+            (WarpOperation::All | WarpOperation::Any, _) => self.all(operands).min(Same::Warp),
+            // There always is a first lane.
+            (WarpOperation::Shuffle, [value, lane]) if self.zeros.contains(lane) => {
+                self.same(*value).min(Same::Warp)
+            }
+            (
+                WarpOperation::Shuffle
+                | WarpOperation::ShuffleUp
+                | WarpOperation::ShuffleDown
+                | WarpOperation::ShuffleXor,
+                [value, ..],
+            ) => self.same(*value),
+            _ => Same::Thread,
+        }
+    }
+
+    fn call(&mut self, value: Value, id: FunctionId, arguments: &[Value], way: Way) -> Known {
+        let known: Vec<_> = arguments
+            .iter()
+            .map(|argument| Known {
+                same: self.same(*argument),
+                content: self.content(*argument),
+            })
+            .collect();
+        let key = (id, known);
+        let outcome = match self.functions.get(&key) {
+            Some(outcome) => outcome.clone(),
+            None => {
+                let callee = self.module.function(id);
+                let outcome = Walk::outcome(self.module, callee, &key.1, self.functions);
+                self.functions.insert(key, outcome.clone());
+                outcome
+            }
+        };
+        if let Some(need) = outcome.needs {
+            let location = self.function.values[value.0 as usize].location;
+            self.demand(need, way, location);
+        }
+        if let Some(problem) = outcome.problem {
+            self.problem.get_or_insert(problem);
+        }
+        if let Some(written) = outcome.written {
+            self.wrote(written.max(way.same));
+        }
+        outcome.result
+    }
+
+    /// Demands that those come together to a place who have to.
+    fn demand(&mut self, need: Same, way: Way, location: Option<Location>) {
+        self.needs = Some(self.needs.map_or(need, |before| before.min(need)));
+        if way.same <= need || self.problem.is_some() {
+            return;
+        }
+        self.problem = Some(VerifyError {
+            function: Some(self.function.name.clone()),
+            statement: None,
+            location: location.or(self.function.location),
+            problem: words(need, way.cause, location),
+        });
+    }
+}
+
+/// What is wrong, and what to write instead.
+fn words(need: Same, cause: Cause, here: Option<Location>) -> String {
+    let (of, what, vote) = match need {
+        Same::Block => ("block", "barrier", "acc.sync_block_threads_or(…)"),
+        _ => ("warp", "function of a warp", "acc.warp_any(…)"),
+    };
+    let at = |location: Option<Location>| match (location, here) {
+        (Some(at), Some(here)) if at.file == here.file => format!("line {}", at.line),
+        (Some(Location { file, line }), _) => format!("{file}:{line}"),
+        (None, _) => "a place before it".to_owned(),
+    };
+    let (why, instead) = match cause {
+        Cause::Elements(location) => (
+            format!(
+                "the loop in {} is over a thread's own elements, of which some have more than others",
+                at(location)
+            ),
+            "go over `acc.uniform_elements(n)`, or do this behind the loop".to_owned(),
+        ),
+        Cause::Condition(location) => (
+            format!(
+                "what is asked in {} may have another answer for some of them",
+                at(location)
+            ),
+            format!(
+                "have all of them come to it, some with nothing to do before and after; or ask what is the same for all, as a length, a \
+                 value that is passed, or a vote (`{vote}`). Where it is the same for a reason that cannot be seen, say so with \
+                 `unsafe {{ acc.assume_uniform(…) }}`"
+            ),
+        ),
+    };
+    format!("every thread of a {of} has to come to a {what}, and {why}; {instead}")
+}
