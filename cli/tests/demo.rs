@@ -110,6 +110,48 @@ fn every_device_of_the_machine_takes_part() {
     nothing_is_left(folder.path());
 }
 
+/// The libraries that drivers load, so that none of them can be.
+fn without_vendors<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
+    for library in [
+        "libOpenCL.so",
+        "libOpenCL.so.1",
+        "libcuda.so",
+        "libcuda.so.1",
+    ] {
+        std::fs::write(folder.join(library), "").unwrap();
+    }
+    command
+        .env_remove("QUIPU_OPENCL")
+        .env_remove("QUIPU_CUDA")
+        .env("LD_LIBRARY_PATH", folder)
+}
+
+#[test]
+fn without_opencl_and_cuda_all_else_is_there() {
+    let (folder, libraries) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut demo = demo(folder.path(), &["--no-nodes"]);
+    let output = without_vendors(&mut demo, libraries.path())
+        .output()
+        .unwrap();
+    let (report, errors) = text(&output);
+    assert!(output.status.success(), "{report}{errors}");
+    assert!(
+        report.contains("on 4 devices") && report.contains("correct:"),
+        "{report}"
+    );
+    nothing_is_left(folder.path());
+    let mut devices = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    devices.args(["devices", "--verbose"]);
+    let output = without_vendors(&mut devices, libraries.path())
+        .output()
+        .unwrap();
+    let (report, errors) = text(&output);
+    assert!(output.status.success(), "{report}{errors}");
+    for missing in ["no CUDA driver", "no OpenCL loader"] {
+        assert!(report.contains(missing), "{report}");
+    }
+}
+
 #[test]
 fn an_error_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
