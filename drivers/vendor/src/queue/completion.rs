@@ -18,7 +18,7 @@
 //! 6. What is noted is acted on by whoever [pumps](super::pump): the drain thread, or a host thread that does so anyway.
 
 use super::bell::{Bell, Call, Due, LOOK, Listener, Need, Wake};
-use super::durations::{Durations, Workload};
+use super::durations::{Durations, Meter, Workload};
 use super::ledger::Key;
 use crate::vendor::{Failure, Status, Vendor};
 use quipu_core::event::sees_to;
@@ -158,8 +158,7 @@ struct Line<V: Vendor> {
     failures: u32,
     /// The command whose end the device calls for, and what it is to call.
     armed: Option<(Key, Arc<Call>)>,
-    /// When the oldest may have begun: it was put there, or the one before was over.
-    begun: u64,
+    meter: Meter,
 }
 
 /// See the module.
@@ -400,7 +399,7 @@ impl<V: Vendor> Completions<V> {
         }
         let ends = lines.iter().flatten().filter_map(|line| {
             let put = line.watched.front()?.put?;
-            Some(line.begun + self.durations.of(put.workload)?)
+            Some(line.meter.begun() + self.durations.of(put.workload)?)
         });
         self.expected
             .store(ends.min().unwrap_or(0), Ordering::Relaxed);
@@ -453,7 +452,7 @@ impl<V: Vendor> Completions<V> {
             let of_device = grown(lines, watched.device);
             let line = grown(of_device, watched.line);
             if line.watched.is_empty() {
-                line.begun = watched.put.map_or(0, |put| put.at);
+                line.meter.begin(watched.put.map_or(0, |put| put.at));
             }
             line.watched.push_back(watched);
         }
@@ -604,7 +603,7 @@ impl<V: Vendor> Default for Line<V> {
             watched: VecDeque::new(),
             failures: 0,
             armed: None,
-            begun: 0,
+            meter: Meter::default(),
         }
     }
 }
@@ -621,11 +620,13 @@ impl<V: Vendor> Line<V> {
         let mut well = SmallVec::new();
         self.take_ended(vendor, ended, &mut well);
         if well.is_empty() {
+            if !V::TELLS && !self.watched.is_empty() {
+                self.meter.goes_on(vendor.now());
+            }
             return;
         }
         let seen = *ended.seen.get_or_insert_with(|| vendor.now());
-        let each = seen.saturating_sub(self.begun) / well.len() as u64;
-        self.begun = seen;
+        let each = self.meter.over(seen, well.len());
         for workload in well {
             durations.note(workload, each);
         }

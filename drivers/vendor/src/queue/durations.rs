@@ -2,8 +2,9 @@
 //! ([`batches`](super::batches)), and when who sleeps looks for the end of one ([`completion`](super::completion)).
 //!
 //! Commands are told apart by what they are and about how much they have to do. Of commands that were seen to end together,
-//! each took its part of the time. What was seen is never too short: whoever looks may look late. So a shorter time is taken over at
-//! once, and a longer one little by little, as it may be the device that was slower, or that there is more to do.
+//! each took its part of the time. What was seen is hardly too short: whoever looks may look late, and what comes behind may have
+//! begun when one looked before that ([`Meter`]). So a shorter time is taken over at once, and a longer one little by little, as it may
+//! be the device that was slower, or that there is more to do.
 
 use crate::hash::NumberHash;
 use quipu_core::Command;
@@ -36,6 +37,47 @@ impl Workload {
         let bytes: u64 = arguments.map(|it| it.length()).fold(0, u64::saturating_add);
         hasher.write_u32(bytes.checked_ilog2().unwrap_or(0));
         Self(hasher.finish())
+    }
+}
+
+/// How long the commands of a line take, of which each begins when the one before is over, by somebody who looks from time to time.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    /// When the oldest may have begun, at the earliest, in nanoseconds.
+    begun: u64,
+    /// When somebody last saw that it goes on; zero if nobody has.
+    goes_on: u64,
+}
+
+impl Meter {
+    /// The oldest was put there now, behind nothing.
+    pub(super) fn begin(&mut self, now: u64) {
+        *self = Self {
+            begun: now,
+            goes_on: 0,
+        };
+    }
+
+    /// When the oldest may have begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// The oldest goes on.
+    pub(super) fn goes_on(&mut self, now: u64) {
+        self.goes_on = now;
+    }
+
+    /// So many are over; gives how long each of them took. The next had begun when it was last seen that they are not.
+    pub(super) fn over(&mut self, now: u64, count: usize) -> u64 {
+        let each = now.saturating_sub(self.begun) / count.max(1) as u64;
+        let next = if self.goes_on > self.begun {
+            self.goes_on
+        } else {
+            now
+        };
+        self.begin(next);
+        each
     }
 }
 
@@ -82,6 +124,22 @@ impl Durations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_behind_is_not_shorter_because_one_looked_late() {
+        let mut meter = Meter::default();
+        meter.begin(1_000);
+        meter.goes_on(1_900);
+        // It took 1000, as the next one does.
+        assert_eq!(meter.over(2_300, 1), 1_300);
+        assert_eq!(meter.begun(), 1_900);
+        meter.goes_on(2_990);
+        assert_eq!(meter.over(3_010, 1), 1_110);
+        assert_eq!(meter.begun(), 2_990);
+        // Nobody has looked meanwhile.
+        assert_eq!(meter.over(6_010, 3), 1_006);
+        assert_eq!(meter.begun(), 6_010);
+    }
 
     #[test]
     fn what_is_shorter_counts_at_once_and_what_is_longer_little_by_little() {
