@@ -5,8 +5,8 @@ use quipu::prelude::*;
 use quipu::{ErrorKind, Phase};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Weak};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context as Polling, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -16,6 +16,16 @@ struct Counter(AtomicU32);
 impl Wake for Counter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A waker that says that it was called, and does not return before it may.
+struct Slow(Sender<()>, Mutex<Receiver<()>>);
+
+impl Wake for Slow {
+    fn wake(self: Arc<Self>) {
+        self.0.send(()).unwrap();
+        self.1.lock().unwrap().recv().unwrap();
     }
 }
 
@@ -113,13 +123,12 @@ fn what_has_been_waited_for_is_ready_though_its_waker_is_not_called_yet() {
         let gate = UserEvent::new();
         let mut task = queue.after([gate.event()]).host_task(|| 5).unwrap();
         let mut event = task.event().clone();
-        // Observers are told in order: this one keeps the wakers waiting.
+        // Observers are told in order: this one keeps the others waiting.
         let (entered, has_entered) = channel();
         let (leave, may_leave) = channel::<()>();
-        event.on_complete(move |_| {
-            entered.send(()).unwrap();
-            may_leave.recv().unwrap();
-        });
+        let mut first = event.clone();
+        let slow = Waker::from(Arc::new(Slow(entered, Mutex::new(may_leave))));
+        assert!(poll(&mut first, &slow).is_pending());
         let ((count, waker), mut all) = (counter(), when_all([event.clone()]));
         assert!(poll(&mut event, &waker).is_pending());
         assert!(poll(&mut task, &waker).is_pending());
