@@ -6,7 +6,7 @@ use crate::driver::{Driver, Notification, is_same};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::memory::eviction::{Evicted, Eviction};
-use crate::memory::{Memory, MemoryRef, Owned, SpaceId};
+use crate::memory::{Memory, MemoryRef, SpaceId};
 use crate::queue::{Queue, QueueOptions, enqueue::drop_after};
 use std::any::Any;
 use std::collections::HashMap;
@@ -291,18 +291,15 @@ impl ContextShared {
         Some(queue)
     }
 
-    /// Frees a memory object when the last command that uses it is over.
-    pub(crate) fn free_when_unused(&self, object: Owned) {
+    /// Drops a handle to a memory object when the last command that uses it is over.
+    pub(crate) fn free_when_unused(&self, memory: MemoryRef) {
         let mut users = Vec::new();
-        // SAFETY: the object is owned.
-        unsafe { object.0.as_ref() }
-            .tracker()
-            .for_each_user(|user| {
-                if !user.is_over() {
-                    users.push(user);
-                }
-            });
-        drop_after(self.internal_queue(), object, &users);
+        memory.tracker().for_each_user(|user| {
+            if !user.is_over() {
+                users.push(user);
+            }
+        });
+        drop_after(self.internal_queue(), memory, &users);
     }
 
     /// One event for a list of them, made by `make` unless the last list was

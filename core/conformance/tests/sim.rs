@@ -1,6 +1,6 @@
 //! The suite and random graphs over simulated accelerators: one, three that
 //! share their memory, two with memory of their own, and two beside a pool; graphs
-//! also over two of which one goes wrong.
+//! also over two with little memory, and over two of which one goes wrong.
 
 use quipu_conformance::fixture::simulated;
 use quipu_conformance::{graph, run};
@@ -53,6 +53,11 @@ fn random_graphs_over_devices_with_few_slots() {
 #[test]
 fn random_graphs_over_a_pool_and_simulated_devices() {
     graph::random_graphs(200, 9, &simulated::beside_a_pool());
+}
+
+#[test]
+fn random_graphs_over_devices_with_little_memory() {
+    graph::random_graphs(300, 12, &simulated::tight());
 }
 
 #[test]

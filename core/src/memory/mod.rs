@@ -167,23 +167,26 @@ impl Drop for MemoryRef {
             return;
         }
         fence(Ordering::Acquire);
-        let object = Owned(self.0);
         let context = self.context.upgrade();
-        if let Some(context) = &context {
-            context.forget_memory(self.id);
+        let is_idle = self.tracker().is_idle();
+        match context {
+            Some(context) if !is_idle => {
+                // A handle more until then: whoever needs room is to find it.
+                self.handles.store(1, Ordering::Relaxed);
+                context.free_when_unused(MemoryRef(self.0));
+                return;
+            }
+            Some(context) => context.forget_memory(self.id),
+            None if is_idle || self.is_idle_soon() => {}
+            None => {
+                // A context outlives its commands, so this cannot be; leaking is
+                // the safe answer if it ever is.
+                tracing::error!("a buffer is in use after its context ended; its memory is kept");
+                return;
+            }
         }
-        if self.tracker().is_idle() {
-            drop(object);
-        } else if let Some(context) = context {
-            context.free_when_unused(object);
-        } else if self.is_idle_soon() {
-            drop(object);
-        } else {
-            // A context outlives its commands, so this cannot be; leaking is
-            // the safe answer if it ever is.
-            tracing::error!("a buffer is in use after its context ended; its memory is kept");
-            std::mem::forget(object);
-        }
+        // SAFETY: the object was boxed, no handle and no command uses it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
@@ -196,19 +199,6 @@ impl std::fmt::Debug for Memory {
 impl std::fmt::Debug for MemoryRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Debug::fmt(&**self, f)
-    }
-}
-
-/// A memory object that no handle refers to; dropping it frees it.
-pub(crate) struct Owned(pub(crate) NonNull<Memory>);
-
-// SAFETY: the object is owned; its parts are `Send`.
-unsafe impl Send for Owned {}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // SAFETY: the object was boxed, no handle and no command uses it.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 

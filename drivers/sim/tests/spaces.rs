@@ -4,11 +4,14 @@
 mod support;
 
 use quipu_core::error::ErrorKind;
+use quipu_core::operation::HostMemory;
 use quipu_core::{
-    AccessMode, Context, Event, MemoryRef, Queue, QueueOptions, Request, SpaceId, UserEvent,
+    AccessMode, Context, Event, MemoryRef, Priority, Queue, QueueOptions, Request, SpaceId,
+    UserEvent,
 };
 use quipu_driver_sim::engine::{
-    Bandwidth, Configuration, DeviceId, Fault, PickOrder, SpaceId as EngineSpace, Unit,
+    Bandwidth, Configuration, DeviceId, Fault, Occurrence, PickOrder, Progress,
+    SpaceId as EngineSpace, Unit,
 };
 use support::{Kernel, Rig, all, map, on_all, part, read, step, update, view, write};
 
@@ -333,6 +336,129 @@ fn commands_that_wait_for_the_host_give_way_to_those_that_do_not() {
         }
         assert_eq!(rig.driver.races(), 0);
     }
+}
+
+#[test]
+fn buffers_that_are_dropped_before_their_commands_run_make_room() {
+    let _alone = support::alone();
+    for rig in [
+        Rig::manual(separate(1, 16 << 10)),
+        Rig::threaded(separate(1, 16 << 10)),
+    ] {
+        let queue = rig.queue(0);
+        let gate = UserEvent::new();
+        let after: Vec<Event> = (0..3)
+            .map(|_| update(&queue, &rig.cells(640), 7, &[gate.event()]))
+            .collect();
+        queue.flush();
+        let buffer = rig.cells(1536);
+        update(&queue, &buffer, 5, &[]).wait().unwrap();
+        assert_eq!(read(&queue, &buffer).unwrap(), [5; 1536]);
+        gate.complete();
+        for event in after {
+            event.wait().unwrap();
+        }
+        drop(buffer);
+        queue.wait().unwrap();
+        while rig.devices[0].free_memory() != Some(16 << 10) {
+            std::thread::yield_now();
+        }
+        assert_eq!(rig.driver.races(), 0);
+    }
+}
+
+/// A kernel that writes to these buffers, and does nothing with them.
+fn touch(queue: &Queue, buffers: &[&MemoryRef], waits: &[Event]) -> Event {
+    let all: Vec<_> = buffers
+        .iter()
+        .map(|buffer| all(buffer, AccessMode::ReadWrite))
+        .collect();
+    let request = Request {
+        accesses: &all,
+        waits,
+        ..Request::default()
+    };
+    let touch = Kernel("touch", |_: &[quipu_core::RawArgument]| Ok(()));
+    queue.launch(touch, 1, &request).unwrap()
+}
+
+#[test]
+fn what_waits_for_a_command_that_came_back_and_failed_is_let_go() {
+    let _alone = support::alone();
+    let rig = Rig::manual(separate(1, 16 << 10));
+    let options = QueueOptions {
+        in_order: false,
+        priority: Priority::Low,
+        ..QueueOptions::default()
+    };
+    let last = rig.context.queue(&rig.devices[0], options).unwrap();
+    let queue = rig.queue(0);
+    let (read_by_it, written, large) = (rig.cells(8), rig.cells(8), rig.cells(1024));
+    let gate = UserEvent::new();
+    let accesses = [
+        all(&read_by_it, AccessMode::Read),
+        all(&written, AccessMode::Overwrite),
+        all(&large, AccessMode::ReadWrite),
+    ];
+    let request = Request {
+        accesses: &accesses,
+        waits: &[gate.event()],
+        ..Request::default()
+    };
+    let nothing = Kernel("nothing", |_: &[quipu_core::RawArgument]| Ok(()));
+    let gated = last.launch(nothing, 1, &request).unwrap();
+    // One comes after it and may succeed, one needs it.
+    let after = write(&queue, &read_by_it, &[5; 8]);
+    let needs = update(&queue, &written, 6, &[]);
+    queue.flush();
+    // Both stay on the device as the last in turn gives its memory to this.
+    update(&queue, &rig.cells(1536), 7, &[]).wait().unwrap();
+    assert_eq!(rig.driver.statistics(0).unwrap().recalled, 1);
+    gate.fail("as the test says");
+    for event in [gated, needs] {
+        let error = event.wait().unwrap_err();
+        assert!(error.to_string().contains("as the test says"), "{error}");
+    }
+    after.wait().unwrap();
+    assert_eq!(read(&queue, &read_by_it).unwrap(), [5; 8]);
+    assert_eq!(rig.driver.races(), 0);
+}
+
+#[test]
+fn a_command_that_came_back_gets_memory_of_those_that_wait_for_the_host() {
+    let _alone = support::alone();
+    let rig = Rig::manual(Configuration::shared_memory(2, 16 << 10));
+    let queues = [rig.queue(0), rig.queue(1)];
+    let (small, large, other) = (rig.cells(8), rig.cells(1024), rig.cells(1536));
+    let first = touch(&queues[1], &[&small, &large], &[]);
+    let second = touch(&queues[1], &[&small], &[]);
+    queues[1].flush();
+    let uploaded = rig
+        .driver
+        .log()
+        .into_iter()
+        .find_map(|record| match record.what {
+            Occurrence::Uploaded { command, .. } => Some(command),
+            _ => None,
+        });
+    assert!(rig.driver.machine().recall(uploaded.unwrap()));
+    // Not flushed: it is uploaded as the other comes back, ahead of it, for its device is.
+    let gate = UserEvent::new();
+    let cells = vec![9; 1536];
+    let to = all(&other, AccessMode::Overwrite);
+    // SAFETY: the cells outlive the wait for the transfer, and are only read.
+    let from = unsafe { HostMemory::new(cells.as_ptr().cast::<u8>().cast_mut(), 8 * 1536, None) };
+    let gated = queues[0]
+        .write(from, to, 8 * 1536, &[], &[gate.event()])
+        .unwrap();
+    while rig.driver.machine().step() == Progress::Moved {}
+    assert_eq!(rig.driver.statistics(1).unwrap().recalled, 1);
+    first.wait().unwrap();
+    second.wait().unwrap();
+    assert!(!gated.is_complete());
+    gate.complete();
+    gated.wait().unwrap();
+    assert_eq!(rig.driver.races(), 0);
 }
 
 #[test]

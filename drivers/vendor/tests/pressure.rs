@@ -245,6 +245,26 @@ fn what_was_swapped_out_is_freed_as_anything() {
 }
 
 #[test]
+fn buffers_that_are_dropped_before_their_commands_run_make_room() {
+    each(|rig| {
+        let buffers = rig.memories(4, MEMORY / 4);
+        for buffer in &buffers {
+            fill(&rig.queues[0], buffer, 1, &[]).wait().unwrap();
+        }
+        let gate = UserEvent::new();
+        for buffer in &buffers {
+            fill(&rig.queues[0], buffer, 2, &[gate.event().clone()]);
+        }
+        drop(buffers);
+        // On a queue of its own: on theirs its end would be seen after theirs.
+        let queue = rig.context.queue(&rig.devices[0], QueueOptions::default());
+        let other = rig.context.memory(MEMORY / 2).unwrap();
+        fill(&queue.unwrap(), &other, 3, &[]).wait().unwrap();
+        gate.complete();
+    });
+}
+
+#[test]
 fn one_command_that_needs_more_than_there_is_fails_with_sizes() {
     each(|rig| {
         let buffers = rig.memories(3, MEMORY / 2);

@@ -15,8 +15,8 @@ const USAGE: &str = "graphs [--count N] [--seed N] [--devices cpu,serial,islands
   --devices L   cpu: pools of 1, 2 and 4 workers and a part of one; serial, alone and
                 beside a pool; islands: devices with memory of their own, alone and beside a pool;
                 sim: simulated accelerators: one, with shared memory, with
-                memory of their own, with few slots, beside a pool, and with
-                one that goes wrong
+                memory of their own, with few slots, beside a pool, with little
+                memory, and with one that goes wrong
   --only SEED   one graph, as a failure named it (0x...), over each";
 
 struct Options {
@@ -84,6 +84,7 @@ fn fixtures(names: &[String]) -> Result<Vec<Box<dyn Fixture>>, String> {
                 fixtures.push(Box::new(simulated::apart()));
                 fixtures.push(Box::new(simulated::cramped()));
                 fixtures.push(Box::new(simulated::beside_a_pool()));
+                fixtures.push(Box::new(simulated::tight()));
                 fixtures.push(Box::new(simulated::faulty(true)));
                 fixtures.push(Box::new(simulated::faulty(false)));
             }

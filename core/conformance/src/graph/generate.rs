@@ -6,13 +6,14 @@ use super::plan::{
     Work,
 };
 use super::random::Random;
-use crate::fixture::{Fault, share_one_space};
+use crate::fixture::{Fault, Graphs, share_one_space};
 use quipu_core::operation::Step as Stride;
 use quipu_core::{AccessMode, Completion, Device, Priority, QueueOptions};
 use std::ops::Range;
 use std::sync::Arc;
 
 struct Maker {
+    graphs: Graphs,
     random: Random,
     plan: Plan,
     /// Events that there are, by context; user events are in all.
@@ -26,7 +27,7 @@ struct Maker {
 }
 
 /// The plan of a seed over these devices.
-pub(super) fn generate(seed: u64, devices: &[Device], has_fault: bool) -> Plan {
+pub(super) fn generate(seed: u64, devices: &[Device], graphs: Graphs) -> Plan {
     let mut random = Random::new(seed);
     let contexts = if random.percent(20) { 2 } else { 1 };
     // The first queues see to it that every context has one.
@@ -51,7 +52,7 @@ pub(super) fn generate(seed: u64, devices: &[Device], has_fault: bool) -> Plan {
             },
         })
         .collect::<Vec<_>>();
-    let buffers = (0..contexts + random.index(4))
+    let buffers = (0..contexts + random.index(1 + graphs.more_buffers))
         .map(|index| BufferPlan {
             context: index % contexts,
             bytes: 1 + random.index(96),
@@ -69,6 +70,7 @@ pub(super) fn generate(seed: u64, devices: &[Device], has_fault: bool) -> Plan {
             one_space: share_one_space(devices),
             fault: None,
         },
+        graphs,
         random,
         events: Vec::new(),
         commands: Vec::new(),
@@ -87,7 +89,7 @@ pub(super) fn generate(seed: u64, devices: &[Device], has_fault: bool) -> Plan {
             maker.plan.steps.push((id, step));
         }
     }
-    if has_fault {
+    if graphs.have_faults {
         maker.plan.fault = Some(Fault {
             device: maker.random.index(devices.len()),
             nth: maker.random.within(1..40),
@@ -312,6 +314,13 @@ impl Maker {
             let Some(region) = self.region(context, mode, 96) else {
                 break;
             };
+            let mut used: Vec<usize> = regions.iter().map(|other| other.buffer).collect();
+            used.push(region.buffer);
+            used.sort_unstable();
+            used.dedup();
+            if used.len() > self.graphs.used_buffers {
+                continue;
+            }
             let clear = regions.iter().all(|other| {
                 other.buffer != region.buffer
                     || !(mode.writes() || other.mode.writes())

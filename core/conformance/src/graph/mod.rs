@@ -19,7 +19,7 @@
 //! What several failed dependencies leave open is only whose cause is named
 //! first; the model allows each of them.
 //!
-//! Where things go wrong by themselves (`Fixture::goes_wrong`), nobody knows which
+//! Where things go wrong by themselves (`Graphs::have_faults`), nobody knows which
 //! command, or implicit migration, that strikes. So a command, or a look at bytes, may
 //! fail with what a device says of itself, and what follows from that is predicted; what
 //! ends well has to have the right bytes, and to depend on nothing that has failed. What
@@ -119,7 +119,11 @@ pub fn run(
             )
         });
         // Of devices that are to go wrong each has one graph.
-        let graphs = if fixture.goes_wrong() { 1 } else { PER_DEVICES };
+        let graphs = if fixture.graphs().have_faults {
+            1
+        } else {
+            PER_DEVICES
+        };
         for _ in 0..graphs.min(count - done) {
             let seed = seeds.next();
             current.store(seed, Ordering::SeqCst);
@@ -149,7 +153,7 @@ pub fn one(seed: u64, fixture: &dyn Fixture) -> Option<Failure> {
 }
 
 fn one_over(seed: u64, devices: &[quipu_core::Device], fixture: &dyn Fixture) -> Option<Failure> {
-    let plan = generate::generate(seed, devices, fixture.goes_wrong());
+    let plan = generate::generate(seed, devices, fixture.graphs());
     let message = check(&plan, devices, fixture, PATIENCE).err()?;
     // At once: making it small may take a while, or never end.
     eprintln!(

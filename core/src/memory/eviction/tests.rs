@@ -327,6 +327,23 @@ fn nobody_else_waits_for_bytes_that_make_room_and_come_back() {
 }
 
 #[test]
+fn what_commands_use_that_nobody_has_a_handle_of_makes_room() {
+    let stage = Stage::new();
+    let memory = stage.far_away(7);
+    let held = UserEvent::new();
+    let waiting = stage.use_on(1, &memory, AccessMode::ReadWrite, &[held.event()]);
+    drop(memory);
+    let other = stage.context.memory(SIZE as u64).unwrap();
+    stage.go.send(()).unwrap();
+    other.allocation(stage.space).unwrap();
+    drop(other);
+    held.complete();
+    stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
+    waiting.wait().unwrap();
+    assert!(stage.far.allocations.lock().unwrap().is_empty());
+}
+
+#[test]
 fn a_driver_ends_after_the_last_of_its_allocations() {
     let stage = Stage::new();
     let kept = stage.far_away(7);

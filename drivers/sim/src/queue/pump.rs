@@ -126,15 +126,16 @@ impl Shared {
             return;
         };
         let status = if event.is_refused() {
-            Status::Failed(Arc::new(Failure::Host {
-                message: "it must not run: something that it needs outside the machine failed"
-                    .to_owned(),
-            }))
+            must_not_run("something that it needs outside the machine failed")
         } else {
             Status::Complete
         };
-        if let Err(error) = self.machine.set_status(gate, status) {
-            tracing::error!(%gate, %error, "a gate of the simulated machine was not set");
+        self.set_status(gate, status);
+    }
+
+    fn set_status(&self, slot: StatusSlot, status: Status) {
+        if let Err(error) = self.machine.set_status(slot, status) {
+            tracing::error!(%slot, %error, "a status slot of the simulated machine was not set");
         }
     }
 
@@ -310,11 +311,21 @@ impl Shared {
             unit,
             ..
         } = ending;
+        let is_set_by_host = completion.is_none();
         let result = result_of(&command, error, completion.map(|c| (c.device, c.outcome)));
         let succeeded = result.is_ok();
         command.set_lane(lane(unit));
         command.finish_at(result, time, &mut ToDrivers);
         let slots = self.ledger().forget(sequence, succeeded);
+        if let [Some(signal), _] = slots
+            && is_set_by_host
+        {
+            // It was recalled, and others may still wait there for its end.
+            self.set_status(
+                signal,
+                must_not_run("what it needs was recalled and failed"),
+            );
+        }
         self.release(slots);
     }
 
@@ -325,6 +336,13 @@ impl Shared {
             }
         }
     }
+}
+
+/// What is said of a command that the host keeps from running.
+fn must_not_run(reason: &str) -> Status {
+    Status::Failed(Arc::new(Failure::Host {
+        message: format!("it must not run: {reason}"),
+    }))
 }
 
 /// How a command ends.

@@ -137,6 +137,44 @@ impl Ledger {
         }
     }
 
+    /// A command has come back, and ends by the host's doing.
+    pub(super) fn note_back(&mut self, sequence: u64) {
+        self.note_still(sequence);
+        let mut back = vec![sequence];
+        while let Some(sequence) = back.pop() {
+            let Some(entry) = self.entries.get(&sequence) else {
+                continue;
+            };
+            for dependant in entry.dependants.clone() {
+                let Some(entry) = self.entries.get_mut(&dependant) else {
+                    continue;
+                };
+                let lane = &mut self.lanes[entry.device];
+                if lane.free.remove(&entry.turn) {
+                    self.consider(dependant);
+                } else if matches!(entry.place, Place::Uploaded(_)) && !entry.gated {
+                    lane.gated_uploaded += 1;
+                    self.note_still(dependant);
+                    back.push(dependant);
+                }
+            }
+        }
+    }
+
+    /// The reverse of [`note_moving`](Self::note_moving).
+    fn note_still(&mut self, sequence: u64) {
+        let Some(entry) = self.entries.get_mut(&sequence) else {
+            return;
+        };
+        entry.gated = true;
+        if std::mem::replace(&mut entry.moves, false) {
+            self.spaces[self.lanes[entry.device].space].moving -= 1;
+            if !entry.reported {
+                self.reports_to_come -= 1;
+            }
+        }
+    }
+
     /// Puts a command among those that are eligible, if it is.
     pub(crate) fn consider(&mut self, sequence: u64) {
         let Some(entry) = self.entries.get(&sequence) else {
@@ -249,6 +287,7 @@ impl Ledger {
             return;
         };
         entry.place = Place::Uploaded(id);
+        entry.reported = false;
         let was_gated = std::mem::replace(&mut entry.gated, gated);
         let has_gate = entry.gate.is_some();
         let signalled = entry.signal.map(|_| entry.event);

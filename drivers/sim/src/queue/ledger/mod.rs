@@ -25,6 +25,12 @@
 //!
 //! A command whose memory cannot be had waits while others of that space move: their ends free memory. A gated one waits
 //! in any case, until it is gated no longer.
+//!
+//! # What comes back
+//!
+//! A command that was recalled may be waited for on the machine. Whatever it waits for itself, those that wait for it are
+//! gated until it is uploaded again: they give way if it lacks memory for that. If it ends here instead, the host sets
+//! its status.
 
 mod jobs;
 
@@ -99,7 +105,7 @@ pub(crate) struct Entry {
     missing: usize,
     host_waits: u32,
     gate_is_set: bool,
-    /// Whether it is on the machine and waits for the host.
+    /// Whether it is on the machine and waits for the host, or was recalled from there.
     gated: bool,
     /// Whether it counts among those that move by themselves.
     moves: bool,
@@ -403,13 +409,10 @@ impl Ledger {
             return;
         };
         entry.place = Place::Held;
-        entry.reported = false;
-        let space = &mut self.spaces[self.lanes[entry.device].space];
-        space.starved = false;
-        if std::mem::replace(&mut entry.moves, false) {
-            space.moving -= 1;
-        }
+        let space = self.lanes[entry.device].space;
+        self.spaces[space].starved = false;
         self.leave_slot(sequence);
+        self.note_back(sequence);
         self.consider(sequence);
     }
 
