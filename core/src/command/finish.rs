@@ -268,7 +268,7 @@ pub(super) unsafe fn broadcast_dropped(
 
 /// Resolves what an entry of a closed list stands for, which is one wait of a
 /// dependant; true if it is the observers, who are told last, or if this thread
-/// had to see to the dependant, so that there may be callbacks.
+/// or a driver on it had to see to the dependant, so that there may be callbacks.
 ///
 /// In the middle of every command's end, so all that is rare is out of line.
 ///
@@ -297,11 +297,15 @@ pub(super) unsafe fn resolve_entry(
     match d.state.resolve() {
         Resolved::Last => return deliver(Command(dependant), sink),
         Resolved::One => {}
-        Resolved::Each => notify_each(
-            queue,
-            EventId::new(dependant, generation),
-            EventId::new(NonNull::from(over), over.notify.generation()),
-        ),
+        Resolved::Each => {
+            notify_each(
+                queue,
+                EventId::new(dependant, generation),
+                EventId::new(NonNull::from(over), over.notify.generation()),
+            );
+            // The dependant's driver may have ended others here.
+            return true;
+        }
     }
     false
 }

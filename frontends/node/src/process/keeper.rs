@@ -16,6 +16,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Between two looks at whether the session has ended, where the system does not tell (Linux before 5.3), in milliseconds.
 const LOOKING: libc::c_int = 50;
+/// Between two looks at whether others have that were left to this, of whom it does not tell: as long as nobody has waited for them, they
+/// count as processes of the session.
+const REAPING: libc::c_int = 500;
 
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -72,7 +75,7 @@ fn end_with(child: libc::pid_t, node: &OwnedFd, channel: &Channel) -> ! {
             event(node.as_raw_fd()),
             event(libc::c_int::try_from(told).unwrap_or(-1)),
         ];
-        let wait = if told < 0 { LOOKING } else { -1 };
+        let wait = if told < 0 { LOOKING } else { REAPING };
         let mut status = 0;
         let mut has_ended = false;
         while !has_ended && events[0].revents == 0 {

@@ -253,7 +253,7 @@ impl Processes {
             Err(error) => {
                 hosted.give_up();
                 let _ = hosted.reap();
-                let _ = std::fs::remove_dir_all(&hosted.scratch);
+                let _ = remove_all(&hosted.scratch);
                 tracing::error!(%error, "a session's process does not serve");
                 let text = "the process of the session has failed as it started";
                 return Err(caller.refuse(Refusal::Full, text));
@@ -274,6 +274,7 @@ impl Processes {
             tracing::error!(%error, "no thread for a session");
             if let Some(hosted) = locked(&self.sessions).remove(&id) {
                 let _ = hosted.reap();
+                let _ = remove_all(&hosted.scratch);
             }
             return Err(caller.refuse(Refusal::Full, "the node has no thread for the session"));
         }
@@ -334,7 +335,7 @@ impl Processes {
             .stdout(Stdio::null())
             .process_group(0);
         let child = command.spawn().inspect_err(|_| {
-            let _ = std::fs::remove_dir_all(&scratch);
+            let _ = remove_all(&scratch);
         })?;
         let client = caller.client();
         let has_peers = client.rights.peers && !self.peers.networks.is_empty();
@@ -410,7 +411,7 @@ impl Processes {
             Ok(status) => tracing::warn!(%status, "a session's process has ended"),
             Err(error) => tracing::warn!(%error, "a session's process has ended"),
         }
-        if let Err(error) = std::fs::remove_dir_all(&hosted.scratch) {
+        if let Err(error) = remove_all(&hosted.scratch) {
             tracing::debug!(%error, "a session's files are left");
         }
         locked(&self.sessions).remove(&id);
@@ -506,6 +507,32 @@ pub(super) fn make_scratch(id: SessionId) -> io::Result<PathBuf> {
     Ok(path)
 }
 
+/// Removes a session's folder with all that is in it, however deep that is: the standard library's own goes down by calling itself,
+/// and what a client's code has made is not to decide how much of a stack that takes.
+///
+/// # Errors
+/// If something cannot be looked at or removed, as what is beyond the longest path that the system takes.
+pub(super) fn remove_all(folder: &Path) -> io::Result<()> {
+    if !std::fs::symlink_metadata(folder)?.is_dir() {
+        return std::fs::remove_file(folder);
+    }
+    // Each behind the one that it is in.
+    let mut folders = vec![folder.to_owned()];
+    let mut next = 0;
+    while let Some(folder) = folders.get(next).cloned() {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            // Links are not followed.
+            match entry.file_type()?.is_dir() {
+                true => folders.push(entry.path()),
+                false => std::fs::remove_file(entry.path())?,
+            }
+        }
+        next += 1;
+    }
+    folders.iter().rev().try_for_each(std::fs::remove_dir)
+}
+
 /// How the names of this process's folders begin.
 fn scratch_prefix() -> String {
     format!("quipu-{}-", std::process::id())
@@ -524,7 +551,35 @@ pub fn remove_scratch() {
             .starts_with(scratch_prefix().as_bytes())
         {
             // It may just have been removed by who watches its session.
-            let _ = std::fs::remove_dir_all(entry.path());
+            let _ = remove_all(&entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_folders_are_removed_on_a_small_stack_and_links_are_not_followed() {
+        let kept = tempfile::tempdir().unwrap();
+        std::fs::write(kept.path().join("file"), "kept").unwrap();
+        let parent = tempfile::tempdir().unwrap();
+        let root = parent.path().join("session");
+        let deep = root.join(["d"; 1500].join("/"));
+        std::fs::create_dir_all(&deep).unwrap();
+        std::fs::write(deep.join("file"), "").unwrap();
+        std::os::unix::fs::symlink(kept.path(), deep.join("link")).unwrap();
+        let thread = std::thread::Builder::new().stack_size(1 << 16);
+        let removed = thread.spawn(move || remove_all(&root)).unwrap();
+        removed.join().unwrap().unwrap();
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+        assert!(kept.path().join("file").exists());
+        // As well as a link in its place.
+        let link = parent.path().join("link");
+        std::os::unix::fs::symlink(kept.path(), &link).unwrap();
+        remove_all(&link).unwrap();
+        assert!(kept.path().join("file").exists() && !link.exists());
     }
 }

@@ -2,7 +2,7 @@
 //! its [parts](Restriction) alone, and says each time what it finds.
 
 use super::Spawn;
-use super::parent::make_scratch;
+use super::parent::{make_scratch, remove_all};
 use super::sandbox::{self, Restriction};
 use crate::limits::Limits;
 use quipu_wire::message::SessionId;
@@ -33,7 +33,7 @@ pub fn trials(spawn: &Spawn) -> io::Result<Vec<Trial>> {
         let names: Vec<&str> = within.iter().map(|part| part.name()).collect();
         let scratch = make_scratch(SessionId([number; 16]))?;
         let output = spawn.command(&scratch).arg(names.join(",")).output();
-        std::fs::remove_dir_all(&scratch)?;
+        remove_all(&scratch)?;
         let output = output?;
         Ok(Trial { within, output })
     };

@@ -221,14 +221,15 @@ struct Seen {
     most: [u64; 2],
 }
 
-/// Those of sessions that end because their clients have more together than they may: of each client the one that has the most.
+/// Those of sessions that end because their clients have more together than they may: of each client with several the one that has the
+/// most. What one may have by itself is looked at twice.
 fn beyond_together(all: &[Seen]) -> Vec<usize> {
     let mut clients: HashMap<Fingerprint, Vec<usize>> = HashMap::new();
     for (number, seen) in all.iter().enumerate() {
         clients.entry(seen.client).or_default().push(number);
     }
     let mut ending = Vec::new();
-    for own in clients.values() {
+    for own in clients.values().filter(|own| own.len() > 1) {
         for kind in [0, 1] {
             let bytes = own.iter().map(|number| all[*number].bytes[kind]);
             let bytes = bytes.fold(0, u64::saturating_add);
