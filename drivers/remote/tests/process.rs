@@ -144,10 +144,10 @@ fn a_process_loses_nothing_when_connections_are_cut_at_any_byte() {
     assert_eq!(rig.node.sessions(), 1);
 }
 
-/// The processes that this one has started and that are sessions'.
-fn session_processes() -> Vec<i32> {
-    let children = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-    let children = children.flat_map(|task| {
+/// What a process has started.
+fn children(process: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    let children = tasks.into_iter().flatten().flatten().flat_map(|task| {
         let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
         let list: Vec<i32> = list
             .split_whitespace()
@@ -156,6 +156,18 @@ fn session_processes() -> Vec<i32> {
         list
     });
     children.collect()
+}
+
+/// The sessions' processes: those that the ones have started that keep them, which this one has.
+fn session_processes() -> Vec<i32> {
+    let keepers = children(std::process::id().cast_signed());
+    keepers.into_iter().flat_map(children).collect()
+}
+
+/// True if a process runs no more.
+fn is_over(process: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    status.map_or(true, |status| status.contains("State:\tZ"))
 }
 
 #[test]
@@ -179,8 +191,11 @@ fn a_session_process_that_is_killed_is_a_lost_node_at_once_and_the_next_is_a_fre
     // Those that are over already do not mind.
     assert!(!processes.is_empty());
     for process in processes {
-        // SAFETY: it takes numbers; the process is a child of this one.
+        // SAFETY: it takes numbers, of a process that this one's child has started.
         unsafe { libc::kill(process, libc::SIGKILL) };
+        while !is_over(process) {
+            std::thread::yield_now();
+        }
     }
     // The patience is twenty minutes: nobody waits for it.
     let error = fill(&there, &gone, 9).unwrap_err();
