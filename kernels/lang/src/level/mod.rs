@@ -19,10 +19,12 @@
 //!
 //! Code that is not optimised anyway is compiled for the baseline alone, as four times as much would take as long to
 //! compile: that is where this crate has the `opt-level` 0 ([`UNOPTIMISED`]). It has one way to run threads then, too.
+//! Where it has the `opt-level` 1, which is for builds that are to be quick as well, there are the baseline and x86-64-v3, and the
+//! other levels run what is below them.
 //!
 //! The environment variable `QUIPU_FEATURE_LEVEL`, with a name of the table (or `v2`, `v3`, `v4`), chooses a lower one.
 
-#[cfg(all(target_arch = "x86_64", not(unoptimised)))]
+#[cfg(all(target_arch = "x86_64", all_levels))]
 mod trial;
 
 pub use quipu_choice::Share;
@@ -167,7 +169,15 @@ pub trait Work {
 /// that is found to be faster.
 #[inline]
 pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
-    #[cfg(all(target_arch = "x86_64", not(unoptimised)))]
+    #[cfg(all(target_arch = "x86_64", not(any(unoptimised, all_levels))))]
+    {
+        match level.min(FeatureLevel::detected()) {
+            FeatureLevel::Baseline | FeatureLevel::V2 => baseline(work),
+            // SAFETY: the machine has been found to have these features.
+            FeatureLevel::V3 | FeatureLevel::V4 => unsafe { v3(work) },
+        }
+    }
+    #[cfg(all(target_arch = "x86_64", all_levels))]
     {
         match level.min(FeatureLevel::detected()) {
             FeatureLevel::Baseline => baseline(work),
@@ -204,7 +214,7 @@ fn baseline<W: Work>(work: W) -> W::Output {
     work.run::<Baseline>()
 }
 
-#[cfg(all(target_arch = "x86_64", not(unoptimised)))]
+#[cfg(all(target_arch = "x86_64", all_levels))]
 #[inline(never)]
 #[target_feature(enable = "cmpxchg16b,popcnt,sse3,ssse3,sse4.1,sse4.2")]
 fn v2<W: Work>(work: W) -> W::Output {
@@ -219,7 +229,7 @@ fn v3<W: Work>(work: W) -> W::Output {
     work.run::<V3>()
 }
 
-#[cfg(all(target_arch = "x86_64", not(unoptimised)))]
+#[cfg(all(target_arch = "x86_64", all_levels))]
 #[inline(never)]
 #[target_feature(enable = "cmpxchg16b,popcnt,sse3,ssse3,sse4.1,sse4.2")]
 #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe")]

@@ -65,9 +65,15 @@ impl Format {
         }
         let sign = u32::from(high.is_sign_negative()) << 15;
         let (high, low) = (high.abs(), if sign == 0 { low } else { -low });
-        let all: Vec<u32> = (0..=self.infinity()).collect();
-        let below = all.partition_point(|bits| self.magnitude(*bits) <= high) as u32;
-        let below = below.max(1) - 1;
+        // The greatest that is not above it, by halves.
+        let (mut below, mut above) = (0, self.infinity() + 1);
+        while above - below > 1 {
+            let between = u32::midpoint(below, above);
+            match self.magnitude(between) <= high {
+                true => below = between,
+                false => above = between,
+            }
+        }
         if below == self.infinity() {
             return sign | below;
         }
