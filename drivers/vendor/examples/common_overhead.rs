@@ -7,7 +7,7 @@ use quipu_core::{
     Access, AccessMode, Command, Completion, Context, Device, DeviceKind, DeviceProperties, Driver,
     MemorySpace, QueueOptions, Result, UserEvent, clock,
 };
-use quipu_driver_vendor::batch::{FEWEST, Plan};
+use quipu_driver_vendor::batch::Plan;
 use quipu_driver_vendor::launch::CodeRef;
 use quipu_driver_vendor::queue::Wake;
 use quipu_driver_vendor::{
@@ -17,12 +17,14 @@ use quipu_kernel_ir::IndexWidth;
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const CHAIN: usize = 10_000;
 /// Lengths of chains that are held back: the longer ones are in no cache.
 const HELD: [usize; 2] = [2_000, 10_000];
 const ROUNDS: usize = 50;
+/// After so long without a new batch there will be none.
+const SETTLED: Duration = Duration::from_millis(20);
 const BYTES: u64 = 64;
 
 /// When the last command was put on the device, and when the device was last asked whether it is over.
@@ -331,7 +333,13 @@ fn held_back(
                 drop(queue.fill(access, &[7; 4], &waits[all..])?);
             }
             queue.flush();
-            while batched && driver.batches().ready < (length - FEWEST) as u64 {
+            // Until no more become ready: those that seemed to take long are in no batch.
+            let (mut ready, mut since) = (0, Instant::now());
+            while batched && since.elapsed() < SETTLED {
+                let now = driver.batches().ready;
+                if std::mem::replace(&mut ready, now) != now {
+                    since = Instant::now();
+                }
                 std::thread::yield_now();
             }
             let begun = Instant::now();
@@ -340,7 +348,12 @@ fn held_back(
             times.push(begun.elapsed().as_secs_f64() * 1e9 / length as f64);
         }
         times.sort_by(f64::total_cmp);
-        let how = if batched { "in batches" } else { "one by one" };
+        let how = if batched {
+            let counts = driver.batches();
+            format!("in batches ({} made so far)", counts.made)
+        } else {
+            "one by one".to_owned()
+        };
         println!(
             "{length} held back, {how}: {:.0} ns per command from when it is let go, at least {:.0}",
             times[ROUNDS / 2],

@@ -617,16 +617,18 @@ impl<V: Vendor> Line<V> {
 
     /// Takes out what has ended. When that was seen is filled in by who looks.
     fn look(&mut self, vendor: &V, durations: &Durations, ended: &mut Ended<V>) {
-        let mut well = SmallVec::new();
+        let (mut well, before) = (SmallVec::new(), self.watched.len());
         self.take_ended(vendor, ended, &mut well);
-        if well.is_empty() {
-            if !V::TELLS && !self.watched.is_empty() {
+        let over = before - self.watched.len();
+        if over == 0 {
+            if !V::TELLS && before > 0 {
                 self.meter.goes_on(vendor.now());
             }
             return;
         }
         let seen = *ended.seen.get_or_insert_with(|| vendor.now());
-        let each = self.meter.over(seen, well.len());
+        let next = self.watched.front().and_then(|next| next.put);
+        let each = self.meter.over(seen, over, next.map_or(0, |put| put.at));
         for workload in well {
             durations.note(workload, each);
         }

@@ -68,15 +68,16 @@ impl Meter {
         self.goes_on = now;
     }
 
-    /// So many are over; gives how long each of them took. The next had begun when it was last seen that they are not.
-    pub(super) fn over(&mut self, now: u64, count: usize) -> u64 {
+    /// So many are over; gives how long each of them took. The next had begun when it was last seen that they are not, unless
+    /// it was only put there later: at `put`.
+    pub(super) fn over(&mut self, now: u64, count: usize, put: u64) -> u64 {
         let each = now.saturating_sub(self.begun) / count.max(1) as u64;
         let next = if self.goes_on > self.begun {
             self.goes_on
         } else {
             now
         };
-        self.begin(next);
+        self.begin(next.max(put));
         each
     }
 }
@@ -131,14 +132,18 @@ mod tests {
         meter.begin(1_000);
         meter.goes_on(1_900);
         // It took 1000, as the next one does.
-        assert_eq!(meter.over(2_300, 1), 1_300);
+        assert_eq!(meter.over(2_300, 1, 1_100), 1_300);
         assert_eq!(meter.begun(), 1_900);
         meter.goes_on(2_990);
-        assert_eq!(meter.over(3_010, 1), 1_110);
+        assert_eq!(meter.over(3_010, 1, 0), 1_110);
         assert_eq!(meter.begun(), 2_990);
         // Nobody has looked meanwhile.
-        assert_eq!(meter.over(6_010, 3), 1_006);
+        assert_eq!(meter.over(6_010, 3, 0), 1_006);
         assert_eq!(meter.begun(), 6_010);
+        // The next has come between that and the end.
+        meter.goes_on(6_500);
+        assert_eq!(meter.over(7_010, 1, 6_900), 1_000);
+        assert_eq!(meter.begun(), 6_900);
     }
 
     #[test]
