@@ -2,8 +2,9 @@
 //!
 //! 1. While there are sessions, a thread looks at all that each keeper's child has started, and these have, once a second: how
 //!    many processes and threads, their memory, the files that they have written.
-//! 2. If many have been started on the machine meanwhile, which takes one small file to see, it stops all sessions while it looks:
-//!    who starts processes without end leaves others no processor to look with.
+//! 2. If many have been started on the machine meanwhile, which takes one small file to see, it stops all sessions while it counts
+//!    their processes: who starts them without end leaves others no processor to look with. What they have written is looked at when
+//!    they go on: that may take long.
 //! 3. A session that has more than its limits at two looks, or the one that has the most of a client whose sessions have more
 //!    together than it may, is told so and ends; if it has not by the next look, its keeper ends it. One that has too many processes
 //!    has that done at once. (At a single look a process that is about to become a compiler may have all that its parent has.)
@@ -181,8 +182,11 @@ pub(super) fn watch(processes: &std::sync::Weak<Processes>) {
         let now = tasks();
         let are_many = now > before + many();
         if suspects || are_many || last.elapsed() >= LOOKING {
-            let _stopped = are_many.then(|| Stopped::all(processes.hosted()));
-            suspects = processes.look();
+            let found = {
+                let _stopped = are_many.then(|| Stopped::all(processes.hosted()));
+                processes.count()
+            };
+            suspects = judge(found);
             last = Instant::now();
             before = tasks();
         }
@@ -245,47 +249,59 @@ fn beyond_together(all: &[Seen]) -> Vec<usize> {
     ending
 }
 
+/// A session, and its processes.
+type Found = (Arc<Hosted>, Usage, Vec<u32>);
+
+/// Looks at what sessions have, which may take as long as they have files. True if that is to be done again soon.
+fn judge(found: Vec<Found>) -> bool {
+    let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
+    for (session, mut usage, processes) in found {
+        let limits = &session.limits;
+        let most = limits.process_bytes.saturating_add(MEMORY);
+        if usage.bytes > most {
+            usage.bytes = bytes_together(&processes);
+        }
+        let is_beyond = usage.bytes > most;
+        if session.is_suspect.swap(is_beyond, Ordering::AcqRel) && is_beyond {
+            session.end_by_limit("its processes have more memory than a session may");
+        }
+        if is_overfull(&session.scratch) {
+            session.end_by_limit("its processes have written more files than a session may");
+        }
+        suspects |= is_beyond;
+        seen.push(Seen {
+            client: session.client,
+            bytes: [usage.bytes, session.counts[0].load(Ordering::Acquire)],
+            most: [limits.process_bytes, limits.session_bytes],
+        });
+        all.push(session);
+    }
+    for number in beyond_together(&seen) {
+        all[number].end_by_limit(
+            "its client's sessions have more memory together than a client may (`quipu serve --memory`, \
+             `quipu rights --memory`), and this one has the most",
+        );
+    }
+    suspects
+}
+
 impl Processes {
-    /// Looks at all sessions. True if that is to be done again soon.
-    fn look(&self) -> bool {
-        let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
+    /// Counts the processes of all sessions, and ends those that have too many. Gives the others.
+    fn count(&self) -> Vec<Found> {
+        let mut found = Vec::new();
         for session in self.hosted() {
             let Some(process) = session.process() else {
                 continue;
             };
-            let (mut usage, processes) = Usage::below(process);
+            let (usage, processes) = Usage::below(process);
             if usage.processes > PROCESSES || usage.threads > most_threads() {
                 tracing::warn!(?usage, "a session has started too many processes; it ends");
                 session.kill();
                 continue;
             }
-            let limits = &session.limits;
-            let most = limits.process_bytes.saturating_add(MEMORY);
-            if usage.bytes > most {
-                usage.bytes = bytes_together(&processes);
-            }
-            let is_beyond = usage.bytes > most;
-            if session.is_suspect.swap(is_beyond, Ordering::AcqRel) && is_beyond {
-                session.end_by_limit("its processes have more memory than a session may");
-            }
-            if is_overfull(&session.scratch) {
-                session.end_by_limit("its processes have written more files than a session may");
-            }
-            suspects |= is_beyond;
-            seen.push(Seen {
-                client: session.client,
-                bytes: [usage.bytes, session.counts[0].load(Ordering::Acquire)],
-                most: [limits.process_bytes, limits.session_bytes],
-            });
-            all.push(session);
+            found.push((session, usage, processes));
         }
-        for number in beyond_together(&seen) {
-            all[number].end_by_limit(
-                "its client's sessions have more memory together than a client may (`quipu serve --memory`, \
-                 `quipu rights --memory`), and this one has the most",
-            );
-        }
-        suspects
+        found
     }
 
     fn hosted(&self) -> Vec<Arc<Hosted>> {
