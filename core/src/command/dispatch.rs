@@ -13,7 +13,8 @@
 //!    after the other: what they run is a user's as well.
 //! 4. Callbacks are kept until the outermost end is through with all this
 //!    ([`call_back`]). They are called one after the other: what one brings about is
-//!    called when it has returned, unless it waits ([`let_go`]).
+//!    called when it has returned, unless it waits, and not for a limited time alone
+//!    ([`let_go`]).
 
 use super::observers::Observer;
 use super::{Command, Kind, ReadySink};
@@ -193,12 +194,13 @@ pub(crate) fn call_back() {
     CALLING.set(false);
 }
 
-/// Before this thread waits: what it has in hand goes on, for it may be waited for.
+/// Before this thread waits: what it has in hand goes on, for it may be waited for. If it waits for a limited time alone,
+/// nobody is called back: a callback takes as long as it likes, and may wait for what its thread does when time is up.
 ///
 /// # Errors
 /// If too many callbacks wait inside of each other already.
-pub(crate) fn let_go() -> Result<()> {
-    let has_calls = !CALLS.with_borrow(VecDeque::is_empty);
+pub(crate) fn let_go(is_limited: bool) -> Result<()> {
+    let has_calls = !is_limited && !CALLS.with_borrow(VecDeque::is_empty);
     if !has_calls && READY.with_borrow(VecDeque::is_empty) {
         return Ok(());
     }
@@ -213,7 +215,7 @@ pub(crate) fn let_go() -> Result<()> {
     // In the middle of an end, only that can go on.
     let draining = DRAINING.replace(0);
     hand_over_ready();
-    if draining == 0 {
+    if draining == 0 && !is_limited {
         let calling = CALLING.replace(false);
         call_back();
         CALLING.set(calling);

@@ -5,11 +5,12 @@
 use super::cases;
 use crate::Fixture;
 use crate::support::*;
-use quipu_core::{Event, Queue, Request, Result, UserEvent};
+use quipu_core::{Clock, ErrorKind, Event, Queue, Request, Result, UserEvent};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 cases! {
     Anything:
@@ -18,6 +19,8 @@ cases! {
         callbacks_wait_for_each_others_events,
         a_callback_waits_for_what_another_brings_about,
         a_callback_waits_for_who_hears_after_it,
+        who_waits_with_a_limit_hands_over_what_is_ready,
+        a_wait_with_a_limit_calls_nobody_back,
         callbacks_that_complete_events_do_not_nest,
         the_dependants_of_a_task_that_has_waited_wait_for_each_other;
     SeveralDevices:
@@ -224,6 +227,74 @@ fn a_callback_waits_for_who_hears_after_it(fixture: &dyn Fixture) {
         behind.wait().unwrap();
         waits.expect(1);
     }
+}
+
+/// Time of which a moment passes whenever somebody looks.
+#[derive(Default)]
+struct Looks(AtomicU32);
+
+impl Looks {
+    /// How many somebody who waits for it takes.
+    const MOST: Duration = Duration::from_secs(1000);
+}
+
+impl Clock for Looks {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed).into())
+    }
+
+    fn park(&self, _: Duration) {}
+}
+
+/// A waker that waits for an event, as long as it is told.
+struct Waiting(Event, Mutex<Option<Result<()>>>);
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        let waited = self.0.wait_with_clock(Looks::MOST, &Looks::default());
+        *self.1.lock().expect("not poisoned") = Some(waited);
+    }
+}
+
+fn who_waits_with_a_limit_hands_over_what_is_ready(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let gate = UserEvent::new();
+    let mut first = queue.marker(&[gate.event()]).unwrap();
+    let second = queue.marker(from_ref(&first)).unwrap();
+    let waiting = Arc::new(Waiting(second, Mutex::default()));
+    let waker = Waker::from(waiting.clone());
+    let polled = Pin::new(&mut first).poll(&mut Context::from_waker(&waker));
+    assert!(matches!(polled, Poll::Pending));
+    gate.complete();
+    let waited = waiting.1.lock().unwrap().take();
+    waited.expect("it was woken by this thread").unwrap();
+}
+
+fn a_wait_with_a_limit_calls_nobody_back(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let (gate, later) = (UserEvent::new(), UserEvent::new());
+    let events = [(); 2].map(|()| queue.marker(&[gate.event()]).unwrap());
+    let later = Arc::new(Mutex::new(Some(later)));
+    let (waited, called) = (Arc::new(Mutex::new(None)), Arc::new(AtomicU32::new(0)));
+    for event in &events {
+        let (waited, called, later) = (waited.clone(), called.clone(), later.clone());
+        event.on_complete(move |_| {
+            // The other may wait for what this one does when time is up.
+            if called.fetch_add(1, Ordering::SeqCst) == 0 {
+                let later = later.lock().expect("not poisoned").take();
+                let event = later.as_ref().expect("taken once").event();
+                let result = event.wait_with_clock(Looks::MOST, &Looks::default());
+                let others = called.load(Ordering::SeqCst) - 1;
+                *waited.lock().expect("not poisoned") = Some((result, others));
+            }
+        });
+    }
+    gate.complete();
+    let (result, others) = waited.lock().unwrap().take().expect("called here");
+    assert!(matches!(result.unwrap_err().kind(), ErrorKind::TimedOut));
+    assert_eq!((others, called.load(Ordering::SeqCst)), (0, 2));
 }
 
 fn callbacks_that_complete_events_do_not_nest(fixture: &dyn Fixture) {
