@@ -25,6 +25,7 @@ cases! {
         the_dependants_of_a_task_that_has_waited_wait_for_each_other;
     SeveralDevices:
         a_callback_waits_for_another_device,
+        a_callback_waits_for_what_its_thread_has_yet_to_run,
         a_task_waits_for_what_its_thread_has_yet_to_run;
 }
 
@@ -362,6 +363,39 @@ fn a_callback_waits_for_another_device(fixture: &dyn Fixture) {
             last.wait().unwrap();
             waits.expect(1);
         }
+    }
+}
+
+fn a_callback_waits_for_what_its_thread_has_yet_to_run(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let count = stage.devices.len();
+    for (opening, device, other) in (0..count * count * count).map(|number| {
+        (
+            number / count / count,
+            number / count % count,
+            number % count,
+        )
+    }) {
+        let queue = stage.queue_on(device, OUT_OF_ORDER);
+        let others = stage.queue_on(other, OUT_OF_ORDER);
+        let mut waits = Waits::anywhere();
+        // Nothing else needs a thread of these.
+        waits.must_succeed = [opening, device, other]
+            .iter()
+            .all(|device| ["cpu", "serial"].contains(&stage.devices[*device].driver().name()));
+        let gate = UserEvent::new();
+        // Whoever runs this has both of those that wait for it in hand.
+        let opener = task(
+            &stage.queue_on(opening, OUT_OF_ORDER),
+            &[gate.event()],
+            || Ok(()),
+        );
+        let [first, second] = [(); 2].map(|()| task(&queue, from_ref(&opener), || Ok(())));
+        let last = task(&others, &[second], || Ok(()));
+        put(&waits.behind(&first), &last);
+        gate.complete();
+        last.wait().unwrap();
+        waits.expect(1);
     }
 }
 
