@@ -210,7 +210,8 @@ impl Event {
         self.join(None)
     }
 
-    /// Waits until the command is over, for so long at most.
+    /// Waits until the command is over, for so long at most. In a callback, others that this thread
+    /// is to call are not called meanwhile: they may take longer, or wait for what comes after this.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if it is not over by then (it goes on); else as
@@ -241,9 +242,7 @@ impl Event {
             },
             None => None,
         };
-        if deadline.is_none() {
-            let_go()?;
-        }
+        let_go(deadline.is_some())?;
         let joined = driver.as_deref().filter(|_| deadline.is_none());
         let seen_to = SeesTo::join(joined);
         flush_all();

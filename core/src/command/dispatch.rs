@@ -10,10 +10,12 @@
 //! 2. The outermost [`drain`] hands over what was gathered. Commands that needed no
 //!    device end in there; what they make ready is gathered, too.
 //! 3. Commands of drivers that run them on this very thread come last, one batch
-//!    after the other: what they run is a user's as well.
+//!    after the other: what they run is a user's as well. Such a driver keeps
+//!    callbacks until it is through with all that it has ([`KeptCallbacks`]).
 //! 4. Callbacks are kept until the outermost end is through with all this
 //!    ([`call_back`]). They are called one after the other: what one brings about is
-//!    called when it has returned, unless it waits ([`let_go`]).
+//!    called when it has returned, unless it waits, and not for a limited time alone
+//!    ([`let_go`]).
 
 use super::observers::Observer;
 use super::{Command, Kind, ReadySink};
@@ -21,6 +23,7 @@ use crate::driver::Driver;
 use crate::error::{ErrorKind, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A sink that takes nothing: every dependant goes to its driver.
@@ -62,6 +65,8 @@ thread_local! {
     static DRAINING: Cell<u32> = const { Cell::new(0) };
     /// Callbacks of what is over.
     static CALLS: RefCell<VecDeque<Arc<Observer>>> = const { RefCell::new(VecDeque::new()) };
+    /// How often they are kept for what this thread has yet to run.
+    static KEPT: Cell<u32> = const { Cell::new(0) };
     /// True while one is called.
     static CALLING: Cell<bool> = const { Cell::new(false) };
     /// Waits that this thread is inside of, each in a callback that another one has let go.
@@ -114,7 +119,10 @@ pub(super) fn drain() {
                 batch.push(command);
             }
         });
+        KEPT.set(KEPT.get() + 1);
         hand_over_batch(Some(&driver), &mut batch);
+        // They are called by who has this thread drain.
+        KEPT.set(KEPT.get() - 1);
     }
 }
 
@@ -184,7 +192,7 @@ pub(crate) fn tell(observers: impl IntoIterator<Item = Arc<Observer>>) {
 /// wait for, or is inside of one: then that is done by who called it.
 #[cold]
 pub(crate) fn call_back() {
-    if DRAINING.get() != 0 || CALLING.replace(true) {
+    if DRAINING.get() != 0 || KEPT.get() != 0 || CALLING.replace(true) {
         return;
     }
     while let Some(observer) = CALLS.with_borrow_mut(VecDeque::pop_front) {
@@ -193,12 +201,36 @@ pub(crate) fn call_back() {
     CALLING.set(false);
 }
 
-/// Before this thread waits: what it has in hand goes on, for it may be waited for.
+/// Keeps users' callbacks from being called by this thread, while it lives: for a driver that runs commands on the thread that has
+/// made them ready. What a callback waits for may be what the thread has yet to run. A command that waits has them called.
+#[derive(Debug)]
+pub struct KeptCallbacks(PhantomData<*const ()>);
+
+impl KeptCallbacks {
+    /// From now on.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "it does something")]
+    pub fn new() -> Self {
+        KEPT.set(KEPT.get() + 1);
+        Self(PhantomData)
+    }
+}
+
+impl Drop for KeptCallbacks {
+    /// Calls them, unless they are kept for something else.
+    fn drop(&mut self) {
+        KEPT.set(KEPT.get() - 1);
+        call_back();
+    }
+}
+
+/// Before this thread waits: what it has in hand goes on, for it may be waited for. If it waits for a limited time alone,
+/// nobody is called back: a callback takes as long as it likes, and may wait for what its thread does when time is up.
 ///
 /// # Errors
 /// If too many callbacks wait inside of each other already.
-pub(crate) fn let_go() -> Result<()> {
-    let has_calls = !CALLS.with_borrow(VecDeque::is_empty);
+pub(crate) fn let_go(is_limited: bool) -> Result<()> {
+    let has_calls = !is_limited && !CALLS.with_borrow(VecDeque::is_empty);
     if !has_calls && READY.with_borrow(VecDeque::is_empty) {
         return Ok(());
     }
@@ -213,10 +245,11 @@ pub(crate) fn let_go() -> Result<()> {
     // In the middle of an end, only that can go on.
     let draining = DRAINING.replace(0);
     hand_over_ready();
-    if draining == 0 {
-        let calling = CALLING.replace(false);
+    if draining == 0 && !is_limited {
+        let (calling, kept) = (CALLING.replace(false), KEPT.replace(0));
         call_back();
         CALLING.set(calling);
+        KEPT.set(kept);
     }
     DRAINING.set(draining);
     WAITS.set(WAITS.get() - 1);

@@ -3,13 +3,14 @@
 //! Whoever makes a command ready runs it: the thread that enqueues it, or that
 //! ends what it waited for. Deterministic in a program of one thread; for
 //! debugging. A thread that waits here while nothing can make progress gets an
-//! error and does not hang.
+//! error and does not hang. It calls back when it has run all that it has, or when
+//! one of its commands waits.
 
 use crate::device;
 use crate::pool::Arguments;
 use crate::pool::worker::{panicked, resolve};
 use crate::queue::CpuQueue;
-use quipu_core::command::ToDrivers;
+use quipu_core::command::{KeptCallbacks, ToDrivers};
 use quipu_core::driver::Notification;
 use quipu_core::error::{Error, ErrorKind, Result};
 use quipu_core::event::{Joiner, Waiter, replace_joiner};
@@ -159,6 +160,7 @@ fn take(commands: impl IntoIterator<Item = Command>) {
     if nested {
         return;
     }
+    let kept = KeptCallbacks::new();
     let busy = Busy::enter();
     // One after another, without recursion: what a command makes ready
     // joins the end of the list.
@@ -169,6 +171,8 @@ fn take(commands: impl IntoIterator<Item = Command>) {
     }
     READY.set(None);
     drop(busy);
+    // They may wait as this thread does elsewhere.
+    drop(kept);
 }
 
 fn run(command: Command) {

@@ -462,6 +462,50 @@ fn a_command_that_came_back_gets_memory_of_those_that_wait_for_the_host() {
 }
 
 #[test]
+fn what_waits_for_a_command_of_a_lost_device_that_waits_for_the_host_gives_its_memory() {
+    let _alone = support::alone();
+    let rig = Rig::manual(Configuration::shared_memory(2, 16 << 10));
+    let queues = [rig.queue(0), rig.queue(1)];
+    let (small, large, other) = (rig.cells(8), rig.cells(1024), rig.cells(1536));
+    let gate = UserEvent::new();
+    let gated = touch(&queues[1], &[&small], &[gate.event()]);
+    let needs = touch(&queues[0], &[&small, &large], &[]);
+    queues.iter().for_each(Queue::flush);
+    while rig.driver.machine().step() == Progress::Moved {}
+    let log = rig.driver.log();
+    let uploaded = log.into_iter().find_map(|record| match record.what {
+        Occurrence::Uploaded {
+            command,
+            device: DeviceId(1),
+            ..
+        } => Some(command),
+        _ => None,
+    });
+    // It comes back, and finds its device gone. What waits for it is on the other.
+    let lost = rig.driver.machine().with(|simulation| {
+        assert!(simulation.recall(uploaded.unwrap()));
+        // It is on its way.
+        simulation.step();
+        simulation.lose_device(DeviceId(1))
+    });
+    lost.unwrap();
+    while rig.driver.machine().step() == Progress::Moved {}
+    assert_eq!(rig.driver.statistics(1).unwrap().recalled, 1);
+    assert!(!gated.is_complete());
+    update(&queues[0], &other, 7, &[]).wait().unwrap();
+    assert_eq!(rig.driver.statistics(0).unwrap().recalled, 1);
+    gate.complete();
+    for event in [gated, needs] {
+        let error = event.wait().unwrap_err();
+        assert!(
+            matches!(error.first_cause().kind(), ErrorKind::DeviceLost { .. }),
+            "{error}"
+        );
+    }
+    assert_eq!(rig.driver.races(), 0);
+}
+
+#[test]
 fn what_was_swapped_out_is_freed_and_lost_as_anything() {
     let _alone = support::alone();
     let rig = Rig::manual(separate(1, 16 << 10));

@@ -127,7 +127,7 @@ impl Shared {
             .min(self.end_late(true, limits.compile_time))
     }
 
-    /// Ends the sessions of which something has run on a device for longer than a limit, if there is one.
+    /// Ends the sessions of which a kernel has run on a device for longer than a limit, if there is one.
     fn end_long(&self, limit: Duration) {
         if limit.is_zero() {
             return;

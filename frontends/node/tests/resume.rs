@@ -7,10 +7,12 @@ mod support;
 
 use quipu_link::LinkError;
 use quipu_link::session::{Greeted, Place};
+use quipu_link::timer::ManualTimer;
 use quipu_node::Limits;
 use quipu_wire::message::{
     Acknowledge, Goodbye, GoodbyeReason, Message, Operation, Refusal, SessionId, Wait,
 };
+use std::sync::Arc;
 use std::time::Duration;
 use support::{Client, Rig, buffer, command, fill};
 
@@ -99,4 +101,42 @@ fn what_is_sent_again_may_name_what_is_known_to_be_over() {
     assert_eq!(client.end_of(3), None);
     client.send(&[command(4, &waits, Operation::Nothing)]);
     assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
+}
+
+#[test]
+fn who_comes_back_and_says_nothing_is_waited_for_again_and_no_longer_than_it_waits_itself() {
+    let (limits, timer) = (Limits::default(), Arc::new(ManualTimer::default()));
+    let rig = Rig::with_folder(limits, |options, _| options.timer = timer.clone());
+    // One thread waits for time to pass whatever happens, and one for a client that is to come back.
+    let is_lost = || {
+        while timer.waiting() < 2 && rig.node.sessions() > 0 {
+            std::thread::yield_now();
+        }
+        rig.node.sessions() > 0
+    };
+    for outlives in [true, false] {
+        let begun = rig.dial(0).begin(Duration::from_secs(3600)).unwrap();
+        let id = begun.terms.session.0;
+        drop(begun);
+        assert!(is_lost());
+        let resumed = rig.dial(0).resume(false, &place(id, 2, 0)).unwrap();
+        // It is there for longer than the client would have waited if it did not know.
+        timer.advance(if outlives { 10 } else { 1 } * limits.patience / 2);
+        drop(resumed);
+        if outlives {
+            assert!(is_lost());
+            let resumed = rig.dial(0).resume(false, &place(id, 3, 0)).unwrap();
+            let mut client = Client::over(resumed.connection, &resumed.terms, 0);
+            client.send(&[buffer(1, 64), command(1, &[], fill(1, 64))]);
+            assert_eq!(client.end_of(1), None);
+            client.send(&[Message::Goodbye(Goodbye {
+                reason: GoodbyeReason::Done,
+                text: "",
+            })]);
+        } else {
+            assert!(is_lost());
+            timer.advance(limits.patience / 2);
+        }
+        rig.is_empty();
+    }
 }

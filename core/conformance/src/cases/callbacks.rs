@@ -5,11 +5,12 @@
 use super::cases;
 use crate::Fixture;
 use crate::support::*;
-use quipu_core::{Event, Queue, Request, Result, UserEvent};
+use quipu_core::{Clock, ErrorKind, Event, Queue, Request, Result, UserEvent};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 cases! {
     Anything:
@@ -18,10 +19,13 @@ cases! {
         callbacks_wait_for_each_others_events,
         a_callback_waits_for_what_another_brings_about,
         a_callback_waits_for_who_hears_after_it,
+        who_waits_with_a_limit_hands_over_what_is_ready,
+        a_wait_with_a_limit_calls_nobody_back,
         callbacks_that_complete_events_do_not_nest,
         the_dependants_of_a_task_that_has_waited_wait_for_each_other;
     SeveralDevices:
         a_callback_waits_for_another_device,
+        a_callback_waits_for_what_its_thread_has_yet_to_run,
         a_task_waits_for_what_its_thread_has_yet_to_run;
 }
 
@@ -226,6 +230,74 @@ fn a_callback_waits_for_who_hears_after_it(fixture: &dyn Fixture) {
     }
 }
 
+/// Time of which a moment passes whenever somebody looks.
+#[derive(Default)]
+struct Looks(AtomicU32);
+
+impl Looks {
+    /// How many somebody who waits for it takes.
+    const MOST: Duration = Duration::from_secs(1000);
+}
+
+impl Clock for Looks {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed).into())
+    }
+
+    fn park(&self, _: Duration) {}
+}
+
+/// A waker that waits for an event, as long as it is told.
+struct Waiting(Event, Mutex<Option<Result<()>>>);
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        let waited = self.0.wait_with_clock(Looks::MOST, &Looks::default());
+        *self.1.lock().expect("not poisoned") = Some(waited);
+    }
+}
+
+fn who_waits_with_a_limit_hands_over_what_is_ready(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let gate = UserEvent::new();
+    let mut first = queue.marker(&[gate.event()]).unwrap();
+    let second = queue.marker(from_ref(&first)).unwrap();
+    let waiting = Arc::new(Waiting(second, Mutex::default()));
+    let waker = Waker::from(waiting.clone());
+    let polled = Pin::new(&mut first).poll(&mut Context::from_waker(&waker));
+    assert!(matches!(polled, Poll::Pending));
+    gate.complete();
+    let waited = waiting.1.lock().unwrap().take();
+    waited.expect("it was woken by this thread").unwrap();
+}
+
+fn a_wait_with_a_limit_calls_nobody_back(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let (gate, later) = (UserEvent::new(), UserEvent::new());
+    let events = [(); 2].map(|()| queue.marker(&[gate.event()]).unwrap());
+    let later = Arc::new(Mutex::new(Some(later)));
+    let (waited, called) = (Arc::new(Mutex::new(None)), Arc::new(AtomicU32::new(0)));
+    for event in &events {
+        let (waited, called, later) = (waited.clone(), called.clone(), later.clone());
+        event.on_complete(move |_| {
+            // The other may wait for what this one does when time is up.
+            if called.fetch_add(1, Ordering::SeqCst) == 0 {
+                let later = later.lock().expect("not poisoned").take();
+                let event = later.as_ref().expect("taken once").event();
+                let result = event.wait_with_clock(Looks::MOST, &Looks::default());
+                let others = called.load(Ordering::SeqCst) - 1;
+                *waited.lock().expect("not poisoned") = Some((result, others));
+            }
+        });
+    }
+    gate.complete();
+    let (result, others) = waited.lock().unwrap().take().expect("called here");
+    assert!(matches!(result.unwrap_err().kind(), ErrorKind::TimedOut));
+    assert_eq!((others, called.load(Ordering::SeqCst)), (0, 2));
+}
+
 fn callbacks_that_complete_events_do_not_nest(fixture: &dyn Fixture) {
     const EVENTS: u32 = 100_000;
     let stage = Stage::new(fixture);
@@ -291,6 +363,39 @@ fn a_callback_waits_for_another_device(fixture: &dyn Fixture) {
             last.wait().unwrap();
             waits.expect(1);
         }
+    }
+}
+
+fn a_callback_waits_for_what_its_thread_has_yet_to_run(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let count = stage.devices.len();
+    for (opening, device, other) in (0..count * count * count).map(|number| {
+        (
+            number / count / count,
+            number / count % count,
+            number % count,
+        )
+    }) {
+        let queue = stage.queue_on(device, OUT_OF_ORDER);
+        let others = stage.queue_on(other, OUT_OF_ORDER);
+        let mut waits = Waits::anywhere();
+        // Nothing else needs a thread of these.
+        waits.must_succeed = [opening, device, other]
+            .iter()
+            .all(|device| ["cpu", "serial"].contains(&stage.devices[*device].driver().name()));
+        let gate = UserEvent::new();
+        // Whoever runs this has both of those that wait for it in hand.
+        let opener = task(
+            &stage.queue_on(opening, OUT_OF_ORDER),
+            &[gate.event()],
+            || Ok(()),
+        );
+        let [first, second] = [(); 2].map(|()| task(&queue, from_ref(&opener), || Ok(())));
+        let last = task(&others, &[second], || Ok(()));
+        put(&waits.behind(&first), &last);
+        gate.complete();
+        last.wait().unwrap();
+        waits.expect(1);
     }
 }
 

@@ -102,6 +102,15 @@ impl Hosted {
         self.kill();
         while let Ok(Packet::Some(..)) = self.channel.receive(Some(LINGER)) {}
         if let Some(child) = &mut *locked(&self.child) {
+            // It has not ended what it keeps: the session would end with it, but not what that has started.
+            if let Some(session) = usage::first_child(child.id()) {
+                // SAFETY: they take numbers, of a process that its keeper has not waited for.
+                unsafe {
+                    libc::kill(-session, libc::SIGKILL);
+                    // It may not have come to its group.
+                    libc::kill(session, libc::SIGKILL);
+                }
+            }
             // If it has ended, that is as well.
             let _ = child.kill();
         }
@@ -259,9 +268,14 @@ impl Processes {
                 return Err(caller.refuse(Refusal::Full, text));
             }
         };
-        if let Some(group) = hosted.process().and_then(usage::first_child) {
-            // Set once, here.
-            let _ = hosted.group.set(group);
+        match hosted.process().and_then(usage::first_child) {
+            Some(group) => {
+                // Set once, here.
+                let _ = hosted.group.set(group);
+            }
+            None => tracing::warn!(
+                "the system does not say which process a session is: it cannot be stopped while it is looked at"
+            ),
         }
         locked(&self.sessions).insert(id, Arc::clone(&hosted));
         drop(starting);
@@ -560,6 +574,53 @@ pub fn remove_scratch() {
 #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
+
+    /// A session whose keeper is this.
+    fn hosted_by(keeper: Child) -> (Hosted, OwnedFd) {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let hosted = Hosted {
+            client: Fingerprint::of_bytes([0; 32]),
+            limits: Limits::default(),
+            scratch: PathBuf::new(),
+            is_suspect: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
+            number: 0,
+            answer: Mutex::default(),
+            has_peers: false,
+            channel: Arc::new(ours),
+            kept: Mutex::default(),
+            child: Mutex::new(Some(keeper)),
+            group: OnceLock::new(),
+            counts: Default::default(),
+            dialled: Arc::default(),
+        };
+        (hosted, theirs)
+    }
+
+    #[test]
+    fn a_keeper_that_does_not_end_what_it_keeps_leaves_nothing_of_it_behind() {
+        use std::io::{BufRead, BufReader, Read};
+        // It hears of nothing, and what it keeps has a group of its own and has started others.
+        let session = "sh -c 'echo there; sleep 20; echo late' & wait";
+        let mut keeper = Command::new("sh")
+            .args(["-c", &format!("setsid sh -c \"{session}\" & wait")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(keeper.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "there\n");
+        let (hosted, channel) = hosted_by(keeper);
+        // As if it was gone already: nobody waits for it.
+        drop(channel);
+        hosted.give_up();
+        hosted.reap().unwrap();
+        // Until all are gone that may say something.
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "");
+    }
 
     #[test]
     fn deep_folders_are_removed_on_a_small_stack_and_links_are_not_followed() {

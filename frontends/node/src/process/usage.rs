@@ -1,9 +1,10 @@
 //! What sessions' processes have, looked at from outside: resource limits hold for a process alone, and it may start others.
 //!
 //! 1. While there are sessions, a thread looks at all that each keeper's child has started, and these have, once a second: how
-//!    many processes and threads, their memory, the files that they have written.
-//! 2. If many have been started on the machine meanwhile, which takes one small file to see, it stops all sessions while it looks:
-//!    who starts processes without end leaves others no processor to look with.
+//!    many processes and threads, their memory, the files that they have written, with those that they have unlinked and still have open.
+//! 2. If many have been started on the machine meanwhile, which takes one small file to see, it stops all sessions while it counts
+//!    their processes: who starts them without end leaves others no processor to look with. What they have written is looked at when
+//!    they go on: that may take long.
 //! 3. A session that has more than its limits at two looks, or the one that has the most of a client whose sessions have more
 //!    together than it may, is told so and ends; if it has not by the next look, its keeper ends it. One that has too many processes
 //!    has that done at once. (At a single look a process that is about to become a compiler may have all that its parent has.)
@@ -16,6 +17,8 @@ use crate::locked;
 use quipu_link::Fingerprint;
 use quipu_wire::message::GoodbyeReason;
 use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -138,9 +141,38 @@ fn bytes_together(processes: &[u32]) -> u64 {
     processes.iter().map(of).sum()
 }
 
-/// True if there is more in a folder than sessions may leave there.
-fn is_overfull(folder: &Path) -> bool {
-    let (mut bytes, mut count) = (0_u64, 0);
+/// What a file takes: what it holds, or is kept free for it, whichever is more.
+fn taken(file: &Metadata) -> u64 {
+    file.len().max(file.blocks().saturating_mul(512))
+}
+
+/// Bytes of files that processes have open and nobody finds any more, on the file system of a folder; each counted once.
+/// Nothing of processes that do not let others look.
+fn unlinked(processes: &[u32], folder: &Metadata) -> u64 {
+    let mut all = HashMap::new();
+    for process in processes {
+        let open = std::fs::read_dir(format!("/proc/{process}/fd"));
+        for entry in open.into_iter().flatten().flatten() {
+            // That of the file, and not of the link.
+            if let Ok(file) = std::fs::metadata(entry.path())
+                && file.is_file()
+                && file.nlink() == 0
+                && file.dev() == folder.dev()
+            {
+                all.insert(file.ino(), taken(&file));
+            }
+        }
+    }
+    all.into_values().fold(0, u64::saturating_add)
+}
+
+/// True if there is more in a folder than sessions may leave there, with what processes have open of what was there.
+fn is_overfull(folder: &Path, processes: &[u32]) -> bool {
+    let gone = std::fs::metadata(folder).map(|folder| unlinked(processes, &folder));
+    let (mut bytes, mut count) = (gone.unwrap_or(0), 0);
+    if bytes > WRITTEN.0 {
+        return true;
+    }
     let mut next = vec![folder.to_owned()];
     while let Some(folder) = next.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -148,7 +180,7 @@ fn is_overfull(folder: &Path) -> bool {
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
-            bytes = bytes.saturating_add(metadata.len());
+            bytes = bytes.saturating_add(taken(&metadata));
             if metadata.is_dir() {
                 next.push(entry.path());
             }
@@ -181,8 +213,11 @@ pub(super) fn watch(processes: &std::sync::Weak<Processes>) {
         let now = tasks();
         let are_many = now > before + many();
         if suspects || are_many || last.elapsed() >= LOOKING {
-            let _stopped = are_many.then(|| Stopped::all(processes.hosted()));
-            suspects = processes.look();
+            let found = {
+                let _stopped = are_many.then(|| Stopped::all(processes.hosted()));
+                processes.count()
+            };
+            suspects = judge(found);
             last = Instant::now();
             before = tasks();
         }
@@ -245,47 +280,59 @@ fn beyond_together(all: &[Seen]) -> Vec<usize> {
     ending
 }
 
+/// A session, and its processes.
+type Found = (Arc<Hosted>, Usage, Vec<u32>);
+
+/// Looks at what sessions have, which may take as long as they have files. True if that is to be done again soon.
+fn judge(found: Vec<Found>) -> bool {
+    let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
+    for (session, mut usage, processes) in found {
+        let limits = &session.limits;
+        let most = limits.process_bytes.saturating_add(MEMORY);
+        if usage.bytes > most {
+            usage.bytes = bytes_together(&processes);
+        }
+        let is_beyond = usage.bytes > most;
+        if session.is_suspect.swap(is_beyond, Ordering::AcqRel) && is_beyond {
+            session.end_by_limit("its processes have more memory than a session may");
+        }
+        if is_overfull(&session.scratch, &processes) {
+            session.end_by_limit("its processes have written more files than a session may");
+        }
+        suspects |= is_beyond;
+        seen.push(Seen {
+            client: session.client,
+            bytes: [usage.bytes, session.counts[0].load(Ordering::Acquire)],
+            most: [limits.process_bytes, limits.session_bytes],
+        });
+        all.push(session);
+    }
+    for number in beyond_together(&seen) {
+        all[number].end_by_limit(
+            "its client's sessions have more memory together than a client may (`quipu serve --memory`, \
+             `quipu rights --memory`), and this one has the most",
+        );
+    }
+    suspects
+}
+
 impl Processes {
-    /// Looks at all sessions. True if that is to be done again soon.
-    fn look(&self) -> bool {
-        let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
+    /// Counts the processes of all sessions, and ends those that have too many. Gives the others.
+    fn count(&self) -> Vec<Found> {
+        let mut found = Vec::new();
         for session in self.hosted() {
             let Some(process) = session.process() else {
                 continue;
             };
-            let (mut usage, processes) = Usage::below(process);
+            let (usage, processes) = Usage::below(process);
             if usage.processes > PROCESSES || usage.threads > most_threads() {
                 tracing::warn!(?usage, "a session has started too many processes; it ends");
                 session.kill();
                 continue;
             }
-            let limits = &session.limits;
-            let most = limits.process_bytes.saturating_add(MEMORY);
-            if usage.bytes > most {
-                usage.bytes = bytes_together(&processes);
-            }
-            let is_beyond = usage.bytes > most;
-            if session.is_suspect.swap(is_beyond, Ordering::AcqRel) && is_beyond {
-                session.end_by_limit("its processes have more memory than a session may");
-            }
-            if is_overfull(&session.scratch) {
-                session.end_by_limit("its processes have written more files than a session may");
-            }
-            suspects |= is_beyond;
-            seen.push(Seen {
-                client: session.client,
-                bytes: [usage.bytes, session.counts[0].load(Ordering::Acquire)],
-                most: [limits.process_bytes, limits.session_bytes],
-            });
-            all.push(session);
+            found.push((session, usage, processes));
         }
-        for number in beyond_together(&seen) {
-            all[number].end_by_limit(
-                "its client's sessions have more memory together than a client may (`quipu serve --memory`, \
-                 `quipu rights --memory`), and this one has the most",
-            );
-        }
-        suspects
+        found
     }
 
     fn hosted(&self) -> Vec<Arc<Hosted>> {
@@ -309,6 +356,7 @@ impl Hosted {
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
+    use std::os::fd::AsRawFd;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -359,16 +407,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::create_dir(&path).unwrap();
-        assert!(!is_overfull(folder.path()));
+        assert!(!is_overfull(folder.path(), &[]));
         // One with holes: it takes no room.
         let file = std::fs::File::create(path.join("large")).unwrap();
         file.set_len(WRITTEN.0 + 1).unwrap();
-        assert!(is_overfull(folder.path()));
+        assert!(is_overfull(folder.path(), &[]));
+        // Nor does it leave by being unlinked while it is open.
+        std::fs::remove_file(path.join("large")).unwrap();
+        assert!(!is_overfull(folder.path(), &[]));
+        let own = [std::process::id(); 2];
+        assert!(is_overfull(folder.path(), &own));
         file.set_len(1).unwrap();
-        assert!(!is_overfull(folder.path()));
+        assert!(!is_overfull(folder.path(), &own));
+        // What is kept free for a file is taken, though it holds nothing.
+        let kept = std::fs::File::create(path.join("kept")).unwrap();
+        // SAFETY: it takes numbers, of a file that is open.
+        let is_kept = unsafe {
+            libc::fallocate(kept.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, 1 << 20) == 0
+        };
+        let kept = kept.metadata().unwrap();
+        assert_eq!(kept.len(), 0);
+        // Not every file system keeps room.
+        assert!(!is_kept || taken(&kept) >= 1 << 20);
         for number in 0..WRITTEN.1 {
             std::fs::File::create(path.join(number.to_string())).unwrap();
         }
-        assert!(is_overfull(folder.path()));
+        assert!(is_overfull(folder.path(), &[]));
     }
 }

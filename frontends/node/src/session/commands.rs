@@ -156,7 +156,7 @@ impl Work {
     fn placeholder(&mut self, id: u64, peer: u64) -> Done {
         self.check_event(id)?;
         let event = self.peers.placeholder(id, peer);
-        locked(&self.tally.events).add(id, Known::Live(event), NO_LINE);
+        locked(&self.tally.events).add(id, Known::Live(event), NO_LINE, false);
         Ok(())
     }
 
@@ -243,7 +243,11 @@ impl Work {
             Operation::Receive(receive) => self.receive(command, receive, &waits)?,
         };
         let line = self.line_of(command);
-        self.note(command.event, line, begun);
+        let is_kernel = match &command.operation {
+            Operation::Launch(launch) => !self.objects.is_built_in(launch.program),
+            _ => false,
+        };
+        self.note(command.event, line, is_kernel, begun);
         Ok(())
     }
 
@@ -257,10 +261,16 @@ impl Work {
     }
 
     /// Has a command's end told.
-    fn note(&mut self, id: u64, line: Arc<Line>, begun: std::result::Result<Begun, Error>) {
+    fn note(
+        &mut self,
+        id: u64,
+        line: Arc<Line>,
+        is_kernel: bool,
+        begun: std::result::Result<Begun, Error>,
+    ) {
         self.ends.begun();
         line.begun();
-        let add = |known| locked(&self.tally.events).add(id, known, line.number());
+        let add = |known| locked(&self.tally.events).add(id, known, line.number(), is_kernel);
         match begun {
             Ok(Begun {
                 event: Some(event),

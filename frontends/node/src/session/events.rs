@@ -19,11 +19,27 @@ pub(crate) type LineNumber = u16;
 /// That of events that are no commands.
 pub(crate) const NO_LINE: LineNumber = LineNumber::MAX;
 
+/// A command that runs.
+pub(crate) struct Running {
+    pub(crate) id: u64,
+    pub(crate) line: LineNumber,
+    /// Whether it is a kernel, and no transfer nor anything else that is the device's own.
+    pub(crate) is_kernel: bool,
+}
+
+/// An event that there was.
+struct Entry {
+    id: u64,
+    known: Known,
+    line: LineNumber,
+    is_kernel: bool,
+}
+
 /// Events by their ids, which only rise.
 #[derive(Default)]
 pub(crate) struct Events {
     /// In the order of ids; the first is not gone.
-    known: VecDeque<(u64, Known, LineNumber)>,
+    known: VecDeque<Entry>,
     live: usize,
     last: u64,
 }
@@ -39,26 +55,31 @@ impl Events {
         self.live
     }
 
-    /// A new event, whose id is larger than all before.
-    pub(crate) fn add(&mut self, id: u64, known: Known, line: LineNumber) {
+    /// A new event, whose id is larger than all before. Its line, and whether it is that of a kernel.
+    pub(crate) fn add(&mut self, id: u64, known: Known, line: LineNumber, is_kernel: bool) {
         debug_assert!(id > self.last);
         self.last = id;
         self.live += 1;
-        self.known.push_back((id, known, line));
+        self.known.push_back(Entry {
+            id,
+            known,
+            line,
+            is_kernel,
+        });
     }
 
     fn position(&self, id: u64) -> Option<usize> {
-        self.known.binary_search_by_key(&id, |(id, ..)| *id).ok()
+        self.known.binary_search_by_key(&id, |entry| entry.id).ok()
     }
 
     /// What is known of an event, unless it never was or is gone.
     pub(crate) fn get(&self, id: u64) -> Option<&Known> {
-        let (_, known, _) = match self.known.back() {
+        let entry = match self.known.back() {
             // What was sent last is what is waited for most.
-            Some(last) if last.0 == id => last,
+            Some(last) if last.id == id => last,
             _ => self.known.get(self.position(id)?)?,
         };
-        (!matches!(known, Known::Gone)).then_some(known)
+        (!matches!(entry.known, Known::Gone)).then_some(&entry.known)
     }
 
     /// An event must not be named any more.
@@ -66,31 +87,33 @@ impl Events {
         let Some(at) = self.position(id) else {
             return;
         };
-        if !matches!(self.known[at].1, Known::Gone) {
-            self.known[at].1 = Known::Gone;
+        if !matches!(self.known[at].known, Known::Gone) {
+            self.known[at].known = Known::Gone;
             self.live -= 1;
         }
-        while matches!(self.known.front(), Some((_, Known::Gone, _))) {
+        while matches!(self.known.front(), Some(entry) if matches!(entry.known, Known::Gone)) {
             self.known.pop_front();
         }
     }
 
     /// The core's events.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Event> {
-        self.known.iter().filter_map(|(_, known, _)| match known {
+        self.known.iter().filter_map(|entry| match &entry.known {
             Known::Live(event) => Some(event),
             Known::Done | Known::Gone => None,
         })
     }
 
-    /// Commands that run, and their lines.
-    pub(crate) fn running(&self) -> impl Iterator<Item = (u64, LineNumber)> {
-        self.known
-            .iter()
-            .filter_map(|(id, known, line)| match known {
-                Known::Live(event) if event.phase() == Phase::Running => Some((*id, *line)),
-                _ => None,
-            })
+    /// Commands that run.
+    pub(crate) fn running(&self) -> impl Iterator<Item = Running> {
+        self.known.iter().filter_map(|entry| match &entry.known {
+            Known::Live(event) if event.phase() == Phase::Running => Some(Running {
+                id: entry.id,
+                line: entry.line,
+                is_kernel: entry.is_kernel,
+            }),
+            _ => None,
+        })
     }
 }
 
@@ -102,7 +125,7 @@ mod tests {
     fn events_are_found_until_they_are_forgotten() {
         let mut events = Events::default();
         for id in [1, 2, 5, 9] {
-            events.add(id, Known::Done, NO_LINE);
+            events.add(id, Known::Done, NO_LINE, false);
         }
         assert!(events.get(5).is_some() && events.get(3).is_none());
         events.forget(5);

@@ -171,7 +171,7 @@ impl Session {
         &self.tally
     }
 
-    /// For how long at least one of its commands has run on these devices, as far as calls of this tell.
+    /// For how long at least one of its kernels has run on these devices, as far as calls of this tell.
     pub(crate) fn longest_on(&self, devices: &[bool], now: Duration) -> Duration {
         let running = self.tally.running_on(devices);
         locked(&self.runs).longest(&running, now)
@@ -247,9 +247,10 @@ impl Session {
     /// After a stream has given this error: waits for its client to come back, and goes on, until `deadline`, which is set
     /// at the first loss.
     ///
-    /// The time begins anew with a later loss only if the client was heard on the connection that was lost. Else it may not
-    /// know that it was taken, and its own patience goes on. A first connection of which it does not know is none that it
-    /// comes back to, and on the bulk stream it may have had nothing to say.
+    /// The time begins anew with a later loss if the client was heard on the connection that was lost, or if that has outlived the
+    /// deadline. Else the client may not know that it was taken, and its own patience goes on: until then, when it would have given
+    /// up. A first connection of which it does not know is none that it comes back to, and on the bulk stream it may have had
+    /// nothing to say.
     fn go_on(
         &self,
         node: &Shared,
@@ -261,7 +262,7 @@ impl Session {
         let post = &self.posts[usize::from(is_bulk)];
         let timer = &*node.options.timer;
         let until = match *deadline {
-            Some(until) if !incoming.has_heard() => until,
+            Some(until) if !incoming.has_heard() && timer.now() < until => until,
             _ => timer.now() + self.patience,
         };
         *deadline = Some(until);

@@ -219,6 +219,11 @@ impl Objects {
         }
     }
 
+    /// True if a program is a device's own, which takes as long as what it reads from lets it.
+    pub(crate) fn is_built_in(&self, id: u64) -> bool {
+        matches!(self.programs.get(&id), Some(Program::BuiltIn(..)))
+    }
+
     /// A program, for a device.
     pub(crate) fn kernel(
         &self,

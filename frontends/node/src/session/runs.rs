@@ -1,9 +1,13 @@
 //! For how long kernels run on devices that are another's: no thread of the process runs them, so none notes when they begin.
 //!
-//! What a device was given is said to run, though it may wait there for what it was given before. So only the oldest are
-//! timed, those that were seen to run first: all that they can wait for has ended, or is among them. They are timed from when the
-//! last that was older has ended, or the last of them has: at least one of them has run all the time since. One that never
-//! ends is among the oldest some time, whatever comes after it.
+//! What a device was given is said to run, though it may wait there for what it was given before, transfers among it. So only the
+//! oldest kernels are timed, those that were seen to run first: all that they can wait for has ended, or was seen no later. They are
+//! timed from when the last of that has ended: at least one of them has run all the time since. One that never ends is among the
+//! oldest some time, whatever comes after it.
+//!
+//! Transfers are not timed, nor what devices have built in, as sources of data do: how long these take is not for the client to say.
+//! One that takes long does not keep kernels from being timed either: what the host does is over before a device is given what
+//! waits for it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,34 +15,46 @@ use std::time::Duration;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Runs {
-    /// Commands that run, in the order in which they were seen to: at which look, and which.
-    seen: Vec<(u64, u64)>,
+    /// Commands that run, in the order in which they were seen to.
+    seen: Vec<Seen>,
     looks: u64,
     /// Since when the oldest run.
     since: Duration,
 }
 
+/// A command that runs.
+struct Seen {
+    /// At which look it was seen first.
+    look: u64,
+    id: u64,
+    is_kernel: bool,
+}
+
 impl Runs {
-    /// For how long at least one of these commands has run, as far as looks at them tell.
-    pub(crate) fn longest(&mut self, running: &[u64], now: Duration) -> Duration {
+    /// For how long at least one of the kernels among these commands has run, as far as looks at them tell. Each says whether it is one.
+    pub(crate) fn longest(&mut self, running: &[(u64, bool)], now: Duration) -> Duration {
         self.looks += 1;
         let before = self.oldest();
-        let still: HashSet<u64> = running.iter().copied().collect();
-        self.seen.retain(|(_, id)| still.contains(id));
+        let still: HashSet<u64> = running.iter().map(|(id, _)| *id).collect();
+        self.seen.retain(|seen| still.contains(&seen.id));
         if self.oldest() != before || before.is_none() {
             self.since = now;
         }
-        let known: HashSet<u64> = self.seen.iter().map(|(_, id)| *id).collect();
-        let new = running.iter().filter(|id| !known.contains(id));
-        self.seen.extend(new.map(|id| (self.looks, *id)));
+        let known: HashSet<u64> = self.seen.iter().map(|seen| seen.id).collect();
+        let new = running.iter().filter(|(id, _)| !known.contains(id));
+        self.seen.extend(new.map(|(id, is_kernel)| Seen {
+            look: self.looks,
+            id: *id,
+            is_kernel: *is_kernel,
+        }));
         now.saturating_sub(self.since)
     }
 
-    /// At which look the oldest were seen first, and how many they are: with one that ends they are others, or fewer.
+    /// At which look the oldest kernels were seen first, and how many commands by then: with one that ends they are others, or fewer.
     fn oldest(&self) -> Option<(u64, usize)> {
-        let first = self.seen.first()?.0;
-        let oldest = self.seen.iter().take_while(|(look, _)| *look == first);
-        Some((first, oldest.count()))
+        let first = self.seen.iter().find(|seen| seen.is_kernel)?.look;
+        let by_then = self.seen.iter().take_while(|seen| seen.look <= first);
+        Some((first, by_then.count()))
     }
 }
 
@@ -47,7 +63,9 @@ mod tests {
     use super::*;
 
     fn longest(runs: &mut Runs, running: &[u64], second: u64) -> u64 {
-        runs.longest(running, Duration::from_secs(second)).as_secs()
+        let kernels: Vec<_> = running.iter().map(|id| (*id, true)).collect();
+        runs.longest(&kernels, Duration::from_secs(second))
+            .as_secs()
     }
 
     #[test]
@@ -84,5 +102,27 @@ mod tests {
         // The same number of others.
         assert_eq!(longest(&mut runs, &[3], 11), 0);
         assert_eq!(longest(&mut runs, &[3, 4], 15), 4);
+    }
+
+    #[test]
+    fn transfers_take_their_time_and_kernels_that_wait_for_them_are_timed_from_their_end() {
+        let mut runs = Runs::default();
+        let mut longest = |running: &[(u64, bool)], second| {
+            runs.longest(running, Duration::from_secs(second)).as_secs()
+        };
+        for second in 0..100 {
+            assert_eq!(longest(&[(1, false), (2, false)], second), 0);
+        }
+        // One that is beside them, and one that comes later.
+        longest(&[(1, false), (2, false), (3, true)], 100);
+        longest(&[(1, false), (2, false), (3, true), (4, false)], 101);
+        assert_eq!(longest(&[(2, false), (3, true), (4, false)], 105), 0);
+        assert_eq!(longest(&[(2, false), (3, true)], 107), 2);
+        // What never ends beside it does not keep it from being timed.
+        assert_eq!(longest(&[(2, false), (3, true), (5, true)], 110), 5);
+        assert_eq!(longest(&[(2, false), (5, true)], 111), 0);
+        assert_eq!(longest(&[(2, false), (5, true)], 113), 2);
+        assert_eq!(longest(&[(2, false)], 200), 0);
+        assert_eq!(longest(&[(2, false)], 300), 0);
     }
 }

@@ -82,8 +82,8 @@ impl Tally {
     pub(crate) fn counts(&self) -> Vec<(u32, QueueCount)> {
         let lines = self.lines();
         let mut running = vec![0; lines.len()];
-        for (_, line) in locked(&self.events).running() {
-            if let Some(running) = running.get_mut(usize::from(line)) {
+        for command in locked(&self.events).running() {
+            if let Some(running) = running.get_mut(usize::from(command.line)) {
                 *running += 1;
             }
         }
@@ -109,8 +109,8 @@ impl Tally {
         lines
     }
 
-    /// The commands that run on these devices.
-    pub(crate) fn running_on(&self, devices: &[bool]) -> Vec<u64> {
+    /// The commands that run on these devices, and whether they are kernels.
+    pub(crate) fn running_on(&self, devices: &[bool]) -> Vec<(u64, bool)> {
         let lines = self.lines();
         let is_there = |number: LineNumber| {
             let line = lines.get(usize::from(number));
@@ -119,16 +119,16 @@ impl Tally {
         let events = locked(&self.events);
         let running = events.running();
         running
-            .filter(|(_, line)| is_there(*line))
-            .map(|(id, _)| id)
+            .filter(|command| is_there(command.line))
+            .map(|command| (command.id, command.is_kernel))
             .collect()
     }
 
     /// Notes on which devices something runs.
     pub(crate) fn note_running(&self, devices: &mut [bool]) {
         let lines = self.lines();
-        for (_, line) in locked(&self.events).running() {
-            let line = lines.get(usize::from(line));
+        for command in locked(&self.events).running() {
+            let line = lines.get(usize::from(command.line));
             if let Some(runs) = line.and_then(|line| devices.get_mut(line.device as usize)) {
                 *runs = true;
             }

@@ -199,10 +199,10 @@ impl Ledger {
     pub(crate) fn waits_for_host(&self, sequence: u64) -> bool {
         self.entries.get(&sequence).is_some_and(|entry| {
             entry.host_waits > 0
-                || entry.waits.iter().any(|wait| {
-                    self.of_event(wait.event)
-                        .is_some_and(|other| other.gated && other.place != Place::Over)
-                })
+                || entry
+                    .waits
+                    .iter()
+                    .any(|wait| self.of_event(wait.event).is_some_and(|other| other.gated))
         })
     }
 
@@ -396,11 +396,21 @@ impl Ledger {
         lane.free.remove(&entry.turn);
         lane.gated.remove(&entry.turn);
         entry.place = Place::Over;
-        if entry.command.is_some() {
+        let (is_ours, has_ended) = (entry.command.is_some(), entry.completion.is_some());
+        if is_ours {
             self.over.push_back(sequence);
         }
-        if entry.gated {
-            // It never came to its gate, but what waits for it need not either.
+        if is_ours || has_ended {
+            self.let_go(sequence);
+        }
+    }
+
+    /// What waits on the machine for a command that is over need not wait for the host any more, though that one may never have come
+    /// to its gate: its status is set, or is as soon as it is finished.
+    pub(super) fn let_go(&mut self, sequence: u64) {
+        if let Some(entry) = self.entries.get_mut(&sequence)
+            && std::mem::replace(&mut entry.gated, false)
+        {
             self.ungate_dependants(sequence);
         }
     }

@@ -105,7 +105,7 @@ pub(crate) struct Entry {
     missing: usize,
     host_waits: u32,
     gate_is_set: bool,
-    /// Whether it is on the machine and waits for the host, or was recalled from there.
+    /// Whether it is on the machine and waits for the host, or was recalled from there: so does what waits there for it.
     gated: bool,
     /// Whether it counts among those that move by themselves.
     moves: bool,
@@ -345,6 +345,7 @@ impl Ledger {
                 unmet.push(wait.event);
             }
         }
+        let is_over = entry.place == Place::Over;
         match entry.place {
             Place::Over => self.over.push_back(sequence),
             Place::Held if refused => self.end(sequence),
@@ -352,6 +353,9 @@ impl Ledger {
         }
         for event in unmet {
             self.forget_expected(event, sequence);
+        }
+        if is_over {
+            self.let_go(sequence);
         }
         self.consider(sequence);
         Ok(())
