@@ -16,6 +16,7 @@ use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::message::{GoodbyeReason, Redirect, Refusal, SessionId};
 use std::collections::HashMap;
 use std::io::{self, PipeWriter};
+use std::mem::ManuallyDrop;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -153,12 +154,25 @@ pub(crate) struct Processes {
 /// A session that is being started counts as one.
 struct Starting<'a>(&'a Processes, Fingerprint);
 
-impl Drop for Starting<'_> {
-    fn drop(&mut self) {
-        let mut starting = locked(&self.0.starting);
+impl Starting<'_> {
+    /// The session is there, and has the place: it counts once at any time.
+    fn become_session(self, id: SessionId, session: Arc<Hosted>) {
+        let place = ManuallyDrop::new(self);
+        let mut starting = locked(&place.0.starting);
+        locked(&place.0.sessions).insert(id, session);
+        place.give_up(&mut starting);
+    }
+
+    fn give_up(&self, starting: &mut Vec<Fingerprint>) {
         if let Some(own) = starting.iter().position(|client| *client == self.1) {
             starting.swap_remove(own);
         }
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.give_up(&mut locked(&self.0.starting));
     }
 }
 
@@ -170,6 +184,10 @@ impl Processes {
             let error = io::Error::last_os_error();
             tracing::warn!(%error, "others of this user may look into the node's memory");
         }
+        Self::none(spawn, peers)
+    }
+
+    fn none(spawn: Spawn, peers: Peering) -> Self {
         Self {
             spawn,
             peers,
@@ -277,8 +295,7 @@ impl Processes {
                 "the system does not say which process a session is: it cannot be stopped while it is looked at"
             ),
         }
-        locked(&self.sessions).insert(id, Arc::clone(&hosted));
-        drop(starting);
+        starting.become_session(id, Arc::clone(&hosted));
         let own = Arc::clone(self);
         let watching = std::thread::Builder::new()
             .name("quipu-hosted".to_owned())
@@ -620,6 +637,39 @@ mod tests {
         let mut rest = String::new();
         said.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "");
+    }
+
+    #[test]
+    fn who_has_fewer_sessions_than_may_be_is_never_told_that_there_are_too_many() {
+        const CLIENTS: u8 = 4;
+        let own = Command::new("true").spawn().unwrap();
+        let (hosted, _channel) = hosted_by(own);
+        let hosted = Arc::new(hosted);
+        let processes = Processes::none(Spawn::own([""; 0]).unwrap(), Peering::default());
+        let limits = Limits {
+            client_sessions: CLIENTS.into(),
+            ..Limits::default()
+        };
+        let sessions_of = |thread: u8| {
+            let id = SessionId([thread; 16]);
+            for _ in 0..10_000 {
+                let starting = processes.make_room(hosted.client, &limits);
+                starting?.become_session(id, Arc::clone(&hosted));
+                locked(&processes.sessions).remove(&id);
+            }
+            Ok::<_, String>(())
+        };
+        std::thread::scope(|scope| {
+            let sessions_of = &sessions_of;
+            let threads: Vec<_> = (0..CLIENTS)
+                .map(|thread| scope.spawn(move || sessions_of(thread)))
+                .collect();
+            for thread in threads {
+                assert_eq!(thread.join().unwrap(), Ok(()));
+            }
+        });
+        assert!(locked(&processes.starting).is_empty());
+        hosted.reap().unwrap();
     }
 
     #[test]
