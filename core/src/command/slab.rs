@@ -473,7 +473,7 @@ mod tests {
 
     #[test]
     fn memory_is_reused_across_threads() {
-        let rounds = 200;
+        let rounds = if cfg!(miri) { 20 } else { 200 };
         let before = reserved_bytes();
         for _ in 0..rounds {
             let taken: Vec<_> = (0..500).map(|_| take().addr().get()).collect();

@@ -1,8 +1,8 @@
 //! Times the matrix product against OpenBLAS, one after the other, many times, with one thread and with all:
-//! `cargo run --release -p quipu-algorithms --example against_openblas [side]`.
+//! `cargo run --release -p quipu-algorithms --example against_openblas [side] [--gates]`.
 //!
 //! OpenBLAS is loaded at run time: `libopenblas.so.0`, or what the variable `QUIPU_OPENBLAS` says. A ratio of 1 is
-//! equally fast, more is faster than OpenBLAS.
+//! equally fast, more is faster than OpenBLAS; with `--gates` it fails if one is below 0.7.
 //!
 //! Its threads spin for tens of milliseconds after each product, on cores that ours are measured on next. So they are
 //! told to sleep at once, by `OPENBLAS_THREAD_TIMEOUT`, unless that is set.
@@ -11,9 +11,12 @@ use libloading::{Library, Symbol};
 use quipu::prelude::*;
 use quipu_algorithms::matrix_product;
 use std::ffi::{CStr, c_char, c_int};
+use std::process::ExitCode;
 use std::time::Instant;
 
 const ROUNDS: usize = 31;
+/// How fast it is to be, as part of OpenBLAS's rate.
+const GATE: f64 = 0.7;
 
 type Sgemm = unsafe extern "C" fn(
     c_int,
@@ -38,10 +41,15 @@ fn seconds(run: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let side: usize = std::env::args()
-        .nth(1)
-        .map_or(Ok(1024), |side| side.parse())?;
+fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let mut arguments: Vec<_> = std::env::args().skip(1).collect();
+    let gates = arguments.iter().position(|argument| argument == "--gates");
+    let gates = gates.map(|place| arguments.remove(place)).is_some();
+    let side: usize = arguments.first().map_or(Ok(1024), |side| {
+        side.parse()
+            .map_err(|error| format!("`{side}` is no side of a matrix: {error}"))
+    })?;
+    let mut missed = false;
     let path = std::env::var("QUIPU_OPENBLAS").unwrap_or_else(|_| "libopenblas.so.0".to_owned());
     if std::env::var_os("OPENBLAS_THREAD_TIMEOUT").is_none() {
         // SAFETY: there is no other thread yet. The number is of bits of a count of cycles.
@@ -129,6 +137,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             rate(theirs),
             rate(their_best)
         );
+        missed |= ratio < GATE;
     }
-    Ok(())
+    let outcome = if missed { "MISSED" } else { "met" };
+    println!("{outcome}: at least {GATE} of OpenBLAS");
+    Ok(ExitCode::from(u8::from(missed && gates)))
 }

@@ -1,15 +1,18 @@
 //! What the launch of a kernel costs beside a host task that does the same to the same buffer:
-//! `cargo run --release -p quipu-algorithms --example launch_cost`.
+//! `cargo run --release -p quipu-algorithms --example launch_cost [-- --gates]`.
 //!
 //! A chain of commands, each of which adds one to a number, is enqueued in an in-order queue behind an event of ours,
 //! which is then completed. Measured are both halves, enqueueing and running, of both kinds in turn; the number is
-//! checked.
+//! checked. With `--gates` it fails if a launch takes 50 ns more than a task.
 
 use quipu::prelude::*;
+use std::process::ExitCode;
 use std::time::Instant;
 
 const COMMANDS: usize = 10_000;
 const ROUNDS: usize = 31;
+/// Nanoseconds that a launch may take more than a host task.
+const GATE: f64 = 50.0;
 
 #[kernel]
 fn add_one(_acc: &impl Accelerator<1>, mut y: OwnElements<u64>) {
@@ -40,7 +43,15 @@ fn measure(
     Ok([enqueued, run].map(|time| time.as_secs_f64() * 1e9 / COMMANDS as f64))
 }
 
-fn main() -> quipu::Result<()> {
+fn main() -> quipu::Result<ExitCode> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    if let Some(unknown) = arguments.iter().find(|argument| *argument != "--gates") {
+        eprintln!(
+            "`{unknown}` is no option; there is `--gates`, to fail if a launch takes too long"
+        );
+        return Ok(ExitCode::from(2));
+    }
+    let mut missed = false;
     let context = Platform::new()?.context()?;
     let queue = context.queue(&context.fastest())?;
     let mut number = context.buffer(&[0_u64])?;
@@ -86,6 +97,9 @@ fn main() -> quipu::Result<()> {
         println!(
             "{name:28} {enqueue:7.1} ({best_enqueue:6.1}) {run:7.1} ({best_run:6.1}) {more:16.1}"
         );
+        missed |= more > GATE;
     }
-    Ok(())
+    let outcome = if missed { "MISSED" } else { "met" };
+    println!("{outcome}: at most {GATE} ns more than a task");
+    Ok(ExitCode::from(u8::from(missed && !arguments.is_empty())))
 }

@@ -1,13 +1,15 @@
 //! What a barrier costs each thread of a block on one core.
 //!
-//! `cargo run --release -p quipu-kernel --example barrier_cost`
+//! `cargo run --release -p quipu-kernel --example barrier_cost [-- --gates]`
 //!
 //! Every thread adds a number and waits at a barrier, so many times over; the time of the same additions
 //! without the barriers is measured beside it. These threads are state machines, as those of a kernel are that waits
 //! where not all of its threads are seen to come. A kernel with all barriers in plain sight is run phase by phase, and
-//! compared with the same written by hand. Prints the median over several runs, and their spread.
+//! compared with the same written by hand. Prints the median over several runs, and their spread; with `--gates` it
+//! fails if a barrier of such a kernel takes more than a nanosecond.
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use quipu_kernel::{
@@ -17,6 +19,8 @@ use quipu_kernel::{
 
 const RUNS: usize = 15;
 const BARRIERS: u32 = 1000;
+/// Nanoseconds for each thread and barrier, where a kernel is run phase by phase.
+const GATE: f64 = 1.0;
 
 /// Adds, and waits at a barrier each time if it is told to.
 struct Count<const WAITS: bool>;
@@ -143,7 +147,15 @@ fn measure<K: BlockKernel<1, Output = ByElement<u32>>>(
     times(threads, || launch.run_all(&mut scratch))
 }
 
-fn main() -> Result<(), KernelError> {
+fn main() -> Result<ExitCode, KernelError> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    if let Some(unknown) = arguments.iter().find(|argument| *argument != "--gates") {
+        eprintln!(
+            "`{unknown}` is no option; there is `--gates`, to fail if a barrier takes too long"
+        );
+        return Ok(ExitCode::from(2));
+    }
+    let mut missed = false;
     println!("nanoseconds per thread and step, median (smallest to largest) of {RUNS} runs");
     println!(
         "{:>8} | {:>21} {:>21} {:>21} | {:>21} {:>21}",
@@ -177,6 +189,9 @@ fn main() -> Result<(), KernelError> {
             cell(phases),
             cell(hand)
         );
+        missed |= phases[0] > GATE;
     }
-    Ok(())
+    let outcome = if missed { "MISSED" } else { "met" };
+    println!("{outcome}: phase by phase, at most {GATE} ns per thread and barrier");
+    Ok(ExitCode::from(u8::from(missed && !arguments.is_empty())))
 }
