@@ -1,7 +1,9 @@
 //! Who hears of ends: a thread that waits for what it has enqueued leaves the driver's thread asleep, and what nobody waits
 //! for is heard of by that thread, however it came to the device.
+//! A program of its own: threads of other tests that wait would hear of them, too.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+#[path = "vendor/library/mod.rs"]
 mod library;
 
 use library::faults::{Fault, Faults};

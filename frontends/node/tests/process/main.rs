@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 /// Devices that take code, and compile it as the code says.
-#[path = "../../../../drivers/vendor/tests/library/mod.rs"]
+#[path = "../../../../drivers/vendor/tests/vendor/library/mod.rs"]
 mod library;
 #[path = "../support/mod.rs"]
 mod support;

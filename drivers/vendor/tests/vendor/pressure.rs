@@ -1,11 +1,8 @@
 //! Work beyond a device's memory, for which nobody waits between: what no handed-over command uses makes room, and is put
 //! back.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod library;
-
-use library::faults::{Fault, Faults, next};
-use library::{FakeMemory, FakeQueue, Refusal, stage_with};
+use crate::library::faults::{Fault, Faults, next};
+use crate::library::{FakeMemory, FakeQueue, Refusal, stage_with};
 use quipu_conformance::folding;
 use quipu_core::error::ErrorKind;
 use quipu_core::graph::NodeRequest;

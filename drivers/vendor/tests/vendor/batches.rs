@@ -1,11 +1,8 @@
 //! Commands that wait for something outside the driver, and that are put on their device with one call when it lets them
 //! go: all that is seen of them is as if they went one by one.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod library;
-
-use library::faults::{Fault, Faults};
-use library::{Library, Refusal, started};
+use crate::library::faults::{Fault, Faults};
+use crate::library::{Library, Refusal, started};
 use quipu_conformance::folding;
 use quipu_core::operation::HostMemory;
 use quipu_core::{

@@ -1,10 +1,7 @@
 //! Recorded graphs that a vendor's library takes whole: a launch of one is a command as any.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod library;
-
-use library::faults::{Fault, Faults};
-use library::{CAPACITY, Recorded, Refusal, stage};
+use crate::library::faults::{Fault, Faults};
+use crate::library::{CAPACITY, Recorded, Refusal, stage};
 use quipu_conformance::folding;
 use quipu_core::error::ErrorKind;
 use quipu_core::graph::NodeRequest;

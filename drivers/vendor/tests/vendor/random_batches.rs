@@ -1,12 +1,9 @@
 //! Random programs that user events hold back, and let go at random moments, some of whose commands are cancelled, and
 //! over a library in which anything may go wrong: what they leave is what they would leave one by one.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod library;
-
-use library::acts::{Act, BUFFERS, BYTES, Model};
-use library::faults::{Fault, Faults, next};
-use library::{Library, Refusal, started};
+use crate::library::acts::{Act, BUFFERS, BYTES, Model};
+use crate::library::faults::{Fault, Faults, next};
+use crate::library::{Library, Refusal, started};
 use quipu_core::{Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, UserEvent};
 use quipu_driver_vendor::VendorDriver;
 use quipu_driver_vendor::batch::Counts;

@@ -1,16 +1,13 @@
 //! Bytes that are compressed on their way to a node and back.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod support;
-
+use crate::support::relay::{Relay, Way};
+use crate::support::{Rig, pool, simulated};
 use quipu_core::operation::HostMemory;
 use quipu_core::{Access, AccessMode, Context, Device, Driver, Queue, QueueOptions};
 use quipu_driver_remote::RemoteDriver;
 use quipu_link::compression::Compression;
 use quipu_node::Limits;
 use std::sync::Arc;
-use support::relay::{Relay, Way};
-use support::{Rig, pool, simulated};
 
 const BYTES: usize = 6 << 20;
 

@@ -1,8 +1,7 @@
 //! Reads of what is in use of a node's buffer: the node finds out how much that is.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod support;
-
+use crate::support::relay::{Held, Relay, Way};
+use crate::support::{Rig, pool, simulated};
 use quipu_conformance::Watchdog;
 use quipu_core::memory::mapping::{HostQueue, Lent};
 use quipu_core::operation::HostMemory;
@@ -12,8 +11,6 @@ use quipu_core::{
 use quipu_node::Limits;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::relay::{Held, Relay, Way};
-use support::{Rig, pool, simulated};
 
 fn watchdog(what: &str) -> Watchdog {
     Watchdog::start(Duration::from_secs(900), what.to_owned())

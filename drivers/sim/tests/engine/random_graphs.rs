@@ -2,14 +2,11 @@
 //!
 //! The test is a small driver: it tracks hazards by cell, lets devices of one space order themselves through status
 //! slots, and resolves the rest as the host, with one extra slot per command.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
-
-mod common;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use common::Random;
+use crate::common::Random;
 use quipu_driver_sim::engine::{
     Access, Command, Completion, Configuration, Cost, DeviceConfiguration, DeviceId, Failure,
     KernelId, Kind, Notice, Outcome, PickOrder, RacePolicy, Record, RefusalReason, Region,
@@ -389,7 +386,7 @@ impl Driver {
     fn value(&self, place: Place) -> u64 {
         match (place, self.cell(place)) {
             (Place::Host(index), _) => self.host.lock().unwrap()[index as usize],
-            (_, Some(region)) => common::value(&self.simulation, region),
+            (_, Some(region)) => crate::common::value(&self.simulation, region),
             (_, None) => unreachable!("a device's cell has a region"),
         }
     }

@@ -1,9 +1,6 @@
 //! Launches whose division was left to the device are divided as suits the kernel as it was compiled; others as they are.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod library;
-
-use library::started;
+use crate::library::started;
 use quipu_core::access::Argument;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{

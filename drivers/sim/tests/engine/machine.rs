@@ -1,12 +1,9 @@
 //! The machine that runs by itself, or on the caller's thread.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
-
-mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 
-use common::{SPACE, native};
+use crate::common::{SPACE, native};
 use quipu_driver_sim::engine::{
     Command, Configuration, Cost, DeviceId, Failure, Fault, Kind, Machine, MemoryAccess, Mode,
     Notice, Progress, RunEnd, Status, Unit, Wait,

@@ -1,8 +1,6 @@
 //! Who waits reads himself, or is told: whatever threads do with events of one connection, each hears of all of its own.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod support;
-
+use crate::support::{PATIENCE, Rig, pool};
 use quipu_conformance::{Watchdog, folding};
 use quipu_core::operation::HostMemory;
 use quipu_core::{
@@ -10,7 +8,6 @@ use quipu_core::{
 };
 use quipu_node::Limits;
 use std::sync::mpsc;
-use support::{PATIENCE, Rig, pool};
 
 fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
     Access {

@@ -1,11 +1,8 @@
 //! What goes wrong in a vendor's library, call by call: what fails, what does not, and that nothing is given up that a
 //! device still uses.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod library;
-
-use library::faults::{Fault, Faults};
-use library::{CAPACITY, Refusal, stage};
+use crate::library::faults::{Fault, Faults};
+use crate::library::{CAPACITY, Refusal, stage};
 use quipu_core::error::ErrorKind;
 use quipu_core::operation::HostMemory;
 use quipu_core::{

@@ -1,13 +1,10 @@
 //! Random chains of commands over a library in which anything may go wrong at any time, against a sequential model: every
 //! command ends, once; what is said to have gone well has done what it should; what read what a failed command was to
 //! write has failed, too; and nothing is given up that a device still uses.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod library;
-
-use library::acts::{Act, BUFFERS, BYTES, Model};
-use library::faults::{Fault, Faults, next};
-use library::{Refusal, stage};
+use crate::library::acts::{Act, BUFFERS, BYTES, Model};
+use crate::library::faults::{Fault, Faults, next};
+use crate::library::{Refusal, stage};
 use quipu_core::{Completion, Context, MemoryRef, Queue, QueueOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,15 +1,12 @@
 //! What the trace says of bytes from one node to another that go by way of the program.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod support;
-
+use crate::support::pair::Pair;
+use crate::support::pool;
+use crate::support::relay::Way;
 use quipu_conformance::{Watchdog, folding};
 use quipu_core::{Access, AccessMode, Context, MemoryRef, Queue, QueueOptions, Request, trace};
 use serde_json::Value;
 use std::time::Duration;
-use support::pair::Pair;
-use support::pool;
-use support::relay::Way;
 
 const SIZE: u64 = 3 << 20;
 

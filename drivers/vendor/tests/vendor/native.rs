@@ -1,11 +1,8 @@
 //! Native enqueues: closures that put work of their own into a library's queue are commands as any, called once, and never
 //! for what is void.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod library;
-
-use library::faults::{Fault, Faults};
-use library::{CAPACITY, FakeMemory, FakeQueue, Refusal, stage};
+use crate::library::faults::{Fault, Faults};
+use crate::library::{CAPACITY, FakeMemory, FakeQueue, Refusal, stage};
 use quipu_conformance::folding;
 use quipu_core::error::ErrorKind;
 use quipu_core::operation::HostMemory;

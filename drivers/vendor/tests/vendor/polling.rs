@@ -1,11 +1,8 @@
 //! Polling by the user: while he does, the driver's thread asks for no status; what he has taken over and given back
 //! ends, and so does what threads wait for.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod library;
-
-use library::faults::{Fault, Faults, next};
-use library::{FakeMemory, FakeQueue, Refusal, stage, started};
+use crate::library::faults::{Fault, Faults, next};
+use crate::library::{FakeMemory, FakeQueue, Refusal, stage, started};
 use quipu_core::error::ErrorKind;
 use quipu_core::{
     Access, AccessMode, Completion, Context, Device, Driver, Event, MemoryRef, NativeEnqueue,

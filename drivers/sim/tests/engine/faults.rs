@@ -1,12 +1,9 @@
 //! Faults on demand: each does what it says and corrupts nothing.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{SPACE, cell, kernel, map, native, of, value};
+use crate::common::{SPACE, cell, kernel, map, native, of, value};
 use quipu_driver_sim::engine::{
     Access, Command, Configuration, Cost, DeviceId, Failure, Fault, KernelId, Kind, KindFilter,
     MemoryError, Misreport, Notice, Outcome, RefusalReason, Simulation, SpaceId, Unit, Wait,

@@ -1,8 +1,6 @@
 //! The suite and random graphs over a library that exists only in the tests, whose devices end commands in any order that
 //! is allowed; with streams that keep an order, and without.
 
-mod library;
-
 use quipu_conformance::{Fixture, fixture, graph, run};
 use quipu_core::{Device, Driver};
 use std::sync::Arc;
@@ -10,7 +8,7 @@ use std::sync::Arc;
 fn fake(ordered: bool) -> impl Fixture {
     let name = if ordered { "streams" } else { "events" };
     fixture::of(name, move || {
-        let driver: Arc<dyn Driver> = library::started(ordered, 7).0;
+        let driver: Arc<dyn Driver> = crate::library::started(ordered, 7).0;
         Device::all_of(&driver)
     })
     .without_priorities()

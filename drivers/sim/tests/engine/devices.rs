@@ -1,11 +1,8 @@
 //! Queues, units, status slots and images of simulated devices.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::{SPACE, cell, kernel, map, native, of, value};
+use crate::common::{SPACE, cell, kernel, map, native, of, value};
 use quipu_driver_sim::engine::{
     Command, CommandId, Configuration, Cost, DeviceId, Failure, ImageConfiguration, KernelId, Kind,
     Notice, Occurrence, Outcome, PickOrder, RefusalReason, Simulation, SpaceConfiguration, SpaceId,

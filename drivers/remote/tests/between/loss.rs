@@ -1,16 +1,13 @@
 //! Connections that are lost for good at random moments of random graphs: nothing hangs, every command ends, what fails says which
 //! node is lost, devices elsewhere go on, and the node keeps nothing.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-mod support;
-
+use crate::support::lossy::{Host, access, graph, names_the_node};
+use crate::support::{Rig, pool, simulated};
 use quipu_conformance::Watchdog;
 use quipu_core::{AccessMode, Context, Device, Driver, MemoryRef, QueueOptions};
 use quipu_driver_remote::RemoteDriver;
 use quipu_node::Limits;
 use std::sync::Arc;
-use support::lossy::{Host, access, graph, names_the_node};
-use support::{Rig, pool, simulated};
 
 /// A node whose clients do not come back.
 fn rig(devices: Vec<Device>) -> Rig {

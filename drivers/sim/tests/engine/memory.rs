@@ -1,12 +1,9 @@
 //! Device memory as commands see it: hazards show, nothing else leaks.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{SPACE, cell, map, native, of, region, value};
+use crate::common::{SPACE, cell, map, native, of, region, value};
 use quipu_driver_sim::engine::{
     Access, Command, Configuration, Cost, DeviceAddress, DeviceId, Failure, Kind, MemoryError,
     Occurrence, PickOrder, RacePolicy, RefusalReason, Simulation, SpaceId, Unit, Wait,

@@ -1,0 +1,10 @@
+//! Clients and nodes of one process, over TLS: what is sent, and what is lost between.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod compression;
+mod content;
+mod detour;
+mod loss;
+#[path = "../support/mod.rs"]
+mod support;
+mod waiting;

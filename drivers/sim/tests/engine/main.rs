@@ -1,0 +1,9 @@
+//! The engine of the simulated accelerators, without a context.
+#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+
+mod common;
+mod devices;
+mod faults;
+mod machine;
+mod memory;
+mod random_graphs;

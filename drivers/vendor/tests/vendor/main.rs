@@ -1,0 +1,15 @@
+//! What the drivers over vendors' libraries share, over a library that exists only here. One program, as all of these
+//! are made of the same generic code.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod batches;
+mod conformance;
+mod division;
+mod failures;
+mod graphs;
+mod library;
+mod native;
+mod polling;
+mod pressure;
+mod random_batches;
+mod random_faults;
