@@ -1,21 +1,47 @@
-//! The kernels that are timed as the guide's are the guide's.
+//! The kernels of the guide and of the front end's examples: they are what is timed as such, and the same in every mode.
+
+use crate::modes::{Input, InputView, Output, OutputView, Struct, Value, everywhere};
+use crate::numbers;
+use bytemuck::{AnyBitPattern, NoUninit};
+use quipu::kernels::Complex;
+use quipu::prelude::*;
+use std::ops::{Add, Mul};
+
+include!("../../examples/against_rayon/guide_kernels.rs");
+include!("guide_kernels.rs");
+
+/// Lengths that no block's part divides.
+const LENGTH: usize = 1003;
 
 /// A text without what separates its words.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn kernels_that_are_timed_are_those_of_the_guide() {
+/// Fractions of both signs.
+fn fractions(length: usize) -> Vec<f32> {
+    numbers(length)
+        .map(|x| (x % 2048) as f32 / 1024.0 - 1.0)
+        .collect()
+}
+
+/// Each item of these files is one of the guide's or of an example's. There are so many kernels.
+fn are_of_the_guide(files: &[&str], kernels: usize) {
     let guide = words(include_str!("../../../../docs/kernels.md"));
-    let example = words(include_str!(
-        "../../../../frontends/rust/examples/08_generic.rs"
-    ));
-    let timed = include_str!("../../examples/against_rayon/guide_kernels.rs");
+    let examples = [
+        include_str!("../../../../frontends/rust/examples/08_generic.rs"),
+        include_str!("../../../../frontends/rust/examples/13_recorded_graph.rs"),
+        include_str!("../../../../frontends/rust/examples/14_native_opencl.rs"),
+    ]
+    .map(words);
     // Items end where a line begins with a brace, or are a line.
     let mut item = String::new();
     let mut items = Vec::new();
-    for line in timed.lines().filter(|line| !line.starts_with("// ")) {
+    for line in files
+        .iter()
+        .flat_map(|file| file.lines())
+        .filter(|line| !line.starts_with("// "))
+    {
         item.push_str(line);
         item.push('\n');
         if line == "}" || line.starts_with("const ") {
@@ -28,12 +54,140 @@ fn kernels_that_are_timed_are_those_of_the_guide() {
             .iter()
             .filter(|item| item.contains("#[kernel]"))
             .count(),
-        11
+        kernels
     );
     for item in items {
         assert!(
-            guide.contains(&item) || example.contains(&item),
-            "neither `docs/kernels.md` nor `08_generic.rs` has this any more:\n{item}"
+            guide.contains(&item) || examples.iter().any(|example| example.contains(&item)),
+            "neither `docs/kernels.md` nor an example has this any more:\n{item}"
         );
     }
+}
+
+#[test]
+fn kernels_that_are_timed_are_those_of_the_guide() {
+    are_of_the_guide(
+        &[include_str!(
+            "../../examples/against_rayon/guide_kernels.rs"
+        )],
+        11,
+    );
+}
+
+#[test]
+fn kernels_that_are_run_are_those_of_the_guide() {
+    are_of_the_guide(&[include_str!("guide_kernels.rs")], 9);
+}
+
+/// In one dimension, without barriers.
+#[test]
+fn on_lines_everywhere() {
+    // Blocks of three threads with five elements, of which some have none.
+    let division = WorkDivision::new(70, 3, 5);
+    let (x, y) = (fractions(LENGTH), fractions(LENGTH));
+    everywhere!(saxpy, division, []; a = Value(0.3_f32), x = Input(x.clone()), y = Output(y.clone()));
+    everywhere!(shift, division, []; x = Input(x.clone()), y = Output(y.clone()));
+    everywhere!(normalise, division, []; shares = OutputView(vec![1.5_f32; 7 * 31], [31, 7]));
+    let line = Line {
+        slope: 0.5_f32,
+        offset: 0.1,
+    };
+    everywhere!(parabola<f32>, division, []; line = Struct(line, [0.5_f32, 0.1]), y = Output(y.clone()));
+    let (from, step) = (Vector { x: -2.0, y: -0.3 }, Vector { x: 0.003, y: 0.001 });
+    everywhere!(
+        mandelbrot, division, [];
+        from = Struct(from, [-2.0_f32, -0.3]), step = Struct(step, [0.003_f32, 0.001]),
+        steps = Output(vec![0_u32; LENGTH]),
+    );
+    let clip = Clip {
+        low: 3.0,
+        high: 30.0,
+    };
+    let squares: Vec<f32> = numbers(LENGTH).map(|x| (x % 2000) as f32).collect();
+    everywhere!(
+        Clip_roots, division, [];
+        clip = Struct(clip, [3.0_f32, 30.0]), x = Input(squares), y = Output(y.clone()),
+    );
+    let bytes: Vec<u8> = numbers(LENGTH).map(|x| x as u8).collect();
+    everywhere!(histogram, division, []; bytes = Input(bytes), counts = Output(vec![0_u32; 256]));
+    let ball = |x: &f32| Ball {
+        height: x.abs(),
+        speed: *x,
+    };
+    let balls = Output(x.iter().map(ball).collect());
+    everywhere!(fall, division, []; seconds = Value(0.5_f32), balls = balls);
+    everywhere!(halves, division, []; x = Input(numbers(LENGTH).collect()), y = Output(y.clone()));
+    everywhere!(clear, division, []; y = Output(y.clone()));
+    everywhere!(add_one, division, []; x = Output(y.clone()));
+    let half = Output(vec![0.0_f32; LENGTH / 2]);
+    everywhere!(flow, division, []; first = Value(7_u32), old = Input(x), new = half);
+}
+
+#[test]
+fn threads_are_told_where_they_are_everywhere() {
+    let division = WorkDivision::new(9, 3, 1);
+    let (blocks, _) = everywhere!(
+        places, division, [];
+        blocks = Output(vec![0_u32; 26]), threads = Output(vec![0_u32; 26]),
+    );
+    assert!(blocks.0.iter().copied().eq((0..26).map(|i| i / 3)));
+}
+
+#[test]
+fn on_tables_everywhere() {
+    let division = WorkDivision::new([3, 5], [4, 2], [2, 3]);
+    let extent = [37, 41];
+    let warm = fractions(37 * 41);
+    everywhere!(
+        spread, division, [];
+        before = InputView(warm.clone(), extent), after = OutputView(vec![0.0_f32; 37 * 41], extent),
+    );
+    let ring = Ring {
+        outer: Disc {
+            centre: [0.5, 0.4],
+            radius: 0.3,
+        },
+        width: 0.1,
+    };
+    let fields = [0.5_f32, 0.4, 0.3, 0.1];
+    let (_, picture) = everywhere!(
+        draw<Ring>, division, [];
+        shape = Struct(ring, fields), picture = OutputView(vec![0_u8; 37 * 41], extent),
+    );
+    assert!(picture.0.contains(&1) && picture.0.contains(&0));
+    let extent = [3, 5, 2, 7];
+    let division = WorkDivision::new([2, 1, 2, 2], [1, 2, 1, 3], [1, 2, 1, 1]);
+    let (_, turned) = everywhere!(
+        across<4>, division, [];
+        x = InputView((0..210).collect(), extent), y = OutputView(vec![0_u32; 210], extent),
+    );
+    assert!(turned.0.into_iter().eq((0..210).rev()));
+}
+
+#[test]
+fn with_barriers_everywhere() {
+    let division = WorkDivision::new(4, 32, 8);
+    let (_, sums) = everywhere!(
+        contiguous block_sum, division, [32];
+        x = Input((1..=1000).collect()), result = Output(vec![0_u64; 4]),
+    );
+    assert_eq!(sums.0.iter().sum::<u64>(), 500_500);
+    let division = WorkDivision::new(2, 4, 1);
+    let (_, y) = everywhere!(
+        rounds, division, [];
+        equal = Input(vec![3_u32; 8]), y = Output(vec![0_u32; 8]),
+    );
+    assert_eq!(y.0, [3; 8]);
+    let division = WorkDivision::new(10, 64, 16);
+    let (_, total) = everywhere!(
+        count_even, division, [];
+        x = Input((0..10_000).collect()), total = Output(vec![0_u32]),
+    );
+    assert_eq!(total.0, [5_000]);
+    let division = WorkDivision::new([4, 3], [TILE, TILE], [1, 1]);
+    everywhere!(
+        matrix_product, division, [];
+        a = InputView(fractions(50 * 70), [50, 70]), b = InputView(fractions(70 * 40), [70, 40]),
+        c = OutputView(vec![0.0_f32; 50 * 40], [50, 40]),
+    );
 }

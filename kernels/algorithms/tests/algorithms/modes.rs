@@ -5,7 +5,8 @@
 use bytemuck::{AnyBitPattern, NoUninit};
 use quipu::WorkDivision;
 use quipu::kernels::{
-    BlockScratch, Entry, Execution, FeatureLevel, GlobalMut, GroupKernel, PassAll, RunOptions,
+    BlockScratch, Entry, Execution, FeatureLevel, GlobalMut, GlobalRef, GroupKernel, PassAll,
+    RunOptions,
 };
 use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, Module, OpenClFeatures, Options};
 use quipu_kernel_testing::{Argument, C99Program, Division, Launch, OpenClProgram, opencl_or_skip};
@@ -56,6 +57,7 @@ macro_rules! tuples {
 }
 
 tuples! {
+    A 0;
     A 0, B 1;
     A 0, B 1, C 2;
     A 0, B 1, C 2, E 3;
@@ -69,6 +71,10 @@ tuples! {
 #[derive(Clone)]
 pub(crate) struct Value<T>(pub(crate) T);
 
+/// A struct, and its fields' bytes, which it does not show.
+#[derive(Clone)]
+pub(crate) struct Struct<S, F>(pub(crate) S, pub(crate) F);
+
 /// A length.
 #[derive(Clone)]
 pub(crate) struct Index(pub(crate) usize);
@@ -76,6 +82,10 @@ pub(crate) struct Index(pub(crate) usize);
 /// What is read.
 #[derive(Clone)]
 pub(crate) struct Input<T>(pub(crate) Vec<T>);
+
+/// What is read, in several dimensions.
+#[derive(Clone)]
+pub(crate) struct InputView<T, const D: usize>(pub(crate) Vec<T>, pub(crate) [usize; D]);
 
 /// What is written.
 #[derive(Clone)]
@@ -92,6 +102,22 @@ impl<T: NoUninit> Given for Value<T> {
     }
     fn argument(&self) -> Argument {
         Argument::uniform(self.0)
+    }
+    fn compare(&self, _: &str, _: &Self) {}
+    fn compare_printed(&self, _: &str, _: &Launch, _: usize) {}
+}
+
+impl<S: Copy, F: NoUninit> Given for Struct<S, F> {
+    type Passed<'b>
+        = S
+    where
+        Self: 'b;
+    fn pass(&mut self) -> S {
+        self.0
+    }
+    fn argument(&self) -> Argument {
+        assert_eq!(size_of::<S>(), size_of::<F>());
+        Argument::uniform(self.1)
     }
     fn compare(&self, _: &str, _: &Self) {}
     fn compare_printed(&self, _: &str, _: &Launch, _: usize) {}
@@ -121,6 +147,38 @@ impl<T: NoUninit> Given for Input<T> {
     fn compare_printed(&self, _: &str, _: &Launch, _: usize) {}
 }
 
+/// How far neighbours along each dimension are apart, without gaps.
+fn strides<const D: usize>(extent: [usize; D]) -> [usize; D] {
+    let mut strides = [1; D];
+    for d in (1..D).rev() {
+        strides[d - 1] = strides[d] * extent[d];
+    }
+    strides
+}
+
+/// Elements in several dimensions, as a printed launch takes them.
+fn view<T: NoUninit, const D: usize>(elements: &[T], extent: [usize; D]) -> Argument {
+    let strides = strides(extent).map(|stride| stride as u64);
+    Argument::view(elements, &extent.map(|extent| extent as u64), &strides)
+}
+
+impl<T: NoUninit, const D: usize> Given for InputView<T, D> {
+    type Passed<'b>
+        = GlobalRef<'b, T, D>
+    where
+        T: 'b;
+    fn pass(&mut self) -> GlobalRef<'_, T, D> {
+        GlobalRef::from(&self.0[..])
+            .in_strides(self.1, strides(self.1))
+            .unwrap()
+    }
+    fn argument(&self) -> Argument {
+        view(&self.0, self.1)
+    }
+    fn compare(&self, _: &str, _: &Self) {}
+    fn compare_printed(&self, _: &str, _: &Launch, _: usize) {}
+}
+
 impl<T: NoUninit + AnyBitPattern> Given for Output<T> {
     type Passed<'b> = &'b mut [T];
     fn pass(&mut self) -> &mut [T] {
@@ -143,12 +201,7 @@ impl<T: NoUninit + AnyBitPattern, const D: usize> Given for OutputView<T, D> {
         GlobalMut::from(&mut self.0).in_extent(self.1).unwrap()
     }
     fn argument(&self) -> Argument {
-        let extents = self.1.map(|extent| extent as u64);
-        let mut strides = [1; D];
-        for d in (1..D).rev() {
-            strides[d - 1] = strides[d] * extents[d];
-        }
-        Argument::view(&self.0, &extents, &strides)
+        view(&self.0, self.1)
     }
     fn compare(&self, how: &str, other: &Self) {
         compare_in(how, &self.0, &other.0);
