@@ -59,11 +59,11 @@ fn draw_by_hand(shape: Ring, picture: &mut [u8]) {
             let y = (i as f32 + 0.5) / rows;
             for (j, pixel) in line.iter_mut().enumerate() {
                 let x = (j as f32 + 0.5) / SIDE as f32;
-                let Disc { centre, radius } = shape.outer;
-                let distance = square(x - centre[0]) + square(y - centre[1]);
-                let inner = radius - shape.width;
-                let covers = distance < square(radius) && distance >= square(inner);
-                *pixel = u8::from(covers);
+                let inside = |disc: Disc| {
+                    let (across, down) = (x - disc.centre[0], y - disc.centre[1]);
+                    across * across + down * down < disc.radius * disc.radius
+                };
+                *pixel = u8::from(inside(shape.outer) && !inside(shape.inner));
             }
         });
 }
@@ -253,12 +253,13 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
+    let disc = |radius| Disc {
+        centre: [0.5, 0.5],
+        radius,
+    };
     let ring = Ring {
-        outer: Disc {
-            centre: [0.5, 0.5],
-            radius: 0.5,
-        },
-        width: 0.25,
+        outer: disc(0.5),
+        inner: disc(0.25),
     };
     let mut picture = context.allocate_nd::<u8, 2>([SIDE, SIDE])?;
     let mut picture_by_hand = vec![0_u8; SIDE * SIDE];

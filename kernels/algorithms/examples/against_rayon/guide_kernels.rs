@@ -236,31 +236,27 @@ struct Disc {
 #[repr(C)]
 struct Ring {
     outer: Disc,
-    width: f32,
+    inner: Disc,
 }
 
 #[device]
 impl Shape for Disc {
     fn covers(&self, x: f32, y: f32) -> bool {
-        square(x - self.centre[0]) + square(y - self.centre[1]) < square(self.radius)
+        let (across, down) = (x - self.centre[0], y - self.centre[1]);
+        across * across + down * down < self.radius * self.radius
     }
 }
 
 #[device]
 impl Shape for Ring {
     fn covers(&self, x: f32, y: f32) -> bool {
-        let inner = Disc {
-            radius: self.outer.radius - self.width,
-            ..self.outer
-        };
-        self.outer.covers(x, y) && !inner.covers(x, y)
+        self.outer.covers(x, y) && !self.inner.covers(x, y)
     }
 }
 
 #[kernel]
 fn draw<S: Shape>(_acc: &impl Accelerator<2>, shape: S, mut picture: OwnElements<u8, 2>) {
-    let rows = picture.extent()[0] as f32;
-    let columns = picture.extent()[1] as f32;
+    let (rows, columns) = (picture.extent()[0] as f32, picture.extent()[1] as f32);
     for (position, part) in picture.rows() {
         for (k, pixel) in part.iter_mut().enumerate() {
             let x = ((position[1] + k) as f32 + 0.5) / columns;

@@ -142,14 +142,15 @@ fn on_tables_everywhere() {
         spread, division, [];
         before = InputView(warm.clone(), extent), after = OutputView(vec![0.0_f32; 37 * 41], extent),
     );
-    let ring = Ring {
-        outer: Disc {
-            centre: [0.5, 0.4],
-            radius: 0.3,
-        },
-        width: 0.1,
+    let disc = |radius| Disc {
+        centre: [0.5, 0.4],
+        radius,
     };
-    let fields = [0.5_f32, 0.4, 0.3, 0.1];
+    let ring = Ring {
+        outer: disc(0.3),
+        inner: disc(0.2),
+    };
+    let fields = [0.5_f32, 0.4, 0.3, 0.5, 0.4, 0.2];
     let (_, picture) = everywhere!(
         draw<Ring>, division, [];
         shape = Struct(ring, fields), picture = OutputView(vec![0_u8; 37 * 41], extent),
