@@ -589,6 +589,20 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     /// # Safety
     /// No index or range in this launch is out of bounds. Else anything may happen, to all that is in the device's
     /// memory.
+    ///
+    /// ```compile_fail,E0133
+    /// # use quipu::prelude::*;
+    /// #[kernel]
+    /// fn first(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    ///     for (i, y) in y.each() {
+    ///         *y = x[i];
+    ///     }
+    /// }
+    /// # fn launch(queue: &Queue, x: &Buffer<u32>, y: &mut Buffer<u32>) -> quipu::Result<()> {
+    /// queue.launch(1, first(x, y).unchecked())?; // who promises it?
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn unchecked(mut self) -> Self {
         self.allowances.unchecked = true;
         self

@@ -43,15 +43,39 @@ fn a_division_beyond_the_device_is_refused_with_its_limits() {
             .launch(division, saxpy(2.0, &x, &mut x.clone()))
             .unwrap_err();
         let message = error.to_string();
-        assert!(
-            message.contains("threads per block") && message.contains("limits"),
-            "{message}"
-        );
+        let most = (threads - 1).to_string();
+        for part in ["threads per block", "limits", &most] {
+            assert!(message.contains(part), "'{part}' in {message}");
+        }
         let overflow = WorkDivision::new(usize::MAX, 2, 1);
         let error = queue
             .launch(overflow, saxpy(2.0, &x, &mut x.clone()))
             .unwrap_err();
         assert!(error.to_string().contains("overflows"), "{error}");
+    });
+}
+
+#[kernel]
+fn add_plainly(_acc: &impl Accelerator<1>, by: u8, mut y: OwnElements<u8>) {
+    for (_, y) in y.each() {
+        *y += by;
+    }
+}
+
+#[test]
+fn an_overflow_is_what_the_build_makes_of_it() {
+    each_queue(|context, queue| {
+        let mut y = context.buffer(&[200_u8; 3]).unwrap();
+        let launch = queue.launch(3, add_plainly(100, &mut y)).unwrap();
+        let ended = launch.wait();
+        let checked = std::panic::catch_unwind(|| std::hint::black_box(200_u8) + 100).is_err();
+        if checked {
+            let text = ended.unwrap_err().to_string();
+            assert!(text.contains("attempt to add with overflow"), "{text}");
+        } else {
+            ended.unwrap();
+            assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [44; 3]);
+        }
     });
 }
 

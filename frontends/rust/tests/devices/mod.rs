@@ -79,6 +79,7 @@ macro_rules! all_tests {
             closures_bring_their_values_along,
             a_launch_allows_more_than_the_next,
             a_fault_fails_its_command_with_kernel_index_and_line,
+            a_division_beyond_the_device_is_refused_with_its_limits,
             native_code_is_refused_as_it_is_launched,
             fills_of_any_pattern_and_host_tasks_go,
             timestamps_are_in_order,
@@ -477,6 +478,19 @@ pub(crate) fn a_fault_fails_its_command_with_kernel_index_and_line(each_queue: E
         // And what comes after does not.
         queue.launch(10, beyond(&x, 0, y.overwrite())).unwrap();
         assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [1.0; 10]);
+    });
+}
+
+pub(crate) fn a_division_beyond_the_device_is_refused_with_its_limits(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let x = context.allocate::<f32>(10).unwrap();
+        let most = queue.limits().block_thread_count;
+        let division = WorkDivision::new(1, most + 1, 1);
+        let launch = queue.launch(division, saxpy(2.0, &x, &mut x.clone()));
+        let text = launch.unwrap_err().to_string();
+        for part in ["threads per block", "limits", &most.to_string()] {
+            assert!(text.contains(part), "'{part}' in {text}");
+        }
     });
 }
 
