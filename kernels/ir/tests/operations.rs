@@ -8,7 +8,7 @@ use quipu_kernel_ir::{
     ModuleBuilder, OpenClFeatures, Options, Place, Scalar as S, UnaryOperation as U, Value,
 };
 use quipu_kernel_testing::{
-    Argument, C99Program, Division, Launch, OpenClProgram, compile_cuda_or_skip, opencl_or_skip,
+    Argument, C99Program, CudaProgram, Division, Launch, OpenClProgram, opencl_or_skip,
 };
 
 const OPENCL: Dialect = Dialect::OpenCl(OpenClFeatures::USUAL);
@@ -194,6 +194,15 @@ fn results(
             .unwrap();
         results.push(("OpenCL C", launch.elements(2)));
     }
+    let printed = module
+        .print(Dialect::Cuda, &Options::new(Dialect::Cuda, width))
+        .unwrap();
+    let program = CudaProgram::compile_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
+    if let Some(program) = program.filter(|_| CudaProgram::can_run().unwrap()) {
+        let mut launch = launch;
+        program.run(&mut launch).unwrap();
+        results.push(("CUDA C", launch.elements(2)));
+    }
     results
 }
 
@@ -236,10 +245,6 @@ fn compare(
     natively: &dyn Fn(Case, u64, u64) -> (u64, Same),
 ) {
     let module = module(scalar, width, cases, None);
-    let printed = module
-        .print(Dialect::Cuda, &Options::new(Dialect::Cuda, width))
-        .unwrap();
-    compile_cuda_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
     let memory = in_memory(scalar, width);
     for (how, found) in results(&module, width, memory, pairs, cases.len(), false) {
         let mut wrong = Vec::new();

@@ -10,7 +10,7 @@ use quipu_kernel_ir::{
     ModuleBuilder, OpenClFeatures, Operation, Options, Origin, Place, PrintError, Property, Scalar,
     Scope, SharedId, SharedLength, Statement, Type, UnaryOperation, Unit, WarpOperation,
 };
-use quipu_kernel_testing::{C99Program, compile_cuda_or_skip, corpus};
+use quipu_kernel_testing::{C99Program, CudaProgram, corpus};
 
 const OPENCL: Dialect = Dialect::OpenCl(OpenClFeatures::USUAL);
 const DIALECTS: [(Dialect, &str); 3] = [(Dialect::C99, "c"), (OPENCL, "cl"), (Dialect::Cuda, "cu")];
@@ -474,9 +474,9 @@ fn the_corpus_compiles_as_cuda_c() {
             let printed = module
                 .print(Dialect::Cuda, &Options::new(Dialect::Cuda, width))
                 .unwrap();
-            match compile_cuda_or_skip(&printed) {
-                Ok(true) => {}
-                Ok(false) => return,
+            match CudaProgram::compile_or_skip(&printed) {
+                Ok(Some(_)) => {}
+                Ok(None) => return,
                 Err(error) => panic!("{name}: {error}"),
             }
         }
@@ -547,5 +547,5 @@ fn every_kind_of_type_can_be_everywhere() {
             &Options::new(Dialect::Cuda, IndexWidth::Bits32),
         )
         .unwrap();
-    compile_cuda_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
+    CudaProgram::compile_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
 }

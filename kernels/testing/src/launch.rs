@@ -160,6 +160,7 @@ impl Launch {
             let at = launched.iter().position(|known| *known == number as usize);
             at.map_or(0, |at| self.shared[at])
         };
+        let (offsets, _) = printed.dynamic_shared(&self.shared);
         let argument = |parameter: usize| {
             self.arguments
                 .get(parameter)
@@ -205,8 +206,13 @@ impl Launch {
                 EntryKind::SharedPointer { shared } => Slot::Local(
                     shared_length(shared.0) * printed.shared[shared.0 as usize].element_size,
                 ),
-                EntryKind::SharedOffset { .. } => {
-                    return Err(wrong("dynamic shared memory is CUDA's"));
+                EntryKind::SharedOffset { shared } => {
+                    let at = launched
+                        .iter()
+                        .position(|known| *known == shared.0 as usize);
+                    Slot::Bytes(
+                        at.map_or_else(Vec::new, |at| (offsets[at] as u32).to_ne_bytes().to_vec()),
+                    )
                 }
                 EntryKind::SharedLength { shared } => Slot::Bytes(index(shared_length(shared.0))),
                 EntryKind::Launch => Slot::Bytes(

@@ -1,4 +1,4 @@
-//! Compiles and runs printed kernels, for tests: C99 through `cc`, OpenCL C through any OpenCL platform.
+//! Compiles and runs printed kernels, for tests: C99 through `cc`, OpenCL C through any OpenCL platform, CUDA C through CUDA.
 //!
 //! ```no_run
 //! use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options};
@@ -19,17 +19,17 @@
 //! ```
 //!
 //! A test that needs OpenCL asks [`opencl_or_skip`] first. CUDA C is compiled where there is NVRTC
-//! ([`compile_cuda_or_skip`]), and run on machines with a GPU by whoever has one: the example `print_corpus` writes files.
+//! ([`CudaProgram::compile_or_skip`]), and run where `QUIPU_TEST_CUDA=1` says that there is a GPU.
 
 mod c99;
 pub mod corpus;
+mod cuda;
 mod launch;
-mod nvrtc;
 mod opencl;
 
 pub use c99::C99Program;
+pub use cuda::CudaProgram;
 pub use launch::{Argument, Division, Launch};
-pub use nvrtc::compile_cuda_or_skip;
 pub use opencl::{OpenClProgram, opencl_device, opencl_or_skip};
 
 /// Why a printed kernel was not compiled or run.
@@ -59,6 +59,14 @@ pub enum TestingError {
     /// An OpenCL function failed.
     #[error("{function} failed with {code}")]
     OpenCl {
+        /// The function.
+        function: &'static str,
+        /// What it returned.
+        code: i32,
+    },
+    /// A function of CUDA's driver failed.
+    #[error("{function} failed with {code}")]
+    Cuda {
         /// The function.
         function: &'static str,
         /// What it returned.

@@ -2,6 +2,7 @@
 
 use crate::modes::{Index, Input, OutputView, compare, everywhere};
 use crate::{allocate, buffer, numbers, on_each_device};
+use quipu::DeviceKind;
 use quipu::kernels::SharedElement;
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{
@@ -106,7 +107,8 @@ fn multiplies_in_the_promised_order() {
     }
 }
 
-/// What is summed at once, and how the work is divided, makes no difference.
+/// What is summed at once, and how the work is divided, makes no difference. The kernel is one for processors: GPUs have
+/// no room for its tiles.
 #[test]
 fn multiplies_with_any_registers() {
     fn with<T, const ROWS: usize, const COLUMNS: usize>(of: impl Fn(u32) -> T)
@@ -118,6 +120,9 @@ fn multiplies_with_any_registers() {
         let b: Vec<T> = numbers(sides[1] * sides[2]).map(&of).collect();
         let model = product(sides, &a, &b);
         on_each_device(|context, queue| {
+            if queue.device().properties().kind == DeviceKind::Gpu {
+                return;
+            }
             let (a, b) = (buffer(context, &a), buffer(context, &b));
             let tile = [2 * ROWS, COLUMNS];
             let blocks = [sides[0].div_ceil(tile[0]), sides[2].div_ceil(tile[1])];

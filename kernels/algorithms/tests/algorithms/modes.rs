@@ -1,6 +1,6 @@
 //! Runs a kernel in every way that there is, and compares the bits of what it writes: natively at each feature level,
 //! its blocks shared by threads in an odd order, checked, in lockstep, on threads of the operating system, and printed
-//! as C99 and OpenCL C.
+//! as C99, OpenCL C and, where there is a GPU, CUDA C.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use quipu::WorkDivision;
@@ -8,8 +8,11 @@ use quipu::kernels::{
     BlockScratch, Entry, Execution, FeatureLevel, GlobalMut, GlobalRef, GroupKernel, PassAll,
     RunOptions,
 };
+use quipu_kernel_ir::print::SharedMemory;
 use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, Module, OpenClFeatures, Options};
-use quipu_kernel_testing::{Argument, C99Program, Division, Launch, OpenClProgram, opencl_or_skip};
+use quipu_kernel_testing::{
+    Argument, C99Program, CudaProgram, Division, Launch, OpenClProgram, opencl_or_skip,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Compares bits, of which NaN has some, too.
@@ -296,6 +299,9 @@ pub(crate) fn run(mut launch: impl GroupKernel, mode: Mode) {
     }
 }
 
+/// Bytes that a block's threads can share on a GPU, as far as they are known when a kernel is compiled.
+const SHARED_ON_GPUS: u64 = 48 << 10;
+
 /// Runs the printed source of a module with indices of both widths, and calls `check` with what it has written. `shared`
 /// are the lengths of shared arrays that depend on the launch; `order` is how elements are shared out, if not in the
 /// language's own way.
@@ -326,6 +332,22 @@ pub(crate) fn run_printed<const D: usize>(
         let mut written = launch();
         assert_eq!(program.run(&mut written).unwrap(), None, "{how}");
         check(&how, &written);
+
+        if CudaProgram::can_run().unwrap() {
+            let how = format!("CUDA C, {width:?}");
+            let mut options = Options::new(Dialect::Cuda, width);
+            options.elements = order.unwrap_or(options.elements);
+            let printed = module.print(Dialect::Cuda, &options).unwrap();
+            // Kernels for processors have tiles that no GPU has room for.
+            let shared: u64 = printed.shared.iter().filter_map(SharedMemory::bytes).sum();
+            if shared <= SHARED_ON_GPUS {
+                let program = CudaProgram::compile_or_skip(&printed);
+                let program = program.unwrap_or_else(|error| panic!("{error}"));
+                let mut written = launch();
+                assert_eq!(program.unwrap().run(&mut written).unwrap(), None, "{how}");
+                check(&how, &written);
+            }
+        }
 
         if opencl_or_skip() {
             let how = format!("OpenCL C, {width:?}");

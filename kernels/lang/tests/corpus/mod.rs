@@ -31,17 +31,20 @@ mod transcendental;
 mod views;
 mod warps;
 
+use std::any::Any;
 use std::fmt::Debug;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use devices::CpuDevice;
-use quipu_kernel::{BlockScratch, Execution, FeatureLevel, GroupKernel, RunOptions, WorkDivision};
+use quipu_kernel::{
+    BlockScratch, Execution, FeatureLevel, GroupKernel, RunOptions, WorkDivision, bf16, f16,
+};
 use quipu_kernel_ir::ElementOrder::{Contiguous, Strided};
 use quipu_kernel_ir::IndexWidth::{Bits32, Bits64};
 use quipu_kernel_ir::print::PrintError;
 use quipu_kernel_ir::{Dialect, Module, OpenClFeatures, Options};
 use quipu_kernel_testing::{
-    Argument, C99Program, Division, Launch, OpenClProgram, compile_cuda_or_skip, opencl_or_skip,
+    Argument, C99Program, CudaProgram, Division, Launch, OpenClProgram, opencl_or_skip,
 };
 
 /// A division of so many blocks, threads and elements.
@@ -164,7 +167,7 @@ impl<T: NoUninit> Passed for &Vec<T> {
     }
 }
 
-impl<T: NoUninit + AnyBitPattern> Passed for &mut Vec<T> {
+impl<T: NoUninit + AnyBitPattern + 'static> Passed for &mut Vec<T> {
     fn argument(&self) -> Argument {
         Argument::buffer(self)
     }
@@ -181,13 +184,35 @@ impl<T: NoUninit + AnyBitPattern> Passed for &mut Vec<T> {
     }
 }
 
-/// Compares bits, of which NaN has some, too.
-pub(crate) fn compare<T: NoUninit>(native: &[T], printed: &[T]) {
+/// Compares bits, of which zeros have a sign; any NaN is as good as any other, as no language says which an operation
+/// gives, and GPUs give another than processors.
+pub(crate) fn compare<T: NoUninit + 'static>(native: &[T], printed: &[T]) {
     for (at, (native, printed)) in native.iter().zip(printed).enumerate() {
-        let (native, printed) = (bytemuck::bytes_of(native), bytemuck::bytes_of(printed));
-        assert_eq!(native, printed, "element {at}: natively, and printed");
+        let (one, other) = (bytemuck::bytes_of(native), bytemuck::bytes_of(printed));
+        let same = one == other || is_nan(native) && is_nan(printed);
+        assert!(
+            same,
+            "element {at}: natively {one:?}, and printed {other:?}"
+        );
     }
     assert_eq!(native.len(), printed.len());
+}
+
+/// True of a float that is none.
+fn is_nan<T: 'static>(value: &T) -> bool {
+    let value: &dyn Any = value;
+    value
+        .downcast_ref()
+        .is_some_and(|value: &f32| value.is_nan())
+        || value
+            .downcast_ref()
+            .is_some_and(|value: &f64| value.is_nan())
+        || value
+            .downcast_ref()
+            .is_some_and(|value: &f16| value.is_nan())
+        || value
+            .downcast_ref()
+            .is_some_and(|value: &bf16| value.is_nan())
 }
 
 /// The kernels that are not run as OpenCL C, each with what that lacks. All others are.
@@ -274,7 +299,8 @@ pub(crate) fn run_printed<const D: usize>(
             module.print(dialect, &options)
         };
         let printed = print(Dialect::Cuda).unwrap();
-        compile_cuda_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
+        let on_gpu =
+            CudaProgram::compile_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
         let printed = print(Dialect::C99).unwrap();
         if std::env::var_os("QUIPU_PRINT").is_some() {
             println!("{}", printed.source);
@@ -290,6 +316,12 @@ pub(crate) fn run_printed<const D: usize>(
         }
         check(&launched);
         contiguous = Some(launched);
+        if let Some(program) = on_gpu.filter(|_| CudaProgram::can_run().unwrap()) {
+            let mut launched = launch();
+            let fault = program.run(&mut launched).unwrap();
+            assert_eq!(fault, None, "CUDA C");
+            check(&launched);
+        }
         // A device's compiler takes its time: what it has seen with either width and in either order, it has seen.
         let is_enough = !ordered && (width == Bits32) == (order == Contiguous);
         if is_enough || !opencl_or_skip() {
