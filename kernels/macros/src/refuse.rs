@@ -138,8 +138,11 @@ pub(crate) fn macro_call(name: &str) -> String {
         }
         "vec" => "memory is not allocated in kernels; use an array `[T; N]`".to_owned(),
         "format" => STRINGS.to_owned(),
-        "assert_eq" | "assert_ne" => {
-            format!("`{name}!` is not in the kernel language; use `assert!(a == b)`")
+        "assert_eq" => {
+            "`assert_eq!` is not in the kernel language; use `assert!(a == b)`".to_owned()
+        }
+        "assert_ne" => {
+            "`assert_ne!` is not in the kernel language; use `assert!(a != b)`".to_owned()
         }
         "matches" => "`matches!` is not in the kernel language; use `match`, or compare".to_owned(),
         _ => format!("the macro `{name}!` is not in the kernel language; write what it stands for"),

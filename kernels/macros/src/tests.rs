@@ -83,126 +83,41 @@ macro_rules! refused {
     )*};
 }
 
-refused! {
-    // Expressions.
-    strings: body("let a = \"text\";") at "\"text\"" says "use numbers";
-    characters: body("let a = 'a';") at "'a'" says "b'a'";
-    if_let: body("if let 3 = n {}") at "let" says "write `match`";
-    if_let_chain: body("if n > 2 && let 3 = n {}") at "let" says "write `match`";
-    while_let: body("while let 3 = n {}") at "let" says "write `match`";
-    let_else: body("let 3 = n else { return };") at "else" says "before the `let`";
-    question: body("let a = n?;") at "?" says "test the condition";
-    some: body("let a = Some(n);") at "Some" says "keep a `bool`";
-    unwrap: body("let a = x.first().unwrap();") at "unwrap" says "keep a `bool`";
-    checked: body("let a = n.checked_add(3);") at "checked_add" says "wrapping or saturating";
-    map: body("let a = acc.elements(3).map(|i| i);") at "map" says "write a `for` loop";
-    any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "sort_by" says "write a `for` loop";
-    pointers: body("let a = x.as_ptr();") at "as_ptr" says "RawMut";
-    raw_address: body("let a = &raw const n;") at "raw" says "RawMut";
-    closure_as_value: body("let f = |a: u32| a; let g = f;") at "f" says "passed to a `#[device] fn`";
-    return_in_closure: body("let f = |a: u32| { return a; };") at "return" says "`#[device] fn`";
-    async_block: body("let a = async { 3 };") at "async" says "`async fn`";
-    const_block: body("let a = n + const { 3 };") at "const" says "`const` item";
-    item: body("fn inner() {}") at "fn" says "write this one outside";
-    underscore: body("let a = _ + n;") at "_" says "name it";
-    panics: body("panic!(\"no\");") at "panic" says "kernels do not panic";
-    assertion_of_equality: body("assert_eq!(n, 3);") at "assert_eq" says "assert!(a == b)";
-    assertion_with_three_values: body("assert!(n > 3, \"{n}{n}{}\", n);") at "\"{n}{n}{}\"" says "two values at most";
-    assertion_with_a_format: body("assert!(n > 3, \"{:?}\", n);") at "\"{:?}\"" says "no other format";
-    print_format: body("print!(\"{:?}\", n);") at "\"{:?}\"" says "no other format";
-    print_expression: body("println!(\"{n + 1}\");") at "\"{n" says "no other format";
-    print_open: body("println!(\"{n\");") at "\"{n" says "no other format";
-    print_braces: body("println!(\"{{}}\");") at "\"{{}}\"" says "a space between";
-    print_value: body("println!(\"{}\", n?);") at "?" says "test the condition";
-    print_to_errors: body("eprintln!(\"no\");") at "eprintln" says "write what it stands for";
-    vectors: body("let a = vec![1, 2];") at "vec" says "use an array";
-    other_macros: body("let a = matches!(n, 3);") at "matches" says "use `match`";
-    unknown_macro: body("frobnicate!(n);") at "frobnicate" says "write what it stands for";
-    payload_pattern: body("match n { Some(a) => {} _ => {} }") at "Some" says "enums with fields";
-    binding_alternatives: body("match n { (1, a) | (2, a) => {} _ => {} }") at "(1, a)" says "write an arm for each";
-    rest_in_the_middle: body("let [a, .., b] = [n, n];") at "[" says "use indices";
-    inclusive_to: body("let a = &x[..=3];") at "..=" says "`..end + 1`";
-    overflowing: body("let a = n.overflowing_mul(3);") at "overflowing_mul" says "use the wrapping method";
-    unknown_label: body("loop { break 'nowhere; }") at "break" says "no such loop";
-    unknown_label_of_the_next_round: body("loop { continue 'nowhere; }") at "continue" says "no such loop";
-    pattern: body("match n { const { 3 } => {} _ => {} }") at "const" says "use names";
-    pattern_without_a_value: body("let (a, b);") at "(" says "use names";
-    no_arms: body("match n {}") at "match" says "without arms";
-    assertion: body("assert!(n > 3; n);") at "assert" says "assert!(condition)";
-    parts_of_an_array: body("let (mut a, mut b) = (n, n); [a, b] = [b, a];") at "[" says "one to a tuple";
-    parts_of_a_struct: body("let mut a = n; Square { side: a } = square(n);") at "Square" says "one to a tuple";
-    parts_within_parts: body("let mut a = n; (a, [a]) = square(n);") at "[" says "one to a tuple";
-    what_nobody_knows: body("yield n;") at "yield" says "the documentation of `#[kernel]`";
-    waiting_for_a_variable: body("n.await;") at "await" says "barriers";
+include!("tests/refused.rs");
 
-    // Kernels.
-    no_accelerator: kernel("fn k(n: u32) {}") at "(" says "`acc: &impl Accelerator<1>`";
-    generic_accelerator: kernel("fn k<A: Accelerator<1>>(acc: &A) {}") at "A" says "without a type parameter";
-    barriers_without_async: kernel("fn k(acc: &impl BlockAccelerator<1>) {}") at "fn" says "of an `async fn`";
-    result: kernel("fn k(acc: &impl Accelerator<1>) -> u32 { 3 }") at "u32" says "gives nothing back";
-    receiver: kernel("fn k(&self, acc: &impl Accelerator<1>) {}") at "&" says "above its `impl`";
-    kernel_struct: kernel("struct Scale;") at "struct" says "for functions";
-    kernel_trait: kernel("impl Run for Scale { fn run(self, acc: &impl Accelerator<1>) {} }") at "Run" says "leave the trait out";
-    kernel_helper: kernel("impl Scale { fn run(factor: f32) {} }") at "fn" says "an `impl` of their own";
-    kernel_self: kernel("impl Scale { fn run(&mut self, acc: &impl Accelerator<1>) {} }") at "&" says "nobody sees";
-    kernel_method_body: kernel("impl Scale { fn run(self, acc: &impl Accelerator<1>) { self.x?; } }") at "?" says "test the condition";
-    lifetimes: kernel("fn k<'a>(acc: &impl Accelerator<1>, x: &'a [f32]) {}") at "'a" says "leave them out";
-    closure_parameter: kernel("fn k(acc: &impl Accelerator<1>, f: impl Fn(u32) -> u32) {}") at "impl" says "a closure is none";
-    closure_type: kernel("fn k<F>(acc: &impl Accelerator<1>, f: F) where F: Fn(u32) -> u32 {}") at "F" says "a closure is none";
-    impl_trait: kernel("fn k(acc: &impl Accelerator<1>, f: impl Shape) {}") at "impl" says "name the type";
-    pointer: kernel("fn k(acc: &impl Accelerator<1>, x: *const f32) {}") at "*" says "take `RawMut<T>`";
-    reference_to_a_pointer: kernel("fn k(acc: &impl Accelerator<1>, x: &*mut f32) {}") at "*" says "take `RawMut<T>`";
-    function_pointer: kernel("fn k(acc: &impl Accelerator<1>, f: fn(u32) -> u32) {}") at "fn" says "closures in kernels are called";
-    type_without_a_name: kernel("impl [u32; 3] { fn run(self, acc: &impl Accelerator<1>) {} }") at "[" says "name the type";
-    trait_object: kernel("fn k(acc: &impl Accelerator<1>, f: &dyn Shape) {}") at "dyn" says "use generics";
-    parameter_pattern: kernel("fn k(acc: &impl Accelerator<1>, (a, b): (u32, u32)) {}") at "(" says "with `let`";
-    shared_without_length: kernel("async fn k(acc: &impl BlockAccelerator<1>, s: SharedWrite<u32>) {}")
-        at "SharedWrite" says "how long";
-    length_of_something_else: kernel("fn k(acc: &impl Accelerator<1>, #[shared(3)] s: u32) {}")
-        at "3" says "SharedWrite<T>";
-    variable_that_is_a_value: kernel("fn k(acc: &impl Accelerator<1>, #[variable(V)] s: u32) {}") at "#" says "memory of the device";
-    variable_that_is_shared: kernel("async fn k(acc: &impl BlockAccelerator<1>, #[shared(3)] #[variable(V)] s: SharedWrite<u32>) {}") at "#" says "memory of the device";
-    variable_of_a_device_function: device("fn f(#[variable(V)] s: &[u32]) {}") at "V" says "passed what the kernel has";
-    capture_without_a_type: closure("[a] |acc: &impl Accelerator<1>, x: &[f32]| {}") at "a" says "say which type it has";
-    closure_parameter_without_a_type: closure("|acc: &impl Accelerator<1>, x| {}") at "x" says "as of a kernel";
-    closure_with_a_result: closure("|acc: &impl Accelerator<1>| -> u32 { 3 }") at "u32" says "gives nothing back";
-    closure_that_is_none: closure("[a: u32] run(a)") at "run" says "a kernel is a closure here";
-    closure_without_accelerator: closure("|x: &[f32]| {}") at "" says "first parameter is the accelerator";
-    shared_without_async: kernel("fn k(acc: &impl Accelerator<1>, #[shared(3)] s: SharedWrite<u32>) {}")
-        at "3" says "write `async fn`";
-
-    // Barriers that only some threads come to.
-    barrier_of_one: waits("if acc.thread_index()[0] == 0 { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread of a block";
-    barrier_of_others: waits("let t = acc.index(Grid, Threads)[0]; if t < 3 {} else if n > 2 { acc.sync(a).await; }") at "sync" says "assume_uniform";
-    barrier_of_a_vote: waits("let (i, j) = (n, acc.lane()); let k = (j as usize + 1) % 2; match k { 0 => {} _ => { let a = acc.sync_block_threads_or(true).await; } }") at "sync_block_threads_or" says "a vote";
-    barrier_in_own_rounds: waits("let t = acc.index(Block, Threads)[0]; for i in 0..t { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
-    barrier_while_own: waits("while !acc.once_per_block() { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
-    barrier_for_own_elements: waits("for i in acc.elements(x.len()) { if x[i] > 3.0 { acc.sync_block_threads().await; } }") at "sync_block_threads" says "every thread";
-    barrier_after_return: waits("if acc.once_per_grid() || acc.lane() == 2 { return; } if n > 3 { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
-    barrier_after_break: waits("let t = acc.lane(); loop { if t == 2 { loop { break; } break; } acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
-    barrier_after_continue: waits("let t = acc.lane(); 'a: loop { if t == 2 { loop { continue 'a; } } acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
-    vote_of_one: waits("if acc.lane() == 0 { let a = acc.warp_any(n > 2).await; }") at "warp_any" says "every thread of a warp";
-    barrier_of_a_device_function: device("async fn f(acc: &impl BlockAccelerator<1>) { if acc.lane() == 0 { return; } acc.sync_block_threads().await; }")
-        at "sync_block_threads" says "every thread";
-
-    // Device functions, and data.
-    device_body: device("fn f(n: u32) -> u32 { n? }") at "?" says "test the condition";
-    device_recursion: device("fn f(n: u32) -> u32 { if n == 0 { 0 } else { f(n - 1) } }") at "f" says "write a loop";
-    device_method: device("impl Square { fn f(self) -> u32 { vec![1] } }") at "vec" says "use an array";
-    device_struct: device("struct Square { side: u32 }") at "struct" says "derive(KernelData)";
-    operator_of_references: device("impl Add for &Square { type Output = Square; fn add(self, other: Self) -> Square { *self } }")
-        at "&" says "the one for values";
-    operator_with_a_reference: device("impl Add<&Square> for Square { type Output = Square; fn add(self, other: &Square) -> Square { self } }")
-        at "&" says "the one for values";
-    operator_body: device("impl Add for Square { type Output = Square; fn add(self, other: Self) -> Square { other? } }")
-        at "?" says "test the condition";
-    layout: derive("struct Square { side: u32 }") at "Square" says "`#[repr(C)]`";
-    packed: derive("#[repr(C, packed)] struct Square { side: u32 }") at "packed" says "order the fields";
-    alignment: derive("#[repr(C, align(32))] struct Square { side: u32 }") at "32" says "`align(16)`";
-    union: derive("#[repr(C)] union Square { side: u32 }") at "union" says "two fields";
-    width: derive("enum Mode { Add }") at "Mode" says "`#[repr(u32)]`";
-    payload: derive("#[repr(u32)] enum Mode { Add(u32) }") at "(" says "field-less enum";
-    empty_enum: derive("#[repr(u32)] enum Mode {}") at "Mode" says "at least one variant";
+#[test]
+fn methods_are_refused_by_their_names() {
+    for (names, words) in [
+        (
+            "unwrap expect unwrap_or is_some is_none ok err",
+            "keep a `bool`",
+        ),
+        (
+            "checked_add checked_sub checked_mul checked_div checked_rem checked_neg checked_abs checked_pow checked_shl \
+             checked_shr",
+            "wrapping or saturating",
+        ),
+        (
+            "overflowing_add overflowing_sub overflowing_mul overflowing_neg overflowing_abs overflowing_pow \
+             overflowing_shl overflowing_shr",
+            "use the wrapping method",
+        ),
+        ("to_string to_owned as_str", "use numbers"),
+        ("as_ptr as_mut_ptr", "RawMut"),
+    ] {
+        for name in names.split_whitespace() {
+            assert_refused(&body(&format!("let a = x.{name}();")), name, words);
+        }
+    }
+    let with_closures = "map filter fold for_each fill_with any all flat_map filter_map take_while skip_while map_while \
+        max_by max_by_key min_by min_by_key position find scan inspect sort_by sort_by_key sort_unstable_by \
+        sort_unstable_by_key binary_search_by partition_point";
+    for name in with_closures.split_whitespace() {
+        let refusals = body(&format!("let a = x.{name}(|a| a);"));
+        assert_refused(&refusals, name, "write a `for` loop");
+        // Of a user's type it may be anything.
+        assert_eq!(body(&format!("let a = x.{name}(n);")), [], "{name}");
+    }
 }
 
 #[test]

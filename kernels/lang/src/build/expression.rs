@@ -14,6 +14,7 @@ use quipu_kernel_ir::{
 use super::data::KernelValue;
 use super::handles::{GlobalRefHandle, RawMutHandle, SharedReadHandle};
 use super::place;
+use super::refused::Rotates;
 use super::state::{self, Mode, Raw};
 use crate::extent::{Extent, Vector};
 
@@ -547,6 +548,15 @@ impl<T: ?Sized> Own<T> {
     }
 }
 
+impl<T, const N: usize> Own<[T; N]> {
+    #[doc(hidden)]
+    pub fn __rotates(&self)
+    where
+        [T; N]: Rotates,
+    {
+    }
+}
+
 /// What is refused of types that are [`Derived`], and of no others: `(&Own::of(x)).__prints()` is found here for the first, and
 /// a reference further away for all that are not known to be.
 pub trait RefusedOfDerived<T> {
@@ -581,11 +591,14 @@ pub trait AcceptedOfOthers {
     fn __prints(&self);
     #[doc(hidden)]
     fn __converts(&self);
+    #[doc(hidden)]
+    fn __rotates(&self);
 }
 
 impl<T: ?Sized> AcceptedOfOthers for &Own<T> {
     fn __prints(&self) {}
     fn __converts(&self) {}
+    fn __rotates(&self) {}
 }
 
 /// `print!(format, values…)`.

@@ -85,7 +85,7 @@ pub use place::{
     range_to, swap,
 };
 pub use quipu_kernel_ir as ir;
-pub use refused::{RefusedMethods, RefusedOfIterators, RefusedOfNumbers};
+pub use refused::{RefusedMethods, RefusedOfIterators, RefusedOfNumbers, RefusedOfSlices};
 pub use repeat::{Loop, begin_loop, break_loop, break_unless, break_with, continue_loop, end_loop};
 pub use shared::{Part, Tuple, Turn};
 pub use state::{Raw, State, build};

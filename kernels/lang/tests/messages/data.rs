@@ -4,8 +4,8 @@ use quipu_kernel::{
     Accelerator, BlockAccelerator, KernelData, OwnElements, SharedWrite, device, kernel, kernel_closure,
 };
 
-#[kernel(crate = quipu_kernel)] //~ `(u8, u16)` is no type of
-pub fn value(_acc: &impl Accelerator<1>, pair: (u8, u16), mut y: OwnElements<u32>) { //~ `(u8, u16)` is no type of
+#[kernel(crate = quipu_kernel)] //~ `(u8, u16)` is no type of a value that is passed to kernels
+pub fn value(_acc: &impl Accelerator<1>, pair: (u8, u16), mut y: OwnElements<u32>) { //~ `(u8, u16)` is no type of a value that is passed to kernels
     for (_, y) in y.each() {
         *y = pair.1 as u32;
     }

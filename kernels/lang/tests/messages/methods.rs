@@ -1,4 +1,4 @@
-//! Methods that types have natively, and the language has not.
+//! Methods that types have natively, and the language has not, where kernels use them. (`every_method.rs` has all.)
 
 use quipu_kernel::{Accelerator, GlobalRef, OwnElements, RawMut, kernel};
 
@@ -50,27 +50,6 @@ pub fn slices(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
         if has {
             *y += first[0] + all[0];
         }
-    }
-}
-
-#[kernel(crate = quipu_kernel)]
-pub fn numbers(_acc: &impl Accelerator<1>, n: i32, a: f32, mut y: OwnElements<f32>) {
-    for (_, y) in y.each() {
-        *y = n.rem_euclid(3) as f32; //~ this is not in the kernel language
-        *y += n.abs_diff(3) as f32; //~ this is not in the kernel language
-        *y += (n as u32).ilog2() as f32; //~ this logarithm of an integer is not in the kernel language
-        *y += (n as u32).isqrt() as f32; //~ this is not in the kernel language
-        *y += (n as u32).next_power_of_two() as f32; //~ this is not in the kernel language
-        *y += n.leading_ones() as f32; //~ this is not in the kernel language
-        *y += n.saturating_mul(3) as f32; //~ this is not in the kernel language
-        *y += n.unsigned_abs() as f32; //~ this is not in the kernel language
-        *y += n.is_negative() as u32 as f32; //~ this is not in the kernel language
-        let _ = n.cmp(&3); //~ an `Ordering` is not in the kernel language
-        *y += n.swap_bytes() as f32; //~ the bytes of a number are not in the kernel language
-        *y += a.to_radians(); //~ this is not in the kernel language
-        *y += a.log(3.0); //~ this is not in the kernel language
-        *y += a.is_normal() as u32 as f32; //~ this is not in the kernel language
-        let _ = (n > 3).then_some(n); //~ this gives an `Option`
     }
 }
 

@@ -1,13 +1,13 @@
 //! Types and functions that kernels do not know.
 
 use quipu_kernel::{Accelerator, KernelData, OwnElements, device, f16, kernel};
-use std::ops::Add;
+use std::ops::{Add, Neg};
 
 #[derive(Clone, Copy)]
 pub struct Unknown(u32);
 
-#[kernel(crate = quipu_kernel)] //~ `Unknown` is no type of
-pub fn unknown(_acc: &impl Accelerator<1>, value: Unknown, mut y: OwnElements<u32>) { //~ `Unknown` is no type of
+#[kernel(crate = quipu_kernel)] //~ `Unknown` is no type of the kernel language
+pub fn unknown(_acc: &impl Accelerator<1>, value: Unknown, mut y: OwnElements<u32>) { //~ `Unknown` is no type of a value that is passed to kernels
     for (_, y) in y.each() {
         *y = value.0;
     }
@@ -27,6 +27,26 @@ impl Add for Point {
     }
 }
 
+impl Neg for Point {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self { x: -self.x }
+    }
+}
+
+impl IntoIterator for Point {
+    type Item = f32;
+    type IntoIter = std::iter::Once<f32>;
+    fn into_iter(self) -> Self::IntoIter {
+        std::iter::once(self.x)
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn negated<T: Neg<Output = T> + Copy>(x: T) -> T {
+    -x
+}
+
 #[device(crate = quipu_kernel)]
 fn twice<T: Add<Output = T> + Copy>(x: T) -> T {
     x + x
@@ -36,6 +56,10 @@ fn twice<T: Add<Output = T> + Copy>(x: T) -> T {
 pub fn operator(_acc: &impl Accelerator<1>, point: Point, mut y: OwnElements<f32>) {
     for (_, y) in y.each() {
         *y = twice(point).x; //~ kernels on other devices do not know this operator of `Point`
+        *y += negated(point).x; //~ kernels on other devices do not know this operator of `Point`
+        for x in point { //~ a `for` loop in a kernel does not go over `Point`
+            *y += x;
+        }
     }
 }
 
@@ -53,4 +77,16 @@ pub fn rounded_twice(_acc: &impl Accelerator<1>, x: f64, mut y: OwnElements<f16>
     }
 }
 
-fn main() {}
+#[kernel(crate = quipu_kernel)]
+pub fn scale(_acc: &impl Accelerator<1>, factor: f32, x: &[f32], mut y: OwnElements<f32>) {
+    for (i, y) in y.each() {
+        *y = factor * x[i];
+    }
+}
+
+fn main() {
+    let (x, mut y) = (vec![1.0_f32; 3], vec![0.0_f32; 3]);
+    let _ = scale(2.0, &x, &mut y);
+    let _ = scale(2.0, x, &mut y); //~ `Vec<f32>` cannot be passed for this parameter of the kernel
+    let _ = scale(2.0, &[1.0_f32], &y); //~ `&Vec<f32>` cannot be passed for this parameter of the kernel
+}

@@ -1,0 +1,181 @@
+//! Every method of `build/refused.rs`, each of one type that has it natively, if any has; and some of every other type.
+
+use quipu_kernel::{
+    Accelerator, BlockAccelerator, GlobalRef, OwnBlockTile, OwnElements, OwnRows, OwnTile, SharedWrite,
+    kernel,
+};
+
+#[kernel(crate = quipu_kernel)]
+pub fn slices(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
+    let _ = x.get(1); //~ `get` gives an `Option`
+    let _ = x.first(); //~ use an index
+    let _ = x.last(); //~ this gives an `Option`
+    let _ = x.split_first(); //~ this gives an `Option`
+    let _ = x.split_last(); //~ this gives an `Option`
+    let _ = x.repeat(2); //~ this is not in the kernel language
+    let _ = x.split_at(1); //~ this is not in the kernel language
+    let _ = x.windows(2); //~ this iterator is not in the kernel language
+    let _ = x.chunks(2); //~ this iterator is not in the kernel language
+    let _ = x.chunks_exact(2); //~ this iterator is not in the kernel language
+    let _ = x.rchunks(2); //~ this iterator is not in the kernel language
+    let _ = x.rchunks_exact(2); //~ this iterator is not in the kernel language
+    let _ = x.as_chunks(); //~ this iterator is not in the kernel language
+    let _ = x.contains(&3); //~ this is not in the kernel language
+    let _ = x.starts_with(&[1, 2]); //~ this is not in the kernel language
+    let _ = x.ends_with(&[1, 2]); //~ this is not in the kernel language
+    let _ = x.binary_search(&3); //~ this is not in the kernel language
+    let _ = x.is_sorted(); //~ this is not in the kernel language
+    let _ = x.to_vec(); //~ memory is not allocated in kernels
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn arrays(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
+    let (mut own, mut other) = ([1_u32, 2, 3, 4], [1_u32, 2, 3, 4]);
+    let pairs = [own, other];
+    let _ = own.get_mut(1); //~ `get_mut` gives an `Option`
+    let _ = own.first_mut(); //~ this gives an `Option`
+    let _ = own.last_mut(); //~ this gives an `Option`
+    own.copy_from_slice(x); //~ this is not in the kernel language
+    own.clone_from_slice(x); //~ this is not in the kernel language
+    own.copy_within(0..2, 1); //~ this is not in the kernel language
+    own.swap_with_slice(&mut other); //~ this is not in the kernel language
+    let _ = pairs.concat(); //~ this is not in the kernel language
+    let _ = own.split_at_mut(1); //~ this is not in the kernel language
+    let _ = own.as_slice(); //~ this is not in the kernel language
+    let _ = own.as_mut_slice(); //~ this is not in the kernel language
+    let _ = own.chunks_mut(2); //~ this iterator is not in the kernel language
+    let _ = own.chunks_exact_mut(2); //~ this iterator is not in the kernel language
+    own.sort(); //~ this is not in the kernel language
+    own.sort_unstable(); //~ this is not in the kernel language
+    own.reverse(); //~ this is not in the kernel language
+    own.rotate_left(1); //~ this is not in the kernel language of slices
+    own.rotate_right(1); //~ this is not in the kernel language of slices
+    own.push(3); //~ memory is not allocated in kernels
+    own.pop(); //~ memory is not allocated in kernels
+    own.insert(1, 2); //~ memory is not allocated in kernels
+    own.remove(1); //~ memory is not allocated in kernels
+    own.extend(x); //~ memory is not allocated in kernels
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn iterators(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
+    let _ = x.iter().next(); //~ this gives an `Option`
+    let _ = x.iter().nth(1); //~ this gives an `Option`
+    let _ = x.iter().last(); //~ this gives an `Option`
+    let _ = x.iter().as_slice(); //~ this is not in the kernel language
+    let _ = x.iter().array_chunks(); //~ this iterator is not in the kernel language
+    let _ = x.iter().sum::<u32>(); //~ this iterator is not in the kernel language
+    let _: u32 = x.iter().product(); //~ this iterator is not in the kernel language
+    let _ = x.iter().collect::<Vec<_>>(); //~ this iterator is not in the kernel language
+    let _ = x.iter().min(); //~ this iterator is not in the kernel language
+    let _ = x.iter().max(); //~ this iterator is not in the kernel language
+    let _ = x.iter().count(); //~ this iterator is not in the kernel language
+    let _ = x.iter().zip(x); //~ this iterator is not in the kernel language
+    let _ = x.iter().take(1); //~ this iterator is not in the kernel language
+    let _ = x.iter().skip(1); //~ this iterator is not in the kernel language
+    let _ = x.iter().chain(x); //~ this iterator is not in the kernel language
+    let _ = x.iter().copied(); //~ this iterator is not in the kernel language
+    let _ = x.iter().cloned(); //~ this iterator is not in the kernel language
+    let _ = x.iter().cycle(); //~ this iterator is not in the kernel language
+    let _ = x.iter().peekable(); //~ this iterator is not in the kernel language
+    let _ = x.iter().into_iter(); //~ this iterator is not in the kernel language
+    let _ = x.iter().rev(); //~ for i in (0..x.len()).rev()
+    let _ = x.iter().step_by(2); //~ this iterator is not in the kernel language
+    let _ = x.iter().enumerate().rev(); //~ this iterator is not in the kernel language
+    let _ = x.iter().enumerate().step_by(2); //~ this iterator is not in the kernel language
+    let _ = x.iter().enumerate().zip(x); //~ this iterator is not in the kernel language
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn ranges(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    let n = x.len();
+    let _ = (0..n).sum::<usize>(); //~ this iterator is not in the kernel language
+    let _ = (0..n).contains(&3); //~ this is not in the kernel language
+    let _ = (0..n).zip(0..n); //~ this iterator is not in the kernel language
+    let _ = (0..=n).max(); //~ this iterator is not in the kernel language
+    let _ = (0..=n).last(); //~ this gives an `Option`
+    let _ = acc.elements(n).count(); //~ this iterator is not in the kernel language
+    let _ = y.each().take(1); //~ this iterator is not in the kernel language
+    let _ = y.rows().next(); //~ this gives an `Option`
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn parts(
+    _acc: &impl Accelerator<2>,
+    x: GlobalRef<u32, 2>,
+    mut tile: OwnTile<u32, 2>,
+    mut shared: OwnBlockTile<u32, 2>,
+    mut rows: OwnRows<u32>,
+) {
+    let _ = x.at([1, 1]); //~ this gives an `Option`
+    let _ = x.row([1, 0]); //~ write `view[[i, j]]`
+    let _ = tile.get([1, 1]); //~ `get` gives an `Option`
+    let _ = tile.get_mut([1, 1]); //~ `get_mut` gives an `Option`
+    let _ = tile.each().skip(1); //~ this iterator is not in the kernel language
+    let _ = shared.each().skip(1); //~ this iterator is not in the kernel language
+    let _ = rows.each().count(); //~ this iterator is not in the kernel language
+}
+
+#[kernel(crate = quipu_kernel)]
+pub async fn shared(
+    acc: &impl BlockAccelerator<1>,
+    mut y: OwnElements<u32>,
+    #[shared(4)] s: SharedWrite<u32>,
+) {
+    let s = acc.sync(s).await;
+    let _ = s.get(1); //~ `get` gives an `Option`
+    let _ = s.to_vec(); //~ memory is not allocated in kernels
+    for (_, y) in y.each() {
+        *y = s[0];
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn integers(_acc: &impl Accelerator<1>, n: i32, m: u32, _y: OwnElements<u32>) {
+    let _ = n.div_euclid(3); //~ this is not in the kernel language
+    let _ = n.rem_euclid(3); //~ this is not in the kernel language
+    let _ = n.wrapping_div_euclid(3); //~ this is not in the kernel language
+    let _ = n.wrapping_rem_euclid(3); //~ this is not in the kernel language
+    let _ = n.abs_diff(3); //~ this is not in the kernel language
+    let _ = m.ilog2(); //~ this logarithm of an integer is not in the kernel language
+    let _ = m.ilog10(); //~ this logarithm of an integer is not in the kernel language
+    let _ = m.ilog(3); //~ this logarithm of an integer is not in the kernel language
+    let _ = m.isqrt(); //~ this is not in the kernel language
+    let _ = m.next_power_of_two(); //~ this is not in the kernel language
+    let _ = n.leading_ones(); //~ this is not in the kernel language
+    let _ = n.trailing_ones(); //~ this is not in the kernel language
+    let _ = n.saturating_mul(3); //~ this is not in the kernel language
+    let _ = n.saturating_pow(3); //~ this is not in the kernel language
+    let _ = n.saturating_neg(); //~ this is not in the kernel language
+    let _ = n.saturating_abs(); //~ this is not in the kernel language
+    let _ = n.saturating_div(3); //~ this is not in the kernel language
+    let _ = n.unsigned_abs(); //~ this is not in the kernel language
+    let _ = m.cast_signed(); //~ this is not in the kernel language
+    let _ = n.cast_unsigned(); //~ this is not in the kernel language
+    let _ = n.is_positive(); //~ this is not in the kernel language
+    let _ = n.is_negative(); //~ this is not in the kernel language
+    let _ = n.cmp(&3); //~ an `Ordering` is not in the kernel language
+    let _ = n.swap_bytes(); //~ the bytes of a number are not in the kernel language
+    let _ = n.to_be(); //~ the bytes of a number are not in the kernel language
+    let _ = n.to_le(); //~ the bytes of a number are not in the kernel language
+    let _ = n.to_be_bytes(); //~ the bytes of a number are not in the kernel language
+    let _ = n.to_le_bytes(); //~ the bytes of a number are not in the kernel language
+    let _ = n.to_ne_bytes(); //~ the bytes of a number are not in the kernel language
+    let _ = (n > 3).then_some(n); //~ this gives an `Option`
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn floats(_acc: &impl Accelerator<1>, a: f32, _y: OwnElements<f32>) {
+    let _ = a.div_euclid(3.0); //~ this is not in the kernel language
+    let _ = a.is_sign_positive(); //~ this is not in the kernel language
+    let _ = a.partial_cmp(&3.0); //~ an `Ordering` is not in the kernel language
+    let _ = a.total_cmp(&3.0); //~ an `Ordering` is not in the kernel language
+    let _ = a.to_radians(); //~ this is not in the kernel language
+    let _ = a.to_degrees(); //~ this is not in the kernel language
+    let _ = a.log(3.0); //~ this is not in the kernel language
+    let _ = a.is_normal(); //~ this is not in the kernel language
+    let _ = a.is_subnormal(); //~ this is not in the kernel language
+    let _ = a.classify(); //~ this is not in the kernel language
+}
+
+fn main() {}
