@@ -1,4 +1,4 @@
-//! What the environment can ask for: a log, and a trace. Each in a process of its
+//! What the environment can ask for: a log, a trace, and that kernels are checked. Each in a process of its
 //! own, which runs one of the tests below that are ignored otherwise. And that all it can ask for is documented.
 
 use quipu::prelude::*;
@@ -92,6 +92,113 @@ fn a_trace_is_complete_when_the_last_context_is_gone() {
     let file = std::env::temp_dir().join(format!("quipu-trace-{}.json", std::process::id()));
     run("trace", "QUIPU_TRACE", file.to_str().unwrap());
     std::fs::remove_file(file).unwrap();
+}
+
+#[kernel]
+fn next(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        *y = x[i + 1]; // outside
+    }
+}
+
+/// Without a barrier between what a thread writes and what its neighbour reads.
+#[kernel]
+async fn neighbours(
+    acc: &impl BlockAccelerator<1>,
+    mut y: OwnElements<u32>,
+    #[shared(4)] numbers: SharedWrite<u32>,
+) {
+    let (thread, numbers) = (acc.index(Block, Threads)[0], numbers.into_raw());
+    // SAFETY: there is none, and so this is run where it is found out alone.
+    let next = unsafe {
+        numbers.write(thread, 3); // the write
+        numbers.read((thread + 1) % 4) // the read
+    };
+    for (_, y) in y.each() {
+        *y = next;
+    }
+}
+
+#[kernel]
+async fn leaves(acc: &impl BlockAccelerator<1>, mut y: OwnElements<u32>) {
+    // SAFETY: there is none, as above.
+    if unsafe { acc.assume_uniform(acc.index(Block, Threads)[0] == 2) } {
+        return;
+    }
+    acc.sync_block_threads().await; // the barrier
+    for (_, y) in y.each() {
+        *y = 3;
+    }
+}
+
+/// Where in this file a line ends with a mark.
+fn place(mark: &str) -> String {
+    let mut lines = include_str!("environment.rs").lines().zip(1..);
+    let line = lines.find(|(line, _)| line.ends_with(mark));
+    let (_, line) = line.expect("a line has the mark");
+    format!("environment.rs:{line}:")
+}
+
+#[test]
+#[ignore = "run by `mistakes_of_kernels_are_told_by_thread_and_line`"]
+fn check() {
+    // Without CUDA and OpenCL, which have no such mode.
+    let platform = Platform::builder().cuda(false).opencl(false).build();
+    let context = platform.unwrap().context().unwrap();
+    for driver in ["cpu", "serial"] {
+        let mut devices = context.devices().iter();
+        let device = devices.find(|device| device.driver_name() == driver);
+        let queue = context.queue(device.unwrap()).unwrap();
+        let x = context.buffer(&[1_u32; 8]).unwrap();
+        let mut y = context.allocate::<u32>(8).unwrap();
+        let told = |launched: quipu::Result<Event>, words: &[&str]| {
+            let error = launched.and_then(|event| event.wait()).unwrap_err();
+            let text = error.to_string();
+            for words in words {
+                assert!(text.contains(words), "{driver}: {words} is not in: {text}");
+            }
+        };
+        told(
+            queue.launch(WorkDivision::new(2, 4, 1), next(&x, y.overwrite())),
+            &[
+                "environment::next",
+                "thread 3 of work-group 1",
+                "the len is 8 but the index is 8",
+                &place("// outside"),
+            ],
+        );
+        // Thread 0 has read what thread 1 then writes.
+        told(
+            queue.launch(WorkDivision::new(1, 4, 1), neighbours(y.overwrite())),
+            &[
+                "environment::neighbours races for element 1",
+                "thread 0 of work-group 0 reads",
+                &place("// the read"),
+                "thread 1 of work-group 0 writes",
+                &place("// the write"),
+            ],
+        );
+        told(
+            queue.launch(WorkDivision::new(1, 4, 1), leaves(y.overwrite())),
+            &[
+                "environment::leaves: 3 threads of work-group 0 wait",
+                "1 that have finished",
+                "thread 2",
+                &place("// the barrier"),
+            ],
+        );
+        println!("{driver} has told");
+    }
+}
+
+#[test]
+fn mistakes_of_kernels_are_told_by_thread_and_line() {
+    let output = run("check", "QUIPU_CHECK", "1");
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        out.contains("cpu has told") && out.contains("serial has told"),
+        "{out}"
+    );
 }
 
 /// Variables that are no user's: by which a program knows itself as a session that it has started.

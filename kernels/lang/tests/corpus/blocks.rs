@@ -1,6 +1,6 @@
 //! Block kernels: barriers and shared memory.
 
-use super::{check, division};
+use super::{check, division, line_of};
 use quipu_kernel::{
     Accelerator, Atomics, Block, BlockAccelerator, BlockScratch, Blocks, Execution, Grid,
     KernelError, OwnBlock, OwnElements, RawMut, RunOptions, SharedAtomics, SharedRaw, SharedWrite,
@@ -113,7 +113,7 @@ async fn placed<const SYNCS: bool>(
     }
     // SAFETY: each thread has a place of its own, and one the count.
     unsafe {
-        numbers.write(before, own);
+        numbers.write(before, own); // placed: the write
         if thread == 3 && !count.is_empty() {
             count.write(0, 7);
         }
@@ -124,7 +124,8 @@ async fn placed<const SYNCS: bool>(
     // SAFETY: what was written before the barrier nobody writes before the next.
     let sum = unsafe {
         let mut sum = count.read(0);
-        for number in numbers.slice(thread..threads) {
+        let own = numbers.slice(thread..threads); // placed: the read
+        for number in own {
             sum += *number;
         }
         sum
@@ -169,12 +170,26 @@ fn races_on_shared_memory_without_phases_are_found() {
         let call = placed::<false>(&x, &mut y);
         let mut scratch = BlockScratch::with_options(options);
         let error = call.run_in(division(2, 8, 1), &mut scratch).unwrap_err();
-        let KernelError::Race { first, second, .. } = &error else {
+        // Each number is where it belongs, and the first thread reads them all.
+        let KernelError::Race {
+            kernel,
+            index: 1,
+            first,
+            second,
+        } = &error
+        else {
             panic!("{execution:?}: {error}");
         };
-        assert!(first.writes != second.writes && first.thread != second.thread);
-        for access in [first, second] {
+        assert!(kernel.contains("placed"), "{error}");
+        for (access, thread, writes, mark) in [
+            (first, 0, false, "// placed: the read"),
+            (second, 1, true, "// placed: the write"),
+        ] {
+            assert_eq!((access.group, access.thread), (0, thread), "{error}");
+            assert_eq!(access.writes, writes, "{error}");
             assert!(access.place.file().ends_with("blocks.rs"), "{error}");
+            let line = line_of(include_str!("blocks.rs"), mark);
+            assert_eq!(access.place.line(), line, "{error}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What goes wrong in a kernel: checked natively and printed, the same thread at the same line.
 
-use super::{Passed, division};
+use super::{Passed, division, line_of};
 use quipu_kernel::{
-    Accelerator, Block, BlockAccelerator, BlockScratch, Execution, KernelError, OwnElements,
-    RunOptions, SharedWrite, Threads, f16, kernel,
+    Accelerator, Block, BlockAccelerator, BlockScratch, Execution, Grid, KernelError, OwnElements,
+    RawMut, RunOptions, SharedWrite, Threads, f16, kernel,
 };
 use quipu_kernel_ir::print::{Fault, FaultKind};
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
@@ -95,6 +95,87 @@ fn what_is_wrong_is_told_by_thread_and_line_everywhere() {
             let line = fault.site.location.unwrap().line;
             let native = place.split(':').nth(1).unwrap();
             assert_eq!(native, line.to_string(), "{fault}: {error}");
+        }
+    }
+}
+
+/// One thread of block 1 reaches something that is not there, before a barrier or behind it.
+#[kernel(crate = quipu_kernel)]
+async fn strays(
+    acc: &impl BlockAccelerator<1>,
+    how: u32,
+    x: &[i32],
+    raw: RawMut<i32>,
+    mut y: OwnElements<i32>,
+    #[shared(3)] mut sums: SharedWrite<i32>,
+) {
+    let at = acc.index(Grid, Threads)[0];
+    let far = if at == 4 { 12 } else { 0 };
+    let mut own = [1, 2, 3];
+    if how == 0 {
+        own[0] = x[far + at]; // strays 0
+    } else if how == 1 {
+        own[far] = 2; // strays 1
+    } else if how == 2 {
+        sums.own()[far] = 3; // strays 2
+    }
+    let sums = acc.sync(sums).await;
+    if how == 3 {
+        own[0] = sums[far]; // strays 3
+    } else if how == 4 {
+        // SAFETY: nobody writes it, and of what is not there the check comes first.
+        own[0] = unsafe { raw.read(far) }; // strays 4
+    } else if how == 5 {
+        let part = &x[..far + 1]; // strays 5
+        own[0] = part[0];
+    } else if how == 6 {
+        assert!(far == 0, "{far} is far"); // strays 6
+    }
+    acc.sync_block_threads().await;
+    for (_, y) in y.each() {
+        *y = own[0] + own[1];
+    }
+}
+
+#[test]
+fn what_is_wrong_between_barriers_is_told_by_thread_and_line_in_every_way() {
+    let x: Vec<i32> = (0..12).collect();
+    for execution in [
+        Execution::Native,
+        Execution::Lockstep { warp_size: 1 },
+        Execution::Lockstep { warp_size: 32 },
+        Execution::OsThreads { warp_size: 1 },
+    ] {
+        let mut options = RunOptions::new();
+        (options.check, options.execution) = (true, execution);
+        let mut scratch = BlockScratch::with_options(options);
+        for (how, words) in [
+            (0, "the len is 12 but the index is 16"),
+            (1, "the len is 3 but the index is 12"),
+            (2, "the len is 1 but the index is 12"),
+            (3, "the len is 3 but the index is 12"),
+            (4, "the index is 12"),
+            (5, "13"),
+            (6, "12 is far"),
+        ] {
+            let (mut raw, mut y) = (vec![0; 12], vec![0; 12]);
+            let call = strays(how, &x, &mut raw, &mut y);
+            let error = call.run_in(division(2, 3, 2), &mut scratch).unwrap_err();
+            let KernelError::Panicked {
+                kernel,
+                group: 1,
+                thread: 1,
+                message,
+                place,
+            } = &error
+            else {
+                panic!("{execution:?}, {how}: {error}");
+            };
+            assert!(kernel.ends_with("strays"), "{error}");
+            assert!(message.contains(words), "{error}");
+            let line = line_of(include_str!("failures.rs"), &format!("// strays {how}"));
+            let told = format!("failures.rs:{line}:");
+            assert!(place.contains(&told), "{execution:?}, {how}: {error}");
         }
     }
 }

@@ -52,6 +52,13 @@ pub(crate) fn division(blocks: usize, threads: usize, elements: usize) -> WorkDi
     WorkDivision::new(blocks, threads, elements).unwrap()
 }
 
+/// The number of the line of a file that ends with a mark.
+pub(crate) fn line_of(file: &str, mark: &str) -> u32 {
+    let mut lines = file.lines().zip(1..);
+    let (_, line) = lines.find(|(line, _)| line.ends_with(mark)).unwrap();
+    line
+}
+
 /// What a test passes, as a launch of printed code is given it, and as it is compared afterwards.
 pub(crate) trait Passed {
     fn argument(&self) -> Argument;
