@@ -288,7 +288,6 @@ impl Language for C99 {
 
     fn format(&self, scalar: Scalar) -> (&'static str, &'static str) {
         match scalar {
-            Scalar::Bool => ("%d", "int"),
             Scalar::F32 => ("%.9g", "double"),
             Scalar::F64 => ("%.17g", "double"),
             _ if scalar.is_signed() => ("%lld", "long long"),

@@ -292,7 +292,6 @@ impl Language for Cuda {
 
     fn format(&self, scalar: Scalar) -> (&'static str, &'static str) {
         match scalar {
-            Scalar::Bool => ("%d", "int"),
             Scalar::F32 => ("%.9g", "double"),
             Scalar::F64 => ("%.17g", "double"),
             _ if scalar.is_signed() => ("%lld", "long long"),

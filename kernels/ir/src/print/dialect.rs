@@ -110,7 +110,7 @@ pub(super) trait Language {
         operands: &[String],
     ) -> Possible;
 
-    /// How a scalar is printed: the format and the type that it is cast to.
+    /// How a scalar but `bool` is printed: the format and the type that it is cast to.
     fn format(&self, scalar: Scalar) -> (&'static str, &'static str);
 
     /// What a source begins with.

@@ -290,7 +290,6 @@ impl Language for OpenCl {
 
     fn format(&self, scalar: Scalar) -> (&'static str, &'static str) {
         match scalar {
-            Scalar::Bool => ("%d", "int"),
             Scalar::F32 => ("%.9g", "float"),
             Scalar::F64 => ("%.17g", "double"),
             _ if scalar.is_signed() => ("%ld", "long"),

@@ -1,8 +1,11 @@
 //! Control flow.
 
+use std::process::Command;
+
 use super::{check, division};
 use quipu_kernel::{Accelerator, Grid, KernelData, OwnElements, Threads, device, kernel};
-use quipu_kernel_ir::{Dialect, IndexWidth, Options};
+use quipu_kernel_ir::{Dialect, IndexWidth, OpenClFeatures, Options, Printed};
+use quipu_kernel_testing::{Argument, C99Program, Division, Launch, OpenClProgram, opencl_or_skip};
 
 #[kernel(crate = quipu_kernel)]
 fn collatz(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
@@ -199,6 +202,109 @@ fn runs_talks() {
     let expected =
         r#"printf("element %llu is %.9g, and 100 %% {\n", (unsigned long long)i, (double)"#;
     assert!(printed.source.contains(expected), "{}", printed.source);
+}
+
+/// A number of each kind; floats of few digits, as of others a device shows more than Rust does.
+#[kernel(crate = quipu_kernel)]
+fn says(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let (value, own) = (x[i], *y);
+        let (small, large) = (own as u8 + 250, own as i64 - (1 << 40));
+        let signed = i as i32 - 3;
+        // A line at once, as others print meanwhile.
+        println!(
+            "element {i} is {value}, {{not}} {own}: {}, {large} and {signed}; {} 100 % of {}",
+            small,
+            value > 1.0,
+            value as f64 / 4.0
+        );
+        *y = 0;
+    }
+}
+
+/// What a process of its own prints, in any order, of the lines that `says` writes.
+fn said_by(test: &str) -> Vec<String> {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--ignored", "--nocapture", test])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("element "));
+    let mut lines: Vec<_> = lines.map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+const SAID: [(f32, u32); 6] = [
+    (0.5, 0),
+    (1.5, 1),
+    (-2.25, 2),
+    (1000.0, 3),
+    (0.0, 4),
+    (3.0, 5),
+];
+
+fn said() -> (Vec<f32>, Vec<u32>) {
+    // After what the harness has written.
+    println!();
+    SAID.into_iter().unzip()
+}
+
+#[test]
+#[ignore = "run by `all_print_the_same`"]
+fn says_natively() {
+    let (x, mut y) = said();
+    says(&x, &mut y).run(division(2, 3, 1)).unwrap();
+}
+
+fn say_printed(dialect: Dialect, run: impl Fn(&Printed, &mut Launch)) {
+    let (x, mut y) = said();
+    let arguments = vec![Argument::buffer(&x), Argument::buffer(&y)];
+    let module = says(&x, &mut y).module().unwrap();
+    for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
+        let printed = module.print(dialect, &Options::new(dialect, width));
+        let mut launch = Launch::new(Division::new([2], [3], [1]), arguments.clone());
+        run(&printed.unwrap(), &mut launch);
+        assert_eq!(launch.elements::<u32>(1), [0; 6]);
+    }
+}
+
+#[test]
+#[ignore = "run by `all_print_the_same`"]
+fn says_in_c99() {
+    say_printed(Dialect::C99, |printed, launch| {
+        let program = C99Program::compile(printed).unwrap();
+        assert_eq!(program.run(launch).unwrap(), None);
+    });
+}
+
+#[test]
+#[ignore = "run by `all_print_the_same`"]
+fn says_in_opencl() {
+    say_printed(Dialect::OpenCl(OpenClFeatures::USUAL), |printed, launch| {
+        let program = OpenClProgram::compile(printed).unwrap();
+        assert_eq!(program.run(launch).unwrap(), None);
+    });
+}
+
+#[test]
+fn all_print_the_same() {
+    let expected = [
+        "element 0 is 0.5, {not} 0: 250, -1099511627776 and -3; false 100 % of 0.125",
+        "element 1 is 1.5, {not} 1: 251, -1099511627775 and -2; true 100 % of 0.375",
+        "element 2 is -2.25, {not} 2: 252, -1099511627774 and -1; false 100 % of -0.5625",
+        "element 3 is 1000, {not} 3: 253, -1099511627773 and 0; true 100 % of 250",
+        "element 4 is 0, {not} 4: 254, -1099511627772 and 1; false 100 % of 0",
+        "element 5 is 3, {not} 5: 255, -1099511627771 and 2; true 100 % of 0.75",
+    ];
+    assert_eq!(said_by("corpus::control::says_natively"), expected);
+    // With indices of both widths.
+    let twice: Vec<_> = expected.iter().flat_map(|line| [*line; 2]).collect();
+    assert_eq!(said_by("corpus::control::says_in_c99"), twice);
+    if opencl_or_skip() {
+        assert_eq!(said_by("corpus::control::says_in_opencl"), twice);
+    }
 }
 
 #[kernel(crate = quipu_kernel)]

@@ -409,11 +409,17 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 printed.push_str(&pieces.next().unwrap_or_default().replace('%', "%%"));
                 for (piece, value) in pieces.zip(values) {
                     let scalar = self.scalar_of(*value);
-                    let (specification, cast) = self.module.language.format(scalar);
-                    printed.push_str(specification);
-                    printed.push_str(&piece.replace('%', "%%"));
                     let value = self.take(*value);
-                    arguments.push(format!("({cast}){}", value.at(precedence::UNARY)));
+                    if scalar == Scalar::Bool {
+                        printed.push_str("%s");
+                        let value = value.at(precedence::LOGICAL_OR);
+                        arguments.push(format!("{value} ? \"true\" : \"false\""));
+                    } else {
+                        let (specification, cast) = self.module.language.format(scalar);
+                        printed.push_str(specification);
+                        arguments.push(format!("({cast}){}", value.at(precedence::UNARY)));
+                    }
+                    printed.push_str(&piece.replace('%', "%%"));
                 }
                 self.flush(Change::All);
                 arguments[0] = quoted(&printed);
