@@ -109,10 +109,42 @@ proptest! {
                     let needed = total[3].div_ceil(elements[3]);
                     prop_assert!((sides[3] + 1..=needed.min(count).min(32)).all(|side| needed % side != 0));
                 }
-                _ => {}
+                Subdivision::CloseToEqualExtent => {
+                    let needed: [usize; 4] = std::array::from_fn(|d| total[d].div_ceil(elements[d]));
+                    let limit = |d: usize| [block, block, 1024, 32][d];
+                    // Whether a side can be longer, where the sides are these.
+                    let grows = |sides: [usize; 4], d: usize| {
+                        let others = sides.iter().product::<usize>() / sides[d];
+                        let longest = needed[d].min(limit(d)).min(count / others);
+                        (sides[d] + 1..=longest).any(|side| needed[d] % side == 0)
+                    };
+                    for d in 0..4 {
+                        prop_assert!(!grows(sides, d), "{sides:?} of {needed:?}");
+                        // Nor could it where a longer side is one step shorter, and still longer than it.
+                        for other in 0..4 {
+                            let mut before = sides;
+                            let shorter = (1..sides[other]).rev().find(|side| needed[other] % side == 0);
+                            before[other] = shorter.unwrap_or(1);
+                            if before[other] > sides[d] {
+                                prop_assert!(!grows(before, d), "{sides:?} of {needed:?}");
+                            }
+                        }
+                    }
+                }
+                _ => prop_assert!(false, "no such subdivision"),
             }
         }
     }
+}
+
+#[test]
+fn sides_close_to_equal_are_prime_numbers_where_these_fit() {
+    let mut limits = AcceleratorLimits::native(1);
+    limits.block_thread_count = 100;
+    let division =
+        WorkDivision::subdivide_evenly([11, 64], [1, 1], &limits, Subdivision::CloseToEqualExtent);
+    // And not 1 and 8, which divide what is below 10 each.
+    assert_eq!(division.unwrap().block_threads(), Extent::new([11, 8]));
 }
 
 #[test]

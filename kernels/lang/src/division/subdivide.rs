@@ -110,7 +110,7 @@ impl<const D: usize> WorkDivision<D> {
     /// that the elements need, so that no block sticks out. (The last thread's elements may.)
     ///
     /// Where little divides, blocks are small: one thread each, along a dimension of a prime number of threads that is
-    /// larger than a block can be.
+    /// larger than a block can be. Sides that shall be close to equal grow in turns, the shortest first, while any can.
     ///
     /// ```
     /// use quipu_kernel::{AcceleratorLimits, Extent, Subdivision, WorkDivision};
@@ -146,9 +146,7 @@ impl<const D: usize> WorkDivision<D> {
                 let divides = |side: &usize| (0..D).all(|d| needed[d].is_multiple_of(*side));
                 Extent::splat((1..=most[0]).rev().find(divides).unwrap_or(1))
             }
-            Subdivision::CloseToEqualExtent => {
-                Extent::from_fn(|d| largest_divisor(needed[d], most[d]))
-            }
+            Subdivision::CloseToEqualExtent => close_to_equal_divisors(needed, limits),
             Subdivision::Unrestricted => {
                 let mut rest = limits.block_thread_count.max(1);
                 let mut threads = Extent::ONE;
@@ -198,6 +196,30 @@ impl<const D: usize> WorkDivision<D> {
 fn largest_divisor(number: usize, most: usize) -> usize {
     let divides = |divisor: &usize| number.is_multiple_of(*divisor);
     (1..=most.min(number)).rev().find(divides).unwrap_or(1)
+}
+
+/// For each number a divisor of it: ever the shortest of the sides that can grow does, by as little as divides, until none can.
+fn close_to_equal_divisors<const D: usize>(
+    needed: Extent<D>,
+    limits: &AcceleratorLimits,
+) -> Extent<D> {
+    let most = limits.block_thread_count.max(1);
+    let mut sides = Extent::<D>::ONE;
+    loop {
+        let count: usize = sides.components().iter().product();
+        let larger = |d: usize| {
+            let room = limits
+                .block_threads
+                .of::<D>(d)
+                .min(most / (count / sides[d]));
+            (sides[d] + 1..=room.min(needed[d])).find(|side| needed[d].is_multiple_of(*side))
+        };
+        let growing = (0..D).rev().filter_map(|d| Some((d, larger(d)?)));
+        let Some((d, side)) = growing.min_by_key(|(d, _)| sides[*d]) else {
+            return sides;
+        };
+        sides[d] = side;
+    }
 }
 
 /// Up to `wanted` in all, from the fastest dimension on, at least one in each.
