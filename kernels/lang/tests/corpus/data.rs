@@ -2,11 +2,11 @@
 
 use super::{Passed, check, division};
 use quipu_kernel::{
-    Accelerator, Block, BlockAccelerator, Extent, KernelData, OwnElements, SharedWrite, Threads,
-    Vector, device, kernel,
+    Accelerator, Block, BlockAccelerator, Extent, Grid, KernelData, OwnElements, SharedWrite,
+    Threads, Vector, device, kernel,
 };
 use quipu_kernel_ir::{Dialect, IndexWidth, Options};
-use quipu_kernel_testing::Argument;
+use quipu_kernel_testing::{Argument, Launch};
 
 #[derive(
     Clone, Copy, Debug, PartialEq, bytemuck::NoUninit, bytemuck::AnyBitPattern, KernelData,
@@ -164,6 +164,154 @@ fn runs_pulls_with_aligned_structs() {
     check!(pulls => (sun, &bodies, &mut y), division(3, 4, 1));
     assert_eq!(y[7].heaviest, bodies[3]);
     assert_eq!((y[7].mass, y[7].rest), (6.0, [7.0; 3]));
+}
+
+/// In one byte, of which not all are a value.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    bytemuck::NoUninit,
+    bytemuck::CheckedBitPattern,
+    bytemuck::Zeroable,
+    KernelData,
+)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(u8)]
+enum State {
+    Solid,
+    Liquid = 3,
+    Gas = 200,
+}
+
+#[derive(
+    Clone, Copy, Debug, PartialEq, bytemuck::NoUninit, bytemuck::CheckedBitPattern, KernelData,
+)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(i16)]
+enum Turn {
+    Left = -300,
+    None = 0,
+    Right = 7,
+}
+
+#[derive(
+    Clone, Copy, Debug, PartialEq, bytemuck::NoUninit, bytemuck::CheckedBitPattern, KernelData,
+)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Cell {
+    heat: f32,
+    turn: Turn,
+    first: State,
+    second: State,
+}
+
+macro_rules! checked_elements {
+    ($($element:ty),*) => {$(
+        impl Passed for &mut Vec<$element> {
+            fn argument(&self) -> Argument {
+                Argument::buffer(self)
+            }
+
+            fn compare(&self, launch: &Launch, at: usize) {
+                type Bytes = [u8; size_of::<$element>()];
+                super::compare::<Bytes>(bytemuck::cast_slice(self), &launch.elements(at));
+            }
+
+            fn reset(self, argument: &Argument) {
+                if let Argument::Elements { bytes, .. } = argument {
+                    let elements = bytes.chunks_exact(size_of::<$element>());
+                    *self = elements.map(bytemuck::checked::pod_read_unaligned).collect();
+                }
+            }
+        }
+    )*};
+}
+
+checked_elements!(State, Cell);
+
+#[device(crate = quipu_kernel)]
+fn warmed(state: State) -> State {
+    match state {
+        State::Solid => State::Liquid,
+        State::Liquid | State::Gas => State::Gas,
+    }
+}
+
+/// Enums in buffers, in block-shared arrays, in arrays and structs, and as numbers.
+#[kernel(crate = quipu_kernel)]
+async fn states(
+    acc: &impl BlockAccelerator<1>,
+    x: &[State],
+    given: &[Cell],
+    mut y: OwnElements<State>,
+    mut cells: OwnElements<Cell>,
+    #[shared(4)] mut tile: SharedWrite<State>,
+    #[shared(4)] mut pairs: SharedWrite<[State; 2]>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    let own = x[acc.index(Grid, Threads)[0]];
+    tile.own()[0] = own;
+    pairs.own()[0] = [warmed(own), own];
+    let (tile, pairs) = acc.sync((tile, pairs)).await;
+    let next = tile[(thread + 1) % 4];
+    for (i, y) in y.each() {
+        *y = match (*y, next) {
+            (State::Gas, _) => x[i],
+            (_, State::Solid) => State::Liquid,
+            (_, other) => warmed(other),
+        };
+    }
+    for (i, cell) in cells.each() {
+        let [first, second] = pairs[(thread + 2) % 4];
+        let mut new = given[i];
+        if i % 2 == 1 {
+            new.second = first;
+        }
+        new.turn = match cell.turn {
+            Turn::Left => Turn::None,
+            Turn::None => Turn::Right,
+            Turn::Right => Turn::Left,
+        };
+        new.heat += second as u8 as f32 + cell.turn as i16 as f32;
+        *cell = Cell {
+            heat: new.heat * 0.5,
+            ..new
+        };
+    }
+}
+
+#[test]
+fn runs_states_with_enums_in_memory() {
+    assert_eq!((size_of::<State>(), size_of::<Cell>()), (1, 8));
+    let all = [State::Solid, State::Liquid, State::Gas];
+    let turns = [Turn::Left, Turn::None, Turn::Right];
+    let x: Vec<_> = (0..12).map(|i| all[i * i % 3]).collect();
+    let given: Vec<_> = (0..12)
+        .map(|i| Cell {
+            heat: i as f32,
+            turn: Turn::None,
+            first: State::Solid,
+            second: all[i % 3],
+        })
+        .collect();
+    let mut y: Vec<_> = (0..12).map(|i| all[i % 3]).collect();
+    let mut cells = given.clone();
+    for (i, cell) in cells.iter_mut().enumerate() {
+        cell.turn = turns[i % 3];
+    }
+    check!(states => (&x, &given, &mut y, &mut cells), division(3, 4, 1));
+    // Two with a liquid neighbour; and what is a gas is what was read.
+    assert_eq!(y[..3], [State::Gas, State::Gas, State::Liquid]);
+    let expected = Cell {
+        heat: 0.5,
+        turn: Turn::Right,
+        first: State::Solid,
+        second: State::Liquid,
+    };
+    assert_eq!(cells[1], expected);
 }
 
 #[kernel(crate = quipu_kernel)]
