@@ -116,14 +116,14 @@ proptest! {
                     let grows = |sides: [usize; 4], d: usize| {
                         let others = sides.iter().product::<usize>() / sides[d];
                         let longest = needed[d].min(limit(d)).min(count / others);
-                        (sides[d] + 1..=longest).any(|side| needed[d] % side == 0)
+                        (sides[d] + 1..=longest).any(|side| needed[d].is_multiple_of(side))
                     };
                     for d in 0..4 {
                         prop_assert!(!grows(sides, d), "{sides:?} of {needed:?}");
                         // Nor could it where a longer side is one step shorter, and still longer than it.
                         for other in 0..4 {
                             let mut before = sides;
-                            let shorter = (1..sides[other]).rev().find(|side| needed[other] % side == 0);
+                            let shorter = (1..sides[other]).rev().find(|side| needed[other].is_multiple_of(*side));
                             before[other] = shorter.unwrap_or(1);
                             if before[other] > sides[d] {
                                 prop_assert!(!grows(before, d), "{sides:?} of {needed:?}");

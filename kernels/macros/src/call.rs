@@ -154,13 +154,10 @@ impl Writer {
             }
             _ => {}
         }
-        let name = self.fresh("receiver");
-        // Integers have these methods, and arrays others of the same names.
-        let refusal = matches!(method.as_str(), "rotate_left" | "rotate_right")
-            .then(|| quote_spanned!(span=> (&__quipu::Own::of(#name)).__rotates();));
         let mut arguments = self.arguments(&call.args);
         let generics = &call.turbofish;
         let builder = format_ident!("__method_{}", call.method, span = span);
+        let name = self.fresh("receiver");
         if may_assign(&call.receiver, &call.args) {
             // The receiver is evaluated before what the arguments do.
             let before = self.fresh("before");
@@ -178,13 +175,11 @@ impl Writer {
                 let #before = __quipu::before_arguments();
                 #bound
                 let #name = __quipu::receiver(#name, #before);
-                #refusal
                 __quipu::subject(&#name).#builder #generics (#name, #(#arguments),*)
             });
         }
         quote_spanned!(span=> {
             let #name = #receiver;
-            #refusal
             __quipu::subject(&#name).#builder #generics (#name, #(#arguments),*)
         })
     }

@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +15,6 @@ use quipu_kernel_ir::{
 use super::data::KernelValue;
 use super::handles::{GlobalRefHandle, RawMutHandle, SharedReadHandle};
 use super::place;
-use super::refused::Rotates;
 use super::state::{self, Mode, Raw};
 use crate::extent::{Extent, Vector};
 
@@ -69,9 +69,25 @@ pub fn w_ref<T: ?Sized + 'static>(_: Expr<T>) -> &'static mut T {
 }
 
 /// Something to call methods on that the type of an expression has: rustc then finds them as it does natively.
+///
+/// It looks for them of this type, then of what this refers to, then of a reference to that. So a number's own methods,
+/// which are of the first, come before those of the traits of users, which are of the second; and those come before what
+/// the methods of numbers are of every other type, of which no more may be known than a trait of numbers.
+#[derive(Debug)]
+pub struct Subject<T: ?Sized + 'static>(&'static T);
+
+impl<T: ?Sized> Deref for Subject<T> {
+    type Target = &'static T;
+
+    fn deref(&self) -> &&'static T {
+        &self.0
+    }
+}
+
+/// That of an expression.
 #[must_use]
-pub fn subject<T: ?Sized + Sample>(_: &Expr<T>) -> &'static T {
-    T::sample()
+pub fn subject<T: ?Sized + Sample>(_: &Expr<T>) -> Subject<T> {
+    Subject(T::sample())
 }
 
 /// A type of which any value is at hand.
@@ -548,15 +564,6 @@ impl<T: ?Sized> Own<T> {
     }
 }
 
-impl<T, const N: usize> Own<[T; N]> {
-    #[doc(hidden)]
-    pub fn __rotates(&self)
-    where
-        [T; N]: Rotates,
-    {
-    }
-}
-
 /// What is refused of types that are [`Derived`], and of no others: `(&Own::of(x)).__prints()` is found here for the first, and
 /// a reference further away for all that are not known to be.
 pub trait RefusedOfDerived<T> {
@@ -591,14 +598,11 @@ pub trait AcceptedOfOthers {
     fn __prints(&self);
     #[doc(hidden)]
     fn __converts(&self);
-    #[doc(hidden)]
-    fn __rotates(&self);
 }
 
 impl<T: ?Sized> AcceptedOfOthers for &Own<T> {
     fn __prints(&self) {}
     fn __converts(&self) {}
-    fn __rotates(&self) {}
 }
 
 /// `print!(format, values…)`.

@@ -68,8 +68,8 @@ pub use handles::{
 };
 pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, begin_for};
 pub use number::{
-    Casts, Conversions, FloatBits, FromDouble, HalfConversions, MoreMethods, NumberMethods,
-    RefusedConversions,
+    Casts, Conversions, FloatBits, FromDouble, HalfConversions, MoreCalls, MoreMethods,
+    NumberCalls, NumberMethods, RefusedConversions,
 };
 pub use operator::{
     Operand, Operands, Operated, OperatedAlone, OperatedAloneAsNumber, OperatedAsNumbers, Operates,
@@ -85,7 +85,7 @@ pub use place::{
     range_to, swap,
 };
 pub use quipu_kernel_ir as ir;
-pub use refused::{RefusedMethods, RefusedOfIterators, RefusedOfNumbers, RefusedOfSlices};
+pub use refused::{RefusedMethods, RefusedOfIterators, RefusedOfNumbers};
 pub use repeat::{Loop, begin_loop, break_loop, break_unless, break_with, continue_loop, end_loop};
 pub use shared::{Part, Tuple, Turn};
 pub use state::{Raw, State, build};

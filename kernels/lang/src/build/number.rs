@@ -9,7 +9,7 @@ use quipu_kernel_ir::{
 };
 
 use super::data::KernelValue;
-use super::expression::Expr;
+use super::expression::{Expr, Subject};
 use super::power::power;
 use super::state::{self, Raw, State};
 use crate::number::{bf16, f16};
@@ -108,75 +108,89 @@ macro_rules! methods {
         binary { $($binary:ident / $binary_call:ident ($($second:ident: $second_type:ty)?) = $binary_operation:ident;)* }
         other { $($other:ident / $other_call:ident ($($operand:ident: $operand_type:ty),*) -> $other_result:ty = $write:expr;)* }
     ) => {
-        /// The methods of numbers, as what they are called with, and as what they are called on.
-        pub trait NumberMethods: KernelValue {
+        /// The methods of numbers, as what they are called with.
+        pub trait NumberCalls<T: KernelValue> {
             $(
                 #[doc(hidden)]
                 #[track_caller]
-                fn $math_call(this: Expr<Self> $(, $math_operand: Expr<Self>)*) -> Expr<Self> {
+                fn $math_call(this: Expr<T> $(, $math_operand: Expr<T>)*) -> Expr<T> {
                     let location = Location::caller();
-                    of_math(Math::$function, [this.raw() $(, $math_operand.raw())*], Self::IS_DERIVED, location)
-                }
-                #[doc(hidden)]
-                #[track_caller]
-                fn $math(&self, this: Expr<Self> $(, $math_operand: Expr<Self>)*) -> Expr<Self> {
-                    Self::$math_call(this $(, $math_operand)*)
+                    of_math(Math::$function, [this.raw() $(, $math_operand.raw())*], T::IS_DERIVED, location)
                 }
             )*
             $(
                 #[doc(hidden)]
                 #[track_caller]
-                fn $is_call(this: Expr<Self>) -> Expr<bool> {
+                fn $is_call(this: Expr<T>) -> Expr<bool> {
                     let location = Location::caller();
-                    of_math(Math::$is_function, [this.raw()], Self::IS_DERIVED, location)
-                }
-                #[doc(hidden)]
-                #[track_caller]
-                fn $is(&self, this: Expr<Self>) -> Expr<bool> {
-                    Self::$is_call(this)
+                    of_math(Math::$is_function, [this.raw()], T::IS_DERIVED, location)
                 }
             )*
             $(
                 #[doc(hidden)]
                 #[track_caller]
-                fn $unary_call(this: Expr<Self>) -> Expr<$unary_result> {
+                fn $unary_call(this: Expr<T>) -> Expr<$unary_result> {
                     let location = Location::caller();
-                    let to = (<$unary_result>::ir_type as fn(&mut State) -> Type, Self::IS_DERIVED);
+                    let to = (<$unary_result>::ir_type as fn(&mut State) -> Type, T::IS_DERIVED);
                     of_value(unary_raw(Unary::$unary_operation, this.raw(), to, location))
                 }
-                #[doc(hidden)]
-                #[track_caller]
-                fn $unary(&self, this: Expr<Self>) -> Expr<$unary_result> {
-                    Self::$unary_call(this)
-                }
             )*
             $(
                 #[doc(hidden)]
                 #[track_caller]
-                fn $binary_call(this: Expr<Self> $(, $second: Expr<$second_type>)?) -> Expr<Self> {
+                fn $binary_call(this: Expr<T> $(, $second: Expr<$second_type>)?) -> Expr<T> {
                     let location = Location::caller();
-                    of_value(binary_raw(Binary::$binary_operation, [this.raw() $(, $second.raw())?], Self::IS_DERIVED, location))
-                }
-                #[doc(hidden)]
-                #[track_caller]
-                fn $binary(&self, this: Expr<Self> $(, $second: Expr<$second_type>)?) -> Expr<Self> {
-                    Self::$binary_call(this $(, $second)?)
+                    of_value(binary_raw(Binary::$binary_operation, [this.raw() $(, $second.raw())?], T::IS_DERIVED, location))
                 }
             )*
             $(
                 #[doc(hidden)]
                 #[track_caller]
-                fn $other_call(this: Expr<Self> $(, $operand: Expr<$operand_type>)*) -> Expr<$other_result> {
+                fn $other_call(this: Expr<T> $(, $operand: Expr<$operand_type>)*) -> Expr<$other_result> {
                     let location = Location::caller();
                     of_value(state::at(location, |s| {
-                        let (values, scalar) = operands(s, [this.raw() $(, $operand.raw())*], Self::IS_DERIVED, location);
+                        let (values, scalar) = operands(s, [this.raw() $(, $operand.raw())*], T::IS_DERIVED, location);
                         $write(s, values, scalar)
                     }))
                 }
+            )*
+        }
+
+        /// The same, as what they are called on: see [`Subject`].
+        pub trait NumberMethods<T: KernelValue> {
+            $(
                 #[doc(hidden)]
                 #[track_caller]
-                fn $other(&self, this: Expr<Self> $(, $operand: Expr<$operand_type>)*) -> Expr<$other_result> {
-                    Self::$other_call(this $(, $operand)*)
+                fn $math(&self, this: Expr<T> $(, $math_operand: Expr<T>)*) -> Expr<T> {
+                    T::$math_call(this $(, $math_operand)*)
+                }
+            )*
+            $(
+                #[doc(hidden)]
+                #[track_caller]
+                fn $is(&self, this: Expr<T>) -> Expr<bool> {
+                    T::$is_call(this)
+                }
+            )*
+            $(
+                #[doc(hidden)]
+                #[track_caller]
+                fn $unary(&self, this: Expr<T>) -> Expr<$unary_result> {
+                    T::$unary_call(this)
+                }
+            )*
+            $(
+                #[doc(hidden)]
+                #[track_caller]
+                fn $binary(&self, this: Expr<T> $(, $second: Expr<$second_type>)?) -> Expr<T> {
+                    T::$binary_call(this $(, $second)?)
+                }
+            )*
+            $(
+                #[doc(hidden)]
+                #[track_caller]
+                fn $other(&self, this: Expr<T> $(, $operand: Expr<$operand_type>)*) -> Expr<$other_result> {
+                    T::$other_call(this $(, $operand)*)
                 }
             )*
         }
@@ -229,27 +243,27 @@ methods! {
         __method_count_ones / __call_count_ones -> u32 = CountOnes;
         __method_leading_zeros / __call_leading_zeros -> u32 = LeadingZeros;
         __method_trailing_zeros / __call_trailing_zeros -> u32 = TrailingZeros;
-        __method_reverse_bits / __call_reverse_bits -> Self = ReverseBits;
+        __method_reverse_bits / __call_reverse_bits -> T = ReverseBits;
     }
     binary {
-        __method_wrapping_add / __call_wrapping_add(other: Self) = Add;
-        __method_wrapping_sub / __call_wrapping_sub(other: Self) = Subtract;
-        __method_wrapping_mul / __call_wrapping_mul(other: Self) = Multiply;
+        __method_wrapping_add / __call_wrapping_add(other: T) = Add;
+        __method_wrapping_sub / __call_wrapping_sub(other: T) = Subtract;
+        __method_wrapping_mul / __call_wrapping_mul(other: T) = Multiply;
         __method_wrapping_shl / __call_wrapping_shl(amount: u32) = ShiftLeft;
         __method_wrapping_shr / __call_wrapping_shr(amount: u32) = ShiftRight;
-        __method_saturating_add / __call_saturating_add(other: Self) = SaturatingAdd;
-        __method_saturating_sub / __call_saturating_sub(other: Self) = SaturatingSubtract;
+        __method_saturating_add / __call_saturating_add(other: T) = SaturatingAdd;
+        __method_saturating_sub / __call_saturating_sub(other: T) = SaturatingSubtract;
         __method_rotate_left / __call_rotate_left(amount: u32) = RotateLeft;
         __method_rotate_right / __call_rotate_right(amount: u32) = RotateRight;
-        __method_min / __call_min(other: Self) = Minimum;
-        __method_max / __call_max(other: Self) = Maximum;
-        __method_lesser / __call_lesser(other: Self) = Minimum;
-        __method_greater / __call_greater(other: Self) = Maximum;
+        __method_min / __call_min(other: T) = Minimum;
+        __method_max / __call_max(other: T) = Maximum;
+        __method_lesser / __call_lesser(other: T) = Minimum;
+        __method_greater / __call_greater(other: T) = Maximum;
     }
     other {
-        __method_abs / __call_abs() -> Self = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
-        __method_wrapping_abs / __call_wrapping_abs() -> Self = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
-        __method_wrapping_neg / __call_wrapping_neg() -> Self = |s: &mut State, [value]: [Value; 1], scalar: Scalar| {
+        __method_abs / __call_abs() -> T = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
+        __method_wrapping_abs / __call_wrapping_abs() -> T = |s: &mut State, [value]: [Value; 1], scalar| absolute(s, value, scalar);
+        __method_wrapping_neg / __call_wrapping_neg() -> T = |s: &mut State, [value]: [Value; 1], scalar: Scalar| {
             let f = &mut s.frame().function;
             if scalar.is_signed() {
                 return f.unary(Unary::Negate, value);
@@ -257,18 +271,18 @@ methods! {
             let zero = f.literal(scalar, 0);
             f.binary(Binary::Subtract, zero, value)
         };
-        __method_wrapping_div / __call_wrapping_div(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Divide, a, b, scalar);
-        __method_wrapping_rem / __call_wrapping_rem(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Remainder, a, b, scalar);
-        __method_mul_high / __call_mul_high(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| mul_high(s, a, b, scalar);
-        __method_signum / __call_signum() -> Self = |s: &mut State, [value]: [Value; 1], scalar| signum(s, value, scalar);
-        __method_clamp / __call_clamp(low: Self, high: Self) -> Self = |s: &mut State, [value, low, high]: [Value; 3], _| {
+        __method_wrapping_div / __call_wrapping_div(other: T) -> T = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Divide, a, b, scalar);
+        __method_wrapping_rem / __call_wrapping_rem(other: T) -> T = |s: &mut State, [a, b]: [Value; 2], scalar| wrapping_division(s, Binary::Remainder, a, b, scalar);
+        __method_mul_high / __call_mul_high(other: T) -> T = |s: &mut State, [a, b]: [Value; 2], scalar| mul_high(s, a, b, scalar);
+        __method_signum / __call_signum() -> T = |s: &mut State, [value]: [Value; 1], scalar| signum(s, value, scalar);
+        __method_clamp / __call_clamp(low: T, high: T) -> T = |s: &mut State, [value, low, high]: [Value; 3], _| {
             // As std does it: NaN stays NaN.
             let is_below = binary(s, Binary::Less, value, low);
             let value = s.frame().function.select(is_below, low, value);
             let is_above = binary(s, Binary::Greater, value, high);
             s.frame().function.select(is_above, high, value)
         };
-        __method_div_ceil / __call_div_ceil(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], scalar| {
+        __method_div_ceil / __call_div_ceil(other: T) -> T = |s: &mut State, [a, b]: [Value; 2], scalar| {
             let quotient = binary(s, Binary::Divide, a, b);
             let remainder = binary(s, Binary::Remainder, a, b);
             let f = &mut s.frame().function;
@@ -298,16 +312,16 @@ methods! {
             let number = f.select(is_zero, zero, number);
             if scalar == Scalar::U32 { number } else { f.cast(number, Scalar::U32) }
         };
-        __method_fract / __call_fract() -> Self = |s: &mut State, [value]: [Value; 1], _| {
+        __method_fract / __call_fract() -> T = |s: &mut State, [value]: [Value; 1], _| {
             let whole = math(s, Math::Trunc, &[value]);
             binary(s, Binary::Subtract, value, whole)
         };
-        __method_distance / __call_distance(other: Self) -> Self = |s: &mut State, [a, b]: [Value; 2], _| {
+        __method_distance / __call_distance(other: T) -> T = |s: &mut State, [a, b]: [Value; 2], _| {
             let greater = binary(s, Binary::Maximum, a, b);
             let smaller = binary(s, Binary::Minimum, a, b);
             binary(s, Binary::Subtract, greater, smaller)
         };
-        __method_recip / __call_recip() -> Self = |s: &mut State, [value]: [Value; 1], scalar| {
+        __method_recip / __call_recip() -> T = |s: &mut State, [value]: [Value; 1], scalar| {
             let one = constant(s, scalar, 1.0);
             binary(s, Binary::Divide, one, value)
         };
@@ -315,64 +329,82 @@ methods! {
     }
 }
 
-impl<T: KernelValue> NumberMethods for T {}
+/// Types whose own methods come before those of users' traits, as they do natively.
+pub trait Numeric: KernelValue {}
 
-/// Methods of numbers that give two, or take a loop.
-pub trait MoreMethods: KernelValue {
-    /// `x.sin_cos()`.
+macro_rules! numeric {
+    ($($number:ty)*) => {$(
+        impl Numeric for $number {}
+    )*};
+}
+
+numeric!(i8 i16 i32 i64 isize u8 u16 u32 u64 usize f16 bf16 f32 f64);
+
+impl<T: KernelValue> NumberCalls<T> for T {}
+impl<T: Numeric> NumberMethods<T> for Subject<T> {}
+impl<T: KernelValue> NumberMethods<T> for &'static T {}
+
+/// Methods of numbers that give two, or take a loop, as what they are called with.
+pub trait MoreCalls<T: KernelValue> {
+    /// `T::sin_cos(x)`.
     #[doc(hidden)]
     #[track_caller]
-    fn __call_sin_cos(this: Expr<Self>) -> Expr<(Self, Self)> {
+    fn __call_sin_cos(this: Expr<T>) -> Expr<(T, T)> {
         let location = Location::caller();
         Expr::from_raw(state::at(location, |s| {
-            let ([value], _) = operands(s, [this.raw()], Self::IS_DERIVED, location);
+            let ([value], _) = operands(s, [this.raw()], T::IS_DERIVED, location);
             let parts =
                 [Math::Sin, Math::Cos].map(|function| Raw::Value(math(s, function, &[value])));
-            let of = <(Self, Self)>::ir_type(s);
+            let of = <(T, T)>::ir_type(s);
             s.frame().aggregate(parts.into(), Some(of))
         }))
     }
 
+    /// `T::pow(x, exponent)`, of integers: as many squarings as the exponent has bits.
     #[doc(hidden)]
     #[track_caller]
-    fn __method_sin_cos(&self, this: Expr<Self>) -> Expr<(Self, Self)> {
-        Self::__call_sin_cos(this)
-    }
-
-    /// `x.pow(exponent)`, of integers: as many squarings as the exponent has bits.
-    #[doc(hidden)]
-    #[track_caller]
-    fn __call_pow(this: Expr<Self>, exponent: Expr<u32>) -> Expr<Self> {
+    fn __call_pow(this: Expr<T>, exponent: Expr<u32>) -> Expr<T> {
         power(this, exponent)
     }
 
+    /// `T::powi(x, exponent)`, of floats.
     #[doc(hidden)]
     #[track_caller]
-    fn __method_pow(&self, this: Expr<Self>, exponent: Expr<u32>) -> Expr<Self> {
-        power(this, exponent)
-    }
-
-    /// `x.powi(exponent)`, of floats.
-    #[doc(hidden)]
-    #[track_caller]
-    fn __call_powi(this: Expr<Self>, exponent: Expr<i32>) -> Expr<Self> {
-        power(this, exponent)
-    }
-
-    #[doc(hidden)]
-    #[track_caller]
-    fn __method_powi(&self, this: Expr<Self>, exponent: Expr<i32>) -> Expr<Self> {
-        power(this, exponent)
-    }
-
-    #[doc(hidden)]
-    #[track_caller]
-    fn __method_wrapping_pow(&self, this: Expr<Self>, exponent: Expr<u32>) -> Expr<Self> {
+    fn __call_powi(this: Expr<T>, exponent: Expr<i32>) -> Expr<T> {
         power(this, exponent)
     }
 }
 
-impl<T: KernelValue> MoreMethods for T {}
+/// The same, as what they are called on: see [`Subject`].
+pub trait MoreMethods<T: KernelValue> {
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_sin_cos(&self, this: Expr<T>) -> Expr<(T, T)> {
+        T::__call_sin_cos(this)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_pow(&self, this: Expr<T>, exponent: Expr<u32>) -> Expr<T> {
+        power(this, exponent)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_powi(&self, this: Expr<T>, exponent: Expr<i32>) -> Expr<T> {
+        power(this, exponent)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_wrapping_pow(&self, this: Expr<T>, exponent: Expr<u32>) -> Expr<T> {
+        power(this, exponent)
+    }
+}
+
+impl<T: KernelValue> MoreCalls<T> for T {}
+impl<T: Numeric> MoreMethods<T> for Subject<T> {}
+impl<T: KernelValue> MoreMethods<T> for &'static T {}
 
 fn binary(s: &mut State, operation: Binary, left: Value, right: Value) -> Value {
     s.frame().function.binary(operation, left, right)

@@ -86,6 +86,8 @@ refused! {
         __method_contains(A) => bool, __method_starts_with(A) => bool, __method_ends_with(A) => bool, __method_binary_search(A), __method_is_sorted() => bool;
     Orders = "this is not in the kernel language", "write the loops; of whole buffers, `quipu-algorithms` has sorts":
         __method_sort(), __method_sort_unstable(), __method_reverse();
+    Rotates = "this is not in the kernel language of slices", "go over the indices, and add to each, `% x.len()`":
+        __method_rotate_left(A), __method_rotate_right(A);
     Adapts = "this iterator is not in the kernel language", "write a `for` loop":
         __method_sum() -> R, __method_product() -> R, __method_collect() -> R, __method_min() -> R, __method_max() -> R,
         __method_count() -> R, __method_zip(A) -> R, __method_take(A) -> R, __method_skip(A) -> R, __method_chain(A) -> R,
@@ -103,15 +105,6 @@ refused! {
 
 impl<T> RefusedOfIterators for Iter<'static, T> {}
 impl<T> RefusedOfIterators for Enumerate<Iter<'static, T>> {}
-
-// Of arrays it is refused by `Own`, as all values have these methods of numbers.
-refused! {
-    RefusedOfSlices:
-    Rotates = "this is not in the kernel language of slices", "go over the indices, and add to each, `% x.len()`":
-        __method_rotate_left(A), __method_rotate_right(A);
-}
-
-impl<T> RefusedOfSlices for [T] {}
 
 refused! {
     RefusedOfNumbers:

@@ -3,7 +3,7 @@
 use std::ops::{Add, AddAssign, Mul, Neg, Not, Shl, Sub};
 
 use super::{check, division};
-use quipu_kernel::{Accelerator, KernelData, Number, OwnElements, device, kernel};
+use quipu_kernel::{Accelerator, KernelData, Number, OwnElements, Scalar, Wide, device, kernel};
 
 /// A pair of numbers that is added and multiplied as the dual numbers are.
 #[derive(Clone, Copy, Debug, Default, bytemuck::AnyBitPattern, KernelData)]
@@ -202,6 +202,210 @@ fn runs_duals() {
                 value: 12.0,
                 slope: 0.0
             }
+    );
+}
+
+/// Methods of the names that numbers have, of types that have others.
+#[device(crate = quipu_kernel)]
+trait Root: Copy {
+    fn sqrt(self) -> Self;
+    fn max(self, other: Self) -> Self;
+    fn sin_cos(self) -> (Self, Self) {
+        (self.sqrt(), self.max(self.sqrt()))
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Root for Dual<f32> {
+    fn sqrt(self) -> Self {
+        let root = self.value.sqrt();
+        Dual {
+            value: root,
+            slope: self.slope / (2.0 * root),
+        }
+    }
+    fn max(self, other: Self) -> Self {
+        if self.value < other.value {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// What the number's own methods do comes first where these are of a trait.
+#[device(crate = quipu_kernel)]
+impl Root for f32 {
+    fn sqrt(self) -> Self {
+        self.sqrt() + 100.0
+    }
+    fn max(self, other: Self) -> Self {
+        self.max(other) + 100.0
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Dual<f32> {
+    fn abs(self) -> Self {
+        if self.value < 0.0 { -self } else { self }
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn root_of_greater<T: Root>(a: T, b: T) -> T {
+    a.max(b).sqrt().sin_cos().1
+}
+
+#[kernel(crate = quipu_kernel)]
+fn roots<T: Root>(
+    _acc: &impl Accelerator<1>,
+    of: &[T],
+    x: &[Dual<f32>],
+    mut y: OwnElements<Dual<f32>>,
+    mut z: OwnElements<T>,
+) {
+    for (i, y) in y.each() {
+        let own = x[i].abs().sqrt();
+        let number = (x[i].value * x[i].value).max(0.25).sqrt();
+        *y = root_of_greater(own, *y).max(own.sin_cos().0);
+        y.slope += number + root_of_greater(number, 9.0);
+    }
+    for (i, z) in z.each() {
+        *z = of[i].max(*z).sqrt();
+    }
+}
+
+#[test]
+fn runs_roots_of_users_types() {
+    let x: Vec<_> = (0..20u8)
+        .map(|i| Dual {
+            value: f32::from(i) - 9.5,
+            slope: f32::from(i % 3) + 0.5,
+        })
+        .collect();
+    let mut y = vec![Dual::default(); 20];
+    let of: Vec<f32> = (0..20u8).map(f32::from).collect();
+    let mut z = of.clone();
+    check!(roots => (&of, &x, &mut y, &mut z), division(2, 5, 2));
+    // By the trait, as the type is a parameter.
+    assert_eq!(z[0], 100.0_f32.sqrt() + 100.0);
+    let mut z = y.clone();
+    check!(roots => (&x, &x, &mut y, &mut z), division(2, 5, 2));
+}
+
+/// A number in 256ths, of which quipu's traits of numbers are known natively.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    PartialOrd,
+    bytemuck::NoUninit,
+    bytemuck::Zeroable,
+    KernelData,
+)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Fixed {
+    bits: i32,
+}
+
+macro_rules! of_fixed {
+    ($($of:ident $method:ident $assigns:ident $assign:ident: |$a:ident, $b:ident| $bits:expr;)*) => {$(
+        impl std::ops::$of for Fixed {
+            type Output = Self;
+            fn $method(self, other: Self) -> Self {
+                let ($a, $b) = (self.bits, other.bits);
+                Self { bits: $bits }
+            }
+        }
+
+        impl std::ops::$assigns for Fixed {
+            fn $assign(&mut self, other: Self) {
+                *self = std::ops::$of::$method(*self, other);
+            }
+        }
+    )*};
+}
+
+of_fixed! {
+    Add add AddAssign add_assign: |a, b| a + b;
+    Sub sub SubAssign sub_assign: |a, b| a - b;
+    Mul mul MulAssign mul_assign: |a, b| a * b / 256;
+    Div div DivAssign div_assign: |a, b| a * 256 / b;
+    Rem rem RemAssign rem_assign: |a, b| a % b;
+}
+
+impl Scalar for Fixed {
+    const TYPE: Option<quipu_kernel_ir::Scalar> = None;
+    fn to_word(self) -> u64 {
+        self.bits as u64
+    }
+    fn from_word(word: u64) -> Self {
+        Self { bits: word as i32 }
+    }
+}
+
+impl Number for Fixed {
+    const ZERO: Self = Self { bits: 0 };
+    const ONE: Self = Self { bits: 256 };
+    const MIN: Self = Self { bits: i32::MIN };
+    const MAX: Self = Self { bits: i32::MAX };
+    fn to_wide(self) -> Wide {
+        Wide::Float(f64::from(self.bits) / 256.0)
+    }
+    fn from_wide(wide: Wide) -> Self {
+        let number = match wide {
+            Wide::Signed(number) => number as f64,
+            Wide::Unsigned(number) => number as f64,
+            Wide::Float(number) => number,
+        };
+        Self {
+            bits: (number * 256.0) as i32,
+        }
+    }
+    fn lesser(self, other: Self) -> Self {
+        if other < self { other } else { self }
+    }
+    fn greater(self, other: Self) -> Self {
+        if other > self { other } else { self }
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn bounded<T: Number>(_acc: &impl Accelerator<1>, x: &[T], most: T, mut y: OwnElements<T>) {
+    for (i, y) in y.each() {
+        *y = (x[i] * *y + T::ONE).lesser(most);
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn greater<T: Number>(_acc: &impl Accelerator<1>, x: &[T], mut y: OwnElements<T>) {
+    for (i, y) in y.each() {
+        *y = x[i].greater(*y);
+    }
+}
+
+/// Natively a generic kernel runs with it; of another device's source is said what is not known.
+#[test]
+fn numbers_of_users_run_natively_and_are_refused_in_words_elsewhere() {
+    let fixed = |number: f64| Fixed::cast_from(number);
+    let (x, most) = (vec![fixed(1.5), fixed(2.0), fixed(-3.0)], fixed(4.5));
+    let mut y = vec![fixed(2.5), fixed(2.0), fixed(1.0)];
+    bounded(&x, most, &mut y).run(division(1, 3, 1)).unwrap();
+    assert_eq!(y, [fixed(4.5), fixed(4.5), fixed(-2.0)]);
+    greater(&x, &mut y).run(division(1, 3, 1)).unwrap();
+    assert_eq!(y, [fixed(4.5), fixed(4.5), fixed(-2.0)]);
+    let error = bounded(&x, most, &mut y).module().unwrap_err().to_string();
+    assert!(
+        error.contains("this operator is not known of this type"),
+        "{error}"
+    );
+    let error = greater(&x, &mut y).module().unwrap_err().to_string();
+    assert!(
+        error.contains("known as a method of numbers alone"),
+        "{error}"
     );
 }
 
