@@ -73,10 +73,13 @@ pub(crate) fn parameters(
 ) -> Result<(Option<AcceleratorParameter>, Vec<Parameter>)> {
     let mut found = None;
     let mut parameters = Vec::new();
-    for (at, input) in signature.inputs.iter().enumerate() {
+    for input in &signature.inputs {
         let FnArg::Typed(PatType { attrs, pat, ty, .. }) = input else {
             continue;
         };
+        if found.is_some() && accelerator(ty).is_some() {
+            return Err(Error::new(ty.span(), refuse::ACCELERATOR));
+        }
         let Pat::Ident(name) = &**pat else {
             if let (Pat::Wild(wild), Some((dimensions, has_barriers))) = (&**pat, accelerator(ty)) {
                 found = Some(AcceleratorParameter {
@@ -89,9 +92,6 @@ pub(crate) fn parameters(
             return Err(Error::new(pat.span(), refuse::PARAMETER_PATTERN));
         };
         if let Some((dimensions, has_barriers)) = accelerator(ty) {
-            if at > 0 && found.is_some() {
-                return Err(Error::new(ty.span(), refuse::ACCELERATOR));
-            }
             found = Some(AcceleratorParameter {
                 name: name.ident.clone(),
                 dimensions,
