@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use quipu_kernel_generator::tree::{Block, Expression, Piece};
-use quipu_kernel_generator::types::Type;
+use quipu_kernel_generator::types::{Scalar, Type};
 use quipu_kernel_generator::{batch, kernel, shrink};
 
 #[test]
@@ -32,10 +32,37 @@ fn everything_that_the_generator_knows_is_written_sooner_or_later() {
         assert!(all.contains(&format!(": {what}")), "{what}");
     }
     for what in [
-        "i8::MIN",
-        "::NAN",
-        "::INFINITY",
-        "(-0.0f",
+        "i8", "i16", "i32", "i64", "isize", "u8", "u16", "u32", "u64", "usize",
+    ] {
+        for edge in ["MIN", "MAX"] {
+            let edge = format!("{what}::{edge}");
+            // As a value; there are ranges and patterns that begin and end there, too.
+            let is_value = |at: usize| {
+                let after = &all[at + edge.len()..];
+                !after.starts_with("..") && !after.starts_with(" - ") && !after.starts_with(" =>")
+            };
+            let mut found = all.match_indices(&edge);
+            assert!(found.any(|(at, _)| is_value(at)), "{edge}");
+        }
+    }
+    for scalar in [Scalar::F16, Scalar::Bf16, Scalar::F32, Scalar::F64] {
+        let what = scalar.name();
+        for edge in ["NAN", "INFINITY", "NEG_INFINITY", "MAX", "MIN_POSITIVE"] {
+            let edge = format!("{what}::{edge}");
+            assert!(all.contains(&edge), "{edge}");
+        }
+        let negative_zero = format!("(-{})", scalar.float_literal("0.0"));
+        assert!(all.contains(&negative_zero), "{negative_zero}");
+        // A number of few bits, which is subnormal: not what is computed.
+        let of_bits = format!(" {what}::from_bits(");
+        let mut found = all.match_indices(&of_bits);
+        let is_subnormal = |at: usize| {
+            let number = all[at..].split(['(', ')']).nth(1);
+            number.is_some_and(|number| number.parse::<u32>().is_ok_and(|bits| bits < 1 << 20))
+        };
+        assert!(found.any(|(at, _)| is_subnormal(at)), "{what}");
+    }
+    for what in [
         "from_bits(",
         " << ",
         " >> ",
@@ -102,6 +129,18 @@ fn everything_that_the_generator_knows_is_written_sooner_or_later() {
         "SharedWrite<",
         "acc.sync(",
         "sync_block_threads_count",
+        "while m",
+        "acc.groups(",
+        "acc.uniform_elements(",
+        " && acc.sync_block_threads_or(",
+        "acc.warp_any(",
+        "acc.warp_shuffle(",
+        "break 'g",
+        "continue 'g",
+        " { return; }",
+        "_w(acc: &impl BlockAccelerator<1>, g",
+        "_w(acc, ",
+        "OwnBlock<",
         "..=",
         " @ ",
         ", ..v",
@@ -238,4 +277,53 @@ fn many_kernels_do_not_depend_on_whose_elements_are() {
             assert!(!source.contains("acc.index("), "{source}");
         }
     }
+}
+
+/// Adds what barriers are in, from the outside to the inside, of every barrier of a block.
+fn around_barriers(
+    pieces: &[Piece],
+    around: &mut Vec<&'static str>,
+    all: &mut Vec<Vec<&'static str>>,
+) {
+    const WORDS: [&str; 6] = ["for ", "while ", "loop ", "else ", "match ", "if "];
+    let mut word = None;
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => {
+                all.extend(text.contains(".await").then(|| around.clone()));
+                let last = WORDS
+                    .into_iter()
+                    .filter_map(|one| Some((text.rfind(one)?, one)));
+                word = last.max().map(|(_, one)| one).or(word);
+            }
+            Piece::Expression(inner) => around_barriers(&inner.pieces, around, all),
+            Piece::Block(block) => {
+                around.extend(word);
+                for statement in &block.statements {
+                    around_barriers(&statement.pieces, around, all);
+                }
+                around.truncate(around.len() - usize::from(word.is_some()));
+            }
+        }
+    }
+}
+
+#[test]
+fn barriers_are_in_loops_and_branches_of_each_kind_and_in_loops_and_branches_of_these() {
+    let mut all = Vec::new();
+    for kernel in (0..1000).map(kernel) {
+        let bodies = kernel.functions.iter().map(|function| &function.body);
+        for body in bodies.chain([&kernel.body]) {
+            around_barriers(&[Piece::Block(body.clone())], &mut Vec::new(), &mut all);
+        }
+    }
+    for word in ["for ", "while ", "loop ", "else ", "match ", "if "] {
+        let inner = all.iter().filter(|around| around.last() == Some(&word));
+        assert!(inner.count() >= 10, "{word}");
+        let outer = all
+            .iter()
+            .filter(|around| around.len() > 1 && around[0] == word);
+        assert!(outer.count() >= 5, "something in {word}");
+    }
+    assert!(all.iter().any(|around| around.len() == 3));
 }

@@ -613,7 +613,7 @@ impl Maker {
         let visible: Vec<_> = (0..all.len())
             .filter(|&at| {
                 !all[at].is_mutable
-                    && !all[at].name.starts_with('*')
+                    && !all[at].name.starts_with(['*', 'm'])
                     && !all[at + 1..].iter().any(|later| later.name == all[at].name)
             })
             .map(|at| all[at].clone())

@@ -74,6 +74,8 @@ pub enum Passing {
     Atomic(usize, &'static str),
     /// An array of the block, of so many elements for each thread.
     Shared(usize),
+    /// Each block's part of so many elements, and each thread's part of that.
+    OwnBlock(usize),
 }
 
 /// A parameter of a kernel.
@@ -155,6 +157,10 @@ pub fn kernel(seed: u64) -> Kernel {
         faults: false,
         is_ordered,
         has_accelerator: false,
+        agreed: Vec::new(),
+        rounds: Vec::new(),
+        waiting: Vec::new(),
+        barriers: 0,
     };
     let count = maker.random.below(3);
     let mut structures: Vec<String> = (0..count).map(|_| maker.declare_structure()).collect();
@@ -162,9 +168,12 @@ pub fn kernel(seed: u64) -> Kernel {
         structures.push(maker.declare_enumeration());
     }
     let count = maker.random.below(3);
-    let functions = (0..count).map(|_| maker.declare_function()).collect();
-    maker.faults = faults;
+    let mut functions: Vec<Function> = (0..count).map(|_| maker.declare_function()).collect();
     maker.has_accelerator = true;
+    if is_block && maker.random.chance(30) {
+        functions.push(maker.declare_waiting());
+    }
+    maker.faults = faults;
     let parameters = maker.parameters(is_block, &division);
     let body = maker.kernel_body(&parameters, is_block);
     Kernel {
@@ -263,6 +272,14 @@ impl Maker {
                 Passing::Atomic(1 + self.random.below(6), method),
             );
         }
+        if is_block && self.random.chance(70) {
+            // As many for each thread; and some have one less, or none.
+            let [blocks, threads, _] = division;
+            let threads: usize = blocks.iter().chain(threads).product();
+            let length = (1 + self.random.below(2)) * threads - self.random.below(2);
+            let of = *self.random.pick(&Scalar::FIXED);
+            add("b0".into(), of, Passing::OwnBlock(length.max(1)));
+        }
         if is_block {
             for at in 0..1 + self.random.below(2) {
                 let (name, of) = (format!("s{at}"), *self.random.pick(&Scalar::FIXED));
@@ -301,7 +318,7 @@ impl Maker {
                 "index(Grid, Elements)",
                 "index(Block, Elements)",
             ];
-            let most = if may_say_where { all.len() } else { 3 };
+            let most = if self.is_ordered { all.len() } else { 3 };
             let what = all[self.random.below(most)];
             let index = format!("acc.{what}[{}]", any(self));
             bind_index(&mut body, self, "place", &index);
@@ -323,6 +340,7 @@ impl Maker {
                         this.own_elements(&mut body, parameter, parameters);
                     });
                 }
+                Passing::OwnBlock(_) => self.own_part_of_block(&mut body, parameter),
                 Passing::Rows(_) => {
                     self.apart(is_block, |this| this.own_rows(&mut body, parameter));
                 }
@@ -483,6 +501,29 @@ impl Maker {
         ]));
     }
 
+    /// The loop over a thread's part of its block's part, which sees all that the thread has.
+    fn own_part_of_block(&mut self, body: &mut Block, parameter: &Parameter) {
+        let (at, element) = (self.fresh("k"), self.fresh("e"));
+        let scope = self.enter();
+        self.counters.push(at.clone());
+        self.define(&format!("*{element}"), Type::Scalar(parameter.of), true);
+        self.budget = 10;
+        let mut inner = Block::default();
+        self.statements(&mut inner, 1, 1);
+        let value = self.scalar(parameter.of, 3);
+        inner.statements.push(Statement::new(pieces![
+            format!("*{element} = "),
+            value,
+            ";"
+        ]));
+        self.leave(&scope);
+        let name = &parameter.name;
+        body.statements.push(Statement::new(pieces![
+            format!("for ({at}, {element}) in {name}.iter_mut().enumerate() "),
+            inner
+        ]));
+    }
+
     fn atomic(&mut self, parameter: &Parameter, method: &str) -> Statement {
         let name = &parameter.name;
         let index = self.index(&format!("{name}.len()"));
@@ -504,160 +545,5 @@ impl Maker {
             value,
             ");"
         ])
-    }
-
-    /// Phases of writing and reading what the block shares, in loops and branches that all its threads agree on.
-    fn phases(&mut self, body: &mut Block, parameters: &[Parameter]) {
-        let shared: Vec<&Parameter> = parameters
-            .iter()
-            .filter(|parameter| matches!(parameter.passing, Passing::Shared(_)))
-            .collect();
-        for parameter in &shared {
-            self.write_own(body, parameter);
-        }
-        let count = 1 + self.random.below(3);
-        for _ in 0..count {
-            match self.random.below(4) {
-                0 => {
-                    let round = self.fresh("r");
-                    let rounds = 1 + self.random.below(4);
-                    let scope = self.enter();
-                    self.counters.push(round.clone());
-                    let mut inner = Block::default();
-                    self.turn(&mut inner, &shared);
-                    self.leave(&scope);
-                    body.statements.push(Statement::new(pieces![
-                        format!("for {round} in 0..{rounds}usize "),
-                        inner
-                    ]));
-                }
-                1 => {
-                    // What is passed by value all threads have alike.
-                    let uniform = parameters.iter().find(|parameter| {
-                        parameter.passing == Passing::Value && parameter.of.is_integer()
-                    });
-                    let condition = uniform.map_or_else(
-                        || "acc.extent(Grid, Blocks)[0] > 1".to_owned(),
-                        |uniform| format!("{} & 3 < 2", uniform.name),
-                    );
-                    let scope = self.enter();
-                    let mut inner = Block::default();
-                    self.turn(&mut inner, &shared);
-                    self.leave(&scope);
-                    body.statements
-                        .push(Statement::new(pieces![format!("if {condition} "), inner]));
-                }
-                2 => self.vote(body),
-                _ => self.turn(body, &shared),
-            }
-        }
-    }
-
-    /// A barrier that counts.
-    fn vote(&mut self, body: &mut Block) {
-        let condition = self.scalar(Scalar::Bool, 2);
-        let name = self.fresh("v");
-        let (method, of, suffix) = match self.random.below(3) {
-            0 => ("sync_block_threads_count", Scalar::U32, " as u32"),
-            1 => ("sync_block_threads_and", Scalar::Bool, ""),
-            _ => ("sync_block_threads_or", Scalar::Bool, ""),
-        };
-        body.statements.push(Statement::new(pieces![
-            format!("let {name} = acc.{method}("),
-            condition,
-            format!(").await{suffix};")
-        ]));
-        self.define(&name, Type::Scalar(of), false);
-    }
-
-    /// Each thread writes its own elements of a shared array.
-    fn write_own(&mut self, body: &mut Block, parameter: &Parameter) {
-        self.budget = self.budget.max(5);
-        let name = &parameter.name;
-        let item = self.fresh("e");
-        let scope = self.enter();
-        let pieces = match self.random.below(3) {
-            0 => pieces![
-                format!("{name}.own()[0] = "),
-                self.scalar(parameter.of, 3),
-                ";"
-            ],
-            1 => {
-                self.define(&format!("*{item}"), Type::Scalar(parameter.of), true);
-                let mut inner = Block::default();
-                self.statements(&mut inner, 1, 1);
-                let value = self.scalar(parameter.of, 2);
-                inner
-                    .statements
-                    .push(Statement::new(pieces![format!("*{item} = "), value, ";"]));
-                pieces![format!("for {item} in {name}.own() "), inner]
-            }
-            _ => {
-                let at = self.fresh("k");
-                self.counters.push(at.clone());
-                let value = self.scalar(parameter.of, 3);
-                pieces![
-                    format!(
-                        "for ({at}, {item}) in {name}.own().iter_mut().enumerate() {{ *{item} = "
-                    ),
-                    value,
-                    "; }"
-                ]
-            }
-        };
-        self.leave(&scope);
-        body.statements.push(Statement::new(pieces));
-    }
-
-    /// A phase of reading, and back to writing. The barriers stay together, whatever is taken away.
-    fn turn(&mut self, body: &mut Block, shared: &[&Parameter]) {
-        let read: Vec<String> = shared
-            .iter()
-            .map(|parameter| format!("q{}", parameter.name))
-            .collect();
-        let names: Vec<&str> = shared
-            .iter()
-            .map(|parameter| parameter.name.as_str())
-            .collect();
-        let together = |names: &[String]| match names {
-            [one] => one.clone(),
-            all => format!("({})", all.join(", ")),
-        };
-        let written = together(
-            &names
-                .iter()
-                .map(|name| (*name).to_owned())
-                .collect::<Vec<_>>(),
-        );
-        let reading = together(&read);
-        body.statements.push(Statement::fixed(pieces![format!(
-            "let {reading} = acc.sync({written}).await;"
-        )]));
-        let inputs = self.inputs.len();
-        for (name, parameter) in read.iter().zip(shared) {
-            self.inputs.push((name.clone(), parameter.of));
-        }
-        self.budget = self.budget.max(8);
-        let mut results = Vec::new();
-        for parameter in shared {
-            let value: Expression = self.scalar(parameter.of, 3);
-            let name = self.fresh("v");
-            body.statements.push(Statement::new(pieces![
-                format!("let {name} = "),
-                value,
-                ";"
-            ]));
-            self.define(&name, Type::Scalar(parameter.of), false);
-            results.push(name);
-        }
-        let count = self.random.below(3);
-        self.statements(body, count, 2);
-        self.inputs.truncate(inputs);
-        body.statements.push(Statement::fixed(pieces![format!(
-            "{written} = acc.sync({reading}).await;"
-        )]));
-        for parameter in shared {
-            self.write_own(body, parameter);
-        }
     }
 }

@@ -9,6 +9,7 @@ mod function;
 mod kernel;
 mod loops;
 mod number;
+mod phases;
 mod statement;
 mod write;
 
@@ -105,6 +106,14 @@ pub(crate) struct Maker {
     is_ordered: bool,
     /// Whether there is an accelerator to ask.
     has_accelerator: bool,
+    /// Variables that all threads of a block change together, for the rounds of loops around barriers and between them.
+    agreed: Vec<(String, Scalar)>,
+    /// The labels of loops that all threads of a block may leave together.
+    rounds: Vec<String>,
+    /// Device functions with barriers.
+    waiting: Vec<Callable>,
+    /// How many barriers may still be written.
+    barriers: usize,
 }
 
 /// What is in scope, to be gone back to.
@@ -113,6 +122,7 @@ struct Scope {
     closures: usize,
     counters: usize,
     inputs: usize,
+    agreed: usize,
 }
 
 impl Maker {
@@ -127,6 +137,7 @@ impl Maker {
             closures: self.closures.len(),
             counters: self.counters.len(),
             inputs: self.inputs.len(),
+            agreed: self.agreed.len(),
         }
     }
 
@@ -135,6 +146,7 @@ impl Maker {
         self.closures.truncate(scope.closures);
         self.counters.truncate(scope.counters);
         self.inputs.truncate(scope.inputs);
+        self.agreed.truncate(scope.agreed);
     }
 
     fn define(&mut self, name: &str, of: Type, is_mutable: bool) {

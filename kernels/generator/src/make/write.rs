@@ -47,6 +47,7 @@ impl Kernel {
                 }
                 Passing::Own(_) => write!(out, ", mut {name}: OwnElements<{of}>"),
                 Passing::Rows(_) => write!(out, ", mut {name}: OwnRows<{of}>"),
+                Passing::OwnBlock(_) => write!(out, ", {name}: OwnBlock<{of}>"),
                 Passing::Atomic(..) => write!(out, ", {name}: Atomics<{of}>"),
                 Passing::Shared(times) => write!(
                     out,
@@ -109,7 +110,7 @@ impl Kernel {
                     elements(format!("Given::Counts({kind}, {length}), "), "mut ");
                     let _ = write!(passed, "&mut {name}, ");
                 }
-                Passing::Own(length) | Passing::Atomic(length, _) => {
+                Passing::Own(length) | Passing::OwnBlock(length) | Passing::Atomic(length, _) => {
                     elements(format!("Given::Elements({kind}, {length}), "), "mut ");
                     let _ = write!(passed, "&mut {name}, ");
                 }
