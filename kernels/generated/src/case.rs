@@ -8,7 +8,7 @@ use quipu_kernel_testing::Argument;
 
 use crate::native::{Failure, Way};
 
-/// A type of elements.
+/// A type of what elements are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -27,10 +27,21 @@ pub enum Kind {
     Bf16,
     F32,
     F64,
+    /// An enum of so many bytes, and the numbers of its variants.
+    Enum(usize, &'static [i64]),
+}
+
+/// Where in an element what is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// How many bytes an element has, those between its fields included.
+    pub size: usize,
+    /// At which byte of an element there is what.
+    pub fields: &'static [(usize, Kind)],
 }
 
 impl Kind {
-    /// How many bytes an element has.
+    /// How many bytes one has.
     #[must_use]
     pub fn size(self) -> usize {
         match self {
@@ -38,7 +49,15 @@ impl Kind {
             Self::I16 | Self::U16 | Self::F16 | Self::Bf16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::Isize | Self::Usize | Self::F64 => 8,
+            Self::Enum(size, _) => size,
         }
+    }
+
+    /// The bits of one, at the beginning of some bytes.
+    fn bits(self, bytes: &[u8]) -> u64 {
+        let mut word = [0; 8];
+        word[..self.size()].copy_from_slice(&bytes[..self.size()]);
+        u64::from_le_bytes(word)
     }
 
     /// Whether an element is a NaN.
@@ -68,7 +87,7 @@ impl Kind {
             Self::Bf16 => format!("{:?} ({bits:#x})", bf16::from_bits(bits as u16)),
             Self::F32 => format!("{:?} ({bits:#x})", f32::from_bits(bits as u32)),
             Self::F64 => format!("{:?} ({bits:#x})", f64::from_bits(bits)),
-            Self::I8 | Self::I16 | Self::I32 | Self::I64 | Self::Isize => {
+            Self::I8 | Self::I16 | Self::I32 | Self::I64 | Self::Isize | Self::Enum(..) => {
                 ((bits << unused) as i64 >> unused).to_string()
             }
             _ => bits.to_string(),
@@ -91,6 +110,7 @@ impl Kind {
         let edge = *random.pick(&[0, 1, 2, 7, mask, mask >> 1, (mask >> 1) + 1, mask - 1]);
         match self {
             Self::Bool => random.word() & 1,
+            Self::Enum(_, numbers) => *random.pick(numbers) as u64 & mask,
             Self::F16 => {
                 let number = float(random, 65504.0, f64::from(f16::MIN_POSITIVE));
                 f16::from_f64(number).to_bits().into()
@@ -129,26 +149,40 @@ fn float(random: &mut Random, greatest: f64, least: f64) -> f64 {
     sign * size
 }
 
+impl Layout {
+    /// An element as text.
+    fn text(self, bytes: &[u8]) -> String {
+        let fields = self.fields.iter();
+        let fields: Vec<String> = fields
+            .map(|(at, kind)| kind.text(kind.bits(&bytes[*at..])))
+            .collect();
+        match fields.as_slice() {
+            [one] => one.clone(),
+            all => format!("[{}]", all.join(", ")),
+        }
+    }
+}
+
 /// What is passed for a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Given {
     /// A value.
-    Value(Kind),
+    Value(Layout),
     /// So many elements.
-    Elements(Kind, usize),
+    Elements(Layout, usize),
     /// So many elements that are small whole numbers, whose sums are exact.
-    Counts(Kind, usize),
+    Counts(Layout, usize),
     /// A view.
-    View(Kind, Shape),
+    View(Layout, Shape),
 }
 
 impl Given {
     /// The type, and how many there are in memory, gaps included.
-    fn in_memory(self) -> (Kind, usize) {
+    fn in_memory(self) -> (Layout, usize) {
         match self {
-            Self::Value(kind) => (kind, 1),
-            Self::Elements(kind, count) | Self::Counts(kind, count) => (kind, count),
-            Self::View(kind, shape) => (kind, shape.places()),
+            Self::Value(layout) => (layout, 1),
+            Self::Elements(layout, count) | Self::Counts(layout, count) => (layout, count),
+            Self::View(layout, shape) => (layout, shape.places()),
         }
     }
 }
@@ -187,30 +221,133 @@ pub struct Data {
 }
 
 /// What can be an element.
-pub trait Element: bytemuck::NoUninit {
+pub trait Element: Copy {
+    /// What is where in it.
+    const LAYOUT: Layout;
+
     /// The element of such bytes.
     fn of(bytes: &[u8]) -> Self;
+
+    /// Writes its bytes, but not those between its fields.
+    fn put(&self, bytes: &mut [u8]);
 }
 
 macro_rules! elements {
-    ($($of:ty),*) => {$(
+    ($($of:ty: $kind:ident),*) => {$(
         impl Element for $of {
+            const LAYOUT: Layout = Layout {
+                size: size_of::<Self>(),
+                fields: &[(0, Kind::$kind)],
+            };
+
             fn of(bytes: &[u8]) -> Self {
-                bytemuck::pod_read_unaligned(bytes)
+                bytemuck::pod_read_unaligned(&bytes[..size_of::<Self>()])
+            }
+
+            fn put(&self, bytes: &mut [u8]) {
+                bytes[..size_of::<Self>()].copy_from_slice(bytemuck::bytes_of(self));
             }
         }
     )*};
 }
 
 elements!(
-    i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f16, bf16, f32, f64
+    i8: I8, i16: I16, i32: I32, i64: I64, isize: Isize, u8: U8, u16: U16, u32: U32, u64: U64, usize: Usize, f16: F16,
+    bf16: Bf16, f32: F32, f64: F64
 );
 
 impl Element for bool {
+    const LAYOUT: Layout = Layout {
+        size: 1,
+        fields: &[(0, Kind::Bool)],
+    };
+
     fn of(bytes: &[u8]) -> Self {
         bytes[0] != 0
     }
+
+    fn put(&self, bytes: &mut [u8]) {
+        bytes[0] = u8::from(*self);
+    }
 }
+
+impl<T: Element, const N: usize> Element for [T; N] {
+    const LAYOUT: Layout = {
+        // Of numbers, which are one thing each.
+        const fn fields<T: Element, const N: usize>() -> [(usize, Kind); N] {
+            let mut all = [(0, T::LAYOUT.fields[0].1); N];
+            let mut at = 0;
+            while at < N {
+                all[at].0 = at * size_of::<T>();
+                at += 1;
+            }
+            all
+        }
+        Layout {
+            size: size_of::<Self>(),
+            fields: const { &fields::<T, N>() },
+        }
+    };
+
+    fn of(bytes: &[u8]) -> Self {
+        std::array::from_fn(|at| T::of(&bytes[at * size_of::<T>()..]))
+    }
+
+    fn put(&self, bytes: &mut [u8]) {
+        for (element, bytes) in self.iter().zip(bytes.chunks_exact_mut(size_of::<T>())) {
+            element.put(bytes);
+        }
+    }
+}
+
+/// Makes elements of a generated struct of numbers.
+macro_rules! structure {
+    ($name:ident { $($field:tt: $of:ty),* }) => {
+        impl Element for $name {
+            const LAYOUT: Layout = Layout {
+                size: size_of::<Self>(),
+                fields: &[$((std::mem::offset_of!(Self, $field), <$of as Element>::LAYOUT.fields[0].1)),*],
+            };
+
+            fn of(bytes: &[u8]) -> Self {
+                Self { $($field: <$of>::of(&bytes[std::mem::offset_of!(Self, $field)..])),* }
+            }
+
+            fn put(&self, bytes: &mut [u8]) {
+                $(self.$field.put(&mut bytes[std::mem::offset_of!(Self, $field)..]);)*
+            }
+        }
+
+        // SAFETY: zeros are a value of each number and of `bool`.
+        unsafe impl bytemuck::Zeroable for $name {}
+    };
+}
+pub(crate) use structure;
+
+/// Makes elements of a generated enum of a type of numbers.
+macro_rules! enumeration {
+    ($name:ident of $of:ty: $($variant:ident),*) => {
+        impl Element for $name {
+            const LAYOUT: Layout = Layout {
+                size: size_of::<Self>(),
+                fields: &[(0, Kind::Enum(size_of::<Self>(), &[$($name::$variant as i64),*]))],
+            };
+
+            fn of(bytes: &[u8]) -> Self {
+                let number = <$of>::of(bytes);
+                $(if number == $name::$variant as $of {
+                    return $name::$variant;
+                })*
+                panic!("{number} is none of {}", stringify!($name))
+            }
+
+            fn put(&self, bytes: &mut [u8]) {
+                (*self as $of).put(bytes);
+            }
+        }
+    };
+}
+pub(crate) use enumeration;
 
 impl Data {
     /// What a case is given.
@@ -222,16 +359,19 @@ impl Data {
             .enumerate()
             .map(|(at, given)| {
                 let mut random = Random::new(case.seed.wrapping_mul(31).wrapping_add(at as u64));
-                let (kind, count) = given.in_memory();
-                (0..count)
-                    .flat_map(|_| {
+                let (layout, count) = given.in_memory();
+                let mut bytes = vec![0; layout.size * count];
+                for element in bytes.chunks_exact_mut(layout.size) {
+                    for (at, kind) in layout.fields {
                         let bits = match given {
                             Given::Counts(..) => kind.count(random.below(100)),
                             _ => kind.random(&mut random),
                         };
-                        bits.to_le_bytes().into_iter().take(kind.size())
-                    })
-                    .collect()
+                        let size = kind.size();
+                        element[*at..*at + size].copy_from_slice(&bits.to_le_bytes()[..size]);
+                    }
+                }
+                bytes
             })
             .collect();
         Self { arguments }
@@ -254,7 +394,10 @@ impl Data {
 
     /// Keeps what an argument has become.
     pub fn keep<T: Element>(&mut self, argument: usize, elements: &[T]) {
-        self.arguments[argument] = bytemuck::cast_slice(elements).to_vec();
+        let bytes = self.arguments[argument].chunks_exact_mut(T::LAYOUT.size);
+        for (element, bytes) in elements.iter().zip(bytes) {
+            element.put(bytes);
+        }
     }
 
     /// Keeps what an argument of printed source has become.
@@ -267,18 +410,21 @@ impl Data {
     /// As printed source is given it.
     pub(crate) fn printed(&self, case: &Case) -> Vec<Argument> {
         let argument = |(given, bytes): (&Given, &Vec<u8>)| match given {
-            Given::Value(Kind::Usize | Kind::Isize) => Argument::index(u64::of(bytes)),
+            Given::Value(Layout {
+                fields: [(_, Kind::Usize | Kind::Isize)],
+                ..
+            }) => Argument::index(u64::of(bytes)),
             Given::Value(_) => Argument::Uniform(bytes.clone()),
-            Given::Elements(kind, _) | Given::Counts(kind, _) => Argument::Elements {
+            Given::Elements(layout, _) | Given::Counts(layout, _) => Argument::Elements {
                 bytes: bytes.clone(),
-                size: kind.size(),
+                size: layout.size,
                 shape: None,
             },
-            Given::View(kind, shape) => {
+            Given::View(layout, shape) => {
                 let wide = |all: &[usize]| all.iter().map(|one| *one as u64).collect();
                 Argument::Elements {
                     bytes: bytes.clone(),
-                    size: kind.size(),
+                    size: layout.size,
                     shape: Some((wide(shape.extents()), wide(&shape.strides()))),
                 }
             }
@@ -297,21 +443,19 @@ impl Data {
             if let Given::Value(_) = given {
                 continue;
             }
-            let (kind, _) = given.in_memory();
-            let element = |bytes: &[u8]| {
-                let mut word = [0; 8];
-                word[..bytes.len()].copy_from_slice(bytes);
-                u64::from_le_bytes(word)
-            };
-            let ours = self.arguments[at].chunks_exact(kind.size()).map(element);
-            let theirs = other.arguments[at].chunks_exact(kind.size()).map(element);
-            for (number, (a, b)) in ours.zip(theirs).enumerate() {
-                if !kind.same(a, b) {
-                    return Some(format!(
-                        "element {number} of argument {at}: {} and {}",
-                        kind.text(a),
-                        kind.text(b)
-                    ));
+            let (layout, _) = given.in_memory();
+            let ours = self.arguments[at].chunks_exact(layout.size);
+            let theirs = other.arguments[at].chunks_exact(layout.size);
+            for (number, (ours, theirs)) in ours.zip(theirs).enumerate() {
+                for (place, kind) in layout.fields {
+                    let (a, b) = (kind.bits(&ours[*place..]), kind.bits(&theirs[*place..]));
+                    if !kind.same(a, b) {
+                        return Some(format!(
+                            "element {number} of argument {at}: {} and {}",
+                            layout.text(ours),
+                            layout.text(theirs)
+                        ));
+                    }
                 }
             }
         }
@@ -323,14 +467,10 @@ impl Data {
     pub fn text(&self, case: &Case) -> String {
         let mut text = String::new();
         for (at, (given, bytes)) in case.given.iter().zip(&self.arguments).enumerate() {
-            let (kind, _) = given.in_memory();
+            let (layout, _) = given.in_memory();
             let elements: Vec<String> = bytes
-                .chunks_exact(kind.size())
-                .map(|bytes| {
-                    let mut word = [0; 8];
-                    word[..bytes.len()].copy_from_slice(bytes);
-                    kind.text(u64::from_le_bytes(word))
-                })
+                .chunks_exact(layout.size)
+                .map(|bytes| layout.text(bytes))
                 .collect();
             text.push_str(&format!("argument {at}: {}\n", elements.join(", ")));
         }

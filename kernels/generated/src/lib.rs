@@ -8,7 +8,7 @@ mod compare;
 pub mod device;
 mod native;
 
-pub use case::{Case, Data, Element, Given, Kind};
+pub use case::{Case, Data, Element, Given, Kind, Layout};
 pub use compare::{Difference, compare};
 pub use native::{Failure, Way};
 
@@ -25,8 +25,9 @@ pub use native::{Failure, Way};
 mod kernels {
     use quipu_kernel::*;
 
+    use crate::case::{enumeration, structure};
     use crate::device::{settled_bf16, settled_f16, settled_f32, settled_f64};
-    use crate::{Case, Given, Kind};
+    use crate::{Case, Element, Given, Kind, Layout};
     use quipu_kernel_generator::Shape;
 
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));

@@ -2,7 +2,7 @@
 
 use quipu_kernel::{Accelerator, Entry, OwnElements, WorkDivision, kernel};
 use quipu_kernel_generated::device::{self, settled_f32};
-use quipu_kernel_generated::{Case, Given, Kind, compare};
+use quipu_kernel_generated::{Case, Element, Given, compare};
 use quipu_kernel_testing::opencl_or_skip;
 
 #[kernel(crate = quipu_kernel)]
@@ -23,8 +23,8 @@ const CASE: Case = Case {
     division: [&[3], &[2], &[4]],
     shared: &[],
     given: &[
-        Given::Elements(Kind::F32, 40),
-        Given::Elements(Kind::U64, 40),
+        Given::Elements(f32::LAYOUT, 40),
+        Given::Elements(u64::LAYOUT, 40),
     ],
     module: || <bits as Entry<1>>::module(),
     run: |data, way| {

@@ -75,8 +75,21 @@ impl Maker {
         if !self.random.chance(35) {
             return None;
         }
+        let read = self.aggregates.iter().filter(|(_, element)| element == of);
+        let read: Vec<String> = read.map(|(name, _)| name.clone()).collect();
+        if !read.is_empty() && self.random.chance(40) {
+            let name = self.random.pick(&read).clone();
+            let index = self.index(&format!("{name}.len()"));
+            let pieces = pieces![format!("{name}["), index, "]"];
+            return Some(Expression::new(of.clone(), pieces));
+        }
         let known = self.variable(|variable| variable.of == *of)?;
-        Some(Expression::text(of.clone(), known.name))
+        let text = if known.name.starts_with('*') {
+            format!("({})", known.name)
+        } else {
+            known.name
+        };
+        Some(Expression::text(of.clone(), text))
     }
 
     fn structure(&mut self, number: usize, depth: usize) -> Expression {
@@ -143,8 +156,8 @@ impl Maker {
                         }
                     }),
                 3..5 => self.read_input(of),
-                5 => self.read_part(of),
-                6 => self.read_element(of),
+                5 => self.read_part(of).or_else(|| self.read_in_input(of)),
+                6 => self.read_in_input(of).or_else(|| self.read_element(of)),
                 _ => None,
             };
             if let Some(found) = found {
@@ -258,7 +271,36 @@ impl Maker {
             .map(|(name, _)| name)
             .collect();
         let part = self.random.pick(&fitting);
-        Some(text(of, format!("{}.{part}", found.name)))
+        Some(text(of, format!("{}.{part}", found.whole())))
+    }
+
+    /// A field or element of what is an element of an input.
+    fn read_in_input(&mut self, of: Scalar) -> Option<Expression> {
+        let mut found = Vec::new();
+        for (name, element) in &self.aggregates {
+            match element {
+                Type::Struct(number) => {
+                    let fields = &self.structures[*number].fields;
+                    let fitting = fields.iter().filter(|(_, field)| *field == of);
+                    found.extend(fitting.map(|(field, _)| (name.clone(), format!(".{field}"))));
+                }
+                Type::Array(element, length) if *element == of => {
+                    let at = length - 1;
+                    found.extend([
+                        (name.clone(), "[0]".into()),
+                        (name.clone(), format!("[{at}]")),
+                    ]);
+                }
+                _ => {}
+            }
+        }
+        if found.is_empty() {
+            return None;
+        }
+        let (name, part) = self.random.pick(&found).clone();
+        let index = self.index(&format!("{name}.len()"));
+        let pieces = pieces![format!("{name}["), index, format!("]{part}")];
+        Some(Expression::new(Type::Scalar(of), pieces))
     }
 
     /// An element of an array.
@@ -270,7 +312,7 @@ impl Maker {
         let index = self.index(&length.to_string());
         Some(Expression::new(
             Type::Scalar(of),
-            pieces![format!("{}[", found.name), index, "]"],
+            pieces![format!("{}[", found.whole()), index, "]"],
         ))
     }
 

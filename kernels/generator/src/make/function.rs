@@ -37,13 +37,25 @@ impl Maker {
         } else {
             format!(" {{ {list} }}")
         };
-        let text = format!(
+        let is_data = fields
+            .iter()
+            .all(|(_, of)| !matches!(of, Scalar::Usize | Scalar::Isize));
+        let mut text = format!(
             "#[derive(Clone, Copy, KernelData)]\n#[kernel_data(crate = quipu_kernel)]\n#[repr(C)]\nstruct {name}{body}\n"
         );
+        if is_data {
+            // How the tests make one of bytes.
+            let list: Vec<String> = fields
+                .iter()
+                .map(|(field, of)| format!("{field}: {}", of.name()))
+                .collect();
+            text.push_str(&format!("structure!({name} {{ {} }});\n", list.join(", ")));
+        }
         self.structures.push(Structure {
             name,
             fields,
             is_tuple,
+            is_data,
         });
         text
     }
@@ -62,6 +74,8 @@ impl Maker {
         let text = format!(
             "#[derive(Clone, Copy, KernelData)]\n#[kernel_data(crate = quipu_kernel)]\n#[repr({of})]\nenum {name} {{ {list} }}\n"
         );
+        let all: Vec<String> = (0..variants).map(|at| format!("V{at}")).collect();
+        let text = format!("{text}enumeration!({name} of {of}: {});\n", all.join(", "));
         self.enumerations.push(Enumeration { name, variants });
         text
     }
@@ -71,6 +85,7 @@ impl Maker {
         let name = format!("{}_d{}", self.name, self.functions.len());
         let result = self.any_scalar();
         let inputs = std::mem::take(&mut self.inputs);
+        let aggregates = std::mem::take(&mut self.aggregates);
         let scope = self.enter();
         let count = 1 + self.random.below(3);
         let (mut parameters, mut list) = (Vec::new(), Vec::new());
@@ -111,6 +126,7 @@ impl Maker {
         self.returns = None;
         self.leave(&scope);
         self.inputs = inputs;
+        self.aggregates = aggregates;
         self.functions.push(Callable {
             name: name.clone(),
             parameters,

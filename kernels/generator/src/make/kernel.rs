@@ -84,9 +84,18 @@ pub struct Parameter {
     /// Its name.
     pub name: String,
     /// The type of it, or of its elements.
-    pub of: Scalar,
+    pub of: Type,
+    /// As it is written.
+    pub type_name: String,
     /// How it is passed.
     pub passing: Passing,
+}
+
+impl Parameter {
+    /// Whether it is a float, or its elements are.
+    pub(crate) fn has_floats(&self) -> bool {
+        matches!(self.of, Type::Scalar(of) if of.is_float())
+    }
 }
 
 /// A device function.
@@ -144,6 +153,7 @@ pub fn kernel(seed: u64) -> Kernel {
         enumerations: Vec::new(),
         functions: Vec::new(),
         inputs: Vec::new(),
+        aggregates: Vec::new(),
         views: Vec::new(),
         counters: Vec::new(),
         loops: Vec::new(),
@@ -205,16 +215,29 @@ impl Maker {
     fn parameters(&mut self, is_block: bool, division: &[Vec<usize>; 3]) -> Vec<Parameter> {
         let dimensions = self.dimensions;
         let mut all = Vec::new();
-        let mut add = |name: String, of, passing| all.push(Parameter { name, of, passing });
+        let mut add = |name: String, of: Type, passing| {
+            let type_name = String::new();
+            all.push(Parameter {
+                name,
+                of,
+                type_name,
+                passing,
+            });
+        };
         for at in 0..self.random.below(3) {
-            let (name, of) = (format!("u{at}"), self.any_scalar());
-            self.define(&name, Type::Scalar(of), false);
+            let name = format!("u{at}");
+            let of = if self.random.chance(70) {
+                Type::Scalar(self.any_scalar())
+            } else {
+                self.any_data()
+            };
+            self.define(&name, of.clone(), false);
             add(name, of, Passing::Value);
         }
         // What is in memory is of one size everywhere.
         for at in 0..1 + self.random.below(3) {
-            let (name, of) = (format!("x{at}"), *self.random.pick(&Scalar::FIXED));
-            self.inputs.push((name.clone(), of));
+            let (name, of) = (format!("x{at}"), self.any_data());
+            self.add_input(&name, &of);
             add(name, of, Passing::Read(1 + self.random.below(40)));
         }
         let shape = |random: &mut Random| {
@@ -230,15 +253,15 @@ impl Maker {
                 shape = Shape::new(&[planes, rows, columns], shape.apart - columns);
             }
             self.views.push((name.clone(), of, shape.dimensions));
-            add(name, of, Passing::View(shape));
+            add(name, Type::Scalar(of), Passing::View(shape));
         }
         if self.random.chance(20) {
-            let of = *self.random.pick(&Scalar::FIXED);
+            let of = self.any_data();
             let passing = Passing::Rows(shape(&mut self.random));
             add("w0".into(), of, passing);
         }
         for at in 0..1 + self.random.below(2) {
-            let (name, of) = (format!("y{at}"), *self.random.pick(&Scalar::FIXED));
+            let (name, of) = (format!("y{at}"), self.any_data());
             // More or fewer than there are places.
             let spread = if dimensions == 1 { 8 } else { 3 };
             let extent: Vec<usize> = (0..dimensions)
@@ -268,7 +291,7 @@ impl Maker {
             let method = methods[self.random.below(most)];
             add(
                 "c0".into(),
-                of,
+                Type::Scalar(of),
                 Passing::Atomic(1 + self.random.below(6), method),
             );
         }
@@ -277,14 +300,17 @@ impl Maker {
             let [blocks, threads, _] = division;
             let threads: usize = blocks.iter().chain(threads).product();
             let length = (1 + self.random.below(2)) * threads - self.random.below(2);
-            let of = *self.random.pick(&Scalar::FIXED);
+            let of = self.any_data();
             add("b0".into(), of, Passing::OwnBlock(length.max(1)));
         }
         if is_block {
             for at in 0..1 + self.random.below(2) {
-                let (name, of) = (format!("s{at}"), *self.random.pick(&Scalar::FIXED));
+                let (name, of) = (format!("s{at}"), self.any_zeroed());
                 add(name, of, Passing::Shared(1 + self.random.below(3)));
             }
+        }
+        for parameter in &mut all {
+            parameter.type_name = self.type_name(&parameter.of);
         }
         all
     }
@@ -433,7 +459,7 @@ impl Maker {
         let label = (is_plain && self.random.chance(20)).then(|| self.fresh("'each"));
         let is_left = is_plain && self.is_ordered;
         define(self);
-        self.define(&format!("*{y}"), Type::Scalar(parameter.of), true);
+        self.define(&format!("*{y}"), parameter.of.clone(), true);
         self.loops.push(LoopScope {
             label: label.clone(),
             is_plain,
@@ -450,7 +476,7 @@ impl Maker {
             }
         }
         self.budget = self.budget.max(8);
-        let value = self.scalar(parameter.of, 4);
+        let value = self.expression(&parameter.of, 4);
         inner
             .statements
             .push(Statement::new(pieces![format!("*{y} = "), value, ";"]));
@@ -472,7 +498,7 @@ impl Maker {
             self.fresh("e"),
         );
         self.counters.extend([row.clone(), at.clone()]);
-        self.define(&format!("*{element}"), Type::Scalar(parameter.of), true);
+        self.define(&format!("*{element}"), parameter.of.clone(), true);
         self.budget = 12;
         let mut inner = Block::default();
         self.loops.push(LoopScope {
@@ -481,7 +507,7 @@ impl Maker {
             is_left: true,
         });
         self.statements(&mut inner, 1, 2);
-        let value = self.scalar(parameter.of, 3);
+        let value = self.expression(&parameter.of, 3);
         inner.statements.push(Statement::new(pieces![
             format!("*{element} = "),
             value,
@@ -506,11 +532,11 @@ impl Maker {
         let (at, element) = (self.fresh("k"), self.fresh("e"));
         let scope = self.enter();
         self.counters.push(at.clone());
-        self.define(&format!("*{element}"), Type::Scalar(parameter.of), true);
+        self.define(&format!("*{element}"), parameter.of.clone(), true);
         self.budget = 10;
         let mut inner = Block::default();
         self.statements(&mut inner, 1, 1);
-        let value = self.scalar(parameter.of, 3);
+        let value = self.expression(&parameter.of, 3);
         inner.statements.push(Statement::new(pieces![
             format!("*{element} = "),
             value,
@@ -527,16 +553,13 @@ impl Maker {
     fn atomic(&mut self, parameter: &Parameter, method: &str) -> Statement {
         let name = &parameter.name;
         let index = self.index(&format!("{name}.len()"));
-        let value = if parameter.of.is_float() {
+        let value = if parameter.has_floats() {
             // Small whole numbers, whose sums are the same in any order.
-            let of = parameter.of.name();
             let value = self.scalar(Scalar::I8, 2);
-            Expression::new(
-                Type::Scalar(parameter.of),
-                pieces!["(", value, format!(" as {of})")],
-            )
+            let pieces = pieces!["(", value, format!(" as {})", parameter.type_name)];
+            Expression::new(parameter.of.clone(), pieces)
         } else {
-            self.scalar(parameter.of, 2)
+            self.expression(&parameter.of, 2)
         };
         Statement::new(pieces![
             format!("{name}.{method}("),

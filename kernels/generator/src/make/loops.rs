@@ -164,7 +164,9 @@ impl Maker {
 
     /// Over the elements of an array of the kernel's own, or some of an input.
     fn over_array(&mut self, depth: usize) -> Statement {
-        let array = self.variable(|variable| matches!(variable.of, Type::Array(..)));
+        let array = self.variable(|variable| {
+            matches!(variable.of, Type::Array(..)) && !variable.name.starts_with('*')
+        });
         let (item, number) = (self.fresh("e"), self.fresh("k"));
         let Some(array) = array.filter(|_| self.random.chance(60)) else {
             return self.over_input(depth, &item);

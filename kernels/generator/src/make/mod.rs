@@ -34,6 +34,8 @@ struct Structure {
     /// Its fields; those of a tuple struct are called by their numbers.
     fields: Vec<(String, Scalar)>,
     is_tuple: bool,
+    /// Whether it lies in memory the same everywhere.
+    is_data: bool,
 }
 
 /// An enum of a kernel, whose variants are called by their places.
@@ -82,6 +84,8 @@ pub(crate) struct Maker {
     functions: Vec<Callable>,
     /// What is read: slices.
     inputs: Vec<(String, Scalar)>,
+    /// What is read: slices of structs, enums and arrays.
+    aggregates: Vec<(String, Type)>,
     /// What is read: views, with their dimensions.
     views: Vec<(String, Scalar, usize)>,
     /// A small `usize` in scope, if there is one.
@@ -123,6 +127,7 @@ struct Scope {
     counters: usize,
     inputs: usize,
     agreed: usize,
+    aggregates: usize,
 }
 
 impl Maker {
@@ -138,6 +143,7 @@ impl Maker {
             counters: self.counters.len(),
             inputs: self.inputs.len(),
             agreed: self.agreed.len(),
+            aggregates: self.aggregates.len(),
         }
     }
 
@@ -147,6 +153,7 @@ impl Maker {
         self.counters.truncate(scope.counters);
         self.inputs.truncate(scope.inputs);
         self.agreed.truncate(scope.agreed);
+        self.aggregates.truncate(scope.aggregates);
     }
 
     fn define(&mut self, name: &str, of: Type, is_mutable: bool) {
@@ -196,6 +203,39 @@ impl Maker {
         }
     }
 
+    /// A type of what is in memory, which is of one size everywhere.
+    fn any_data(&mut self) -> Type {
+        let structures: Vec<usize> = (0..self.structures.len())
+            .filter(|number| self.structures[*number].is_data)
+            .collect();
+        match self.random.below(12) {
+            0..3 if !structures.is_empty() => Type::Struct(*self.random.pick(&structures)),
+            3 if !self.enumerations.is_empty() => {
+                Type::Enum(self.random.below(self.enumerations.len()))
+            }
+            4 => Type::Array(*self.random.pick(&Scalar::FIXED), 1 + self.random.below(3)),
+            _ => Type::Scalar(*self.random.pick(&Scalar::FIXED)),
+        }
+    }
+
+    /// As [`any_data`](Self::any_data), of which all-zero bytes are a value.
+    fn any_zeroed(&mut self) -> Type {
+        loop {
+            let of = self.any_data();
+            if !matches!(of, Type::Enum(_)) {
+                return of;
+            }
+        }
+    }
+
+    /// Something to read, by its name.
+    fn add_input(&mut self, name: &str, of: &Type) {
+        match of {
+            Type::Scalar(of) => self.inputs.push((name.to_owned(), *of)),
+            of => self.aggregates.push((name.to_owned(), of.clone())),
+        }
+    }
+
     /// The inputs that are slices, not shared arrays.
     fn slices(&self) -> Vec<(String, Scalar)> {
         let is_slice = |(name, _): &&(String, Scalar)| name.starts_with('x');
@@ -219,6 +259,13 @@ impl Maker {
         self.loops = loops;
         self.returns = returns;
         result
+    }
+}
+
+impl Variable {
+    /// How its parts are reached: of what is borrowed as of what is not.
+    fn whole(&self) -> &str {
+        self.name.trim_start_matches('*')
     }
 }
 

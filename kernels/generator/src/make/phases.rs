@@ -121,7 +121,11 @@ impl Maker {
                 .retain(|variable| variable.name.starts_with('u'));
             this.counters.clear();
             this.inputs.retain(|(name, _)| name.starts_with('x'));
-            this.scalar(Scalar::Bool, 2)
+            let aggregates = this.aggregates.clone();
+            this.aggregates.retain(|(name, _)| name.starts_with('x'));
+            let condition = this.scalar(Scalar::Bool, 2);
+            this.aggregates = aggregates;
+            condition
         })
     }
 
@@ -432,14 +436,14 @@ impl Maker {
         let pieces = match self.random.below(3) {
             0 => pieces![
                 format!("{name}.own()[0] = "),
-                self.scalar(parameter.of, 3),
+                self.expression(&parameter.of, 3),
                 ";"
             ],
             1 => {
-                self.define(&format!("*{item}"), Type::Scalar(parameter.of), true);
+                self.define(&format!("*{item}"), parameter.of.clone(), true);
                 let mut inner = Block::default();
                 self.statements(&mut inner, 1, 1);
-                let value = self.scalar(parameter.of, 2);
+                let value = self.expression(&parameter.of, 2);
                 inner
                     .statements
                     .push(Statement::new(pieces![format!("*{item} = "), value, ";"]));
@@ -448,7 +452,7 @@ impl Maker {
             _ => {
                 let at = self.fresh("k");
                 self.counters.push(at.clone());
-                let value = self.scalar(parameter.of, 3);
+                let value = self.expression(&parameter.of, 3);
                 pieces![
                     format!(
                         "for ({at}, {item}) in {name}.own().iter_mut().enumerate() {{ *{item} = "
@@ -491,20 +495,20 @@ impl Maker {
         body.statements.push(Statement::fixed(pieces![format!(
             "let {reading} = acc.sync({written}).await;"
         )]));
-        let inputs = self.inputs.len();
+        let (inputs, aggregates) = (self.inputs.len(), self.aggregates.len());
         for (name, parameter) in read.iter().zip(&turned) {
-            self.inputs.push((name.clone(), parameter.of));
+            self.add_input(name, &parameter.of);
         }
         self.budget = self.budget.max(8);
         for parameter in &turned {
-            let value: Expression = self.scalar(parameter.of, 3);
+            let value: Expression = self.expression(&parameter.of, 3);
             let name = self.fresh("v");
             body.statements.push(Statement::new(pieces![
                 format!("let {name} = "),
                 value,
                 ";"
             ]));
-            self.define(&name, Type::Scalar(parameter.of), false);
+            self.define(&name, parameter.of.clone(), false);
         }
         let count = self.random.below(3);
         self.statements(body, count, 2);
@@ -515,6 +519,7 @@ impl Maker {
             self.rounds = rounds;
         }
         self.inputs.truncate(inputs);
+        self.aggregates.truncate(aggregates);
         body.statements.push(Statement::fixed(pieces![format!(
             "{written} = acc.sync({reading}).await;"
         )]));

@@ -92,6 +92,7 @@ impl Maker {
     fn place(&mut self) -> Option<(Vec<crate::tree::Piece>, Type)> {
         let found = self.variable(|variable| variable.is_mutable)?;
         let whole = pieces![found.name.clone()];
+        let of_whole = found.whole();
         if self.random.chance(25) {
             return Some((whole, found.of));
         }
@@ -99,25 +100,19 @@ impl Maker {
             Type::Array(element, length) => {
                 let index = self.index(&length.to_string());
                 (
-                    pieces![format!("{}[", found.name), index, "]"],
+                    pieces![format!("{of_whole}["), index, "]"],
                     Type::Scalar(*element),
                 )
             }
             Type::Pair(first, second) => {
                 let is_first = self.random.chance(50);
                 let (number, of) = if is_first { (0, first) } else { (1, second) };
-                (
-                    pieces![format!("{}.{number}", found.name)],
-                    Type::Scalar(*of),
-                )
+                (pieces![format!("{of_whole}.{number}")], Type::Scalar(*of))
             }
             Type::Struct(number) => {
                 let fields = self.structures[*number].fields.clone();
                 let (field, of) = self.random.pick(&fields);
-                (
-                    pieces![format!("{}.{field}", found.name)],
-                    Type::Scalar(*of),
-                )
+                (pieces![format!("{of_whole}.{field}")], Type::Scalar(*of))
             }
             _ => (whole, found.of),
         })
@@ -423,12 +418,12 @@ impl Maker {
             return None;
         };
         let (a, b) = (self.random.below(length), self.random.below(length));
-        let name = &array.name;
+        let name = array.whole();
         if self.random.chance(50) {
             return Some(Statement::new(pieces![format!("{name}.swap({a}, {b});")]));
         }
         let (from, to) = (a.min(b), a.max(b));
-        let all = self.hide(name);
+        let all = self.hide(&array.name);
         let value = self.scalar(element, 2);
         self.variables = all;
         Some(Statement::new(pieces![

@@ -34,8 +34,9 @@ impl Kernel {
             "#[kernel(crate = quipu_kernel)]\n{keyword} {}(acc: &impl {accelerator}<{dimensions}>",
             self.name
         );
-        for Parameter { name, of, passing } in &self.parameters {
-            let of = of.name();
+        for parameter in &self.parameters {
+            let Parameter { name, passing, .. } = parameter;
+            let of = &parameter.type_name;
             let _ = match passing {
                 Passing::Value => write!(out, ", {name}: {of}"),
                 Passing::Read(_) => write!(out, ", {name}: &[{of}]"),
@@ -74,13 +75,15 @@ impl Kernel {
         let (mut given, mut bound, mut passed, mut kept) =
             (String::new(), String::new(), String::new(), String::new());
         let mut shared = String::new();
-        for (at, Parameter { name, of, passing }) in self.parameters.iter().enumerate() {
-            let (kind, of) = (format!("Kind::{of:?}"), of.name());
+        for (at, parameter) in self.parameters.iter().enumerate() {
+            let Parameter { name, passing, .. } = parameter;
+            let of = &parameter.type_name;
+            let layout = format!("<{of} as Element>::LAYOUT");
             let shape = |shape: &Shape| {
                 let (extent, strides) = (shape.extents(), shape.strides());
                 format!(".in_strides({extent:?}, {strides:?}).unwrap()")
             };
-            let given_view = |shape: &Shape| format!("Given::View({kind}, {shape:?}), ");
+            let given_view = |shape: &Shape| format!("Given::View({layout}, {shape:?}), ");
             let mut elements = |how: String, mutable: &str| {
                 given.push_str(&how);
                 let _ = write!(bound, "let {mutable}{name} = data.elements::<{of}>({at}); ");
@@ -90,12 +93,12 @@ impl Kernel {
             };
             match passing {
                 Passing::Value => {
-                    let _ = write!(given, "Given::Value({kind}), ");
+                    let _ = write!(given, "Given::Value({layout}), ");
                     let _ = write!(bound, "let {name} = data.value::<{of}>({at}); ");
                     let _ = write!(passed, "{name}, ");
                 }
                 Passing::Read(length) => {
-                    elements(format!("Given::Elements({kind}, {length}), "), "");
+                    elements(format!("Given::Elements({layout}, {length}), "), "");
                     let _ = write!(passed, "&{name}, ");
                 }
                 Passing::View(extent) => {
@@ -106,12 +109,12 @@ impl Kernel {
                     elements(given_view(extent), "mut ");
                     let _ = write!(passed, "GlobalMut::from(&mut {name}){}, ", shape(extent));
                 }
-                Passing::Atomic(length, _) if self.parameters[at].of.is_float() => {
-                    elements(format!("Given::Counts({kind}, {length}), "), "mut ");
+                Passing::Atomic(length, _) if parameter.has_floats() => {
+                    elements(format!("Given::Counts({layout}, {length}), "), "mut ");
                     let _ = write!(passed, "&mut {name}, ");
                 }
                 Passing::Own(length) | Passing::OwnBlock(length) | Passing::Atomic(length, _) => {
-                    elements(format!("Given::Elements({kind}, {length}), "), "mut ");
+                    elements(format!("Given::Elements({layout}, {length}), "), "mut ");
                     let _ = write!(passed, "&mut {name}, ");
                 }
                 Passing::Shared(times) => {
