@@ -15,6 +15,7 @@ pub use native::{Failure, Way};
 #[allow(
     warnings,
     clippy::all,
+    clippy::undocumented_unsafe_blocks,
     arithmetic_overflow,
     unconditional_panic,
     unreachable_patterns,

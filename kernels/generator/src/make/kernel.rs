@@ -72,8 +72,20 @@ pub enum Passing {
     Rows(Shape),
     /// Elements that are changed in single steps, all with the same method.
     Atomic(usize, &'static str),
+    /// Each thread's own box of elements, of an output with the dimensions of the grid.
+    Tile(Shape),
+    /// Each thread's share of its block's box, of such an output.
+    BlockTile(Shape),
+    /// Elements that are reached by unsafe methods, of which each thread reaches its own.
+    Raw(usize),
     /// An array of the block, of so many elements for each thread.
     Shared(usize),
+    /// An array of the block, of so many elements for all threads together; some may have none.
+    SharedOf(usize),
+    /// An array of the block of so many elements for each thread, who writes them by unsafe methods.
+    SharedRaw(usize),
+    /// So many elements of the block that are changed in single steps, all with the same method.
+    SharedAtomic(usize, &'static str),
     /// Each block's part of so many elements, and each thread's part of that.
     OwnBlock(usize),
 }
@@ -171,6 +183,8 @@ pub fn kernel(seed: u64) -> Kernel {
         rounds: Vec::new(),
         waiting: Vec::new(),
         barriers: 0,
+        counted: Vec::new(),
+        scattered: Vec::new(),
     };
     let count = maker.random.below(3);
     let mut structures: Vec<String> = (0..count).map(|_| maker.declare_structure()).collect();
@@ -235,10 +249,13 @@ impl Maker {
             add(name, of, Passing::Value);
         }
         // What is in memory is of one size everywhere.
+        let mut input = None;
         for at in 0..1 + self.random.below(3) {
             let (name, of) = (format!("x{at}"), self.any_data());
             self.add_input(&name, &of);
-            add(name, of, Passing::Read(1 + self.random.below(40)));
+            let length = 1 + self.random.below(40);
+            input = Some(length);
+            add(name, of, Passing::Read(length));
         }
         let shape = |random: &mut Random| {
             let extent = [1 + random.below(7), 1 + random.below(6)];
@@ -278,22 +295,28 @@ impl Maker {
             add(name, of, passing);
         }
         if self.random.chance(20) {
-            let of = *self.random.pick(&[
-                Scalar::I32,
-                Scalar::U32,
-                Scalar::I64,
-                Scalar::U64,
-                Scalar::F32,
-                Scalar::F64,
-            ]);
-            let methods = ["add", "sub", "min", "max", "and", "or", "xor"];
-            let most = if of.is_float() { 4 } else { methods.len() };
-            let method = methods[self.random.below(most)];
-            add(
-                "c0".into(),
-                Type::Scalar(of),
-                Passing::Atomic(1 + self.random.below(6), method),
-            );
+            let of = self.any_data();
+            let extent: Vec<usize> = (0..dimensions).map(|_| 1 + self.random.below(9)).collect();
+            let gap = if dimensions > 1 {
+                self.random.below(3)
+            } else {
+                0
+            };
+            let shape = Shape::new(&extent, gap);
+            if self.random.chance(50) {
+                add("t0".into(), of, Passing::Tile(shape));
+            } else {
+                add("t0".into(), of, Passing::BlockTile(shape));
+            }
+        }
+        if dimensions == 1 && self.random.chance(25) {
+            let of = self.any_data();
+            add("r0".into(), of, Passing::Raw(1 + self.random.below(30)));
+        }
+        if self.random.chance(20) {
+            let (of, method) = self.any_atomic();
+            let count = 1 + self.random.below(6);
+            add("c0".into(), of, Passing::Atomic(count, method));
         }
         if is_block && self.random.chance(70) {
             // As many for each thread; and some have one less, or none.
@@ -306,13 +329,48 @@ impl Maker {
         if is_block {
             for at in 0..1 + self.random.below(2) {
                 let (name, of) = (format!("s{at}"), self.any_zeroed());
-                add(name, of, Passing::Shared(1 + self.random.below(3)));
+                let passing = if self.random.chance(75) {
+                    Passing::Shared(1 + self.random.below(3))
+                } else {
+                    // As long as what is read, at times.
+                    let length = input.filter(|_| self.random.chance(50));
+                    Passing::SharedOf(length.unwrap_or(1 + self.random.below(20)))
+                };
+                add(name, of, passing);
+            }
+            if self.random.chance(25) {
+                let of = self.any_zeroed();
+                add(
+                    "o0".into(),
+                    of,
+                    Passing::SharedRaw(1 + self.random.below(2)),
+                );
+            }
+            if self.random.chance(25) {
+                let (of, method) = self.any_atomic();
+                let count = 1 + self.random.below(4);
+                add("a0".into(), of, Passing::SharedAtomic(count, method));
             }
         }
         for parameter in &mut all {
             parameter.type_name = self.type_name(&parameter.of);
         }
         all
+    }
+
+    /// What is changed in single steps, and by which method: in any order it gives the same.
+    fn any_atomic(&mut self) -> (Type, &'static str) {
+        let of = *self.random.pick(&[
+            Scalar::I32,
+            Scalar::U32,
+            Scalar::I64,
+            Scalar::U64,
+            Scalar::F32,
+            Scalar::F64,
+        ]);
+        let methods = ["add", "sub", "min", "max", "and", "or", "xor"];
+        let most = if of.is_float() { 4 } else { methods.len() };
+        (Type::Scalar(of), methods[self.random.below(most)])
     }
 
     fn kernel_body(&mut self, parameters: &[Parameter], is_block: bool) -> Block {
@@ -365,6 +423,14 @@ impl Maker {
                     self.apart(is_block, |this| {
                         this.own_elements(&mut body, parameter, parameters);
                     });
+                }
+                Passing::Tile(_) | Passing::BlockTile(_) => {
+                    self.apart(is_block, |this| {
+                        this.own_tile(&mut body, parameter, parameters);
+                    });
+                }
+                Passing::Raw(_) => {
+                    self.apart(is_block, |this| this.own_raw(&mut body, parameter));
                 }
                 Passing::OwnBlock(_) => self.own_part_of_block(&mut body, parameter),
                 Passing::Rows(_) => {
@@ -527,6 +593,70 @@ impl Maker {
         ]));
     }
 
+    /// The loop over a thread's box, or its share of its block's.
+    fn own_tile(&mut self, body: &mut Block, parameter: &Parameter, all: &[Parameter]) {
+        let name = &parameter.name;
+        let (at, y, start) = (self.fresh("p"), self.fresh("y"), self.fresh("p"));
+        body.statements.push(Statement::new(pieces![format!(
+            "let {start} = {name}.start();"
+        )]));
+        let (label, inner) = self.each_element(parameter, all, &y, true, |this| {
+            for dimension in 0..this.dimensions {
+                this.counters
+                    .push(format!("({start}[{dimension}] + {at}[{dimension}])"));
+            }
+        });
+        body.statements.push(Statement::new(pieces![
+            format!("{label}for ({at}, {y}) in {name}.each() "),
+            inner
+        ]));
+        if self.is_ordered && matches!(parameter.passing, Passing::Tile(_)) {
+            // By position, too.
+            let places: Vec<String> = (0..self.dimensions).map(|_| self.fresh("k")).collect();
+            let scope = self.enter();
+            self.counters.extend(places.iter().cloned());
+            self.budget = self.budget.max(6);
+            let value = self.expression(&parameter.of, 2);
+            self.leave(&scope);
+            let loops: Vec<String> = places
+                .iter()
+                .enumerate()
+                .map(|(dimension, k)| format!("for {k} in 0..{name}.extent()[{dimension}] {{ "))
+                .collect();
+            body.statements.push(Statement::new(pieces![
+                format!("{}{name}[[{}]] = ", loops.concat(), places.join(", ")),
+                value,
+                format!(";{}", " }".repeat(places.len()))
+            ]));
+        }
+    }
+
+    /// The loop over a thread's own elements of what it reaches by unsafe methods. What is read is changed a little.
+    fn own_raw(&mut self, body: &mut Block, parameter: &Parameter) {
+        let name = &parameter.name;
+        let (i, before) = (self.fresh("i"), self.fresh("v"));
+        let scope = self.enter();
+        self.counters.push(i.clone());
+        self.define(&before, parameter.of.clone(), true);
+        self.budget = 12;
+        let mut inner = Block::default();
+        inner.statements.push(Statement::new(pieces![format!(
+            "let mut {before} = unsafe {{ {name}.read({i}) }};"
+        )]));
+        self.statements(&mut inner, 1, 2);
+        let value = self.expression(&parameter.of, 3);
+        inner.statements.push(Statement::new(pieces![
+            format!("unsafe {{ {name}.write({i}, "),
+            value,
+            ") };"
+        ]));
+        self.leave(&scope);
+        body.statements.push(Statement::new(pieces![
+            format!("for {i} in acc.elements({name}.len()) "),
+            inner
+        ]));
+    }
+
     /// The loop over a thread's part of its block's part, which sees all that the thread has.
     fn own_part_of_block(&mut self, body: &mut Block, parameter: &Parameter) {
         let (at, element) = (self.fresh("k"), self.fresh("e"));
@@ -550,7 +680,7 @@ impl Maker {
         ]));
     }
 
-    fn atomic(&mut self, parameter: &Parameter, method: &str) -> Statement {
+    pub(super) fn atomic(&mut self, parameter: &Parameter, method: &str) -> Statement {
         let name = &parameter.name;
         let index = self.index(&format!("{name}.len()"));
         let value = if parameter.has_floats() {

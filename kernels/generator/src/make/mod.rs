@@ -118,6 +118,10 @@ pub(crate) struct Maker {
     waiting: Vec<Callable>,
     /// How many barriers may still be written.
     barriers: usize,
+    /// What the threads of a block count in, with the method that they do it by.
+    counted: Vec<(Parameter, &'static str)>,
+    /// What the threads of a block write by unsafe methods: its name, and how many elements there are for each.
+    scattered: Vec<(String, Type, usize)>,
 }
 
 /// What is in scope, to be gone back to.

@@ -17,10 +17,39 @@ impl Maker {
     pub(super) fn phases(&mut self, body: &mut Block, parameters: &[Parameter]) {
         let shared: Vec<&Parameter> = parameters
             .iter()
-            .filter(|parameter| matches!(parameter.passing, Passing::Shared(_)))
+            .filter(|parameter| {
+                matches!(parameter.passing, Passing::Shared(_) | Passing::SharedOf(_))
+            })
             .collect();
         for parameter in &shared {
             self.write_own(body, parameter);
+        }
+        for parameter in parameters {
+            match parameter.passing {
+                Passing::SharedAtomic(_, method) => self.counted.push((parameter.clone(), method)),
+                Passing::SharedRaw(times) => {
+                    let name = format!("raw_{}", parameter.name);
+                    body.statements.push(Statement::fixed(pieces![format!(
+                        "let {name} = {}.into_raw();",
+                        parameter.name
+                    )]));
+                    self.scattered.push((name, parameter.of.clone(), times));
+                }
+                _ => {}
+            }
+        }
+        if !self.scattered.is_empty() {
+            // In which order threads are counted does not matter.
+            let mut number = "acc.index(Block, Threads)[0]".to_owned();
+            let mut threads = "acc.extent(Block, Threads)[0]".to_owned();
+            for dimension in 1..self.dimensions {
+                let extent = format!("acc.extent(Block, Threads)[{dimension}]");
+                number = format!("({number} * {extent} + acc.index(Block, Threads)[{dimension}])");
+                threads = format!("{threads} * {extent}");
+            }
+            body.statements.push(Statement::fixed(pieces![format!(
+                "let number = {number}; let threads = {threads};"
+            )]));
         }
         self.barriers = 2 + self.random.below(5);
         self.flow(body, &shared, 0);
@@ -48,6 +77,12 @@ impl Maker {
                 15..17 => self.rounds_until(body, shared, depth + 1),
                 17..20 => self.branch_together(body, shared, depth + 1),
                 _ => self.match_together(body, shared, depth + 1),
+            }
+            if !self.counted.is_empty() && self.random.chance(30) {
+                self.count_together(body);
+            }
+            if !self.scattered.is_empty() && self.random.chance(30) {
+                self.scatter(body);
             }
             if !self.rounds.is_empty() && self.random.chance(25) {
                 self.leave_together(body, depth);
@@ -143,7 +178,7 @@ impl Maker {
             ]));
             return;
         }
-        if self.is_ordered && self.random.chance(20) {
+        if self.random.chance(20) {
             // The elements are each thread's own, the rounds are not.
             let (element, count) = (self.fresh("k"), 1 + self.random.below(20));
             let (label, inner) = self.rounds(Vec::new(), shared, depth, |this| {
@@ -394,6 +429,67 @@ impl Maker {
         self.define(&name, Type::Scalar(called.result), false);
     }
 
+    /// Changes of what the block counts in; and between two barriers, where nobody changes it, what has become of it.
+    fn count_together(&mut self, body: &mut Block) {
+        let (parameter, method) = self.random.pick(&self.counted).clone();
+        self.budget = self.budget.max(6);
+        let change = self.atomic(&parameter, method);
+        if self.random.chance(40) {
+            let condition = self.scalar(Scalar::Bool, 2);
+            let mut some = Block::default();
+            some.statements.push(change);
+            body.statements
+                .push(Statement::new(pieces!["if ", condition, " ", some]));
+        } else {
+            body.statements.push(change);
+        }
+        if self.barriers == 0 || self.random.chance(40) {
+            return;
+        }
+        self.barriers -= 1;
+        let index = self.index(&format!("{}.len()", parameter.name));
+        let (at, value) = (self.fresh("k"), self.fresh("v"));
+        body.statements.push(Statement::new(pieces![
+            format!("let {at} = "),
+            index,
+            format!(
+                "; acc.sync_block_threads().await; let {value} = {}.load({at}); acc.sync_block_threads().await;",
+                parameter.name
+            )
+        ]));
+        self.define(&value, parameter.of, false);
+    }
+
+    /// Each thread writes what is another's, of an array without phases; behind a barrier others read it, and there is one more
+    /// before anything is written again.
+    fn scatter(&mut self, body: &mut Block) {
+        let (name, of, times) = self.random.pick(&self.scattered).clone();
+        self.barriers = self.barriers.saturating_sub(1);
+        self.budget = self.budget.max(6);
+        let (shift, part) = (self.random.below(5), self.random.below(times));
+        let place = if self.random.chance(50) {
+            format!("(number + {shift}) % threads + {part} * threads")
+        } else {
+            format!("(threads - 1 - number) * {times} + {part}")
+        };
+        let value = self.expression(&of, 3);
+        let (written, read, at) = (self.fresh("v"), self.fresh("v"), self.fresh("k"));
+        body.statements.push(Statement::new(pieces![
+            format!("let {written} = "),
+            value,
+            format!("; unsafe {{ {name}.write({place}, {written}) }};")
+        ]));
+        let index = self.index(&format!("{name}.len()"));
+        body.statements.push(Statement::new(pieces![
+            format!("let {at} = "),
+            index,
+            format!(
+                "; acc.sync_block_threads().await; let {read} = unsafe {{ {name}.read({at}) }}; acc.sync_block_threads().await;"
+            )
+        ]));
+        self.define(&read, of, false);
+    }
+
     /// A device function with barriers, of one value that all threads of a block have alike, and one of their own.
     pub(super) fn declare_waiting(&mut self) -> Function {
         let name = format!("{}_w", self.name);
@@ -434,12 +530,12 @@ impl Maker {
         let item = self.fresh("e");
         let scope = self.enter();
         let pieces = match self.random.below(3) {
-            0 => pieces![
+            0 if matches!(parameter.passing, Passing::Shared(_)) => pieces![
                 format!("{name}.own()[0] = "),
                 self.expression(&parameter.of, 3),
                 ";"
             ],
-            1 => {
+            0 | 1 => {
                 self.define(&format!("*{item}"), parameter.of.clone(), true);
                 let mut inner = Block::default();
                 self.statements(&mut inner, 1, 1);

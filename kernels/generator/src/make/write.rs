@@ -50,7 +50,22 @@ impl Kernel {
                 Passing::Rows(_) => write!(out, ", mut {name}: OwnRows<{of}>"),
                 Passing::OwnBlock(_) => write!(out, ", {name}: OwnBlock<{of}>"),
                 Passing::Atomic(..) => write!(out, ", {name}: Atomics<{of}>"),
-                Passing::Shared(times) => write!(
+                Passing::Tile(_) => write!(out, ", mut {name}: OwnTile<{of}, {dimensions}>"),
+                Passing::BlockTile(_) => {
+                    write!(out, ", mut {name}: OwnBlockTile<{of}, {dimensions}>")
+                }
+                Passing::Raw(_) => write!(out, ", {name}: RawMut<{of}>"),
+                Passing::SharedOf(length) => {
+                    let written = self.input_of(*length).map_or_else(
+                        || length.to_string(),
+                        |alike| format!("{}.len()", alike.name),
+                    );
+                    write!(out, ", #[shared({written})] mut {name}: SharedWrite<{of}>")
+                }
+                Passing::SharedAtomic(length, _) => {
+                    write!(out, ", #[shared({length})] {name}: SharedAtomics<{of}>")
+                }
+                Passing::Shared(times) | Passing::SharedRaw(times) => write!(
                     out,
                     ", #[shared({times} * {threads})] mut {name}: SharedWrite<{of}>"
                 ),
@@ -60,6 +75,12 @@ impl Kernel {
         tree::write(&[self.body.clone().into()], 0, &mut out);
         out.push('\n');
         out
+    }
+
+    /// What is read and of such a length, which can be written so then.
+    fn input_of(&self, length: usize) -> Option<&Parameter> {
+        let mut all = self.parameters.iter();
+        all.find(|one| one.passing == Passing::Read(length))
     }
 
     /// How large it is: statements and expressions.
@@ -75,6 +96,7 @@ impl Kernel {
         let (mut given, mut bound, mut passed, mut kept) =
             (String::new(), String::new(), String::new(), String::new());
         let mut shared = String::new();
+        let dimensions = self.division[0].len();
         for (at, parameter) in self.parameters.iter().enumerate() {
             let Parameter { name, passing, .. } = parameter;
             let of = &parameter.type_name;
@@ -113,11 +135,28 @@ impl Kernel {
                     elements(format!("Given::Counts({layout}, {length}), "), "mut ");
                     let _ = write!(passed, "&mut {name}, ");
                 }
-                Passing::Own(length) | Passing::OwnBlock(length) | Passing::Atomic(length, _) => {
+                Passing::Tile(extent) | Passing::BlockTile(extent) if dimensions > 1 => {
+                    elements(given_view(extent), "mut ");
+                    let _ = write!(passed, "GlobalMut::from(&mut {name}){}, ", shape(extent));
+                }
+                Passing::Tile(extent) | Passing::BlockTile(extent) => {
+                    let length = extent.places();
                     elements(format!("Given::Elements({layout}, {length}), "), "mut ");
                     let _ = write!(passed, "&mut {name}, ");
                 }
-                Passing::Shared(times) => {
+                Passing::Own(length)
+                | Passing::Raw(length)
+                | Passing::OwnBlock(length)
+                | Passing::Atomic(length, _) => {
+                    elements(format!("Given::Elements({layout}, {length}), "), "mut ");
+                    let _ = write!(passed, "&mut {name}, ");
+                }
+                Passing::SharedOf(length) if self.input_of(*length).is_some() => {
+                    let _ = write!(shared, "{length}, ");
+                }
+                // A constant is in the source.
+                Passing::SharedOf(_) | Passing::SharedAtomic(..) => {}
+                Passing::Shared(times) | Passing::SharedRaw(times) => {
                     let _ = write!(
                         shared,
                         "{}, ",
@@ -136,7 +175,6 @@ impl Kernel {
             division,
             ..
         } = self;
-        let dimensions = division[0].len();
         let [blocks, threads, elements] = division;
         format!(
             "Case {{ name: \"{name}\", seed: {seed:#x}, is_block: {is_block}, is_wide: {is_wide}, may_fail: {may_fail}, is_ordered: {is_ordered}, \
