@@ -81,6 +81,16 @@ fn gives_the_same_bits_in_every_mode() {
     let x: Vec<f32> = numbers(1003).map(|x| x as f32 * 0.1).collect();
     everywhere!(
         reduce_blocks<f32, Sum, 4>, WorkDivision::new(3, 8, 1), [8];
-        x = Input(x), sums = Output(vec![0.0_f32; 3]),
+        x = Input(x.clone()), sums = Output(vec![0.0_f32; 3]),
     );
+    // Blocks of many threads, of which each takes one element of every stride; and of more threads than elements.
+    for (blocks, threads) in [(3, 32), (2, 1024)] {
+        let (_, sums) = everywhere!(
+            reduce_blocks<f32, Sum, 1>, WorkDivision::new(blocks, threads, 1), [threads as u64];
+            x = Input(x.clone()), sums = Output(vec![0.0_f32; blocks]),
+        );
+        let exact: f64 = x.iter().map(|x| f64::from(*x)).sum();
+        let sum: f64 = sums.0.iter().map(|x| f64::from(*x)).sum();
+        assert!((sum / exact - 1.0).abs() < 1e-5, "{sum} {exact}");
+    }
 }

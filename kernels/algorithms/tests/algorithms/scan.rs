@@ -103,7 +103,12 @@ fn refuses_other_lengths() {
 }
 
 /// A scan in tiles of `threads` threads of `elements` elements, in every mode.
-fn everywhere_in_tiles<O, T>(x: &[T], threads: usize, elements: usize, zero: T) -> Vec<T>
+fn everywhere_in_tiles<O, T, const INCLUSIVE: bool>(
+    x: &[T],
+    threads: usize,
+    elements: usize,
+    zero: T,
+) -> Vec<T>
 where
     T: Item + bytemuck::NoUninit + bytemuck::AnyBitPattern,
     O: Operator<T> + KernelData,
@@ -113,7 +118,7 @@ where
     let division = WorkDivision::new(tiles, threads, elements);
     let shared = threads as u64;
     let (.., y) = everywhere!(
-        scan_tiles<T, O, true>, division, [shared, shared];
+        scan_tiles<T, O, INCLUSIVE>, division, [shared, shared];
         x = Input(x.to_vec()),
         states = Output(vec![0_u32; tiles + 1]),
         totals = Output(vec![zero; tiles]),
@@ -127,23 +132,28 @@ where
 fn gives_the_same_bits_in_every_mode() {
     let x: Vec<f32> = numbers(1003).map(|x| x as f32 * 0.1).collect();
     for (threads, elements) in [(1, 64), (4, 7), (32, 3), (8, 200)] {
-        everywhere_in_tiles::<Sum, f32>(&x, threads, elements, 0.0);
+        everywhere_in_tiles::<Sum, f32, true>(&x, threads, elements, 0.0);
     }
+    let before = everywhere_in_tiles::<Sum, f32, false>(&x, 4, 7, 0.0);
+    assert_eq!(before[..2], [0.0, x[0]]);
 }
 
 #[test]
 fn keeps_the_order_in_every_mode() {
     let x: Vec<[u32; 2]> = numbers(301).map(|x| [x | 1, x >> 3]).collect();
-    let y = everywhere_in_tiles::<Then, [u32; 2]>(&x, 4, 5, [0; 2]);
     let mut total = Then::identity();
-    let model: Vec<[u32; 2]> = x
+    let (before, with): (Vec<_>, Vec<_>) = x
         .iter()
         .map(|&x| {
+            let before = total;
             total = Then::combine(total, x);
-            total
+            (before, total)
         })
-        .collect();
-    assert_eq!(y, model);
+        .unzip();
+    let y = everywhere_in_tiles::<Then, [u32; 2], true>(&x, 4, 5, [0; 2]);
+    assert_eq!(y, with);
+    let y = everywhere_in_tiles::<Then, [u32; 2], false>(&x, 4, 5, [0; 2]);
+    assert_eq!(y, before);
 }
 
 /// A scan in tiles of one thread, in every mode.

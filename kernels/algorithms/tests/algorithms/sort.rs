@@ -3,7 +3,9 @@
 use crate::modes::{Index, Input, Output, Value, compare, everywhere};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
-use quipu_algorithms::kernels::{choose_sides, count_digits, merge_runs, move_digits, sort_tiles};
+use quipu_algorithms::kernels::{
+    choose_sides, count_digits, merge_runs, move_digits, settle, sort_tiles,
+};
 use quipu_algorithms::{
     Ascending, Descending, Item, Order, RadixKey, merge_sort, merge_sort_by_key, radix_sort,
     radix_sort_by_key,
@@ -301,13 +303,32 @@ fn radix_sorts_the_same_in_every_mode() {
             sum += count;
             sum - count
         };
-        everywhere!(
+        let places: Vec<u64> = counts.0.iter().map(before).collect();
+        let (.., with, other_with, _, _) = everywhere!(
             move_digits<f32, u16, true>, division, [];
             pass = Value(pass), sides = Input(vec![0, 1, 1, 0, 1]),
-            places = Input(counts.0.iter().map(before).collect()),
+            places = Input(places.clone()),
             keys = Output(keys.clone()), other = Output(keys.clone()),
             values = Output((0..99_u16).collect()), other_values = Output(vec![0_u16; 99]),
         );
+        // Without values what stands for them stays as it is.
+        let (.., without, other_without, values, other_values) = everywhere!(
+            move_digits<f32, u8, false>, division, [];
+            pass = Value(pass), sides = Input(vec![0, 1, 1, 0, 1]),
+            places = Input(places),
+            keys = Output(keys.clone()), other = Output(keys.clone()),
+            values = Output(vec![3_u8]), other_values = Output(vec![5_u8]),
+        );
+        assert_eq!((without.0, other_without.0), (with.0, other_with.0));
+        assert_eq!((values.0, other_values.0), (vec![3], vec![5]));
+    }
+    let own = vec![-1.0_f32; 99];
+    for (side, expected) in [(0, &own), (1, &keys)] {
+        let (.., settled) = everywhere!(
+            settle<f32>, division, [];
+            sides = Input(vec![0_u32, 1 - side, side]), other = Input(keys.clone()), y = Output(own.clone()),
+        );
+        assert_eq!(settled.0, *expected);
     }
     let (_, sides) = everywhere!(
         choose_sides, WorkDivision::new(1, 1, 1), [];
@@ -327,15 +348,31 @@ fn merge_sorts_the_same_in_every_mode() {
             keys = Output(keys.clone()), other = Output(keys.clone()),
             values = Output((0..99_u16).collect()), other_values = Output(vec![0_u16; 99]),
         );
+        let (.., first_alone, second_alone, values, other_values) = everywhere!(
+            sort_tiles<u32, u8, LastDigit, false>, WorkDivision::new(1, 3, 40), [];
+            order = Value(order), run = Index(4), tile = Index(tile),
+            keys = Output(keys.clone()), other = Output(keys.clone()),
+            values = Output(vec![3_u8]), other_values = Output(vec![5_u8]),
+        );
+        assert_eq!((&first_alone.0, &second_alone.0), (&first.0, &second.0));
+        assert_eq!((values.0, other_values.0), (vec![3], vec![5]));
         let sorted = if tile == 16 { first } else { second };
         for (tile, keys) in sorted.0.chunks(tile).zip(keys.chunks(tile)) {
             assert_eq!(tile, sorted_by_key(keys, |a, b| (a % 50).cmp(&(b % 50))).0);
         }
-        everywhere!(
+        let (.., with, _, _) = everywhere!(
             merge_runs<u32, u16, LastDigit, true>, WorkDivision::new(2, 3, 20), [];
             order = Value(order), width = Index(tile),
-            keys = Output(sorted.0), to = Output(vec![0_u32; 99]),
+            keys = Output(sorted.0.clone()), to = Output(vec![0_u32; 99]),
             values = Output((0..99_u16).collect()), to_values = Output(vec![0_u16; 99]),
         );
+        let (.., without, values, to_values) = everywhere!(
+            merge_runs<u32, u8, LastDigit, false>, WorkDivision::new(2, 3, 20), [];
+            order = Value(order), width = Index(tile),
+            keys = Output(sorted.0), to = Output(vec![0_u32; 99]),
+            values = Output(vec![3_u8]), to_values = Output(vec![5_u8]),
+        );
+        assert_eq!(without.0, with.0);
+        assert_eq!((values.0, to_values.0), (vec![3], vec![5]));
     }
 }
