@@ -303,7 +303,8 @@ impl Maker {
                 0
             };
             let shape = Shape::new(&extent, gap);
-            if self.random.chance(50) {
+            // Whose a block's elements are decides whose mistakes are.
+            if self.faults || self.random.chance(50) {
                 add("t0".into(), of, Passing::Tile(shape));
             } else {
                 add("t0".into(), of, Passing::BlockTile(shape));
@@ -424,7 +425,13 @@ impl Maker {
                         this.own_elements(&mut body, parameter, parameters);
                     });
                 }
-                Passing::Tile(_) | Passing::BlockTile(_) => {
+                Passing::BlockTile(_) => {
+                    // Which of its block's elements are a thread's is the device's choice, natively, too.
+                    let is_ordered = std::mem::take(&mut self.is_ordered);
+                    self.apart(true, |this| this.own_tile(&mut body, parameter, parameters));
+                    self.is_ordered = is_ordered;
+                }
+                Passing::Tile(_) => {
                     self.apart(is_block, |this| {
                         this.own_tile(&mut body, parameter, parameters);
                     });

@@ -71,6 +71,34 @@ async fn backwards<const D: usize>(
     unsafe { y.write(number, numbers[threads.product() - 1 - within]) };
 }
 
+/// Runs a grid without blocks of a kernel without barriers natively, and of one that has them and shared memory in every
+/// way: nothing is written, and nothing fails.
+fn check_empty<const D: usize>(blocks: [usize; D], threads: [usize; D], elements: [usize; D]) {
+    let division = WorkDivision::new(blocks, threads, elements).unwrap();
+    assert_eq!(division.block_count(), 0);
+    let given = vec![7_u32; 5];
+    let shared = [threads.iter().product::<usize>() as u64];
+    let mut y = given.clone();
+    natively(&mut y, |y, way| {
+        way.run(places::<D>(y).prepare(division).unwrap());
+    });
+    let module = backwards::<D>(&mut y).module().unwrap();
+    natively(&mut y, |y, way| {
+        way.run(backwards::<D>(y).prepare(division).unwrap());
+    });
+    assert_eq!(y, given);
+    let argument = Argument::buffer(&given);
+    run_printed(&module, &division, &[argument], &shared, |launch| {
+        compare(&given, &launch.elements(0));
+    });
+}
+
+#[test]
+fn grids_without_blocks_do_nothing() {
+    check_empty([0, 3], [2, 2], [1, 2]);
+    check_empty([3, 0], [2, 2], [1, 2]);
+}
+
 /// Runs all three in so many dimensions.
 fn check<const D: usize>(
     blocks: [usize; D],
