@@ -31,7 +31,7 @@
 //! | [`merge_sort`], [`merge_sort_by_key`] | log(n / 4096) reads and writes, and those of the tiles | yes |
 //! | [`transpose`] | one | yes |
 //! | [`stencil`] | three reads from near memory, one write | yes |
-//! | [`random`] | one write | yes |
+//! | [`random`], [`random_uniform`], [`random_normal`] | one write | yes |
 //! | [`attract`], gravity between all bodies | one read for each block | yes |
 //! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 384 rows | yes |
 //!
@@ -88,7 +88,7 @@ pub use key::{Ascending, Descending, Order, RadixKey};
 pub use matmul::matrix_product;
 pub use merge::{merge_sort, merge_sort_by_key};
 pub use radix::{radix_sort, radix_sort_by_key};
-pub use random::random;
+pub use random::{Drawn, random, random_normal, random_uniform};
 pub use reduce::reduce;
 pub use scan::{exclusive_scan, inclusive_scan};
 pub use stencil::stencil;
@@ -104,7 +104,7 @@ pub mod kernels {
     pub use crate::matmul::{DEPTH, SIDE, multiply_squares, multiply_tiles};
     pub use crate::merge::{merge_runs, sort_tiles};
     pub use crate::radix::{choose_sides, count_digits, move_digits, settle};
-    pub use crate::random::{philox_block, random_blocks};
+    pub use crate::random::{normal_each, philox_block, random_blocks, uniform_each};
     pub use crate::reduce::reduce_blocks;
     pub use crate::scan::{scan_neighbours, scan_tiles};
     pub use crate::stencil::stencil_tiles;

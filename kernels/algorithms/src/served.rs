@@ -15,6 +15,7 @@
 use crate::function::{Function, Function2, Item, MultiplyAdd, Operator, Sum};
 use crate::kernels as all;
 use crate::key::{Order, RadixKey};
+use crate::random::Drawn;
 use crate::reduce::LANES;
 use quipu::kernels::{Float, KernelData, Number, SharedElement};
 use quipu::serve::Kernels;
@@ -146,6 +147,18 @@ where
 #[must_use]
 pub fn random() -> Kernels {
     Kernels::new().with::<all::random_blocks, _>()
+}
+
+/// Of [`random_uniform`](crate::random_uniform).
+#[must_use]
+pub fn random_uniform<T: Item + Drawn>() -> Kernels {
+    Kernels::new().with::<all::uniform_each<T>, _>()
+}
+
+/// Of [`random_normal`](crate::random_normal).
+#[must_use]
+pub fn random_normal<T: Item + Drawn>() -> Kernels {
+    Kernels::new().with::<all::normal_each<T>, _>()
 }
 
 /// Of [`attract`](crate::attract).

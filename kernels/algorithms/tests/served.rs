@@ -8,7 +8,8 @@ use quipu::serve::{Kernels, Server};
 use quipu_algorithms::{
     Ascending, Descending, Function, Function2, Sum, attract, compact, exclusive_scan, fill,
     histogram, inclusive_scan, iota, matrix_product, merge_sort, merge_sort_by_key, radix_sort,
-    radix_sort_by_key, random, reduce, served, stencil, transform, transpose, zip,
+    radix_sort_by_key, random, random_normal, random_uniform, reduce, served, stencil, transform,
+    transpose, zip,
 };
 use std::num::NonZero;
 use std::time::Duration;
@@ -60,6 +61,8 @@ fn kernels() -> Kernels {
         .and(served::transpose::<u32>())
         .and(served::stencil::<f32>())
         .and(served::random())
+        .and(served::random_uniform::<f64>())
+        .and(served::random_normal::<f32>())
         .and(served::attract::<f32>())
         .and(served::matrix_product::<f32>())
         .and(served::matrix_product::<f64>())
@@ -200,6 +203,12 @@ fn all(
     let mut y = context.allocate::<[u32; 4]>(length)?;
     random(queue, 1, 2, &mut y)?;
     leave!("random", y);
+    let mut y = context.allocate::<f64>(length)?;
+    random_uniform(queue, 1, 2, &mut y)?;
+    leave!("random_uniform", y);
+    let mut y = context.allocate::<f32>(length)?;
+    random_normal(queue, 1, 2, &mut y)?;
+    leave!("random_normal", y);
     let bodies: Vec<_> = floats(64)
         .into_iter()
         .map(|x| [x, -x, x * 0.5, 1.0])

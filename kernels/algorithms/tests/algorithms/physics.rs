@@ -1,11 +1,17 @@
 //! Stencils, gravity, random numbers.
 
-use crate::modes::{Input, Output, OutputView, Value, compare, everywhere};
+use crate::modes::{
+    Input, Output, OutputView, Value, compare, compare_in, everywhere, modes, prepare, run,
+    run_printed, source,
+};
 use crate::{allocate, buffer, numbers, on_each_device};
 use quipu::kernels::{Number, Philox};
 use quipu::prelude::*;
-use quipu_algorithms::kernels::{attract_tiles, random_blocks, stencil_tiles};
-use quipu_algorithms::{attract, random, stencil};
+use quipu_algorithms::kernels::{
+    attract_tiles, normal_each, random_blocks, stencil_tiles, uniform_each,
+};
+use quipu_algorithms::{Drawn, Item, attract, random, random_normal, random_uniform, stencil};
+use quipu_kernel_testing::Argument;
 
 fn weighted<T: Number>(weights: [[T; 3]; 3], columns: usize, x: &[T]) -> Vec<T> {
     let rows = x.len() / columns;
@@ -102,6 +108,86 @@ fn gives_the_words_of_philox() {
             }
         }
     });
+}
+
+const SEED: u64 = 0x1234_5678_9abc_def0;
+const STREAM: u64 = 7 << 33;
+
+/// The floats of Philox, uniform and normal ones, one after the other.
+fn drawn<T: Drawn>(length: usize) -> (Vec<T>, Vec<T>) {
+    let (mut uniform, mut normal) = (Philox::new(SEED, STREAM), Philox::new(SEED, STREAM));
+    let pairs = std::iter::repeat_with(|| normal.normal_pair::<T>());
+    let normal = pairs.flat_map(|(a, b)| [a, b]).take(length).collect();
+    let uniform = std::iter::repeat_with(|| uniform.uniform::<T>());
+    (uniform.take(length).collect(), normal)
+}
+
+#[test]
+fn gives_the_floats_of_philox() {
+    fn draws<T: Item + Drawn>(context: &Context, queue: &Queue) {
+        for length in [1, 100, 10_001] {
+            let (uniform, normal) = drawn::<T>(length);
+            let mut y = allocate::<T>(context, length);
+            random_uniform(queue, SEED, STREAM, &mut y).unwrap();
+            compare(&queue.read(&y).unwrap().wait().unwrap(), &uniform);
+            random_normal(queue, SEED, STREAM, &mut y).unwrap();
+            let read = queue.read(&y).unwrap().wait().unwrap();
+            assert!(read.iter().zip(&normal).all(|(a, b)| is_near(*a, *b)));
+        }
+    }
+    on_each_device(|context, queue| {
+        draws::<f32>(context, queue);
+        draws::<f64>(context, queue);
+    });
+}
+
+/// But for the last places of a logarithm, a sine or a cosine.
+fn is_near<T: Drawn>(a: T, b: T) -> bool {
+    let difference = (a - b).abs().cast::<f64>();
+    difference <= 8.0 * T::EPSILON.cast::<f64>() * (1.0 + b.abs().cast::<f64>())
+}
+
+/// Natively bit for bit; printed, as near as devices compute.
+fn normal_in_every_mode<T: Item + Drawn + bytemuck::NoUninit + bytemuck::AnyBitPattern>() {
+    let division = WorkDivision::new(3, 8, 1).unwrap();
+    let (_, expected) = drawn::<T>(21);
+    let mut native = None;
+    for mode in modes() {
+        let mut y = vec![T::ZERO; 21];
+        let arguments = (SEED, STREAM, &mut y[..]);
+        run(prepare::<normal_each<T>, _, _>(arguments, division), mode);
+        assert!(y.iter().zip(&expected).all(|(a, b)| is_near(*a, *b)));
+        compare_in(&format!("{mode:?}"), native.get_or_insert(y.clone()), &y);
+    }
+    let module = source::<normal_each<T>, _>(&division);
+    let y = vec![T::ZERO; 21];
+    let arguments = [
+        Argument::uniform(SEED),
+        Argument::uniform(STREAM),
+        Argument::buffer(&y),
+    ];
+    run_printed(&module, &division, &arguments, &[], None, |how, launch| {
+        let read = launch.elements::<T>(2);
+        let mut both = read.iter().zip(&expected);
+        assert!(both.all(|(a, b)| is_near(*a, *b)), "{how}: {read:?}");
+    });
+}
+
+#[test]
+fn draws_the_same_in_every_mode() {
+    let division = WorkDivision::new(3, 8, 1);
+    let (.., uniform) = everywhere!(
+        uniform_each<f32>, division, [];
+        seed = Value(SEED), stream = Value(STREAM), y = Output(vec![0.0_f32; 21]),
+    );
+    compare(&uniform.0, &drawn(21).0);
+    let (.., uniform) = everywhere!(
+        uniform_each<f64>, division, [];
+        seed = Value(SEED), stream = Value(STREAM), y = Output(vec![0.0_f64; 21]),
+    );
+    compare(&uniform.0, &drawn(21).0);
+    normal_in_every_mode::<f32>();
+    normal_in_every_mode::<f64>();
 }
 
 #[test]
