@@ -14,7 +14,7 @@ use quipu_wire::message::{
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
-use support::{Client, Rig, buffer, command, fill, read};
+use support::{Client, Rig, buffer, command, fill, one_thread, read};
 
 #[test]
 fn who_breaks_a_rule_is_sent_away_and_others_are_not() {
@@ -177,19 +177,6 @@ fn what_cannot_be_done_fails_and_breaks_no_rule() {
         entry: "f",
         options: "",
     });
-    let one = [Word::new(1)];
-    let launch = |program| {
-        Operation::Launch(Launch {
-            program,
-            blocks: &one,
-            threads: &one,
-            elements: &one,
-            shared: &[],
-            parameters: &[],
-            extents: &[],
-            values: &[],
-        })
-    };
     let needs = [Wait::needs(2)];
     let after = [Wait::after(2)];
     client.send(&[
@@ -201,8 +188,8 @@ fn what_cannot_be_done_fails_and_breaks_no_rule() {
         command(4, &after, Operation::Nothing),
         unknown,
         text,
-        command(5, &[], launch(1)),
-        command(6, &[], launch(2)),
+        command(5, &[], one_thread(1)),
+        command(6, &[], one_thread(2)),
     ]);
     let of = |client: &mut Client, event| client.end_of(event).unwrap();
     assert_eq!(of(&mut client, 1).0, Failure::InvalidArgument);

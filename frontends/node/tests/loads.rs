@@ -8,15 +8,14 @@ use quipu_core::operation::NativeKernel;
 use quipu_link::session::NodeLoad;
 use quipu_node::{Limits, Maker};
 use quipu_wire::message::{
-    CreateProgram, DataOrder, Hello, Launch, Message, Operation, Ping, ProgramFormat, Role,
-    SessionId, Wait, Word,
+    CreateProgram, DataOrder, Hello, Message, Ping, ProgramFormat, Role, SessionId, Wait,
 };
 use quipu_wire::{FEATURES, LOADS, NEWEST_VERSION, OLDEST_VERSION};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use support::{Rig, buffer, command, fill};
+use support::{Rig, buffer, command, fill, one_thread};
 
 /// A kernel that says that it runs, and does so until it is told.
 struct Held(Arc<(Sender<()>, Mutex<Receiver<()>>)>);
@@ -70,17 +69,6 @@ fn what_there_is_to_do_is_told_by_device_and_to_its_client_by_queue() {
     let mut client = rig.client();
     client.send(&[buffer(1, 4096), command(1, &[], fill(1, 4096))]);
     assert_eq!(client.end_of(1), None);
-    let one = [Word::new(1)];
-    let launch = Operation::Launch(Launch {
-        program: 1,
-        blocks: &one,
-        threads: &one,
-        elements: &one,
-        shared: &[],
-        parameters: &[],
-        extents: &[],
-        values: &[],
-    });
     let program = Message::CreateProgram(CreateProgram {
         program: 1,
         format: ProgramFormat::Native,
@@ -88,7 +76,7 @@ fn what_there_is_to_do_is_told_by_device_and_to_its_client_by_queue() {
         entry: "held",
         options: "",
     });
-    client.send(&[program, of_queue(command(2, &[], launch), 5)]);
+    client.send(&[program, of_queue(command(2, &[], one_thread(1)), 5)]);
     runs.recv().unwrap();
     let waits = [Wait::needs(2)];
     client.send(&[

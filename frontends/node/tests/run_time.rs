@@ -10,13 +10,11 @@ use quipu_core::{Command, Device, DeviceProperties, Driver, MemorySpace, Result}
 use quipu_driver_cpu::SerialDriver;
 use quipu_link::timer::ManualTimer;
 use quipu_node::Limits;
-use quipu_wire::message::{
-    CreateProgram, GoodbyeReason, Launch, Message, Operation, ProgramFormat, Word,
-};
+use quipu_wire::message::{CreateProgram, GoodbyeReason, Message, ProgramFormat};
 use std::any::TypeId;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Rig, buffer, command, fill};
+use support::{Rig, buffer, command, fill, one_thread};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -110,18 +108,7 @@ fn a_kernel_costs_its_session_when_its_time_is_over_and_a_transfer_does_not() {
         look();
         assert_eq!(rig.node.sessions(), 1);
     }
-    let one = [Word::new(1)];
-    let launch = Operation::Launch(Launch {
-        program: 1,
-        blocks: &one,
-        threads: &one,
-        elements: &one,
-        shared: &[],
-        parameters: &[],
-        extents: &[],
-        values: &[],
-    });
-    client.send(&[command(2, &[], launch)]);
+    client.send(&[command(2, &[], one_thread(1))]);
     device.has_begun(2);
     while rig.node.sessions() > 0 {
         look();

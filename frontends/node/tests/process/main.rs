@@ -18,12 +18,10 @@ use quipu_link::invitation::Invitations;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Folder, Key, LinkError};
 use quipu_node::{Limits, Node, Options, Spawn, serve_session};
-use quipu_wire::message::{
-    CreateProgram, Failure, GoodbyeReason, Launch, Message, Operation, ProgramFormat, Word,
-};
+use quipu_wire::message::{CreateProgram, Failure, GoodbyeReason, Message, ProgramFormat};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Client, Rig, buffer, command, fill, pool};
+use support::{Client, Rig, buffer, command, fill, one_thread, pool};
 use worst::{
     KERNELS, NEVER_COMPILED, TIME, abort, behave, crash, do_as_drivers_do, eat_memory,
     eat_memory_together, fork_and_fork, leave_others_behind, let_time_pass_for_ever,
@@ -142,18 +140,7 @@ fn launch_again(client: &mut Client, event: u64, program: u64) {
 }
 
 fn launch_on(client: &mut Client, device: u32, event: u64, program: u64) {
-    let one = [Word::new(1)];
-    let launch = Operation::Launch(Launch {
-        program,
-        blocks: &one,
-        threads: &one,
-        elements: &one,
-        shared: &[],
-        parameters: &[],
-        extents: &[],
-        values: &[],
-    });
-    let mut message = command(event, &[], launch);
+    let mut message = command(event, &[], one_thread(program));
     if let Message::Command(command) = &mut message {
         command.device = device;
     }

@@ -17,8 +17,8 @@ use quipu_link::{Fingerprint, Folder, Key, LinkError};
 use quipu_node::{Limits, Node, Options};
 use quipu_wire::batch::Batch;
 use quipu_wire::message::{
-    Acknowledge, Command, CreateBuffer, Failure, Fill, GoodbyeReason, Message, Operation, Priority,
-    Read, Wait,
+    Acknowledge, Command, CreateBuffer, Failure, Fill, GoodbyeReason, Launch, Message, Operation,
+    Priority, Read, Wait, Word,
 };
 use std::net::TcpListener;
 use std::num::NonZero;
@@ -251,6 +251,21 @@ pub(crate) fn fill(buffer: u64, length: u64) -> Operation<'static> {
         length,
         pattern,
         pattern_length: 1,
+    })
+}
+
+/// A launch of one thread, which nothing is passed to.
+pub(crate) fn one_thread(program: u64) -> Operation<'static> {
+    const ONE: &[Word] = &[Word::new(1)];
+    Operation::Launch(Launch {
+        program,
+        blocks: ONE,
+        threads: ONE,
+        elements: ONE,
+        shared: &[],
+        parameters: &[],
+        extents: &[],
+        values: &[],
     })
 }
 

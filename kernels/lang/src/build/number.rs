@@ -156,7 +156,7 @@ macro_rules! methods {
             )*
         }
 
-        /// The same, as what they are called on: see [`Subject`].
+        /// The same, as what they are called on: see `Subject`.
         pub trait NumberMethods<T: KernelValue> {
             $(
                 #[doc(hidden)]
@@ -375,7 +375,7 @@ pub trait MoreCalls<T: KernelValue> {
     }
 }
 
-/// The same, as what they are called on: see [`Subject`].
+/// The same, as what they are called on: see `Subject`.
 pub trait MoreMethods<T: KernelValue> {
     #[doc(hidden)]
     #[track_caller]
