@@ -202,6 +202,71 @@ fn a_device_of_another_machine_is_three_commands_away() {
     assert!(stdout(&client, &["nodes"]).contains("no node was paired with"));
 }
 
+#[test]
+fn an_insecure_node_lets_everybody_in_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, client) = (folder.path().join("node"), folder.path().join("client"));
+    let serve = [
+        "serve",
+        "--insecure",
+        "--address",
+        "127.0.0.1:0",
+        "--name",
+        "lab",
+    ];
+    let mut serving = quipu(&node, &serve)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Serving)
+        .unwrap();
+    let lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    let lines: Vec<String> = lines.take(4).map(Result::unwrap).collect();
+    assert!(
+        lines[2].starts_with("INSECURE: whoever reaches it"),
+        "{lines:?}"
+    );
+    let address = lines[3].strip_prefix("quipu pair --insecure ").unwrap();
+    let paired = output(&client, &["pair", "--insecure", address]);
+    assert!(paired.status.success(), "{paired:?}");
+    assert!(String::from_utf8_lossy(&paired.stdout).starts_with("paired with lab at 127.0.0.1:"));
+    let said = String::from_utf8_lossy(&paired.stderr);
+    let key = lines[1].strip_prefix("its key is ").unwrap();
+    assert!(
+        said.starts_with("INSECURE: whoever answers at") && said.contains(key),
+        "{said}"
+    );
+    let devices = remote_devices(&client, &["devices", "--json"]);
+    assert_eq!(devices.len(), 1, "{devices:?}");
+    assert_eq!(
+        stdout(&node, &["revoke"]),
+        stdout(&folder.path().join("other"), &["revoke"])
+    );
+    // Nobody is where nothing says so.
+    let neither = output(&client, &["pair"]);
+    assert_eq!(neither.status.code(), Some(2), "{neither:?}");
+}
+
+#[test]
+fn a_node_that_is_not_insecure_is_not_paired_with_as_if_it_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, client) = (folder.path().join("node"), folder.path().join("client"));
+    let mut serving = quipu(&node, &["serve", "--address", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Serving)
+        .unwrap();
+    let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    let (_, address) = first.rsplit_once(" at ").unwrap();
+    let refused = output(&client, &["pair", "--insecure", address]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("is not enrolled"),
+        "{refused:?}"
+    );
+    assert!(stdout(&client, &["nodes"]).contains("no node was paired with"));
+}
+
 /// A session of the client's that has run commands of two queues, one of which waits for what never comes.
 fn busy_session(home: &Path, address: &str) -> Connection {
     let folder = Folder::open(home.to_owned()).unwrap();

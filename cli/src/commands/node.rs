@@ -5,13 +5,13 @@ use quipu::drivers::remote::paired::{self, CLIENT_KEY};
 use quipu_cli::escape;
 use quipu_cli::units::bytes;
 use quipu_link::addresses::reachable;
-use quipu_link::client::Dial;
+use quipu_link::client::{Dial, Joined, key_at};
 use quipu_link::clients::Clients;
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Gate, NODE_KEY};
 use quipu_link::invitation::Invitations;
 use quipu_link::nodes::{Node, Nodes};
-use quipu_link::{Folder, Invitation, Key, LinkError, Rights, machine_name};
+use quipu_link::{Fingerprint, Folder, Invitation, Key, LinkError, Rights, machine_name};
 use quipu_wire::message::Status;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -200,7 +200,13 @@ pub(crate) fn run_invite(options: &InviteOptions) -> Result<(), CommandError> {
 #[derive(clap::Args)]
 pub(crate) struct PairOptions {
     /// What `quipu invite` has printed on the node's machine.
-    line: String,
+    #[arg(required_unless_present = "insecure")]
+    line: Option<String>,
+
+    /// Where a node is that lets everybody in (`quipu serve --insecure`), as host:port, or several with commas between them. Whoever
+    /// answers there is taken for the node.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "line")]
+    insecure: Option<String>,
 
     /// What to call the node here; as it calls itself without it.
     #[arg(long)]
@@ -210,17 +216,44 @@ pub(crate) struct PairOptions {
 /// Has this machine's key enrolled at a node, and remembers the node.
 pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
-    let invitation: Invitation = options.line.parse()?;
     let key = Key::of(&home.0, CLIENT_KEY)?;
-    let joined = invitation.take_up(&key, &machine_name(), PATIENCE)?;
+    let (node, joined) = match (&options.insecure, &options.line) {
+        (Some(addresses), _) => join_insecurely(addresses, &key)?,
+        (None, line) => {
+            let invitation: Invitation = line.as_deref().unwrap_or_default().parse()?;
+            let joined = invitation.take_up(&key, &machine_name(), PATIENCE)?;
+            (invitation.node, joined)
+        }
+    };
     let name = options.name.as_deref().unwrap_or(&joined.name);
-    let node = Nodes::of(&home.0).remember(invitation.node, &joined.address, name)?;
+    let node = Nodes::of(&home.0).remember(node, &joined.address, name)?;
     print(&format!(
         "paired with {} at {}; `quipu devices` lists its devices, and programs use them with QUIPU_NODES={}\n",
         shown(&node.name),
         shown(&node.address),
         shown(&node.name)
     ))
+}
+
+/// Finds a node that lets everybody in, and takes the key of whoever answers for the node's.
+fn join_insecurely(addresses: &str, key: &Key) -> Result<(Fingerprint, Joined), CommandError> {
+    let (node, address) = key_at(addresses, key, PATIENCE)?;
+    let dial = Dial {
+        address: &address,
+        node,
+        key,
+        name: "quipu pair",
+        patience: PATIENCE,
+    };
+    // What is not let in is not remembered.
+    let link = dial.ask()?;
+    let name = link.name().to_owned();
+    link.close();
+    eprintln!(
+        "INSECURE: whoever answers at {} has the key {node}, and is from now on taken for the node; nothing has proved that it is",
+        shown(&address)
+    );
+    Ok((node, Joined { name, address }))
 }
 
 /// The options of `quipu nodes`.

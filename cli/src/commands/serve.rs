@@ -22,9 +22,10 @@ use std::time::Duration;
 /// The command's options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Where to listen, as host:port; 0.0.0.0 is every network of this machine.
-    #[arg(long, default_value = "0.0.0.0:4760")]
-    address: String,
+    /// Where to listen, as host:port; 0.0.0.0 is every network of this machine. 0.0.0.0:4760 without it, and 127.0.0.1:4760 with
+    /// `--insecure`.
+    #[arg(long)]
+    address: Option<String>,
 
     /// Where clients reach this machine, as host:port, if that is not at its own addresses; several with commas between them.
     #[arg(long)]
@@ -42,6 +43,11 @@ pub(crate) struct Options {
     /// Print an invitation for one client, too.
     #[arg(long)]
     invite: bool,
+
+    /// Let everybody in who reaches the address, with all rights: for a closed network on which nodes are tested. Clients run
+    /// `quipu pair --insecure` in place of an invitation's line.
+    #[arg(long)]
+    insecure: bool,
 
     /// Where to answer Prometheus, as host:port: plain HTTP, for whoever asks, so on a network that may know.
     #[arg(long, value_name = "ADDRESS")]
@@ -104,6 +110,15 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Where to listen. Only programs of this machine reach an insecure node that nobody has given an address.
+    fn address(&self) -> &str {
+        match &self.address {
+            Some(address) => address,
+            None if self.insecure => "127.0.0.1:4760",
+            None => "0.0.0.0:4760",
+        }
+    }
+
     /// How much a session may have.
     fn limits(&self) -> Limits {
         let mut limits = Limits {
@@ -261,8 +276,11 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         .name
         .clone()
         .unwrap_or_else(quipu_link::machine_name);
-    let gate = gate_of(&home, &name)?;
-    let (bound, listener) = listen(&options.address, "--address")?;
+    let mut gate = gate_of(&home, &name)?;
+    if options.insecure {
+        gate = gate.insecure();
+    }
+    let (bound, listener) = listen(options.address(), "--address")?;
     let metrics = options.metrics.as_deref();
     let metrics = metrics.map(|address| listen(address, "--metrics"));
     let metrics = metrics.transpose()?;
@@ -307,12 +325,18 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n",
         if count == 1 { "" } else { "s" }
     );
+    if options.insecure {
+        text.push_str(&format!(
+            "INSECURE: whoever reaches it may use this machine's devices and run code on them; \
+             a client runs once\nquipu pair --insecure {advertised}\n"
+        ));
+    }
     if options.invite {
         text.push_str(&format!(
             "within ten minutes, run once where the client is:\nquipu pair {}\n",
             invite(&home, &advertised, Rights::default())?
         ));
-    } else {
+    } else if !options.insecure {
         text.push_str("`quipu invite` prints an invitation for a client\n");
     }
     if let Some((address, listener)) = metrics {
@@ -336,4 +360,30 @@ fn listen(address: &str, option: &'static str) -> Result<(SocketAddr, TcpListene
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
     Ok((listener.local_addr().map_err(failed)?, listener))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn an_insecure_node_listens_to_this_machine_alone_unless_it_is_told_otherwise() {
+        let elsewhere = ["--address", "10.0.0.1:7"];
+        for (arguments, expected) in [
+            (&[][..], "0.0.0.0:4760"),
+            (&["--insecure"], "127.0.0.1:4760"),
+            (&elsewhere, "10.0.0.1:7"),
+            (&["--insecure", "--address", "10.0.0.1:7"], "10.0.0.1:7"),
+        ] {
+            let line = Line::parse_from([&["serve"][..], arguments].concat());
+            assert_eq!(line.options.address(), expected, "{arguments:?}");
+        }
+    }
 }

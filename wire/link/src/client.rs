@@ -70,55 +70,9 @@ impl Dial<'_> {
         protocol: &[u8],
         session: Option<(SessionId, Fingerprint)>,
     ) -> Result<Connection> {
-        check_address(self.address)?;
-        let deadline = Instant::now() + self.patience;
-        let mut stream = self.reach(deadline)?;
         let node = session.map_or(self.node, |(_, key)| key);
-        if let Some((session, _)) = session {
-            // It routes the connection, and nothing else.
-            let route = [ROUTE_MAGIC.as_slice(), &session.0].concat();
-            let written = stream.write_all(&route);
-            written.map_err(|error| crate::connection::ended(self.address, error))?;
-        }
-        let (tls, only) = tls::client(self.key, node, protocol, self.address)?;
-        let shaken = Connection::shake_hands(stream, tls.into(), self.address, deadline);
-        if let Some(found) = only.wrong_key() {
-            return Err(LinkError::WrongKey {
-                address: self.address.to_owned(),
-                expected: node,
-                found,
-            });
-        }
-        let connection = shaken?;
-        if connection.protocol() == protocol {
-            return Ok(connection);
-        }
-        Err(LinkError::Tls {
-            address: self.address.to_owned(),
-            source: rustls::Error::NoApplicationProtocol,
-        })
-    }
-
-    /// The first of the host's addresses that answers.
-    fn reach(&self, deadline: Instant) -> Result<TcpStream> {
-        let unreachable = |source| LinkError::Unreachable {
-            address: self.address.to_owned(),
-            source,
-        };
-        let mut last = std::io::Error::other("the host has no address");
-        for address in self.address.to_socket_addrs().map_err(unreachable)? {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(LinkError::TimedOut {
-                    address: self.address.to_owned(),
-                });
-            }
-            match TcpStream::connect_timeout(&address, left) {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
-            }
-        }
-        Err(unreachable(last))
+        let whom = (Some(node), session.map(|(session, _)| session));
+        connect(self.address, self.key, whom, protocol, self.patience)
     }
 
     /// Asks about the node: a connection for [`NodeLink::ping`] and [`NodeLink::status`], which belongs to no session.
@@ -136,6 +90,120 @@ impl Dial<'_> {
             start: Instant::now(),
         })
     }
+}
+
+/// A connection in one of the protocols, handshake done: to the node or session of a key, or to whoever answers where none is
+/// expected.
+fn connect(
+    address: &str,
+    key: &Key,
+    (node, session): (Option<Fingerprint>, Option<SessionId>),
+    protocol: &[u8],
+    patience: Duration,
+) -> Result<Connection> {
+    check_address(address)?;
+    let deadline = Instant::now() + patience;
+    let mut stream = reach(address, deadline)?;
+    if let Some(session) = session {
+        // It routes the connection, and nothing else.
+        let route = [ROUTE_MAGIC.as_slice(), &session.0].concat();
+        let written = stream.write_all(&route);
+        written.map_err(|error| crate::connection::ended(address, error))?;
+    }
+    let (tls, only) = tls::client(key, node, protocol, address)?;
+    let shaken = Connection::shake_hands(stream, tls.into(), address, deadline);
+    if let (Some(expected), Some(found)) = (node, only.wrong_key()) {
+        return Err(LinkError::WrongKey {
+            address: address.to_owned(),
+            expected,
+            found,
+        });
+    }
+    let connection = shaken?;
+    if connection.protocol() == protocol {
+        return Ok(connection);
+    }
+    Err(LinkError::Tls {
+        address: address.to_owned(),
+        source: rustls::Error::NoApplicationProtocol,
+    })
+}
+
+/// The first of the host's addresses that answers.
+fn reach(address: &str, deadline: Instant) -> Result<TcpStream> {
+    let unreachable = |source| LinkError::Unreachable {
+        address: address.to_owned(),
+        source,
+    };
+    let mut last = std::io::Error::other("the host has no address");
+    for host in address.to_socket_addrs().map_err(unreachable)? {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(LinkError::TimedOut {
+                address: address.to_owned(),
+            });
+        }
+        match TcpStream::connect_timeout(&host, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(unreachable(last))
+}
+
+/// A connection to who answers first at one of several addresses, with separators between them: the node of a key, or anybody. All
+/// addresses are tried at once: one that leads nowhere may say so late or never. Nothing is said to who is there before.
+fn connect_to_first(
+    addresses: &str,
+    key: &Key,
+    node: Option<Fingerprint>,
+    protocol: &'static [u8],
+    patience: Duration,
+) -> Result<Connection> {
+    let unreachable = |source| LinkError::Unreachable {
+        address: addresses.to_owned(),
+        source,
+    };
+    let (found, finds) = channel();
+    for address in addresses.split(SEPARATOR).map(str::to_owned) {
+        let (found, key) = (found.clone(), key.clone());
+        // Each ends by itself when the patience is over.
+        let dialling = move || {
+            // Another may have been found before.
+            let _ = found.send(connect(&address, &key, (node, None), protocol, patience));
+        };
+        let thread = std::thread::Builder::new().name("quipu-dial".to_owned());
+        thread.spawn(dialling).map_err(unreachable)?;
+    }
+    drop(found);
+    let mut failure = None;
+    for attempt in finds {
+        match attempt {
+            Ok(connection) => return Ok(connection),
+            // Somebody is there.
+            Err(error @ (LinkError::WrongKey { .. } | LinkError::Tls { .. })) => {
+                failure = Some(error);
+            }
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    Err(match failure {
+        Some(LinkError::Unreachable { source, .. }) => unreachable(source),
+        Some(error) => error,
+        None => unreachable(std::io::ErrorKind::AddrNotAvailable.into()),
+    })
+}
+
+/// The key of whoever answers first at one of several addresses, with commas between them, and at which: of a node that lets
+/// everybody in ([`Gate::insecure`](crate::gate::Gate::insecure)), whom nothing has said which key is the right one.
+///
+/// # Errors
+/// If nobody who speaks Quipu's protocol answers in time.
+pub fn key_at(addresses: &str, key: &Key, patience: Duration) -> Result<(Fingerprint, String)> {
+    let connection = connect_to_first(addresses, key, None, PROTOCOL, patience)?;
+    let found = (connection.peer(), connection.address().to_owned());
+    connection.end();
+    Ok(found)
 }
 
 /// The order of bytes in this machine's numbers.
@@ -180,7 +248,9 @@ impl Invitation {
     /// If the node cannot be reached, has another key than the invitation says, does not answer in time, or refuses,
     /// which it does when the invitation is used or older than ten minutes.
     pub fn take_up(&self, key: &Key, name: &str, patience: Duration) -> Result<Joined> {
-        let mut connection = self.reach(key, patience)?;
+        let node = Some(self.node);
+        let mut connection =
+            connect_to_first(&self.address, key, node, ENROLMENT_PROTOCOL, patience)?;
         let name = presentable(name, MAX_NAME);
         connection.send(&Message::Enrol(Enrol {
             token: self.token,
@@ -193,55 +263,6 @@ impl Invitation {
         let address = connection.address().to_owned();
         connection.end();
         Ok(Joined { name, address })
-    }
-
-    /// A connection on which the node has proved its key. All addresses are tried at once: one that leads nowhere may say so late
-    /// or never. Nothing is said to who is there before.
-    fn reach(&self, key: &Key, patience: Duration) -> Result<Connection> {
-        let (found, finds) = channel();
-        for address in self.address.split(SEPARATOR).map(str::to_owned) {
-            let (found, key, node) = (found.clone(), key.clone(), self.node);
-            // Each ends by itself when the patience is over.
-            let dialling = move || {
-                let dial = Dial {
-                    address: &address,
-                    node,
-                    key: &key,
-                    name: "",
-                    patience,
-                };
-                // Another may have been found before.
-                let _ = found.send(dial.connect(ENROLMENT_PROTOCOL, None));
-            };
-            let thread = std::thread::Builder::new().name("quipu-dial".to_owned());
-            thread
-                .spawn(dialling)
-                .map_err(|source| self.unreachable(source))?;
-        }
-        drop(found);
-        let mut failure = None;
-        for attempt in finds {
-            match attempt {
-                Ok(connection) => return Ok(connection),
-                // Somebody is there.
-                Err(error @ (LinkError::WrongKey { .. } | LinkError::Tls { .. })) => {
-                    failure = Some(error)
-                }
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        Err(match failure {
-            Some(LinkError::Unreachable { source, .. }) => self.unreachable(source),
-            Some(error) => error,
-            None => self.unreachable(std::io::ErrorKind::AddrNotAvailable.into()),
-        })
-    }
-
-    fn unreachable(&self, source: std::io::Error) -> LinkError {
-        LinkError::Unreachable {
-            address: self.address.clone(),
-            source,
-        }
     }
 }
 

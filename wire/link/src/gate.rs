@@ -3,7 +3,8 @@
 //! 1. TLS's handshake, within some seconds: the client has proved that it has its key.
 //! 2. In the enrolment protocol, one message is read: whoever has a good invitation is enrolled, and goes.
 //! 3. In the protocol of nodes, nothing is read: whose key is expected, sessions know.
-//! 4. In Quipu's protocol, whoever is not enrolled is told so. No byte that came is looked at.
+//! 4. In Quipu's protocol, whoever is not enrolled is told so, unless the gate is [insecure](Gate::insecure). No byte that came is
+//!    looked at.
 //! 5. The hello is read, a version and an order of bytes agreed on. Whoever comes so far is a [`Caller`].
 //!
 //! A gate does not listen: whoever does hands it connections, each on a thread of its own or one after the other.
@@ -17,6 +18,7 @@ use crate::folder::Folder;
 use crate::invitation::Invitations;
 use crate::key::{Fingerprint, Key};
 use crate::peer::PeerCaller;
+use crate::rights::Rights;
 use crate::tls;
 use quipu_wire::compression::LZ4;
 use quipu_wire::message::{
@@ -46,6 +48,8 @@ pub struct Gate {
 enum Known {
     /// Who is enrolled in a node's folder, or has an invitation from there.
     Folder(Folder),
+    /// The same, and everybody else.
+    Everybody(Folder),
     /// One client.
     Only(Client),
 }
@@ -128,6 +132,17 @@ impl Gate {
         })
     }
 
+    /// Lets everybody in, enrolled or not, with all rights if not: for a closed network on which nodes are tested. Connections
+    /// are encrypted as ever, and whoever is enrolled has the rights that it was given.
+    #[must_use]
+    pub fn insecure(self) -> Self {
+        let known = match self.known {
+            Known::Folder(folder) => Known::Everybody(folder),
+            known => known,
+        };
+        Self { known, ..self }
+    }
+
     /// True if a client's key is still known.
     ///
     /// # Errors
@@ -135,6 +150,7 @@ impl Gate {
     pub fn knows(&self, client: Fingerprint) -> Result<bool> {
         match &self.known {
             Known::Folder(folder) => Ok(Clients::of(folder).find(client)?.is_some()),
+            Known::Everybody(_) => Ok(true),
             Known::Only(only) => Ok(only.fingerprint == client),
         }
     }
@@ -202,6 +218,10 @@ impl Gate {
     fn greet(&self, mut connection: Connection) -> Result<Caller> {
         let client = match &self.known {
             Known::Folder(folder) => Clients::of(folder).find(connection.peer())?,
+            Known::Everybody(folder) => {
+                let enrolled = Clients::of(folder).find(connection.peer())?;
+                Some(enrolled.unwrap_or_else(|| self.stranger(&connection)))
+            }
             Known::Only(only) => {
                 Some(only.clone()).filter(|only| only.fingerprint == connection.peer())
             }
@@ -246,6 +266,19 @@ impl Gate {
         })
     }
 
+    /// Who is let in by an insecure gate alone.
+    fn stranger(&self, connection: &Connection) -> Client {
+        let fingerprint = connection.peer();
+        let address = connection.address();
+        tracing::warn!(address, key = %fingerprint, "let in, though not enrolled: this node is insecure");
+        Client {
+            fingerprint,
+            name: format!("stranger {fingerprint}"),
+            since: self.clock.now(),
+            rights: Rights::default(),
+        }
+    }
+
     /// Enrols whoever has an invitation.
     fn enrol(&self, mut connection: Connection) -> Result<Client> {
         let (token, name) = connection.receive_as(|message| match message {
@@ -253,7 +286,7 @@ impl Gate {
             _ => Err("an invitation"),
         })?;
         let client = match &self.known {
-            Known::Folder(folder) => {
+            Known::Folder(folder) | Known::Everybody(folder) => {
                 let invitations = Invitations::of(folder);
                 invitations.take_up(&token, connection.peer(), &name, &*self.clock)?
             }

@@ -170,7 +170,7 @@ pub fn show(
         Ok(())
     });
     written.map_err(|error| ended(address, error))?;
-    let (tls, _) = tls::client(key, expected, PEER_PROTOCOL, address)?;
+    let (tls, _) = tls::client(key, Some(expected), PEER_PROTOCOL, address)?;
     let mut connection = Connection::shake_hands(stream, tls.into(), address, deadline)?;
     if connection.protocol() != PEER_PROTOCOL {
         return Err(LinkError::Tls {

@@ -43,18 +43,22 @@ fn fingerprint_of(
     found.ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
 }
 
-/// Takes one server's key and no other.
+/// Takes one server's key and no other, or any that proves itself where none is expected.
 #[derive(Debug)]
 pub(crate) struct OnlyNode {
-    expected: Fingerprint,
+    expected: Option<Fingerprint>,
     found: OnceLock<Fingerprint>,
 }
 
 impl OnlyNode {
+    fn takes(&self, key: Fingerprint) -> bool {
+        self.expected.is_none_or(|expected| key == expected)
+    }
+
     /// The key that another server has shown instead.
     pub(crate) fn wrong_key(&self) -> Option<Fingerprint> {
         let found = self.found.get().copied();
-        found.filter(|found| *found != self.expected)
+        found.filter(|found| !self.takes(*found))
     }
 }
 
@@ -69,7 +73,7 @@ impl ServerCertVerifier for OnlyNode {
     ) -> Result<ServerCertVerified, Error> {
         let found = fingerprint_of(end_entity, intermediates)?;
         let _ = self.found.set(found);
-        if found == self.expected {
+        if self.takes(found) {
             return Ok(ServerCertVerified::assertion());
         }
         Err(Error::InvalidCertificate(
@@ -157,10 +161,10 @@ fn failed(address: &str) -> impl Fn(Error) -> LinkError {
     }
 }
 
-/// A client's side of a connection, and what will know which key the server had.
+/// A client's side of a connection, to the node of a key or to any, and what will know which key the server had.
 pub(crate) fn client(
     key: &Key,
-    node: Fingerprint,
+    node: Option<Fingerprint>,
     protocol: &[u8],
     address: &str,
 ) -> Result<(ClientConnection, Arc<OnlyNode>)> {

@@ -1,13 +1,13 @@
 //! A node's gate and its clients, over loopback: who comes in, who does not, and what each is told.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-use quipu_link::client::Dial;
+use quipu_link::client::{Dial, key_at};
 use quipu_link::clients::Clients;
 use quipu_link::clock::{Clock, SystemClock};
 use quipu_link::connection::Connection;
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::invitation::Invitations;
-use quipu_link::{Folder, Invitation, Key, LinkError, Result};
+use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights};
 use quipu_wire::message::*;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -242,6 +242,45 @@ fn who_is_not_enrolled_is_told_so_and_not_read() {
             ..
         })
     ));
+}
+
+#[test]
+fn an_insecure_gate_lets_everybody_in_and_keeps_the_rights_of_who_is_enrolled() {
+    let mut house = House::new();
+    let limited = house.enrolled("laptop");
+    let rights: Rights = "peers=no".parse().unwrap();
+    let clients = Clients::of(&house.folder);
+    clients.grant("laptop", rights.clone()).unwrap();
+    let gate = Gate::new(&house.folder, "node-a", PATIENCE, Arc::new(SystemClock)).unwrap();
+    house.gate = Arc::new(gate.insecure());
+    // Nobody has told the stranger the node's key, nor the node the stranger's.
+    let stranger = house.key("stranger");
+    let admitting = house.admit();
+    let nowhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addresses = format!("{},{}", nowhere.local_addr().unwrap(), house.address);
+    let (found, address) = key_at(&addresses, &stranger, PATIENCE).unwrap();
+    assert_eq!(
+        (found, &address),
+        (house.gate.fingerprint(), &house.address)
+    );
+    // It has said nothing.
+    assert!(admitting.join().unwrap().is_err());
+    for (key, expected) in [(&stranger, Rights::default()), (&limited, rights)] {
+        assert!(house.gate.knows(key.fingerprint()).unwrap());
+        let serving = house.serve(|caller| {
+            let client = caller.client().clone();
+            caller.welcome(welcome(), &[]).unwrap();
+            client
+        });
+        house.dial(key).ask().unwrap();
+        let client = serving.join().unwrap();
+        assert_eq!(
+            (client.fingerprint, client.rights),
+            (key.fingerprint(), expected)
+        );
+    }
+    // Nor is anybody enrolled by it.
+    assert_eq!(clients.list().unwrap().len(), 1);
 }
 
 #[test]
