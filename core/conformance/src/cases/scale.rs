@@ -149,7 +149,11 @@ fn the_same_long_list_again_and_again(fixture: &dyn Fixture) {
 }
 
 fn slots_are_used_again_under_stale_handles(fixture: &dyn Fixture) {
-    const COMMANDS: u64 = 200_000;
+    /// How often a stale tracker is used meanwhile.
+    const USES: u64 = 20;
+    // Each is waited for, which takes a trip to the device and back.
+    let commands = fixture.longest_chain().min(200_000);
+    let between = commands / USES;
     let stage = Stage::new(fixture);
     let queue = stage.in_order();
     // Trackers that remember commands which were over long ago.
@@ -162,7 +166,7 @@ fn slots_are_used_again_under_stale_handles(fixture: &dyn Fixture) {
     let kept = nothing(&queue, &[], &[]);
     kept.wait().unwrap();
     let mut slots: HashMap<u64, u64> = HashMap::new();
-    for n in 0..COMMANDS {
+    for n in 0..commands {
         let event = nothing(&queue, &[], &[]);
         event.wait().unwrap();
         let (slot, generation) = slot_and_generation(&event);
@@ -171,19 +175,21 @@ fn slots_are_used_again_under_stale_handles(fixture: &dyn Fixture) {
         }
         // A kept event keeps its slot.
         assert_ne!(slot, slot_and_generation(&kept).0);
-        if n % 10_000 == 0 {
-            let memory = &stale[n as usize / 10_000 % stale.len()];
+        if n % between == 0 {
+            let memory = &stale[(n / between) as usize % stale.len()];
             fold(&queue, memory, n, &[]).wait().unwrap();
         }
     }
     assert!(
-        (slots.len() as u64) < COMMANDS / 10,
+        (slots.len() as u64) < commands / 10,
         "{} slots for commands of which one is pending at a time",
         slots.len()
     );
     for (n, memory) in stale.iter().enumerate() {
-        let rounds = (0..COMMANDS / 10_000).filter(|r| *r as usize % stale.len() == n);
-        let expected = rounds.fold(n as u64, |x, r| x.wrapping_mul(31).wrapping_add(r * 10_000));
+        let rounds = (0..commands.div_ceil(between)).filter(|r| *r as usize % stale.len() == n);
+        let expected = rounds.fold(n as u64, |x, r| {
+            x.wrapping_mul(31).wrapping_add(r * between)
+        });
         assert_eq!(read_number(&queue, memory), expected);
     }
     kept.wait().unwrap();
