@@ -15,7 +15,8 @@ use proc_macro2::Span;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Block, Expr, ExprMethodCall, Ident, Lifetime, Local, Pat, Signature, UnOp};
 
-use crate::phases::{bound_by, is_assignment};
+use crate::expression::is_assignment;
+use crate::phases::bound_by;
 use crate::refuse;
 use crate::scope::Writer;
 

@@ -36,8 +36,9 @@ use syn::{
     BinOp, Block, Expr, ExprForLoop, ExprIndex, ExprMethodCall, Ident, ItemFn, Lit, Pat, Path, Stmt,
 };
 
+use crate::expression::is_assignment;
 use crate::kernel::allowances;
-use crate::phases::{bound_by, is_assignment, is_pure, is_read};
+use crate::phases::{bound_by, is_pure, is_read};
 use crate::signature::{Parameter, Passing};
 
 /// The body of a kernel without barriers, rewritten.

@@ -24,7 +24,9 @@ use std::collections::{BTreeSet, HashSet};
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::visit::{self, Visit};
-use syn::{BinOp, Block, Expr, FnArg, Ident, ItemFn, Lifetime, Local, Pat, PatIdent, Stmt, Token};
+use syn::{Block, Expr, FnArg, Ident, ItemFn, Lifetime, Local, Pat, PatIdent, Stmt, Token};
+
+use crate::expression::is_assignment;
 
 /// The body of a kernel with barriers, rewritten.
 pub(crate) fn in_registers(item: &ItemFn) -> Block {
@@ -134,22 +136,6 @@ impl<'ast> Visit<'ast> for Looped {
     fn visit_pat(&mut self, pattern: &'ast Pat) {
         self.bound.visit_pat(pattern);
     }
-}
-
-fn is_assignment(operator: &BinOp) -> bool {
-    matches!(
-        operator,
-        BinOp::AddAssign(_)
-            | BinOp::SubAssign(_)
-            | BinOp::MulAssign(_)
-            | BinOp::DivAssign(_)
-            | BinOp::RemAssign(_)
-            | BinOp::BitXorAssign(_)
-            | BinOp::BitAndAssign(_)
-            | BinOp::BitOrAssign(_)
-            | BinOp::ShlAssign(_)
-            | BinOp::ShrAssign(_)
-    )
 }
 
 /// Rewrites the loops of a block, and of what is in it.

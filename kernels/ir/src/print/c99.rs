@@ -88,27 +88,6 @@ impl Language for C99 {
         }
     }
 
-    fn suffix(&self, scalar: Scalar) -> &'static str {
-        match scalar {
-            Scalar::U32 => "u",
-            Scalar::I64 => "ll",
-            Scalar::U64 => "ull",
-            _ => "",
-        }
-    }
-
-    fn offers(&self, _scalar: Scalar) -> Possible<()> {
-        Ok(())
-    }
-
-    fn pointer(&self, element: &str, _space: Space, mutable: bool) -> String {
-        format!("{}{element} *", if mutable { "" } else { "const " })
-    }
-
-    fn context_pointer(&self) -> String {
-        "const quipu_context *".into()
-    }
-
     fn function(&self) -> &'static str {
         "inline "
     }

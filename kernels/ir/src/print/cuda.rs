@@ -2,7 +2,7 @@
 
 use crate::module::{SharedId, SharedLength};
 use crate::operation::{AtomicOperation, MathFunction, Scope, WarpOperation};
-use crate::types::{Scalar, Space};
+use crate::types::Scalar;
 
 use super::Options;
 use super::c99::library_name;
@@ -53,27 +53,6 @@ impl Language for Cuda {
             Scalar::F32 => "float",
             Scalar::F64 => "double",
         }
-    }
-
-    fn suffix(&self, scalar: Scalar) -> &'static str {
-        match scalar {
-            Scalar::U32 => "u",
-            Scalar::I64 => "ll",
-            Scalar::U64 => "ull",
-            _ => "",
-        }
-    }
-
-    fn offers(&self, _scalar: Scalar) -> Possible<()> {
-        Ok(())
-    }
-
-    fn pointer(&self, element: &str, _space: Space, mutable: bool) -> String {
-        format!("{}{element} *", if mutable { "" } else { "const " })
-    }
-
-    fn context_pointer(&self) -> String {
-        "const quipu_context *".into()
     }
 
     fn function(&self) -> &'static str {

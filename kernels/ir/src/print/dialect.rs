@@ -34,16 +34,29 @@ pub(super) trait Language {
     fn scalar(&self, scalar: Scalar) -> &'static str;
 
     /// What ends a literal of an integer type of 32 or 64 bits.
-    fn suffix(&self, scalar: Scalar) -> &'static str;
+    fn suffix(&self, scalar: Scalar) -> &'static str {
+        match scalar {
+            Scalar::U32 => "u",
+            Scalar::I64 => "ll",
+            Scalar::U64 => "ull",
+            _ => "",
+        }
+    }
 
     /// Why a scalar type is not there, if it is not.
-    fn offers(&self, scalar: Scalar) -> Possible<()>;
+    fn offers(&self, _scalar: Scalar) -> Possible<()> {
+        Ok(())
+    }
 
     /// A pointer, with the blank before the name: `__global const float *`.
-    fn pointer(&self, element: &str, space: Space, mutable: bool) -> String;
+    fn pointer(&self, element: &str, _space: Space, mutable: bool) -> String {
+        format!("{}{element} *", if mutable { "" } else { "const " })
+    }
 
     /// A pointer to the context, with the blank before the name.
-    fn context_pointer(&self) -> String;
+    fn context_pointer(&self) -> String {
+        "const quipu_context *".into()
+    }
 
     /// What stands before the type of a constant in memory.
     fn constant(&self) -> &'static str;

@@ -33,7 +33,8 @@ use quote::{ToTokens, format_ident, quote};
 use syn::{BinOp, Expr, ExprIf, Ident, Lit, Member, Path, Stmt, UnOp};
 
 use super::structure::Handles;
-use super::uniform::{Indexed, Names, bound_by, is_assignment, is_plain_method, is_pure, is_read};
+use super::uniform::{Indexed, Names, bound_by, is_plain_method, is_pure, is_read};
+use crate::expression::is_assignment;
 use crate::signature::{Parameter, Passing};
 
 /// How threads go side by side.

@@ -39,7 +39,7 @@ use proc_macro2::TokenStream;
 use syn::ItemFn;
 
 use crate::signature::{AcceleratorParameter, Parameter, Passing};
-pub(crate) use uniform::{bound_by, is_assignment, is_pure, is_read};
+pub(crate) use uniform::{bound_by, is_pure, is_read};
 
 /// The body of a function that runs blocks of a kernel phase by phase, if it can be one.
 pub(crate) fn phases(

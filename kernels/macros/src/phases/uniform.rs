@@ -3,10 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use syn::visit::{self, Visit};
-use syn::{
-    BinOp, Block, Expr, ExprIf, ExprMethodCall, Ident, ItemFn, Local, Member, Pat, Stmt, UnOp,
-};
+use syn::{Block, Expr, ExprIf, ExprMethodCall, Ident, ItemFn, Local, Member, Pat, Stmt, UnOp};
 
+use crate::expression::is_assignment;
 use crate::signature::{Parameter, Passing};
 
 /// Methods of numbers and views that change nothing and give what depends on their arguments alone. (None that another type
@@ -644,20 +643,4 @@ impl<'ast> Visit<'ast> for Changed {
         }
         visit::visit_expr(self, expression);
     }
-}
-
-pub(crate) fn is_assignment(operator: &BinOp) -> bool {
-    matches!(
-        operator,
-        BinOp::AddAssign(_)
-            | BinOp::SubAssign(_)
-            | BinOp::MulAssign(_)
-            | BinOp::DivAssign(_)
-            | BinOp::RemAssign(_)
-            | BinOp::BitXorAssign(_)
-            | BinOp::BitAndAssign(_)
-            | BinOp::BitOrAssign(_)
-            | BinOp::ShlAssign(_)
-            | BinOp::ShrAssign(_)
-    )
 }
