@@ -52,7 +52,7 @@ impl Batch {
     pub fn push_packed(&mut self, packed: &Packed<'_>, sequence: u64) -> Result<(), WireError> {
         let at = |problem: Problem| problem.at(Place::Message(packed.kind.name()));
         compression::check_plain(packed.plain, self.most).map_err(at)?;
-        let start = frame::begin(packed.kind, compression::FLAG, sequence, &mut self.bytes);
+        let start = frame::begin(packed.kind, packed.codec.flag(), sequence, &mut self.bytes);
         self.bytes.extend_from_slice(packed.body);
         // It is shorter than the message, which fits.
         frame::end(start, self.most, &mut self.bytes).map_err(at)?;

@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | 0 | 4 | the frame's length: header, message and padding, a multiple of 8 |
 //! | 4 | 2 | the message's kind |
-//! | 6 | 2 | flags: 1 if the message is [compressed](crate::compression); others zero |
+//! | 6 | 2 | flags: 1 or 2 if the message is [compressed](crate::compression), by LZ4 or Zstandard; else zero |
 //! | 8 | 8 | the message's number in its stream and direction, from 1; zero for those that have none |
 
-use crate::compression;
+use crate::compression::{self, Codec};
 use crate::error::{Place, Problem, WireError};
 use crate::layout::Header;
 use crate::limits::HEADER;
@@ -216,8 +216,8 @@ pub struct Frame<'a> {
     pub kind: Kind,
     /// Its number, or zero.
     pub sequence: u64,
-    /// True if the message is compressed: it is [unpacked](crate::compression::unpack) before it is decoded.
-    pub compressed: bool,
+    /// By what the message is compressed: it is [unpacked](crate::compression::Unpacker::unpack) before it is decoded.
+    pub compressed: Option<Codec>,
     /// The message, padding included.
     pub body: &'a [u8],
 }
@@ -259,8 +259,9 @@ pub fn parse(bytes: &[u8]) -> Result<Frame<'_>, WireError> {
     let number = header.kind.get();
     let kind = Kind::of(number).ok_or_else(|| at(Problem::Kind { kind: number }))?;
     let flags = header.flags.get();
-    let compressed = flags == compression::FLAG;
-    if flags != 0 && !(compressed && compression::may_be(kind)) {
+    let mut codecs = Codec::ALL.into_iter();
+    let compressed = codecs.find(|codec| codec.flag() == flags);
+    if flags != 0 && !(compressed.is_some() && compression::may_be(kind)) {
         return Err(at(Problem::NotZero { field: "flags" }));
     }
     let sequence = header.sequence.get();

@@ -8,6 +8,7 @@
 //! | [`frame`] | headers, kinds, where one frame ends and the next begins |
 //! | [`reader`] | frames from a stream that comes in pieces |
 //! | [`batch`] | frames to a stream, many at a time |
+//! | [`compression`] | messages that are compressed |
 //! | [`sequence`] | numbers of messages: what is new, what is a repetition, what is acknowledged |
 //! | [`message`] | what frames say |
 //! | [`limits`] | how much of what a frame may hold |
@@ -82,7 +83,7 @@ pub const LANES: u64 = 4;
 pub const LOADS: u64 = 8;
 
 /// All features that this crate knows.
-pub const FEATURES: u64 = compression::LZ4 | CONTENT | LANES | LOADS;
+pub const FEATURES: u64 = compression::LZ4 | CONTENT | LANES | LOADS | compression::ZSTD;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -7,7 +7,7 @@
 mod support;
 
 use quipu_wire::batch::Batch;
-use quipu_wire::compression::{Packer, unpack};
+use quipu_wire::compression::{Codec, Packer, Unpacker};
 use quipu_wire::frame::{Frame, parse};
 use quipu_wire::limits::{HEADER, MAX_FRAME, MIN_FRAME};
 use quipu_wire::message::{Chunk, Message, decode};
@@ -37,7 +37,8 @@ impl Random {
 #[derive(Debug, Default)]
 struct Counts {
     taken: u64,
-    unpacked: u64,
+    /// By each codec.
+    unpacked: [u64; 2],
     refused: u64,
 }
 
@@ -65,21 +66,22 @@ impl Counts {
     }
 
     fn look_at(&mut self, frame: &Frame<'_>) {
-        let mut room = Vec::new();
-        if frame.compressed {
+        if let Some(codec) = frame.compressed {
             assert!(decode(frame).is_err());
-            return match unpack(frame, MIN_FRAME, &mut room) {
+            let mut unpacker = Unpacker::default();
+            match unpacker.unpack(frame, MIN_FRAME) {
                 Ok(plain) => {
                     assert!(plain.body.len() <= MIN_FRAME as usize - HEADER);
-                    self.unpacked += 1;
+                    self.unpacked[codec as usize] += 1;
                     self.look_at(&plain);
                 }
                 Err(error) => {
                     assert!(!error.to_string().is_empty());
-                    assert!(room.len() <= MIN_FRAME as usize);
                     self.refused += 1;
                 }
-            };
+            }
+            assert!(unpacker.room() <= MIN_FRAME as usize);
+            return;
         }
         match decode(frame) {
             Ok(message) => {
@@ -185,11 +187,13 @@ fn fuzz(rounds: u64, seed: u64) {
             offset: 0,
             bytes: &bytes,
         });
-        let packed = packer.pack(&chunk).unwrap().unwrap();
-        let mut batch = Batch::new(MIN_FRAME);
-        batch.push_packed(&packed, number).unwrap();
-        for _ in 0..20 {
-            corpus.push(batch.bytes().to_vec());
+        for codec in Codec::ALL {
+            let packed = packer.pack(&chunk, codec).unwrap().unwrap();
+            let mut batch = Batch::new(MIN_FRAME);
+            batch.push_packed(&packed, number).unwrap();
+            for _ in 0..20 {
+                corpus.push(batch.bytes().to_vec());
+            }
         }
     }
     let (mut noise, mut mutants) = (Counts::default(), Counts::default());
@@ -213,7 +217,7 @@ fn fuzz(rounds: u64, seed: u64) {
     println!("noise: {noise:?}, mutants: {mutants:?}");
     // A fuzzer that only ever sees one outcome tests nothing.
     assert!(noise.refused > 0);
-    assert!(mutants.unpacked > rounds / 400);
+    assert!(mutants.unpacked.iter().all(|count| *count > rounds / 800));
     assert!(mutants.taken > rounds / 100 && mutants.refused > rounds / 10);
 }
 

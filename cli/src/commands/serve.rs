@@ -92,7 +92,7 @@ pub(crate) struct Options {
     peer_networks: Networks,
 
     /// What of the bytes that go to clients is compressed: `auto` is what takes less time so, unless the client is on this
-    /// machine; `adaptive` the same there too; `lz4` everything that is shorter for it; `off` nothing.
+    /// machine; `adaptive` the same there too; `lz4` and `zstd` everything that is shorter for it; `off` nothing.
     #[arg(long, default_value_t)]
     compression: Compression,
 

@@ -129,10 +129,10 @@ pub fn find(names: &[&str]) -> Result<Vec<Node>> {
 }
 
 /// What of the bytes that go to nodes is compressed, as the environment (`QUIPU_COMPRESSION`) or else the file `config` says
-/// (a line `compression = lz4`); if neither does, what takes less time so.
+/// (a line `compression = zstd`); if neither does, what takes less time so.
 ///
 /// # Errors
-/// If it says none of `auto`, `adaptive`, `lz4` and `off`, or the file makes no sense.
+/// If it says none of `auto`, `adaptive`, `lz4`, `zstd` and `off`, or the file makes no sense.
 pub fn compression() -> Result<Compression> {
     let Ok(said) = std::env::var(COMPRESSION) else {
         return Ok(configured()?.compression.unwrap_or_default());
@@ -179,7 +179,7 @@ fn configured() -> Result<Configuration> {
     parse(&text).map_err(|line| {
         failed(format!(
             "{} has a line {line} that makes no sense; write `nodes = a, b` or `nodes = all`, \
-             `compression = auto`, `adaptive`, `lz4` or `off`, `spin = MICROSECONDS`",
+             `compression = auto`, `adaptive`, `lz4`, `zstd` or `off`, `spin = MICROSECONDS`",
             path.display()
         ))
     })
@@ -368,10 +368,10 @@ mod tests {
         assert_eq!(parse("# nothing\n\n nodes = a, b # two\n"), Ok(nodes));
         let all = Configuration {
             nodes: Some("all".to_owned()),
-            compression: Some(Compression::Lz4),
+            compression: Some(Compression::Zstd),
             spin: Some(Duration::from_micros(20)),
         };
-        assert_eq!(parse("compression=lz4\nnodes = all\nspin = 20"), Ok(all));
+        assert_eq!(parse("compression=zstd\nnodes = all\nspin = 20"), Ok(all));
         assert_eq!(parse("compression = gzip"), Err(1));
         for spin in ["", "-1", "20us", "1000001"] {
             assert_eq!(parse(&format!("spin = {spin}")), Err(1), "{spin}");

@@ -7,6 +7,7 @@ use crate::error::{LinkError, Result};
 use crate::key::Fingerprint;
 use crate::stream::{self, Agreed, Duplex, Incoming, Outgoing};
 use quipu_wire::batch::Batch;
+use quipu_wire::compression::Codecs;
 use quipu_wire::error::WireError;
 use quipu_wire::frame::Frame;
 use quipu_wire::limits::MIN_FRAME;
@@ -79,8 +80,8 @@ pub struct Connection {
     peer: Fingerprint,
     address: String,
     most: u32,
-    /// Both sides take compressed messages.
-    compressed: bool,
+    /// By what messages may be compressed.
+    codecs: Codecs,
 }
 
 /// One side of TLS.
@@ -159,7 +160,7 @@ impl Connection {
             peer,
             address: address.to_owned(),
             most: MIN_FRAME,
-            compressed: false,
+            codecs: Codecs::default(),
         })
     }
 
@@ -197,14 +198,14 @@ impl Connection {
         self.reader.allow(received);
     }
 
-    /// Both sides have said that they take compressed messages, once it is a stream.
-    pub(crate) fn allow_compression(&mut self) {
-        self.compressed = true;
+    /// Both sides have said that they take messages compressed by these, once it is a stream.
+    pub(crate) fn allow_compression(&mut self, codecs: Codecs) {
+        self.codecs = codecs;
     }
 
-    /// True if both sides take compressed messages.
-    pub(crate) fn takes_compressed(&self) -> bool {
-        self.compressed
+    /// By what messages may be compressed.
+    pub(crate) fn codecs(&self) -> Codecs {
+        self.codecs
     }
 
     /// Sends a message that has no number.
@@ -362,11 +363,11 @@ impl Connection {
     /// # Errors
     /// If the system gives no thread.
     pub fn split(self, options: Duplex) -> Result<(Incoming, Outgoing)> {
-        let (address, compressed) = (self.address.clone(), self.compressed);
+        let (address, codecs) = (self.address.clone(), self.codecs);
         let (tls, socket, reader, most) = self.into_parts()?;
         let agreed = Agreed {
             most,
-            compressed,
+            codecs,
             address: address.clone(),
         };
         let split = stream::split(tls, socket, reader, agreed, options);

@@ -20,7 +20,7 @@ use crate::key::{Fingerprint, Key};
 use crate::peer::PeerCaller;
 use crate::rights::Rights;
 use crate::tls;
-use quipu_wire::compression::LZ4;
+use quipu_wire::compression::Codecs;
 use quipu_wire::message::{
     Device, Enrolled, Hello, Message, Redirect, Refusal, Refuse, Role, SessionId, Welcome,
     presentable,
@@ -400,9 +400,8 @@ impl Caller {
         self.connection.send_all(&messages)?;
         self.connection
             .allow_frames(self.max_frame, welcome.max_frame);
-        if welcome.features & LZ4 != 0 {
-            self.connection.allow_compression();
-        }
+        self.connection
+            .allow_compression(Codecs::of(welcome.features));
         self.connection.set_deadline(None);
         Ok(self.connection)
     }

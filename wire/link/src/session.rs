@@ -4,7 +4,7 @@ use crate::client::{Dial, own_order, receive_or_refusal};
 use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::key::Fingerprint;
-use quipu_wire::compression::LZ4;
+use quipu_wire::compression::Codecs;
 use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
 use quipu_wire::message::{
     DataOrder, Device, DeviceKind, Hello, Load, Message, PeerAddress, QueueLoad, Redirect, Role,
@@ -364,9 +364,7 @@ impl Dial<'_> {
             return Err(unexpected("one to what was asked for"));
         }
         connection.allow_frames(terms.max_frame, MAX_FRAME);
-        if terms.features & LZ4 != 0 {
-            connection.allow_compression();
-        }
+        connection.allow_compression(Codecs::of(terms.features));
         let mut devices = Vec::new();
         for number in 0..terms.devices {
             devices.push(connection.receive_as(|message| match message {

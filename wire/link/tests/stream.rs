@@ -3,13 +3,15 @@
 
 use quipu_link::client::Dial;
 use quipu_link::clock::SystemClock;
+use quipu_link::compression::{Compression, Compressor, Traffic};
 use quipu_link::connection::Connection;
 use quipu_link::gate::{Arrival, Gate};
 use quipu_link::invitation::Invitations;
 use quipu_link::stream::{Duplex, Incoming, Interrupt, Outgoing};
+use quipu_link::timer::ManualTimer;
 use quipu_link::{Folder, Key, LinkError, Result};
 use quipu_wire::batch::Batch;
-use quipu_wire::compression::Packer;
+use quipu_wire::compression::{Codec, LZ4, Packer, ZSTD};
 use quipu_wire::frame::Stream;
 use quipu_wire::limits::MIN_FRAME;
 use quipu_wire::message::*;
@@ -25,15 +27,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Both ends of a connection on which nothing was said: the client's and the node's.
 fn ends() -> (Connection, Connection) {
+    ends_that_have(0)
+}
+
+/// As [`ends`], of a node that has these features.
+fn ends_that_have(features: u64) -> (Connection, Connection) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (client, node, _) = ends_by(&listener, str::to_owned);
+    let (client, node, _) = ends_by(&listener, str::to_owned, features);
     (client, node)
 }
 
-/// As [`ends`], where the client reaches the node's address by way of another; and the node's socket.
+/// As [`ends`], where the client reaches the node's address by way of another, and the node has features; and the node's
+/// socket.
 fn ends_by(
     listener: &TcpListener,
     way: impl FnOnce(&str) -> String,
+    features: u64,
 ) -> (Connection, Connection, TcpStream) {
     let parent = tempfile::tempdir().unwrap();
     let node = Folder::open(parent.path().join("node")).unwrap();
@@ -48,7 +57,7 @@ fn ends_by(
         version: 0,
         data_order: DataOrder::Little,
         devices: 0,
-        features: 0,
+        features,
         session: SessionId::NONE,
         epoch: 0,
         patience_ms: 0,
@@ -353,9 +362,8 @@ fn a_frame_comes_of_which_some_had_come_before_anybody_waited() {
     const RECORD: usize = (1 << 14) + 22;
     const LENGTH: usize = 1 << 17;
     let passing = Arc::new(Passing(Mutex::new(usize::MAX), Condvar::new()));
-    let (client, node, socket) = ends_by(&listen_for_short_segments(), |address| {
-        passing.way_to(address)
-    });
+    let way = |address: &str| passing.way_to(address);
+    let (client, node, socket) = ends_by(&listen_for_short_segments(), way, 0);
     let sleeping = Duplex {
         stream: Stream::Bulk,
         spin: Duration::ZERO,
@@ -501,16 +509,86 @@ fn what_is_compressed_without_an_agreement_ends_it() {
         offset: 0,
         bytes: &bytes,
     });
-    let (mut client, node) = ends();
-    let (mut incoming, outgoing) = split_bulk(node);
-    assert!(!outgoing.takes_compressed());
     let mut packer = Packer::default();
-    let mut batch = Batch::new(MIN_FRAME);
-    let packed = packer.pack(&chunk).unwrap().unwrap();
-    batch.push_packed(&packed, 1).unwrap();
-    client.send_batch(&batch).unwrap();
-    let error = incoming.receive(|_, _| ()).unwrap_err();
-    assert!(matches!(error, LinkError::Wire { .. }), "{error}");
+    for codec in Codec::ALL {
+        for features in [0, LZ4, ZSTD, LZ4 | ZSTD] {
+            let (mut client, node) = ends_that_have(features);
+            let (mut incoming, outgoing) = split_bulk(node);
+            let is_agreed = outgoing.codecs().have(codec);
+            assert_eq!(is_agreed, features & codec.feature() != 0);
+            let mut batch = Batch::new(MIN_FRAME);
+            let packed = packer.pack(&chunk, codec).unwrap().unwrap();
+            batch.push_packed(&packed, 1).unwrap();
+            client.send_batch(&batch).unwrap();
+            let received = incoming.receive(|message, _| assert_eq!(message, &chunk));
+            match received {
+                Ok(()) => assert!(is_agreed),
+                Err(error) => {
+                    assert!(
+                        !is_agreed && matches!(error, LinkError::Wire { .. }),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What a client and a node send of 60,000 bytes each for whom the other has these features, with all of them received.
+fn sent_of(bytes: &[u8], features: u64, compression: Compression) -> [u64; 2] {
+    let (client, node) = ends_that_have(features);
+    let ends = [split_bulk(client), split_bulk(node)];
+    let mut sent = [0; 2];
+    for (own, sent) in sent.iter_mut().enumerate() {
+        let traffic = Arc::<Traffic>::default();
+        let timer = Arc::new(ManualTimer::default());
+        let out = ends[own].1.clone();
+        let mut compressor = Compressor::new(out, compression, timer, traffic.clone());
+        compressor
+            .push(Chunk {
+                transfer: 1,
+                offset: 0,
+                bytes,
+            })
+            .unwrap();
+        compressor.wait_for_room(1 << 20).unwrap();
+        *sent = traffic.bytes()[1];
+    }
+    for (mut incoming, _outgoing) in ends {
+        let received = incoming.receive(|message, _| match message {
+            Message::Chunk(chunk) => assert!(chunk.bytes == bytes),
+            other => panic!("{other:?}"),
+        });
+        received.unwrap();
+    }
+    sent
+}
+
+/// A client or a node that is older than a codec, or than both, gets what it takes.
+#[test]
+fn what_the_other_side_does_not_take_is_not_sent() {
+    // Bytes that only Zstandard makes shorter, and bytes that both do.
+    let mut random = 1_u64;
+    let mut next = || {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (random >> 56) as u8 & 15
+    };
+    let noise: Vec<u8> = (0..60_000).map(|_| next()).collect();
+    let steps: Vec<u8> = (0..60_000).map(|at| (at / 100) as u8).collect();
+    let is_shorter = |bytes: &[u8], features, compression| {
+        let sent = sent_of(bytes, features, compression);
+        let is_shorter = sent.map(|sent| sent < bytes.len() as u64 * 3 / 4);
+        assert_eq!(is_shorter[0], is_shorter[1]);
+        is_shorter[0]
+    };
+    for features in [0, LZ4, ZSTD, LZ4 | ZSTD] {
+        let (lz4, zstd) = (features & LZ4 != 0, features & ZSTD != 0);
+        assert!(!is_shorter(&noise, features, Compression::Lz4));
+        assert_eq!(is_shorter(&steps, features, Compression::Lz4), lz4);
+        assert_eq!(is_shorter(&noise, features, Compression::Zstd), zstd);
+        assert_eq!(is_shorter(&steps, features, Compression::Zstd), lz4 | zstd);
+        assert!(!is_shorter(&steps, features, Compression::Off));
+    }
 }
 
 #[test]
@@ -688,6 +766,25 @@ fn what_a_resumed_stream_cannot_have_received_ends_it() {
     let (again, _node) = ends();
     let error = incoming.resume(again, 2).unwrap_err();
     assert!(matches!(error, LinkError::Wire { .. }), "{error}");
+}
+
+/// What is sent again was compressed as the first connection's sides had agreed.
+#[test]
+fn a_resumed_stream_takes_what_it_took_before() {
+    for (features, is_same) in [(LZ4 | ZSTD, true), (LZ4, false), (0, false)] {
+        let (client, _node) = ends_that_have(LZ4 | ZSTD);
+        let (mut incoming, _outgoing) = split_resumable(client);
+        let (again, _node) = ends_that_have(features);
+        match incoming.resume(again, 0) {
+            Ok(()) => assert!(is_same),
+            Err(error) => {
+                assert!(
+                    !is_same && error.to_string().contains("other messages"),
+                    "{error}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -222,7 +222,7 @@ messages! {
 /// # Errors
 /// If it breaks a rule of `docs/wire.md` that can be seen from the frame alone, or is compressed.
 pub fn decode<'a>(frame: &Frame<'a>) -> Result<Message<'a>, WireError> {
-    if frame.compressed {
+    if frame.compressed.is_some() {
         return Err(Problem::NotZero { field: "flags" }.at(Place::Header));
     }
     read_as(frame.kind, frame.body).map_err(|problem| problem.at(Place::Message(frame.kind.name())))

@@ -277,7 +277,7 @@ impl Courier {
             while at < parcel.length {
                 let end = parcel.length.min(at + most);
                 if push(&out, &parcel, at..end)
-                    .and_then(|()| out.wait_for_room(AHEAD))
+                    .and_then(|()| out.wait_for_room(AHEAD).map(drop))
                     .is_err()
                 {
                     // Whoever receives learns it, too.

@@ -5,7 +5,7 @@ use super::{Attached, Duplex, Shared, socket};
 use crate::connection::{ended, wire};
 use crate::error::{LinkError, Result};
 use crate::locked;
-use quipu_wire::compression::unpack;
+use quipu_wire::compression::Unpacker;
 use quipu_wire::frame::{Frame, Sender};
 use quipu_wire::message::{Message, Pong, decode};
 use quipu_wire::reader::{FrameReader, Next};
@@ -26,8 +26,7 @@ pub struct Incoming {
     cipher: Box<[u8]>,
     /// How many bytes have to have come before the system wakes who waits for them.
     woken_at: usize,
-    /// What the last compressed message was.
-    plain: Vec<u8>,
+    unpacker: Unpacker,
     from: Sender,
     options: Duplex,
     start: Instant,
@@ -76,7 +75,7 @@ impl Incoming {
             due: (0, 0),
             cipher: vec![0; PIECE].into_boxed_slice(),
             woken_at: 1,
-            plain: Vec::new(),
+            unpacker: Unpacker::default(),
             from,
             options,
             start: Instant::now(),
@@ -171,8 +170,9 @@ impl Incoming {
             let routed = frame.kind.check_route(self.from, self.options.stream);
             routed.map_err(|source| wire(&self.shared.address, source))?;
             // Without an agreement, the decoder refuses it.
-            let frame = if frame.compressed && self.shared.compressed {
-                let plain = unpack(&frame, allowed, &mut self.plain);
+            let codecs = self.shared.codecs;
+            let frame = if frame.compressed.is_some_and(|codec| codecs.have(codec)) {
+                let plain = self.unpacker.unpack(&frame, allowed);
                 plain.map_err(|source| wire(&self.shared.address, source))?
             } else {
                 frame

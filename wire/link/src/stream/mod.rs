@@ -52,13 +52,14 @@ pub use socket::NOTICED_WITHIN;
 use crate::error::{LinkError, Result};
 use crate::locked;
 use quipu_wire::batch::Batch;
-use quipu_wire::compression::Packed;
+use quipu_wire::compression::{Codecs, Packed};
 use quipu_wire::error::WireError;
 use quipu_wire::frame::{Sender, Stream};
 use quipu_wire::message::{Acknowledge, Goodbye, GoodbyeReason, Message, presentable};
 use quipu_wire::reader::FrameReader;
 use quipu_wire::sequence::Sent;
 use replay::Replay;
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -114,8 +115,8 @@ struct Shared {
     room: Condvar,
     address: String,
     most: u32,
-    /// Both sides take compressed messages.
-    compressed: bool,
+    /// By what messages may be compressed.
+    codecs: Codecs,
     resumable: bool,
 }
 
@@ -124,8 +125,8 @@ struct Shared {
 pub(crate) struct Agreed {
     /// The largest frame that the other side takes.
     pub(crate) most: u32,
-    /// Both sides take compressed messages.
-    pub(crate) compressed: bool,
+    /// By what messages may be compressed.
+    pub(crate) codecs: Codecs,
     /// Who the other side is, as errors say it.
     pub(crate) address: String,
 }
@@ -197,7 +198,7 @@ pub(crate) fn split(
     };
     let Agreed {
         most,
-        compressed,
+        codecs,
         address,
     } = agreed;
     let attached = attach(tls, socket);
@@ -226,7 +227,7 @@ pub(crate) fn split(
         room: Condvar::new(),
         address,
         most,
-        compressed,
+        codecs,
         resumable: options.resumable,
     });
     let own = Arc::clone(&shared);
@@ -479,10 +480,10 @@ impl Outgoing {
         })
     }
 
-    /// True if the other side takes compressed messages.
+    /// By what messages may be compressed: what both sides take.
     #[must_use]
-    pub fn takes_compressed(&self) -> bool {
-        self.shared.compressed
+    pub fn codecs(&self) -> Codecs {
+        self.shared.codecs
     }
 
     /// True if the other side is on this machine, as far as its address says so.
@@ -544,15 +545,24 @@ impl Outgoing {
 
     /// Writes what was pushed, and waits for the socket, unless somebody else writes; then waits until no more than so many
     /// bytes are [pending](Self::pending_bytes), and what is kept to be sent again is not too much: for who has much to send
-    /// and nothing else to do. Waits longer while the connection of a resumable stream is lost.
+    /// and nothing else to do. Waits longer while the connection of a resumable stream is lost. True if it had to wait.
     ///
     /// # Errors
     /// If the stream has ended.
-    pub fn wait_for_room(&self, most: usize) -> Result<()> {
-        self.shared.flush_by(socket::send_and_wait);
-        self.wait(|queue| {
+    pub fn wait_for_room(&self, most: usize) -> Result<bool> {
+        let has_waited = Cell::new(false);
+        self.shared
+            .flush_by(|attached| match socket::send_now(attached) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    has_waited.set(true);
+                    socket::send_and_wait(attached)
+                }
+                sent => sent,
+            });
+        let waited = self.wait(|queue| {
             queue.batch.bytes().len() + queue.taken <= most && queue.replay.bytes() <= MOST_KEPT
-        })
+        })?;
+        Ok(waited || has_waited.get())
     }
 
     /// As [`wait_for_room`](Self::wait_for_room), for who receives on the same stream: does not wait for
@@ -564,19 +574,22 @@ impl Outgoing {
         self.flush();
         self.wait(|queue| {
             queue.attached.is_none() || queue.batch.bytes().len() + queue.taken <= most
-        })
+        })?;
+        Ok(())
     }
 
-    /// Waits until something holds of the queue.
-    fn wait(&self, holds: impl Fn(&Queue) -> bool) -> Result<()> {
+    /// Waits until something holds of the queue. True if it had to.
+    fn wait(&self, holds: impl Fn(&Queue) -> bool) -> Result<bool> {
+        let mut has_waited = false;
         let mut queue = self.shared.queue();
         loop {
             if let Some(failure) = &queue.failure {
                 return Err(self.shared.failed(failure));
             }
             if holds(&queue) {
-                return Ok(());
+                return Ok(has_waited);
             }
+            has_waited = true;
             queue.waiting += 1;
             let waited = self.shared.room.wait(queue);
             queue = waited.unwrap_or_else(PoisonError::into_inner);

@@ -48,7 +48,7 @@ impl Incoming {
         let shared = Arc::clone(&self.shared);
         // Also if nobody has noticed.
         shared.lose(None, "another connection takes its place");
-        let is_same = connection.takes_compressed() == shared.compressed;
+        let is_same = connection.codecs() == shared.codecs;
         let (tls, socket, reader, most) = connection.into_parts()?;
         if !is_same {
             return Err(shared.failed("it takes other messages than before the loss"));
