@@ -212,10 +212,10 @@ impl std::fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
-    /// Bytes of messages that it has room for.
+    /// Bytes of memory that it keeps: room for a message, and what Zstandard's decoder is.
     #[must_use]
-    pub fn room(&self) -> usize {
-        self.room.capacity()
+    pub fn memory(&self) -> usize {
+        self.room.capacity() + self.zstd.as_ref().map_or(0, DCtx::sizeof)
     }
 
     /// The frame as it was before it was compressed, for a receiver that allows frames of `most` bytes.

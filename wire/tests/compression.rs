@@ -138,7 +138,7 @@ fn a_message_that_is_too_large_is_so_compressed_as_well() {
         let mut unpacker = Unpacker::default();
         unpacker.unpack(&parsed, 1 << 20).unwrap_err();
         // Nothing was made room for.
-        assert_eq!(unpacker.room(), 0);
+        assert_eq!(unpacker.memory(), 0);
         unpacker.unpack(&parsed, 1 << 23).unwrap();
     }
 }
@@ -199,7 +199,7 @@ fn of_zeros(header: &[u8], blocks: u32) -> Vec<u8> {
     packed.extend(header);
     for block in 1..=blocks {
         let last = u32::from(block == blocks);
-        let block = last | 1 << 1 | 4000 / blocks << 3;
+        let block = last | 1 << 1 | (4000 / blocks) << 3;
         packed.extend(&block.to_le_bytes()[..3]);
         packed.push(0);
     }

@@ -34,6 +34,9 @@ impl Random {
     }
 }
 
+/// Bytes of Zstandard's decoder, at most, whatever it is fed.
+const DECODER: usize = 1 << 18;
+
 #[derive(Debug, Default)]
 struct Counts {
     taken: u64,
@@ -80,7 +83,7 @@ impl Counts {
                     self.refused += 1;
                 }
             }
-            assert!(unpacker.room() <= MIN_FRAME as usize);
+            assert!(unpacker.memory() <= MIN_FRAME as usize + DECODER);
             return;
         }
         match decode(frame) {

@@ -1,5 +1,5 @@
 //! What compressing does on networks of several speeds: a node in this process behind a relay that passes on so many bytes in a
-//! second, and transfers of bytes that can be compressed to about a half, and of some that cannot.
+//! second, and transfers of a picture, of text, of bytes that only Zstandard makes shorter, and of some that nothing does.
 //!
 //! `cargo run --release -p quipu-driver-remote --example slow_network`
 
@@ -62,8 +62,55 @@ fn paced(to: String, rate: f64) -> Result<String, Box<dyn Error>> {
     Ok(own)
 }
 
+/// Numbers that look random.
+fn random() -> impl FnMut() -> u32 {
+    let mut state = 1_u64;
+    move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 32) as u32
+    }
+}
+
+/// A picture of a camera of 8 bits with some noise, as floats.
+fn picture() -> Vec<u8> {
+    const WIDTH: usize = 2048;
+    let mut random = random();
+    let sample = |at: usize| {
+        let (x, y) = ((at % WIDTH) as f32 / 2048.0, (at / WIDTH) as f32 / 1024.0);
+        let light = 0.5 + 0.3 * (x * 9.0).sin() * (y * 7.0).cos() + 0.1 * ((x - y) * 40.0).sin();
+        let noise = (random() % 4) as f32 - 1.5;
+        ((light * 255.0 + noise).round() / 255.0).to_le_bytes()
+    };
+    (0..BYTES / 4).flat_map(sample).collect()
+}
+
+/// Lines of a log.
+fn text() -> Vec<u8> {
+    let mut random = random();
+    let mut text = String::with_capacity(BYTES + 100);
+    while text.len() < BYTES {
+        let [event, queue, kind, length] = [(); 4].map(|()| random() >> 4);
+        let kind = ["write", "read", "launch", "copy", "fill"][kind as usize % 5];
+        text += &format!(
+            "event {event} of queue {}: {kind} of {} bytes is over\n",
+            queue % 8,
+            length % 100_000
+        );
+    }
+    text.truncate(BYTES);
+    text.into_bytes()
+}
+
+/// Bytes of which so many bits in each look random.
+fn noise(bits: u32) -> Vec<u8> {
+    let mut random = random();
+    (0..BYTES)
+        .map(|_| (random() >> (32 - bits)) as u8)
+        .collect()
+}
+
 /// Megabytes in a second to the node and back, and what part of the bytes was sent.
-fn measure(rate: f64, compression: Compression, bits: u32) -> Result<[f64; 4], Box<dyn Error>> {
+fn measure(rate: f64, compression: Compression, sent: &[u8]) -> Result<[f64; 4], Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let of_node = Folder::open(folder.path().join("node"))?;
     let of_client = Folder::open(folder.path().join("client"))?;
@@ -96,12 +143,7 @@ fn measure(rate: f64, compression: Compression, bits: u32) -> Result<[f64; 4], B
         length: BYTES as u64,
         mode,
     };
-    let mut random = 1_u64;
-    let next = |_| {
-        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        (random >> 56) as u8 & ((1_u16 << bits) - 1) as u8
-    };
-    let mut sent: Vec<u8> = (0..BYTES).map(next).collect();
+    let mut sent = sent.to_vec();
     let mut back = vec![0; BYTES];
     let mut took = [Duration::ZERO; 2];
     // The first is not counted: what is measured on the way is not known yet.
@@ -133,13 +175,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "{BYTES} bytes there and back, {ROUNDS} times, in MB/s; what part of all bytes was sent"
     );
+    let kinds = [
+        ("picture", picture()),
+        ("text", text()),
+        ("4 bits of 8", noise(4)),
+        ("random", noise(8)),
+    ];
+    let modes = [
+        Compression::Off,
+        Compression::Lz4,
+        Compression::Zstd,
+        Compression::Adaptive,
+    ];
     for megabytes in [5.0, 20.0, 100.0, 400.0, 0.0] {
-        for (what, bits) in [("compressible", 4), ("random", 8)] {
-            for compression in [Compression::Off, Compression::Adaptive, Compression::Lz4] {
-                let [there, back, sent, received] = measure(megabytes * 1e6, compression, bits)?;
+        for (what, bytes) in &kinds {
+            for compression in modes {
+                let [there, back, sent, received] = measure(megabytes * 1e6, compression, bytes)?;
                 println!(
-                    "{megabytes:>4} MB/s, {what:12} {compression:8} there {there:7.1} ({sent:.2}), back {back:7.1} ({received:.2})",
-                    compression = compression.to_string(),
+                    "{megabytes:>4} MB/s, {what:11} {compression:8} there {there:7.1} ({sent:.2}), back {back:7.1} ({received:.2})",
                 );
             }
         }

@@ -483,7 +483,9 @@ mod tests {
                     *now += took;
                     ((bytes as f64 * ratio) as usize, seconds(took))
                 };
+                let most = self.plan.chosen.map_or(TRIAL, |_| CHUNK);
                 if let Some((bytes, codecs)) = self.plan.trial(CHUNK) {
+                    assert_eq!(bytes, most);
                     sent.tried += 1;
                     for codec in codecs {
                         let (packed, took) = pack(&mut self.now, codec, bytes);
@@ -615,6 +617,21 @@ mod tests {
         sender.send(slow_codec(12.5e6), 3000);
         let sent = sender.send(slow_codec(12.5e6), 1000);
         assert!(sent.packed[1] > 900, "{sent:?}");
+    }
+
+    #[test]
+    fn a_codec_that_is_hardly_better_changes_nothing() {
+        let mut sender = Sender::new(LZ4 | ZSTD);
+        let zstd = |ratio| World {
+            codecs: [(600e6, 0.4), (300e6, ratio)],
+            ..SLOW
+        };
+        sender.send(zstd(0.42), 100);
+        let sent = sender.send(zstd(0.38), 2000);
+        assert_eq!((sent.plain, sent.packed), (0, [2000, 0]));
+        sender.send(zstd(0.3), LONGEST);
+        let sent = sender.send(zstd(0.38), 1000);
+        assert_eq!((sent.plain, sent.packed), (0, [0, 1000]));
     }
 
     #[test]
