@@ -4,6 +4,7 @@
 //! goes on; and there are few at a time. Of more, the oldest is given up, so that who comes later is answered.
 
 use quipu::Device;
+use quipu_node::LinkSums;
 use quipu_wire::message::Status;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -28,9 +29,14 @@ const REQUEST: usize = 8 << 10;
 pub(crate) fn serve(
     listener: TcpListener,
     status: impl Fn() -> Status + Send + Sync + 'static,
+    links: impl Fn() -> [LinkSums; 2] + Send + Sync + 'static,
     devices: Vec<Device>,
 ) -> io::Result<()> {
-    answer_all(listener, PATIENCE, move || page(&status(), &devices))
+    answer_all(listener, PATIENCE, move || {
+        let mut text = page(&status(), &devices);
+        link_metrics(&mut text, links());
+        text
+    })
 }
 
 fn answer_all(
@@ -266,6 +272,55 @@ fn page(status: &Status, devices: &[Device]) -> String {
     text
 }
 
+/// Links of all sessions: those with clients, and those with other nodes.
+fn link_metrics(text: &mut String, [clients, nodes]: [LinkSums; 2]) {
+    let with = [("clients", clients), ("nodes", nodes)];
+    let states = with.iter().flat_map(|(with, sums)| {
+        let states = ["connected", "awaited", "by_client"].into_iter();
+        states.zip(sums.states).map(move |(state, links)| {
+            let labels = format!("{{with=\"{with}\",state=\"{state}\"}}");
+            (labels, links as f64)
+        })
+    });
+    let head = (
+        "links",
+        "gauge",
+        "Connections of sessions: there, awaited, or by way of the client instead.",
+    );
+    metric(text, head, states);
+    let sums: [(Head, fn(&LinkSums) -> u64); 3] = [
+        (
+            (
+                "link_sent_bytes",
+                "gauge",
+                "Bytes that were sent over the links that there are.",
+            ),
+            |sums| sums.sent,
+        ),
+        (
+            (
+                "link_received_bytes",
+                "gauge",
+                "Bytes that have come over the links that there are.",
+            ),
+            |sums| sums.received,
+        ),
+        (
+            (
+                "links_resumed",
+                "gauge",
+                "Connections that took the place of lost ones, of the links that there are.",
+            ),
+            |sums| sums.resumed,
+        ),
+    ];
+    for (head, of) in sums {
+        let values = with.iter();
+        let values = values.map(|(with, sums)| (format!("{{with=\"{with}\"}}"), of(sums) as f64));
+        metric(text, head, values);
+    }
+}
+
 fn metric(text: &mut String, head: Head, values: impl IntoIterator<Item = (String, f64)>) {
     let (name, kind, help) = head;
     let _ = writeln!(
@@ -386,6 +441,35 @@ mod tests {
     #[test]
     fn what_a_name_has_in_it_stays_in_the_label() {
         assert_eq!(escaped("a\"} 1\nb\\"), "a\\\"} 1\\nb\\\\");
+    }
+
+    #[test]
+    fn links_are_told_by_what_they_are_with_and_how_they_are() {
+        let mut text = String::new();
+        let clients = LinkSums {
+            states: [4, 1, 0],
+            resumed: 2,
+            sent: 1000,
+            received: 2000,
+        };
+        let nodes = LinkSums {
+            states: [1, 0, 3],
+            ..LinkSums::default()
+        };
+        link_metrics(&mut text, [clients, nodes]);
+        for line in [
+            "links{with=\"clients\",state=\"connected\"} 4",
+            "links{with=\"clients\",state=\"awaited\"} 1",
+            "links{with=\"nodes\",state=\"connected\"} 1",
+            "links{with=\"nodes\",state=\"by_client\"} 3",
+            "link_sent_bytes{with=\"clients\"} 1000",
+            "link_received_bytes{with=\"clients\"} 2000",
+            "link_received_bytes{with=\"nodes\"} 0",
+            "links_resumed{with=\"clients\"} 2",
+        ] {
+            assert!(text.contains(&format!("\nquipu_node_{line}\n")), "{text}");
+        }
+        assert_eq!(text.matches("# TYPE").count(), 4);
     }
 
     #[test]

@@ -89,6 +89,8 @@ fn metrics_are_fetched_where_they_are_asked_for() {
     );
     assert!(page.contains("text/plain; version=0.0.4"), "{page}");
     assert!(page.contains("\nquipu_node_sessions 0\n"), "{page}");
+    let links = "\nquipu_node_links{with=\"clients\",state=\"connected\"} 0\n";
+    assert!(page.contains(links), "{page}");
     assert!(
         page.contains("\nquipu_node_device_memory_bytes{device=\"0\",driver=\"cpu\",kind=\"cpu\","),
         "{page}"
@@ -358,6 +360,10 @@ fn what_there_is_to_do_on_devices_and_in_queues_is_shown() {
     assert_eq!(row(", by cpu")[1..6], ["0", "1", "0", "0 %", "1.00 MiB"]);
     assert_eq!(row("own session 1, queue 7")[1..], ["0", "0", "0"]);
     assert_eq!(row("own session 1, queue 9")[1..], ["0", "1", "0"]);
+    // Nothing goes over it while it is looked at: sent and received, each with what was compressed of it; and how often it was lost.
+    let link = row("own session 1, commands");
+    assert_eq!(link[1], "connected");
+    assert_eq!(link[3..], ["0 B", "-", "0 B", "-", "0"]);
     drop(session);
 }
 

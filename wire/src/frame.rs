@@ -119,6 +119,8 @@ kinds! {
     Admitted = 0x0f, "admitted", Node, Any;
     /// What there is to do on a device.
     Load = 0x10, "load", Node, Any;
+    /// What goes over the connections of a client's sessions.
+    Links = 0x11, "links", Node, Any;
     /// A new buffer.
     CreateBuffer = 0x20, "create buffer", Client, Command;
     /// A buffer is not used any more.

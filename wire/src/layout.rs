@@ -47,6 +47,7 @@ layouts! {
         device: U32, queue_count: U32, waiting: U64, running: U64, over: U64, busy_ns: U64, buffer_bytes: U64,
         free_bytes: U64, reserved: U64,
     }
+    Links[16] { link_count: U32, more: U32, reserved: U64, }
     Device[160] {
         number: U32, kind: U16, takes: U16, multiprocessors: U32, clock_mhz: U32, max_grid_blocks: [U64; 3],
         max_grid_block_count: U64, max_block_threads: [U64; 3], max_block_thread_count: U64,

@@ -82,8 +82,11 @@ pub const LANES: u64 = 4;
 /// The feature that both sides agree on: a node's status comes with a [`Load`](message::Load) of each device.
 pub const LOADS: u64 = 8;
 
+/// The feature that both sides agree on: a node's status comes with [`Links`](message::Links).
+pub const LINKS: u64 = 32;
+
 /// All features that this crate knows.
-pub const FEATURES: u64 = compression::LZ4 | CONTENT | LANES | LOADS | compression::ZSTD;
+pub const FEATURES: u64 = compression::LZ4 | CONTENT | LANES | LOADS | compression::ZSTD | LINKS;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -41,6 +41,9 @@ pub const MAX_WARP_SIZES: usize = 16;
 /// Queues that a device's load names, at most.
 pub const MAX_QUEUE_LOADS: usize = 64;
 
+/// Links that a node tells of at once, at most: as many as find room in the smallest frame that a side takes.
+pub const MAX_LINKS: usize = 128;
+
 /// Bytes of a buffer, at most: 4 TiB less one.
 pub const MAX_BUFFER: u64 = (1 << 42) - 1;
 

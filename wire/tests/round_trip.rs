@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quipu_wire::batch::Batch;
 use quipu_wire::error::Problem;
 use quipu_wire::frame::Kind;
-use quipu_wire::limits::{MAX_FRAME, MIN_FRAME};
+use quipu_wire::limits::{MAX_FRAME, MAX_LINKS, MIN_FRAME};
 use quipu_wire::message::*;
 use quipu_wire::reader::{FrameReader, Next};
 use std::collections::HashSet;
@@ -157,6 +157,40 @@ fn what_a_receiver_would_refuse_is_not_sent() {
     refused(&command(&[Wait::needs(5)]), 1, "does not come before it");
     refused(&command(&[Wait::after(0)]), 1, "is 0");
     refused(&command(&[Wait::after(1); 1025]), 1, "0 to 1024");
+}
+
+#[test]
+fn links_that_make_no_sense_are_not_sent() {
+    let load = LinkLoad {
+        session: 1,
+        kind: LinkKind::Bulk,
+        state: LinkState::Awaited,
+        resumed: 0,
+        address: None,
+        key: [0; 32],
+        round_trip_ns: 0,
+        sent: 0,
+        received: 0,
+        chunks_sent: [0; 2],
+        chunks_received: [0; 2],
+    };
+    let links = |load: LinkLoad, count| {
+        Message::Links(Links {
+            more: 0,
+            links: support::kept(&vec![LinkEntry::from(&load); count]),
+        })
+    };
+    // As many as may be find room in the smallest frame.
+    let mut batch = Batch::new(MIN_FRAME);
+    batch.push(&links(load, MAX_LINKS), 0).unwrap();
+    refused(&links(load, MAX_LINKS + 1), 0, "is 129; it is 0 to 128");
+    let no_session = LinkLoad { session: 0, ..load };
+    refused(&links(no_session, 1), 0, "counted from one");
+    let by_client = LinkLoad {
+        state: LinkState::ByClient,
+        ..load
+    };
+    refused(&links(by_client, 1), 0, "goes by way of it");
 }
 
 #[test]

@@ -341,7 +341,8 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     }
     if let Some((address, listener)) = metrics {
         text.push_str(&format!("metrics are at http://{address}/metrics\n"));
-        crate::metrics::serve(listener, node.status(), devices).map_err(CommandError::Serve)?;
+        crate::metrics::serve(listener, node.status(), node.links(), devices)
+            .map_err(CommandError::Serve)?;
     }
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;

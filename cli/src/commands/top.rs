@@ -1,15 +1,16 @@
-//! `quipu top`: the nodes that were paired with, their devices, and one's own queues there, live.
+//! `quipu top`: the nodes that were paired with, their devices, and one's own queues and links there, live.
 
 use super::node::{Home, PATIENCE, sent_in_bulk, shown};
 use crate::error::CommandError;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
 use quipu_cli::table::align;
 use quipu_cli::units::{bytes, count, duration};
-use quipu_link::client::{Dial, NodeLink, PingTimes};
+use quipu_link::client::{Dial, Look, NodeLink, PingTimes};
 use quipu_link::nodes::Node;
 use quipu_link::session::{NodeDevice, NodeLoad};
 use quipu_link::{Key, LinkError};
-use quipu_wire::message::Status;
+use quipu_wire::message::{LinkKind, LinkLoad, LinkState};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -108,30 +109,23 @@ enum Seen {
 
 struct Up {
     ping: PingTimes,
-    status: Status,
+    now: Look,
     devices: Vec<NodeDevice>,
-    /// What there is to do on each of them, if the node says so.
-    loads: Vec<NodeLoad>,
     /// The look before, of the same life of the node.
-    before: Option<Before>,
-}
-
-/// What is kept of a look for the next.
-struct Before {
-    status: Status,
-    loads: Vec<NodeLoad>,
+    before: Option<Look>,
 }
 
 impl Up {
     /// The time since the look before, by the node's own clock; none if no time has passed, or the node was started anew.
-    fn passed(&self) -> Option<(&Before, f64)> {
+    fn passed(&self) -> Option<(&Look, f64)> {
         let before = self.before.as_ref()?;
-        let milliseconds = self.status.uptime_ms.checked_sub(before.status.uptime_ms)?;
+        let now = self.now.status.uptime_ms;
+        let milliseconds = now.checked_sub(before.status.uptime_ms)?;
         (milliseconds > 0).then(|| (before, milliseconds as f64 / 1000.0))
     }
 
     /// How much more in a second something is, that was so much before; none if it was more: that of a session that has ended.
-    fn rate(&self, now: u64, was: impl FnOnce(&Before) -> Option<u64>) -> Option<f64> {
+    fn rate(&self, now: u64, was: impl FnOnce(&Look) -> Option<u64>) -> Option<f64> {
         let (before, seconds) = self.passed()?;
         Some(now.checked_sub(was(before)?)? as f64 / seconds)
     }
@@ -156,19 +150,15 @@ impl Watch {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let is_up = answered.is_ok();
         *seen = match answered {
-            Ok((ping, status, loads, devices)) => {
+            Ok((ping, now, devices)) => {
                 let before = match std::mem::replace(&mut *seen, Seen::Nothing) {
-                    Seen::Up(up) => Some(Before {
-                        status: up.status,
-                        loads: up.loads,
-                    }),
+                    Seen::Up(up) => Some(up.now),
                     _ => None,
                 };
                 Seen::Up(Box::new(Up {
                     ping,
-                    status,
+                    now,
                     devices,
-                    loads,
                     before,
                 }))
             }
@@ -181,7 +171,7 @@ impl Watch {
         &self,
         link: &mut Option<NodeLink>,
         key: &Key,
-    ) -> Result<(PingTimes, Status, Vec<NodeLoad>, Vec<NodeDevice>), LinkError> {
+    ) -> Result<(PingTimes, Look, Vec<NodeDevice>), LinkError> {
         let link = match link {
             Some(link) => link,
             None => link.insert(
@@ -197,12 +187,26 @@ impl Watch {
         };
         link.set_patience(PATIENCE);
         let ping = link.ping()?;
-        let (status, loads) = link.look()?;
-        Ok((ping, status, loads, link.devices().to_vec()))
+        let now = link.look()?;
+        Ok((ping, now, link.devices().to_vec()))
     }
 }
 
-/// All nodes and their devices, for the terminal.
+/// What keys are called: those of nodes, and of our own sessions there.
+fn names(watches: &[Watch]) -> HashMap<[u8; 32], String> {
+    let mut names = HashMap::new();
+    for Watch { node, seen, .. } in watches {
+        names.insert(node.fingerprint.bytes(), node.name.clone());
+        if let Seen::Up(up) = &*seen.lock().unwrap_or_else(PoisonError::into_inner) {
+            let own = up.now.links.links.iter();
+            let own = own.filter(|link| link.kind == LinkKind::Commands);
+            names.extend(own.map(|link| (link.key, node.name.clone())));
+        }
+    }
+    names
+}
+
+/// All nodes, their devices and links, for the terminal.
 fn picture(watches: &[Watch]) -> String {
     const LEFT: [bool; 10] = [
         true, false, false, false, false, false, false, false, false, true,
@@ -221,6 +225,7 @@ fn picture(watches: &[Watch]) -> String {
     ];
     let mut rows = vec![heading.map(str::to_owned)];
     let mut below = Vec::new();
+    let names = names(watches);
     for Watch { node, seen, .. } in watches {
         let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut row: [String; 10] = std::array::from_fn(|_| "-".to_owned());
@@ -234,10 +239,11 @@ fn picture(watches: &[Watch]) -> String {
             }
             Seen::Up(up) => {
                 cells(&mut row, up);
-                if let Some(sent) = sent_in_bulk(&up.status) {
+                if let Some(sent) = sent_in_bulk(&up.now.status) {
                     let _ = writeln!(lines, "  {sent}");
                 }
                 lines.push_str(&devices(up));
+                lines.push_str(&links(up, &names));
             }
         }
         rows.push(row);
@@ -256,7 +262,7 @@ fn picture(watches: &[Watch]) -> String {
 /// A node's devices and our queues there; of a node that does not say what there is to do on them, what they are.
 fn devices(up: &Up) -> String {
     const LEFT: [bool; 8] = [true, false, false, false, false, false, true, true];
-    if up.loads.len() != up.devices.len() {
+    if up.now.loads.len() != up.devices.len() {
         let device = |device: &NodeDevice| format!("  {}\n", described(device));
         return up.devices.iter().map(device).collect();
     }
@@ -272,8 +278,8 @@ fn devices(up: &Up) -> String {
     ];
     let mut rows = vec![heading.map(str::to_owned)];
     let rate = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| count(rate.round() as u64));
-    for (number, (device, load)) in up.devices.iter().zip(&up.loads).enumerate() {
-        let was = |before: &Before, of: fn(&NodeLoad) -> u64| before.loads.get(number).map(of);
+    for (number, (device, load)) in up.devices.iter().zip(&up.now.loads).enumerate() {
+        let was = |before: &Look, of: fn(&NodeLoad) -> u64| before.loads.get(number).map(of);
         let busy_ns = |load: &NodeLoad| u64::try_from(load.busy.as_nanos()).unwrap_or(u64::MAX);
         let busy = up.rate(busy_ns(load), |before| was(before, busy_ns));
         rows.push([
@@ -295,7 +301,7 @@ fn devices(up: &Up) -> String {
         ]);
         for queue in &load.queues {
             let name = (queue.session, queue.queue);
-            let over_before = |before: &Before| {
+            let over_before = |before: &Look| {
                 let mut queues = before.loads.get(number)?.queues.iter();
                 Some(
                     queues
@@ -315,11 +321,92 @@ fn devices(up: &Up) -> String {
             rows.push(row);
         }
     }
-    let table = align(&rows, LEFT);
-    table
-        .lines()
+    indented(&align(&rows, LEFT))
+}
+
+fn indented(table: &str) -> String {
+    let lines = table.lines();
+    lines
         .map(|line| format!("  {}\n", line.trim_end()))
         .collect()
+}
+
+/// The links of our own sessions at a node.
+fn links(up: &Up, names: &HashMap<[u8; 32], String>) -> String {
+    const LEFT: [bool; 8] = [true, true, false, false, false, false, false, false];
+    let all = &up.now.links;
+    if all.links.is_empty() {
+        return String::new();
+    }
+    let heading = [
+        "link",
+        "",
+        "round trip",
+        "sent/s",
+        "packed",
+        "received/s",
+        "packed",
+        "resumed",
+    ];
+    let mut rows = vec![heading.map(str::to_owned)];
+    let none = || "-".to_owned();
+    for link in &all.links {
+        let rate = |of: fn(&LinkLoad) -> u64| {
+            let was = |before: &Look| {
+                let mut links = before.links.links.iter();
+                let name = |link: &LinkLoad| (link.session, link.kind, link.key);
+                links.find(|was| name(was) == name(link)).map(of)
+            };
+            let rate = up.rate(of(link), was);
+            rate.map_or_else(none, |rate| bytes(rate.round() as u64))
+        };
+        let packed = |[plain, packed]: [u64; 2]| match plain {
+            0 => none(),
+            _ => format!("{:.0} %", packed as f64 * 100.0 / plain as f64),
+        };
+        rows.push([
+            format!("own session {}, {}", link.session, other_end(link, names)),
+            state(link).to_owned(),
+            match link.round_trip_ns {
+                0 => none(),
+                nanoseconds => duration(nanoseconds),
+            },
+            rate(|link| link.sent),
+            packed(link.chunks_sent),
+            rate(|link| link.received),
+            packed(link.chunks_received),
+            count(link.resumed.into()),
+        ]);
+    }
+    let mut text = indented(&align(&rows, LEFT));
+    if all.more > 0 {
+        let _ = writeln!(text, "  and {} more", count(all.more.into()));
+    }
+    text
+}
+
+/// What a link is for, or which node is at its other end: by the node's name if we look at it, else by its address.
+fn other_end(link: &LinkLoad, names: &HashMap<[u8; 32], String>) -> String {
+    let node = || match (names.get(&link.key), link.address) {
+        (Some(name), _) => shown(name),
+        (None, Some(address)) => address.socket().to_string(),
+        (None, None) => "another node".to_owned(),
+    };
+    match link.kind {
+        LinkKind::Commands => "commands".to_owned(),
+        LinkKind::Bulk => "bulk".to_owned(),
+        LinkKind::ToNode => format!("to {}", node()),
+        LinkKind::FromNode => format!("from {}", node()),
+    }
+}
+
+fn state(link: &LinkLoad) -> &'static str {
+    match (link.state, link.kind) {
+        (LinkState::Connected, _) => "connected",
+        (LinkState::Awaited, LinkKind::Commands | LinkKind::Bulk) => "waits for its client",
+        (LinkState::Awaited, _) => "being made",
+        (LinkState::ByClient, _) => "by way of the client",
+    }
 }
 
 /// A device in a line.
@@ -343,13 +430,13 @@ fn memory(device: &NodeDevice, load: &NodeLoad) -> String {
 }
 
 fn cells(row: &mut [String; 10], up: &Up) {
-    let status = &up.status;
+    let status = &up.now.status;
     let nanoseconds = u64::try_from(up.ping.round_trip.as_nanos()).unwrap_or(u64::MAX);
     row[1] = duration(nanoseconds);
     row[2] = time_up(status.uptime_ms / 1000);
     row[3] = count(status.sessions.into());
     row[4] = count(status.commands_held);
-    let over = |before: &Before| Some(before.status.commands_over);
+    let over = |before: &Look| Some(before.status.commands_over);
     if let Some(rate) = up.rate(status.commands_over, over) {
         row[5] = count(rate.round() as u64);
     }
@@ -381,7 +468,8 @@ fn time_up(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu_wire::message::{DeviceKind, QueueLoad, Takes};
+    use quipu_link::session::NodeLinks;
+    use quipu_wire::message::{DeviceKind, PeerAddress, QueueLoad, Status, Takes};
 
     fn watch(name: &str, seen: Seen) -> Watch {
         let watch = Watch::new(Node {
@@ -417,15 +505,14 @@ mod tests {
         }
     }
 
-    fn up(status: Status, loads: Vec<NodeLoad>, before: Option<Before>) -> Up {
+    fn up(now: Look, before: Option<Look>) -> Up {
         Up {
             ping: PingTimes {
                 round_trip: Duration::from_micros(82),
                 ahead_ns: 0,
             },
-            status,
+            now,
             devices: vec![device()],
-            loads,
             before,
         }
     }
@@ -455,7 +542,7 @@ mod tests {
             bulk_bytes: 4 << 30,
             bulk_sent: 1 << 30,
         };
-        let before = Before {
+        let before = Look {
             status: Status {
                 uptime_ms: 3_718_000,
                 commands_over: 977_532,
@@ -467,6 +554,7 @@ mod tests {
                 queues: vec![queue(1, 3, [0, 0, 900])],
                 ..NodeLoad::default()
             }],
+            ..Look::default()
         };
         let load = NodeLoad {
             waiting: 11,
@@ -477,16 +565,26 @@ mod tests {
             free_bytes: 60 << 30,
             queues: vec![queue(1, 3, [7, 1, 1300]), queue(1, u32::MAX, [0, 0, 5])],
         };
-        let older = Status {
-            uptime_ms: 61_000,
-            ..Status::default()
+        let older = Look {
+            status: Status {
+                uptime_ms: 61_000,
+                ..Status::default()
+            },
+            ..Look::default()
         };
         let watches = [
             watch(
                 "lab",
-                Seen::Up(Box::new(up(status, vec![load], Some(before)))),
+                Seen::Up(Box::new(up(
+                    Look {
+                        status,
+                        loads: vec![load],
+                        ..Look::default()
+                    },
+                    Some(before),
+                ))),
             ),
-            watch("older", Seen::Up(Box::new(up(older, Vec::new(), None)))),
+            watch("older", Seen::Up(Box::new(up(older, None)))),
             watch("attic", Seen::Down("cannot reach it".to_owned())),
             watch("cellar", Seen::Nothing),
         ];
@@ -509,22 +607,102 @@ mod tests {
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     }
 
+    fn link(kind: LinkKind, state: LinkState, key: u8) -> LinkLoad {
+        LinkLoad {
+            session: 1,
+            kind,
+            state,
+            resumed: 0,
+            address: None,
+            key: [key; 32],
+            round_trip_ns: 0,
+            sent: 0,
+            received: 0,
+            chunks_sent: [0; 2],
+            chunks_received: [0; 2],
+        }
+    }
+
+    #[test]
+    fn links_are_shown_with_what_goes_over_them_and_the_nodes_at_their_other_ends() {
+        use LinkKind::{Bulk, Commands, FromNode, ToNode};
+        use LinkState::{Awaited, ByClient, Connected};
+        let look = |uptime_ms, links| Look {
+            status: Status {
+                uptime_ms,
+                ..Status::default()
+            },
+            links: NodeLinks { links, more: 1200 },
+            ..Look::default()
+        };
+        let commands = |sent, received| LinkLoad {
+            round_trip_ns: 82_000,
+            sent,
+            received,
+            resumed: 2,
+            ..link(Commands, Connected, 7)
+        };
+        let bulk = LinkLoad {
+            sent: 9,
+            chunks_sent: [400, 100],
+            chunks_received: [400, 398],
+            ..link(Bulk, Awaited, 7)
+        };
+        let elsewhere = LinkLoad {
+            address: PeerAddress::of("10.1.0.7:4760".parse().expect("an address")),
+            ..link(FromNode, Awaited, 3)
+        };
+        let now = vec![
+            commands(3 << 20, 2048),
+            bulk,
+            link(ToNode, Connected, 8),
+            link(FromNode, ByClient, 8),
+            elsewhere,
+            link(ToNode, ByClient, 4),
+        ];
+        let mut own = link(Commands, Connected, 8);
+        own.session = 3;
+        // Of a link that was not there before there is no rate; nor of one that had carried more.
+        let was = vec![
+            commands(1 << 20, 4096),
+            link(ToNode, Connected, 8),
+            link(FromNode, ByClient, 8),
+        ];
+        let watches = [
+            watch(
+                "lab",
+                Seen::Up(Box::new(up(look(3000, now), Some(look(1000, was))))),
+            ),
+            watch("attic", Seen::Up(Box::new(up(look(5, vec![own]), None)))),
+        ];
+        let text = picture(&watches);
+        let expected = [
+            "  link                                                     round trip    sent/s  packed  received/s  packed  resumed",
+            "  own session 1, commands            connected                82.0 µs  1.00 MiB       -           -       -        2",
+            "  own session 1, bulk                waits for its client           -         -    25 %           -   100 %        0",
+            "  own session 1, to attic            connected                      -       0 B       -         0 B       -        0",
+            "  own session 1, from attic          by way of the client           -       0 B       -         0 B       -        0",
+            "  own session 1, from 10.1.0.7:4760  being made                     -         -       -           -       -        0",
+            "  own session 1, to another node     by way of the client           -         -       -           -       -        0",
+            "  and 1,200 more",
+        ];
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[3..3 + expected.len()], expected, "{text}");
+    }
+
     #[test]
     fn rates_are_of_one_life_of_a_node() {
-        let status = |uptime_ms, commands_over| Status {
-            uptime_ms,
-            commands_over,
-            ..Status::default()
+        let status = |uptime_ms, commands_over| Look {
+            status: Status {
+                uptime_ms,
+                commands_over,
+                ..Status::default()
+            },
+            ..Look::default()
         };
-        let rate = |was: Status, now: Status| {
-            let before = Before {
-                status: was,
-                loads: Vec::new(),
-            };
-            let up = up(now, Vec::new(), Some(before));
-            up.rate(now.commands_over, |before| {
-                Some(before.status.commands_over)
-            })
+        let rate = |was: Look, now: Look| {
+            let over = now.status.commands_over;
+            up(now, Some(was)).rate(over, |before| Some(before.status.commands_over))
         };
         assert_eq!(rate(status(1000, 10), status(3000, 30)), Some(10.0));
         assert_eq!(rate(status(1000, 10), status(1000, 10)), None);

@@ -9,11 +9,12 @@ use quipu_conformance::Watchdog;
 use quipu_core::operation::HostMemory;
 use quipu_core::{Access, AccessMode, Context, Device, ErrorKind, MemoryRef, Queue, QueueOptions};
 use quipu_node::{Spawn, serve_session};
+use quipu_wire::message::{LinkKind, LinkState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use support::pair::Pair;
 use support::relay::Way;
-use support::{Suite, pool};
+use support::{Rig, Suite, pool};
 
 /// One of the tests at a time: one ends processes.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -182,6 +183,22 @@ fn bytes_go_from_process_to_process() {
     let after = pair.bytes();
     assert!(after.1 - before.1 >= 8 * SIZE as u64 / 2);
     assert!(after.0 - before.0 < SIZE as u64 / 4);
+    // Each is known to the other by the key of its session's process.
+    let [near, far] = &pair.rigs;
+    let link = |rig: &Rig, kind| {
+        let links = rig.look().links.links;
+        links.into_iter().find(|link| link.kind == kind).unwrap()
+    };
+    for (rig, other) in [(near, far), (far, near)] {
+        let own = link(rig, LinkKind::Commands);
+        assert_ne!(own.key, rig.node.fingerprint().bytes());
+        for kind in [LinkKind::ToNode, LinkKind::FromNode] {
+            let way = link(rig, kind);
+            assert_eq!(way.key, link(other, LinkKind::Commands).key);
+            assert_eq!(way.state, LinkState::Connected);
+            assert!(way.sent + way.received >= 4 * SIZE as u64 / 2);
+        }
+    }
     let mut back = vec![0; SIZE];
     let all = access(&memory, AccessMode::Read);
     let read = queues[1].read(all, host(&mut back), SIZE as u64, &[], &[]);

@@ -29,6 +29,7 @@ mod session;
 mod watch;
 
 pub use limits::Limits;
+pub use load::LinkSums;
 pub use native::{Launch, Maker, Natives, Parameter};
 pub use node::{Node, Options, Peering};
 #[cfg(target_os = "linux")]

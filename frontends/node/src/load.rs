@@ -1,4 +1,4 @@
-//! What there is to do on the node's devices, for who asks.
+//! What there is to do on the node's devices, and what goes over its links, for who asks.
 //!
 //! 1. Each session counts its commands by queue ([`tally`](crate::session)). Sums are made when somebody asks.
 //! 2. Sessions in processes of their own are asked by the node, and waited for, but not for long.
@@ -6,9 +6,10 @@
 
 use crate::locked;
 use crate::node::{Home, Shared};
+use crate::session::LinkCount;
 use quipu_link::Fingerprint;
-use quipu_wire::limits::MAX_QUEUE_LOADS;
-use quipu_wire::message::QueueLoad;
+use quipu_wire::limits::{MAX_LINKS, MAX_QUEUE_LOADS};
+use quipu_wire::message::{LinkEntry, LinkKind, LinkLoad, LinkState, QueueLoad};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +45,7 @@ pub(crate) struct SessionCount {
     /// Larger than those of sessions that began before.
     pub(crate) number: u64,
     pub(crate) devices: HashMap<usize, DeviceCount>,
+    pub(crate) links: LinkCount,
 }
 
 /// What there is to do on one device, as one client is told.
@@ -78,11 +80,70 @@ impl Busy {
     }
 }
 
+/// What goes over links, as one client is told: those of its own sessions, and how many there are beside these.
+pub(crate) fn links(sessions: &[SessionCount], client: Fingerprint) -> (Vec<LinkEntry>, u32) {
+    let own = sessions.iter().filter(|session| session.client == client);
+    let (mut entries, mut more) = (Vec::new(), 0_u32);
+    for (number, session) in (1..).zip(own) {
+        more = more.saturating_add(session.links.more);
+        for link in &session.links.links {
+            if entries.len() == MAX_LINKS {
+                more = more.saturating_add(1);
+                continue;
+            }
+            entries.push(LinkEntry::from(&LinkLoad {
+                session: number,
+                ..*link
+            }));
+        }
+    }
+    (entries, more)
+}
+
+/// Links of all sessions together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkSums {
+    /// How many there are, by their states: connected, awaited, by way of the client.
+    pub states: [u64; 3],
+    /// How often another connection has taken the place of one that was lost.
+    pub resumed: u64,
+    /// Bytes that were sent.
+    pub sent: u64,
+    /// Bytes that have come.
+    pub received: u64,
+}
+
+/// The links with clients, and those with other nodes.
+pub(crate) fn link_sums(sessions: &[SessionCount]) -> [LinkSums; 2] {
+    let mut sums = [LinkSums::default(); 2];
+    for link in sessions.iter().flat_map(|session| &session.links.links) {
+        let sum = match link.kind {
+            LinkKind::Commands | LinkKind::Bulk => &mut sums[0],
+            LinkKind::ToNode | LinkKind::FromNode => &mut sums[1],
+        };
+        sum.states[match link.state {
+            LinkState::Connected => 0,
+            LinkState::Awaited => 1,
+            LinkState::ByClient => 2,
+        }] += 1;
+        sum.resumed += u64::from(link.resumed);
+        // A session's process says what it will.
+        sum.sent = sum.sent.saturating_add(link.sent);
+        sum.received = sum.received.saturating_add(link.received);
+    }
+    sums
+}
+
 impl Shared {
-    /// What there is to do on each device, as a client is told.
-    pub(crate) fn loads(self: &Arc<Self>, client: Fingerprint) -> Vec<DeviceLoad> {
+    /// What all sessions have, in the order in which they began.
+    pub(crate) fn seen(self: &Arc<Self>) -> Vec<SessionCount> {
         let mut sessions = self.session_counts();
         sessions.sort_unstable_by_key(|session| session.number);
+        sessions
+    }
+
+    /// What there is to do on each device, as a client is told.
+    pub(crate) fn loads(&self, sessions: &[SessionCount], client: Fingerprint) -> Vec<DeviceLoad> {
         let mut loads: Vec<DeviceLoad> = Vec::new();
         for device in 0..self.options.devices.len() {
             loads.push(DeviceLoad {
@@ -91,7 +152,7 @@ impl Shared {
             });
         }
         let mut own = 0;
-        for session in &sessions {
+        for session in sessions {
             let is_own = session.client == client;
             own += u32::from(is_own);
             for (device, count) in &session.devices {
@@ -149,6 +210,7 @@ impl Shared {
                 client: session.client(),
                 number: session.number(),
                 devices,
+                links: session.links(self),
             }
         };
         sessions.iter().map(count).collect()
@@ -210,5 +272,57 @@ impl Shared {
                 busy.fetch_add(passed, Ordering::Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(client: u8, links: usize, more: u32) -> SessionCount {
+        let link = LinkLoad {
+            session: 1,
+            kind: LinkKind::Commands,
+            state: LinkState::Connected,
+            resumed: 1,
+            address: None,
+            key: [0; 32],
+            round_trip_ns: 0,
+            sent: u64::MAX / 2,
+            received: 1,
+            chunks_sent: [0; 2],
+            chunks_received: [0; 2],
+        };
+        SessionCount {
+            client: Fingerprint::of_bytes([client; 32]),
+            number: 0,
+            devices: HashMap::new(),
+            links: LinkCount {
+                links: vec![link; links],
+                more,
+            },
+        }
+    }
+
+    #[test]
+    fn a_client_is_told_of_links_of_its_own_sessions_and_how_many_find_no_room() {
+        let sessions = [session(1, 2, 0), session(2, 3, 9), session(1, MAX_LINKS, 4)];
+        let own = |client| {
+            let (entries, more) = links(&sessions, Fingerprint::of_bytes([client; 32]));
+            let loads = entries.iter().flat_map(LinkEntry::load);
+            let numbers: Vec<u32> = loads.map(|load| load.session).collect();
+            (numbers, more)
+        };
+        let (numbers, more) = own(1);
+        assert_eq!((numbers.len(), more), (MAX_LINKS, 6));
+        assert!(numbers[..2].iter().all(|number| *number == 1));
+        assert!(numbers[2..].iter().all(|number| *number == 2));
+        assert_eq!(own(2), (vec![1; 3], 9));
+        assert_eq!(own(3), (Vec::new(), 0));
+        // What a process says is never too much.
+        let [clients, nodes] = link_sums(&sessions);
+        assert_eq!((clients.states, clients.sent), ([133, 0, 0], u64::MAX));
+        assert_eq!((clients.resumed, clients.received), (133, 133));
+        assert_eq!(nodes, LinkSums::default());
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::describe::described;
 use crate::limits::Limits;
-use crate::load::Busy;
+use crate::load::{Busy, LinkSums, link_sums};
 use crate::locked;
 use crate::native::Natives;
 use crate::session::Session;
 use quipu_core::Device;
 use quipu_core::driver::{Driver, Lender};
-use quipu_link::compression::{Compression, Traffic};
+use quipu_link::compression::Compression;
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::peer::{Networks, PeerCaller};
 use quipu_link::timer::{SystemTimer, Timer};
@@ -136,8 +136,6 @@ pub(crate) struct Shared {
     pub(crate) bytes: AtomicU64,
     /// Bytes of all sessions' writes that have come before their turn.
     parked: AtomicU64,
-    /// Bytes that were sent in bulk to all sessions.
-    pub(crate) traffic: Arc<Traffic>,
     pub(crate) busy: Busy,
 }
 
@@ -222,6 +220,12 @@ impl Node {
     pub fn status(&self) -> impl Fn() -> Status + Send + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.status()
+    }
+
+    /// What tells what goes over links, of all sessions together: those with clients, and those with other nodes.
+    pub fn links(&self) -> impl Fn() -> [LinkSums; 2] + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || link_sums(&shared.seen())
     }
 
     /// Bytes of all sessions' buffers; of sessions in processes of their own, as they have last said.
@@ -331,7 +335,6 @@ impl Shared {
             commands: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             parked: AtomicU64::new(0),
-            traffic: Arc::default(),
         })
     }
 
@@ -378,7 +381,10 @@ impl Shared {
             #[cfg(target_os = "linux")]
             Home::Processes(processes) => processes.counts(),
             _ => {
-                let [plain, sent] = self.traffic.bytes();
+                let sessions = locked(&self.sessions);
+                let bulk = sessions.values().map(|session| session.bulk_bytes());
+                let [plain, sent] =
+                    bulk.fold([0; 2], |sum, bytes| [sum[0] + bytes[0], sum[1] + bytes[1]]);
                 [
                     self.bytes.load(Ordering::Acquire),
                     self.commands_held.load(Ordering::Acquire),

@@ -1,21 +1,30 @@
 //! Answers to who only asks how the node is.
 
 use crate::describe::described;
-use crate::load::DeviceLoad;
+use crate::load::{DeviceLoad, links};
 use crate::locked;
 use crate::node::{Shared, allowed};
 use quipu_core::Device;
 use quipu_link::connection::Connection;
 use quipu_link::gate::Caller;
 use quipu_link::{Fingerprint, LinkError};
-use quipu_wire::LOADS;
-use quipu_wire::message::{GoodbyeReason, Load, Message, Pong, Refusal, Status};
+use quipu_wire::message::{GoodbyeReason, Links, Load, Message, Pong, Refusal, Status};
+use quipu_wire::{LINKS, LOADS};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// For how long one that only asks may say nothing.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a client takes beside a status.
+struct Told<'a> {
+    client: Fingerprint,
+    /// What there is to do on these devices.
+    loads: Option<&'a [Device]>,
+    /// What goes over its sessions' links.
+    links: bool,
+}
 
 /// One connection of a client's that asks.
 struct Asking<'a>(&'a Shared, Fingerprint);
@@ -53,21 +62,25 @@ impl Shared {
             return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
         };
         let devices = allowed(&self.options.devices, &caller.client().rights);
-        let told = caller.offers(LOADS).then_some((client, &devices[..]));
+        let told = Told {
+            client,
+            loads: caller.offers(LOADS).then_some(&devices[..]),
+            links: caller.offers(LINKS),
+        };
         let connection = described(&devices, |devices| {
             caller.welcome(self.welcome(None), devices)
         });
-        match connection.and_then(|connection| self.answer_on(connection, told)) {
+        match connection.and_then(|connection| self.answer_on(connection, &told)) {
             Err(LinkError::Goodbye { .. }) => Ok(()),
             ended => ended,
         }
     }
 
-    /// Answers on a connection, and tells a client that takes it what there is to do on these devices.
+    /// Answers on a connection.
     fn answer_on(
         self: &Arc<Self>,
         mut connection: Connection,
-        told: Option<(Fingerprint, &[Device])>,
+        told: &Told<'_>,
     ) -> Result<(), LinkError> {
         while !self.stopping.load(Ordering::SeqCst) {
             connection.set_deadline(Some(Instant::now() + QUESTION_PATIENCE));
@@ -88,14 +101,23 @@ impl Shared {
                 continue;
             }
             // Before the status, whose time is that of both.
-            let loads = told.map(|(client, devices)| (self.loads(client), devices));
+            let sessions = match told.loads.is_some() || told.links {
+                true => self.seen(),
+                false => Vec::new(),
+            };
             let mut answer = vec![Message::Status(self.status())];
-            if let Some((loads, devices)) = &loads {
+            let loads = self.loads(&sessions, told.client);
+            if let Some(devices) = told.loads {
                 let numbers = devices.iter().enumerate();
                 answer.extend(numbers.filter_map(|(number, device)| {
                     let own = self.options.devices.iter().position(|own| own == device)?;
                     Some(Message::Load(message(number, device, &loads[own])))
                 }));
+            }
+            let (links, more) = links(&sessions, told.client);
+            if told.links {
+                let links = &links[..];
+                answer.push(Message::Links(Links { more, links }));
             }
             connection.send_all(&answer)?;
         }

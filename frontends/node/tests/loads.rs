@@ -5,12 +5,14 @@ mod support;
 
 use quipu_core::RawArgument;
 use quipu_core::operation::NativeKernel;
+use quipu_link::client::Look;
 use quipu_link::session::NodeLoad;
 use quipu_node::{Limits, Maker};
 use quipu_wire::message::{
-    CreateProgram, DataOrder, Hello, Message, Ping, ProgramFormat, Role, SessionId, Wait,
+    CreateProgram, DataOrder, Hello, LinkKind, LinkState, Message, Ping, ProgramFormat, Role,
+    SessionId, Wait,
 };
-use quipu_wire::{FEATURES, LOADS, NEWEST_VERSION, OLDEST_VERSION};
+use quipu_wire::{FEATURES, LINKS, LOADS, NEWEST_VERSION, OLDEST_VERSION};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -90,7 +92,7 @@ fn what_there_is_to_do_is_told_by_device_and_to_its_client_by_queue() {
     let mut others = rig.dial(1).ask().unwrap();
     // It is looked at while somebody asks.
     let own_load = loop {
-        let (_, mut loads) = own.look().unwrap();
+        let mut loads = own.look().unwrap().loads;
         assert_eq!(loads.len(), 1);
         if !loads[0].busy.is_zero() {
             break loads.remove(0);
@@ -100,7 +102,7 @@ fn what_there_is_to_do_is_told_by_device_and_to_its_client_by_queue() {
         queues(&own_load),
         [(2, 0, 0, 0, 1), (2, 5, 1, 1, 0), (2, 6, 1, 0, 0)]
     );
-    let (_, loads) = others.look().unwrap();
+    let loads = others.look().unwrap().loads;
     assert_eq!(queues(&loads[0]), [(1, 77, 0, 0, 1)]);
     for load in [&own_load, &loads[0]] {
         assert_eq!((load.waiting, load.running, load.over), (2, 1, 2));
@@ -111,7 +113,7 @@ fn what_there_is_to_do_is_told_by_device_and_to_its_client_by_queue() {
     while rig.node.status()().commands_held > 0 {
         std::thread::yield_now();
     }
-    let (status, loads) = own.look().unwrap();
+    let Look { status, loads, .. } = own.look().unwrap();
     assert_eq!(
         (loads[0].waiting, loads[0].running, loads[0].over),
         (0, 0, 5)
@@ -122,18 +124,17 @@ fn what_there_is_to_do_is_told_by_device_and_to_its_client_by_queue() {
     while rig.node.sessions() > 1 {
         std::thread::yield_now();
     }
-    let (_, loads) = own.look().unwrap();
+    let loads = own.look().unwrap().loads;
     assert_eq!((loads[0].over, loads[0].buffer_bytes), (0, 0));
 }
 
-#[test]
-fn a_client_that_does_not_know_of_loads_is_told_of_none() {
-    let rig = Rig::new(Limits::default());
+/// What a client is answered that asks how a node is and whether it is there, and knows these features.
+fn answered(rig: &Rig, features: u64) -> Vec<&'static str> {
     let mut connection = rig.dial(0).open().unwrap();
     let hello = Message::Hello(Hello {
         versions: (OLDEST_VERSION, NEWEST_VERSION),
         role: Role::Status,
-        features: FEATURES & !LOADS,
+        features,
         session: SessionId::NONE,
         epoch: 0,
         data_order: DataOrder::Little,
@@ -143,11 +144,11 @@ fn a_client_that_does_not_know_of_loads_is_told_of_none() {
         name: "an older one",
     });
     connection.send(&hello).unwrap();
-    let features = connection.receive_as(|message| match message {
+    let taken = connection.receive_as(|message| match message {
         Message::Welcome(welcome) => Ok(welcome.features),
         _ => Err("a welcome"),
     });
-    assert_eq!(features.unwrap() & LOADS, 0);
+    assert_eq!(taken.unwrap(), features);
     let device = connection.receive_as(|message| match message {
         Message::Device(_) => Ok(()),
         _ => Err("a device"),
@@ -162,6 +163,55 @@ fn a_client_that_does_not_know_of_loads_is_told_of_none() {
     ] {
         connection.send(&message).unwrap();
     }
-    let kinds = [(); 2].map(|()| connection.receive_as(|message| Ok(message.kind().name())));
-    assert_eq!(kinds.map(Result::unwrap), ["status", "pong"]);
+    let mut kinds = Vec::new();
+    while kinds.last() != Some(&"pong") {
+        let kind = connection.receive_as(|message| Ok(message.kind().name()));
+        kinds.push(kind.unwrap());
+    }
+    kinds
+}
+
+#[test]
+fn a_client_is_told_only_what_it_knows_of() {
+    let rig = Rig::new(Limits::default());
+    let told = |features| answered(&rig, features);
+    assert_eq!(told(FEATURES), ["status", "load", "links", "pong"]);
+    assert_eq!(told(FEATURES & !LINKS), ["status", "load", "pong"]);
+    assert_eq!(told(FEATURES & !LOADS), ["status", "links", "pong"]);
+    assert_eq!(told(0), ["status", "pong"]);
+}
+
+#[test]
+fn a_clients_own_links_are_told_and_others_are_not() {
+    let rig = Rig::new(Limits::default());
+    let [mut client, mut other] = [rig.client(), rig.client_of(1)];
+    for client in [&mut client, &mut other] {
+        client.send(&[buffer(1, 4096), command(1, &[], fill(1, 4096))]);
+        assert_eq!(client.end_of(1), None);
+    }
+    let mut asking = rig.dial(0).ask().unwrap();
+    let [commands] = asking.look().unwrap().links.links[..] else {
+        panic!("a session without bulk stream has one link");
+    };
+    assert_eq!((commands.session, commands.kind), (1, LinkKind::Commands));
+    assert_eq!(
+        (commands.state, commands.resumed),
+        (LinkState::Connected, 0)
+    );
+    assert_eq!(commands.key, rig.node.fingerprint().bytes());
+    assert!(commands.sent > 0 && commands.received > 0);
+    assert!(commands.address.unwrap().socket().ip().is_loopback());
+    let bulk = rig.dial(0).bulk(client.session.0, None);
+    let _bulk = bulk.unwrap().connection;
+    let links = loop {
+        let links = asking.look().unwrap().links;
+        if links.links.len() > 1 {
+            break links;
+        }
+    };
+    assert_eq!((links.links.len(), links.more), (2, 0));
+    assert_eq!(links.links[1].kind, LinkKind::Bulk);
+    let [clients, nodes] = rig.node.links()();
+    assert_eq!((clients.states, nodes.states), ([3, 0, 0], [0; 3]));
+    assert!(clients.sent > commands.sent && clients.received > commands.received);
 }

@@ -10,8 +10,9 @@ use quipu_link::{Key, LinkError};
 use quipu_node::Limits;
 use quipu_wire::batch::Batch;
 use quipu_wire::message::{
-    Abandon, CameAbout, Chunk, Failure, GoodbyeReason, Message, Operation, Peer, PeerAddress,
-    PeerRole, Placeholder, Receive, SendBytes, SessionId, Tell, Ticket, Wait,
+    Abandon, CameAbout, Chunk, Failure, GoodbyeReason, LinkKind, LinkLoad, LinkState, Message,
+    Operation, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive, SendBytes, SessionId, Tell,
+    Ticket, Wait,
 };
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -491,4 +492,79 @@ fn a_node_says_where_others_find_it_unless_it_has_to_do_with_none() {
     });
     let terms = rig.dial(0).begin(Duration::ZERO).unwrap().terms;
     assert!(terms.peer_address.is_none());
+}
+
+/// The links with other nodes: whether this one has dialled, and how they are.
+fn ways(rig: &Rig) -> Vec<LinkLoad> {
+    let links = rig.dial(0).ask().unwrap().look().unwrap().links;
+    let links = links.links.into_iter();
+    links
+        .filter(|link| matches!(link.kind, LinkKind::ToNode | LinkKind::FromNode))
+        .collect()
+}
+
+/// The link with another node, once it is so.
+fn way_when(rig: &Rig, state: LinkState) -> LinkLoad {
+    loop {
+        if let [link] = ways(rig)[..]
+            && link.state == state
+        {
+            return link;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_client_is_told_how_the_way_from_another_node_is() {
+    let mut scene = Scene::new();
+    let awaited = way_when(&scene.rig, LinkState::Awaited);
+    assert_eq!(awaited.kind, LinkKind::FromNode);
+    assert_eq!(awaited.key, scene.other.fingerprint().bytes());
+    assert_eq!((awaited.address, awaited.received), (None, 0));
+    let mut visitor = scene.come(&scene.other, &scene.ticket()).unwrap();
+    scene
+        .client
+        .send(&[buffer(1, 64), command(2, &[], receive(1, 64, 1))]);
+    visitor.send(&[chunk(1, 0, &[7; 64])]);
+    assert_eq!(visitor.taken(), 1);
+    let there = way_when(&scene.rig, LinkState::Connected);
+    assert!(there.received > 64 && there.sent > 0);
+    assert_eq!((there.resumed, there.session), (0, 1));
+    assert!(there.address.is_some());
+    drop(visitor);
+    way_when(&scene.rig, LinkState::ByClient);
+    let again = [awaits(&scene.other, 2), command(3, &[], Operation::Nothing)];
+    scene.client.send(&again);
+    assert_eq!(scene.client.end_of(3), None);
+    assert_eq!(way_when(&scene.rig, LinkState::Awaited).resumed, 1);
+    // Who does not come in time does not come.
+    scene.timer.advance(Duration::from_millis(5000));
+    way_when(&scene.rig, LinkState::ByClient);
+}
+
+#[test]
+fn a_client_is_told_how_the_way_to_another_node_is() {
+    let rig = Rig::new(Limits::default());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let other = Key::passing().unwrap();
+    let mut client = rig.client();
+    client.send(&[
+        dials(&address.to_string(), &other),
+        command(1, &[], Operation::Nothing),
+    ]);
+    assert_eq!(client.end_of(1), None);
+    // Nobody there says a word, and then it is too late.
+    let lost = way_when(&rig, LinkState::ByClient);
+    assert_eq!(lost.kind, LinkKind::ToNode);
+    assert_eq!(lost.key, other.fingerprint().bytes());
+    assert_eq!(lost.address.unwrap().socket(), address);
+    // Of one that is gone nothing is told.
+    client.send(&[
+        Message::Part(Part { peer: 1 }),
+        command(2, &[], Operation::Nothing),
+    ]);
+    assert_eq!(client.end_of(2), None);
+    assert_eq!(ways(&rig), []);
 }

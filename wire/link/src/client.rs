@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::invitation::{Invitation, check_address};
 use crate::key::{Fingerprint, Key, random};
-use crate::session::{NodeDevice, NodeLoad, Place};
+use crate::session::{NodeDevice, NodeLinks, NodeLoad, Place};
 use crate::tls;
 use quipu_wire::limits::MAX_NAME;
 use quipu_wire::message::{
@@ -40,8 +40,20 @@ pub struct NodeLink {
     version: u16,
     devices: Vec<NodeDevice>,
     tells_loads: bool,
+    tells_links: bool,
     /// Where times are counted from.
     start: Instant,
+}
+
+/// What a node tells of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// How it is.
+    pub status: Status,
+    /// What there is to do on each of its devices; none from a node that does not say.
+    pub loads: Vec<NodeLoad>,
+    /// What goes over the links of our own sessions; none from a node that does not say.
+    pub links: NodeLinks,
 }
 
 /// What a ping tells.
@@ -84,6 +96,7 @@ impl Dial<'_> {
         Ok(NodeLink {
             connection: greeted.connection,
             tells_loads: greeted.terms.tells_loads(),
+            tells_links: greeted.terms.tells_links(),
             name: greeted.terms.name,
             version: greeted.terms.version,
             devices: greeted.devices,
@@ -325,14 +338,14 @@ impl NodeLink {
     /// # Errors
     /// As [`NodeLink::ping`].
     pub fn status(&mut self) -> Result<Status> {
-        Ok(self.look()?.0)
+        Ok(self.look()?.status)
     }
 
-    /// How the node is, and what there is to do on each of its devices: none from a node that does not say.
+    /// How the node is, what there is to do on its devices, and what goes over its links.
     ///
     /// # Errors
     /// As [`NodeLink::ping`].
-    pub fn look(&mut self) -> Result<(Status, Vec<NodeLoad>)> {
+    pub fn look(&mut self) -> Result<Look> {
         self.connection.send(&Message::StatusRequest)?;
         let status = self.connection.receive_as(|message| match message {
             Message::Status(status) => Ok(*status),
@@ -350,7 +363,18 @@ impl NodeLink {
                 _ => Err("the next device's load"),
             })?);
         }
-        Ok((status, loads))
+        let links = match self.tells_links {
+            false => NodeLinks::default(),
+            true => self.connection.receive_as(|message| match message {
+                Message::Links(links) => Ok(NodeLinks::from(links)),
+                _ => Err("the node's links"),
+            })?,
+        };
+        Ok(Look {
+            status,
+            loads,
+            links,
+        })
     }
 
     /// The connection, for who has something else to say on it.

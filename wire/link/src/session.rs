@@ -7,10 +7,12 @@ use crate::key::Fingerprint;
 use quipu_wire::compression::Codecs;
 use quipu_wire::limits::{MAX_FRAME, MAX_NAME};
 use quipu_wire::message::{
-    DataOrder, Device, DeviceKind, Hello, Load, Message, PeerAddress, QueueLoad, Redirect, Role,
-    SessionId, Takes, Welcome, presentable,
+    DataOrder, Device, DeviceKind, Hello, LinkEntry, LinkLoad, Links, Load, Message, PeerAddress,
+    QueueLoad, Redirect, Role, SessionId, Takes, Welcome, presentable,
 };
-use quipu_wire::{CONTENT, FEATURES, LANES, LOADS, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL};
+use quipu_wire::{
+    CONTENT, FEATURES, LANES, LINKS, LOADS, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL,
+};
 use std::time::Duration;
 
 /// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; what has no limit has the
@@ -116,6 +118,25 @@ impl From<&Load<'_>> for NodeLoad {
     }
 }
 
+/// What goes over the links of our own sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeLinks {
+    /// The links, those of a session one after the other.
+    pub links: Vec<LinkLoad>,
+    /// How many there are beside these.
+    pub more: u32,
+}
+
+impl From<&Links<'_>> for NodeLinks {
+    fn from(links: &Links<'_>) -> Self {
+        Self {
+            // Each was checked as the message came.
+            links: links.links.iter().flat_map(LinkEntry::load).collect(),
+            more: links.more,
+        }
+    }
+}
+
 /// What a node has said in its welcome: what it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -170,6 +191,12 @@ impl Terms {
     #[must_use]
     pub fn tells_loads(&self) -> bool {
         self.features & LOADS != 0
+    }
+
+    /// True if the node says what goes over its links.
+    #[must_use]
+    pub fn tells_links(&self) -> bool {
+        self.features & LINKS != 0
     }
 }
 

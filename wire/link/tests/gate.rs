@@ -206,7 +206,7 @@ fn a_client_pairs_is_welcomed_and_asks() {
     link.set_patience(PATIENCE);
     assert_eq!(link.status().unwrap().sessions, 3);
     // A node that does not say what there is to do on its devices is asked as before.
-    assert_eq!(link.look().unwrap().1, []);
+    assert_eq!(link.look().unwrap().loads, []);
     let times = link.ping().unwrap();
     assert!(times.round_trip < PATIENCE);
     link.close();

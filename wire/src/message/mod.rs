@@ -7,6 +7,7 @@
 //! | [`redirect`] | where a new session is |
 //! | [`node`] | status, device |
 //! | [`load`] | what there is to do on a device |
+//! | [`link`] | what goes over the connections of a client's sessions |
 //! | [`resource`] | buffers and programs |
 //! | [`command`] | commands, and what they wait for |
 //! | [`launch`] | a kernel's launch, and what is passed to it |
@@ -25,6 +26,7 @@ mod cursor;
 pub mod enrolment;
 pub mod event;
 pub mod launch;
+pub mod link;
 pub mod load;
 pub mod node;
 pub mod peer;
@@ -45,6 +47,7 @@ pub use event::{
     Resolve, Run,
 };
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
+pub use link::{LinkEntry, LinkKind, LinkLoad, LinkState, Links};
 pub use load::{Load, QueueLoad};
 pub use node::{Device, DeviceKind, Status, Takes};
 pub use peer::{
@@ -87,6 +90,8 @@ pub enum Message<'a> {
     Status(Status),
     /// What there is to do on a device.
     Load(Load<'a>),
+    /// What goes over the connections of a client's sessions.
+    Links(Links<'a>),
     /// One of a node's devices.
     Device(Device<'a>),
     /// Where a new session is.
@@ -212,7 +217,7 @@ macro_rules! messages {
 }
 
 messages! {
-    Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Load, Device, Redirect, CreateBuffer, FreeBuffer,
+    Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Load, Links, Device, Redirect, CreateBuffer, FreeBuffer,
     CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Ran, Failed, ReadBytes, Content, DeviceLost,
     Chunk, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }

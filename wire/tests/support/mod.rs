@@ -359,6 +359,22 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
                 over: 12.into(),
             }]),
         }),
+        Message::Links(Links {
+            more: 1,
+            links: kept(&[LinkEntry::from(&LinkLoad {
+                session: 2,
+                kind: LinkKind::ToNode,
+                state: LinkState::ByClient,
+                resumed: 3,
+                address: PeerAddress::of("[fd00::7]:4760".parse().unwrap()),
+                key: [0xcd; 32],
+                round_trip_ns: 4,
+                sent: 5,
+                received: 6,
+                chunks_sent: [8, 7],
+                chunks_received: [10, 9],
+            })]),
+        }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

@@ -1,7 +1,7 @@
 //! Random messages, all of them valid, made of bytes that somebody else draws: fewer bytes, smaller messages.
 
 use super::kept;
-use quipu_wire::limits::{MAX_BUFFER, MAX_ID, MAX_QUEUE_LOADS, MIN_FRAME};
+use quipu_wire::limits::{MAX_BUFFER, MAX_ID, MAX_LINKS, MAX_QUEUE_LOADS, MIN_FRAME};
 use quipu_wire::message::*;
 
 /// Numbers out of bytes; zeros when there are no more.
@@ -82,7 +82,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 38 {
+    let message = match draw.byte() % 39 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -136,6 +136,7 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
         }
         11 => device(draw),
         37 => load(draw),
+        38 => links(draw),
         26 => Message::Redirect(Redirect {
             session: SessionId(*b"0123456789abcdef"),
             key: draw.array(),
@@ -392,6 +393,35 @@ fn load(draw: &mut Draw<'_>) -> Message<'static> {
             waiting: draw.number().into(),
             running: draw.number().into(),
             over: draw.number().into(),
+        }),
+    })
+}
+
+fn links(draw: &mut Draw<'_>) -> Message<'static> {
+    Message::Links(Links {
+        more: draw.small(),
+        links: draw.list(MAX_LINKS as u64, |draw| {
+            let kind = draw.one_of(LinkKind::ALL);
+            let states = match kind {
+                LinkKind::Commands | LinkKind::Bulk => &LinkState::ALL[..2],
+                LinkKind::ToNode | LinkKind::FromNode => LinkState::ALL,
+            };
+            LinkEntry::from(&LinkLoad {
+                session: draw.small().max(1),
+                kind,
+                state: draw.one_of(states),
+                resumed: draw.small(),
+                address: match draw.flag() {
+                    true => Some(peer_address(draw)),
+                    false => None,
+                },
+                key: draw.array(),
+                round_trip_ns: draw.number(),
+                sent: draw.number(),
+                received: draw.number(),
+                chunks_sent: [draw.number(), draw.number()],
+                chunks_received: [draw.number(), draw.number()],
+            })
         }),
     })
 }

@@ -4,6 +4,7 @@
 mod compression;
 mod content;
 mod detour;
+mod links;
 mod loss;
 #[path = "../support/mod.rs"]
 mod support;

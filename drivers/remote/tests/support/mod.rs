@@ -11,6 +11,7 @@ use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
 use quipu_driver_remote::{Met, Options, RemoteDriver, connect, meet, together};
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::Configuration;
+use quipu_link::client::{Dial, Look};
 use quipu_link::clock::SystemClock;
 use quipu_link::compression::Compression;
 use quipu_link::gate::Gate;
@@ -154,6 +155,18 @@ impl Rig {
             compression: self.compression,
             ..Options::new("node", &self.address, self.node.fingerprint())
         }
+    }
+
+    /// What the node tells its client of itself.
+    pub(crate) fn look(&self) -> Look {
+        let dial = Dial {
+            address: &self.address,
+            node: self.node.fingerprint(),
+            key: &self.key,
+            name: "client",
+            patience: PATIENCE,
+        };
+        dial.ask().unwrap().look().unwrap()
     }
 
     pub(crate) fn driver(&self) -> Arc<RemoteDriver> {

@@ -167,7 +167,7 @@ pub(crate) fn end() -> ! {
 }
 
 impl Shared {
-    /// Answers what there is to do on the devices.
+    /// Answers what there is to do on the devices, and what goes over links.
     fn tell_loads(self: &Arc<Self>, channel: &Channel, question: &[u8]) {
         let Some(Ok(number)) = question.get(1..).map(<[u8; 8]>::try_from) else {
             return;
@@ -181,6 +181,9 @@ impl Shared {
                     // If it cannot be told now, it is the next time.
                     let _ = channel.send(&loads::encode(device, &count), None);
                 }
+            }
+            for packet in loads::encode_links(&session.links) {
+                let _ = channel.send(&packet, None);
             }
         }
         let _ = channel.send(&loads::encode_answered(u64::from_le_bytes(number)), None);

@@ -1,10 +1,13 @@
-//! What there is to do on a session's devices, as its process says when the node asks.
+//! What there is to do on a session's devices, and what goes over its links, as its process says when the node asks.
 
 use super::channel::LONGEST;
-use super::{ANSWERED, LOAD};
+use super::{ANSWERED, LINKS, LOAD};
 use crate::load::{DeviceCount, QueueCount};
+use crate::session::LinkCount;
 use quipu_core::Device;
-use quipu_wire::limits::MAX_QUEUE_LOADS;
+use quipu_wire::frame::parse;
+use quipu_wire::limits::{HEADER, MAX_LINKS, MAX_QUEUE_LOADS, MIN_FRAME};
+use quipu_wire::message::{LinkEntry, LinkLoad, Links, Message, decode as decode_message};
 
 /// A device, as both sides know it: by its driver's name, and its number there. They need not have the same devices.
 pub(super) type Name = (String, u64);
@@ -12,6 +15,10 @@ pub(super) type Name = (String, u64);
 /// Bytes of a queue in a packet.
 const QUEUE: usize = 28;
 
+/// Links in a packet, at most.
+const LINKS_IN_PACKET: usize = 32;
+
+const _: () = assert!(1 + HEADER + 16 + LINKS_IN_PACKET * size_of::<LinkEntry>() <= LONGEST);
 const _: () = assert!(1 + 1 + 255 + 24 + MAX_QUEUE_LOADS * QUEUE <= LONGEST);
 
 fn name(device: &Device) -> Name {
@@ -56,6 +63,36 @@ fn merged(queues: &[QueueCount]) -> Vec<QueueCount> {
     merged
 }
 
+/// Links of a session, some in each packet: as the node tells its client, whose message checks what comes here.
+pub(super) fn encode_links(count: &LinkCount) -> Vec<Vec<u8>> {
+    let packets = count.links.chunks(LINKS_IN_PACKET).enumerate();
+    let packet = |(number, links): (usize, &[LinkLoad])| {
+        let links: Vec<LinkEntry> = links.iter().map(LinkEntry::from).collect();
+        let message = Message::Links(Links {
+            more: if number == 0 { count.more } else { 0 },
+            links: &links,
+        });
+        let mut packet = vec![LINKS];
+        // They are valid, and find room.
+        message.encode(0, MIN_FRAME, &mut packet).ok()?;
+        Some(packet)
+    };
+    packets.filter_map(packet).collect()
+}
+
+/// Adds what [`encode_links`] has put into a packet, but for what is more than a session tells of.
+pub(super) fn decode_links(packet: &[u8], count: &mut LinkCount) -> Option<()> {
+    let frame = parse(packet.strip_prefix(&[LINKS])?).ok()?;
+    let Message::Links(links) = decode_message(&frame).ok()? else {
+        return None;
+    };
+    count.more = count.more.saturating_add(links.more);
+    let room = MAX_LINKS.saturating_sub(count.links.len());
+    let entries = links.links.iter().take(room);
+    count.links.extend(entries.flat_map(LinkEntry::load));
+    Some(())
+}
+
 /// The answer to a question is over.
 pub(super) fn encode_answered(question: u64) -> Vec<u8> {
     [&[ANSWERED][..], &question.to_le_bytes()].concat()
@@ -92,6 +129,48 @@ pub(super) fn decode(packet: &[u8]) -> Option<(Name, DeviceCount)> {
 #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
+    use quipu_wire::message::{LinkKind, LinkState, PeerAddress};
+
+    #[test]
+    fn links_come_as_they_were_and_no_more_than_are_told_of() {
+        let link = |sent| LinkLoad {
+            session: 1,
+            kind: LinkKind::ToNode,
+            state: LinkState::Connected,
+            resumed: 2,
+            address: PeerAddress::of("10.1.2.3:4".parse().unwrap()),
+            key: [5; 32],
+            round_trip_ns: 6,
+            sent,
+            received: 8,
+            chunks_sent: [9, 10],
+            chunks_received: [11, 12],
+        };
+        for links in [1, 32, 33, MAX_LINKS as u64] {
+            let count = LinkCount {
+                links: (0..links).map(link).collect(),
+                more: 3,
+            };
+            let mut came = LinkCount::default();
+            let packets = encode_links(&count);
+            for packet in &packets {
+                assert!(packet.len() <= LONGEST);
+                decode_links(packet, &mut came).unwrap();
+            }
+            assert_eq!(came, count);
+            for length in 0..packets[0].len() {
+                let mut cut = LinkCount::default();
+                assert_eq!(decode_links(&packets[0][..length], &mut cut), None);
+                assert_eq!(cut, LinkCount::default());
+            }
+            // A process that says more than that says it in vain.
+            for packet in packets.iter().cycle().take(1000) {
+                decode_links(packet, &mut came).unwrap();
+            }
+            assert_eq!(came.links.len(), MAX_LINKS);
+        }
+        assert_eq!(encode_links(&LinkCount::default()).len(), 0);
+    }
 
     #[test]
     fn what_there_is_to_do_comes_as_it_was() {

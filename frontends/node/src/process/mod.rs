@@ -109,6 +109,8 @@ const COUNTS: u8 = b'S';
 const ASK: u8 = b'Q';
 /// Process to node: what there is to do on one of them.
 const LOAD: u8 = b'L';
+/// Process to node: some of the session's links.
+const LINKS: u8 = b'N';
 /// Process to node: the answer to the question with this number was that.
 const ANSWERED: u8 = b'F';
 

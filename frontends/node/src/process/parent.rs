@@ -2,13 +2,14 @@
 
 use super::channel::{Channel, Packet};
 use super::{
-    ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LOAD, READY, Spawn, Start, dials, encode_end, loads,
-    usage,
+    ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LINKS, LOAD, READY, Spawn, Start, dials, encode_end,
+    loads, usage,
 };
 use crate::limits::Limits;
 use crate::load::{DeviceCount, SessionCount};
 use crate::locked;
 use crate::node::Peering;
+use crate::session::LinkCount;
 use quipu_core::Device;
 use quipu_link::gate::{Caller, Gate};
 use quipu_link::peer::Networks;
@@ -35,11 +36,12 @@ const STARTING: Duration = Duration::from_secs(60);
 /// For how long processes may take to say what there is to do on their devices.
 const ANSWERING: Duration = Duration::from_millis(100);
 
-/// What a process has last said that there is to do, and to which question.
+/// What a process has last said that there is to do and that it has carried, and to which question.
 #[derive(Debug, Default)]
 struct Answer {
     question: u64,
     devices: Vec<(loads::Name, DeviceCount)>,
+    links: LinkCount,
 }
 
 /// A session that has a process.
@@ -248,6 +250,7 @@ impl Processes {
                 devices: known
                     .filter_map(|(name, count)| Some((loads::find(devices, name)?, count.clone())))
                     .collect(),
+                links: answer.links.clone(),
             }
         };
         sessions.iter().map(count).collect()
@@ -402,7 +405,7 @@ impl Processes {
 
     /// Sees to a process until it ends.
     fn watch(&self, id: SessionId, hosted: &Hosted) {
-        let mut devices = Vec::new();
+        let (mut devices, mut links) = (Vec::new(), LinkCount::default());
         while let Ok(packet) = hosted.channel.receive(None) {
             match packet {
                 Packet::Some(packet, None) => {
@@ -417,11 +420,15 @@ impl Processes {
                         // It has no more devices than the node.
                         devices.truncate(MOST_DEVICES);
                         devices.extend(loads::decode(&packet));
+                    } else if packet.first() == Some(&LINKS) {
+                        // What makes no sense is left out.
+                        let _ = loads::decode_links(&packet, &mut links);
                     } else if let [ANSWERED, question @ ..] = &packet[..] {
                         let question = question.try_into().map_or(0, u64::from_le_bytes);
                         *locked(&hosted.answer) = Answer {
                             question,
                             devices: std::mem::take(&mut devices),
+                            links: std::mem::take(&mut links),
                         };
                         drop(locked(&self.answering));
                         self.answered.notify_all();

@@ -8,7 +8,7 @@ use quipu_core::memory::mapping::Lent;
 use quipu_core::{ErrorKind, UserEvent};
 use quipu_link::LinkError;
 use quipu_link::compression::Compressor;
-use quipu_link::stream::{Incoming, Outgoing};
+use quipu_link::stream::{Carried, Incoming, Outgoing};
 use quipu_wire::message::{Chunk, Message};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -480,6 +480,12 @@ impl Bulk {
     /// True if the session has a bulk stream.
     pub(crate) fn has_begun(&self) -> bool {
         locked(&self.state).out.is_some()
+    }
+
+    /// What the stream has carried; none if there is none yet.
+    pub(super) fn carried(&self) -> Option<Carried> {
+        let out = locked(&self.state).out.clone();
+        out.map(|out| out.carried())
     }
 
     /// Cuts the connection, as a network may.

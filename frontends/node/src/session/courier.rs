@@ -10,14 +10,17 @@
 //! 4. That a command has ended is told once and forgotten: the client tells it, too.
 
 use super::bulk::{Bulk, Source};
+use super::links;
 use crate::locked;
 use crate::node::Shared;
 use quipu_link::connection::Connection;
 use quipu_link::peer::show;
-use quipu_link::stream::{Duplex, Outgoing};
+use quipu_link::stream::{Carried, Duplex, Outgoing};
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::frame::Stream;
-use quipu_wire::message::{self, CameAbout, Chunk, Message, Ticket};
+use quipu_wire::message::{
+    self, CameAbout, Chunk, LinkKind, LinkLoad, LinkState, Message, PeerAddress, Ticket,
+};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -87,6 +90,10 @@ impl Drop for Parcel {
 
 /// See the module.
 pub(crate) struct Courier {
+    /// Which connection of its peer it is.
+    epoch: u32,
+    /// The key that the other node has to prove, and where it is.
+    to: ([u8; 32], Option<PeerAddress>),
     bulk: Arc<Bulk>,
     state: Mutex<State>,
     /// There is something for the thread that sends, or the way has ended.
@@ -122,6 +129,8 @@ impl Courier {
         peer: &message::Peer,
     ) -> std::io::Result<Arc<Self>> {
         let own = Arc::new(Self {
+            epoch: peer.epoch,
+            to: (peer.key, peer.address),
             bulk: bulk.clone(),
             state: Mutex::new(State {
                 way: Way::Dialling {
@@ -286,6 +295,22 @@ impl Courier {
                 at = end;
             }
         }
+    }
+
+    /// What is told of the way; nothing if there is nobody at its end.
+    pub(super) fn link(&self) -> Option<LinkLoad> {
+        let (how, carried) = match &locked(&self.state).way {
+            Way::Dialling { .. } => (LinkState::Awaited, Carried::default()),
+            Way::Open(out) => (LinkState::Connected, out.carried()),
+            Way::Lost => (LinkState::ByClient, Carried::default()),
+            Way::Gone => return None,
+        };
+        let (key, address) = self.to;
+        Some(LinkLoad {
+            resumed: self.epoch - 1,
+            address,
+            ..links::load(LinkKind::ToNode, how, key, &carried)
+        })
     }
 
     /// Sends a parcel; large ones when their turn comes.

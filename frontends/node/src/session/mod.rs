@@ -11,6 +11,7 @@
 //! | `runs` | for how long kernels run on devices |
 //! | `ends` | ends of commands, on their way to the client |
 //! | `bulk` | the bulk stream |
+//! | `links` | what is told of connections |
 //! | `landing` | bytes between a device and the network |
 //! | `peers` | other nodes: who may come, and what they bring; `courier`: the way to one; `forward`: commands that use it |
 //! | `post` | where a stream waits for its client to come back |
@@ -35,12 +36,15 @@ mod forward;
 mod kernel;
 mod landing;
 mod launch;
+mod links;
 mod objects;
 mod peers;
 mod post;
 mod runs;
 mod tally;
 mod transfer;
+
+pub(crate) use links::LinkCount;
 
 use crate::locked;
 use crate::node::Shared;
@@ -50,7 +54,7 @@ use ends::Ends;
 use peers::Peers;
 use post::Post;
 use quipu_core::{Context, Device, Error};
-use quipu_link::compression::Compressor;
+use quipu_link::compression::{Compressor, Traffic};
 use quipu_link::connection::Connection;
 use quipu_link::gate::Caller;
 use quipu_link::stream::{Duplex, Incoming, Outgoing};
@@ -114,6 +118,8 @@ pub(crate) struct Session {
     tally: Arc<Tally>,
     runs: Mutex<Runs>,
     bulk: Arc<Bulk>,
+    /// Bytes that were sent in bulk.
+    traffic: Arc<Traffic>,
     peers: Arc<Peers>,
     /// Where other nodes find it.
     peer_address: Option<PeerAddress>,
@@ -144,6 +150,7 @@ impl Session {
             tally: Arc::default(),
             runs: Mutex::default(),
             bulk: Arc::default(),
+            traffic: Arc::default(),
             peers: Arc::default(),
             peer_address: node.options.peers.address_for(caller.own_address()),
             posts,
@@ -175,6 +182,11 @@ impl Session {
     pub(crate) fn longest_on(&self, devices: &[bool], now: Duration) -> Duration {
         let running = self.tally.running_on(devices);
         locked(&self.runs).longest(&running, now)
+    }
+
+    /// Bytes that were sent in bulk, and what was sent for them.
+    pub(crate) fn bulk_bytes(&self) -> [u64; 2] {
+        self.traffic.bytes()
     }
 
     /// Bytes that its buffers take on a device.
@@ -421,7 +433,7 @@ impl Session {
             out.clone(),
             node.options.compression,
             Arc::new(SystemTimer::default()),
-            node.traffic.clone(),
+            self.traffic.clone(),
         );
         let mut deadline = None;
         let go_on =

@@ -13,6 +13,7 @@
 use super::Broken;
 use super::bulk::{Bulk, Took};
 use super::courier::Courier;
+use super::links;
 use crate::locked;
 use crate::node::Shared;
 use quipu_core::driver::Lender;
@@ -21,7 +22,9 @@ use quipu_link::connection::Connection;
 use quipu_link::stream::{Duplex, Outgoing};
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::frame::Stream;
-use quipu_wire::message::{self, GoodbyeReason, Message, PeerRole, Taken, Ticket};
+use quipu_wire::message::{
+    self, GoodbyeReason, LinkKind, LinkLoad, LinkState, Message, PeerRole, Taken, Ticket,
+};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -54,14 +57,16 @@ struct State {
 /// Who may come, once.
 struct Expected {
     epoch: u32,
+    key: Fingerprint,
     /// None once somebody has come.
-    ticket: Option<(Fingerprint, [u8; 32])>,
+    ticket: Option<[u8; 32]>,
     until: Duration,
 }
 
 impl Expected {
-    fn key(&self, now: Duration) -> Option<Fingerprint> {
-        self.ticket.filter(|_| now < self.until).map(|(key, _)| key)
+    /// True if it may come.
+    fn is_awaited(&self, now: Duration) -> bool {
+        self.ticket.is_some() && now < self.until
     }
 }
 
@@ -114,7 +119,8 @@ impl Peers {
                 let wait = Duration::from_millis(peer.wait_ms.into());
                 let expected = Expected {
                     epoch: peer.epoch,
-                    ticket: Some((Fingerprint::of_bytes(peer.key), peer.ticket)),
+                    key: Fingerprint::of_bytes(peer.key),
+                    ticket: Some(peer.ticket),
                     until: node.options.timer.now() + wait,
                 };
                 state.expected.insert(peer.peer, expected);
@@ -132,11 +138,42 @@ impl Peers {
             .map(|(_, courier)| courier.clone())
     }
 
+    /// The connections with other nodes, by what the client calls them.
+    pub(super) fn links(&self, now: Duration) -> Vec<LinkLoad> {
+        let state = locked(&self.state);
+        let mut links: Vec<(u64, LinkLoad)> = Vec::new();
+        for (peer, expected) in &state.expected {
+            let come = state.come.get(peer).map(|(_, out)| out.carried());
+            let how = match &come {
+                Some(_) => LinkState::Connected,
+                None if expected.is_awaited(now) => LinkState::Awaited,
+                None => LinkState::ByClient,
+            };
+            let carried = come.unwrap_or_default();
+            let key = expected.key.bytes();
+            let link = LinkLoad {
+                resumed: expected.epoch - 1,
+                ..links::load(LinkKind::FromNode, how, key, &carried)
+            };
+            links.push((*peer, link));
+        }
+        let couriers = state.couriers.iter();
+        let couriers: Vec<_> = couriers
+            .map(|(peer, (_, courier))| (*peer, courier.clone()))
+            .collect();
+        drop(state);
+        for (peer, courier) in couriers {
+            links.extend(courier.link().map(|link| (peer, link)));
+        }
+        links.sort_unstable_by_key(|(peer, _)| *peer);
+        links.into_iter().map(|(_, link)| link).collect()
+    }
+
     /// True if somebody with this key may come.
     pub(crate) fn expects(&self, key: Fingerprint, now: Duration) -> bool {
         let state = locked(&self.state);
         let mut expected = state.expected.values();
-        !state.closed && expected.any(|expected| expected.key(now) == Some(key))
+        !state.closed && expected.any(|expected| expected.key == key && expected.is_awaited(now))
     }
 
     /// Takes a ticket, which is not good any more then. Which peer it is of, if it is good.
@@ -148,10 +185,11 @@ impl Peers {
         let mut expected = state.expected.iter_mut();
         let (peer, found) = expected.find(|(_, expected)| {
             expected.epoch == ticket.epoch
-                && expected.key(now) == Some(key)
+                && expected.key == key
+                && expected.is_awaited(now)
                 && expected
                     .ticket
-                    .is_some_and(|(_, secret)| is_same(&secret, &ticket.ticket))
+                    .is_some_and(|secret| is_same(&secret, &ticket.ticket))
         })?;
         found.ticket = None;
         Some(*peer)

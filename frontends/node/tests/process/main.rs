@@ -434,7 +434,7 @@ fn what_sessions_have_to_do_in_their_processes_is_told() {
     launch(&mut client, 2, loop_for_ever);
     let (mut own, mut other) = (rig.dial(1).ask().unwrap(), rig.dial(0).ask().unwrap());
     let load = loop {
-        let (_, mut loads) = own.look().unwrap();
+        let mut loads = own.look().unwrap().loads;
         assert_eq!(loads.len(), 1);
         // The kernel has begun when it has, and it is looked at while somebody asks.
         if !loads[0].busy.is_zero() {
@@ -448,7 +448,7 @@ fn what_sessions_have_to_do_in_their_processes_is_told() {
     };
     assert_eq!((queue.session.get(), queue.running.get()), (1, 1));
     // Of others' sessions there are sums.
-    let (_, loads) = other.look().unwrap();
+    let loads = other.look().unwrap().loads;
     assert_eq!(loads.len(), 3);
     assert_eq!((loads[0].running, loads[0].over), (1, 1));
     assert!(loads.iter().all(|load| load.queues.is_empty()));
@@ -459,7 +459,7 @@ fn what_sessions_have_to_do_in_their_processes_is_told() {
     while !stand_still().iter().any(stands_still) {
         std::thread::yield_now();
     }
-    assert_eq!(other.look().unwrap().1[0].running, 1);
+    assert_eq!(other.look().unwrap().loads[0].running, 1);
 }
 
 #[test]

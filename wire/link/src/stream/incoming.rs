@@ -169,6 +169,7 @@ impl Incoming {
             self.heard = true;
             let routed = frame.kind.check_route(self.from, self.options.stream);
             routed.map_err(|source| wire(&self.shared.address, source))?;
+            let packed = frame.compressed.then_some(frame.body.len());
             // Without an agreement, the decoder refuses it.
             let codecs = self.shared.codecs;
             let frame = if frame.compressed.is_some_and(|codec| codecs.have(codec)) {
@@ -178,6 +179,10 @@ impl Incoming {
                 frame
             };
             let message = decode(&frame).map_err(|source| wire(&self.shared.address, source))?;
+            if let Message::Chunk(chunk) = &message {
+                let plain = chunk.bytes.len();
+                self.shared.counts.chunk(plain, packed.unwrap_or(plain));
+            }
             let (received, due) = (&mut self.received, &mut self.due);
             let came = notice(&self.shared, &frame, &message, received, due, self.start)?;
             let is_numbered = frame.sequence > 0;
@@ -215,6 +220,7 @@ impl Incoming {
             Ok(None) => return Ok(false),
             Err(error) => return Err(self.lost(ended(&self.shared.address, error))),
         };
+        self.shared.counts.received(length);
         let mut cipher = &self.cipher[..length];
         let mut tls = locked(&self.attached.tls);
         let mut closed = false;

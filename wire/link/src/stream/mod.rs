@@ -33,24 +33,28 @@
 //! | file | what it is |
 //! |---|---|
 //! | here | what is shared, and sending |
+//! | `carried` | what is counted |
 //! | `incoming` | receiving |
 //! | `interrupt` | receiving while something else is waited for |
 //! | `replay` | what is kept until it is acknowledged |
 //! | `resume` | the loss of a connection, and going on with another |
 //! | `socket` | sending and receiving without waiting |
 
+mod carried;
 mod incoming;
 mod interrupt;
 mod replay;
 mod resume;
 mod socket;
 
+pub use carried::Carried;
 pub use incoming::Incoming;
 pub use interrupt::Interrupt;
 pub use socket::NOTICED_WITHIN;
 
 use crate::error::{LinkError, Result};
 use crate::locked;
+use carried::Counts;
 use quipu_wire::batch::Batch;
 use quipu_wire::compression::{Codecs, Packed};
 use quipu_wire::error::WireError;
@@ -102,6 +106,8 @@ pub struct Outgoing {
 struct Attached {
     socket: TcpStream,
     tls: Mutex<rustls::Connection>,
+    /// The stream's.
+    counts: Arc<Counts>,
 }
 
 #[derive(Debug)]
@@ -113,6 +119,7 @@ struct Shared {
     stuck: Condvar,
     /// There is room again, or the stream has failed.
     room: Condvar,
+    counts: Arc<Counts>,
     address: String,
     most: u32,
     /// By what messages may be compressed.
@@ -201,7 +208,8 @@ pub(crate) fn split(
         codecs,
         address,
     } = agreed;
-    let attached = attach(tls, socket);
+    let counts = Arc::default();
+    let attached = attach(tls, socket, &counts);
     let shared = Arc::new(Shared {
         queue: Mutex::new(Queue {
             batch: Batch::new(most),
@@ -225,6 +233,7 @@ pub(crate) fn split(
         }),
         stuck: Condvar::new(),
         room: Condvar::new(),
+        counts,
         address,
         most,
         codecs,
@@ -244,13 +253,14 @@ pub(crate) fn split(
 }
 
 /// A connection, for a stream to go over.
-fn attach(mut tls: rustls::Connection, socket: TcpStream) -> Arc<Attached> {
+fn attach(mut tls: rustls::Connection, socket: TcpStream, counts: &Arc<Counts>) -> Arc<Attached> {
     socket::give_up_when_dead(&socket);
     // What is encrypted is bounded by what the writer hands over at once.
     tls.set_buffer_limit(None);
     Arc::new(Attached {
         socket,
         tls: Mutex::new(tls),
+        counts: Arc::clone(counts),
     })
 }
 

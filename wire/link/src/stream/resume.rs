@@ -56,7 +56,7 @@ impl Incoming {
         if most < shared.most {
             return Err(shared.failed("it takes smaller frames than before the loss"));
         }
-        let attached = attach(tls, socket);
+        let attached = attach(tls, socket, &shared.counts);
         // Whoever writes finds the lost connection closed.
         let mut writing = locked(&shared.writer);
         let mut queue = shared.queue();
@@ -81,6 +81,7 @@ impl Incoming {
         writing.last = 0;
         writing.plain.clear();
         writing.encrypted_to = 0;
+        shared.counts.resumed();
         drop(queue);
         drop(writing);
         self.go_on(attached, reader);

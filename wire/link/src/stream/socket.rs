@@ -37,8 +37,9 @@ pub(super) fn send_now(attached: &Attached) -> io::Result<()> {
     while tls.wants_write() {
         match tls.write_tls(&mut Now(&attached.socket)) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(sent) => attached.counts.sent(sent),
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
+            Err(_) => {}
         }
     }
     Ok(())
@@ -163,7 +164,9 @@ pub(super) fn send_and_wait(attached: &Attached) -> io::Result<()> {
         tls.write_tls(&mut cipher)?;
     }
     drop(tls);
-    io::Write::write_all(&mut &attached.socket, &cipher)
+    io::Write::write_all(&mut &attached.socket, &cipher)?;
+    attached.counts.sent(cipher.len());
+    Ok(())
 }
 
 /// Elsewhere, one waits at once.

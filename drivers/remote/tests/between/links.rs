@@ -1,0 +1,85 @@
+//! What nodes tell a client of the links between them, and with it.
+
+use crate::support::pair::Pair;
+use crate::support::relay::Way;
+use crate::support::{Rig, pool};
+use quipu_conformance::{Watchdog, folding};
+use quipu_core::{Access, AccessMode, Context, MemoryRef, Queue, QueueOptions, Request};
+use quipu_wire::message::{LinkKind, LinkLoad, LinkState};
+use std::time::Duration;
+
+const SIZE: u64 = 3 << 20;
+
+/// Changes the first number, so that the bytes are this device's.
+fn fold(queue: &Queue, memory: &MemoryRef) {
+    let accesses = [Access {
+        memory,
+        offset: 0,
+        length: SIZE,
+        mode: AccessMode::ReadWrite,
+    }];
+    let request = Request {
+        accesses: &accesses,
+        ..Request::default()
+    };
+    let event = queue.launch(folding(3), 1, &request);
+    event.unwrap().wait().unwrap();
+}
+
+fn link(rig: &Rig, kind: LinkKind) -> LinkLoad {
+    let links = rig.look().links.links;
+    let mut links = links.into_iter().filter(|link| link.kind == kind);
+    let found = links.next().unwrap();
+    assert_eq!((found.session, links.count()), (1, 0));
+    found
+}
+
+#[test]
+fn both_ends_of_a_link_are_told_and_how_it_is() {
+    let _watchdog = Watchdog::start(Duration::from_secs(900), "links of two nodes".to_owned());
+    let pair = Pair::new([pool(1), pool(1)], 6);
+    let [near, far] = &pair.rigs;
+    let devices = pair.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = |device| context.queue(device, QueueOptions::default()).unwrap();
+    let queues = [queue(&devices[0]), queue(&devices[1])];
+    let memory = context.memory(SIZE).unwrap();
+    fold(&queues[0], &memory);
+    fold(&queues[1], &memory);
+    // What is acknowledged at last is on its way.
+    let [to, from] = loop {
+        let ends = [link(near, LinkKind::ToNode), link(far, LinkKind::FromNode)];
+        if (ends[0].sent, ends[0].received) == (ends[1].received, ends[1].sent) {
+            break ends;
+        }
+    };
+    assert!(to.sent > SIZE && to.received > 0, "{to:?}");
+    for (end, other) in [(to, far), (from, near)] {
+        assert_eq!((end.state, end.resumed), (LinkState::Connected, 0));
+        // By which who asks both finds the other end.
+        assert_eq!(end.key, link(other, LinkKind::Commands).key);
+    }
+    let [_, between] = near.node.links()();
+    assert!(between.states[0] > 0 && between.sent >= SIZE, "{between:?}");
+
+    // Its client comes back, on both streams.
+    let before = link(near, LinkKind::Commands);
+    assert_eq!(before.resumed, 0);
+    near.node.cut();
+    fold(&queues[0], &memory);
+    for kind in [LinkKind::Commands, LinkKind::Bulk] {
+        let is_back = |link: LinkLoad| link.resumed == 1 && link.state == LinkState::Connected;
+        while !is_back(link(near, kind)) {
+            std::thread::yield_now();
+        }
+        assert_eq!(link(far, kind).resumed, 0);
+    }
+    assert!(link(near, LinkKind::Commands).sent > before.sent);
+
+    pair.set_peers(Way::Closed);
+    for (rig, kind) in [(near, LinkKind::ToNode), (far, LinkKind::FromNode)] {
+        while link(rig, kind).state != LinkState::ByClient {
+            std::thread::yield_now();
+        }
+    }
+}
