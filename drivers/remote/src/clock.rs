@@ -60,6 +60,10 @@ struct Known {
     devices: HashSet<u32>,
     /// When the last command of each device's lane ended, by the node's clock and by ours.
     lanes: HashMap<Lane, (u64, u64)>,
+    /// Until when bytes were last under way to each other node, by our clock.
+    ways: HashMap<usize, u64>,
+    /// Lanes in the trace that were named: of which device, and which.
+    named: HashSet<(u32, u32)>,
 }
 
 /// A device's number on its node, and a lane's there.
@@ -96,6 +100,22 @@ impl LinkClock {
             (*there, *here) = (sighting.ended, ended);
         }
         Some((started, ended))
+    }
+
+    /// Bytes were under way from this node to another, behind those before them: from when the way was theirs, by our clock, and until
+    /// when.
+    pub(crate) fn on_way(&self, to: usize, started: u64, ended: u64) -> (u64, u64) {
+        let ways = &mut locked(&self.0).ways;
+        let last = ways.entry(to).or_default();
+        let ended = ended.max(started);
+        let started = started.max(*last).min(ended);
+        *last = ended.max(*last);
+        (started, ended)
+    }
+
+    /// True if a lane is to be named in the trace, which it is once.
+    pub(crate) fn is_new_lane(&self, device: u32, lane: u32) -> bool {
+        locked(&self.0).named.insert((device, lane))
     }
 
     /// Says in the trace what is known, where it was not said of the device, or has become better by an eighth.
@@ -283,6 +303,18 @@ mod tests {
                 at += numbers.below(200_000);
             }
         }
+    }
+
+    #[test]
+    fn what_goes_to_a_node_is_shown_one_after_the_other() {
+        let clock = LinkClock::default();
+        assert_eq!(clock.on_way(1, 10, 30), (10, 30));
+        assert_eq!(clock.on_way(1, 20, 50), (30, 50));
+        // Another node's way is another, and what was quicker than those before it is not shown later than it was.
+        assert_eq!(clock.on_way(2, 20, 40), (20, 40));
+        assert_eq!(clock.on_way(1, 25, 40), (40, 40));
+        assert_eq!(clock.on_way(1, 60, 55), (60, 60));
+        assert!(clock.is_new_lane(1, 2) && !clock.is_new_lane(1, 2) && clock.is_new_lane(1, 3));
     }
 
     #[test]

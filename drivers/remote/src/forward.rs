@@ -4,9 +4,9 @@ use crate::bulk::HostRegion;
 use crate::clock::Sighting;
 use crate::device::Device;
 use crate::failure::Refusal;
-use crate::link::{Route, Task};
+use crate::link::{Link, Route, Task};
 use crate::peers::Shipment;
-use crate::point::Point;
+use crate::point::{Point, Times};
 use crate::program::Program;
 use crate::vendor::Remote;
 use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
@@ -24,6 +24,11 @@ type Work<'a> = quipu_driver_vendor::Work<'a, Remote>;
 /// Bytes of a write that are on their way for so long that it makes no difference when what comes before it on the node has told
 /// that it is over: they are sent then.
 const LARGE: u64 = 16 << 20;
+
+/// Lanes in the trace for what goes to other nodes: behind those that a device has, for a trace has a thousand for each.
+const TO_NODES: u32 = 960;
+/// The last of them, counted from the first: further nodes share it.
+const MOST_NODES: u32 = 39;
 
 /// What comes with a command.
 #[derive(Debug)]
@@ -84,7 +89,7 @@ pub(crate) fn put(
         && is_between_nodes(migration)
     {
         let bytes = command.arguments()[0].length();
-        let point = ship(work, migration, bytes, waits)?;
+        let point = ship(work, migration, bytes, waits, profiled)?;
         return Ok(Flight {
             signal: point.clone(),
             // That others of its line are over says something of one half only.
@@ -233,13 +238,20 @@ fn is_between_nodes(migration: &Migration) -> bool {
 }
 
 /// Sends the first bytes of a migration's argument from one node to another.
-fn ship(work: &Work<'_>, migration: &Migration, bytes: u64, waits: &[Point]) -> Sent {
+fn ship(
+    work: &Work<'_>,
+    migration: &Migration,
+    bytes: u64,
+    waits: &[Point],
+    profiled: bool,
+) -> Sent {
     let argument = &work.command().arguments()[0];
     let (from, source) = work.bytes_in(argument, migration.from)?;
     let (to, destination) = work.bytes_in(argument, migration.to)?;
     let route = |device: u32| Route {
         device,
         queue: work.command().queue().id(),
+        profiled,
         ..Route::default()
     };
     let shipment = Shipment {
@@ -296,7 +308,7 @@ fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_core::Result<()
     let (to, destination) = work.bytes_in(argument, migration.to)?;
     let mut points = Vec::new();
     if used > 0 {
-        points.push(ship(work, migration, used, &[]).map_err(failed)?);
+        points.push(ship(work, migration, used, &[], false).map_err(failed)?);
     }
     if used < argument.length() {
         let zeros = message::Operation::Fill(message::Fill {
@@ -474,25 +486,47 @@ fn put_launch(
 }
 
 /// Says in the trace if bytes of a migration did not go straight from one node to the other.
-fn note_detour(work: &Work<'_>, migration: &Migration, point: &Point, bytes: u64, sent: u64) {
+fn note_detour(work: &Work<'_>, migration: &Migration, point: &Point, bytes: u64, at_ns: u64) {
     if !point.went_around() || !trace::enabled() {
         return;
     }
-    let argument = &work.command().arguments()[0];
-    let node = |space| {
-        let found = work.bytes_in(argument, space);
-        found.map(|(_, device)| device.link.node.as_str())
-    };
-    if let (Ok(from), Ok(to)) = (node(migration.from), node(migration.to))
+    if let Some([from, to]) = ends_of(work, migration)
         && let Some(device) = work.command().queue().device()
     {
         let detour = Detour {
-            from,
-            to,
+            from: &from.link.node,
+            to: &to.link.node,
             bytes,
-            at_ns: sent,
+            at_ns,
         };
         trace::note_detour(device.id(), &detour);
+    }
+}
+
+/// The devices that a migration goes from and to.
+fn ends_of<'a>(work: &Work<'a>, migration: &Migration) -> Option<[&'a Device; 2]> {
+    let argument = &work.command().arguments()[0];
+    let device = |space| {
+        work.bytes_in(argument, space)
+            .ok()
+            .map(|(_, device)| device)
+    };
+    Some([device(migration.from)?, device(migration.to)?])
+}
+
+/// When a command ran on a device, by our clock: it was sent and its end was seen at these times.
+fn by_our_clock(device: &Device, times: &Times, sent: u64, seen: u64) -> Option<(u64, u64)> {
+    let sighting = Sighting {
+        sent,
+        submitted: times.submitted_ns,
+        started: times.started_ns,
+        ended: times.ended_ns,
+        seen,
+    };
+    let clock = &device.link.clock;
+    match times.lane {
+        None => clock.note(&sighting),
+        Some(lane) => clock.note_on((device.number, lane), &sighting),
     }
 }
 
@@ -500,32 +534,65 @@ fn note_detour(work: &Work<'_>, migration: &Migration, point: &Point, bytes: u64
 pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) -> Option<u64> {
     let sent = flight.cargo.sent?;
     let seen = seen.max(sent);
-    if let Operation::Migrate(migration) = work.command().operation() {
-        let bytes = work.command().arguments()[0].length();
-        note_detour(work, migration, &flight.cargo.point, bytes, sent);
-    }
-    let link = &work.device().link;
-    let ran = flight.cargo.point.times().and_then(|times| {
-        let sighting = Sighting {
-            sent,
-            submitted: times.submitted_ns,
-            started: times.started_ns,
-            ended: times.ended_ns,
-            seen,
-        };
-        let Some(lane) = times.lane else {
-            return link.clock.note(&sighting);
-        };
-        work.command().set_lane(lane);
-        link.clock.note_on((work.device().number, lane), &sighting)
-    });
-    let (started, ended) = ran.unwrap_or((sent, seen));
+    let point = &flight.cargo.point;
+    let (started, ended) = match work.command().operation() {
+        Operation::Migrate(migration) if is_between_nodes(migration) => {
+            let ran = note_between(work, migration, point, sent, seen);
+            let (started, ended) = ran.unwrap_or((sent, seen));
+            let bytes = work.command().arguments()[0].length();
+            note_detour(work, migration, point, bytes, started);
+            (started, ended)
+        }
+        _ => note_there(work, point, sent, seen).unwrap_or((sent, seen)),
+    };
     work.command().started_at(started);
-    if ran.is_some()
-        && trace::enabled()
+    Some(ended)
+}
+
+/// When a command of one node ran, if that says so.
+fn note_there(work: &Work<'_>, point: &Point, sent: u64, seen: u64) -> Option<(u64, u64)> {
+    let times = point.times()?;
+    if let Some(lane) = times.lane {
+        work.command().set_lane(lane);
+    }
+    let ran = by_our_clock(work.device(), &times, sent, seen)?;
+    tell_clock(work, &work.device().link);
+    Some(ran)
+}
+
+/// When bytes were under way from a node to another, if both say so: from when the one began to read them until the other had
+/// them all, each by its own clock. What the program knows, when it has sent the commands and seen their ends, says little of that:
+/// these wait on the nodes for others.
+fn note_between(
+    work: &Work<'_>,
+    migration: &Migration,
+    point: &Point,
+    sent: u64,
+    seen: u64,
+) -> Option<(u64, u64)> {
+    let [from, to] = ends_of(work, migration)?;
+    let [read, written] = point.joint_times()?;
+    let (started, _) = by_our_clock(from, &read, sent, seen)?;
+    let (_, ended) = by_our_clock(to, &written, sent, seen)?;
+    // The core has the device that they come from do it.
+    tell_clock(work, &from.link);
+    let lane = TO_NODES + (to.link.number as u32).min(MOST_NODES);
+    work.command().set_lane(lane);
+    if trace::enabled()
+        && let Some(device) = work.command().queue().device()
+        && from.link.clock.is_new_lane(device.id(), lane)
+    {
+        trace::name_lane(device.id(), lane, &format!("to {}", to.link.node));
+    }
+    // They go over one connection, one after the other, while the device does something else.
+    Some(from.link.clock.on_way(to.link.number, started, ended))
+}
+
+/// Says in the trace what is known of a node's clock.
+fn tell_clock(work: &Work<'_>, link: &Link) {
+    if trace::enabled()
         && let Some(device) = work.command().queue().device()
     {
         link.clock.tell(&link.node, device.id());
     }
-    Some(ended)
 }

@@ -284,7 +284,7 @@ impl Link {
                     what: "receive bytes".to_owned(),
                     message: reason.clone(),
                 };
-                if flying.point.end(Some(error.into()), None) {
+                if flying.point.end(self.number, Some(error.into()), None) {
                     after.push(After::Over(flying.point.clone()));
                 }
             }
@@ -779,7 +779,7 @@ impl Link {
                 }
                 None => (None, None),
             };
-            if flying.point.end(failure, times) {
+            if flying.point.end(self.number, failure, times) {
                 state.after.push(After::Over(flying.point));
             }
         }

@@ -33,7 +33,8 @@ struct Inner {
     over: AtomicBool,
     /// Bytes that it is about came by way of here.
     went_around: AtomicBool,
-    outcome: Mutex<(Option<Error>, Option<Times>)>,
+    /// Why it has failed, and when each half ran: at home, and of a migration there.
+    outcome: Mutex<(Option<Error>, [Option<Times>; 2])>,
     /// A thread that waits for just this.
     waiter: OnceLock<Thread>,
     /// There are placeholders.
@@ -75,7 +76,7 @@ impl Point {
             there,
             over: AtomicBool::new(false),
             went_around: AtomicBool::new(false),
-            outcome: Mutex::new((None, None)),
+            outcome: Mutex::new((None, [None; 2])),
             waiter: OnceLock::new(),
             is_followed: AtomicBool::new(false),
             followers: Mutex::default(),
@@ -131,15 +132,15 @@ impl Point {
         self.0.over.load(Ordering::SeqCst)
     }
 
-    /// The command, or a half of it, is over. True if all of it is now, and there are placeholders of it.
+    /// The command, or a half of it, is over on a node. True if all of it is now, and there are placeholders of it.
     #[must_use = "who follows has to be told"]
-    pub(crate) fn end(&self, failure: Option<Error>, times: Option<Times>) -> bool {
+    pub(crate) fn end(&self, node: usize, failure: Option<Error>, times: Option<Times>) -> bool {
         if failure.is_some() || times.is_some() {
             let mut outcome = locked(&self.0.outcome);
             if outcome.0.is_none() {
                 outcome.0 = failure;
             }
-            outcome.1 = times;
+            outcome.1[usize::from(node != self.0.home)] = times;
         }
         if self.0.halves.fetch_sub(1, Ordering::AcqRel) != 1 {
             return false;
@@ -171,7 +172,13 @@ impl Point {
 
     /// When the command ran, if that was asked for.
     pub(crate) fn times(&self) -> Option<Times> {
-        locked(&self.0.outcome).1
+        locked(&self.0.outcome).1[0]
+    }
+
+    /// When both halves of a migration ran, each by the clock of its node, if that was asked for.
+    pub(crate) fn joint_times(&self) -> Option<[Times; 2]> {
+        let [here, there] = locked(&self.0.outcome).1;
+        Some([here?, there?])
     }
 
     /// This thread is unparked when it is over.
@@ -200,10 +207,30 @@ mod tests {
             [Some(7), Some(9), None]
         );
         let error = || Some(quipu_core::ErrorKind::Cancelled.into());
-        assert!(!point.end(error(), None) && !point.is_over());
+        assert!(!point.end(1, error(), None) && !point.is_over());
         drop(point.follow());
-        assert!(point.end(None, None) && point.is_over());
+        assert!(point.end(0, None, None) && point.is_over());
         assert!(point.take_failure().unwrap().is_cancelled());
+    }
+
+    #[test]
+    fn the_times_of_a_migrations_halves_are_those_of_their_nodes_whichever_ends_first() {
+        let times = |submitted_ns| {
+            Some(Times {
+                submitted_ns,
+                started_ns: submitted_ns,
+                ended_ns: submitted_ns,
+                lane: None,
+            })
+        };
+        for first in [0, 1] {
+            let point = Point::joint(0, 7, (1, 9), Vec::new());
+            let ends = |node: usize| point.end(node, None, times(node as u64 + 5));
+            assert!(!ends(first) && point.joint_times().is_none());
+            assert!(!ends(1 - first) && point.is_over());
+            let both = point.joint_times().unwrap().map(|half| half.started_ns);
+            assert_eq!(both, [5, 6]);
+        }
     }
 
     #[test]

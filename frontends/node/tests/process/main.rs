@@ -447,7 +447,13 @@ fn what_sessions_have_to_do_in_their_processes_is_told() {
         panic!("{:?}", load.queues);
     };
     assert_eq!((queue.session.get(), queue.running.get()), (1, 1));
-    // Of others' sessions there are sums.
+    let [link] = own.look().unwrap().links.links[..] else {
+        panic!("a session without bulk stream has one link");
+    };
+    assert!(link.sent > 0 && link.received > 0);
+    assert_ne!(link.key, rig.node.fingerprint().bytes());
+    // Of others' sessions there are sums, and of their links nothing.
+    assert_eq!(other.look().unwrap().links.links, []);
     let loads = other.look().unwrap().loads;
     assert_eq!(loads.len(), 3);
     assert_eq!((loads[0].running, loads[0].over), (1, 1));
