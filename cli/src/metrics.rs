@@ -288,14 +288,14 @@ fn link_metrics(text: &mut String, [clients, nodes]: [LinkSums; 2]) {
         "Connections of sessions: there, awaited, or by way of the client instead.",
     );
     metric(text, head, states);
-    let sums: [(Head, fn(&LinkSums) -> u64); 3] = [
+    let sums: [(Head, [u64; 2]); 3] = [
         (
             (
                 "link_sent_bytes",
                 "gauge",
                 "Bytes that were sent over the links that there are.",
             ),
-            |sums| sums.sent,
+            [clients.sent, nodes.sent],
         ),
         (
             (
@@ -303,7 +303,7 @@ fn link_metrics(text: &mut String, [clients, nodes]: [LinkSums; 2]) {
                 "gauge",
                 "Bytes that have come over the links that there are.",
             ),
-            |sums| sums.received,
+            [clients.received, nodes.received],
         ),
         (
             (
@@ -311,12 +311,12 @@ fn link_metrics(text: &mut String, [clients, nodes]: [LinkSums; 2]) {
                 "gauge",
                 "Connections that took the place of lost ones, of the links that there are.",
             ),
-            |sums| sums.resumed,
+            [clients.resumed, nodes.resumed],
         ),
     ];
-    for (head, of) in sums {
-        let values = with.iter();
-        let values = values.map(|(with, sums)| (format!("{{with=\"{with}\"}}"), of(sums) as f64));
+    for (head, sums) in sums {
+        let values = with.iter().zip(sums);
+        let values = values.map(|((with, _), sum)| (format!("{{with=\"{with}\"}}"), sum as f64));
         metric(text, head, values);
     }
 }
