@@ -169,7 +169,7 @@ impl Incoming {
             self.heard = true;
             let routed = frame.kind.check_route(self.from, self.options.stream);
             routed.map_err(|source| wire(&self.shared.address, source))?;
-            let packed = frame.compressed.then_some(frame.body.len());
+            let packed = frame.compressed.map(|_| frame.body.len());
             // Without an agreement, the decoder refuses it.
             let codecs = self.shared.codecs;
             let frame = if frame.compressed.is_some_and(|codec| codecs.have(codec)) {
