@@ -7,7 +7,6 @@ use quipu_core::{Access, AccessMode, Context, Device, Driver, Queue, QueueOption
 use quipu_driver_remote::RemoteDriver;
 use quipu_link::compression::Compression;
 use quipu_node::Limits;
-use quipu_wire::message::LinkKind;
 use std::sync::Arc;
 
 const BYTES: usize = 6 << 20;
@@ -91,18 +90,10 @@ fn what_is_shorter_for_it_is_compressed_both_ways() {
                 sent[at] = 0;
             }
             assert!(there_and_back(queue, &mut sent) == sent);
-            let traffic = traffic(&rig, &driver);
-            for [plain, packed] in traffic {
+            for [plain, packed] in traffic(&rig, &driver) {
                 assert_eq!(plain, ((round + 1) * BYTES) as u64);
                 assert!(packed < plain * 6 / 10, "{packed} of {plain}");
             }
-            // What the link says of it: what has come is padded to whole frames.
-            let links = rig.look().links.links;
-            let bulk = links.iter().find(|link| link.kind == LinkKind::Bulk);
-            let (sent, received) = (bulk.unwrap().chunks_sent, bulk.unwrap().chunks_received);
-            assert_eq!((received[0], sent), (traffic[0][0], traffic[1]));
-            let padding = received[1] - traffic[0][1];
-            assert!(padding < traffic[0][1] / 100, "{padding}");
         }
     }
 }

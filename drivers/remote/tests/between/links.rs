@@ -4,8 +4,14 @@ use crate::support::pair::Pair;
 use crate::support::relay::Way;
 use crate::support::{Rig, pool};
 use quipu_conformance::{Watchdog, folding};
-use quipu_core::{Access, AccessMode, Context, MemoryRef, Queue, QueueOptions, Request};
+use quipu_core::operation::HostMemory;
+use quipu_core::{
+    Access, AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request,
+};
+use quipu_link::compression::Compression;
+use quipu_node::Limits;
 use quipu_wire::message::{LinkKind, LinkLoad, LinkState};
+use std::sync::Arc;
 use std::time::Duration;
 
 const SIZE: u64 = 3 << 20;
@@ -82,4 +88,46 @@ fn both_ends_of_a_link_are_told_and_how_it_is() {
             std::thread::yield_now();
         }
     }
+}
+
+#[test]
+fn what_compression_saves_on_a_link_is_told_for_both_directions() {
+    let _watchdog = Watchdog::start(
+        Duration::from_secs(900),
+        "a link that compresses".to_owned(),
+    );
+    let mut rig = Rig::with(pool(1), Limits::default(), |options| {
+        options.compression = Compression::Lz4;
+    });
+    rig.compression = Compression::Lz4;
+    let driver = rig.driver();
+    let devices = Device::all_of(&(driver.clone() as Arc<dyn Driver>)).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(SIZE).unwrap();
+    let access = |mode| Access {
+        memory: &memory,
+        offset: 0,
+        length: SIZE,
+        mode,
+    };
+    let mut bytes = vec![0; SIZE as usize];
+    // SAFETY: kept, and not looked at, until both are over.
+    let mut host = || unsafe { HostMemory::new(bytes.as_mut_ptr(), SIZE as usize, None) };
+    let to = access(AccessMode::Overwrite);
+    let write = queue.write(host(), to, SIZE, &[], &[]);
+    write.unwrap().wait().unwrap();
+    let from = access(AccessMode::Read);
+    let read = queue.read(from, host(), SIZE, &[], &[]);
+    read.unwrap().wait().unwrap();
+    let status = rig.look().status;
+    let [plain, sent] = link(&rig, LinkKind::Bulk).chunks_sent;
+    assert_eq!([plain, sent], [status.bulk_bytes, status.bulk_sent]);
+    assert!(plain == SIZE && sent < SIZE / 10, "{sent}");
+    // What has come is in whole frames, of which a few bytes are padding.
+    let [plain, came] = link(&rig, LinkKind::Bulk).chunks_received;
+    let [_, sent_here] = driver.vendor().bulk_bytes();
+    assert_eq!(plain, SIZE);
+    let padding = came - sent_here;
+    assert!(padding <= 8 * (SIZE >> 17), "{came} of {sent_here}");
 }
