@@ -9,7 +9,6 @@ mod failures;
 mod graphs;
 mod library;
 mod native;
-mod polling;
 mod pressure;
 mod random_batches;
 mod random_faults;

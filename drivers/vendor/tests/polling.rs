@@ -1,15 +1,20 @@
 //! Polling by the user: while he does, the driver's thread asks for no status; what he has taken over and given back
 //! ends, and so does what threads wait for.
+//! A program of its own, one test after the other: as long as any thread of a process waits, drivers poll again.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-use crate::library::faults::{Fault, Faults, next};
-use crate::library::{FakeMemory, FakeQueue, Refusal, stage, started};
+#[path = "vendor/library/mod.rs"]
+mod library;
+
+use library::faults::{Fault, Faults, next};
+use library::{FakeMemory, FakeQueue, Refusal, stage, started};
 use quipu_core::error::ErrorKind;
 use quipu_core::{
     Access, AccessMode, Completion, Context, Device, Driver, Event, MemoryRef, NativeEnqueue,
     Queue, QueueOptions, Request, UserEvent,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 const BYTES: u64 = 64;
@@ -20,7 +25,14 @@ struct Rig {
     faults: Arc<Faults>,
 }
 
+/// No other test's thread waits as long as this lives.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn each(test: impl Fn(&Rig)) {
+    let _alone = alone();
     for (seed, ordered) in [(1, false), (2, true)] {
         let (devices, context, faults) = stage(ordered, seed);
         let rig = Rig {
@@ -224,6 +236,7 @@ fn a_thread_that_waits_is_polled_for() {
 
 #[test]
 fn so_is_what_another_drivers_command_waits_for() {
+    let _alone = alone();
     let (one, one_faults) = started(false, 5);
     let (other, other_faults) = started(true, 6);
     let drivers: [Arc<dyn Driver>; 2] = [one, other];
@@ -335,6 +348,7 @@ fn hand_over(seed: u64, ordered: bool) {
 
 #[test]
 fn hand_overs_at_any_time_lose_nothing() {
+    let _alone = alone();
     for seed in 1..20 {
         hand_over(seed, seed % 2 == 0);
     }
