@@ -58,6 +58,49 @@ fn two_nodes_do_their_part() {
     nothing_is_left(folder.path());
 }
 
+/// Of a size that no tile divides, and of a kind that has to be converted.
+#[test]
+fn a_picture_of_the_users_goes_through_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (width, height) = (61, 37);
+    let path = folder.path().join("picture.png");
+    let file = std::fs::File::create(&path).unwrap();
+    let mut encoder = png::Encoder::new(file, width, height);
+    encoder.set_color(png::ColorType::GrayscaleAlpha);
+    encoder.set_depth(png::BitDepth::Sixteen);
+    let samples: Vec<u8> = (0..width * height * 4)
+        .map(|at| (at * 7 % 251) as u8)
+        .collect();
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&samples).unwrap();
+    writer.finish().unwrap();
+    let input = path.to_str().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    let arguments = [
+        "demo",
+        "--no-nodes",
+        "--input",
+        input,
+        "--output",
+        "out.png",
+    ];
+    command.args(arguments).current_dir(folder.path());
+    command.env("QUIPU_OPENCL", "off").env("QUIPU_CUDA", "off");
+    let output = command.env_remove("QUIPU_TRACE").output().unwrap();
+    let (report, errors) = text(&output);
+    assert!(
+        output.status.success() && report.contains("correct:"),
+        "{report}{errors}"
+    );
+    let written = std::fs::File::open(folder.path().join("out.png")).unwrap();
+    let written = png::Decoder::new(std::io::BufReader::new(written));
+    let written = written.read_info().unwrap();
+    assert_eq!(
+        (written.info().width, written.info().height),
+        (width, height)
+    );
+}
+
 #[test]
 fn without_nodes_there_are_none() {
     let folder = tempfile::tempdir().unwrap();

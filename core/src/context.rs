@@ -193,8 +193,13 @@ impl Context {
             for memory in lock(&context.memories).values() {
                 // SAFETY: a handle refers to it: it is removed before it goes.
                 let memory = unsafe { memory.0.as_ref() };
-                if memory.tracker().lose_space(device.space(), cause) {
-                    tracing::error!(buffer = memory.id(), "its only copy is lost");
+                let buffer = memory.label();
+                let lost = ErrorKind::ContentLost {
+                    buffer: buffer.clone(),
+                    cause: cause.clone(),
+                };
+                if memory.tracker().lose_space(device.space(), &lost.into()) {
+                    tracing::error!(buffer, "its only copy is lost");
                 }
             }
         }

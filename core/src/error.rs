@@ -108,6 +108,16 @@ pub enum ErrorKind {
         /// Why.
         reason: String,
     },
+    /// What a buffer held was in the memory of a device that is gone, and nowhere else. Written again as a whole, it can be
+    /// used again.
+    #[error("the only copy of what '{buffer}' held is lost: {cause}")]
+    ContentLost {
+        /// The buffer's label, or a name made of its id.
+        buffer: String,
+        /// That the device is lost, and why.
+        #[source]
+        cause: Error,
+    },
     /// The context was marked as lost.
     #[error("the context is lost: {reason}; create a new one")]
     ContextLost {
@@ -213,12 +223,14 @@ impl Error {
         &self.0
     }
 
-    /// The failure that started it: the cause of a dependency failure, or the
-    /// error itself.
+    /// The failure that started it: the cause of a dependency failure, that the device is lost which had a buffer's only
+    /// copy, or the error itself.
     #[must_use]
     pub fn first_cause(&self) -> &Error {
         match &*self.0 {
-            ErrorKind::Dependency { cause } => cause.first_cause(),
+            ErrorKind::Dependency { cause } | ErrorKind::ContentLost { cause, .. } => {
+                cause.first_cause()
+            }
             _ => self,
         }
     }

@@ -206,12 +206,7 @@ impl Extra {
         let sources = sources.flat_map(|source| ["--source", source]);
         let decode = self.decode.then_some("--decode");
         let all = arguments.iter().copied().chain(sources).chain(decode);
-        let mut spawn = quipu_node::Spawn::own(all).map_err(CommandError::Session)?;
-        // What is for this process alone: where its keys are, a trace's file, other nodes.
-        spawn.environment = ["QUIPU_HOME", "QUIPU_TRACE", "QUIPU_NODES"]
-            .map(|name| (name.into(), None))
-            .into();
-        Ok(spawn)
+        quipu_node::Spawn::own(all).map_err(CommandError::Session)
     }
 }
 

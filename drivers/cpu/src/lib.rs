@@ -17,10 +17,10 @@ mod pool;
 mod queue;
 pub mod serial;
 
-use pool::Pool;
+use pool::{MAX_WORKERS, Pool};
 pub use queue::CpuQueue;
 use quipu_core::DeviceProperties;
-use quipu_core::error::{ErrorKind, Result};
+use quipu_core::error::{Error, ErrorKind, Result};
 pub use serial::SerialDriver;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Options {
         self
     }
 
-    /// Pins the workers to these cores in turn.
+    /// Pins the workers to these cores in turn. A thread that waits for what they have to do may help them, and is not pinned.
     #[must_use]
     pub fn pin(mut self, cores: Vec<usize>) -> Self {
         self.pin = Some(cores);
@@ -59,26 +59,46 @@ impl Options {
         self,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<(NonZero<usize>, Vec<usize>)> {
-        let bad = |variable: &str, value: &str, expected: &str| ErrorKind::InvalidArgument {
-            what: "start the CPU driver",
-            problem: format!("{variable}={value}: expected {expected}"),
+        let bad = |variable: &str, value: &str, expected: &str| {
+            wrong(format!("{variable}={value}: expected {expected}"))
         };
         let workers = match (self.workers, environment("QUIPU_CPU_WORKERS")) {
             (Some(workers), _) => workers,
-            (None, Some(value)) => value
-                .trim()
-                .parse()
-                .map_err(|_| bad("QUIPU_CPU_WORKERS", &value, "a number of at least 1"))?,
+            (None, Some(value)) => {
+                let workers = value.trim().parse().ok();
+                let workers =
+                    workers.filter(|workers: &NonZero<usize>| workers.get() <= MAX_WORKERS);
+                workers.ok_or_else(|| {
+                    let expected = format!("a number from 1 to {MAX_WORKERS}");
+                    bad("QUIPU_CPU_WORKERS", &value, &expected)
+                })?
+            }
             (None, None) => std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN),
         };
-        let pin = match (self.pin, environment("QUIPU_CPU_PIN")) {
-            (Some(cores), _) => cores,
-            (None, Some(value)) => parse_cores(&value)
-                .ok_or_else(|| bad("QUIPU_CPU_PIN", &value, "cores such as 0,2,4-7"))?,
-            (None, None) => Vec::new(),
+        let (pin, said) = match (self.pin, environment("QUIPU_CPU_PIN")) {
+            (Some(cores), _) => (cores, "`Options::pin`".to_owned()),
+            (None, Some(value)) => {
+                let cores = parse_cores(&value)
+                    .ok_or_else(|| bad("QUIPU_CPU_PIN", &value, "cores such as 0,2,4-7"))?;
+                (cores, format!("QUIPU_CPU_PIN={value}"))
+            }
+            (None, None) => return Ok((workers, Vec::new())),
         };
+        if let Some((core, error)) = pin::first_refused(&pin) {
+            return Err(wrong(format!(
+                "{said}: no worker can be pinned to core {core} ({error}); name cores that this process may use"
+            )));
+        }
         Ok((workers, pin))
     }
+}
+
+fn wrong(problem: String) -> Error {
+    ErrorKind::InvalidArgument {
+        what: "start the CPU driver",
+        problem,
+    }
+    .into()
 }
 
 /// Cores from a list such as `0,2,4-7`.
@@ -172,21 +192,42 @@ mod tests {
     fn the_environment_fills_in_what_is_not_set() {
         let environment = |name: &str| match name {
             "QUIPU_CPU_WORKERS" => Some("3".to_owned()),
-            "QUIPU_CPU_PIN" => Some("1,0".to_owned()),
             _ => None,
         };
         let (workers, pin) = Options::new().resolve(environment).unwrap();
-        assert_eq!((workers.get(), pin), (3, vec![1, 0]));
+        assert_eq!((workers.get(), pin), (3, vec![]));
         let five = NonZero::new(5).unwrap();
-        let options = Options::new().workers(five).pin(vec![7]);
-        let (workers, pin) = options.resolve(environment).unwrap();
-        assert_eq!((workers, pin), (five, vec![7]));
-        let wrong = Options::new().resolve(|_| Some("none".to_owned()));
+        let (workers, _) = Options::new().workers(five).resolve(environment).unwrap();
+        assert_eq!(workers, five);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_an_error_that_names_the_variable() {
+        let said = |variable: &'static str, value: &'static str| {
+            let environment = |name: &str| (name == variable).then(|| value.to_owned());
+            Options::new().resolve(environment).unwrap_err().to_string()
+        };
+        for value in ["none", "0", "257", "-1"] {
+            let error = said("QUIPU_CPU_WORKERS", value);
+            let expected = format!("QUIPU_CPU_WORKERS={value}: expected a number from 1 to 256");
+            assert!(error.ends_with(&expected), "{error}");
+        }
+        let error = said("QUIPU_CPU_PIN", "0-");
         assert!(
-            wrong
-                .unwrap_err()
-                .to_string()
-                .contains("QUIPU_CPU_WORKERS=none")
+            error.contains("QUIPU_CPU_PIN=0-: expected cores"),
+            "{error}"
+        );
+        // No machine has so many.
+        let error = said("QUIPU_CPU_PIN", "65000");
+        assert!(
+            error.contains("QUIPU_CPU_PIN=65000: no worker can be pinned to core 65000"),
+            "{error}"
+        );
+        let options = Options::new().pin(vec![65_000]);
+        let error = options.resolve(|_| None).unwrap_err().to_string();
+        assert!(
+            error.contains("`Options::pin`: no worker can be pinned to core 65000"),
+            "{error}"
         );
     }
 }

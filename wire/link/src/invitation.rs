@@ -281,13 +281,21 @@ mod tests {
         let first = invitations.invite(key, "host:7", &clock).unwrap();
         let second = invitations.invite(key, "host:7", &clock).unwrap();
         assert_ne!(first.token, second.token);
+        // Of a token, nothing but its hash is ever in the folder.
+        let kept = String::from_utf8(folder.read(FILE).unwrap().unwrap()).unwrap();
+        let hexadecimal = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        for invitation in [&first, &second] {
+            let token: String = hexadecimal(&invitation.token);
+            let line = invitation.to_string();
+            let written = line.split(['.', '@']).nth(2).unwrap();
+            assert!(!kept.contains(&token) && !kept.contains(written), "{kept}");
+        }
         let take = |token: &[u8; 32]| invitations.take_up(token, key, "laptop", &clock).unwrap();
         assert_eq!(take(&[0; 32]), None);
         assert_eq!(take(&first.token).unwrap().name, "laptop");
         assert_eq!(take(&first.token), None);
         assert!(take(&second.token).is_some());
         assert!(Clients::of(&folder).find(key).unwrap().is_some());
-        // Of a token, nothing but its hash is ever in the folder.
         let file = folder.read(FILE).unwrap().unwrap();
         assert!(file.is_empty());
     }

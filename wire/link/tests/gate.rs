@@ -244,6 +244,21 @@ fn who_is_not_enrolled_is_told_so_and_not_read() {
     ));
 }
 
+/// What is read of it would be waited for, and nothing comes.
+#[test]
+fn who_is_not_enrolled_is_told_so_before_it_says_anything() {
+    let house = House::new();
+    let key = house.key("stranger");
+    let admitting = house.admit();
+    let mut connection = house.dial(&key).open().unwrap();
+    let refusal = connection.receive_as(|message| match message {
+        Message::Refuse(refuse) => Ok(refuse.refusal),
+        _ => Err("a refusal"),
+    });
+    assert_eq!(refusal.unwrap(), Refusal::NotEnrolled);
+    assert!(admitting.join().unwrap().is_err());
+}
+
 #[test]
 fn an_insecure_gate_lets_everybody_in_and_keeps_the_rights_of_who_is_enrolled() {
     let mut house = House::new();

@@ -16,6 +16,41 @@ use std::time::Duration;
 
 const SIZE: u64 = 3 << 20;
 
+/// Few bytes go with their command, and are told with its end; more go in bulk.
+#[test]
+fn what_is_small_rides_with_its_command() {
+    let rig = Rig::new(pool(1), Limits::default());
+    let remote = rig.driver();
+    let driver: Arc<dyn Driver> = remote.clone();
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let most = Limits::default().inline as usize;
+    for (bytes, is_bulk) in [(1, false), (most, false), (most + 1, true)] {
+        let memory = context.memory(bytes as u64).unwrap();
+        let access = |mode| Access {
+            memory: &memory,
+            offset: 0,
+            length: bytes as u64,
+            mode,
+        };
+        let (mut sent, mut back) = (vec![7_u8; bytes], vec![0_u8; bytes]);
+        let host = |bytes: &mut [u8]| {
+            // SAFETY: kept, and not looked at, until the read is over.
+            unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) }
+        };
+        let (row, to) = (bytes as u64, access(AccessMode::Overwrite));
+        queue.write(host(&mut sent), to, row, &[], &[]).unwrap();
+        let from = access(AccessMode::Read);
+        let read = queue.read(from, host(&mut back), row, &[], &[]);
+        read.unwrap().wait().unwrap();
+        assert_eq!(back, sent);
+        let expected = if is_bulk { bytes as u64 } else { 0 };
+        assert_eq!(remote.vendor().bulk_bytes()[0], expected, "{bytes}");
+        assert_eq!(rig.node.status()().bulk_bytes, expected, "{bytes}");
+    }
+}
+
 /// Changes the first number, so that the bytes are this device's.
 fn fold(queue: &Queue, memory: &MemoryRef) {
     let accesses = [Access {

@@ -66,6 +66,7 @@ fn buffers_whose_only_copy_was_there_are_lost_and_others_are_not() {
     let there = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let here = context.queue(&devices[1], QueueOptions::default()).unwrap();
     let (gone, kept) = (context.memory(64).unwrap(), context.memory(64).unwrap());
+    gone.set_label("the only one");
     for memory in [&gone, &kept] {
         there
             .fill(access(memory, AccessMode::Overwrite), &[7], &[])
@@ -92,6 +93,7 @@ fn buffers_whose_only_copy_was_there_are_lost_and_others_are_not() {
     assert!(names_the_node(&error), "{error}");
     let error = read(&gone, &mut host).unwrap_err();
     assert!(names_the_node(&error), "{error}");
+    assert!(error.to_string().contains("'the only one'"), "{error}");
     // Its user wrote it again, as a whole.
     here.fill(access(&gone, AccessMode::Overwrite), &[5], &[])
         .unwrap()

@@ -62,8 +62,12 @@ pub struct Spawn {
     pub environment: Vec<(OsString, Option<OsString>)>,
 }
 
+/// Variables of the node's process that its sessions do not have: where its keys are and what it has compiled, its trace's file,
+/// other nodes.
+const OF_THE_NODE: [&str; 4] = ["QUIPU_HOME", "QUIPU_CACHE", "QUIPU_TRACE", "QUIPU_NODES"];
+
 impl Spawn {
-    /// This program, with these arguments.
+    /// This program, with these arguments, and without the variables that are for the node's process alone.
     ///
     /// # Errors
     /// If the system does not say which program this is.
@@ -71,7 +75,7 @@ impl Spawn {
         Ok(Self {
             program: std::env::current_exe()?,
             arguments: arguments.into_iter().map(Into::into).collect(),
-            environment: Vec::new(),
+            environment: OF_THE_NODE.map(|name| (name.into(), None)).into(),
         })
     }
 }

@@ -599,6 +599,21 @@ pub fn remove_scratch() {
 mod tests {
     use super::*;
 
+    /// So that sessions of different clients have no cache in common, and none where the sandbox lets nobody write.
+    #[test]
+    fn a_session_writes_to_its_own_folder() {
+        let scratch = Path::new("/scratch");
+        let command = Spawn::own(["session"]).unwrap().command(scratch);
+        let said: std::collections::HashMap<_, _> = command.get_envs().collect();
+        let own = Some(scratch.as_os_str());
+        for name in ["HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR", "TMPDIR"] {
+            assert_eq!(said[name.as_ref() as &std::ffi::OsStr], own, "{name}");
+        }
+        for name in ["QUIPU_HOME", "QUIPU_CACHE", "QUIPU_TRACE", "QUIPU_NODES"] {
+            assert_eq!(said[name.as_ref() as &std::ffi::OsStr], None, "{name}");
+        }
+    }
+
     /// A session whose keeper is this.
     fn hosted_by(keeper: Child) -> (Hosted, OwnedFd) {
         let (ours, theirs) = Channel::pair().unwrap();

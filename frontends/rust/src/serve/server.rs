@@ -261,10 +261,6 @@ fn spawn(arguments: Option<Vec<OsString>>) -> Result<quipu_node::Spawn> {
     };
     let arguments = arguments.map_or_else(own, Ok)?;
     let mut spawn = quipu_node::Spawn::own(arguments).map_err(|error| failed(error.to_string()))?;
-    // The rest is for this process alone: where its keys are, a trace's file, other nodes.
-    spawn.environment = ["QUIPU_HOME", "QUIPU_TRACE", "QUIPU_NODES"]
-        .map(|name| (name.into(), None))
-        .into();
     spawn
         .environment
         .push((IS_SESSION.into(), Some("1".into())));

@@ -163,6 +163,18 @@ fn pinned_memory_is_a_container() {
         let pinned = queue.read_to(&buffer, pinned).unwrap().wait().unwrap();
         assert_eq!(pinned[..], [1, 2, 3, 4, 5]);
     });
+    // Where the system's limits allow a page.
+    #[cfg(target_os = "linux")]
+    {
+        let status = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("Max locked memory"));
+        let soft = line.unwrap().split_whitespace().nth(3).unwrap();
+        let is_allowed = soft == "unlimited" || soft.parse::<u64>().unwrap() >= 1 << 16;
+        let page = Pinned::<u8>::new(1).unwrap();
+        assert!(page.is_locked() || !is_allowed, "{soft}");
+    }
     assert!(Pinned::<u8>::new(0).is_err());
     assert!(Pinned::<u64>::new(usize::MAX / 4).is_err());
 }
