@@ -2,7 +2,9 @@
 //!
 //! The groups are one range; a participant claims the next piece of it until
 //! none is left: large pieces of neighbouring groups first, single groups
-//! towards the end, so that participants finish together. *Tickets* in the
+//! towards the end, so that participants finish together. No piece is longer than
+//! makes claiming it cheap: groups may be of very different length, and a piece of
+//! the longest is what the others wait for. *Tickets* in the
 //! deque of the first participant invite the others. Each participant and each ticket counts;
 //! whoever takes the count to zero finishes the command.
 
@@ -25,10 +27,16 @@ pub(crate) struct Split {
     end: u64,
     shares: u64,
     least: u64,
+    most: u64,
     counted: AtomicU32,
     failed: AtomicBool,
     error: Mutex<Option<Error>>,
     pub(crate) device: u32,
+}
+
+/// How many of the groups that are left are claimed at once.
+fn piece(left: u64, shares: u64, (least, most): (u64, u64)) -> u64 {
+    (left / (2 * shares)).clamp(least, most).min(left)
 }
 
 /// An invitation to share a launch.
@@ -46,22 +54,24 @@ unsafe impl Sync for Split {}
 
 impl Split {
     /// Shares the groups `range` of `command` in about `shares` ways, in pieces
-    /// of at least `least` groups. The caller is the first participant.
+    /// of at least and at most so many groups, or one. The caller is the first participant.
     pub(crate) fn new(
         command: Command,
         arguments: Arguments,
         range: Range<u32>,
         shares: usize,
-        least: u64,
+        (least, most): (u64, u64),
         device: u32,
     ) -> Arc<Self> {
+        let least = least.max(1);
         Arc::new(Self {
             command: ManuallyDrop::new(command),
             arguments,
             next: AtomicU64::new(u64::from(range.start)),
             end: u64::from(range.end),
             shares: shares as u64,
-            least: least.max(1),
+            least,
+            most: most.max(least),
             counted: AtomicU32::new(1),
             failed: AtomicBool::new(false),
             error: Mutex::new(None),
@@ -95,7 +105,7 @@ impl Split {
                 return None;
             }
             let left = self.end - start;
-            let piece = (left / (2 * self.shares)).max(self.least).min(left);
+            let piece = piece(left, self.shares, (self.least, self.most));
             match self.next.compare_exchange_weak(
                 start,
                 start + piece,
@@ -132,5 +142,45 @@ impl Split {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         Some((command, error.map_or(Ok(()), Err)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces in the order in which they are claimed.
+    fn pieces(groups: u64, shares: u64, bounds: (u64, u64)) -> Vec<u64> {
+        let mut left = groups;
+        let next = || {
+            let piece = (left > 0).then(|| piece(left, shares, bounds));
+            left -= piece.unwrap_or(0);
+            piece
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn pieces_shrink_and_are_all_groups() {
+        assert_eq!(pieces(20, 2, (1, 20)), [5, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(pieces(20, 2, (6, 20)), [6, 6, 6, 2]);
+        assert_eq!(pieces(0, 2, (1, 1)), []);
+    }
+
+    /// A quarter takes a hundred times as long as the rest: whoever had claimed all of it would end last by far.
+    #[test]
+    fn groups_of_different_length_end_together() {
+        let cost = |group: u64| if group < 16 { 100 } else { 1 };
+        let ends = |most: u64| {
+            let (mut ends, mut first) = ([0, 0], 0);
+            for piece in pieces(64, 2, (1, most)) {
+                let idle = if ends[0] <= ends[1] { 0 } else { 1 };
+                ends[idle] += (first..first + piece).map(cost).sum::<u64>();
+                first += piece;
+            }
+            ends[0].abs_diff(ends[1])
+        };
+        assert!(ends(64) > 1500, "{}", ends(64));
+        assert!(ends(1) <= 100, "{}", ends(1));
     }
 }

@@ -1,6 +1,6 @@
 //! Running commands: launches whole or shared, as are long transfers and fills, and everything else.
 
-use super::super::cost::{CHUNK_NS, Measurement, WORTH_SHARING_NS};
+use super::super::cost::{CHUNK_NS, LONGEST_CHUNK_NS, MOST_CHUNKS, Measurement, WORTH_SHARING_NS};
 use super::super::split::{Arguments, Split};
 use super::super::{POOL_DEVICE, Task};
 use super::{BURST, Frame, Local, Worker};
@@ -155,8 +155,11 @@ impl Worker {
             command.finish(result, &mut Local(self));
             return;
         }
-        let least = CHUNK_NS * u64::from(left) / estimate.max(1);
-        let split = Split::new(command, arguments, first..groups, shares, least, device);
+        let groups_in = |time: u64| time.saturating_mul(left.into()) / estimate.max(1);
+        // Should the estimate be much too long, there are not more of them than end evenly anyway.
+        let few = u64::from(left) / (MOST_CHUNKS * shares as u64);
+        let pieces = (groups_in(CHUNK_NS), groups_in(LONGEST_CHUNK_NS).max(few));
+        let split = Split::new(command, arguments, first..groups, shares, pieces, device);
         self.invite(&split, shares - 1);
         self.participate(&split);
     }
