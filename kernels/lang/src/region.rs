@@ -36,16 +36,9 @@ impl<const D: usize> Region<D> {
     /// The part with index `part` of an extent that is cut into parts of extent `share`, clipped at its end.
     #[inline(always)]
     pub(crate) fn of_part(share: Extent<D>, part: Vector<D>, extent: Extent<D>) -> Self {
-        Self {
-            extent,
-            start: Vector::from_fn(|d| part[d].saturating_mul(share[d]).min(extent[d])),
-            end: Vector::from_fn(|d| {
-                part[d]
-                    .saturating_add(1)
-                    .saturating_mul(share[d])
-                    .min(extent[d])
-            }),
-        }
+        let start: Vector<D> = Vector::from_fn(|d| part[d].saturating_mul(share[d]).min(extent[d]));
+        let end = Vector::from_fn(|d| start[d].saturating_add(share[d]).min(extent[d]));
+        Self { extent, start, end }
     }
 
     /// The extent that it is a part of.

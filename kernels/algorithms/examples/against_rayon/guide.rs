@@ -292,7 +292,7 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
 pub(crate) fn blocks(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
     let (blocks, threads, elements) = (256, 128, 123);
     let x: Vec<u64> = (0..(blocks * threads * elements) as u64).collect();
-    let from = context.buffer(&x)?;
+    let from = Both::new(table, context, &x)?;
     let mut sums = context.allocate::<u64>(blocks)?;
     let mut sums_by_hand = vec![0; blocks];
     table.row(
@@ -300,11 +300,11 @@ pub(crate) fn blocks(table: &Table, context: &Context, queue: &Queue) -> quipu::
         8 * x.len(),
         run(|| {
             let division = WorkDivision::new(blocks, threads, elements);
-            wait(queue.launch(division, block_sum(&from, sums.overwrite())));
+            wait(queue.launch(division, block_sum(&from.buffer(), sums.overwrite())));
         }),
         run(|| {
             let (threads, elements) = black_box((threads, elements));
-            block_sum_by_hand(&x, &mut sums_by_hand, threads, elements);
+            block_sum_by_hand(from.by_hand(), &mut sums_by_hand, threads, elements);
         }),
     );
     let side = 512;
