@@ -11,6 +11,7 @@
 mod cost;
 mod crew;
 mod deque;
+mod parts;
 mod sleep;
 mod split;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Running commands: launches whole or shared, as are long transfers and fills, and everything else.
 
 use super::super::cost::{CHUNK_NS, LONGEST_CHUNK_NS, MOST_CHUNKS, Measurement, WORTH_SHARING_NS};
+use super::super::parts::Parts;
 use super::super::split::{Arguments, Split};
 use super::super::{POOL_DEVICE, Task};
 use super::{BURST, Frame, Local, Worker};
@@ -159,7 +160,8 @@ impl Worker {
         // Should the estimate be much too long, there are not more of them than end evenly anyway.
         let few = u64::from(left) / (MOST_CHUNKS * shares as u64);
         let pieces = (groups_in(CHUNK_NS), groups_in(LONGEST_CHUNK_NS).max(few));
-        let split = Split::new(command, arguments, first..groups, shares, pieces, device);
+        let parts = Parts::new(first..groups, shares, pieces);
+        let split = Split::new(command, arguments, parts, device);
         self.invite(&split, shares - 1);
         self.participate(&split);
     }
@@ -188,7 +190,9 @@ impl Worker {
     #[inline(never)]
     pub(super) fn participate(&self, split: &Arc<Split>) {
         let body = split.command().body_key();
-        while let Some(groups) = split.claim() {
+        // The workers of a device have successive numbers: none has the place of another.
+        let own = (!self.is_guest()).then(|| self.index % split.parts());
+        while let Some(groups) = split.claim(own) {
             let count = groups.end - groups.start;
             let measurement = self.costs.start(body);
             if let Err(error) = self.contain(split.command(), &split.arguments, groups) {
