@@ -320,4 +320,28 @@ mod tests {
             assert_eq!(version_of(other), None, "{other}");
         }
     }
+
+    #[test]
+    fn what_is_refused_is_explained_with_the_users_line() {
+        let nvrtc = match Nvrtc::get() {
+            Ok(nvrtc) => nvrtc,
+            Err(why) => {
+                let is_there = std::env::var("QUIPU_TEST_CUDA").is_ok();
+                assert!(!is_there, "QUIPU_TEST_CUDA is set: {why}");
+                eprintln!("\n*** NOT TESTED: what NVRTC refuses. {why}\n");
+                return;
+            }
+        };
+        let text =
+            "extern \"C\" __global__ void k(int* x) {\n#line 41 \"user.rs\"\n  *x = nothing;\n}\n";
+        let Err(Problem::Refused(log)) = nvrtc.compile(text, "k.cu", &[], false) else {
+            panic!("it is compiled");
+        };
+        assert!(
+            log.contains("user.rs(41)") && log.contains("nothing"),
+            "{log}"
+        );
+        let error = quipu_driver_vendor::error::refused("a device", "k", &log).to_string();
+        assert!(error.contains("user.rs(41)"), "{error}");
+    }
 }
