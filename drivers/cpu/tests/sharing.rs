@@ -1,0 +1,78 @@
+//! Launches of many groups are run by several threads at once.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+use quipu_core::operation::NativeKernel;
+use quipu_core::{Context, Device, Driver, Partition, QueueOptions, RawArgument, Request, Result};
+use quipu_driver_cpu::{CpuDriver, Options};
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Longer than a launch takes that is not worth sharing.
+const LONG: Duration = Duration::from_micros(100);
+/// No time limit of what is right.
+const FOR_EVER: Duration = Duration::from_secs(60);
+
+/// A kernel whose groups, but for the first, wait until they are told to end.
+struct Together {
+    arrive: Sender<String>,
+    ends: Mutex<Receiver<()>>,
+}
+
+impl NativeKernel for Together {
+    fn name(&self) -> &'static str {
+        "together"
+    }
+
+    unsafe fn run(&self, _: &[RawArgument], groups: Range<u32>) -> Result<()> {
+        for group in groups {
+            // Who has not seen a kernel before runs a group alone, and shares the others if that one was long.
+            let started = Instant::now();
+            while started.elapsed() < LONG {
+                std::hint::spin_loop();
+            }
+            if group > 0 {
+                let thread = std::thread::current().name().unwrap_or("?").to_owned();
+                self.arrive.send(thread).unwrap();
+                let told = self.ends.lock().unwrap().recv();
+                assert!(told.is_err(), "nothing is ever sent");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As many groups as there are workers are inside of the kernel before the first of them ends.
+#[test]
+fn a_long_launch_is_run_by_all_workers_at_once() {
+    let workers = NonZero::new(4).unwrap();
+    let driver: Arc<dyn Driver> = CpuDriver::start(Options::new().workers(workers)).unwrap();
+    let pool = Device::all_of(&driver).unwrap().remove(0);
+    let part = pool.partition(&Partition::Equally(2)).unwrap().remove(1);
+    let context = Context::new(std::slice::from_ref(&pool)).unwrap();
+    // By workers who have not seen it, and by such as have.
+    for (device, workers) in [(&pool, 0..4), (&pool, 0..4), (&part, 2..4)] {
+        let queue = context.queue(device, QueueOptions::default()).unwrap();
+        let (arrive, arrived) = channel();
+        let (end, ends) = channel();
+        let kernel = Together {
+            arrive,
+            ends: Mutex::new(ends),
+        };
+        let groups = 1 + workers.len() as u64;
+        let event = queue.launch(kernel, groups, &Request::default()).unwrap();
+        let mut threads: Vec<String> = workers
+            .clone()
+            .map_while(|_| arrived.recv_timeout(FOR_EVER).ok())
+            .collect();
+        drop(end);
+        threads.sort();
+        let all: Vec<String> = workers
+            .map(|worker| format!("quipu-cpu-{worker}"))
+            .collect();
+        assert_eq!(threads, all);
+        event.wait().unwrap();
+    }
+}
