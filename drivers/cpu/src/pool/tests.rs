@@ -3,7 +3,10 @@
 use super::*;
 use crate::{CpuDriver, Options};
 use quipu_core::command::ToDrivers;
-use quipu_core::{Context, Device, Driver, Event, Partition, Queue, QueueOptions, Request};
+use quipu_core::{
+    Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Partition, Queue, QueueOptions,
+    Request, UserEvent,
+};
 use std::sync::mpsc;
 
 fn task(queue: &Queue, run: impl FnOnce() + Send + 'static) -> Event {
@@ -98,6 +101,54 @@ impl quipu_core::operation::NativeKernel for Ranges {
     }
 }
 
+/// After each command of a chain, while the thread that has run it is held up, the other worker comes,
+/// looks everywhere and finds nothing. Nor does it where others were to have a turn.
+#[test]
+fn a_chain_never_changes_threads() {
+    const LENGTH: usize = 70;
+    let workers = NonZero::new(2).unwrap();
+    let driver = CpuDriver::start(Options::new().workers(workers)).unwrap();
+    let pool = driver.pool().clone();
+    let driver: Arc<dyn Driver> = driver;
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let (ran, hears) = mpsc::channel();
+    // Commands of the chain say how they are let go.
+    let (say, said) = mpsc::channel::<Option<mpsc::Sender<()>>>();
+    let gate = UserEvent::new();
+    let mut last = gate.event();
+    for _ in 0..LENGTH {
+        let request = Request {
+            waits: &[last],
+            ..Request::default()
+        };
+        last = queue.launch(Ranges(ran.clone()), 1, &request).unwrap();
+        let say = say.clone();
+        // What comes next is ready by then.
+        last.on_complete(move |_| {
+            let (go, going) = mpsc::channel();
+            let _ = say.send(Some(go));
+            let _ = going.recv();
+        });
+    }
+    gate.complete();
+    for _ in 0..LENGTH {
+        let go = said.recv().unwrap().unwrap();
+        let say = say.clone();
+        task(&queue, move || say.send(None).unwrap());
+        let other = said.recv().unwrap();
+        assert!(other.is_none(), "the other worker has the next");
+        while pool.sleep.asleep() == 0 {
+            std::thread::yield_now();
+        }
+        go.send(()).unwrap();
+    }
+    drop(ran);
+    let threads: Vec<_> = hears.iter().map(|(thread, _)| thread).collect();
+    assert_eq!(threads, [threads[0]; LENGTH]);
+}
+
 /// Who knows nothing of a kernel runs one group alone first. A thread that waits is a guest for as long as that, and does so
 /// once, not each time.
 #[test]
@@ -128,4 +179,64 @@ fn a_guest_knows_what_the_one_before_it_has_measured() {
         }
     }
     assert_eq!(is_alone, [true, false, false]);
+}
+
+/// All workers are busy while this thread, as a guest, goes through a transfer or fill of several
+/// pieces. It has invited them by then: who comes when nothing is left may be the last, and ends it.
+#[test]
+fn others_are_invited_to_long_transfers_and_fills() {
+    const LENGTH: u64 = 1 << 24;
+    let workers = NonZero::new(3).unwrap();
+    let driver = CpuDriver::start(Options::new().workers(workers)).unwrap();
+    let pool = driver.pool().clone();
+    let driver: Arc<dyn Driver> = driver;
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let [from, to] = [(); 2].map(|()| context.memory(LENGTH).unwrap());
+    let all = |memory| Access {
+        memory,
+        offset: 0,
+        length: LENGTH,
+        mode: AccessMode::ReadWrite,
+    };
+    let fill = || queue.fill(all(&from), &[7], &[]).unwrap();
+    let copy = || queue.copy(all(&from), all(&to), LENGTH, &[], &[]).unwrap();
+    for enqueue in [&fill as &dyn Fn() -> Event, &copy] {
+        let (tell, told) = mpsc::channel();
+        let busy: Vec<_> = (0..workers.get())
+            .map(|_| {
+                let (tell, (end, ends)) = (tell.clone(), mpsc::channel::<()>());
+                task(&queue, move || {
+                    tell.send(()).unwrap();
+                    assert!(ends.recv().is_err(), "nothing is ever sent");
+                });
+                told.recv().unwrap();
+                end
+            })
+            .collect();
+        let event = enqueue();
+        let taken = pool.take_injected(pool.worker_count, Priority::Normal);
+        let guest = Worker::guest(pool.clone(), Costs::default());
+        guest.perform(taken.expect("nobody else takes it"));
+        assert_eq!(pool.deques[pool.worker_count].len(), workers.get() - 1);
+        assert!(!event.is_complete());
+        drop(busy);
+        event.wait().unwrap();
+    }
+    assert_eq!(last_byte(&queue, &to), 7);
+}
+
+fn last_byte(queue: &Queue, memory: &MemoryRef) -> u8 {
+    let from = Access {
+        memory,
+        offset: memory.size() - 1,
+        length: 1,
+        mode: AccessMode::Read,
+    };
+    let mut byte = [0];
+    // SAFETY: it is there until the read is over, which is waited for.
+    let to = unsafe { quipu_core::operation::HostMemory::new(byte.as_mut_ptr(), 1, None) };
+    queue.read(from, to, 1, &[], &[]).unwrap().wait().unwrap();
+    byte[0]
 }

@@ -25,7 +25,7 @@ const SHORT_NS: u64 = 500;
 
 impl Worker {
     #[inline]
-    pub(super) fn perform(&self, task: Task) {
+    pub(in super::super) fn perform(&self, task: Task) {
         self.burst.set(self.burst.get().wrapping_add(1));
         match task {
             Task::Command(command) => self.execute(command),
