@@ -23,6 +23,8 @@
 //! | `Sleep::wake_one` without its fence | `no_wake_is_lost` |
 //! | `Sleep::choose` does not look whether it took the bit | `retracting_and_choosing_agree` |
 //! | `Sleep::retract` leaves itself counted as waking | `retracting_and_choosing_agree` |
+//! | `Sleep::stop_spinning` without its fence, or never the last | `who_stops_looking_sees_to_the_rest` |
+//! | who finds work in its last look passes nothing on, or only a wake | `who_stops_looking_sees_to_the_rest` |
 #![cfg(loom)]
 #![allow(
     missing_docs,

@@ -554,7 +554,8 @@ impl Pool {
         }
     }
 
-    /// After a wake that its receiver has no use for: passes it on.
+    /// After a worker has stopped looking for work: another was not woken for it, perhaps, or this one
+    /// was and has something else to do.
     fn pass_on_wake(&self) {
         if self.has_work() {
             self.wake_for(POOL_DEVICE);

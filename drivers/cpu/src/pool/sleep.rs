@@ -19,8 +19,9 @@
 //!    sees the work in its last look. So does who has taken tasks out of sight and
 //!    puts them where others may have looked for the last time; a worker that puts
 //!    them into its own deque need not, for it stays awake for them.
-//! 5. A worker that stops spinning because it found work wakes another if there
-//!    may be more: a spinner may have been the reason that nobody was woken.
+//! 5. A worker that stops looking, for it found work or has something else to do,
+//!    wakes another if there may be more: that somebody looked may have been the
+//!    reason that nobody was woken. One that found it in its last look does so too.
 
 use quipu_core::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -50,15 +51,14 @@ impl Sleep {
         self.spinning.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Stops spinning because work was found; true if this was the last
-    /// spinner, who should see whether there is more.
+    /// Stops spinning with something to do; true if this was the last spinner,
+    /// who should see whether there is more. It sees all that nobody was woken for.
     pub(crate) fn stop_spinning(&self) -> bool {
-        self.spinning.fetch_sub(1, Ordering::SeqCst) == 1
-    }
-
-    /// Stops spinning for another reason.
-    pub(crate) fn leave_spinning(&self) {
-        self.spinning.fetch_sub(1, Ordering::SeqCst);
+        let was_last = self.spinning.fetch_sub(1, Ordering::SeqCst) == 1;
+        if was_last {
+            fence(Ordering::SeqCst);
+        }
+        was_last
     }
 
     /// Joins the sleepers and stops spinning. The caller looks for work once
@@ -226,6 +226,56 @@ mod models {
             assert_ne!(retracted, chosen);
             assert!(sleep.is_chosen(0), "left the set");
             assert_eq!(sleep.waking.load(Ordering::SeqCst), 0);
+        });
+    }
+
+    /// While one worker looks for work and another sleeps, two pieces of it are added. Nobody may
+    /// have been woken for either, as somebody was looking: who finds one sees to the other.
+    #[test]
+    fn who_stops_looking_sees_to_the_rest() {
+        loom::model(|| {
+            let sleep = Arc::new(Sleep::new());
+            let work = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+            let everyone = Workers::range(0..2);
+            sleep.start_spinning();
+            sleep.announce(1);
+            sleep.start_spinning();
+            let maker = {
+                let (sleep, work) = (sleep.clone(), work.clone());
+                loom::thread::spawn(move || {
+                    for piece in &*work {
+                        piece.store(1, Ordering::Relaxed);
+                        sleep.wake_one(&everyone);
+                    }
+                })
+            };
+            let is_there = |piece: &AtomicU32| piece.load(Ordering::Relaxed) != 0;
+            let take = |piece: &AtomicU32| is_there(piece) && piece.swap(0, Ordering::Acquire) != 0;
+            let pass_on_wake = || {
+                if work.iter().any(is_there) {
+                    sleep.wake_one(&everyone);
+                }
+            };
+            // As `Worker::idle` does it.
+            let mut found = work.iter().any(take);
+            if found {
+                if sleep.stop_spinning() {
+                    pass_on_wake();
+                }
+            } else {
+                sleep.announce(0);
+                found = work.iter().any(take);
+                if found {
+                    sleep.retract(0);
+                    pass_on_wake();
+                }
+            }
+            maker.join().unwrap();
+            let comes = sleep.is_chosen(1) || !found && sleep.is_chosen(0);
+            assert!(
+                comes || !work.iter().any(is_there),
+                "the work lies and a worker sleeps"
+            );
         });
     }
 }

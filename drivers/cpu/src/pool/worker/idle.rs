@@ -82,9 +82,8 @@ impl Worker {
             slab::flush();
             sleep.announce(self.index);
             if let Some(task) = self.search() {
-                if !sleep.retract(self.index) {
-                    self.pool.pass_on_wake();
-                }
+                sleep.retract(self.index);
+                self.pool.pass_on_wake();
                 return Some(task);
             }
             if self.pool.is_ending() {

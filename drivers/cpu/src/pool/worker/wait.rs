@@ -65,7 +65,9 @@ impl Worker {
         }
         slab::flush();
         let Some(armed) = waiter.arm() else {
-            sleep.leave_spinning();
+            if sleep.stop_spinning() {
+                self.pool.pass_on_wake();
+            }
             return true;
         };
         // Asleep, and to be woken for new work as well as by the end of what is
@@ -76,14 +78,12 @@ impl Worker {
             waiter.nap();
             has_work = self.pool.has_work();
         }
-        let chosen = !sleep.retract(self.index);
-        if over() {
-            if chosen {
-                self.pool.pass_on_wake();
-            }
-            return true;
+        sleep.retract(self.index);
+        let over = over();
+        if over {
+            self.pool.pass_on_wake();
         }
-        false
+        over
     }
 
     /// Has another thread be this worker: this one's command waits.
