@@ -1,4 +1,4 @@
-//! Models of the pool's protocols: the deque's hand-over, and falling asleep.
+//! Models of the pool's protocols: the deque's and the injector's hand-over, and falling asleep.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-driver-cpu --test loom --release`
 //!
@@ -25,6 +25,14 @@
 //! | `Sleep::retract` leaves itself counted as waking | `retracting_and_choosing_agree` |
 //! | `Sleep::stop_spinning` without its fence, or never the last | `who_stops_looking_sees_to_the_rest` |
 //! | who finds work in its last look passes nothing on, or only a wake | `who_stops_looking_sees_to_the_rest` |
+//! | `Injector::push` exchanges with `Relaxed` | `every_task_is_taken_once` |
+//! | `Injector::push` exchanges again without linking anew | `every_task_is_taken_once` |
+//! | `Injector::take` swaps with `Relaxed`, or loads and stores | `every_task_is_taken_once` |
+//! | `Injector::take` does not tell what it puts into `older` | `every_task_is_taken_once` |
+//! | `Injector::take` does not say that others were out of sight | `what_is_put_back_is_not_slept_over` |
+//! | who puts tasks back does not fence before it looks who looks | `what_is_put_back_is_not_slept_over` |
+//! | `Injector::is_empty` looks at `newest` alone | `what_is_handed_in_is_not_slept_over` |
+//! | `Injector::push_many` does not tell of what it adds | `what_is_handed_in_is_not_slept_over` |
 #![cfg(loom)]
 #![allow(
     missing_docs,
@@ -39,6 +47,7 @@ extern crate self as quipu_core;
 /// Loom's atomics in the place of the core's.
 pub mod sync {
     pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use loom::sync::{Mutex, MutexGuard};
 
     /// As the core's where it is not one instruction: loom takes sequentially
     /// consistent operations for acquiring and releasing ones, but for fences.
@@ -50,11 +59,60 @@ pub mod sync {
 
 #[path = "../src/pool/deque.rs"]
 mod deque;
+#[path = "../src/pool/injector.rs"]
+mod injector;
 #[path = "../src/pool/sleep.rs"]
 mod sleep;
 
 use deque::{CAPACITY, Deque, Steal};
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
+
+/// A task, to the injector: loom checks that each thread that looks at it may.
+struct Task(Box<Inside>);
+
+struct Inside {
+    link: UnsafeCell<u64>,
+    number: UnsafeCell<u32>,
+}
+
+impl Task {
+    fn new(number: u32) -> Self {
+        Self(Box::new(Inside {
+            link: UnsafeCell::new(0),
+            number: UnsafeCell::new(number),
+        }))
+    }
+
+    fn number(&self) -> u32 {
+        // SAFETY: loom checks that nobody else touches it.
+        self.0.number.with_mut(|number| unsafe { *number })
+    }
+
+    fn into_word(self) -> u64 {
+        Box::into_raw(self.0).expose_provenance() as u64
+    }
+
+    fn from_word(word: u64) -> Self {
+        let inside = std::ptr::with_exposed_provenance_mut(word as usize);
+        // SAFETY: made by `into_word`; lists give each word out once.
+        Self(unsafe { Box::from_raw(inside) })
+    }
+
+    fn set_link(&self, link: u64) {
+        // SAFETY: loom checks that nobody else touches it.
+        self.0.link.with_mut(|place| unsafe { *place = link });
+    }
+
+    fn link(&self) -> u64 {
+        // SAFETY: as above.
+        self.0.link.with(|link| unsafe { *link })
+    }
+}
+
+fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap()
+}
 
 /// The owner pushes more than fits while a thief makes room: what was taken in
 /// comes out once, nothing is overwritten before it was taken, and an emptied

@@ -11,6 +11,7 @@
 mod cost;
 mod crew;
 mod deque;
+mod injector;
 mod parts;
 mod sleep;
 mod split;
@@ -21,16 +22,14 @@ pub(crate) mod worker;
 use cost::Costs;
 use crew::Crew;
 use deque::Deque;
+use injector::Injector;
 use quipu_core::event::Waiter;
 use quipu_core::queue::route_to;
 use quipu_core::{Command, Kind, Priority, error};
 pub(crate) use sleep::MAX_WORKERS;
 use sleep::{Sleep, Workers};
-use smallvec::SmallVec;
 use split::{Split, Ticket};
 use std::cell::Cell;
-use std::collections::VecDeque;
-use std::mem::ManuallyDrop;
 use std::num::NonZero;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -134,106 +133,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tasks from outside, about first in first out: a stack that anyone pushes to
-/// with one exchange and that is taken as a whole, linked through the tasks
-/// themselves. What the taker's deque does not hold goes to a list of its own.
-#[derive(Default)]
-struct Injector {
-    newest: AtomicU64,
-    waiting: AtomicUsize,
-    older: Mutex<VecDeque<u64>>,
-}
-
-impl Injector {
-    fn push(&self, task: Task) {
-        let word = Task::into_word(task);
-        let mut head = self.newest.load(Ordering::Relaxed);
-        loop {
-            // Still ours: put together to be linked, not kept.
-            ManuallyDrop::new(Task::from_word(word)).set_link(head);
-            match self.newest.compare_exchange_weak(
-                head,
-                word,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    /// Pushes commands that one event made ready. They come newest first, and
-    /// are to be run in the order in which they were enqueued, which is that of
-    /// their addresses.
-    fn push_many(&self, commands: &mut Vec<Command>) {
-        let mut older = lock(&self.older);
-        older.extend(commands.drain(..).rev().map(Task::command_word));
-        self.waiting.store(older.len(), Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.newest.load(Ordering::Relaxed) == 0 && self.waiting.load(Ordering::Relaxed) == 0
-    }
-
-    /// Takes the oldest task, and puts others into `deque`, where thieves find
-    /// them; if `one`, leaves them here. True with it if others were out of sight
-    /// meanwhile: a worker may have looked for them in vain and fallen asleep.
-    fn take(&self, deque: &Deque, one: bool) -> Option<(Task, bool)> {
-        if self.is_empty() {
-            return None;
-        }
-        if self.waiting.load(Ordering::Relaxed) != 0 {
-            let mut older = lock(&self.older);
-            let first = older.pop_front();
-            let more = if one { 0 } else { older.len().min(SHARE) };
-            let words: Vec<u64> = older.drain(..more).collect();
-            self.waiting.store(older.len(), Ordering::Relaxed);
-            drop(older);
-            self.spread(&words, deque);
-            if let Some(first) = first {
-                return Some((Task::from_word(first), more > 0));
-            }
-        }
-        let mut word = self.newest.swap(0, Ordering::Acquire);
-        let mut words = SmallVec::<[u64; 64]>::new();
-        while word != 0 {
-            words.push(word);
-            // Ours since the exchange; looked at, not taken yet.
-            word = ManuallyDrop::new(Task::from_word(word)).link();
-        }
-        words.reverse();
-        let (first, rest) = words.split_first()?;
-        let near = if one { 0 } else { rest.len().min(SHARE) };
-        if near < rest.len() {
-            let mut older = lock(&self.older);
-            older.extend(&rest[near..]);
-            self.waiting.store(older.len(), Ordering::Relaxed);
-        }
-        self.spread(&rest[..near], deque);
-        Some((Task::from_word(*first), !rest.is_empty()))
-    }
-
-    /// Puts tasks, oldest first, into a deque; what does not fit goes back.
-    fn spread(&self, words: &[u64], deque: &Deque) {
-        // Pushed last first: the owner then takes them in order.
-        for (index, word) in words.iter().enumerate().rev() {
-            if !deque.push(*word) {
-                let mut older = lock(&self.older);
-                for word in words[..=index].iter().rev() {
-                    older.push_front(*word);
-                }
-                self.waiting.store(older.len(), Ordering::Relaxed);
-                return;
-            }
-        }
-    }
-}
-
-/// Tasks that a worker takes from an injector at a time.
-const SHARE: usize = deque::CAPACITY / 4;
-
 /// One of the pool's devices: which workers, and what was handed in for it.
 struct Team {
     workers: Workers,
@@ -305,7 +204,7 @@ impl Pool {
         let own = Arc::new(Team {
             workers: Workers::range(0..count),
             range: 0..count,
-            injectors: Default::default(),
+            injectors: std::array::from_fn(|_| Injector::new()),
         });
         let pool = Arc::new(Self {
             route: route_to(owner),
@@ -339,7 +238,7 @@ impl Pool {
         let team = Arc::new(Team {
             workers: Workers::range(range.clone()),
             range,
-            injectors: Default::default(),
+            injectors: std::array::from_fn(|_| Injector::new()),
         });
         let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
         let number = teams
@@ -410,7 +309,8 @@ impl Pool {
         self.wake_in(&team);
     }
 
-    /// Hands in ready commands from outside, under one lock.
+    /// Hands in commands from outside that one event made ready, newest first, under one lock. They are
+    /// to be run in the order in which they were enqueued.
     pub(crate) fn inject_many(&self, commands: &mut Vec<Command>) {
         let usual = |command: &Command| {
             command.queue().owner().1 == POOL_DEVICE
@@ -424,7 +324,8 @@ impl Pool {
             }
             return;
         }
-        self.own.injectors[level(Priority::Normal)].push_many(commands);
+        self.own.injectors[level(Priority::Normal)]
+            .push_many(commands.drain(..).rev().map(Task::command_word));
         self.wake_in(&self.own);
     }
 
