@@ -88,9 +88,10 @@
 //!
 //! [`erase`] and [`erase_block`] give a [`GroupKernel`], which is object-safe: a driver splits its groups
 //! into ranges and runs them on its workers, each with a [`BlockScratch`]. Kernels without barriers are
-//! plain loops inside. The threads of a block with barriers are state machines polled in turn on one
-//! core: a barrier costs each thread a nanosecond or two (`cargo run --release -p quipu-kernel --example
-//! barrier_cost` measures it) and no allocation. A block whose threads do not all come to the same
+//! plain loops inside, and so is what the threads of a block do from one barrier to the next, where it can be seen that
+//! all come to it: a barrier costs each thread less than a nanosecond. Elsewhere the threads are state machines polled
+//! in turn on one core, for which it takes some nanoseconds (`cargo run --release -p quipu-kernel --example barrier_cost`
+//! measures both). Neither allocates. A block whose threads do not all come to the same
 //! barrier ends with an error. The loops are compiled for several [feature levels](level), of which the machine's
 //! best is run.
 //!

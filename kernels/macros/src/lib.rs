@@ -194,8 +194,8 @@ pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Lets kernels compute with a struct, which has to be `#[repr(C)]` unless it has no fields, or an enum whose variants have no fields, which
-/// has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`. A struct may be aligned to up to 16 bytes
+/// Lets kernels compute with a struct, which has to be `#[repr(C)]` or `#[repr(transparent)]` unless it has no fields, or an enum whose
+/// variants have no fields, which has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`. A struct may be aligned to up to 16 bytes
 /// (`#[repr(C, align(16))]`), which devices read at once; it cannot be packed.
 ///
 /// The type is `KernelData` if its fields are, and so can be passed and lie in memory. With a tuple, a `usize` or an `isize`

@@ -1,7 +1,8 @@
-//! Generated kernels by the thousand, natively and as printed C99; with `--opencl` also as OpenCL C.
+//! Generated kernels by the thousand, natively and as printed C99; with `--opencl` also as OpenCL C, with `--optimised`
+//! as a release has them.
 //!
 //! `cargo run -p quipu-kernel-generator --bin kernels -- --count 10000`
-//! `[--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED] [--seconds N] [--opencl]`
+//! `[--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED] [--seconds N] [--opencl] [--optimised]`
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,7 +13,7 @@ use std::time::Instant;
 use quipu_kernel_generator::{Kernel, batch, kernel, shrink};
 
 const USAGE: &str =
-    "kernels [--count N] [--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED] [--seconds N] [--opencl]
+    "kernels [--count N] [--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED] [--seconds N] [--opencl] [--optimised]
   --count N     how many kernels (10000)
   --seed N      the first of as many seeds (1)
   --batch N     how many kernels are compiled at a time (200)
@@ -20,7 +21,19 @@ const USAGE: &str =
   --only SEED   one kernel, as a difference named it
   --print SEED  the source of one kernel, and nothing else
   --seconds N   no batch is begun after that
-  --opencl      also as OpenCL C, on the first device of the system's OpenCL; several times as slow";
+  --opencl      also as OpenCL C, on the first device of the system's OpenCL; several times as slow
+  --optimised   natively as a release has them, at every feature level; a little slower";
+
+/// How cargo builds them then: optimised, with nothing that takes long and makes no difference to a kernel.
+const OPTIMISED: [&str; 7] = [
+    "--release",
+    "--config",
+    "profile.release.lto='off'",
+    "--config",
+    "profile.release.codegen-units=16",
+    "--config",
+    "profile.release.debug=false",
+];
 
 struct Options {
     count: u64,
@@ -30,6 +43,7 @@ struct Options {
     print: bool,
     seconds: u64,
     opencl: bool,
+    optimised: bool,
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -49,10 +63,15 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         print: false,
         seconds: u64::MAX,
         opencl: false,
+        optimised: false,
     };
     while let Some(argument) = arguments.next() {
         if argument == "--opencl" {
             options.opencl = true;
+            continue;
+        }
+        if argument == "--optimised" {
+            options.optimised = true;
             continue;
         }
         let value = arguments
@@ -81,19 +100,21 @@ struct Runner {
     folder: PathBuf,
     runs: usize,
     opencl: bool,
+    optimised: bool,
 }
 
 /// What a kernel shows, by its place among those that were run.
 type Differences = BTreeMap<usize, String>;
 
 impl Runner {
-    fn new(opencl: bool) -> std::io::Result<Self> {
+    fn new(opencl: bool, optimised: bool) -> std::io::Result<Self> {
         let folder = std::env::temp_dir().join(format!("quipu-kernels-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         Ok(Self {
             folder,
             runs: 0,
             opencl,
+            optimised,
         })
     }
 
@@ -134,6 +155,7 @@ impl Runner {
         let output = Command::new(cargo)
             .args(["run", "--quiet", "--message-format", "short"])
             .args(["-p", "quipu-kernel-generated"])
+            .args(self.optimised.then_some(OPTIMISED).into_iter().flatten())
             .args(
                 self.opencl
                     .then_some(["--", "--opencl"])
@@ -237,7 +259,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
         println!("{}", kernel(options.seed).source());
         return Ok(true);
     }
-    let mut runner = Runner::new(options.opencl)?;
+    let mut runner = Runner::new(options.opencl, options.optimised)?;
     let start = Instant::now();
     let seeds: Vec<u64> = (0..options.count)
         .map(|at| options.seed.wrapping_add(at))

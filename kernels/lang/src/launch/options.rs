@@ -9,7 +9,7 @@ use crate::level::FeatureLevel;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Execution {
-    /// As fast as it goes: loops, and polled state machines for blocks with barriers.
+    /// As fast as it goes: loops, also between barriers, and polled state machines for blocks of which these cannot be made.
     #[default]
     Native,
     /// As GPUs do: the threads of a warp go on together, and exchange what they say in warp functions. A test mode: slow.
@@ -123,6 +123,9 @@ impl Default for RunOptions {
 }
 
 fn execution(value: &str) -> Option<Execution> {
+    if value == "native" {
+        return Some(Execution::Native);
+    }
     let (name, warp_size) = match value.split_once(':') {
         Some((name, size)) => (name, size.parse().ok()?),
         None => (value, 1),
@@ -131,7 +134,6 @@ fn execution(value: &str) -> Option<Execution> {
         return None;
     }
     match name {
-        "native" => Some(Execution::Native),
         "lockstep" => Some(Execution::Lockstep { warp_size }),
         "threads" => Some(Execution::OsThreads { warp_size }),
         _ => None,
@@ -168,6 +170,7 @@ mod tests {
             ("QUIPU_CHECK", "yes"),
             ("QUIPU_FEATURE_LEVEL", "avx"),
             ("QUIPU_EXECUTION", "lockstep:65"),
+            ("QUIPU_EXECUTION", "native:5"),
             ("QUIPU_EXECUTION", "fast"),
         ] {
             let error = read(variable, value).expect_err("nonsense").to_string();
