@@ -178,7 +178,33 @@ fn run_printed(
     })
 }
 
-/// What two runs do not have in common: whether they fail, the thread that does, or what they have written.
+/// What is wrong, by words of rustc's panics and of printed faults.
+fn kind(message: &str) -> Option<&'static str> {
+    const KINDS: [(&str, &[&str]); 3] = [
+        (
+            "bounds",
+            &[
+                "out of bounds",
+                "out of range",
+                "of element",
+                "outside of the slice",
+            ],
+        ),
+        (
+            "division by zero",
+            &["divide by zero", "divisor of zero", "division by zero"],
+        ),
+        (
+            "overflowing division",
+            &["with overflow", "of the smallest number"],
+        ),
+    ];
+    let is_said = |words: &&str| message.contains(*words);
+    let said = KINDS.iter().find(|(_, words)| words.iter().any(is_said));
+    said.map(|(kind, _)| *kind)
+}
+
+/// What two runs do not have in common: whether they fail, the thread that does and what it did, or what they have written.
 fn difference(case: &Case, reference: &Outcome, other: &Outcome) -> Option<String> {
     let ways = format!("{} and {}", reference.way, other.way);
     match (&reference.result, &other.result) {
@@ -187,11 +213,16 @@ fn difference(case: &Case, reference: &Outcome, other: &Outcome) -> Option<Strin
             .difference(&other.data, case)
             .map(|what| format!("{ways} differ: {what}")),
         (Err(ours), Err(theirs)) => {
-            let threads = ours.thread.zip(theirs.thread);
-            let is_same = threads.is_none_or(|(ours, theirs)| ours == theirs);
+            let is_same = match ours.thread.zip(theirs.thread) {
+                None => true,
+                Some((one, other)) if one != other => false,
+                Some(_) => kind(&ours.message)
+                    .zip(kind(&theirs.message))
+                    .is_none_or(|(ours, theirs)| ours == theirs),
+            };
             (!is_same).then(|| {
                 format!(
-                    "{ways} fail in different threads: {} and {}",
+                    "{ways} fail in different threads, or in different ways: {} and {}",
                     ours.message, theirs.message
                 )
             })
@@ -204,5 +235,39 @@ fn difference(case: &Case, reference: &Outcome, other: &Outcome) -> Option<Strin
             "only {} fails (of {ways}): {}",
             reference.way, failure.message
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_from_both_texts() {
+        let said = |index: usize| {
+            let numbers = [0_u32; 4];
+            let read = std::panic::catch_unwind(|| numbers[std::hint::black_box(index)]);
+            crate::native::text(&*read.expect_err("there is no such element"))
+        };
+        for (native, printed) in [
+            (said(9).as_str(), "read of element 9 of 4"),
+            (
+                "range end index 9 out of range for slice of length 4",
+                "range 2..9 outside of the slice",
+            ),
+            ("attempt to divide by zero", "division by zero"),
+            (
+                "attempt to calculate the remainder with a divisor of zero",
+                "division by zero",
+            ),
+            (
+                "attempt to divide with overflow",
+                "division of the smallest number by -1",
+            ),
+        ] {
+            assert!(kind(native).is_some(), "{native}");
+            assert_eq!(kind(native), kind(printed), "{native}");
+        }
+        assert_ne!(kind("attempt to divide by zero"), kind(&said(4)));
     }
 }

@@ -175,7 +175,7 @@ fn failure(error: KernelError, threads: Threads<'_>) -> Failure {
 }
 
 /// What a panic said.
-fn text(payload: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn text(payload: &(dyn std::any::Any + Send)) -> String {
     let known = payload
         .downcast_ref::<String>()
         .map(String::as_str)
