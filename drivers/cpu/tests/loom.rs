@@ -1,4 +1,5 @@
-//! Models of the pool's protocols: the deque's and the injector's hand-over, and falling asleep.
+//! Models of the pool's protocols: the deque's and the injector's hand-over, who runs which
+//! groups of a shared launch, and falling asleep.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-driver-cpu --test loom --release`
 //!
@@ -25,6 +26,7 @@
 //! | `Sleep::retract` leaves itself counted as waking | `retracting_and_choosing_agree` |
 //! | `Sleep::stop_spinning` without its fence, or never the last | `who_stops_looking_sees_to_the_rest` |
 //! | who finds work in its last look passes nothing on, or only a wake | `who_stops_looking_sees_to_the_rest` |
+//! | `Parts::fill` stores, or `Parts::take` does | `every_group_is_claimed_once` |
 //! | `Injector::push` exchanges with `Relaxed` | `every_task_is_taken_once` |
 //! | `Injector::push` exchanges again without linking anew | `every_task_is_taken_once` |
 //! | `Injector::take` swaps with `Relaxed`, or loads and stores | `every_task_is_taken_once` |
@@ -61,6 +63,8 @@ pub mod sync {
 mod deque;
 #[path = "../src/pool/injector.rs"]
 mod injector;
+#[path = "../src/pool/parts.rs"]
+mod parts;
 #[path = "../src/pool/sleep.rs"]
 mod sleep;
 

@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 use quipu_core::operation::NativeKernel;
-use quipu_core::{Context, Device, Driver, Partition, QueueOptions, RawArgument, Request, Result};
+use quipu_core::{
+    Context, Device, Driver, Partition, Queue, QueueOptions, RawArgument, Request, Result,
+};
 use quipu_driver_cpu::{CpuDriver, Options};
 use std::num::NonZero;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,6 +17,13 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_micros(100);
 /// No time limit of what is right.
 const FOR_EVER: Duration = Duration::from_secs(60);
+
+fn work_for(time: Duration) {
+    let started = Instant::now();
+    while started.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
 
 /// A kernel whose groups, but for the first, wait until they are told to end.
 struct Together {
@@ -29,10 +39,7 @@ impl NativeKernel for Together {
     unsafe fn run(&self, _: &[RawArgument], groups: Range<u32>) -> Result<()> {
         for group in groups {
             // Who has not seen a kernel before runs a group alone, and shares the others if that one was long.
-            let started = Instant::now();
-            while started.elapsed() < LONG {
-                std::hint::spin_loop();
-            }
+            work_for(LONG);
             if group > 0 {
                 let thread = std::thread::current().name().unwrap_or("?").to_owned();
                 self.arrive.send(thread).unwrap();
@@ -74,5 +81,75 @@ fn a_long_launch_is_run_by_all_workers_at_once() {
             .collect();
         assert_eq!(threads, all);
         event.wait().unwrap();
+    }
+}
+
+/// A kernel whose groups count themselves, and wait for something else now and then.
+struct Waiting {
+    runs: Arc<[AtomicU32]>,
+    tasks: Queue,
+}
+
+impl NativeKernel for Waiting {
+    fn name(&self) -> &'static str {
+        "waiting"
+    }
+
+    unsafe fn run(&self, _: &[RawArgument], groups: Range<u32>) -> Result<()> {
+        for group in groups {
+            self.runs[group as usize].fetch_add(1, Ordering::Relaxed);
+            work_for(LONG / 10);
+            if group.is_multiple_of(3) {
+                let work = |_: &[RawArgument]| {
+                    work_for(LONG / 2);
+                    Ok(())
+                };
+                self.tasks.host_task(work, &Request::default())?.wait()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// While a group waits, another thread is its worker, and takes up the same launch, as the other workers are busy.
+#[test]
+fn every_group_is_run_once_though_some_wait() {
+    let workers = NonZero::new(3).unwrap();
+    let driver: Arc<dyn Driver> = CpuDriver::start(Options::new().workers(workers)).unwrap();
+    let pool = Device::all_of(&driver).unwrap().remove(0);
+    let context = Context::new(std::slice::from_ref(&pool)).unwrap();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue(&pool, options).unwrap();
+    let runs: Arc<[AtomicU32]> = (0..200).map(|_| AtomicU32::new(0)).collect();
+    for _ in 0..50 {
+        let (begun, begins) = channel();
+        let busy = [(); 2].map(|()| {
+            let (end, ends) = channel::<()>();
+            let begun = begun.clone();
+            let stay = move |_: &[RawArgument]| {
+                begun.send(()).unwrap();
+                assert!(ends.recv().is_err(), "nothing is ever sent");
+                Ok(())
+            };
+            (end, queue.host_task(stay, &Request::default()).unwrap())
+        });
+        for _ in &busy {
+            begins.recv_timeout(FOR_EVER).unwrap();
+        }
+        let kernel = Waiting {
+            runs: runs.clone(),
+            tasks: queue.clone(),
+        };
+        let launched = queue.launch(kernel, runs.len() as u64, &Request::default());
+        launched.unwrap().wait_timeout(FOR_EVER).unwrap();
+        let all = runs.iter().map(|runs| runs.swap(0, Ordering::Relaxed));
+        assert_eq!(all.collect::<Vec<_>>(), vec![1; runs.len()]);
+        for (end, stayed) in busy {
+            drop(end);
+            stayed.wait().unwrap();
+        }
     }
 }

@@ -10,9 +10,9 @@
 //! Every part is one word, which is all there is to know of it: whoever changes it from
 //! what it was has the groups by which it became less, whatever happened between.
 
+use quipu_core::sync::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// In lines of its own: each is written every few microseconds.
 #[repr(align(128))]
@@ -62,8 +62,8 @@ impl Parts {
         left / self.least as usize
     }
 
-    /// The next piece for the owner of a part, or for somebody who has none. No other
-    /// thread may be in here as the same part's owner.
+    /// The next piece for the owner of a part, or for somebody who has none. More than one
+    /// may own a part: while a group waits, another thread is its worker.
     pub(crate) fn claim(&self, own: Option<usize>) -> Option<Range<u32>> {
         if let Some(piece) = own.and_then(|own| self.take(own, |left| self.piece(left))) {
             return Some(piece);
@@ -82,11 +82,19 @@ impl Parts {
             if let Some(half) = self.take(most_left, |left| self.half(left)) {
                 let piece = self.piece(&half);
                 let rest = piece.end..half.end;
-                // Nobody else fills it, and it is empty.
-                self.parts[own].0.store(pack(&rest), Ordering::Relaxed);
-                return Some(piece);
+                // Others may have some of it, if nobody has filled the part meanwhile.
+                return Some(if self.fill(own, &rest) { piece } else { half });
             }
         }
+    }
+
+    /// Gives an empty part these groups; false if it is not empty.
+    fn fill(&self, part: usize, groups: &Range<u32>) -> bool {
+        let word = &self.parts[part].0;
+        let now = word.load(Ordering::Relaxed);
+        let filled =
+            |now| word.compare_exchange(now, pack(groups), Ordering::Relaxed, Ordering::Relaxed);
+        unpack(now).is_empty() && filled(now).is_ok()
     }
 
     fn left(&self, part: usize) -> Range<u32> {
@@ -133,7 +141,7 @@ impl Parts {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Mutex;
@@ -201,12 +209,12 @@ mod tests {
 
     #[test]
     fn every_group_is_claimed_once_by_threads_at_a_time() {
-        for round in 0..200 {
+        for round in 0..400 {
             let (count, owners) = (1 + round * 7, 3);
             let parts = Parts::new(0..count, owners, (1, 5));
             let claimed = Mutex::new(Vec::new());
             std::thread::scope(|scope| {
-                for own in (0..owners).map(Some).chain([None]) {
+                for own in (0..owners).map(Some).chain([Some(0), Some(0), None]) {
                     let (parts, claimed) = (&parts, &claimed);
                     scope.spawn(move || {
                         let pieces: Vec<_> = std::iter::from_fn(|| parts.claim(own)).collect();
@@ -218,5 +226,35 @@ mod tests {
             claimed.sort_unstable();
             assert_eq!(claimed, (0..count).collect::<Vec<_>>());
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+
+    /// Two claim as owners of one part, which a thread may do whose worker another is by now: each
+    /// group is claimed once.
+    #[test]
+    fn every_group_is_claimed_once() {
+        loom::model(|| {
+            let parts = Arc::new(Parts::new(0..6, 2, (1, 1)));
+            // What is left is another's, who does not come.
+            assert!((0..3).all(|group| parts.claim(Some(0)) == Some(group..group + 1)));
+            let claim = |parts: &Parts, own| {
+                std::iter::from_fn(|| parts.claim(own))
+                    .flatten()
+                    .collect::<Vec<_>>()
+            };
+            let other = {
+                let parts = parts.clone();
+                loom::thread::spawn(move || claim(&parts, Some(0)))
+            };
+            let mut claimed = claim(&parts, Some(0));
+            claimed.extend(other.join().unwrap());
+            claimed.sort_unstable();
+            assert_eq!(claimed, [3, 4, 5]);
+        });
     }
 }
