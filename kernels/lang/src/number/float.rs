@@ -6,9 +6,23 @@ use super::{Integer, Number, Scalar, Signed, Wide};
 /// A floating-point number.
 ///
 /// Names and meaning are std's. Functions of the first group are exact or correctly rounded, and the same bits
-/// on every device; of the others devices differ by some units in the last place (*ulp*). Natively those are the
-/// C library's, but for [`erf`](Self::erf) (below 1 ulp), [`rsqrt`](Self::rsqrt) (below 1.5 ulp)
-/// and [`remainder`](Self::remainder) (exact). 16-bit floats are computed with as `f32` and rounded.
+/// on every device. Of the others what runs natively and what a device gives differ by units in the last place (*ulp*), at
+/// most by so many:
+///
+/// | ulp | functions |
+/// |---|---|
+/// | 3 | `cbrt`, `ln_1p`, `rsqrt` |
+/// | 4 | `exp`, `exp2`, `exp_m1`, `ln`, `log2`, `log10` |
+/// | 5 | `acos`, `acosh`, `asin`, `asinh`, `cos`, `cosh`, `hypot`, `sin`, `sinh` |
+/// | 6 | `atan`, `tan`, `tanh` |
+/// | 7 | `atan2` |
+/// | 17 | `erf`, `powf` |
+/// | 21 | `atanh` |
+///
+/// That is what OpenCL allows devices and one more, but for `atanh`, which std computes by a formula that loses more near
+/// -1, as its `acosh` does near 1. Natively they are the C library's, but for [`erf`](Self::erf) (below 1 ulp),
+/// [`rsqrt`](Self::rsqrt) (below 1.5 ulp) and [`remainder`](Self::remainder) (exact). 16-bit floats are computed with as
+/// `f32` and rounded.
 ///
 /// Nothing is ever fused or reassociated: `a * b + c` rounds twice. Who wants one rounding, and the speed of it,
 /// says [`mul_add`](Self::mul_add).

@@ -11,6 +11,31 @@ const ULPS: [u64; 25] = [
     5, 5, 5, 5, 6, 7, 21, 3, 5, 5, 17, 4, 4, 4, 5, 4, 3, 4, 4, 17, 3, 5, 5, 6, 6,
 ];
 
+/// Their names, as [`Float`]'s documentation has them.
+const NAMES: [&str; 25] = [
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf",
+    "exp", "exp2", "exp_m1", "hypot", "ln", "ln_1p", "log2", "log10", "powf", "rsqrt", "sin",
+    "sinh", "tan", "tanh",
+];
+
+#[test]
+fn the_documentation_says_how_far_apart() {
+    let rows = include_str!("../../src/number/float.rs").lines();
+    let mut said: Vec<(&str, u64)> = Vec::new();
+    for row in rows.filter_map(|line| line.strip_prefix("/// | ")) {
+        if let Some((ulps, names)) = row.split_once(" | ")
+            && let Ok(ulps) = ulps.parse()
+        {
+            let names = names.split('`').skip(1).step_by(2);
+            said.extend(names.map(|name| (name, ulps)));
+        }
+    }
+    said.sort_unstable();
+    let mut expected: Vec<_> = NAMES.into_iter().zip(ULPS).collect();
+    expected.sort_unstable();
+    assert_eq!(said, expected);
+}
+
 #[kernel(crate = quipu_kernel)]
 fn functions<T: Float + KernelData>(
     _acc: &impl Accelerator<1>,
@@ -70,10 +95,10 @@ fn compare<T: Float + std::fmt::Display>(
     for (i, (native, printed)) in native.iter().zip(printed).enumerate() {
         let apart = place(*native).abs_diff(place(*printed));
         let same = native.is_nan() && printed.is_nan() || apart <= ULPS[i % 25];
-        let (function, x) = (i % 25, x[i / 25]);
+        let (function, x) = (NAMES[i % 25], x[i / 25]);
         assert!(
             same,
-            "function {function} of {x}: {native} and {printed}, {apart} ulp apart"
+            "`{function}` of {x}: {native} and {printed}, {apart} ulp apart"
         );
     }
 }
