@@ -140,6 +140,13 @@ struct Team {
     injectors: [Injector; 3],
 }
 
+impl Team {
+    /// True if something was handed in for it, as far as a glance tells.
+    fn has_tasks(&self) -> bool {
+        self.injectors.iter().any(|injector| !injector.is_empty())
+    }
+}
+
 fn level(priority: Priority) -> usize {
     match priority {
         Priority::High => 0,
@@ -404,12 +411,12 @@ impl Pool {
 
     /// True if there is something to do, as far as a glance tells.
     fn has_work(&self) -> bool {
-        self.own
-            .injectors
-            .iter()
-            .any(|injector| !injector.is_empty())
-            || self.elsewhere.load(Ordering::Relaxed) != 0
-            || self.deques.iter().any(|deque| deque.len() > 0)
+        self.elsewhere.load(Ordering::Relaxed) != 0 || self.has_work_for_all()
+    }
+
+    /// True if there is something that every worker may do.
+    fn has_work_for_all(&self) -> bool {
+        self.own.has_tasks() || self.deques.iter().any(|deque| deque.len() > 0)
     }
 
     /// After work was added for a device: wakes a worker, unless one looks.
@@ -455,11 +462,19 @@ impl Pool {
         }
     }
 
-    /// After a worker has stopped looking for work: another was not woken for it, perhaps, or this one
-    /// was and has something else to do.
-    fn pass_on_wake(&self) {
-        if self.has_work() {
-            self.wake_for(POOL_DEVICE);
+    /// After a worker has stopped looking for work: wakes another for what it leaves. For what all may do nobody was
+    /// woken, perhaps, while somebody looked; `is_last` says that nobody does any more. For what was handed in
+    /// for a sub-device this worker may have been woken itself, whoever else looks.
+    fn pass_on_wake(&self, worker: usize, is_last: bool) {
+        if is_last && self.has_work_for_all() {
+            self.wake_in(&self.own);
+        }
+        if self.elsewhere.load(Ordering::Relaxed) != 0 {
+            let teams = self.teams.read().unwrap_or_else(PoisonError::into_inner);
+            let teams = teams.iter().skip(1).flatten();
+            for team in teams.filter(|team| team.workers.contains(worker) && team.has_tasks()) {
+                self.wake_in(team);
+            }
         }
     }
 

@@ -34,12 +34,13 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Divides groups into so many parts, of which pieces of at least and at most so many
-    /// groups are claimed, or of one.
-    pub(crate) fn new(groups: Range<u32>, parts: usize, (least, most): (u64, u64)) -> Self {
+    /// Divides groups into a part for each of so many workers, or fewer, for none is to be shorter than a
+    /// piece. Pieces of at least and at most so many groups are claimed, or of one.
+    pub(crate) fn new(groups: Range<u32>, workers: usize, (least, most): (u64, u64)) -> Self {
         let bounded = |count| u32::try_from(count).unwrap_or(u32::MAX).max(1);
         let (least, most) = (bounded(least), bounded(most));
         let (first, count) = (groups.start, u64::from(groups.end - groups.start));
+        let parts = workers.min(groups.len() / least as usize).max(1);
         let bound = |part| first + (count * part as u64 / parts as u64) as u32;
         Self {
             parts: (0..parts)
@@ -50,11 +51,7 @@ impl Parts {
         }
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// How many pieces of the least size are left, at most.
+    /// How many pieces of the least size are left.
     pub(crate) fn pieces_left(&self) -> usize {
         let left: usize = (0..self.parts.len())
             .map(|part| self.left(part).len())
@@ -62,9 +59,10 @@ impl Parts {
         left / self.least as usize
     }
 
-    /// The next piece for the owner of a part, or for somebody who has none. More than one
-    /// may own a part: while a group waits, another thread is its worker.
-    pub(crate) fn claim(&self, own: Option<usize>) -> Option<Range<u32>> {
+    /// The next piece for a worker, or for somebody who is none and so owns no part. More than one own
+    /// a part where there are fewer of these than workers.
+    pub(crate) fn claim(&self, worker: Option<usize>) -> Option<Range<u32>> {
+        let own = worker.map(|worker| worker % self.parts.len());
         if let Some(piece) = own.and_then(|own| self.take(own, |left| self.piece(left))) {
             return Some(piece);
         }
@@ -235,8 +233,7 @@ mod models {
     use super::*;
     use loom::sync::Arc;
 
-    /// Two claim as owners of one part, which a thread may do whose worker another is by now: each
-    /// group is claimed once.
+    /// Two claim as owners of one part: each group is claimed once.
     #[test]
     fn every_group_is_claimed_once() {
         loom::model(|| {

@@ -70,14 +70,15 @@ impl Sleep {
     }
 
     /// Leaves the sleepers; false if the worker was chosen meanwhile, in which
-    /// case its being chosen is used up by this.
+    /// case its being chosen is used up by this. It then sees all that nobody was woken for.
     pub(crate) fn retract(&self, worker: usize) -> bool {
         let bit = 1 << (worker % 64);
-        if self.sleepers[worker / 64].fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
-            return true;
+        let retracted = self.sleepers[worker / 64].fetch_and(!bit, Ordering::SeqCst) & bit != 0;
+        if !retracted {
+            self.awake();
         }
-        self.awake();
-        false
+        fence(Ordering::SeqCst);
+        retracted
     }
 
     /// True if the worker was chosen to wake.

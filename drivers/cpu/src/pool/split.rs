@@ -63,11 +63,7 @@ impl Split {
         &self.command
     }
 
-    pub(crate) fn parts(&self) -> usize {
-        self.groups.count()
-    }
-
-    /// How many pieces are left to claim, at most.
+    /// How many pieces of the least size are left to claim.
     pub(crate) fn pieces_left(&self) -> usize {
         self.groups.pieces_left()
     }
@@ -78,11 +74,11 @@ impl Split {
     }
 
     /// Claims the next piece, as [`Parts::claim`] does.
-    pub(crate) fn claim(&self, own: Option<usize>) -> Option<Range<u32>> {
+    pub(crate) fn claim(&self, worker: Option<usize>) -> Option<Range<u32>> {
         if self.failed.load(Ordering::Relaxed) {
             return None;
         }
-        self.groups.claim(own)
+        self.groups.claim(worker)
     }
 
     /// Keeps the first error; nobody claims another piece.

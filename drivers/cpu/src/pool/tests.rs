@@ -9,6 +9,15 @@ use quipu_core::{
 };
 use std::sync::mpsc;
 
+fn pool_of(workers: NonZero<usize>) -> (Arc<Pool>, Device, Context) {
+    let driver = CpuDriver::start(Options::new().workers(workers)).unwrap();
+    let pool = driver.pool().clone();
+    let driver: Arc<dyn Driver> = driver;
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    (pool, devices[0].clone(), context)
+}
+
 fn task(queue: &Queue, run: impl FnOnce() + Send + 'static) -> Event {
     let run = move |_: &[quipu_core::RawArgument]| {
         run();
@@ -22,25 +31,21 @@ fn task(queue: &Queue, run: impl FnOnce() + Send + 'static) -> Event {
 /// the other one: the worker must be woken for it.
 #[test]
 fn a_worker_is_woken_for_what_a_guest_leaves() {
-    let driver = CpuDriver::start(Options::new().workers(NonZero::<usize>::MIN)).unwrap();
-    let pool = driver.pool().clone();
-    let driver: Arc<dyn Driver> = driver;
-    let devices = Device::all_of(&driver).unwrap();
-    let parts = devices[0].partition(&Partition::ByCounts(vec![1])).unwrap();
-    let context = Context::new(&devices).unwrap();
+    let (pool, device, context) = pool_of(NonZero::<usize>::MIN);
+    let parts = device.partition(&Partition::ByCounts(vec![1])).unwrap();
     let out_of_order = |priority| QueueOptions {
         in_order: false,
         priority,
         ..QueueOptions::default()
     };
     for (device, number, priority) in [
-        (&devices[0], POOL_DEVICE, Priority::High),
-        (&devices[0], POOL_DEVICE, Priority::Low),
+        (&device, POOL_DEVICE, Priority::High),
+        (&device, POOL_DEVICE, Priority::Low),
         (&parts[0], 1, Priority::Normal),
     ] {
         let queue = context.queue(device, out_of_order(priority)).unwrap();
         let busy = context
-            .queue(&devices[0], out_of_order(Priority::Normal))
+            .queue(device, out_of_order(Priority::Normal))
             .unwrap();
         let (tell, told) = mpsc::channel();
         let (go, going) = mpsc::channel();
@@ -82,6 +87,47 @@ fn a_worker_is_woken_for_what_a_guest_leaves() {
     }
 }
 
+/// A worker that was woken for its sub-device's task finds something else to do, and others look meanwhile who may not
+/// run that task: it must wake one that may, which sleeps.
+#[test]
+fn a_worker_with_something_else_to_do_wakes_another_for_its_sub_device() {
+    let (pool, device, context) = pool_of(NonZero::new(4).unwrap());
+    let part = device.partition(&Partition::Equally(2)).unwrap().remove(1);
+    let number = 2;
+    let queue = context.queue(&part, QueueOptions::default()).unwrap();
+    // Both workers are busy while this thread takes the task.
+    let (tell, told) = mpsc::channel();
+    let busy = [(); 2].map(|()| {
+        let (tell, (end, ends)) = (tell.clone(), mpsc::channel::<()>());
+        let queue = context.queue(&part, QueueOptions::default()).unwrap();
+        let occupied = task(&queue, move || {
+            tell.send(()).unwrap();
+            assert!(ends.recv().is_err(), "nothing is ever sent");
+        });
+        told.recv().unwrap();
+        (end, occupied)
+    });
+    let (ran, runs) = mpsc::channel();
+    task(&queue, move || ran.send(()).unwrap());
+    let taken = pool.take_injected(2, Priority::Normal);
+    for (end, occupied) in busy {
+        drop(end);
+        occupied.wait().unwrap();
+    }
+    while pool.sleep.asleep() < 4 {
+        std::thread::yield_now();
+    }
+    // It is there again, and the wake for it was worker 2's, who has taken something else.
+    let team = pool.team(number);
+    assert!(team.workers.contains(2) && team.range.len() == 2);
+    pool.elsewhere.fetch_add(1, Ordering::Relaxed);
+    team.injectors[level(Priority::Normal)].push(taken.expect("nobody else takes it"));
+    pool.pass_on_wake(2, false);
+    // Who waits for the task would run it.
+    runs.recv_timeout(std::time::Duration::from_secs(60))
+        .unwrap();
+}
+
 /// Keeps which groups were run together, and where.
 struct Ranges(mpsc::Sender<(std::thread::ThreadId, Range<u32>)>);
 
@@ -107,12 +153,8 @@ impl quipu_core::operation::NativeKernel for Ranges {
 fn a_chain_never_changes_threads() {
     const LENGTH: usize = 70;
     let workers = NonZero::new(2).unwrap();
-    let driver = CpuDriver::start(Options::new().workers(workers)).unwrap();
-    let pool = driver.pool().clone();
-    let driver: Arc<dyn Driver> = driver;
-    let devices = Device::all_of(&driver).unwrap();
-    let context = Context::new(&devices).unwrap();
-    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let (pool, device, context) = pool_of(workers);
+    let queue = context.queue(&device, QueueOptions::default()).unwrap();
     let (ran, hears) = mpsc::channel();
     // Commands of the chain say how they are let go.
     let (say, said) = mpsc::channel::<Option<mpsc::Sender<()>>>();
@@ -155,12 +197,8 @@ fn a_chain_never_changes_threads() {
 fn a_guest_knows_what_the_one_before_it_has_measured() {
     // Where there is one worker, nothing is shared.
     let workers = NonZero::new(2).unwrap();
-    let driver = CpuDriver::start(Options::new().workers(workers)).unwrap();
-    let pool = driver.pool().clone();
-    let driver: Arc<dyn Driver> = driver;
-    let devices = Device::all_of(&driver).unwrap();
-    let context = Context::new(&devices).unwrap();
-    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let (pool, device, context) = pool_of(workers);
+    let queue = context.queue(&device, QueueOptions::default()).unwrap();
     let here = std::thread::current().id();
     let mut is_alone = Vec::new();
     // The worker that was woken may come first.
@@ -187,12 +225,8 @@ fn a_guest_knows_what_the_one_before_it_has_measured() {
 fn others_are_invited_to_long_transfers_and_fills() {
     const LENGTH: u64 = 1 << 24;
     let workers = NonZero::new(3).unwrap();
-    let driver = CpuDriver::start(Options::new().workers(workers)).unwrap();
-    let pool = driver.pool().clone();
-    let driver: Arc<dyn Driver> = driver;
-    let devices = Device::all_of(&driver).unwrap();
-    let context = Context::new(&devices).unwrap();
-    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let (pool, device, context) = pool_of(workers);
+    let queue = context.queue(&device, QueueOptions::default()).unwrap();
     let [from, to] = [(); 2].map(|()| context.memory(LENGTH).unwrap());
     let all = |memory| Access {
         memory,

@@ -190,9 +190,9 @@ impl Worker {
     #[inline(never)]
     pub(super) fn participate(&self, split: &Arc<Split>) {
         let body = split.command().body_key();
-        // The workers of a device have successive numbers: none has the place of another.
-        let own = (!self.is_guest()).then(|| self.index % split.parts());
-        while let Some(groups) = split.claim(own) {
+        // Of one whose group has waited another thread is the worker by now, and may be in here, too.
+        let worker = || (self.has_role() && !self.is_guest()).then_some(self.index);
+        while let Some(groups) = split.claim(worker()) {
             let count = groups.end - groups.start;
             let measurement = self.costs.start(body);
             if let Err(error) = self.contain(split.command(), &split.arguments, groups) {

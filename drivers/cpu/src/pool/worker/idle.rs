@@ -73,9 +73,8 @@ impl Worker {
         loop {
             sleep.start_spinning();
             if let Some(task) = self.spin() {
-                if sleep.stop_spinning() {
-                    self.pool.pass_on_wake();
-                }
+                let is_last = sleep.stop_spinning();
+                self.pool.pass_on_wake(self.index, is_last);
                 return Some(task);
             }
             self.stop_attending();
@@ -83,7 +82,7 @@ impl Worker {
             sleep.announce(self.index);
             if let Some(task) = self.search() {
                 sleep.retract(self.index);
-                self.pool.pass_on_wake();
+                self.pool.pass_on_wake(self.index, true);
                 return Some(task);
             }
             if self.pool.is_ending() {

@@ -54,9 +54,8 @@ impl Worker {
         while start.elapsed() < SPIN {
             let over = over();
             if over || self.pool.has_work() {
-                if sleep.stop_spinning() {
-                    self.pool.pass_on_wake();
-                }
+                let is_last = sleep.stop_spinning();
+                self.pool.pass_on_wake(self.index, is_last);
                 return over;
             }
             for _ in 0..*PAUSES.start() {
@@ -65,9 +64,8 @@ impl Worker {
         }
         slab::flush();
         let Some(armed) = waiter.arm() else {
-            if sleep.stop_spinning() {
-                self.pool.pass_on_wake();
-            }
+            let is_last = sleep.stop_spinning();
+            self.pool.pass_on_wake(self.index, is_last);
             return true;
         };
         // Asleep, and to be woken for new work as well as by the end of what is
@@ -81,7 +79,7 @@ impl Worker {
         sleep.retract(self.index);
         let over = over();
         if over {
-            self.pool.pass_on_wake();
+            self.pool.pass_on_wake(self.index, true);
         }
         over
     }
