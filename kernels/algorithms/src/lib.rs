@@ -107,6 +107,6 @@ pub mod kernels {
     pub use crate::random::{normal_each, philox_block, random_blocks, uniform_each};
     pub use crate::reduce::reduce_blocks;
     pub use crate::scan::{scan_neighbours, scan_tiles};
-    pub use crate::stencil::stencil_tiles;
+    pub use crate::stencil::{stencil_pairs, stencil_tiles};
     pub use crate::transpose::{transpose_at_hand, transpose_tiles};
 }

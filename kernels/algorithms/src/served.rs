@@ -140,7 +140,9 @@ pub fn stencil<T: Item + Number>() -> Kernels
 where
     [[T; 3]; 3]: KernelData,
 {
-    Kernels::new().with::<all::stencil_tiles<T>, _>()
+    Kernels::new()
+        .with::<all::stencil_pairs<T>, _>()
+        .with::<all::stencil_tiles<T>, _>()
 }
 
 /// Of [`random`](crate::random).

@@ -1,8 +1,14 @@
 //! Stencils: weighted sums of neighbours.
+//!
+//! A thread that is alone in its block makes two rows at a time ([`stencil_pairs`]): so what it reads goes from the
+//! second cache to the first twice and not three times. Where blocks have many threads, neighbours share what they
+//! read as it is ([`stencil_tiles`]).
 
 use crate::division::{refuse, threads};
 use crate::function::Item;
-use quipu::kernels::{Accelerator, Number, OwnElements, device, kernel};
+use quipu::kernels::{
+    Accelerator, Block, Blocks, Elements, Grid, Number, OwnElements, RawMut, device, kernel,
+};
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// Rows of a thread, and columns of a block.
@@ -30,35 +36,141 @@ pub fn stencil_tiles<T: Number>(
         let here = &x[i * columns..(i + 1) * columns];
         let below = &x[below * columns..(below + 1) * columns];
 
-        let first = position[1];
-        let end = first + row.len();
-        // The columns whose neighbours are inside, and the others.
-        let inner = first.max(1);
-        let inner_end = end.min(columns - 1);
-        if inner < inner_end {
-            let length = inner_end - inner;
-            let above = &above[inner - 1..][..length + 2];
-            let here = &here[inner - 1..][..length + 2];
-            let below = &below[inner - 1..][..length + 2];
-            let y = &mut row[inner - first..][..length];
-            for k in 0..length {
-                y[k] = weights[0][0] * above[k]
-                    + weights[0][1] * above[k + 1]
-                    + weights[0][2] * above[k + 2]
-                    + weights[1][0] * here[k]
-                    + weights[1][1] * here[k + 1]
-                    + weights[1][2] * here[k + 2]
-                    + weights[2][0] * below[k]
-                    + weights[2][1] * below[k + 1]
-                    + weights[2][2] * below[k + 2];
-            }
+        sum_row(weights, above, here, below, position[1], row);
+    }
+}
+
+/// As [`stencil_tiles`], for blocks of one thread, which have as many rows and columns as it has in the launch.
+#[kernel]
+pub fn stencil_pairs<T: Number>(
+    acc: &impl Accelerator<2>,
+    weights: [[T; 3]; 3],
+    columns: u64,
+    x: &[T],
+    y: RawMut<T>,
+) {
+    let columns = columns as usize;
+    let rows = x.len() / columns;
+    let block = acc.index(Grid, Blocks);
+    let extent = acc.extent(Block, Elements);
+    let first = (block[1] * extent[1]).min(columns);
+    let end = (first + extent[1]).min(columns);
+    let last = ((block[0] + 1) * extent[0]).min(rows);
+    let mut i = (block[0] * extent[0]).min(last);
+    while i < last {
+        let above = if i > 0 { i - 1 } else { i };
+        let above = &x[above * columns..(above + 1) * columns];
+        let here = &x[i * columns..(i + 1) * columns];
+        let below = (i + 1).min(rows - 1);
+        let below = &x[below * columns..(below + 1) * columns];
+        // SAFETY: the rows and columns of a block are its own, and it has one thread.
+        let row = unsafe { y.slice_mut(i * columns + first..i * columns + end) };
+        if i + 1 < last {
+            let lowest = (i + 2).min(rows - 1);
+            let lowest = &x[lowest * columns..(lowest + 1) * columns];
+            // SAFETY: as above; this is another row.
+            let next = unsafe { y.slice_mut((i + 1) * columns + first..(i + 1) * columns + end) };
+            sum_rows(weights, above, here, below, lowest, first, row, next);
+        } else {
+            sum_row(weights, above, here, below, first, row);
         }
-        if first == 0 {
-            row[0] = at_edge(weights, above, here, below, 0);
+        i += 2;
+    }
+}
+
+/// The sums for a part of a row that starts at column `first`.
+#[device]
+fn sum_row<T: Number>(
+    weights: [[T; 3]; 3],
+    above: &[T],
+    here: &[T],
+    below: &[T],
+    first: usize,
+    row: &mut [T],
+) {
+    // The columns whose neighbours are inside, and the others.
+    let columns = here.len();
+    let end = first + row.len();
+    let inner = first.max(1);
+    let inner_end = end.min(columns - 1);
+    if inner < inner_end {
+        let length = inner_end - inner;
+        let above = &above[inner - 1..][..length + 2];
+        let here = &here[inner - 1..][..length + 2];
+        let below = &below[inner - 1..][..length + 2];
+        let y = &mut row[inner - first..][..length];
+        for k in 0..length {
+            y[k] = weights[0][0] * above[k]
+                + weights[0][1] * above[k + 1]
+                + weights[0][2] * above[k + 2]
+                + weights[1][0] * here[k]
+                + weights[1][1] * here[k + 1]
+                + weights[1][2] * here[k + 2]
+                + weights[2][0] * below[k]
+                + weights[2][1] * below[k + 1]
+                + weights[2][2] * below[k + 2];
         }
-        if end == columns {
-            row[end - 1 - first] = at_edge(weights, above, here, below, columns - 1);
+    }
+    if first == 0 {
+        row[0] = at_edge(weights, above, here, below, 0);
+    }
+    if end == columns {
+        row[end - 1 - first] = at_edge(weights, above, here, below, columns - 1);
+    }
+}
+
+/// As [`sum_row`], for parts of two rows, one below the other.
+#[device]
+fn sum_rows<T: Number>(
+    weights: [[T; 3]; 3],
+    above: &[T],
+    here: &[T],
+    below: &[T],
+    lowest: &[T],
+    first: usize,
+    row: &mut [T],
+    next: &mut [T],
+) {
+    let columns = here.len();
+    let end = first + row.len();
+    let inner = first.max(1);
+    let inner_end = end.min(columns - 1);
+    if inner < inner_end {
+        let length = inner_end - inner;
+        let above = &above[inner - 1..][..length + 2];
+        let here = &here[inner - 1..][..length + 2];
+        let below = &below[inner - 1..][..length + 2];
+        let lowest = &lowest[inner - 1..][..length + 2];
+        let y = &mut row[inner - first..][..length];
+        let z = &mut next[inner - first..][..length];
+        for k in 0..length {
+            y[k] = weights[0][0] * above[k]
+                + weights[0][1] * above[k + 1]
+                + weights[0][2] * above[k + 2]
+                + weights[1][0] * here[k]
+                + weights[1][1] * here[k + 1]
+                + weights[1][2] * here[k + 2]
+                + weights[2][0] * below[k]
+                + weights[2][1] * below[k + 1]
+                + weights[2][2] * below[k + 2];
+            z[k] = weights[0][0] * here[k]
+                + weights[0][1] * here[k + 1]
+                + weights[0][2] * here[k + 2]
+                + weights[1][0] * below[k]
+                + weights[1][1] * below[k + 1]
+                + weights[1][2] * below[k + 2]
+                + weights[2][0] * lowest[k]
+                + weights[2][1] * lowest[k + 1]
+                + weights[2][2] * lowest[k + 2];
         }
+    }
+    if first == 0 {
+        row[0] = at_edge(weights, above, here, below, 0);
+        next[0] = at_edge(weights, here, below, lowest, 0);
+    }
+    if end == columns {
+        row[end - 1 - first] = at_edge(weights, above, here, below, columns - 1);
+        next[end - 1 - first] = at_edge(weights, here, below, lowest, columns - 1);
     }
 }
 
@@ -125,6 +237,10 @@ where
     };
     let blocks = [rows.div_ceil(TILE[0]), columns.div_ceil(threads * length)];
     let division = WorkDivision::new(blocks, [1, threads], [TILE[0], length]);
+    if threads == 1 {
+        let kernel = stencil_pairs(weights, columns as u64, x, y.overwrite());
+        return queue.launch(division, kernel);
+    }
     let mut y = y.shaped([rows, columns])?;
     queue.launch(division, stencil_tiles(weights, x, &mut y))
 }

@@ -8,7 +8,7 @@ use crate::{allocate, buffer, numbers, on_each_device};
 use quipu::kernels::{Number, Philox};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{
-    attract_tiles, normal_each, random_blocks, stencil_tiles, uniform_each,
+    attract_tiles, normal_each, random_blocks, stencil_pairs, stencil_tiles, uniform_each,
 };
 use quipu_algorithms::{Drawn, Item, attract, random, random_normal, random_uniform, stencil};
 use quipu_kernel_testing::Argument;
@@ -196,7 +196,11 @@ fn gives_the_same_in_every_mode() {
     let weights = [[0.1_f32, 0.2, -0.1], [0.7, 3.0, 0.3], [0.9, 0.4, 0.6]];
     everywhere!(
         stencil_tiles<f32>, WorkDivision::new([2, 2], [1, 3], [5, 4]), [];
-        weights = Value(weights), x = Input(x), y = OutputView(vec![0.0_f32; 9 * 20], [9, 20]),
+        weights = Value(weights), x = Input(x.clone()), y = OutputView(vec![0.0_f32; 9 * 20], [9, 20]),
+    );
+    everywhere!(
+        stencil_pairs<f32>, WorkDivision::new([2, 3], [1, 1], [5, 9]), [];
+        weights = Value(weights), columns = Value(20_u64), x = Input(x), y = Output(vec![0.0_f32; 9 * 20]),
     );
     everywhere!(
         attract_tiles<f64>, WorkDivision::new(3, 8, 1), [8];
