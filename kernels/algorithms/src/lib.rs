@@ -104,7 +104,7 @@ pub mod kernels {
     pub use crate::matmul::{DEPTH, SIDE, multiply_squares, multiply_tiles};
     pub use crate::merge::{merge_runs, sort_tiles};
     pub use crate::radix::{choose_sides, count_digits, move_digits, settle};
-    pub use crate::random::{normal_each, philox_block, random_blocks, uniform_each};
+    pub use crate::random::{MANY, normal_blocks, philox_block, random_blocks, uniform_blocks};
     pub use crate::reduce::reduce_blocks;
     pub use crate::scan::{scan_neighbours, scan_tiles};
     pub use crate::stencil::{stencil_pairs, stencil_tiles};

@@ -86,6 +86,12 @@ fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     let second = unsafe { keys.slice(middle..end) };
     // SAFETY: as above.
     let to = unsafe { to_keys.slice_mut(start..stop) };
+    // SAFETY: as above.
+    let first_values = unsafe { values.slice(if VALUES { left..middle } else { 0..0 }) };
+    // SAFETY: as above.
+    let second_values = unsafe { values.slice(if VALUES { middle..end } else { 0..0 }) };
+    // SAFETY: as above.
+    let to_values = unsafe { to_values.slice_mut(if VALUES { start..stop } else { 0..0 }) };
     let mut i = of_first(order, start - left, first, second);
     let mut j = start - left - i;
     let mut at = 0;
@@ -93,29 +99,27 @@ fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
         let is_second = order.precedes(second[j], first[i]);
         to[at] = if is_second { second[j] } else { first[i] };
         if VALUES {
-            let from = if is_second { middle + j } else { left + i };
-            // SAFETY: as above.
-            unsafe { to_values.write(start + at, values.read(from)) };
+            // Both are read, as both keys are: which of them it is cannot be foreseen.
+            let (one, other) = (first_values[i], second_values[j]);
+            to_values[at] = if is_second { other } else { one };
         }
         i += !is_second as usize;
         j += is_second as usize;
         at += 1;
     }
     // Of one run there is nothing left.
-    let mut from = if i < first.len() {
-        left + i
-    } else {
-        middle + j
-    };
+    let is_first = i < first.len();
     while at < to.len() {
-        // SAFETY: as above.
-        unsafe {
-            to[at] = keys.read(from);
-            if VALUES {
-                to_values.write(start + at, values.read(from));
-            }
+        to[at] = if is_first { first[i] } else { second[j] };
+        if VALUES {
+            to_values[at] = if is_first {
+                first_values[i]
+            } else {
+                second_values[j]
+            };
         }
-        from += 1;
+        i += is_first as usize;
+        j += !is_first as usize;
         at += 1;
     }
 }

@@ -1,8 +1,11 @@
 //! Random numbers: Philox4x32-10, which makes four words of the number of their block and a key (Salmon, Moraes, Dror
 //! and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011).
 
+use crate::division::threads;
 use crate::function::Item;
-use quipu::kernels::{Accelerator, Integer, OwnElements, Philox, Uniform, device, kernel};
+use quipu::kernels::{
+    Accelerator, Integer, OwnElements, Philox, RawMut, Uniform, box_muller, device, kernel,
+};
 use quipu::{Buffer, Event, Queue, Result};
 
 /// The four words of a counter and a key: [`philox4x32`](quipu::kernels::philox4x32), as a device function.
@@ -55,54 +58,99 @@ pub fn random(queue: &Queue, seed: u64, stream: u64, y: &mut Buffer<[u32; 4]>) -
 /// Floats that buffers are filled with.
 #[device]
 pub trait Drawn: Uniform {
-    /// How many words one takes that is uniform.
-    const WORDS: u64;
+    /// How many a block of Philox gives, of uniform and of normal ones.
+    const OF_BLOCK: usize;
 }
 
 #[device]
 impl Drawn for f32 {
-    const WORDS: u64 = 1;
+    const OF_BLOCK: usize = 4;
 }
 
 #[device]
 impl Drawn for f64 {
-    const WORDS: u64 = 2;
+    const OF_BLOCK: usize = 2;
 }
 
-/// Sets element `i` to the `i`th that a stream of a seed draws by `uniform`.
+/// Blocks that are made side by side where a thread is alone in its block: as many as a vector has words, at most.
+pub const MANY: usize = 16;
+
+/// Sets elements to what a stream of a seed draws by `uniform`, one after the other: for each of the thread's elements
+/// `COUNT` blocks of Philox.
 #[kernel]
-pub fn uniform_each<T: Drawn>(
-    _acc: &impl Accelerator<1>,
+pub fn uniform_blocks<T: Drawn, const COUNT: usize>(
+    acc: &impl Accelerator<1>,
     seed: u64,
     stream: u64,
-    mut y: OwnElements<T>,
+    y: RawMut<T>,
 ) {
-    for (i, y) in y.each() {
-        let mut random = Philox::new(seed, stream).at(i as u64 * T::WORDS);
-        *y = random.uniform::<T>();
+    let random = Philox::new(seed, stream);
+    let whole = y.len() / (COUNT * T::OF_BLOCK);
+    for group in acc.elements(whole) {
+        let first = group * COUNT;
+        // SAFETY: no two blocks have elements in common.
+        let y = unsafe { y.slice_mut(first * T::OF_BLOCK..(first + COUNT) * T::OF_BLOCK) };
+        for block in 0..COUNT {
+            let mut random = random.at(4 * (first + block) as u64);
+            for k in 0..T::OF_BLOCK {
+                y[block * T::OF_BLOCK + k] = random.uniform::<T>();
+            }
+        }
+    }
+    if acc.once_per_grid() {
+        let mut random = random.at(4 * (whole * COUNT) as u64);
+        for i in whole * COUNT * T::OF_BLOCK..y.len() {
+            // SAFETY: no block above has it, and one thread comes here.
+            unsafe { y.write(i, random.uniform::<T>()) };
+        }
     }
 }
 
-/// Sets elements `2 i` and `2 i + 1` to the `i`th pair that a stream of a seed draws by `normal_pair`.
+/// As [`uniform_blocks`], by `normal_pair`.
 #[kernel]
-pub fn normal_each<T: Drawn>(
-    _acc: &impl Accelerator<1>,
+pub fn normal_blocks<T: Drawn, const COUNT: usize>(
+    acc: &impl Accelerator<1>,
     seed: u64,
     stream: u64,
-    mut y: OwnElements<T>,
+    y: RawMut<T>,
 ) {
-    for (i, y) in y.each() {
-        let pair = (i / 2) as u64;
-        let mut random = Philox::new(seed, stream).at(2 * pair * T::WORDS);
-        let (first, second) = random.normal_pair::<T>();
-        *y = if i % 2 == 0 { first } else { second };
+    let random = Philox::new(seed, stream);
+    let whole = y.len() / (COUNT * T::OF_BLOCK);
+    for group in acc.elements(whole) {
+        let first = group * COUNT;
+        // SAFETY: no two blocks have elements in common.
+        let y = unsafe { y.slice_mut(first * T::OF_BLOCK..(first + COUNT) * T::OF_BLOCK) };
+        for block in 0..COUNT {
+            let mut random = random.at(4 * (first + block) as u64);
+            for k in 0..T::OF_BLOCK {
+                y[block * T::OF_BLOCK + k] = random.uniform::<T>();
+            }
+        }
+        // In a loop of its own: calls of the mathematical functions in one with the rounds would leave that without vectors.
+        for pair in 0..COUNT * T::OF_BLOCK / 2 {
+            (y[2 * pair], y[2 * pair + 1]) = box_muller(y[2 * pair], y[2 * pair + 1]);
+        }
+    }
+    if acc.once_per_grid() {
+        let mut random = random.at(4 * (whole * COUNT) as u64);
+        let mut i = whole * COUNT * T::OF_BLOCK;
+        while i < y.len() {
+            let (one, other) = random.normal_pair::<T>();
+            // SAFETY: no block above has it, and one thread comes here.
+            unsafe { y.write(i, one) };
+            if i + 1 < y.len() {
+                // SAFETY: as above.
+                unsafe { y.write(i + 1, other) };
+            }
+            i += 2;
+        }
     }
 }
 
 /// Fills `y` with floats from 0, inclusive, to 1, exclusive: those that `Philox::new(seed, stream)` gives one after the
 /// other as [`uniform`](Philox::uniform).
 ///
-/// The same on every device. A block of Philox for each element.
+/// The same on every device. A block of Philox for four `f32` or two `f64`.
 ///
 /// # Errors
 /// As [`Queue::launch`].
@@ -127,14 +175,21 @@ pub fn random_uniform<T: Item + Drawn>(
     stream: u64,
     y: &mut Buffer<T>,
 ) -> Result<Event> {
-    queue.launch(y.len(), uniform_each(seed, stream, y.overwrite()))
+    let blocks = y.len().div_ceil(T::OF_BLOCK);
+    if threads(queue.limits()) == 1 {
+        let kernel = uniform_blocks::<T, MANY>(seed, stream, y.overwrite());
+        queue.launch(blocks.div_ceil(MANY), kernel)
+    } else {
+        let kernel = uniform_blocks::<T, 1>(seed, stream, y.overwrite());
+        queue.launch(blocks, kernel)
+    }
 }
 
 /// Fills `y` with normally distributed floats, of mean 0 and variance 1: those that `Philox::new(seed, stream)` gives one
 /// after the other as [`normal_pair`](Philox::normal_pair).
 ///
 /// Devices compute the logarithm, sine and cosine in it to some units in the last place, and so give the same but for these.
-/// The same bits every time, on a given device. A block of Philox and a pair for each element.
+/// The same bits every time, on a given device. A block of Philox for four `f32` or two `f64`.
 ///
 /// # Errors
 /// As [`Queue::launch`].
@@ -158,5 +213,12 @@ pub fn random_normal<T: Item + Drawn>(
     stream: u64,
     y: &mut Buffer<T>,
 ) -> Result<Event> {
-    queue.launch(y.len(), normal_each(seed, stream, y.overwrite()))
+    let blocks = y.len().div_ceil(T::OF_BLOCK);
+    if threads(queue.limits()) == 1 {
+        let kernel = normal_blocks::<T, MANY>(seed, stream, y.overwrite());
+        queue.launch(blocks.div_ceil(MANY), kernel)
+    } else {
+        let kernel = normal_blocks::<T, 1>(seed, stream, y.overwrite());
+        queue.launch(blocks, kernel)
+    }
 }

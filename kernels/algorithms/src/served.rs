@@ -154,13 +154,17 @@ pub fn random() -> Kernels {
 /// Of [`random_uniform`](crate::random_uniform).
 #[must_use]
 pub fn random_uniform<T: Item + Drawn>() -> Kernels {
-    Kernels::new().with::<all::uniform_each<T>, _>()
+    Kernels::new()
+        .with::<all::uniform_blocks<T, { all::MANY }>, _>()
+        .with::<all::uniform_blocks<T, 1>, _>()
 }
 
 /// Of [`random_normal`](crate::random_normal).
 #[must_use]
 pub fn random_normal<T: Item + Drawn>() -> Kernels {
-    Kernels::new().with::<all::normal_each<T>, _>()
+    Kernels::new()
+        .with::<all::normal_blocks<T, { all::MANY }>, _>()
+        .with::<all::normal_blocks<T, 1>, _>()
 }
 
 /// Of [`attract`](crate::attract).

@@ -163,7 +163,7 @@ pub use partition::{
     RawMut, RowParts, Unpartitioned, View,
 };
 pub use quipu_kernel_macros::{KernelData, device, kernel, kernel_closure};
-pub use random::{Philox, Uniform, philox4x32};
+pub use random::{Philox, Uniform, box_muller, philox4x32};
 pub use region::{Indices, Region, Rows};
 pub use shared::{
     AttachedArray, BlockContext, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedElement,

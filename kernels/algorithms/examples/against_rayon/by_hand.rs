@@ -1,6 +1,8 @@
 //! The algorithms as one would write them by hand, with rayon for the outer loop.
 
+use quipu::kernels::philox4x32;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Elements that a task goes through.
 pub(crate) const PART: usize = 1 << 16;
@@ -217,68 +219,125 @@ pub(crate) fn radix_sort(keys: &mut Vec<u32>, values: &mut Vec<u32>) {
 const RUN: usize = 8;
 const TILE: usize = 4096;
 
-/// Merges what of two sorted runs is from `start` to the end of `to`.
-fn merge(a: &[u32], b: &[u32], start: usize, to: &mut [u32]) {
+/// Keys, and values that go with them where there are any.
+struct Pairs<'p> {
+    keys: &'p mut [u32],
+    values: &'p mut [u32],
+}
+
+impl<'p> Pairs<'p> {
+    fn of(keys: &'p mut [u32], values: &'p mut [u32]) -> Self {
+        Self { keys, values }
+    }
+
+    fn part(&mut self, range: Range<usize>) -> Pairs<'_> {
+        let values = range.start.min(self.values.len())..range.end.min(self.values.len());
+        Pairs::of(&mut self.keys[range], &mut self.values[values])
+    }
+
+    /// Cuts them, and others likewise.
+    fn chunks(self, length: usize) -> impl IndexedParallelIterator<Item = Pairs<'p>> {
+        let parts = self.keys.len().div_ceil(length);
+        let mut values: Vec<_> = self.values.chunks_mut(length).collect();
+        values.resize_with(parts, Default::default);
+        self.keys
+            .par_chunks_mut(length)
+            .zip(values)
+            .map(|(keys, values)| Pairs::of(keys, values))
+    }
+}
+
+/// Merges what of two sorted runs, which start and end so, is from `start` to the end of `to`.
+fn merge<const BY_KEY: bool>(
+    (a, b): (Range<usize>, Range<usize>),
+    (keys, values): (&[u32], &[u32]),
+    start: usize,
+    to: Pairs<'_>,
+) {
     let (mut low, mut high) = (start.saturating_sub(b.len()), start.min(a.len()));
     while low < high {
         let half = (low + high) / 2;
-        if b[start - 1 - half] < a[half] {
+        if keys[b.start + start - 1 - half] < keys[a.start + half] {
             high = half;
         } else {
             low = half + 1;
         }
     }
-    let (mut i, mut j) = (low, start - low);
+    let (mut i, mut j) = (a.start + low, b.start + start - low);
+    let (a, b) = (&keys[..a.end], &keys[..b.end]);
+    let to_values = if BY_KEY { to.values } else { &mut [] };
     let mut at = 0;
-    while at < to.len() && i < a.len() && j < b.len() {
+    while at < to.keys.len() && i < a.len() && j < b.len() {
         let (first, second) = (a[i], b[j]);
         let is_second = second < first;
-        to[at] = if is_second { second } else { first };
+        to.keys[at] = if is_second { second } else { first };
+        if BY_KEY {
+            to_values[at] = values[if is_second { j } else { i }];
+        }
         i += usize::from(!is_second);
         j += usize::from(is_second);
         at += 1;
     }
-    let rest = if i < a.len() { &a[i..] } else { &b[j..] };
-    let left = to.len() - at;
-    to[at..].copy_from_slice(&rest[..left]);
+    let rest = if i < a.len() { i } else { j };
+    let left = to.keys.len() - at;
+    to.keys[at..].copy_from_slice(&keys[rest..rest + left]);
+    if BY_KEY {
+        to_values[at..].copy_from_slice(&values[rest..rest + left]);
+    }
 }
 
-fn merge_pairs(width: usize, start: usize, keys: &[u32], to: &mut [u32]) {
+fn merge_pairs<const BY_KEY: bool>(
+    width: usize,
+    start: usize,
+    from: (&[u32], &[u32]),
+    mut to: Pairs<'_>,
+) {
+    let (length, count) = (from.0.len(), to.keys.len());
     let mut done = 0;
-    while done < to.len() {
+    while done < count {
         let at = start + done;
         let left = at / (2 * width) * (2 * width);
-        let middle = (left + width).min(keys.len());
-        let end = (left + 2 * width).min(keys.len());
-        let last = (start + to.len()).min(end) - start;
-        let (a, b) = (&keys[left..middle], &keys[middle..end]);
-        merge(a, b, at - left, &mut to[done..last]);
+        let middle = (left + width).min(length);
+        let end = (left + 2 * width).min(length);
+        let last = (start + count).min(end) - start;
+        let runs = (left..middle, middle..end);
+        merge::<BY_KEY>(runs, from, at - left, to.part(done..last));
         done = last;
     }
 }
 
 /// Tiles, then merges of which every task has an equal part of the output.
-pub(crate) fn merge_sort(keys: &mut Vec<u32>) {
+pub(crate) fn merge_sort<const BY_KEY: bool>(keys: &mut Vec<u32>, values: &mut Vec<u32>) {
     let length = keys.len();
-    let mut other = vec![0; length];
-    keys.par_chunks_mut(TILE)
-        .zip(other.par_chunks_mut(TILE))
-        .for_each(|(keys, other)| {
-            for run in keys.chunks_mut(2 * RUN) {
-                for i in 1..run.len() {
-                    let key = run[i];
+    let (mut other, mut other_values) = (vec![0; length], vec![0; values.len()]);
+    Pairs::of(keys, values)
+        .chunks(TILE)
+        .zip(Pairs::of(&mut other, &mut other_values).chunks(TILE))
+        .for_each(|(mut from, mut to)| {
+            let count = from.keys.len();
+            for start in (0..count).step_by(2 * RUN) {
+                let run = from.part(start..(start + 2 * RUN).min(count));
+                for i in 1..run.keys.len() {
+                    let key = run.keys[i];
+                    let value = if BY_KEY { run.values[i] } else { 0 };
                     let mut at = i;
-                    while at > 0 && key < run[at - 1] {
-                        run[at] = run[at - 1];
+                    while at > 0 && key < run.keys[at - 1] {
+                        run.keys[at] = run.keys[at - 1];
+                        if BY_KEY {
+                            run.values[at] = run.values[at - 1];
+                        }
                         at -= 1;
                     }
-                    run[at] = key;
+                    run.keys[at] = key;
+                    if BY_KEY {
+                        run.values[at] = value;
+                    }
                 }
             }
             let mut width = 2 * RUN;
-            let (mut from, mut to) = (keys, other);
             while width < TILE {
-                merge_pairs(width, 0, from, to);
+                let sorted = (&from.keys[..], &from.values[..]);
+                merge_pairs::<BY_KEY>(width, 0, sorted, to.part(0..count));
                 std::mem::swap(&mut from, &mut to);
                 width *= 2;
             }
@@ -286,14 +345,38 @@ pub(crate) fn merge_sort(keys: &mut Vec<u32>) {
     let part = part_of(length);
     let mut width = TILE;
     while width < length {
-        let from = &keys[..];
-        other
-            .par_chunks_mut(part)
+        let from = (&keys[..], &values[..]);
+        Pairs::of(&mut other, &mut other_values)
+            .chunks(part)
             .enumerate()
-            .for_each(|(number, to)| merge_pairs(width, number * part, from, to));
+            .for_each(|(number, to)| merge_pairs::<BY_KEY>(width, number * part, from, to));
         std::mem::swap(keys, &mut other);
+        std::mem::swap(values, &mut other_values);
         width *= 2;
     }
+}
+
+/// What `Philox::new(1, 2)` draws, a block of it after the other.
+pub(crate) fn draw(y: &mut [f32], draw: impl Fn([u32; 4]) -> [f32; 4] + Sync) {
+    y.par_chunks_mut(PART).enumerate().for_each(|(part, y)| {
+        for (i, y) in y.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let block = (part * PART / 4 + i) as u64;
+            let counter = [block as u32, (block >> 32) as u32, 2, 0];
+            *y = draw(philox4x32(counter, [1, 0]));
+        }
+    });
+}
+
+/// A word as a float from 0 to 1, exclusive.
+pub(crate) fn unit(word: u32) -> f32 {
+    (word >> 8) as f32 * (1.0 / 16_777_216.0)
+}
+
+/// Two normally distributed floats (Box and Muller).
+pub(crate) fn normal_pair([first, second]: [u32; 2]) -> [f32; 2] {
+    let radius = (-2.0 * (1.0 - unit(first)).ln()).sqrt();
+    let (sin, cos) = (std::f32::consts::TAU * unit(second)).sin_cos();
+    [radius * cos, radius * sin]
 }
 
 /// Gravity, a body after the other in tiles of 64.

@@ -398,6 +398,26 @@ fn others(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> 
         }),
     );
 
+    let mut floats = context.allocate::<f32>(LENGTH)?;
+    let mut floats_by_hand = vec![0.0_f32; LENGTH];
+    table.row(
+        "random (uniform)",
+        BYTES,
+        run(|| wait(random_uniform(queue, 1, 2, &mut floats))),
+        run(|| by_hand::draw(&mut floats_by_hand, |words| words.map(by_hand::unit))),
+    );
+    table.row(
+        "random (normal)",
+        BYTES,
+        run(|| wait(random_normal(queue, 1, 2, &mut floats))),
+        run(|| {
+            by_hand::draw(&mut floats_by_hand, |[a, b, c, d]| {
+                let [first, second] = [[a, b], [c, d]].map(by_hand::normal_pair);
+                [first[0], first[1], second[0], second[1]]
+            });
+        }),
+    );
+
     let bodies: Vec<[f32; 4]> = (0..4096)
         .map(|i| [0, 1, 2, 3].map(|d| (x[4 * i + d] >> 8) as f32 * 1e-7))
         .collect();
@@ -460,7 +480,22 @@ fn sorts(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
             wait(merge_sort(queue, order, &mut keys.borrow_mut()))
         }),
         after(fresh_by_hand, || {
-            by_hand::merge_sort(&mut by_hand.borrow_mut());
+            by_hand::merge_sort::<false>(&mut by_hand.borrow_mut(), &mut Vec::new());
+        }),
+    );
+    table.row(
+        "merge sort by key",
+        0,
+        after(fresh, || {
+            wait(merge_sort_by_key(
+                queue,
+                order,
+                &mut keys.borrow_mut(),
+                &mut values,
+            ));
+        }),
+        after(fresh_by_hand, || {
+            by_hand::merge_sort::<true>(&mut by_hand.borrow_mut(), &mut values_by_hand);
         }),
     );
     table.row(

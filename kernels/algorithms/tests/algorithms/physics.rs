@@ -8,7 +8,7 @@ use crate::{allocate, buffer, numbers, on_each_device};
 use quipu::kernels::{Number, Philox};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{
-    attract_tiles, normal_each, random_blocks, stencil_pairs, stencil_tiles, uniform_each,
+    attract_tiles, normal_blocks, random_blocks, stencil_pairs, stencil_tiles, uniform_blocks,
 };
 use quipu_algorithms::{Drawn, Item, attract, random, random_normal, random_uniform, stencil};
 use quipu_kernel_testing::Argument;
@@ -148,18 +148,24 @@ fn is_near<T: Drawn>(a: T, b: T) -> bool {
 }
 
 /// Natively bit for bit; printed, as near as devices compute.
-fn normal_in_every_mode<T: Item + Drawn + bytemuck::NoUninit + bytemuck::AnyBitPattern>() {
-    let division = WorkDivision::new(3, 8, 1).unwrap();
+fn normal_in_every_mode<T, const COUNT: usize>()
+where
+    T: Item + Drawn + bytemuck::NoUninit + bytemuck::AnyBitPattern,
+{
+    let division = WorkDivision::new(3, 2, 1).unwrap();
     let (_, expected) = drawn::<T>(21);
     let mut native = None;
     for mode in modes() {
         let mut y = vec![T::ZERO; 21];
         let arguments = (SEED, STREAM, &mut y[..]);
-        run(prepare::<normal_each<T>, _, _>(arguments, division), mode);
+        run(
+            prepare::<normal_blocks<T, COUNT>, _, _>(arguments, division),
+            mode,
+        );
         assert!(y.iter().zip(&expected).all(|(a, b)| is_near(*a, *b)));
         compare_in(&format!("{mode:?}"), native.get_or_insert(y.clone()), &y);
     }
-    let module = source::<normal_each<T>, _>(&division);
+    let module = source::<normal_blocks<T, COUNT>, _>(&division);
     let y = vec![T::ZERO; 21];
     let arguments = [
         Argument::uniform(SEED),
@@ -175,19 +181,19 @@ fn normal_in_every_mode<T: Item + Drawn + bytemuck::NoUninit + bytemuck::AnyBitP
 
 #[test]
 fn draws_the_same_in_every_mode() {
-    let division = WorkDivision::new(3, 8, 1);
+    let division = WorkDivision::new(3, 2, 1);
     let (.., uniform) = everywhere!(
-        uniform_each<f32>, division, [];
+        uniform_blocks<f32, 1>, division, [];
         seed = Value(SEED), stream = Value(STREAM), y = Output(vec![0.0_f32; 21]),
     );
     compare(&uniform.0, &drawn(21).0);
     let (.., uniform) = everywhere!(
-        uniform_each<f64>, division, [];
+        uniform_blocks<f64, 3>, division, [];
         seed = Value(SEED), stream = Value(STREAM), y = Output(vec![0.0_f64; 21]),
     );
     compare(&uniform.0, &drawn(21).0);
-    normal_in_every_mode::<f32>();
-    normal_in_every_mode::<f64>();
+    normal_in_every_mode::<f32, 2>();
+    normal_in_every_mode::<f64, 1>();
 }
 
 #[test]

@@ -35,4 +35,4 @@
 
 mod philox;
 
-pub use philox::{Philox, Uniform, philox4x32};
+pub use philox::{Philox, Uniform, box_muller, philox4x32};

@@ -41,6 +41,7 @@ pub struct Philox {
     stream: [u32; 2],
     /// How many blocks of four words have been made.
     block: u64,
+    /// The next ones, which move up: what is never indexed is in registers.
     words: [u32; 4],
     /// How many of these are left.
     left: u32,
@@ -92,7 +93,9 @@ impl Philox {
             self.left = 4;
         }
         self.left -= 1;
-        self.words[3 - self.left as usize]
+        let [next, second, third, fourth] = self.words;
+        self.words = [second, third, fourth, 0];
+        next
     }
 
     /// The next two words, the low half first.
@@ -143,15 +146,11 @@ impl Philox {
         word.mul_high(bound)
     }
 
-    /// Two independent normally distributed floats, of mean 0 and variance 1: by G. Box and M. Muller's transform (1958) of
-    /// two uniform ones. None is further out than 5.8 (`f32`) or 8.6 (`f64`).
+    /// Two independent normally distributed floats, of mean 0 and variance 1: by [`box_muller`] of two uniform ones. None is further out than 5.8 (`f32`) or 8.6 (`f64`).
     #[inline(always)]
     pub fn normal_pair<T: Uniform>(&mut self) -> (T, T) {
-        // From 0, exclusive, to 1.
-        let first = T::ONE - T::uniform(self);
-        let radius = (T::cast_from(-2_i32) * first.ln()).sqrt();
-        let (sin, cos) = (T::TAU * T::uniform(self)).sin_cos();
-        (radius * cos, radius * sin)
+        let first = T::uniform(self);
+        box_muller(first, T::uniform(self))
     }
 
     /// The first of a [`normal_pair`](Self::normal_pair).
@@ -159,6 +158,18 @@ impl Philox {
     pub fn normal<T: Uniform>(&mut self) -> T {
         self.normal_pair().0
     }
+}
+
+/// Two independent normally distributed floats, of mean 0 and variance 1, of two independent ones that are uniform from
+/// 0, inclusive, to 1, exclusive (G. Box and M. Muller, "A note on the generation of random normal deviates", 1958).
+#[device(crate = crate)]
+#[inline(always)]
+pub fn box_muller<T: Uniform>(first: T, second: T) -> (T, T) {
+    // From 0, exclusive, to 1.
+    let first = T::ONE - first;
+    let radius = (T::cast_from(-2_i32) * first.ln()).sqrt();
+    let (sin, cos) = (T::TAU * second).sin_cos();
+    (radius * cos, radius * sin)
 }
 
 /// Floats that are drawn.
