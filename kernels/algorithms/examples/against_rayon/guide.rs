@@ -155,6 +155,7 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
+    to.compare(table, "guide: saxpy");
     table.row(
         "guide: shift",
         2 * bytes,
@@ -170,6 +171,7 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
+    to.compare(table, "guide: shift");
     table.row(
         "guide: spread",
         2 * bytes,
@@ -180,6 +182,7 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
         }),
         run(|| spread_by_hand(black_box(SIDE), from.by_hand(), to.by_hand_mut())),
     );
+    to.compare(table, "guide: spread");
     table.row(
         "guide: normalise",
         2 * bytes,
@@ -193,6 +196,7 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
+    to.compare(table, "guide: normalise");
     let line = Line {
         slope: 0.5,
         offset: 0.25,
@@ -209,6 +213,7 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
+    to.compare(table, "guide: parabola");
     let few = LENGTH / 64;
     let steps = RefCell::new(context.allocate::<u32>(few)?);
     let mut steps_by_hand = vec![0; few];
@@ -225,6 +230,8 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
         ),
         run(|| mandelbrot_by_hand(point, step, &mut steps_by_hand)),
     );
+    let counted = queue.read(&steps.borrow())?.wait()?;
+    table.compare("guide: mandelbrot", &counted, &steps_by_hand);
     let mut y = vec![0.0; few];
     let few_from = context.buffer(&x[..few])?;
     let mut few_to = context.allocate::<f32>(few)?;
@@ -253,6 +260,7 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
+    table.compare("guide: roots", &queue.read(&few_to)?.wait()?, &y);
     let disc = |radius| Disc {
         centre: [0.5, 0.5],
         radius,
@@ -269,9 +277,11 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
         run(|| wait(queue.launch([SIDE, SIDE], draw(ring, &mut picture)))),
         run(|| draw_by_hand(ring, &mut picture_by_hand)),
     );
+    let drawn = queue.read_nd(&picture)?.wait()?;
+    table.compare("guide: draw", &drawn, &picture_by_hand);
     let text: Vec<u8> = (0..LENGTH / 16).map(|i| (i * 167 % 251) as u8).collect();
     let from_text = context.buffer(&text)?;
-    let mut counts = context.allocate::<u32>(256)?;
+    let mut counts = context.buffer(&[0_u32; 256])?;
     let counts_by_hand: Vec<AtomicU32> = (0..256).map(|_| AtomicU32::new(0)).collect();
     table.row(
         "guide: histogram of atomics",
@@ -285,6 +295,12 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
+    let by_hand: Vec<u32> = counts_by_hand
+        .into_iter()
+        .map(AtomicU32::into_inner)
+        .collect();
+    let counted = queue.read(&counts)?.wait()?;
+    table.compare("guide: histogram of atomics", &counted, &by_hand);
     Ok(())
 }
 
@@ -307,6 +323,11 @@ pub(crate) fn blocks(table: &Table, context: &Context, queue: &Queue) -> quipu::
             block_sum_by_hand(from.by_hand(), &mut sums_by_hand, threads, elements);
         }),
     );
+    table.compare(
+        "guide: block_sum",
+        &queue.read(&sums)?.wait()?,
+        &sums_by_hand,
+    );
     let side = 512;
     let a: Vec<f32> = (0..side * side).map(|i| (i % 7) as f32).collect();
     let b: Vec<f32> = (0..side * side).map(|i| (i % 5) as f32).collect();
@@ -323,5 +344,7 @@ pub(crate) fn blocks(table: &Table, context: &Context, queue: &Queue) -> quipu::
         }),
         run(|| matrix_product_by_hand(black_box(side), &a, &b, &mut c_by_hand)),
     );
+    let product = queue.read_nd(&c)?.wait()?;
+    table.compare("guide: matrix product of 512", &product, &c_by_hand);
     Ok(())
 }

@@ -21,7 +21,7 @@ use quipu::kernels::philox4x32;
 use quipu::prelude::*;
 use quipu_algorithms::*;
 use rayon::prelude::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 use std::process::ExitCode;
 use timing::{Both, Table, after, run};
@@ -121,7 +121,8 @@ fn main() -> quipu::Result<ExitCode> {
 }
 
 fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
-    let a: Vec<f32> = (0..LENGTH).map(|i| (i % 1000) as f32).collect();
+    // So that all sums are exact, in any order.
+    let a: Vec<f32> = (0..LENGTH).map(|i| (i % 1000) as f32 - 499.5).collect();
     let a = Both::new(table, context, &a)?;
     let b = Both::new(table, context, &vec![1.0_f32; LENGTH])?;
     let y = Both::new(table, context, &vec![0.0_f32; LENGTH])?;
@@ -140,6 +141,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             }
         });
     };
+    let total_by_hand = Cell::new(0.0);
     let sum_by_hand = || {
         let total: f32 = a
             .by_hand()
@@ -154,7 +156,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
                 lanes.iter().sum::<f32>()
             })
             .sum();
-        black_box(total);
+        total_by_hand.set(total);
     };
     table.row(
         "fill",
@@ -162,12 +164,14 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         run(|| wait(fill(queue, 3.0, &mut y.buffer()))),
         run(fill_by_hand),
     );
+    y.compare(table, "fill");
     table.row(
         "queue.fill",
         BYTES,
         run(|| wait(queue.fill(&y.buffer(), 3.0))),
         run(fill_by_hand),
     );
+    y.compare(table, "queue.fill");
     table.row(
         "queue.copy",
         2 * BYTES,
@@ -178,6 +182,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             parts.for_each(|(y, a)| y.copy_from_slice(a));
         }),
     );
+    y.compare(table, "queue.copy");
     table.row(
         "iota",
         BYTES,
@@ -191,6 +196,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             });
         }),
     );
+    y.compare(table, "iota");
     table.row(
         "transform (a x + 1)",
         2 * BYTES,
@@ -212,6 +218,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             });
         }),
     );
+    y.compare(table, "transform (a x + 1)");
     table.row(
         "zip (a x + y)",
         3 * BYTES,
@@ -229,11 +236,17 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             });
         }),
     );
+    y.compare(table, "zip (a x + y)");
     table.row(
         "reduce (sum)",
         BYTES,
         run(|| wait(reduce::<Sum, _>(queue, &a.buffer(), &mut sum))),
         run(sum_by_hand),
+    );
+    table.compare(
+        "reduce (sum)",
+        &queue.read(&sum)?.wait()?,
+        &[total_by_hand.get()],
     );
     let inclusive = || {
         run(|| {
@@ -250,6 +263,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         inclusive(),
         run(|| by_hand::scan::<true>(a.by_hand(), y.by_hand_mut())),
     );
+    y.compare(table, "inclusive scan");
     table.row(
         "inclusive scan / a loop",
         2 * BYTES,
@@ -268,6 +282,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         }),
         run(|| by_hand::scan::<false>(a.by_hand(), y.by_hand_mut())),
     );
+    y.compare(table, "exclusive scan");
     let weights = [[0.1, 0.2, 0.1], [0.2, 0.4, 0.2], [0.1, 0.2, 0.1]];
     let stenciled = || {
         run(|| {
@@ -280,6 +295,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         stenciled(),
         run(|| by_hand::stencil(weights, SIDE, a.by_hand(), y.by_hand_mut())),
     );
+    y.compare(table, "stencil");
     table.row(
         "stencil / a loop",
         2 * BYTES,
@@ -293,6 +309,7 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         // How long rows are is only told as it runs, as ours is.
         run(|| by_hand::transpose(black_box(SIDE), a.by_hand(), y.by_hand_mut())),
     );
+    y.compare(table, "transpose");
     Ok(())
 }
 
@@ -359,25 +376,33 @@ fn others(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> 
     let mut y = vec![0_u32; LENGTH];
     let mut count = context.allocate::<u64>(1)?;
     let mut bins = context.allocate::<u32>(256)?;
+    let bins_by_hand = RefCell::default();
     table.row(
         "histogram (256 bins)",
         BYTES,
         run(|| wait(histogram(queue, Highest(()), &from, &mut bins))),
         run(|| {
-            black_box(by_hand::histogram(black_box(256), &x));
+            bins_by_hand.replace(by_hand::histogram(black_box(256), &x));
         }),
     );
+    let counted = queue.read(&bins)?.wait()?;
+    table.compare("histogram (256 bins)", &counted, &bins_by_hand.borrow());
     for divisor in [2, 10] {
         let keep = Bins { count: divisor };
+        let name = format!("compact (1 of {divisor})");
+        let mut kept = 0;
         table.row(
-            &format!("compact (1 of {divisor})"),
+            &name,
             BYTES,
             run(|| wait(compact(queue, keep, &from, &mut to, &mut count))),
             run(|| {
                 let keep = |x: u32| (x >> 7) % black_box(divisor) == 0;
-                black_box(by_hand::compact(&x, &mut y, keep));
+                kept = by_hand::compact(&x, &mut y, keep);
             }),
         );
+        let read = queue.read(&to)?.wait()?;
+        table.compare(&name, &queue.read(&count)?.wait()?, &[kept as u64]);
+        table.compare(&name, &read[..kept], &y[..kept]);
     }
 
     let mut words = context.allocate::<[u32; 4]>(LENGTH / 4)?;
@@ -398,6 +423,7 @@ fn others(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> 
         }),
     );
 
+    table.compare("random", &queue.read(&words)?.wait()?, &words_by_hand);
     let mut floats = context.allocate::<f32>(LENGTH)?;
     let mut floats_by_hand = vec![0.0_f32; LENGTH];
     table.row(
@@ -406,6 +432,8 @@ fn others(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> 
         run(|| wait(random_uniform(queue, 1, 2, &mut floats))),
         run(|| by_hand::draw(&mut floats_by_hand, |words| words.map(by_hand::unit))),
     );
+    let drawn = queue.read(&floats)?.wait()?;
+    table.compare("random (uniform)", &drawn, &floats_by_hand);
     table.row(
         "random (normal)",
         BYTES,
@@ -417,6 +445,8 @@ fn others(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> 
             });
         }),
     );
+    let drawn = queue.read(&floats)?.wait()?;
+    table.compare("random (normal)", &drawn, &floats_by_hand);
 
     let bodies: Vec<[f32; 4]> = (0..4096)
         .map(|i| [0, 1, 2, 3].map(|d| (x[4 * i + d] >> 8) as f32 * 1e-7))
@@ -430,6 +460,8 @@ fn others(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> 
         run(|| wait(attract(queue, 0.01, &from, &mut accelerations))),
         run(|| by_hand::attract(0.01, &bodies, &mut by_hand)),
     );
+    let attracted = queue.read(&accelerations)?.wait()?;
+    table.compare("attract (4096 bodies)", &attracted, &by_hand);
     Ok(())
 }
 
@@ -438,7 +470,7 @@ fn sorts(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
     let x = random_words(length);
     let from = context.buffer(&x)?;
     let keys = RefCell::new(context.allocate::<u32>(length)?);
-    let mut values = context.allocate::<u32>(length)?;
+    let mut values = context.buffer(&x)?;
     let fresh = || wait(queue.copy(&from, &keys.borrow()));
     let by_hand = RefCell::new(x.clone());
     let fresh_by_hand = || by_hand.borrow_mut().copy_from_slice(&x);
@@ -451,6 +483,8 @@ fn sorts(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
             by_hand::radix_sort(&mut by_hand.borrow_mut(), &mut Vec::new());
         }),
     );
+    let sorted = queue.read(&keys.borrow())?.wait()?;
+    table.compare("radix sort", &sorted, &by_hand.borrow());
     table.row(
         "radix sort / par_sort_unstable",
         0,
@@ -472,6 +506,11 @@ fn sorts(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
             by_hand::radix_sort(&mut by_hand.borrow_mut(), &mut values_by_hand);
         }),
     );
+    table.compare(
+        "radix sort by key",
+        &queue.read(&values)?.wait()?,
+        &values_by_hand,
+    );
     let order = Ascending::default();
     table.row(
         "merge sort",
@@ -483,6 +522,8 @@ fn sorts(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
             by_hand::merge_sort::<false>(&mut by_hand.borrow_mut(), &mut Vec::new());
         }),
     );
+    let sorted = queue.read(&keys.borrow())?.wait()?;
+    table.compare("merge sort", &sorted, &by_hand.borrow());
     table.row(
         "merge sort by key",
         0,
@@ -497,6 +538,11 @@ fn sorts(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()> {
         after(fresh_by_hand, || {
             by_hand::merge_sort::<true>(&mut by_hand.borrow_mut(), &mut values_by_hand);
         }),
+    );
+    table.compare(
+        "merge sort by key",
+        &queue.read(&values)?.wait()?,
+        &values_by_hand,
     );
     table.row(
         "merge sort / par_sort",
@@ -524,6 +570,8 @@ fn products(table: &Table, context: &Context) -> quipu::Result<()> {
         let times = table.alone(run(|| {
             wait(matrix_product(&queue, [side; 3], &a, &b, &mut c));
         }));
+        let product = queue.read(&c)?.wait()?;
+        table.compare("matrix product", &product, &vec![512.0; elements]);
         let rate = |seconds: f64| 2.0 * (side as f64).powi(3) / seconds * 1e-9;
         println!(
             "matrix product of {side} on {}: {:.1} GFLOP/s, at best {:.1}",

@@ -51,6 +51,10 @@ impl<T: Element> Both<T> {
         self.buffers[self.round.get() % 2].clone()
     }
 
+    fn buffers_memory(&self) -> *mut T {
+        self.memory[self.round.get() % 2]
+    }
+
     fn memory(&self) -> *mut T {
         self.memory[1 - self.round.get() % 2]
     }
@@ -72,6 +76,46 @@ impl<T: Element> Both<T> {
         unsafe { std::slice::from_raw_parts_mut(self.memory(), self.length) }
     }
 }
+
+impl<T: Element + Near> Both<T> {
+    /// Ends with an error if what both ways have left in the two is not the same: after a row of the same algorithm.
+    pub(crate) fn compare(&self, table: &Table, name: &str) {
+        // SAFETY: as of `by_hand`.
+        let [ours, other] = [self.buffers_memory(), self.memory()]
+            .map(|memory| unsafe { std::slice::from_raw_parts(memory.cast_const(), self.length) });
+        table.compare(name, ours, other);
+    }
+}
+
+/// What both ways come to, side by side.
+pub(crate) trait Near: Copy + std::fmt::Debug {
+    /// The same, but for the order in which floats are added.
+    fn is_near(self, other: Self) -> bool;
+}
+
+impl Near for f32 {
+    fn is_near(self, other: Self) -> bool {
+        (self - other).abs() <= 1e-3 * other.abs().max(1.0)
+    }
+}
+
+impl<T: Near, const N: usize> Near for [T; N] {
+    fn is_near(self, other: Self) -> bool {
+        self.iter().zip(other).all(|(a, b)| a.is_near(b))
+    }
+}
+
+macro_rules! near_if_equal {
+    ($($integer:ty),*) => {$(
+        impl Near for $integer {
+            fn is_near(self, other: Self) -> bool {
+                self == other
+            }
+        }
+    )*};
+}
+
+near_if_equal!(u8, u32, u64);
 
 /// The ratio that a row is to reach, if it is held to one: not where the other is another algorithm.
 fn gate(name: &str) -> Option<f64> {
@@ -146,6 +190,23 @@ impl Table {
             println!("below its gate: {row}");
         }
         missed.is_empty()
+    }
+
+    /// Ends with an error if the two ways of a row that was run did not come to the same.
+    pub(crate) fn compare<T: Near>(&self, name: &str, ours: &[T], other: &[T]) {
+        if !self.has(name) {
+            return;
+        }
+        assert_eq!(ours.len(), other.len(), "{name}: as many results");
+        let differs = |(ours, other): &(&T, &T)| !ours.is_near(**other);
+        let first = ours
+            .iter()
+            .zip(other)
+            .enumerate()
+            .find(|(_, both)| differs(both));
+        if let Some((i, (ours, other))) = first {
+            panic!("{name}: result {i} is {ours:?}, and {other:?} by hand");
+        }
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
