@@ -8,7 +8,8 @@
 
 use std::panic::Location;
 
-use quipu_kernel_ir::{Operation, Type};
+use quipu_kernel_ir as ir;
+use quipu_kernel_ir::{Operation, Statement, Type};
 
 use super::control::inlined;
 use super::expression::{Expr, is_indexed, variable};
@@ -148,14 +149,20 @@ fn call_raw(
             .filter(|raw| **raw != Raw::Nothing)
             .map(|raw| s.value(*raw, location))
             .collect();
-        let value = s
-            .frame()
-            .function
-            .define(result.clone(), Operation::Call(id, values));
-        if result == Type::Unit {
-            Raw::Nothing
-        } else {
-            Raw::Value(value)
+        let call = Operation::Call(id, values);
+        let of = result.clone().unwrap_or(Type::Unit);
+        let value = s.frame().function.define(of, call);
+        match result {
+            Some(Type::Unit) => Raw::Nothing,
+            Some(_) => Raw::Value(value),
+            None => {
+                // What follows is never reached, which only a loop tells whoever reads the source.
+                let id = s.frame().function.loop_id();
+                let (body, step) = (ir::Block::new(), ir::Block::new());
+                let endless = Statement::Loop { id, body, step };
+                s.frame().end_with(Some(endless));
+                Raw::Nothing
+            }
         }
     })
 }
@@ -183,7 +190,7 @@ fn finish(
     key: String,
     raw: Raw,
     location: &'static Location<'static>,
-) -> (quipu_kernel_ir::FunctionId, Type) {
+) -> (ir::FunctionId, Option<Type>) {
     if s.frame().is_live() && raw != Raw::Nothing {
         let result = s.value(raw, location);
         s.frame().function.give(result);
@@ -191,7 +198,8 @@ fn finish(
     let frame = s.frames.pop().unwrap_or_else(|| Frame::new(callee.name));
     let result = frame.result(raw);
     let (file, line, _) = callee.place;
-    let function = frame.finish(result.clone(), quipu_kernel_ir::Location { file, line });
+    let of = result.clone().unwrap_or(Type::Unit);
+    let function = frame.finish(of, ir::Location { file, line });
     let id = s.module.function(function);
     s.functions.insert(key, Known::Done(id, result.clone()));
     (id, result)

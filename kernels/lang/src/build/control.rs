@@ -23,11 +23,13 @@ fn end(s: &mut State, raw: Raw) -> Written {
     (block, raw, live)
 }
 
-/// A variable for the result of several branches.
+/// What several branches give, or the `break`s of a loop, or the `return`s of a function.
+#[derive(Default)]
 pub(super) struct Joined {
-    pub(super) local: Option<(LocalId, ir::Type)>,
-    /// What the only branch that has come to its end gave, if that needs no variable.
-    pub(super) only: Option<Raw>,
+    /// The variable that values go through.
+    local: Option<(LocalId, ir::Type)>,
+    /// The shared array that all of them gave that came to their end: it needs no variable.
+    only: Option<Raw>,
 }
 
 impl Joined {
@@ -101,11 +103,6 @@ impl Joined {
         }
     }
 }
-
-const UNJOINED: Joined = Joined {
-    local: None,
-    only: None,
-};
 
 /// A branch that is being written, which gives a `T`.
 ///
@@ -292,7 +289,7 @@ fn branched(
             s.frame().push_all(otherwise);
             return Raw::Value(s.frame().function.select(condition, first, second));
         }
-        let mut joined = UNJOINED;
+        let mut joined = Joined::default();
         if then_live {
             joined.join(s, &mut then, then_raw, location);
         }
@@ -367,7 +364,7 @@ fn joined_short(
             s.frame().push_all(block);
             return Raw::Value(s.frame().function.binary(operation, left, right));
         }
-        let mut joined = UNJOINED;
+        let mut joined = Joined::default();
         s.frame().begin_block();
         let short = s.frame().literal(ir::Scalar::Bool, u64::from(!is_and));
         let (mut other, _) = s.frame().end_block();
@@ -402,19 +399,13 @@ fn give_raw(raw: Raw, location: &'static Location<'static>) {
         let target = match target {
             Target::Function => {
                 let result = (raw != Raw::Nothing).then(|| s.value(raw, location));
-                if let Some(result) = result {
-                    let of = s.frame().function.type_of(result).clone();
-                    s.frame().result = Some(of);
-                }
+                let of = result.map(|result| s.frame().function.type_of(result).clone());
+                s.frame().result = Some(of.unwrap_or(ir::Type::Unit));
                 s.frame().function.leave(result);
                 s.frame().end_with(None);
                 Target::Function
             }
-            Target::Inlined { id, result, .. } => {
-                let mut joined = Joined {
-                    local: result,
-                    only: None,
-                };
+            Target::Inlined { id, mut joined, .. } => {
                 let mut block = ir::Block::new();
                 joined.join(s, &mut block, raw, location);
                 s.frame().push_all(block);
@@ -422,7 +413,7 @@ fn give_raw(raw: Raw, location: &'static Location<'static>) {
                 Target::Inlined {
                     id,
                     used: true,
-                    result: joined.local,
+                    joined,
                 }
             }
         };
@@ -437,7 +428,7 @@ pub(super) fn inlined(write: &mut dyn FnMut() -> Raw, location: &'static Locatio
         s.frame().returns.push(Target::Inlined {
             id,
             used: false,
-            result: None,
+            joined: Joined::default(),
         });
     });
     state::at(location, |s| s.frame().begin_block());
@@ -450,7 +441,12 @@ pub(super) fn inlined(write: &mut dyn FnMut() -> Raw, location: &'static Locatio
             Raw::Nothing
         };
         let (mut body, live) = s.frame().end_block();
-        let Some(Target::Inlined { id, used, result }) = s.frame().returns.pop() else {
+        let Some(Target::Inlined {
+            id,
+            used,
+            mut joined,
+        }) = s.frame().returns.pop()
+        else {
             return raw;
         };
         if !used {
@@ -460,10 +456,6 @@ pub(super) fn inlined(write: &mut dyn FnMut() -> Raw, location: &'static Locatio
             }
             return raw;
         }
-        let mut joined = Joined {
-            local: result,
-            only: None,
-        };
         if live {
             joined.join(s, &mut body, raw, location);
             body.push(Statement::Break(id));

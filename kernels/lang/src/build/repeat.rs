@@ -4,10 +4,11 @@
 //! [`end_loop`]. Whoever begins it says what else there is to write at its end.
 
 use std::marker::PhantomData;
+use std::mem::take;
 use std::panic::Location;
 
 use quipu_kernel_ir as ir;
-use quipu_kernel_ir::{LocalId, LoopId, Statement, Value};
+use quipu_kernel_ir::{LoopId, Statement, Value};
 
 use super::control::{Joined, nothing};
 use super::expression::Expr;
@@ -50,7 +51,7 @@ enum End {
 /// What is known of a loop while it is written.
 pub(super) struct LoopState {
     left: bool,
-    joined: Option<(LocalId, ir::Type)>,
+    joined: Joined,
     end: End,
     location: &'static Location<'static>,
 }
@@ -59,7 +60,7 @@ fn begin(s: &mut State, end: End, location: &'static Location<'static>) -> LoopI
     let id = s.frame().function.loop_id();
     let known = LoopState {
         left: false,
-        joined: None,
+        joined: Joined::default(),
         end,
         location,
     };
@@ -153,16 +154,12 @@ fn end_id(s: &mut State, id: LoopId) -> Raw {
         step(s);
     }
     let (step, _) = s.frame().end_block();
-    let joined = Joined {
-        local: known.joined,
-        only: None,
-    };
-    joined.begin(s);
+    known.joined.begin(s);
     s.frame().function.push(Statement::Loop { id, body, step });
     if !known.left {
         s.frame().end_with(None);
     }
-    joined.result(s)
+    known.joined.result(s)
 }
 
 /// Leaves a loop unless the condition holds.
@@ -221,18 +218,16 @@ fn break_raw(id: LoopId, raw: Raw, location: &'static Location<'static>) {
         if !s.frame().is_live() {
             return;
         }
-        let local = s
-            .frame()
-            .loops
-            .get_mut(&id)
-            .and_then(|known| known.joined.take());
-        let mut joined = Joined { local, only: None };
+        let known = s.frame().loops.get_mut(&id);
+        let mut joined = known
+            .map(|known| take(&mut known.joined))
+            .unwrap_or_default();
         let mut block = ir::Block::new();
         let raw = s.frame().copied(raw);
         joined.join(s, &mut block, raw, location);
         s.frame().push_all(block);
         if let Some(known) = s.frame().loops.get_mut(&id) {
-            known.joined = joined.local;
+            known.joined = joined;
         }
         leave(s, id);
     });

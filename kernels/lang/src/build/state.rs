@@ -11,11 +11,11 @@ use std::panic::Location;
 
 use quipu_kernel_ir as ir;
 use quipu_kernel_ir::{
-    ConstantId, FunctionBuilder, Literal, LocalId, LoopId, ModuleBuilder, Place, Scalar, SharedId,
+    ConstantId, FunctionBuilder, Literal, LoopId, ModuleBuilder, Place, Scalar, SharedId,
     Statement, StructId, Type, Value,
 };
 
-use super::control::BranchState;
+use super::control::{BranchState, Joined};
 use super::error::BuildError;
 use super::repeat::LoopState;
 
@@ -61,7 +61,7 @@ pub(super) enum Target {
         id: LoopId,
         /// Whether anything returns early.
         used: bool,
-        result: Option<(LocalId, Type)>,
+        joined: Joined,
     },
 }
 
@@ -283,12 +283,14 @@ impl Frame {
         }
     }
 
-    /// What the function gives: what it was seen to return, or what its body ends with.
-    pub(super) fn result(&self, last: Raw) -> Type {
-        self.result
-            .clone()
-            .or_else(|| self.type_of(last))
-            .unwrap_or(Type::Unit)
+    /// What the function gives: what it was seen to return, or what its body ends with. Nothing at all, if neither that
+    /// end nor a `return` is reached.
+    pub(super) fn result(&self, last: Raw) -> Option<Type> {
+        let of_end = || {
+            self.is_live()
+                .then(|| self.type_of(last).unwrap_or(Type::Unit))
+        };
+        self.result.clone().or_else(of_end)
     }
 
     /// The finished device function.
@@ -307,8 +309,8 @@ impl Frame {
 pub(super) enum Known {
     /// It is being written: whoever calls it now is called by it.
     InProgress,
-    /// It is there, and gives this.
-    Done(ir::FunctionId, Type),
+    /// It is there, and gives this; nothing at all, if it never comes to an end.
+    Done(ir::FunctionId, Option<Type>),
 }
 
 /// The module under construction.

@@ -197,6 +197,52 @@ fn runs_functions_that_differ_only_in_what_their_trait_is_for() {
     assert_eq!(y[3], 103_010);
 }
 
+/// Never comes to its end.
+#[device(crate = quipu_kernel)]
+fn endless(mut x: u32) -> [u32; 2] {
+    loop {
+        x = x.wrapping_add(1);
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn endless_if_great(x: u32) -> u32 {
+    if x < 1000 {
+        return x;
+    }
+    endless(x)[1]
+}
+
+#[device(crate = quipu_kernel)]
+fn nothing_if_small(x: u32) {
+    if x < 1000 {
+        return;
+    }
+    endless(x);
+}
+
+/// What the functions give that have no end is no value, and nobody has it.
+#[kernel(crate = quipu_kernel)]
+fn ends(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        *y = endless_if_great(x[i]);
+        nothing_if_small(*y);
+        if *y == 1000 {
+            let never = endless(*y);
+            *y = never[0] + never.len() as u32;
+        }
+        *y += 1;
+    }
+}
+
+#[test]
+fn runs_ends() {
+    let x: Vec<u32> = (0..24).collect();
+    let mut y = vec![0; 24];
+    check!(ends => (&x, &mut y), division(2, 4, 3));
+    assert_eq!(y[23], 24);
+}
+
 #[device(crate = quipu_kernel)]
 fn twice(x: u32, f: impl Fn(u32) -> u32) -> u32 {
     f(f(x))

@@ -5,7 +5,8 @@ use super::{check, division};
 use quipu_kernel::level::UNOPTIMISED;
 use quipu_kernel::{
     Atomics, Block, BlockAccelerator, BlockKernel, Blocks, GlobalMut, GlobalRef, Grid, OwnBlock,
-    OwnElements, Philox, RawMut, SharedAtomics, SharedWrite, Threads, WorkDivision, device, kernel,
+    OwnElements, Philox, RawMut, SharedAtomics, SharedRead, SharedWrite, Threads, WorkDivision,
+    device, kernel,
 };
 
 /// Variables of each kind, in nested loops.
@@ -60,6 +61,65 @@ fn runs_variables() {
     for rounds in [0, 1, 2, 7] {
         let mut y = vec![[0; 4]; 15];
         check!(variables => (rounds, &x, &mut y), division(3, 5, 1), 5);
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn filled(mut array: SharedWrite<u32>, with: u32) -> SharedWrite<u32> {
+    if with == 0 {
+        return array;
+    }
+    for value in array.own() {
+        *value = with;
+    }
+    return array;
+}
+
+#[device(crate = quipu_kernel)]
+fn same(array: SharedRead<u32>) -> SharedRead<u32> {
+    return array;
+}
+
+/// Arrays that `return` and `break` give, from some places the same.
+#[kernel(crate = quipu_kernel)]
+async fn given(
+    acc: &impl BlockAccelerator<1>,
+    with: u32,
+    mut y: OwnElements<u32>,
+    #[shared(6)] a: SharedWrite<u32>,
+    #[shared(3)] b: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0] as u32;
+    let (a, b) = (filled(a, with), filled(b, thread + 10));
+    let (a, b) = acc.sync((a, b)).await;
+    let a = 'a: {
+        if with > 5 {
+            break 'a a;
+        }
+        same(a)
+    };
+    let mut rounds = 0;
+    let b = loop {
+        rounds += 1;
+        if rounds > with {
+            break b;
+        }
+        if rounds == 7 {
+            break b;
+        }
+    };
+    for (_, y) in y.each() {
+        *y = a[thread as usize] + 100 * b[b.len() - 1] + rounds;
+    }
+}
+
+#[test]
+fn runs_given() {
+    for with in [0, 3, 9] {
+        let mut y = vec![0; 6];
+        check!(given => (with, &mut y), division(2, 3, 1));
+        let rounds = (with + 1).min(7);
+        assert_eq!(y, [with + 1200 + rounds; 6]);
     }
 }
 
