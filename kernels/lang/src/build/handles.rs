@@ -189,11 +189,17 @@ fn extent_of<H: ?Sized, const D: usize>(
     this: Expr<H>,
     location: &'static Location<'static>,
 ) -> Expr<Extent<D>> {
-    let view = state::at(location, |s| view_at(s, this.raw(), location));
+    let view = state::at(location, |s| view_at(s, this.raw(), D, location));
     components::<D, _>(location, |_, d| view.extent[usize::from(d)])
 }
 
-pub(super) fn view_at(s: &mut State, raw: Raw, location: &'static Location<'static>) -> ViewParts {
+/// A view of so many dimensions; after a problem, and where nothing is reached, all zeros.
+pub(super) fn view_at(
+    s: &mut State,
+    raw: Raw,
+    dimensions: usize,
+    location: &'static Location<'static>,
+) -> ViewParts {
     if let Some(view) = view_of(s, raw) {
         return view;
     }
@@ -201,8 +207,8 @@ pub(super) fn view_at(s: &mut State, raw: Raw, location: &'static Location<'stat
     let zero = s.frame().literal(Scalar::Index, 0);
     ViewParts {
         elements: zero,
-        extent: vec![zero; 3],
-        strides: vec![zero; 3],
+        extent: vec![zero; dimensions],
+        strides: vec![zero; dimensions],
     }
 }
 
@@ -229,7 +235,7 @@ impl<T: KernelValue, const D: usize> Iterate for EachHandle<T, D> {
     type Item = (usize, T);
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let view = view_at(s, over, location);
+        let view = view_at(s, over, D, location);
         let (this, position) = begin_elements(s, view.extent.clone(), location);
         let number = linear(s, &view.extent, &position);
         let place = own_place(s, &view, &position);
@@ -242,7 +248,7 @@ impl<T: KernelValue, const D: usize> Iterate for RowsHandle<T, D> {
     type Item = (Vector<D>, [T]);
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let view = view_at(s, over, location);
+        let view = view_at(s, over, D, location);
         let (this, position) = begin_elements(s, view.extent.clone(), location);
         // A row of one element: which elements neighbour each other is the target's choice.
         let place = own_place(s, &view, &position);
@@ -284,7 +290,7 @@ impl<T: KernelValue> GlobalRefHandle<T, 1> {
     pub fn __method_len(&self, this: Expr<Self>) -> Expr<usize> {
         let location = Location::caller();
         of_value(state::at(location, |s| {
-            view_at(s, this.raw(), location).extent[0]
+            view_at(s, this.raw(), 1, location).extent[0]
         }))
     }
 }

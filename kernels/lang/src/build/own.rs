@@ -136,7 +136,7 @@ impl<T: KernelData, const D: usize> Declared for OwnTile<'_, T, D> {
     fn declare(name: &'static str) -> Expr<Self::Handle> {
         let whole = view::<T, Self::Handle>(name, true, D);
         let location = Location::caller();
-        let view = state::at(location, |s| view_at(s, whole.raw(), location));
+        let view = state::at(location, |s| view_at(s, whole.raw(), D, location));
         Expr::from_raw(state::at(location, |s| {
             let extents = view.extent.clone();
             // As `WorkDivision::share` computes it.
@@ -157,7 +157,7 @@ impl<T: KernelData, const D: usize> Declared for OwnBlockTile<'_, T, D> {
     fn declare(name: &'static str) -> Expr<Self::Handle> {
         let whole = view::<T, Self::Handle>(name, true, D);
         let location = Location::caller();
-        let view = state::at(location, |s| view_at(s, whole.raw(), location));
+        let view = state::at(location, |s| view_at(s, whole.raw(), D, location));
         Expr::from_raw(state::at(location, |s| {
             let extents = view.extent.clone();
             let share = |s: &mut State, d: u8| {
@@ -178,7 +178,7 @@ impl<T: KernelData> Declared for OwnRows<'_, T> {
     fn declare(name: &'static str) -> Expr<Self::Handle> {
         let whole = view::<T, Self::Handle>(name, true, 2);
         let location = Location::caller();
-        let view = state::at(location, |s| view_at(s, whole.raw(), location));
+        let view = state::at(location, |s| view_at(s, whole.raw(), 2, location));
         Expr::from_raw(state::at(location, |s| {
             let block = thread_number(s, Origin::Grid, Unit::Blocks);
             let in_block = thread_number(s, Origin::Block, Unit::Threads);
@@ -217,7 +217,7 @@ impl<T: KernelValue, const D: usize> OwnTileHandle<T, D> {
         let location = Location::caller();
         vector(
             location,
-            state::at(location, |s| view_at(s, this.raw(), location)).extent,
+            state::at(location, |s| view_at(s, this.raw(), D, location)).extent,
         )
     }
 
@@ -238,7 +238,7 @@ impl<T: KernelValue, const D: usize> OwnTileHandle<T, D> {
         row: Expr<[usize; R]>,
     ) -> Expr<[T]> {
         let location = Location::caller();
-        let view = state::at(location, |s| view_at(s, this.raw(), location));
+        let view = state::at(location, |s| view_at(s, this.raw(), D, location));
         Expr::from_raw(state::at(location, |s| {
             let mut position = super::handles::values(s, row.raw(), location);
             let zero = s.frame().function.index_literal(0);
@@ -277,7 +277,7 @@ impl<T: KernelValue, const D: usize> OwnBlockTileHandle<T, D> {
         let location = Location::caller();
         vector(
             location,
-            state::at(location, |s| view_at(s, this.raw(), location)).extent,
+            state::at(location, |s| view_at(s, this.raw(), D, location)).extent,
         )
     }
 
@@ -355,7 +355,7 @@ impl<T: KernelValue, const D: usize> Iterate for EachPlacedHandle<T, D> {
 
     /// A position that is counted up as the digits of a number are.
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let view = view_at(s, over, location);
+        let view = view_at(s, over, D, location);
         let zero = s.frame().function.index_literal(0);
         let mut is_inside = None;
         for extent in &view.extent {
@@ -412,7 +412,7 @@ impl<T: KernelValue, const D: usize> Iterate for EachSharedHandle<T, D> {
     /// The elements whose numbers are the thread's, and from there as many apart as the block has threads: so
     /// neighbouring threads have neighbouring elements.
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let view = view_at(s, over, location);
+        let view = view_at(s, over, D, location);
         let end = product(s, &view.extent);
         let thread = thread_number(s, Origin::Block, Unit::Threads);
         let counter = s.frame().function.local(None, thread);

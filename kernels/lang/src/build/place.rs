@@ -538,6 +538,10 @@ fn assign_at(to: Raw, from: Raw, location: &'static Location<'static>) {
     state::at(location, |s| assign_raw(s, to, from, location));
 }
 
+/// Where a reference or a view is assigned.
+const REPLACED: &str =
+    "a variable cannot be made to refer to something else; use an index, or a variable for each";
+
 fn assign_raw(s: &mut State, to: Raw, from: Raw, location: &'static Location<'static>) {
     if to == from {
         return; // a shared array that a barrier turned, say
@@ -549,10 +553,8 @@ fn assign_raw(s: &mut State, to: Raw, from: Raw, location: &'static Location<'st
             let value = s.value(from, location);
             store(s, to, value, location);
         }
-        (_, Raw::Place(_, Mode::Reference)) => s.refuse(
-            location,
-            "a variable cannot be made to refer to something else; use an index, or a variable for each",
-        ),
+        (_, Raw::Place(_, Mode::Reference)) => s.refuse(location, REPLACED),
+        (to, _) if view_of(s, to).is_some() => s.refuse(location, REPLACED),
         (Raw::Aggregate(to), from) => {
             // A destructuring assignment.
             let parts = s.frame().parts(to).to_vec();

@@ -8,8 +8,8 @@
 )]
 
 use quipu_kernel::{
-    Accelerator, BlockAccelerator, Entry, GlobalRef, Grid, KernelData, OwnElements, SharedWrite,
-    Threads, device, kernel,
+    Accelerator, BlockAccelerator, Entry, GlobalRef, Grid, KernelData, OwnBlockTile, OwnElements,
+    OwnRows, OwnTile, SharedWrite, Threads, device, kernel,
 };
 use std::fmt;
 use std::ops::{Add, AddAssign, Neg};
@@ -87,6 +87,125 @@ fn views(
     let one = if n > 3 { a } else { b }; //~ write it where it is used
     for (i, y) in y.each() {
         *y = one[i];
+    }
+}
+
+/// What is asked of a view after it was refused is asked of one with as many dimensions.
+#[kernel(crate = quipu_kernel)]
+fn views_of_four(
+    _acc: &impl Accelerator<4>,
+    n: u32,
+    a: GlobalRef<u32, 4>,
+    b: GlobalRef<u32, 4>,
+    mut y: OwnElements<u32, 4>,
+) {
+    let one = if n > 3 { a } else { b }; //~ write it where it is used
+    let last = one.extent()[3] - 1;
+    for (_, y) in y.each() {
+        *y = one[[0, 0, 0, last]];
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn tiles_of_four(_acc: &impl Accelerator<4>, n: u32, a: OwnTile<u32, 4>, b: OwnTile<u32, 4>) {
+    let mut one = if n > 3 { a } else { b }; //~ write it where it is used
+    let last = one.extent()[3] - 1 + 0 * one.start()[3];
+    one[[0, 0, 0, last]] = 1;
+    one.row_mut([0, 0, 0])[last] = 2;
+    for (_, one) in one.each() {
+        *one = 3;
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn shares_of_four(
+    _acc: &impl Accelerator<4>,
+    n: u32,
+    a: OwnBlockTile<u32, 4>,
+    b: OwnBlockTile<u32, 4>,
+) {
+    let mut one = if n > 3 { a } else { b }; //~ write it where it is used
+    let at = one.extent()[3] + one.start()[3];
+    for (_, one) in one.each() {
+        *one = at as u32;
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn elements_of_four(
+    _acc: &impl Accelerator<4>,
+    n: u32,
+    a: OwnElements<u32, 4>,
+    b: OwnElements<u32, 4>,
+) {
+    let mut one = if n > 3 { a } else { b }; //~ write it where it is used
+    let last = one.extent()[3] - 1;
+    for (_, one) in one.each() {
+        *one = last as u32;
+    }
+    for (_, row) in one.rows() {
+        row[0] = 3;
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn rows(_acc: &impl Accelerator<1>, n: u32, a: OwnRows<u32>, b: OwnRows<u32>) {
+    let mut one = if n > 3 { a } else { b }; //~ write it where it is used
+    let mut columns = one.extent()[1];
+    for row in one.range() {
+        columns += row;
+    }
+    for (_, row) in one.each() {
+        row[0] = columns as u32;
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn replaced_view(
+    _acc: &impl Accelerator<1>,
+    n: u32,
+    a: GlobalRef<u32>,
+    b: GlobalRef<u32>,
+    mut y: OwnElements<u32>,
+) {
+    let mut one = a;
+    if n > 3 {
+        one = b; //~ cannot be made to refer to something else; use an index
+    }
+    for (i, y) in y.each() {
+        *y = one[i];
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn left_with(
+    acc: &impl BlockAccelerator<1>,
+    n: u32,
+    mut y: OwnElements<u32>,
+    #[shared(4)] a: SharedWrite<u32>,
+    #[shared(4)] b: SharedWrite<u32>,
+) {
+    let (a, b) = acc.sync((a, b)).await;
+    let mut left = n;
+    let one = loop {
+        if left == 3 {
+            break a;
+        }
+        if left == 0 {
+            break b; //~ every branch has to give the same shared array
+        }
+        left -= 1;
+    };
+    for (_, y) in y.each() {
+        *y = one[0];
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn units(_acc: &impl Accelerator<1>, n: u32, mut y: OwnElements<u32>) {
+    let some = &[(), ()][n as usize..]; //~ this has no elements
+    for (_, y) in y.each() {
+        *y = some.len() as u32;
     }
 }
 
@@ -275,7 +394,7 @@ macro_rules! refused {
     ($($name:ident: $kernel:ty, $function:literal;)*) => {$(
         #[test]
         fn $name() {
-            let error = <$kernel as Entry<1>>::module().unwrap_err().to_string();
+            let error = <$kernel as Entry<_>>::module().unwrap_err().to_string();
             let lines = include_str!("refused.rs").lines().enumerate();
             let of_it = format!("fn {}", $function);
             let mut after = lines.skip_while(|(_, line)| !line.contains(&of_it));
@@ -323,6 +442,14 @@ refused! {
     shared_arrays_that_change_places: exchanged, "exchanged";
     steps_that_a_branch_gives: steps, "steps";
     a_view_of_two: views, "views";
+    a_view_of_four_dimensions: views_of_four, "views_of_four";
+    a_tile_of_four_dimensions: tiles_of_four, "tiles_of_four";
+    a_share_of_four_dimensions: shares_of_four, "shares_of_four";
+    elements_of_four_dimensions: elements_of_four, "elements_of_four";
+    rows_of_two: rows, "rows";
+    a_view_that_is_replaced: replaced_view, "replaced_view";
+    a_shared_array_that_a_loop_is_left_with: left_with, "left_with";
+    elements_without_bits: units, "units";
     what_is_in_no_variable: nowhere, "nowhere";
     an_array_of_nothing: without_bits, "without_bits";
     an_operator: sums, "sum<";
