@@ -1,7 +1,8 @@
 //! Numbers: operators, casts, methods, literals, constants.
 
-use super::{check, division};
+use super::{check, compare, division, natively, run_printed};
 use quipu_kernel::{Accelerator, Integer, OwnElements, kernel};
+use quipu_kernel_testing::Argument;
 
 #[kernel(crate = quipu_kernel)]
 fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
@@ -81,6 +82,45 @@ fn runs_floats() {
 }
 
 #[kernel(crate = quipu_kernel)]
+fn clamped(_acc: &impl Accelerator<1>, x: &[f64], mut y: OwnElements<[f64; 2]>) {
+    for (i, y) in y.each() {
+        let v = x[i];
+        *y = [
+            v.clamp(-1.5, 2.5),
+            (v as f32).clamp(f32::NEG_INFINITY, -0.0) as f64,
+        ];
+    }
+}
+
+#[test]
+fn runs_clamped() {
+    let x = vec![
+        0.0,
+        -0.0,
+        3.0,
+        -3.0,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        1.0,
+    ];
+    let mut y = vec![[7.0; 2]; 8];
+    natively(&mut y, |y, way| {
+        way.run(clamped(&x, y).prepare(division(2, 2, 2)).unwrap());
+    });
+    let arguments = [Argument::buffer(&x), Argument::buffer(&y)];
+    let module = clamped(&x, &mut y).module().unwrap();
+    run_printed(&module, &division(2, 2, 2), &arguments, &[], |launch| {
+        compare(
+            y.as_flattened(),
+            launch.elements::<[f64; 2]>(1).as_flattened(),
+        );
+    });
+    assert!(y[4][0].is_nan() && y[4][1].is_nan());
+    assert_eq!((y[2], y[6]), ([2.5, 0.0], [-1.5, f64::NEG_INFINITY]));
+}
+
+#[kernel(crate = quipu_kernel)]
 fn all_widths(_acc: &impl Accelerator<1>, x: &[u64], mut y: OwnElements<u64>) {
     for (i, y) in y.each() {
         let v = x[i];
@@ -127,6 +167,75 @@ fn runs_narrow() {
         .collect();
     let mut y = vec![0; x.len()];
     check!(narrow => (&x, &mut y), division(3, 4, 9));
+}
+
+/// Of every width, and amounts beyond it.
+#[kernel(crate = quipu_kernel)]
+fn of_integers<T: Integer>(_acc: &impl Accelerator<1>, x: &[T], mut y: OwnElements<[T; 10]>) {
+    for (i, y) in y.each() {
+        let (a, b) = (x[i], x[(i * 3 + 1) % x.len()]);
+        let amount = i as u32 * 5;
+        *y = [
+            a.wrapping_shl(amount),
+            a.wrapping_shr(amount),
+            a.rotate_left(amount),
+            a.rotate_right(amount),
+            a.distance(b),
+            a.saturating_add(b),
+            a.saturating_sub(b),
+            a.reverse_bits(),
+            T::cast_from(a.count_zeros()),
+            T::cast_from(a.leading_zeros() + 10 * a.trailing_zeros()),
+        ];
+    }
+}
+
+macro_rules! run_integers {
+    ($($integer:ident),*) => {$({
+        let x: Vec<$integer> = [0, 1, 5, 77, 100, $integer::MIN, $integer::MAX, 0 - ($integer::MIN != 0) as $integer]
+            .repeat(3);
+        let mut y = vec![[0; 10]; x.len()];
+        check!(of_integers => (&x, &mut y), division(3, 4, 2));
+        let bits = $integer::BITS as $integer;
+        assert_eq!(y[3][0], 77 << (15 % $integer::BITS));
+        assert_eq!((y[6][5], y[0][8]), ($integer::MAX.saturating_add(77), bits));
+    })*};
+}
+
+#[test]
+fn runs_methods_of_integers() {
+    run_integers!(i8, i16, i32, i64, u8, u16, u32, u64);
+}
+
+#[kernel(crate = quipu_kernel)]
+fn magnitudes(_acc: &impl Accelerator<1>, x: &[i64], mut y: OwnElements<[i64; 4]>) {
+    for (i, y) in y.each() {
+        let v = x[i];
+        *y = [
+            (v as i8).wrapping_abs() as i64,
+            (v as i16).wrapping_abs() as i64,
+            (v as i32).wrapping_abs() as i64,
+            v.wrapping_abs(),
+        ];
+    }
+}
+
+#[test]
+fn runs_magnitudes() {
+    let x = vec![
+        0,
+        -1,
+        3,
+        -128,
+        -32768,
+        i64::from(i32::MIN),
+        i64::MIN,
+        i64::MAX,
+    ];
+    let mut y = vec![[0; 4]; 8];
+    check!(magnitudes => (&x, &mut y), division(2, 2, 2));
+    assert_eq!(y[3], [-128, 128, 128, 128]);
+    assert_eq!(y[6], [0, 0, 0, i64::MIN]);
 }
 
 #[kernel(crate = quipu_kernel)]

@@ -400,6 +400,34 @@ fn total(of: &[u32]) -> u32 {
     total
 }
 
+/// Parts of a shared array, of which a thread has none.
+#[kernel(crate = quipu_kernel)]
+async fn ranges(
+    acc: &impl BlockAccelerator<1>,
+    mut y: OwnElements<u32>,
+    #[shared(12)] mut numbers: SharedWrite<u32>,
+) {
+    let block = acc.block_index()[0] as u32;
+    let mut last = 0;
+    for k in numbers.own_range() {
+        last = k as u32;
+    }
+    for number in numbers.own() {
+        *number = 10 * last + block;
+    }
+    let numbers = acc.sync(numbers).await;
+    for (i, y) in y.each() {
+        *y = numbers[i % 7];
+    }
+}
+
+#[test]
+fn runs_ranges_of_own() {
+    let mut y = vec![0; 14];
+    check!(ranges => (&mut y), division(2, 7, 1));
+    assert_eq!(y, [10, 10, 30, 30, 50, 50, 70, 11, 11, 31, 31, 51, 51, 71]);
+}
+
 /// A shared array where a slice is asked for.
 #[kernel(crate = quipu_kernel)]
 async fn sliced(

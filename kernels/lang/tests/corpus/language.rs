@@ -280,7 +280,7 @@ bit_steps! {
 #[kernel(crate = quipu_kernel)]
 fn rounds(acc: &impl Accelerator<1>, count: usize, all: Atomics<u32>) {
     for _ in acc.elements(count) {
-        all.inc(0, 6);
+        all.grid().inc(0, 6);
         all.device().dec(1, 6);
         if acc.has_system_scope() {
             all.system().inc(2, 0);
@@ -382,7 +382,7 @@ fn runs_neighbours() {
 
 /// The functions whose results are exact, and so the same everywhere.
 #[kernel(crate = quipu_kernel)]
-fn exact<T: Float>(_acc: &impl Accelerator<1>, x: &[T], mut y: OwnElements<[T; 16]>) {
+fn exact<T: Float>(_acc: &impl Accelerator<1>, x: &[T], mut y: OwnElements<[T; 20]>) {
     for (i, y) in y.each() {
         let (a, b, c) = (x[i], x[(i + 1) % x.len()], x[(i + 2) % x.len()]);
         let flag = |holds: bool| if holds { T::ONE } else { T::ZERO };
@@ -403,6 +403,10 @@ fn exact<T: Float>(_acc: &impl Accelerator<1>, x: &[T], mut y: OwnElements<[T; 1
             a.round_ties_even(),
             a.sqrt(),
             a.trunc(),
+            a.fract(),
+            a.recip(),
+            a.signum(),
+            flag(a.is_sign_negative() && !a.is_nan()),
         ];
     }
 }
@@ -416,17 +420,18 @@ macro_rules! exact_functions {
                 $of::MIN_POSITIVE, $of::INFINITY, 8.0, $of::NAN, 4.0, $of::NEG_INFINITY,
             ];
             let x = x.to_vec();
-            let mut y = vec![[0.0; 16]; x.len()];
+            let mut y = vec![[0.0; 20]; x.len()];
             // A NaN has no sign and bits that anybody promises.
             natively(&mut y, |y, way| {
                 way.run(exact::<$of>(&x, y).prepare(division(3, 3, 2)).unwrap());
             });
             assert_eq!(y[0][..6], [0.5, 1.0, -0.5, 0.0, 1.25, 0.0]);
-            assert_eq!(y[3][12..], [3.0, 2.0, $of::sqrt(2.5), 2.0]);
+            assert_eq!(y[3][12..16], [3.0, 2.0, $of::sqrt(2.5), 2.0]);
+            assert_eq!(y[4][16..], [-0.5, 1.0 / -2.5, -1.0, 1.0]);
             let arguments = [Argument::buffer(&x), Argument::buffer(&y)];
             let module = exact::<$of>(&x, &mut y).module().unwrap();
             run_printed(&module, &division(3, 3, 2), &arguments, &[], |launch| {
-                for (native, printed) in y.iter().zip(launch.elements::<[$of; 16]>(1)) {
+                for (native, printed) in y.iter().zip(launch.elements::<[$of; 20]>(1)) {
                     for (native, printed) in native.iter().zip(printed) {
                         let same = native.to_bits() == printed.to_bits();
                         assert!(same || native.is_nan() && printed.is_nan(), "{native} {printed}");
