@@ -370,6 +370,9 @@ impl State {
 
     /// Keeps the first problem. What is never reached is thrown away, and has none: what is left there for the result
     /// of a loop that nothing leaves, say, is no value.
+    ///
+    /// What has no fields or length, or is no view, shared array or part of an output, where rustc has seen one, is left by
+    /// a problem before it, or never reached: that is not heard of unless something is lost here.
     pub(super) fn refuse(&mut self, location: &Location<'static>, problem: &str) {
         if self.frames.last().is_some_and(|frame| !frame.is_live()) {
             return;
