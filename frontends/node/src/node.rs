@@ -492,8 +492,9 @@ impl Shared {
         let caller = match arrival {
             Ok(Arrival::Caller(caller)) => *caller,
             Ok(Arrival::Peer(caller)) => {
+                let key = caller.key();
                 if let Err(error) = self.meet(*caller) {
-                    tracing::info!(%error, "another node is gone");
+                    tracing::info!(%key, %error, "another node is gone");
                 }
                 return;
             }
@@ -664,7 +665,7 @@ impl Shared {
         let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
         let mut sessions = sessions.iter();
         if !sessions.any(|session| session.peers().expects(key, now())) {
-            tracing::info!(%key, "a node that nobody expects was not let in");
+            tracing::info!(address = caller.address(), %key, "a node that nobody expects was not let in");
             return Ok(());
         }
         let ticket = caller.ticket()?;
@@ -674,7 +675,7 @@ impl Shared {
             Some((session, peer))
         });
         let Some((session, peer)) = admitted else {
-            tracing::info!(%key, "a ticket that is not good was not taken");
+            tracing::info!(address = caller.address(), %key, "a ticket that is not good was not taken");
             return Ok(());
         };
         let connection = caller.admit(&ticket)?;

@@ -11,7 +11,7 @@ use quipu_wire::message::{
     Parameter, ParameterKind, Ping, Placeholder, ProgramFormat, Refusal, Resolve, Wait, Word,
     Write,
 };
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 use support::{Client, Rig, buffer, command, fill, one_thread, read};
@@ -284,6 +284,35 @@ fn strangers_that_say_nothing_keep_nobody_out() {
     client.send(&[command(1, &[], Operation::Nothing)]);
     assert_eq!(client.end_of(1), None);
     drop(silent);
+}
+
+#[test]
+fn of_strangers_that_say_nothing_the_oldest_is_given_up_first() {
+    let rig = Rig::new(Limits {
+        strangers: 2,
+        ..Limits::default()
+    });
+    let stranger = || TcpStream::connect(&rig.address).unwrap();
+    let mut silent: Vec<TcpStream> = (0..2).map(|_| stranger()).collect();
+    for _ in 0..10 {
+        silent.push(stranger());
+        // It is closed: nothing will ever come, nor has.
+        let mut oldest = silent.remove(0);
+        assert_eq!(oldest.read(&mut [0]).unwrap(), 0);
+        // The others are not, and will not be until somebody comes.
+        for mut other in &silent {
+            other.set_nonblocking(true).unwrap();
+            let nothing = other.read(&mut [0]).unwrap_err();
+            assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+            other.set_nonblocking(false).unwrap();
+        }
+    }
+    // Whoever has said hello does not count any more.
+    let mut clients: Vec<Client> = (0..3).map(|_| rig.client()).collect();
+    for client in &mut clients {
+        client.send(&[command(1, &[], Operation::Nothing)]);
+        assert_eq!(client.end_of(1), None);
+    }
 }
 
 #[test]

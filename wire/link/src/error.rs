@@ -120,6 +120,18 @@ pub enum LinkError {
         /// What it says.
         text: String,
     },
+    /// Somebody came to this node and was not taken: for its log.
+    #[error("'{address}', whose key is {key}, was refused: {text}")]
+    TurnedAway {
+        /// From where.
+        address: String,
+        /// The key that it has proved.
+        key: Fingerprint,
+        /// Why.
+        refusal: Refusal,
+        /// What it was told.
+        text: String,
+    },
     /// The other side ended the connection with a word.
     #[error("'{address}' said goodbye: {text}")]
     Goodbye {

@@ -308,7 +308,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// Tells somebody that the connection is not taken, and closes it.
 fn refuse(mut connection: Connection, refusal: Refusal, text: &str) -> LinkError {
-    let address = connection.address().to_owned();
+    let (address, key) = (connection.address().to_owned(), connection.peer());
     let text = presentable(text, 512);
     // Whoever does not hear it finds the connection closed.
     let _ = connection.send(&Message::Refuse(Refuse {
@@ -316,8 +316,9 @@ fn refuse(mut connection: Connection, refusal: Refusal, text: &str) -> LinkError
         text: &text,
     }));
     connection.end_and_drain(LINGER);
-    LinkError::Refused {
+    LinkError::TurnedAway {
         address,
+        key,
         refusal,
         text,
     }

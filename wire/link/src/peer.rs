@@ -216,6 +216,12 @@ impl PeerCaller {
         self.connection.peer()
     }
 
+    /// From where it has come.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.connection.address()
+    }
+
     /// Reads its ticket: to be called if its key is one that is expected.
     ///
     /// # Errors

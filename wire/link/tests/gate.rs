@@ -235,13 +235,14 @@ fn who_is_not_enrolled_is_told_so_and_not_read() {
     assert_eq!(*refusal, Refusal::NotEnrolled);
     assert!(text.contains(&key.fingerprint().to_string()), "{text}");
     assert!(error.to_string().contains("quipu pair"), "{error}");
-    assert!(matches!(
-        admitting.join().unwrap(),
-        Err(LinkError::Refused {
-            refusal: Refusal::NotEnrolled,
-            ..
-        })
-    ));
+    // The node's own log says who it was, and does not tell it what it should do.
+    let said = admitting.join().unwrap().unwrap_err();
+    assert!(
+        matches!(&said, LinkError::TurnedAway { refusal: Refusal::NotEnrolled, key: who, .. } if *who == key.fingerprint()),
+        "{said}"
+    );
+    assert!(said.to_string().starts_with("'127.0.0.1:"), "{said}");
+    assert!(!said.to_string().contains("quipu pair"), "{said}");
 }
 
 /// What is read of it would be waited for, and nothing comes.

@@ -533,23 +533,25 @@ impl Bulk {
         mut go_on: impl FnMut(&mut Incoming, LinkError) -> Result<(), LinkError>,
     ) -> Result<(), LinkError> {
         loop {
-            let taken = incoming.receive(|message, _| match message {
-                Message::Chunk(chunk) => {
-                    matches!(self.take(chunk, None), Took::Some | Took::All)
-                }
-                Message::Pong(_) => true,
-                _ => false,
+            let taken = incoming.receive(|message, _| {
+                let took = match message {
+                    Message::Chunk(chunk) => self.take(chunk, None),
+                    Message::Pong(_) => Took::Some,
+                    _ => Took::Wrong,
+                };
+                (took, message.kind().name())
             });
-            let taken = match taken {
-                Ok(taken) => taken,
-                Err(error) => {
-                    go_on(incoming, error)?;
-                    continue;
+            match taken {
+                Ok((Took::Some | Took::All, _)) => {}
+                Ok((Took::Over, _)) => return Ok(()),
+                Ok((Took::Wrong, kind)) => {
+                    return Err(LinkError::Unexpected {
+                        address: "a client's bulk stream".to_owned(),
+                        kind,
+                        expected: "a chunk that follows those before it",
+                    });
                 }
-            };
-            if !taken {
-                tracing::info!("a chunk that follows none came; the session ends");
-                return Ok(());
+                Err(error) => go_on(incoming, error)?,
             }
         }
     }

@@ -411,7 +411,8 @@ impl Session {
             work.clear();
             match ended {
                 Ok(Some(broken)) => {
-                    tracing::info!(reason = ?broken.reason, text = broken.text, "a rule is broken");
+                    let (reason, text) = (broken.reason, &broken.text);
+                    tracing::info!(key = %self.client, ?reason, text, "a client breaks a rule; its session ends");
                     out.close(broken.reason, &broken.text, LINGER);
                     Ok(())
                 }

@@ -203,6 +203,7 @@ impl Peers {
         (peer, epoch): (u64, u32),
         connection: Connection,
     ) -> Result<(), LinkError> {
+        let key = connection.peer();
         let (mut incoming, out) = connection.split(Duplex {
             stream: Stream::Peer,
             spin: node.options.spin,
@@ -253,6 +254,7 @@ impl Peers {
                 Ok(Err(rule)) => {
                     tracing::info!(
                         peer,
+                        %key,
                         rule,
                         "another node breaks a rule; its connection ends"
                     );
