@@ -203,6 +203,13 @@ pub(crate) fn call_back() {
 
 /// Keeps users' callbacks from being called by this thread, while it lives: for a driver that runs commands on the thread that has
 /// made them ready. What a callback waits for may be what the thread has yet to run. A command that waits has them called.
+///
+/// It is that thread's alone:
+///
+/// ```compile_fail,E0277
+/// let kept = quipu_core::command::KeptCallbacks::new();
+/// std::thread::spawn(move || drop(kept));
+/// ```
 #[derive(Debug)]
 pub struct KeptCallbacks(PhantomData<*const ()>);
 

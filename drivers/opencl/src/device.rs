@@ -532,6 +532,139 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cl3::types::{cl_device_type, cl_int, cl_platform_info, cl_uint};
+    use std::ffi::c_void;
+
+    /// What a loader finds where a vendor's platform begins: the table of its functions, in the order of `cl_icd.h`, which
+    /// it calls.
+    #[repr(C)]
+    struct Functions {
+        get_platform_ids: *const c_void,
+        get_platform_info: unsafe extern "system" fn(
+            *const MadeUp,
+            cl_platform_info,
+            usize,
+            *mut c_void,
+            *mut usize,
+        ) -> cl_int,
+        get_device_ids: unsafe extern "system" fn(
+            *const MadeUp,
+            cl_device_type,
+            cl_uint,
+            *mut cl_device_id,
+            *mut cl_uint,
+        ) -> cl_int,
+        /// Nobody calls these.
+        others: [*const c_void; 200],
+    }
+
+    /// A platform that is called something, and has no devices.
+    #[repr(C)]
+    struct MadeUp {
+        functions: *const Functions,
+        name: &'static str,
+        says: cl_int,
+        /// How often it was asked for its devices.
+        asked: AtomicUsize,
+    }
+
+    static FUNCTIONS: Table = Table(Functions {
+        get_platform_ids: std::ptr::null(),
+        get_platform_info,
+        get_device_ids,
+        others: [std::ptr::null(); 200],
+    });
+
+    struct Table(Functions);
+    // SAFETY: nobody writes to it.
+    unsafe impl Sync for Table {}
+
+    /// Its name, whatever is asked.
+    unsafe extern "system" fn get_platform_info(
+        platform: *const MadeUp,
+        _what: cl_platform_info,
+        room: usize,
+        value: *mut c_void,
+        length: *mut usize,
+    ) -> cl_int {
+        // SAFETY: the test hands out such a platform, and OpenCL's rules say that each of these is null or valid, for so
+        // many bytes.
+        unsafe {
+            let name = (*platform).name.as_bytes();
+            if !value.is_null() && room >= name.len() {
+                std::ptr::copy_nonoverlapping(name.as_ptr(), value.cast(), name.len());
+            }
+            if let Some(length) = length.as_mut() {
+                *length = name.len();
+            }
+        }
+        0
+    }
+
+    unsafe extern "system" fn get_device_ids(
+        platform: *const MadeUp,
+        _kind: cl_device_type,
+        _room: cl_uint,
+        _devices: *mut cl_device_id,
+        count: *mut cl_uint,
+    ) -> cl_int {
+        // SAFETY: as above.
+        unsafe {
+            (*platform).asked.fetch_add(1, Ordering::Relaxed);
+            if let Some(count) = count.as_mut() {
+                *count = 0;
+            }
+            (*platform).says
+        }
+    }
+
+    /// What is found of a platform that answers so when it is asked for its devices: how many there are, and whether it was
+    /// asked.
+    fn found(name: &'static str, says: cl_int) -> (std::result::Result<usize, String>, bool) {
+        let platform = MadeUp {
+            functions: &FUNCTIONS.0,
+            name,
+            says,
+            asked: AtomicUsize::new(0),
+        };
+        let handle = std::ptr::from_ref(&platform).cast_mut().cast();
+        let devices = devices_of(handle, 0, 0).map(|devices| devices.len());
+        (devices, platform.asked.into_inner() > 0)
+    }
+
+    #[test]
+    fn our_own_platform_is_left_out_and_no_other() {
+        if let Err(error) = cl3::load_library() {
+            assert!(
+                std::env::var("QUIPU_TEST_WITHOUT_OPENCL").is_ok_and(|value| value == "1"),
+                "{error}"
+            );
+            eprintln!("\n*** NOT TESTED: which platforms are left out. {error}\n");
+            return;
+        }
+        // CL_DEVICE_NOT_FOUND, and CL_OUT_OF_HOST_MEMORY.
+        const NONE: cl_int = -1;
+        const BROKEN: cl_int = -6;
+        // It is not even asked: its devices are those of other drivers, which would list them through it again.
+        for name in ["Quipu\0", "Quipu", " Quipu \0"] {
+            for says in [0, NONE, BROKEN] {
+                assert_eq!(found(name, says), (Ok(0), false), "{name:?}");
+            }
+        }
+        for name in [
+            "Portable Computing Language\0",
+            "quipu\0",
+            "Quipu 2\0",
+            "A Quipu\0",
+            "\0",
+        ] {
+            assert_eq!(found(name, NONE), (Ok(0), true), "{name:?}");
+            let (devices, asked) = found(name, BROKEN);
+            let problem = devices.unwrap_err();
+            assert!(asked && problem.starts_with(name.trim_matches('\0')));
+            assert!(problem.contains("clGetDeviceIDs"), "{problem}");
+        }
+    }
 
     #[test]
     fn all_calls_are_made_and_a_loss_is_told_first() {

@@ -298,6 +298,7 @@ fn of_strangers_that_say_nothing_the_oldest_is_given_up_first() {
         silent.push(stranger());
         // It is closed: nothing will ever come, nor has.
         let mut oldest = silent.remove(0);
+        oldest.set_read_timeout(Some(support::PATIENCE)).unwrap();
         assert_eq!(oldest.read(&mut [0]).unwrap(), 0);
         // The others are not, and will not be until somebody comes.
         for mut other in &silent {
