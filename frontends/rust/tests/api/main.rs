@@ -18,6 +18,7 @@ mod recorded;
 mod regions;
 mod scopes;
 mod tasks;
+mod threads;
 mod transfers;
 mod variables;
 mod waiting;

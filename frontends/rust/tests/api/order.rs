@@ -1,10 +1,14 @@
 //! Queues: order, markers, barriers, priorities, profiling.
 
 use super::{context, each_queue, pool};
-use quipu::drivers::Options;
+use quipu::drivers::{Options, SimDriver};
 use quipu::prelude::*;
+use quipu::simulation::{Configuration, RacePolicy};
 use quipu::{ErrorKind, Phase};
+use quipu_conformance::Watchdog;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 #[test]
 fn commands_without_a_hazard_do_not_wait_for_each_other() {
@@ -355,4 +359,119 @@ fn posted_commands_take_regions_and_buffers() {
         queue.wait().unwrap();
         assert_eq!(receiver.recv().unwrap(), 7);
     });
+}
+
+/// A simulated device with room for two buffers of [`LENGTH`], and nothing beside them; commands on the same bytes that nothing
+/// orders fail. Its queue does not keep order: what does is the buffers.
+fn room_for_two() -> (Arc<SimDriver>, Queue) {
+    let mut machine = Configuration::separate_memory(1, 2 * BYTES);
+    machine.races = RacePolicy::Fail;
+    let driver = SimDriver::start(machine).unwrap();
+    let platform = Platform::builder()
+        .without_embedded()
+        .driver(driver.clone());
+    let context = platform.build().unwrap().context().unwrap();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue_with(&context.devices()[0], options).unwrap();
+    (driver, queue)
+}
+
+/// Long enough for anything that does not hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LENGTH: usize = 1024;
+const BYTES: u64 = 8 * LENGTH as u64;
+
+#[test]
+fn a_queues_buffer_has_memory_from_its_first_command_to_its_last() {
+    let (_, queue) = room_for_two();
+    let free = || queue.device().free_memory();
+    // Many more than there is memory for, which none of them has.
+    let unused: Vec<Buffer<u64>> = (0..100).map(|_| queue.allocate(LENGTH).unwrap()).collect();
+    assert_eq!(free(), Some(2 * BYTES));
+    let mut buffer = queue.allocate::<u64>(LENGTH).unwrap();
+    queue.fill(&buffer, 1).unwrap().wait().unwrap();
+    assert_eq!(free(), Some(BYTES));
+    // The handle goes before its last command runs; the memory does not.
+    let gate = UserEvent::new();
+    let last = queue
+        .after([gate.event()])
+        .for_each(&mut buffer, (), |_, x, ()| *x += 1)
+        .unwrap();
+    drop(buffer);
+    queue.flush();
+    assert!(!last.is_complete());
+    assert_eq!(free(), Some(BYTES));
+    gate.complete();
+    last.wait().unwrap();
+    queue.wait().unwrap();
+    let watchdog = Watchdog::start(PATIENCE, "memory that is given back".to_owned());
+    while free() != Some(2 * BYTES) {
+        // Whoever ends the last command frees it.
+        std::thread::yield_now();
+    }
+    drop((watchdog, unused));
+    assert_eq!(free(), Some(2 * BYTES));
+}
+
+#[test]
+fn buffers_of_a_queue_take_turns_with_the_memory_and_each_finds_zeros() {
+    const ROUNDS: u64 = 40;
+    let (driver, queue) = room_for_two();
+    let mut sums = queue.allocate::<u64>(1).unwrap();
+    // All are enqueued before the first runs, and nobody waits between.
+    let gate = UserEvent::new();
+    let mut events = vec![];
+    for round in 1..=ROUNDS {
+        let mut buffer = queue.allocate::<u64>(LENGTH / 2).unwrap();
+        let write = queue.after([gate.event()]);
+        let write = write.for_each(&mut buffer, (round,), |i, x, (by,)| *x += by + i as u64);
+        events.push(write.unwrap());
+        // Dropped when neither has run yet.
+        let add = |_, sum: &mut u64, (x,): (&[u64],)| *sum += x.iter().sum::<u64>();
+        events.push(queue.for_each(&mut sums, (&buffer,), add).unwrap());
+    }
+    queue.flush();
+    assert!(events.iter().all(|event| !event.is_complete()));
+    gate.complete();
+    for event in events {
+        event.wait().unwrap();
+    }
+    let half = LENGTH as u64 / 2;
+    let each = |round| half * round + half * (half - 1) / 2;
+    let sum = (1..=ROUNDS).map(each).sum::<u64>();
+    assert_eq!(queue.read(&sums).unwrap().wait().unwrap(), [sum]);
+    assert_eq!(driver.races(), 0);
+}
+
+#[test]
+fn a_queues_buffer_is_the_contexts() {
+    let context = context();
+    let queues: Vec<_> = context
+        .devices()
+        .iter()
+        .map(|device| context.queue(device).unwrap())
+        .collect();
+    for queue in &queues {
+        // Of zeros, whichever device looks first.
+        let mut buffer = queue.allocate::<u32>(9).unwrap();
+        for other in &queues {
+            assert_eq!(other.read(&buffer).unwrap().wait().unwrap(), [0; 9]);
+        }
+        for other in &queues {
+            other
+                .for_each(&mut buffer, (), |i, x, ()| *x += i as u32)
+                .unwrap();
+        }
+        let count = queues.len() as u32;
+        let expected: Vec<u32> = (0..9).map(|i| count * i).collect();
+        assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), expected);
+        // Sizes are checked as a context's are.
+        for length in [0, usize::MAX / 8, usize::MAX] {
+            let error = queue.allocate::<u32>(length).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::InvalidSize { .. }));
+        }
+    }
 }
