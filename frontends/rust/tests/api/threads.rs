@@ -79,8 +79,8 @@ const _: () = {
 /// type may be sent.
 struct Of<T>(PhantomData<T>);
 
-fn of<T>(_: &T) -> Of<T> {
-    Of(PhantomData)
+fn of<T: 'static>(_: &T) -> &'static Of<T> {
+    &Of(PhantomData)
 }
 
 trait Sends {
@@ -130,12 +130,12 @@ fn what_waits_for_several_goes_where_all_of_them_may_go() {
     let gate = UserEvent::new();
     let event = || gate.event();
     let here = || Here(gate.event(), Rc::new(()));
-    assert!((&of(&when_all((event(), event())))).is_sent());
-    assert!((&of(&when_all(vec![event()]))).is_sent());
-    assert!((&of(&when_any([event()]).unwrap())).is_sent());
-    assert!(!(&of(&when_all((event(), here())))).is_sent());
-    assert!(!(&of(&when_all(vec![here()]))).is_sent());
-    assert!(!(&of(&when_any([here()]).unwrap())).is_sent());
+    assert!(of(&when_all((event(), event()))).is_sent());
+    assert!(of(&when_all(vec![event()])).is_sent());
+    assert!(of(&when_any([event()]).unwrap()).is_sent());
+    assert!(!of(&when_all((event(), here()))).is_sent());
+    assert!(!of(&when_all(vec![here()])).is_sent());
+    assert!(!of(&when_any([here()]).unwrap()).is_sent());
     // What a command gives may belong to the thread that it was given to.
     assert!(!(&Of::<First<Pending<Rc<()>>>>(PhantomData)).is_sent());
     gate.complete();
