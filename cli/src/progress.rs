@@ -261,6 +261,12 @@ mod tests {
             // Nobody waits to show what no terminal would.
             assert_eq!(busy.shows.is_some(), is_terminal);
             busy.step();
+            // Others that begin later have long been shown.
+            for _ in 0..10 {
+                let (screen, written) = self::screen(true);
+                let _other = Busy::on(screen, "another", 0, Duration::ZERO);
+                assert_ne!(written.recv().unwrap(), "");
+            }
             drop(busy);
             let all: String = written.iter().collect();
             assert_eq!(all, "");
