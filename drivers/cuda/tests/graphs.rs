@@ -3,7 +3,7 @@
 
 mod support;
 
-use quipu_conformance::folding;
+use quipu_conformance::{Watchdog, folding};
 use quipu_core::graph::NodeRequest;
 use quipu_core::operation::HostMemory;
 use quipu_core::{
@@ -13,6 +13,7 @@ use quipu_core::{
 use quipu_driver_cuda::CudaDriver;
 use quipu_driver_vendor::batch::FEWEST;
 use std::sync::Arc;
+use std::time::Duration;
 use support::cuda_or_skip;
 
 fn rig() -> (Arc<CudaDriver>, Context, Queue, MemoryRef) {
@@ -80,6 +81,9 @@ fn a_chain_that_is_held_back_leaves_as_batches() {
     if !cuda_or_skip() {
         return;
     }
+    // Commands that are known to take long go one by one, and so do these where others use the GPU at the same time.
+    let what = "a chain that is to leave as batches; run this alone on its GPU".to_owned();
+    let _watchdog = Watchdog::start(Duration::from_secs(60), what);
     let (driver, context, queue, memory) = rig();
     let other = context.memory(8).unwrap();
     let count = 1000;
