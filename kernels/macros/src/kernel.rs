@@ -81,7 +81,12 @@ pub(crate) fn function(
     };
     let is_block = signature.asyncness.is_some();
     if acc.has_barriers != is_block {
-        return Err(Error::new(signature.fn_token.span, refuse::ACCELERATOR));
+        let words = if is_block {
+            refuse::ASYNC
+        } else {
+            refuse::NOT_ASYNC
+        };
+        return Err(Error::new(signature.fn_token.span, words));
     }
     for parameter in &parameters {
         if writer_type(&signature.generics, &parameter.user_type).is_some() {

@@ -29,6 +29,8 @@ pub(crate) const PAYLOAD: &str = "enums with fields are not in the kernel langua
 pub(crate) const ALTERNATIVES: &str =
     "alternatives that bind names are not in the kernel language; write an arm for each";
 pub(crate) const PATTERN: &str = "this pattern is not in the kernel language; use names, `_`, numbers, ranges, field-less enums, tuples and structs of these";
+pub(crate) const NOT_ASYNC: &str = "a kernel whose threads wait at barriers is an `async fn`: write `async` before `fn`, or take an `Accelerator`";
+pub(crate) const ASYNC: &str = "an `async fn` is a kernel whose threads wait at barriers: take a `BlockAccelerator`, or leave out `async`";
 pub(crate) const ACCELERATOR: &str = "a kernel's first parameter is the accelerator: write `acc: &impl Accelerator<1>`, or of an `async fn` `acc: &impl BlockAccelerator<1>`";
 pub(crate) const RECURSION: &str =
     "a device function that calls itself has no end on some devices; write a loop";

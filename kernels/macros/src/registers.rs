@@ -162,26 +162,26 @@ fn rewrite(block: &mut Block, variables: &HashSet<Ident>) {
                 continue;
             }
         }
-        rewrite_within(expression, variables);
+        blocks_within(expression, &mut |block| rewrite(block, variables));
     }
 }
 
-/// The same of the blocks of a statement.
-fn rewrite_within(expression: &mut Expr, variables: &HashSet<Ident>) {
+/// Does something to each block that is directly in a statement: of its loops, branches and arms.
+pub(crate) fn blocks_within(expression: &mut Expr, to: &mut impl FnMut(&mut Block)) {
     match expression {
-        Expr::ForLoop(looped) => rewrite(&mut looped.body, variables),
-        Expr::While(looped) => rewrite(&mut looped.body, variables),
-        Expr::Loop(looped) => rewrite(&mut looped.body, variables),
-        Expr::Block(block) => rewrite(&mut block.block, variables),
+        Expr::ForLoop(looped) => to(&mut looped.body),
+        Expr::While(looped) => to(&mut looped.body),
+        Expr::Loop(looped) => to(&mut looped.body),
+        Expr::Block(block) => to(&mut block.block),
         Expr::If(condition) => {
-            rewrite(&mut condition.then_branch, variables);
+            to(&mut condition.then_branch);
             if let Some((_, otherwise)) = &mut condition.else_branch {
-                rewrite_within(otherwise, variables);
+                blocks_within(otherwise, to);
             }
         }
         Expr::Match(choice) => {
             for arm in &mut choice.arms {
-                rewrite_within(&mut arm.body, variables);
+                blocks_within(&mut arm.body, to);
             }
         }
         _ => {}

@@ -8,6 +8,7 @@ use quipu_kernel::{
     OwnElements, Philox, RawMut, SharedAtomics, SharedRead, SharedWrite, Threads, WorkDivision,
     device, kernel,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Variables of each kind, in nested loops.
 #[kernel(crate = quipu_kernel)]
@@ -498,6 +499,42 @@ async fn unseen(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u3
         for (_, y) in y.each() {
             *y += step;
         }
+    }
+}
+
+/// Asks something of the launch and of each thread, and names a variable in nothing else.
+#[kernel(crate = quipu_kernel)]
+async fn asked(
+    acc: &impl BlockAccelerator<1>,
+    most: u32,
+    mut y: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut all: SharedWrite<u32>,
+) {
+    assert!(acc.extent(Block, Threads)[0] == 4, "blocks of four threads");
+    let thread = acc.index(Block, Threads)[0];
+    let number = thread as u32;
+    all.own()[0] = 10 * number;
+    let read = acc.sync(all).await;
+    assert!(number <= most);
+    let next = read[(thread + 1) % 4];
+    for (_, y) in y.each() {
+        *y = next;
+    }
+}
+
+#[test]
+fn runs_assertions() {
+    const { assert!(UNOPTIMISED || <asked as BlockKernel<1>>::IN_PHASES) };
+    let mut y = vec![1; 8];
+    check!(asked => (3, &mut y), division(2, 4, 1), 4);
+    assert_eq!(y, [10, 20, 30, 0, 10, 20, 30, 0]);
+    for (threads, most, words) in [
+        (2, 3, "blocks of four threads"),
+        (4, 2, "assertion failed: number <= most"),
+    ] {
+        let launch = || asked(most, &mut y).run(division(2, threads, 1));
+        let panic = catch_unwind(AssertUnwindSafe(launch)).unwrap_err();
+        assert_eq!(panic.downcast_ref::<String>().unwrap(), words);
     }
 }
 

@@ -30,6 +30,7 @@
 //! the test modes, and which is what rustc checks: so what is turned, borrowed and moved is right here, too, and no
 //! thread can be at another barrier than the others.
 
+mod assertions;
 mod lanes;
 mod structure;
 mod uniform;
@@ -54,6 +55,7 @@ pub(crate) fn phases(
     if parameters.iter().any(is_variable) {
         return None;
     }
+    let item = &assertions::opened(krate, item);
     let known = lanes::Known {
         krate,
         names: &uniform::Names::of(item, &acc.name, parameters)?,

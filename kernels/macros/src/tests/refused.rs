@@ -60,9 +60,9 @@ refused! {
     no_accelerator: kernel("fn k(n: u32) {}") at "(" says "`acc: &impl Accelerator<1>`";
     second_accelerator: kernel("fn k(acc: &impl Accelerator<1>, other: &impl Accelerator<1>) {}") at "&" says "first parameter is the accelerator";
     second_accelerator_without_a_name: kernel("fn k(acc: &impl Accelerator<1>, _: &impl Accelerator<1>) {}") at "&" says "first parameter is the accelerator";
-    async_without_barriers: kernel("async fn k(acc: &impl Accelerator<1>) {}") at "fn" says "of an `async fn` `acc: &impl BlockAccelerator<1>`";
+    async_without_barriers: kernel("async fn k(acc: &impl Accelerator<1>) {}") at "fn" says "take a `BlockAccelerator`";
     generic_accelerator: kernel("fn k<A: Accelerator<1>>(acc: &A) {}") at "A" says "without a type parameter";
-    barriers_without_async: kernel("fn k(acc: &impl BlockAccelerator<1>) {}") at "fn" says "of an `async fn`";
+    barriers_without_async: kernel("fn k(acc: &impl BlockAccelerator<1>) {}") at "fn" says "write `async` before `fn`";
     result: kernel("fn k(acc: &impl Accelerator<1>) -> u32 { 3 }") at "u32" says "gives nothing back";
     receiver: kernel("fn k(&self, acc: &impl Accelerator<1>) {}") at "&" says "above its `impl`";
     kernel_struct: kernel("struct Scale;") at "struct" says "for functions";
