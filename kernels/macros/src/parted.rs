@@ -7,7 +7,8 @@
 //! 2. behind such a condition in whose branches threads leave what is around it;
 //! 3. in a loop over a thread's own elements.
 //!
-//! Nothing is refused here that would not be there, if it is come to at all.
+//! Nothing is refused here that would not be there, if it is come to at all; but for what nobody awaits, which rustc lets
+//! pass with a warning, and at which no thread waits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -39,6 +40,12 @@ impl Writer {
             self.refuse(span, words);
         }
     }
+}
+
+/// Whether the accelerator's method has threads wait for each other.
+fn is_awaited(method: &Ident) -> bool {
+    let method = method.to_string();
+    method.starts_with("sync") || method.starts_with("warp_") && method != "warp_size"
 }
 
 /// How often each name is bound.
@@ -206,15 +213,23 @@ impl<'ast> Visit<'ast> for Parted<'_> {
             Expr::Await(wait) => {
                 if let Expr::MethodCall(call) = &*wait.base
                     && self.is_of_acc(call)
-                    && (self.around > 0 || self.has_left)
                 {
                     let method = call.method.to_string();
-                    if method.starts_with("sync") {
+                    let is_parted = self.around > 0 || self.has_left;
+                    if is_parted && method.starts_with("sync") {
                         self.found.push((call.method.span(), refuse::PARTED));
-                    } else if method.starts_with("warp_") {
+                    } else if is_parted && method.starts_with("warp_") {
                         self.found.push((call.method.span(), refuse::PARTED_WARP));
                     }
+                    call.args
+                        .iter()
+                        .for_each(|argument| self.visit_expr(argument));
+                } else {
+                    visit::visit_expr(self, expression);
                 }
+            }
+            Expr::MethodCall(call) if self.is_of_acc(call) && is_awaited(&call.method) => {
+                self.found.push((call.method.span(), refuse::NOT_AWAITED));
                 visit::visit_expr(self, expression);
             }
             _ => visit::visit_expr(self, expression),

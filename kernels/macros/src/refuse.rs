@@ -63,6 +63,7 @@ pub(crate) const VARIABLE_ONLY: &str = "`#[variable(NAME)]` is for parameters th
 pub(crate) const VARIABLE_OF_DEVICE: &str =
     "variables are parameters of kernels; a device function is passed what the kernel has";
 pub(crate) const SHARED_ASYNC: &str = "the threads of a block share memory in an `async fn`, which can wait at barriers: write `async fn` and `&impl BlockAccelerator<1>`";
+pub(crate) const NOT_AWAITED: &str = "threads wait for each other here: write `.await` behind it";
 pub(crate) const AWAIT: &str = "`.await` is for barriers, in an `async fn`";
 pub(crate) const PARTED: &str = "every thread of a block has to come to a barrier, and to this only some do; have all of them come to it, some with nothing to do before and after, or ask what is the same for all, as a length, a value that is passed, or a vote (`acc.sync_block_threads_or(…)`); where it is the same for a reason that cannot be seen, say so with `unsafe { acc.assume_uniform(…) }`";
 pub(crate) const PARTED_WARP: &str = "every thread of a warp has to come to a function of a warp, and to this only some do; have all of them come to it, or ask what is the same for all, as a length, a value that is passed, or a vote (`acc.warp_any(…)`); where it is the same for a reason that cannot be seen, say so with `unsafe { acc.assume_uniform(…) }`";

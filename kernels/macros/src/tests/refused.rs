@@ -54,6 +54,8 @@ refused! {
     parts_of_a_struct: body("let mut a = n; Square { side: a } = square(n);") at "Square" says "one to a tuple";
     parts_within_parts: body("let mut a = n; (a, [a]) = square(n);") at "[" says "one to a tuple";
     what_nobody_knows: body("yield n;") at "yield" says "the documentation of `#[kernel]`";
+    barrier_without_await: waits("acc.sync_block_threads();") at "sync_block_threads" says "write `.await` behind it";
+    vote_without_await: waits("let a = acc.warp_any(n > 2);") at "warp_any" says "write `.await` behind it";
     waiting_for_a_variable: body("n.await;") at "await" says "barriers";
 
     // Kernels.
