@@ -254,6 +254,8 @@ pub struct Reach {
     pub thread: usize,
     /// Whether it wrote the element.
     pub writes: bool,
+    /// If it was a step of [`Atomics`](crate::Atomics), in words for whom it is one.
+    pub step: Option<&'static str>,
     /// Where in the source.
     pub place: &'static Location<'static>,
 }
@@ -263,9 +265,13 @@ impl fmt::Display for Reach {
         let verb = if self.writes { "writes" } else { "reads" };
         write!(
             f,
-            "thread {} of work-group {} {verb} it at {}",
-            self.thread, self.group, self.place
-        )
+            "thread {} of work-group {} {verb} it",
+            self.thread, self.group
+        )?;
+        if let Some(whom) = self.step {
+            write!(f, " in a step {whom}")?;
+        }
+        write!(f, " at {}", self.place)
     }
 }
 

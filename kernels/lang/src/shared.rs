@@ -421,6 +421,11 @@ impl<T> AttachedArray<T> {
         self.context.runs_alone
     }
 
+    #[inline(always)]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.context.watched
+    }
+
     /// `turns`, if this array is of the block whose barrier that is.
     #[inline(always)]
     fn turns_at(&self, block: *const (), turns: Turns) -> turn::TurnsOf {

@@ -6,7 +6,8 @@
 //! other memory with them puts a [fence](crate::Accelerator::fence_device) between: after the memory is written and
 //! before the store that says so, and after the load that was told so and before the memory is read.
 //!
-//! A change is one step for the threads of the *device*, unless another *scope* is said:
+//! A change is one step for the threads of the *device*, unless another *scope* is said; in [checking
+//! mode](crate::RunOptions::check) what changes an element and is left out of a scope is reported:
 //!
 //! | scope | a change is one step for | in alpaka |
 //! |---|---|---|
@@ -43,7 +44,9 @@ mod shared;
 pub use element::{AtomicElement, AtomicInteger};
 pub use shared::{SharedAtomicArray, SharedAtomics};
 
+use crate::check::{self, Scope};
 use std::fmt;
+use std::panic::Location;
 
 /// Elements that every thread may change, one step at a time.
 ///
@@ -70,6 +73,9 @@ pub struct Atomics<'t, T: AtomicElement> {
     alone: bool,
     /// A block's threads are run by one OS thread.
     block_alone: bool,
+    /// For whom a step is one.
+    scope: Scope,
+    watched: bool,
 }
 
 impl<T: AtomicElement> Clone for Atomics<'_, T> {
@@ -97,7 +103,7 @@ macro_rules! steps {
         #[inline(always)]
         #[track_caller]
         pub fn $name(&self, index: usize, value: T) -> T {
-            let atomic = self.at(index);
+            let atomic = self.at(index, true);
             if self.alone {
                 let ($old, $value) = (T::load(atomic), value);
                 T::store(atomic, $new);
@@ -111,11 +117,13 @@ macro_rules! steps {
 
 impl<'t, T: AtomicElement> Atomics<'t, T> {
     #[inline(always)]
-    pub(crate) fn new(elements: &'t [T::Atomic], block_alone: bool) -> Self {
+    pub(crate) fn new(elements: &'t [T::Atomic], block_alone: bool, watched: bool) -> Self {
         Self {
             elements,
             alone: false,
             block_alone,
+            scope: Scope::Device,
+            watched,
         }
     }
 
@@ -125,6 +133,7 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
     pub fn thread(self) -> Self {
         Self {
             alone: true,
+            scope: Scope::Thread,
             ..self
         }
     }
@@ -135,6 +144,7 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
     pub fn block(self) -> Self {
         Self {
             alone: self.block_alone,
+            scope: Scope::Block,
             ..self
         }
     }
@@ -153,6 +163,7 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
     pub fn device(self) -> Self {
         Self {
             alone: false,
+            scope: Scope::Device,
             ..self
         }
     }
@@ -178,11 +189,21 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
 
     #[inline(always)]
     #[track_caller]
-    fn at(&self, index: usize) -> &'t T::Atomic {
-        match self.elements.get(index) {
-            Some(element) => element,
-            None => out_of_bounds(self.elements.len(), index),
+    fn at(&self, index: usize, changes: bool) -> &'t T::Atomic {
+        let Some(element) = self.elements.get(index) else {
+            out_of_bounds(self.elements.len(), index)
+        };
+        if self.watched {
+            let address = std::ptr::from_ref(element).addr();
+            check::note(
+                address,
+                index,
+                changes,
+                Some(self.scope),
+                Location::caller(),
+            );
         }
+        element
     }
 
     /// What an element holds.
@@ -192,7 +213,7 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
     #[inline(always)]
     #[track_caller]
     pub fn load(&self, index: usize) -> T {
-        T::load(self.at(index))
+        T::load(self.at(index, false))
     }
 
     /// Sets an element.
@@ -202,7 +223,7 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
     #[inline(always)]
     #[track_caller]
     pub fn store(&self, index: usize, value: T) {
-        T::store(self.at(index), value);
+        T::store(self.at(index, true), value);
     }
 
     steps! {
@@ -228,7 +249,7 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
     #[inline(always)]
     #[track_caller]
     pub fn compare_exchange(&self, index: usize, expected: T, new: T) -> T {
-        let atomic = self.at(index);
+        let atomic = self.at(index, true);
         if self.alone {
             let old = T::load(atomic);
             if old.to_word() == expected.to_word() {
@@ -248,7 +269,7 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
     #[inline(always)]
     #[track_caller]
     pub fn update(&self, index: usize, new: impl FnMut(T) -> T) -> T {
-        T::update(self.at(index), new)
+        T::update(self.at(index, true), new)
     }
 }
 

@@ -79,6 +79,7 @@ unsafe impl<T: AtomicElement + SharedElement> Shared for SharedAtomicArray<T> {
         // reaches it but through these references.
         let elements =
             unsafe { std::slice::from_raw_parts(attached.as_ptr().cast(), attached.len()) };
-        SharedAtomics(Atomics::new(elements, attached.block_runs_alone()).block())
+        let atomics = Atomics::new(elements, attached.block_runs_alone(), attached.is_watched());
+        SharedAtomics(atomics.block())
     }
 }

@@ -6,7 +6,9 @@
 //!   and who read it last, where, and how many barriers of the block had been passed then (the *epoch*). Two threads
 //!   of a block that reach an element in the same epoch, or of different blocks in whatever epoch, race if one of them
 //!   writes: nothing orders them. Unless both threads have come to a fence for the device since the first access: then
-//!   it is taken that the one has told the other by an atomic. What is not raw cannot race.
+//!   it is taken that the one has told the other by an atomic.
+//! * Steps of [`Atomics`](crate::Atomics) have one, too: they race as plain accesses do with whom their [`Scope`] leaves out. What is
+//!   neither cannot race.
 //!
 //! The shadow is of one call of [`run_groups`](crate::GroupKernel::run_groups): a driver that splits a launch sees races
 //! between blocks of one part only.
@@ -23,6 +25,14 @@ use std::cell::Cell;
 
 use crate::barrier::Site;
 use crate::error::KernelError;
+
+/// For whom a step of [`Atomics`](crate::Atomics) is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Thread,
+    Block,
+    Device,
+}
 
 thread_local! {
     /// Who runs on this thread, and the shadow that it leaves traces in.
@@ -61,13 +71,13 @@ pub(crate) fn enter_epoch(epoch: u64) {
     }
 }
 
-/// The thread that runs here reaches an element at an address.
+/// The thread that runs here reaches an element at an address, in a step if it has a scope.
 #[cold]
-pub(crate) fn note(address: usize, index: usize, writes: bool, site: Site) {
+pub(crate) fn note(address: usize, index: usize, writes: bool, scope: Option<Scope>, site: Site) {
     if let Some((shadow, watched)) = RUNS.get() {
         // SAFETY: it is borrowed by the `contained` that this is inside of.
         let shadow = unsafe { &*shadow };
-        shadow.note(address, index, Access::new(watched, writes, site));
+        shadow.note(address, index, Access::new(watched, writes, scope, site));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use super::Scope;
 use crate::barrier::Site;
 use crate::error::{KernelError, Reach};
 
@@ -22,6 +23,8 @@ pub(crate) struct Watched {
 pub(crate) struct Access {
     pub(crate) watched: Watched,
     pub(crate) writes: bool,
+    /// For whom it is a step, if it is one.
+    scope: Option<Scope>,
     pub(crate) site: Site,
     /// How many accesses and fences there were before.
     time: u64,
@@ -29,20 +32,26 @@ pub(crate) struct Access {
 
 impl Access {
     /// One that happens now.
-    pub(crate) fn new(watched: Watched, writes: bool, site: Site) -> Self {
+    pub(crate) fn new(watched: Watched, writes: bool, scope: Option<Scope>, site: Site) -> Self {
         Self {
             watched,
             writes,
+            scope,
             site,
             time: 0,
         }
     }
 
-    /// Whether nothing orders it and a later one, and one of them writes.
+    /// Whether nothing orders it and a later one, one of them writes, and they are no steps for both threads.
     fn races_with(&self, later: &Self, fences: &Fences) -> bool {
         let (one, two) = (self.watched, later.watched);
         let same_thread = one.group == two.group && one.thread == two.thread;
-        let ordered = same_thread
+        let are_steps = match self.scope.min(later.scope) {
+            None | Some(Scope::Thread) => same_thread,
+            Some(Scope::Block) => one.group == two.group,
+            Some(Scope::Device) => true,
+        };
+        let ordered = are_steps
             || (one.group == two.group && one.epoch != two.epoch)
             || (fences.has_passed(one, self.time) && fences.has_passed(two, self.time));
         (self.writes || later.writes) && !ordered
@@ -53,6 +62,11 @@ impl Access {
             group: self.watched.group,
             thread: self.watched.thread,
             writes: self.writes,
+            step: self.scope.map(|scope| match scope {
+                Scope::Thread => "for itself alone",
+                Scope::Block => "for its block alone",
+                Scope::Device => "for the device",
+            }),
             place: self.site,
         }
     }
@@ -188,7 +202,7 @@ mod tests {
                 thread,
                 epoch,
             };
-            let access = Access::new(watched, writes, std::panic::Location::caller());
+            let access = Access::new(watched, writes, None, std::panic::Location::caller());
             races = trace.note(access, &Fences::default()).is_some();
         }
         races
@@ -202,8 +216,9 @@ mod tests {
             epoch: 0,
         };
         let shadow = Shadow::new("kernel");
-        let access =
-            |group, writes| Access::new(thread(group), writes, std::panic::Location::caller());
+        let access = |group, writes| {
+            Access::new(thread(group), writes, None, std::panic::Location::caller())
+        };
         // Fences before what they should order.
         shadow.fence(thread(0));
         shadow.fence(thread(1));
@@ -224,6 +239,31 @@ mod tests {
         assert!(read_races(true, false));
         assert!(read_races(false, true));
         assert!(read_races(false, false));
+    }
+
+    /// Whether steps of two threads race: the block, the thread and the scope of each.
+    fn steps_race(steps: [(u64, usize, Scope); 2]) -> bool {
+        let [first, second] = steps.map(|(group, thread, scope)| {
+            let watched = Watched {
+                group,
+                thread,
+                epoch: 0,
+            };
+            Access::new(watched, true, Some(scope), std::panic::Location::caller())
+        });
+        first.races_with(&second, &Fences::default())
+    }
+
+    #[test]
+    fn steps_race_with_whom_a_scope_leaves_out() {
+        use Scope::{Block, Device, Thread};
+        assert!(!steps_race([(0, 0, Device), (1, 0, Device)]));
+        assert!(!steps_race([(0, 0, Block), (0, 1, Block)]));
+        assert!(!steps_race([(0, 0, Block), (0, 1, Device)]));
+        assert!(!steps_race([(0, 0, Thread), (0, 0, Thread)]));
+        assert!(steps_race([(0, 0, Block), (1, 0, Block)]));
+        assert!(steps_race([(0, 0, Block), (1, 0, Device)]));
+        assert!(steps_race([(0, 0, Device), (0, 1, Thread)]));
     }
 
     #[test]

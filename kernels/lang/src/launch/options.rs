@@ -41,8 +41,8 @@ pub struct RunOptions {
     /// How threads are run.
     pub execution: Execution,
     /// Whether mistakes are looked for: a panic (an index out of bounds, for one) becomes an error that names kernel,
-    /// thread and line, and two threads that reach the same element of raw memory without a barrier between are
-    /// reported with both lines. Slow.
+    /// thread and line, and two threads that reach the same element of raw memory without a barrier between, or
+    /// change it in steps of a scope that leaves one of them out, are reported with both lines. Slow.
     pub check: bool,
     /// The highest feature level to use.
     pub level: FeatureLevel,

@@ -37,6 +37,6 @@ unsafe impl<T: AtomicElement, const D: usize> Partition<D> for Atomically<T> {
         // SAFETY: aligned, as the plan checked; of the same size and patterns; and nobody reaches the
         // elements but through these references while the view lives.
         let elements = unsafe { std::slice::from_raw_parts(plan.as_ptr().cast(), plan.len()) };
-        Atomics::new(elements, acc.block_runs_alone())
+        Atomics::new(elements, acc.block_runs_alone(), acc.is_watched())
     }
 }

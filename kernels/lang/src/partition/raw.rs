@@ -78,7 +78,7 @@ impl<'t, T> RawMut<'t, T> {
         }
         let place = self.pointer.wrapping_add(index);
         if self.watched {
-            check::note(place.addr(), index, writes, Location::caller());
+            check::note(place.addr(), index, writes, None, Location::caller());
         }
         place
     }

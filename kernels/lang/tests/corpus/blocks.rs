@@ -195,6 +195,66 @@ fn races_on_shared_memory_without_phases_are_found() {
 }
 
 #[kernel(crate = quipu_kernel)]
+fn counted(acc: &impl Accelerator<1>, scope: u32, count: Atomics<u32>) {
+    for _ in acc.elements(8) {
+        if scope == 0 {
+            count.thread().add(0, 1); // counted: for a thread
+        } else if scope == 1 {
+            count.block().add(0, 1); // counted: for a block
+        } else {
+            count.add(0, 1);
+        }
+    }
+}
+
+/// A step of too narrow a scope may lose what others do; it is found though nothing got lost.
+#[test]
+fn steps_of_too_narrow_a_scope_are_found() {
+    for execution in [Execution::Native, Execution::Lockstep { warp_size: 4 }] {
+        let mut options = RunOptions::new();
+        (options.check, options.execution) = (true, execution);
+        let mut scratch = BlockScratch::with_options(options);
+        let mut count = vec![0];
+        let mut run = |scope, blocks| {
+            counted(scope, &mut count).run_in(division(blocks, 8 / blocks, 1), &mut scratch)
+        };
+        run(2, 2).unwrap();
+        run(1, 1).unwrap();
+        for (scope, blocks, whom, mark) in [
+            (0, 1, "itself", "// counted: for a thread"),
+            (1, 2, "its block", "// counted: for a block"),
+        ] {
+            let error = run(scope, blocks).unwrap_err();
+            let KernelError::Race {
+                index: 0,
+                first,
+                second,
+                ..
+            } = &error
+            else {
+                panic!("{execution:?}: {error}");
+            };
+            // Of a block the last thread to change it is known.
+            let threads = if scope == 0 {
+                [(0, 0), (0, 1)]
+            } else {
+                [(0, 3), (1, 0)]
+            };
+            let found = [first, second].map(|reach| (reach.group, reach.thread));
+            assert_eq!(found, threads, "{error}");
+            let words = format!("writes it in a step for {whom} alone at ");
+            assert!(error.to_string().contains(&words), "{error}");
+            let line = line_of(include_str!("blocks.rs"), mark);
+            assert_eq!(
+                [first.place.line(), second.place.line()],
+                [line; 2],
+                "{error}"
+            );
+        }
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
 async fn histogram(
     acc: &impl BlockAccelerator<1>,
     x: &[u32],
