@@ -177,6 +177,11 @@ async fn matrix_product(
     #[shared(TILE * TILE)] mut a_tile: SharedWrite<f32>,
     #[shared(TILE * TILE)] mut b_tile: SharedWrite<f32>,
 ) {
+    let (threads, elements) = (acc.extent(Block, Threads), acc.extent(Thread, Elements));
+    assert!(
+        threads[0] == TILE && threads[1] == TILE && elements.product() == 1,
+        "launch it in blocks of TILE by TILE threads of one element"
+    );
     let (rows, inner, columns) = (a.extent()[0], b.extent()[0], b.extent()[1]);
     let (row, column) = (acc.index(Grid, Threads)[0], acc.index(Grid, Threads)[1]);
     let (i, j) = (acc.index(Block, Threads)[0], acc.index(Block, Threads)[1]);

@@ -1,12 +1,12 @@
 //! Random numbers: Philox4x32-10, which makes four words of the number of their block and a key (Salmon, Moraes, Dror
 //! and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011).
 
-use crate::division::threads;
+use crate::division::{BLOCKS_PER_CORE, parts, threads};
 use crate::function::Item;
 use quipu::kernels::{
     Accelerator, Integer, OwnElements, Philox, RawMut, Uniform, box_muller, device, kernel,
 };
-use quipu::{Buffer, Event, Queue, Result};
+use quipu::{AcceleratorLimits, Buffer, Event, KernelError, Queue, Result, WorkDivision};
 
 /// The four words of a counter and a key: [`philox4x32`](quipu::kernels::philox4x32), as a device function.
 #[device]
@@ -147,6 +147,17 @@ pub fn normal_blocks<T: Drawn, const COUNT: usize>(
     }
 }
 
+/// A division of groups of `MANY` of so many blocks among threads that are alone in theirs.
+fn in_parts(
+    length: usize,
+    blocks: usize,
+    limits: &AcceleratorLimits,
+) -> std::result::Result<WorkDivision<1>, KernelError> {
+    let groups = blocks.div_ceil(MANY);
+    let parts = parts(length, limits, BLOCKS_PER_CORE).min(groups.max(1));
+    WorkDivision::new(parts, 1, groups.div_ceil(parts).max(1))
+}
+
 /// Fills `y` with floats from 0, inclusive, to 1, exclusive: those that `Philox::new(seed, stream)` gives one after the
 /// other as [`uniform`](Philox::uniform).
 ///
@@ -177,8 +188,9 @@ pub fn random_uniform<T: Item + Drawn>(
 ) -> Result<Event> {
     let blocks = y.len().div_ceil(T::OF_BLOCK);
     if threads(queue.limits()) == 1 {
+        let division = in_parts(y.len(), blocks, queue.limits());
         let kernel = uniform_blocks::<T, MANY>(seed, stream, y.overwrite());
-        queue.launch(blocks.div_ceil(MANY), kernel)
+        queue.launch(division, kernel)
     } else {
         let kernel = uniform_blocks::<T, 1>(seed, stream, y.overwrite());
         queue.launch(blocks, kernel)
@@ -215,8 +227,9 @@ pub fn random_normal<T: Item + Drawn>(
 ) -> Result<Event> {
     let blocks = y.len().div_ceil(T::OF_BLOCK);
     if threads(queue.limits()) == 1 {
+        let division = in_parts(y.len(), blocks, queue.limits());
         let kernel = normal_blocks::<T, MANY>(seed, stream, y.overwrite());
-        queue.launch(blocks.div_ceil(MANY), kernel)
+        queue.launch(division, kernel)
     } else {
         let kernel = normal_blocks::<T, 1>(seed, stream, y.overwrite());
         queue.launch(blocks, kernel)

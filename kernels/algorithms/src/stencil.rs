@@ -7,7 +7,7 @@
 use crate::division::{refuse, threads};
 use crate::function::Item;
 use quipu::kernels::{
-    Accelerator, Block, Blocks, Elements, Grid, Number, OwnElements, RawMut, device, kernel,
+    Accelerator, Elements, Grid, Number, OwnElements, RawMut, Thread, Threads, device, kernel,
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
@@ -40,7 +40,7 @@ pub fn stencil_tiles<T: Number>(
     }
 }
 
-/// As [`stencil_tiles`], for blocks of one thread, which have as many rows and columns as it has in the launch.
+/// As [`stencil_tiles`], of neighbouring rows and columns: as many as a thread has in the launch.
 #[kernel]
 pub fn stencil_pairs<T: Number>(
     acc: &impl Accelerator<2>,
@@ -51,19 +51,19 @@ pub fn stencil_pairs<T: Number>(
 ) {
     let columns = columns as usize;
     let rows = x.len() / columns;
-    let block = acc.index(Grid, Blocks);
-    let extent = acc.extent(Block, Elements);
-    let first = (block[1] * extent[1]).min(columns);
+    let thread = acc.index(Grid, Threads);
+    let extent = acc.extent(Thread, Elements);
+    let first = (thread[1] * extent[1]).min(columns);
     let end = (first + extent[1]).min(columns);
-    let last = ((block[0] + 1) * extent[0]).min(rows);
-    let mut i = (block[0] * extent[0]).min(last);
-    while i < last {
+    let last = ((thread[0] + 1) * extent[0]).min(rows);
+    let mut i = (thread[0] * extent[0]).min(last);
+    while i < last && first < end {
         let above = if i > 0 { i - 1 } else { i };
         let above = &x[above * columns..(above + 1) * columns];
         let here = &x[i * columns..(i + 1) * columns];
         let below = (i + 1).min(rows - 1);
         let below = &x[below * columns..(below + 1) * columns];
-        // SAFETY: the rows and columns of a block are its own, and it has one thread.
+        // SAFETY: the rows and columns of a thread are its own.
         let row = unsafe { y.slice_mut(i * columns + first..i * columns + end) };
         if i + 1 < last {
             let lowest = (i + 2).min(rows - 1);

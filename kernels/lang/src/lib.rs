@@ -188,11 +188,4 @@ pub mod __macro {
         AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError, Own,
         Partition, Shared, SharedArray, View, WorkDivision, erase, erase_block,
     };
-
-    /// What a kernel asks of itself does not hold.
-    #[cold]
-    #[track_caller]
-    pub fn assertion_failed(message: &str) -> ! {
-        panic!("{message}")
-    }
 }

@@ -162,26 +162,26 @@ fn rewrite(block: &mut Block, variables: &HashSet<Ident>) {
                 continue;
             }
         }
-        blocks_within(expression, &mut |block| rewrite(block, variables));
+        rewrite_within(expression, variables);
     }
 }
 
-/// Does something to each block that is directly in a statement: of its loops, branches and arms.
-pub(crate) fn blocks_within(expression: &mut Expr, to: &mut impl FnMut(&mut Block)) {
+/// The same of the blocks of a statement.
+fn rewrite_within(expression: &mut Expr, variables: &HashSet<Ident>) {
     match expression {
-        Expr::ForLoop(looped) => to(&mut looped.body),
-        Expr::While(looped) => to(&mut looped.body),
-        Expr::Loop(looped) => to(&mut looped.body),
-        Expr::Block(block) => to(&mut block.block),
+        Expr::ForLoop(looped) => rewrite(&mut looped.body, variables),
+        Expr::While(looped) => rewrite(&mut looped.body, variables),
+        Expr::Loop(looped) => rewrite(&mut looped.body, variables),
+        Expr::Block(block) => rewrite(&mut block.block, variables),
         Expr::If(condition) => {
-            to(&mut condition.then_branch);
+            rewrite(&mut condition.then_branch, variables);
             if let Some((_, otherwise)) = &mut condition.else_branch {
-                blocks_within(otherwise, to);
+                rewrite_within(otherwise, variables);
             }
         }
         Expr::Match(choice) => {
             for arm in &mut choice.arms {
-                blocks_within(&mut arm.body, to);
+                rewrite_within(&mut arm.body, variables);
             }
         }
         _ => {}

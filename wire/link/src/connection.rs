@@ -3,7 +3,7 @@
 //! A connection is for one thread, and blocks, until it is [split](Connection::split). Until a deadline that is set has passed, however slowly the other side
 //! goes on: each wait for the socket is for no longer than what is left.
 
-use crate::error::{LinkError, Result};
+use crate::error::{LinkError, Result, on_one_line};
 use crate::key::Fingerprint;
 use crate::stream::{self, Agreed, Duplex, Incoming, Outgoing};
 use quipu_wire::batch::Batch;
@@ -325,7 +325,7 @@ impl Connection {
             return Err(LinkError::Goodbye {
                 address,
                 reason,
-                text: text.to_owned(),
+                text: on_one_line(text),
             });
         }
         take(&message).map_err(|expected| LinkError::Unexpected {

@@ -158,6 +158,11 @@ pub enum LinkError {
     Random(&'static str),
 }
 
+/// What the other side says, as a part of a line of a log: it may be anybody, and makes no lines of its own.
+pub(crate) fn on_one_line(text: &str) -> String {
+    text.replace(['\n', '\t'], " ")
+}
+
 fn advice(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::NotEnrolled => "; run `quipu invite` there and `quipu pair` here",

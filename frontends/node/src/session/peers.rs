@@ -230,12 +230,18 @@ impl Peers {
                     Message::Chunk(chunk) => match bulk.take(chunk, Some(peer)) {
                         Took::All => Ok(Some(chunk.transfer)),
                         Took::Some => Ok(None),
-                        Took::Wrong => Err("a chunk of a transfer that is not expected of it"),
-                        Took::Over => Err("the session has ended"),
+                        Took::Wrong => {
+                            Err(Some("a chunk of a transfer that is not expected of it"))
+                        }
+                        // The session has ended.
+                        Took::Over => Err(None),
                     },
-                    Message::CameAbout(event) => self.came_about(peer, event.event).map(|()| None),
+                    Message::CameAbout(event) => match self.came_about(peer, event.event) {
+                        Ok(()) => Ok(None),
+                        Err(rule) => Err(Some(rule)),
+                    },
                     Message::Pong(_) => Ok(None),
-                    _ => Err("a message that has no place there"),
+                    _ => Err(Some("a message that has no place there")),
                 }
             };
             let rest = |lenders: &mut Vec<Box<dyn Lender>>| {
@@ -251,7 +257,8 @@ impl Peers {
                     // If it does not hear that, it sends all by way of the client.
                     let _ = out.push(&Message::Taken(Taken { transfer }));
                 }
-                Ok(Err(rule)) => {
+                Ok(Err(None)) => break Ok(()),
+                Ok(Err(Some(rule))) => {
                     tracing::info!(
                         peer,
                         %key,

@@ -141,7 +141,8 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
     let to = Both::new(table, context, &x)?;
     let shaped = |memory: &Both<f32>| memory.buffer().shaped([SIDE, SIDE]).unwrap();
     let bytes = 4 * LENGTH;
-    table.row(
+    table.row_within(
+        &to,
         "guide: saxpy",
         3 * bytes,
         run(|| wait(queue.launch(LENGTH, saxpy(1e-3, &from.buffer(), &mut to.buffer())))),
@@ -155,8 +156,8 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
-    to.compare(table, "guide: saxpy");
-    table.row(
+    table.row_into(
+        &to,
         "guide: shift",
         2 * bytes,
         run(|| wait(queue.launch(LENGTH, shift(&from.buffer(), to.buffer().overwrite())))),
@@ -171,8 +172,8 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
-    to.compare(table, "guide: shift");
-    table.row(
+    table.row_into(
+        &to,
         "guide: spread",
         2 * bytes,
         run(|| {
@@ -182,8 +183,8 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
         }),
         run(|| spread_by_hand(black_box(SIDE), from.by_hand(), to.by_hand_mut())),
     );
-    to.compare(table, "guide: spread");
-    table.row(
+    table.row_within(
+        &to,
         "guide: normalise",
         2 * bytes,
         run(|| wait(queue.launch(SIDE, normalise(&mut shaped(&to))))),
@@ -196,12 +197,12 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
-    to.compare(table, "guide: normalise");
     let line = Line {
         slope: 0.5,
         offset: 0.25,
     };
-    table.row(
+    table.row_within(
+        &to,
         "guide: parabola",
         2 * bytes,
         run(|| wait(queue.launch(LENGTH, parabola(line, &mut to.buffer())))),
@@ -213,7 +214,6 @@ pub(crate) fn loops(table: &Table, context: &Context, queue: &Queue) -> quipu::R
             });
         }),
     );
-    to.compare(table, "guide: parabola");
     let few = LENGTH / 64;
     let steps = RefCell::new(context.allocate::<u32>(few)?);
     let mut steps_by_hand = vec![0; few];

@@ -158,21 +158,22 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             .sum();
         total_by_hand.set(total);
     };
-    table.row(
+    table.row_into(
+        &y,
         "fill",
         BYTES,
         run(|| wait(fill(queue, 3.0, &mut y.buffer()))),
         run(fill_by_hand),
     );
-    y.compare(table, "fill");
-    table.row(
+    table.row_into(
+        &y,
         "queue.fill",
         BYTES,
         run(|| wait(queue.fill(&y.buffer(), 3.0))),
         run(fill_by_hand),
     );
-    y.compare(table, "queue.fill");
-    table.row(
+    table.row_into(
+        &y,
         "queue.copy",
         2 * BYTES,
         run(|| wait(queue.copy(&a.buffer(), &y.buffer()))),
@@ -182,8 +183,8 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             parts.for_each(|(y, a)| y.copy_from_slice(a));
         }),
     );
-    y.compare(table, "queue.copy");
-    table.row(
+    table.row_into(
+        &y,
         "iota",
         BYTES,
         run(|| wait(iota(queue, 3.0, 0.5, &mut y.buffer()))),
@@ -196,8 +197,8 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             });
         }),
     );
-    y.compare(table, "iota");
-    table.row(
+    table.row_into(
+        &y,
         "transform (a x + 1)",
         2 * BYTES,
         run(|| {
@@ -218,8 +219,8 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             });
         }),
     );
-    y.compare(table, "transform (a x + 1)");
-    table.row(
+    table.row_into(
+        &y,
         "zip (a x + y)",
         3 * BYTES,
         run(|| {
@@ -236,7 +237,6 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             });
         }),
     );
-    y.compare(table, "zip (a x + y)");
     table.row(
         "reduce (sum)",
         BYTES,
@@ -257,20 +257,21 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
             ));
         })
     };
-    table.row(
+    table.row_into(
+        &y,
         "inclusive scan",
         2 * BYTES,
         inclusive(),
         run(|| by_hand::scan::<true>(a.by_hand(), y.by_hand_mut())),
     );
-    y.compare(table, "inclusive scan");
     table.row(
         "inclusive scan / a loop",
         2 * BYTES,
         inclusive(),
         run(copy_by_hand),
     );
-    table.row(
+    table.row_into(
+        &y,
         "exclusive scan",
         2 * BYTES,
         run(|| {
@@ -282,34 +283,33 @@ fn streams(table: &Table, context: &Context, queue: &Queue) -> quipu::Result<()>
         }),
         run(|| by_hand::scan::<false>(a.by_hand(), y.by_hand_mut())),
     );
-    y.compare(table, "exclusive scan");
     let weights = [[0.1, 0.2, 0.1], [0.2, 0.4, 0.2], [0.1, 0.2, 0.1]];
     let stenciled = || {
         run(|| {
             wait(stencil(queue, weights, SIDE, &a.buffer(), &mut y.buffer()));
         })
     };
-    table.row(
+    table.row_into(
+        &y,
         "stencil",
         2 * BYTES,
         stenciled(),
         run(|| by_hand::stencil(weights, SIDE, a.by_hand(), y.by_hand_mut())),
     );
-    y.compare(table, "stencil");
     table.row(
         "stencil / a loop",
         2 * BYTES,
         stenciled(),
         run(copy_by_hand),
     );
-    table.row(
+    table.row_into(
+        &y,
         "transpose",
         2 * BYTES,
         run(|| wait(transpose(queue, SIDE, &a.buffer(), &mut y.buffer()))),
         // How long rows are is only told as it runs, as ours is.
         run(|| by_hand::transpose(black_box(SIDE), a.by_hand(), y.by_hand_mut())),
     );
-    y.compare(table, "transpose");
     Ok(())
 }
 
@@ -567,6 +567,7 @@ fn products(table: &Table, context: &Context) -> quipu::Result<()> {
         let queue = context.queue(device)?;
         queue.fill(&a, 1.0)?;
         queue.fill(&b, 0.5)?;
+        queue.fill(&c, 0.0)?;
         let times = table.alone(run(|| {
             wait(matrix_product(&queue, [side; 3], &a, &b, &mut c));
         }));

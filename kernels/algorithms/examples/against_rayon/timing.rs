@@ -78,12 +78,28 @@ impl<T: Element> Both<T> {
 }
 
 impl<T: Element + Near> Both<T> {
-    /// Ends with an error if what both ways have left in the two is not the same: after a row of the same algorithm.
-    pub(crate) fn compare(&self, table: &Table, name: &str) {
+    fn elements(&self, memory: *mut T) -> &[T] {
         // SAFETY: as of `by_hand`.
-        let [ours, other] = [self.buffers_memory(), self.memory()]
-            .map(|memory| unsafe { std::slice::from_raw_parts(memory.cast_const(), self.length) });
-        table.compare(name, ours, other);
+        unsafe { std::slice::from_raw_parts(memory, self.length) }
+    }
+
+    /// Leaves in both what neither way does, and is not the same in both: so that what is not written is found.
+    fn spoil(&self) {
+        for (memory, byte) in self.memory.into_iter().zip([0x35, 0x36]) {
+            // SAFETY: as of `by_hand`; each element is plain data, of any bytes.
+            unsafe {
+                memory
+                    .cast::<u8>()
+                    .write_bytes(byte, self.length * size_of::<T>())
+            };
+        }
+    }
+
+    /// Leaves the same in both.
+    fn level(&self) {
+        let [from, to] = self.memory;
+        // SAFETY: as of `by_hand`; they are two buffers.
+        unsafe { to.copy_from_nonoverlapping(from, self.length) };
     }
 }
 
@@ -95,7 +111,7 @@ pub(crate) trait Near: Copy + std::fmt::Debug {
 
 impl Near for f32 {
     fn is_near(self, other: Self) -> bool {
-        (self - other).abs() <= 1e-3 * other.abs().max(1.0)
+        (self - other).abs() <= 1e-5 * other.abs().max(1.0)
     }
 }
 
@@ -192,6 +208,50 @@ impl Table {
         missed.is_empty()
     }
 
+    /// As [`row`](Self::row), of two ways that write all of `y`; ends with an error if they do not come to the same.
+    pub(crate) fn row_into<T: Element + Near>(
+        &self,
+        y: &Both<T>,
+        name: &str,
+        bytes: usize,
+        ours: Timed<'_>,
+        other: Timed<'_>,
+    ) {
+        self.row_over(y, Both::spoil, name, bytes, ours, other);
+    }
+
+    /// As [`row_into`](Self::row_into), of two ways that change what is in `y`.
+    pub(crate) fn row_within<T: Element + Near>(
+        &self,
+        y: &Both<T>,
+        name: &str,
+        bytes: usize,
+        ours: Timed<'_>,
+        other: Timed<'_>,
+    ) {
+        self.row_over(y, Both::level, name, bytes, ours, other);
+    }
+
+    fn row_over<T: Element + Near>(
+        &self,
+        y: &Both<T>,
+        prepare: fn(&Both<T>),
+        name: &str,
+        bytes: usize,
+        mut ours: Timed<'_>,
+        mut other: Timed<'_>,
+    ) {
+        if !self.has(name) {
+            return;
+        }
+        self.time(name, bytes, &mut ours, &mut other);
+        prepare(y);
+        ours.seconds();
+        other.seconds();
+        let [of_ours, of_other] = [y.buffers_memory(), y.memory()].map(|memory| y.elements(memory));
+        self.compare(name, of_ours, of_other);
+    }
+
     /// Ends with an error if the two ways of a row that was run did not come to the same.
     pub(crate) fn compare<T: Near>(&self, name: &str, ours: &[T], other: &[T]) {
         if !self.has(name) {
@@ -216,9 +276,12 @@ impl Table {
     /// Medians in milliseconds, and the ratios of the medians and of the least times: above 1 the first is faster. With
     /// `bytes`, the rate at which the first goes through so many, in the median.
     pub(crate) fn row(&self, name: &str, bytes: usize, mut ours: Timed<'_>, mut other: Timed<'_>) {
-        if !self.has(name) {
-            return;
+        if self.has(name) {
+            self.time(name, bytes, &mut ours, &mut other);
         }
+    }
+
+    fn time(&self, name: &str, bytes: usize, ours: &mut Timed<'_>, other: &mut Timed<'_>) {
         // Until what is measured while kernels run for the first times is known.
         let start = Instant::now();
         for round in 0.. {

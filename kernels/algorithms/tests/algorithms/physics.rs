@@ -205,7 +205,7 @@ fn gives_the_same_in_every_mode() {
         weights = Value(weights), x = Input(x.clone()), y = OutputView(vec![0.0_f32; 9 * 20], [9, 20]),
     );
     everywhere!(
-        stencil_pairs<f32>, WorkDivision::new([2, 3], [1, 1], [5, 9]), [];
+        stencil_pairs<f32>, WorkDivision::new([2, 2], [1, 3], [5, 6]), [];
         weights = Value(weights), columns = Value(20_u64), x = Input(x), y = Output(vec![0.0_f32; 9 * 20]),
     );
     everywhere!(

@@ -502,39 +502,55 @@ async fn unseen(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u3
     }
 }
 
-/// Asks something of the launch and of each thread, and names a variable in nothing else.
+/// Asks something of what all threads are passed, and then makes use of it.
 #[kernel(crate = quipu_kernel)]
 async fn asked(
     acc: &impl BlockAccelerator<1>,
-    most: u32,
+    n: u32,
+    x: &[u32],
     mut y: OwnElements<u32>,
     #[shared(acc.extent(Block, Threads)[0])] mut all: SharedWrite<u32>,
 ) {
-    assert!(acc.extent(Block, Threads)[0] == 4, "blocks of four threads");
     let thread = acc.index(Block, Threads)[0];
-    let number = thread as u32;
-    all.own()[0] = 10 * number;
+    all.own()[0] = thread as u32;
+    assert!(acc.extent(Block, Threads)[0] == 4, "blocks of four threads"); // asked
+    assert!((n as usize) < x.len());
+    let more = x[n as usize];
     let read = acc.sync(all).await;
-    assert!(number <= most);
-    let next = read[(thread + 1) % 4];
+    let next = read[(thread + 1) % 4] + more;
     for (_, y) in y.each() {
         *y = next;
+    }
+}
+
+/// Asks something of each thread.
+#[kernel(crate = quipu_kernel)]
+async fn asked_each(acc: &impl BlockAccelerator<1>, most: usize, mut y: OwnElements<u32>) {
+    assert!(acc.index(Block, Threads)[0] <= most);
+    acc.sync_block_threads().await;
+    for (i, y) in y.each() {
+        *y = i as u32;
     }
 }
 
 #[test]
 fn runs_assertions() {
     const { assert!(UNOPTIMISED || <asked as BlockKernel<1>>::IN_PHASES) };
-    let mut y = vec![1; 8];
-    check!(asked => (3, &mut y), division(2, 4, 1), 4);
-    assert_eq!(y, [10, 20, 30, 0, 10, 20, 30, 0]);
-    for (threads, most, words) in [
-        (2, 3, "blocks of four threads"),
-        (4, 2, "assertion failed: number <= most"),
+    const { assert!(!<asked_each as BlockKernel<1>>::IN_PHASES) };
+    let (x, mut y) = (vec![10], vec![1; 8]);
+    check!(asked => (0, &x, &mut y), division(2, 4, 1), 4);
+    assert_eq!(y, [11, 12, 13, 10, 11, 12, 13, 10]);
+    check!(asked_each => (3_usize, &mut y), division(2, 4, 1));
+    assert_eq!(y, [0, 1, 2, 3, 4, 5, 6, 7]);
+    // The words are those of the first that does not hold, before what it guards.
+    for (threads, n, words) in [
+        (2, 1, "blocks of four threads"),
+        (4, 1, "assertion failed: (n as usize) < x.len()"),
     ] {
-        let launch = || asked(most, &mut y).run(division(2, threads, 1));
+        let launch = || asked(n, &x, &mut y).run(division(2, threads, 1));
         let panic = catch_unwind(AssertUnwindSafe(launch)).unwrap_err();
-        assert_eq!(panic.downcast_ref::<String>().unwrap(), words);
+        let said = panic.downcast_ref::<&str>().unwrap();
+        assert_eq!(*said, words);
     }
 }
 

@@ -1,53 +1,28 @@
-//! `assert!`s as branches: what is in a macro cannot be seen, and so would keep a kernel from having phases.
+//! `assert!`s that all threads make alike: the block makes them once.
 
 use syn::punctuated::Punctuated;
-use syn::spanned::Spanned as _;
-use syn::{Block, Expr, ExprLit, ItemFn, Lit, Macro, Path, Stmt, Token, parse_quote_spanned};
+use syn::{Expr, ExprLit, Lit, Stmt, Token};
 
-use crate::registers::blocks_within;
-
-/// The same function with a branch for each `assert!` that is a statement and whose message shows no values.
-pub(super) fn opened(krate: &Path, item: &ItemFn) -> ItemFn {
-    let mut item = item.clone();
-    open(krate, &mut item.block);
-    item
-}
-
-fn open(krate: &Path, block: &mut Block) {
-    for statement in &mut block.stmts {
-        match statement {
-            Stmt::Macro(of) => {
-                if let Some(branch) = branch(krate, &of.mac) {
-                    *statement = branch;
-                }
-            }
-            Stmt::Expr(expression, _) => blocks_within(expression, &mut |block| open(krate, block)),
-            _ => {}
-        }
-    }
-}
-
-fn branch(krate: &Path, of: &Macro) -> Option<Stmt> {
-    if !of.path.is_ident("assert") {
+/// What an `assert!` asks, if the statement is one and its message shows no values: so all of it can be seen.
+pub(super) fn condition(statement: &Stmt) -> Option<Expr> {
+    let Stmt::Macro(of) = statement else {
+        return None;
+    };
+    if !of.mac.path.is_ident("assert") {
         return None;
     }
-    let arguments = of.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
+    let arguments = of
+        .mac
+        .parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
     let mut arguments = arguments.ok()?.into_iter();
     let condition = arguments.next()?;
-    let message = match arguments.next() {
-        None => format!("assertion failed: {}", quote::quote!(#condition)),
+    let shows_nothing = match arguments.next() {
+        None => true,
         Some(Expr::Lit(ExprLit {
             lit: Lit::Str(message),
             ..
-        })) => message.value(),
-        Some(_) => return None,
+        })) => !message.value().contains(['{', '}']),
+        Some(_) => false,
     };
-    if message.contains(['{', '}']) || arguments.next().is_some() {
-        return None;
-    }
-    Some(parse_quote_spanned! {of.path.span()=>
-        if !(#condition) {
-            #krate::__macro::assertion_failed(#message)
-        }
-    })
+    (shows_nothing && arguments.next().is_none()).then_some(condition)
 }

@@ -55,7 +55,6 @@ pub(crate) fn phases(
     if parameters.iter().any(is_variable) {
         return None;
     }
-    let item = &assertions::opened(krate, item);
     let known = lanes::Known {
         krate,
         names: &uniform::Names::of(item, &acc.name, parameters)?,

@@ -6,6 +6,7 @@ use proc_macro2::Span;
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprIf, Ident, Lifetime, Pat, Stmt, Token};
 
+use super::assertions;
 use super::lanes::{Known, Lanes};
 use super::uniform::{Names, bound_by, waits};
 use crate::signature::{Parameter, Passing};
@@ -124,7 +125,7 @@ impl Reader<'_> {
                 self.waiting(statement, &mut steps)?;
             } else if matches!(statement, Stmt::Item(_)) {
                 return None;
-            } else if self.loops > 0 && self.names.is_uniform_jump(statement) {
+            } else if self.is_made_once(statement) {
                 self.finish(&mut phase, &mut steps);
                 steps.push(Step::Block(Box::new(statement.clone())));
             } else if self.names.is_uniform_statement(statement) {
@@ -166,6 +167,13 @@ impl Reader<'_> {
         }
         self.again.truncate(again);
         Some(steps)
+    }
+
+    /// An `assert!` of what is the same for all threads, or what leaves a round or a loop for all.
+    fn is_made_once(&self, statement: &Stmt) -> bool {
+        let asserts = |asked: Expr| self.names.is_uniform(&asked);
+        assertions::condition(statement).is_some_and(asserts)
+            || (self.loops > 0 && self.names.is_uniform_jump(statement))
     }
 
     /// What a statement that does not wait binds. Two variables of one name are too much to tell apart.

@@ -3,7 +3,7 @@
 use super::interrupt::Interrupt;
 use super::{Attached, Duplex, Shared, socket};
 use crate::connection::{ended, wire};
-use crate::error::{LinkError, Result};
+use crate::error::{LinkError, Result, on_one_line};
 use crate::locked;
 use quipu_wire::compression::Unpacker;
 use quipu_wire::frame::{Frame, Sender};
@@ -420,7 +420,7 @@ fn notice(
         Message::Goodbye(goodbye) => Err(LinkError::Goodbye {
             address: shared.address.clone(),
             reason: goodbye.reason,
-            text: goodbye.text.to_owned(),
+            text: on_one_line(goodbye.text),
         }),
         _ => Ok(Came::Message),
     }
