@@ -614,6 +614,18 @@ fn an_enrolled_client_that_begins_wrongly_is_not_taken() {
             "{error}"
         );
     }
+    // What it says at the end is a part of a line, in a log.
+    let goodbye = Message::Goodbye(Goodbye {
+        reason: GoodbyeReason::Done,
+        text: "so long\n2026-11-25 INFO enrolled\tclient=root",
+    });
+    let (_, error) = answer_to(&house, &key, &goodbye);
+    let said = error.to_string();
+    assert!(
+        said.contains("so long 2026-11-25 INFO enrolled client=root"),
+        "{said}"
+    );
+    assert!(!said.contains(char::is_control), "{said:?}");
     // One that understands more than the node is spoken to in what the node understands.
     let serving = house.serve(|caller| {
         drop(caller.welcome(welcome(), &[]).unwrap());
