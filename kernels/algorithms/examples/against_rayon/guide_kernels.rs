@@ -191,9 +191,9 @@ async fn matrix_product(
     #[shared(TILE * TILE)] mut a_tile: SharedWrite<f32>,
     #[shared(TILE * TILE)] mut b_tile: SharedWrite<f32>,
 ) {
-    let (threads, elements) = (acc.extent(Block, Threads), acc.extent(Thread, Elements));
+    let (threads, elements) = (acc.extent(Block, Threads), acc.extent(Block, Elements));
     assert!(
-        threads[0] == TILE && threads[1] == TILE && elements.product() == 1,
+        threads[0] == TILE && threads[1] == TILE && elements[0] == TILE && elements[1] == TILE,
         "launch it in blocks of TILE by TILE threads of one element"
     );
     let (rows, inner, columns) = (a.extent()[0], b.extent()[0], b.extent()[1]);
