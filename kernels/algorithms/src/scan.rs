@@ -1,12 +1,13 @@
 //! Scans: all prefixes combined, in a single pass over the data ([`look_back`](crate::look_back)).
 //!
-//! A thread has its elements in chains, one after the other, which it goes through side by side: so that several
-//! combinations are under way at a time, where one chain would wait for each.
+//! A thread goes through chains of its elements side by side, so that several combinations are under way at a time where
+//! one chain would wait for each.
 //!
-//! Where blocks have one thread, its tile is in the second cache. It is scanned as if nothing came before each chain, and
-//! what did is combined with all of it afterwards ([`scan_neighbours`]): the input is read from memory once, and what is
-//! done twice takes vectors. Where blocks have many threads, their tiles are far from them, and are totalled first and
-//! then scanned ([`scan_tiles`]).
+//! Where blocks have one thread, the chains are short and neighbours ([`scan_piece`]): memory is read and written in one
+//! stream, and the combinations are those of vectors. A tile is scanned as if nothing came before it, and what did is
+//! combined with all of it afterwards, when it is in the second cache ([`scan_neighbours`]). Where blocks have many
+//! threads, their tiles are far from them, and are totalled first and then scanned, in four long chains for each thread
+//! ([`scan_tiles`]).
 
 use crate::division::{Tiles, same_length, threads, tiles};
 use crate::function::{Item, Operator};
@@ -17,17 +18,17 @@ use quipu::kernels::{
 };
 use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 
-/// Chains of a part.
-const CHAINS: usize = 4;
-/// Elements of a chain of a tile that is scanned by one thread come in as many, and a few: chains of a power of two
-/// would be in the same places of the nearest cache.
-const LINKS: usize = 1024;
-const FEW: usize = 16;
-/// Multiples of [`LINKS`] in such a chain, at most. Few long ones are what memory is read ahead for; with what is written
-/// the tile fits into the second cache.
-const MOST_LINKS: usize = 8;
-/// Tiles of each core from which on their chains are longer than the least.
-const LEAST_TILES: usize = 8;
+/// Chains of a piece, and elements of each.
+const CHAINS: usize = 8;
+const LINKS: usize = 8;
+/// Elements of a piece.
+const PIECE: usize = CHAINS * LINKS;
+/// Pieces of a tile that is scanned by one thread, at most: with what is read of memory it fits into the second cache.
+const MOST_PIECES: usize = 512;
+/// At least, but of short inputs: for fewer, blocks would begin and look back for longer than they scan.
+const LEAST_PIECES: usize = 64;
+/// Tiles of each core that such an input is cut into, if they are long enough.
+const TILES_PER_CORE: usize = 8;
 
 /// What each of the four chains of a part comes to. The last has what is left of a division by four, too.
 #[device]
@@ -50,7 +51,7 @@ fn totals_of_chains<T: Copy, O: Operator<T>>(part: &[T]) -> [T; 4] {
     totals
 }
 
-/// Parts are totalled by their operator.
+/// Parts are totalled by their operator, in four chains.
 #[derive(Debug, Clone, Copy, KernelData)]
 #[repr(C)]
 pub(crate) struct Combined {
@@ -127,11 +128,74 @@ fn total_of_chains<T: Copy, O: Operator<T>>(chains: [T; 4]) -> T {
     )
 }
 
-/// Combines what comes before a chain with each of its elements.
+/// Scans [`PIECE`] elements after `first`, and gives what they come to with it.
 #[device]
-fn advance<T: Copy, O: Operator<T>>(before: T, to: &mut [T]) {
-    for to in to {
-        *to = O::combine(before, *to);
+fn scan_piece<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(first: T, x: &[T], y: &mut [T]) -> T {
+    let mut totals = [O::identity(); CHAINS];
+    let mut scanned = [O::identity(); PIECE];
+    for i in 0..LINKS {
+        for chain in 0..CHAINS {
+            let at = chain * LINKS + i;
+            let before = totals[chain];
+            totals[chain] = O::combine(before, x[at]);
+            scanned[at] = if INCLUSIVE { totals[chain] } else { before };
+        }
+    }
+    let mut before = first;
+    for chain in 0..CHAINS {
+        for i in 0..LINKS {
+            let at = chain * LINKS + i;
+            y[at] = O::combine(before, scanned[at]);
+        }
+        before = O::combine(before, totals[chain]);
+    }
+    before
+}
+
+/// Scans a tile as if nothing came before it, and gives what it comes to.
+#[device]
+fn scan_tile<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(x: &[T], y: &mut [T]) -> T {
+    let mut before = O::identity();
+    let mut at = 0;
+    while at + PIECE <= x.len() {
+        before = scan_piece::<T, O, INCLUSIVE>(before, &x[at..at + PIECE], &mut y[at..at + PIECE]);
+        at += PIECE;
+    }
+    for i in at..x.len() {
+        let after = O::combine(before, x[i]);
+        y[i] = if INCLUSIVE { after } else { before };
+        before = after;
+    }
+    before
+}
+
+/// Parts are totalled as [`scan_tile`] totals them.
+#[derive(Debug, Clone, Copy, KernelData)]
+#[repr(C)]
+pub(crate) struct InPieces {
+    nothing: u32,
+}
+
+#[device]
+impl<T: KernelData, O: Operator<T> + KernelData> Totals<T, T, O> for InPieces {
+    fn total(self, part: &[T]) -> T {
+        let mut before = O::identity();
+        let mut at = 0;
+        while at + PIECE <= part.len() {
+            let piece = &part[at..at + PIECE];
+            for chain in 0..CHAINS {
+                let mut total = O::identity();
+                for i in 0..LINKS {
+                    total = O::combine(total, piece[chain * LINKS + i]);
+                }
+                before = O::combine(before, total);
+            }
+            at += PIECE;
+        }
+        for i in at..part.len() {
+            before = O::combine(before, part[i]);
+        }
+        before
     }
 }
 
@@ -149,23 +213,16 @@ pub fn scan_neighbours<T, O: Operator<T> + KernelData, const INCLUSIVE: bool>(
     let shape = shape(acc);
     let tile = states.add(0, 1) as usize;
     let (start, end) = part_of_thread(shape, tile, 0, x.len());
-    let part = &x[start..end];
-
-    let nothing = [O::identity(); 4];
-    let chains = scan_chains::<T, O, INCLUSIVE>(nothing, part, start, y);
-    let total = total_of_chains::<T, O>(chains);
-    let f = Combined { nothing: 0 };
-    let first =
-        look_back::<T, T, O, Combined>(acc, shape, tile, total, states, totals, prefixes, f, x);
-    let before = before_chains::<T, O>(first, chains);
-
-    // SAFETY: a tile is one thread's, and what it has of it from above is not used any more.
+    // SAFETY: a tile is one thread's.
     let to = unsafe { y.slice_mut(start..end) };
-    let length = part.len() / 4;
-    advance::<T, O>(before[0], &mut to[..length]);
-    advance::<T, O>(before[1], &mut to[length..2 * length]);
-    advance::<T, O>(before[2], &mut to[2 * length..3 * length]);
-    advance::<T, O>(before[3], &mut to[3 * length..]);
+
+    let total = scan_tile::<T, O, INCLUSIVE>(&x[start..end], to);
+    let f = InPieces { nothing: 0 };
+    let before =
+        look_back::<T, T, O, InPieces>(acc, shape, tile, total, states, totals, prefixes, f, x);
+    for to in to {
+        *to = O::combine(before, *to);
+    }
 }
 
 /// Scans one tile for each block, in the order of `states[0]`: a thread's part has as many elements as it has in the
@@ -279,11 +336,11 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
     }
 }
 
-/// Tiles for [`scan_neighbours`]: of long chains where each core has some, so that blocks are seldom begun.
+/// Tiles for [`scan_neighbours`]: long ones where each core has some, so that blocks are seldom begun.
 fn neighbours(length: usize, limits: &AcceleratorLimits) -> Tiles {
-    let tiles = LEAST_TILES * limits.multiprocessors.max(1);
-    let links = (length / (LINKS * CHAINS * tiles)).clamp(1, MOST_LINKS);
-    let elements = CHAINS * (LINKS * links + FEW);
+    let tiles = TILES_PER_CORE * limits.multiprocessors.max(1);
+    let pieces = (length / (PIECE * tiles)).clamp(LEAST_PIECES, MOST_PIECES);
+    let elements = PIECE * pieces;
     let count = length.div_ceil(elements).max(1);
     Tiles {
         count,

@@ -55,68 +55,72 @@ pub(crate) fn read_at_bandwidth(x: &[f32]) -> u32 {
     x.par_chunks(part).map(bits).reduce(|| 0, |a, b| a ^ b)
 }
 
-/// Four chains of sums, which are under way at the same time.
-fn totals(x: &[f32]) -> [f32; 4] {
-    let length = x.len() / 4;
-    let (a, rest) = x.split_at(length);
-    let (b, rest) = rest.split_at(length);
-    let (c, d) = rest.split_at(length);
-    let mut totals = [0.0_f32; 4];
-    for (((a, b), c), d) in a.iter().zip(b).zip(c).zip(d) {
-        totals[0] += a;
-        totals[1] += b;
-        totals[2] += c;
-        totals[3] += d;
+/// A sum in as many accumulators as hide how long an addition takes.
+fn total(x: &[f32]) -> f32 {
+    let mut lanes = [0.0_f32; 32];
+    let (whole, rest) = x.as_chunks::<32>();
+    for x in whole {
+        for (lane, x) in lanes.iter_mut().zip(x) {
+            *lane += x;
+        }
     }
-    for d in &d[length..] {
-        totals[3] += d;
+    lanes.iter().chain(rest).sum()
+}
+
+/// Chains that are under way at the same time, and elements of each.
+const CHAINS: usize = 8;
+const LINKS: usize = 8;
+
+/// Scans so many elements after `first`, and gives what they come to with it.
+fn scan_piece<const INCLUSIVE: bool>(
+    first: f32,
+    x: &[f32; CHAINS * LINKS],
+    y: &mut [f32; CHAINS * LINKS],
+) -> f32 {
+    let mut sums = [0.0; CHAINS];
+    let mut scanned = [[0.0; LINKS]; CHAINS];
+    for i in 0..LINKS {
+        for chain in 0..CHAINS {
+            let before = sums[chain];
+            sums[chain] += x[chain * LINKS + i];
+            scanned[chain][i] = if INCLUSIVE { sums[chain] } else { before };
+        }
     }
-    totals
+    let mut before = first;
+    for ((y, scanned), sum) in y.chunks_exact_mut(LINKS).zip(scanned).zip(sums) {
+        for (y, scanned) in y.iter_mut().zip(scanned) {
+            *y = before + scanned;
+        }
+        before += sum;
+    }
+    before
 }
 
 /// Reduce, then scan.
 pub(crate) fn scan<const INCLUSIVE: bool>(x: &[f32], y: &mut [f32]) {
     let part = part_of(x.len());
-    let totals: Vec<[f32; 4]> = x.par_chunks(part).map(totals).collect();
-    let mut before = 0.0;
-    let starts: Vec<[f32; 4]> = totals
+    let totals: Vec<f32> = x.par_chunks(part).map(total).collect();
+    let starts: Vec<f32> = totals
         .iter()
-        .map(|totals| {
-            totals.map(|total| {
-                let start = before;
-                before += total;
-                start
-            })
+        .scan(0.0, |before, total| {
+            let start = *before;
+            *before += total;
+            Some(start)
         })
         .collect();
     let inputs = x.par_chunks(part).zip(starts);
     y.par_chunks_mut(part)
         .zip(inputs)
-        .for_each(|(y, (x, mut sums))| {
-            let length = x.len() / 4;
-            let step = |sum: &mut f32, x: f32, y: &mut f32| {
-                if INCLUSIVE {
-                    *sum += x;
-                    *y = *sum;
-                } else {
-                    *y = *sum;
-                    *sum += x;
-                }
-            };
-            let (a, rest) = x.split_at(length);
-            let (b, rest) = rest.split_at(length);
-            let (c, d) = rest.split_at(length);
-            let (to_a, rest) = y.split_at_mut(length);
-            let (to_b, rest) = rest.split_at_mut(length);
-            let (to_c, to_d) = rest.split_at_mut(length);
-            for i in 0..length {
-                step(&mut sums[0], a[i], &mut to_a[i]);
-                step(&mut sums[1], b[i], &mut to_b[i]);
-                step(&mut sums[2], c[i], &mut to_c[i]);
-                step(&mut sums[3], d[i], &mut to_d[i]);
+        .for_each(|(y, (x, mut sum))| {
+            let (pieces, rest) = x.as_chunks();
+            let (to, to_rest) = y.as_chunks_mut();
+            for (x, y) in pieces.iter().zip(to) {
+                sum = scan_piece::<INCLUSIVE>(sum, x, y);
             }
-            for i in length..d.len() {
-                step(&mut sums[3], d[i], &mut to_d[i]);
+            for (x, y) in rest.iter().zip(to_rest) {
+                let before = sum;
+                sum += x;
+                *y = if INCLUSIVE { sum } else { before };
             }
         });
 }
