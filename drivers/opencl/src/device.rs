@@ -1,4 +1,4 @@
-//! The devices of every platform that the loader knows: what they are, and their queues.
+//! The devices of every platform that the loader knows: what they are.
 //!
 //! A platform's devices share one OpenCL context, so that bytes go from one to another without passing through the
 //! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
@@ -6,6 +6,7 @@
 
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
 use crate::program::Grids;
+use crate::queues::{Fed, IN_ORDER_QUEUES, Queues, worst};
 use crate::staging::Stage;
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
@@ -15,15 +16,14 @@ use quipu_driver_vendor::clock::Clock;
 use quipu_driver_vendor::error::{no_devices, of_call};
 use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The name of the platform that our own front end offers to the loader: its devices are listed by other drivers.
 const OURSELVES: &str = "Quipu";
+/// The name of NVIDIA's platform.
+const NVIDIA: &str = "NVIDIA CUDA";
 /// What is done here.
 const LOOK: &str = "look for OpenCL devices";
-/// Queues of a device whose queues keep their order: so many commands run at once.
-const IN_ORDER_QUEUES: usize = 4;
 
 /// A device's handle. They live as long as the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,9 @@ pub(crate) struct Platform {
     pub(crate) number: u32,
     /// Name and version, which compiled programs depend on.
     pub(crate) version: String,
+    /// Whether its queues are streams of CUDA, in which one command begins after the other however they were made, and
+    /// none after one that has failed, which ends the context.
+    pub(crate) is_of_streams: bool,
     handles: Vec<DeviceHandle>,
     /// Parts of them that were made before the context.
     pub(crate) parts: Mutex<Vec<DeviceHandle>>,
@@ -67,119 +70,6 @@ impl Platform {
             Context::of(&handles)
         })
     }
-}
-
-/// A queue, and whether the device is yet to be told of what was put there: each flush is a call of a microsecond, and most
-/// queues have nothing new.
-#[derive(Debug)]
-struct Fed {
-    queue: Queue,
-    unflushed: AtomicBool,
-}
-
-impl Fed {
-    fn new(queue: Queue) -> Self {
-        Self {
-            queue,
-            unflushed: AtomicBool::new(false),
-        }
-    }
-
-    /// The queue, for whoever puts something there before the next flush.
-    fn feed(&self) -> &Queue {
-        self.unflushed.store(true, Ordering::Release);
-        &self.queue
-    }
-
-    fn flush(&self) -> Called<()> {
-        if !self.unflushed.swap(false, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let flushed = self.queue.flush();
-        if flushed.is_err() {
-            self.unflushed.store(true, Ordering::Release);
-        }
-        flushed
-    }
-}
-
-/// What a device's commands are put into, by one thread at a time, which also flushes.
-#[derive(Debug)]
-pub(crate) struct Queues {
-    /// Kernels, fills, copies within the device's memory.
-    compute: Vec<Fed>,
-    /// What comes from the host.
-    upload: Fed,
-    /// What goes to the host.
-    download: Fed,
-    /// What is waited for at once by the thread that asks for it.
-    pub(crate) service: Queue,
-    /// What closures of users put there, in order; made when they are first used.
-    native: [OnceLock<Fed>; IN_ORDER_QUEUES],
-    next: AtomicUsize,
-}
-
-/// What moves which way: each has a queue of its own, so that copies run beside kernels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Lane {
-    #[default]
-    Compute,
-    Upload,
-    Download,
-}
-
-impl Queues {
-    fn of(context: &Context, device: &Device, profiling: bool) -> Called<Self> {
-        let queue = |out_of_order| Queue::of(context, device.handle.0, out_of_order, profiling);
-        let compute = if device.out_of_order {
-            1
-        } else {
-            IN_ORDER_QUEUES
-        };
-        Ok(Self {
-            compute: (0..compute)
-                .map(|_| queue(device.out_of_order).map(Fed::new))
-                .collect::<Called<_>>()?,
-            upload: Fed::new(queue(device.out_of_order)?),
-            download: Fed::new(queue(device.out_of_order)?),
-            service: queue(false)?,
-            native: Default::default(),
-            next: AtomicUsize::new(0),
-        })
-    }
-
-    /// The queue for a command.
-    pub(crate) fn of_lane(&self, lane: Lane) -> &Queue {
-        let fed = match lane {
-            Lane::Upload => &self.upload,
-            Lane::Download => &self.download,
-            Lane::Compute => {
-                let turn = self.next.fetch_add(1, Ordering::Relaxed);
-                &self.compute[turn % self.compute.len()]
-            }
-        };
-        fed.feed()
-    }
-
-    /// Has the device begin with all of it.
-    fn flush(&self) -> Called<()> {
-        let queues = self.compute.iter().chain([&self.upload, &self.download]);
-        let queues = queues.chain(self.native.iter().filter_map(OnceLock::get));
-        worst(queues.map(Fed::flush))
-    }
-}
-
-/// What came of several calls, all of which are made: a loss if there is one, else the first failure.
-fn worst(calls: impl Iterator<Item = Called<()>>) -> Called<()> {
-    let mut worst = Ok(());
-    for call in calls {
-        if let Err(error) = call
-            && (worst.is_ok() || error.is_loss())
-        {
-            worst = Err(error);
-        }
-    }
-    worst
 }
 
 /// A device.
@@ -246,13 +136,9 @@ impl Device {
     }
 
     /// An in-order queue for what a closure of a user puts there.
-    pub(crate) fn native_queue(&self, profiling: bool) -> Called<&Queue> {
-        let queues = self.queues(profiling)?;
-        let turn = queues.next.fetch_add(1, Ordering::Relaxed);
-        let fed = made_once(&queues.native[turn % IN_ORDER_QUEUES], || {
-            Queue::of(self.platform.context()?, self.handle.0, false, profiling).map(Fed::new)
-        });
-        fed.map(Fed::feed)
+    pub(crate) fn native_queue(&self, profiling: bool) -> Called<&Fed> {
+        self.queues(profiling)?
+            .native(|| Queue::of(self.platform.context()?, self.handle.0, false, profiling))
     }
 
     /// Has the device begin with everything.
@@ -380,6 +266,7 @@ fn devices_of(
     let platform = Arc::new(Platform {
         handle: PlatformHandle(platform),
         number,
+        is_of_streams: name == NVIDIA,
         version,
         grids,
         handles: handles.clone(),
@@ -445,9 +332,10 @@ pub(crate) fn describe(
         subgroup_shuffle: has("cl_khr_subgroup_shuffle") && has("cl_khr_subgroup_shuffle_relative"),
         version_3: about_version.starts_with("OpenCL 3."),
     };
-    let out_of_order = ask.long(info::CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)
-        & cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
-        != 0;
+    let out_of_order = !platform.is_of_streams
+        && ask.long(info::CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)
+            & cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
+            != 0;
     let threads = ask.size(info::CL_DEVICE_MAX_WORK_GROUP_SIZE).max(1);
     let along = ask
         .get(info::CL_DEVICE_MAX_WORK_ITEM_SIZES)
@@ -534,6 +422,7 @@ mod tests {
     use super::*;
     use cl3::types::{cl_device_type, cl_int, cl_platform_info, cl_uint};
     use std::ffi::c_void;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// What a loader finds where a vendor's platform begins: the table of its functions, in the order of `cl_icd.h`, which
     /// it calls.
@@ -664,27 +553,5 @@ mod tests {
             assert!(asked && problem.starts_with(name.trim_matches('\0')));
             assert!(problem.contains("clGetDeviceIDs"), "{problem}");
         }
-    }
-
-    #[test]
-    fn all_calls_are_made_and_a_loss_is_told_first() {
-        let of = |codes: &[i32]| {
-            let mut made = 0;
-            let calls = codes.iter().map(|code| {
-                made += 1;
-                let (call, code) = ("clFlush", *code);
-                if code == 0 {
-                    Ok(())
-                } else {
-                    Err(CallError { call, code })
-                }
-            });
-            let code = worst(calls).err().map(|error| error.code);
-            assert_eq!(made, codes.len());
-            code
-        };
-        assert_eq!(of(&[0, 0]), None);
-        assert_eq!(of(&[0, -5, -6, 0]), Some(-5));
-        assert_eq!(of(&[-5, -36, 0]), Some(-36));
     }
 }

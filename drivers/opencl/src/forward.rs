@@ -2,9 +2,10 @@
 //! for.
 
 use crate::OpenCl;
-use crate::device::{Device, Lane, Queues};
+use crate::device::Device;
 use crate::native::{CallError, Called, Event, Memory, Queue, list, named};
 use crate::program::{Compiled, FaultRead, Launch};
+use crate::queues::{Fed, Lane, Queues, Within};
 use crate::staging;
 use crate::vendor::{OpenClMemory, OpenClQueue};
 use cl3::event::{
@@ -34,6 +35,8 @@ pub struct Cargo {
     put: Option<(u64, u64)>,
     /// Which of the device's queues it is in, for traces.
     lane: Lane,
+    /// The same, which is then known to have something in it.
+    _within: Option<Within>,
     /// The fault record of a kernel, on its way here.
     pub(crate) fault: Option<FaultRead>,
     /// Bytes that the device reads.
@@ -72,6 +75,7 @@ fn is_for_a_device(command: &Command, transfer: &Transfer) -> bool {
 
 /// What is put into one of a device's queues: calls, one after the other.
 struct Chain<'a> {
+    fed: &'a Fed,
     queue: &'a Queue,
     lane: Lane,
     /// What the first call waits for.
@@ -87,14 +91,19 @@ struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     fn new(queues: &'a Queues, lane: Lane, waits: &'a [Event]) -> Self {
-        Self::within(queues.of_lane(lane), lane, waits)
+        Self::within(queues.of_lane(lane, waits), lane, waits)
     }
 
-    fn within(queue: &'a Queue, lane: Lane, waits: &'a [Event]) -> Self {
+    fn within(fed: &'a Fed, lane: Lane, waits: &'a [Event]) -> Self {
         Self {
-            queue,
+            fed,
+            queue: fed.feed(),
             lane,
-            waits: waits.iter().map(Event::raw).collect(),
+            waits: waits
+                .iter()
+                .filter(|wait| !fed.implies(wait))
+                .map(Event::raw)
+                .collect(),
             zeroing: Vec::new(),
             made: SmallVec::new(),
             failure: None,
@@ -142,6 +151,7 @@ impl<'a> Chain<'a> {
                 self.queue.marker(&self.waits)?
             }
         };
+        let within = self.fed.entered(&last);
         Ok(Flight {
             signal: last,
             done: None,
@@ -151,6 +161,7 @@ impl<'a> Chain<'a> {
             cargo: Cargo {
                 earlier: self.made.into_vec(),
                 lane: self.lane,
+                _within: Some(within),
                 _bytes: self.keep,
                 ..Cargo::default()
             },
@@ -324,6 +335,7 @@ fn put_launch(
         memories,
     };
     let launched = launch.put(&chain.waits)?;
+    let within = chain.fed.entered(&launched.signal);
     Ok(Flight {
         signal: launched.signal,
         done: launched.done,
@@ -332,6 +344,7 @@ fn put_launch(
         error: None,
         cargo: Cargo {
             earlier: launched.earlier,
+            _within: Some(within),
             fault: launched.fault,
             _parts: launched.parts,
             ..Cargo::default()
@@ -342,8 +355,8 @@ fn put_launch(
 /// What a user's closure puts into a queue, between what it waits for and a marker.
 fn put_native(work: &Work<'_>, enqueue: &NativeEnqueue, waits: &[Event], profiled: bool) -> Put {
     let (device, command) = (work.device(), work.command());
-    let queue = device.native_queue(profiled)?;
-    let mut chain = Chain::within(queue, Lane::Compute, waits);
+    let mut chain = Chain::within(device.native_queue(profiled)?, Lane::Compute, waits);
+    let queue = chain.queue;
     let mut memories = Vec::with_capacity(command.arguments().len());
     for argument in command.arguments() {
         let bytes = work.bytes(argument)?;

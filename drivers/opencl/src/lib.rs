@@ -2,7 +2,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `device` | the devices: what they are, their contexts and queues |
+//! | `device` | the devices: what they are, their contexts |
+//! | `queues` | a device's queues, and which of them a command is put into |
 //! | `partition` | devices that are parts of others |
 //! | `vendor` | the verbs that [`quipu_driver_vendor`] makes a driver of |
 //! | `forward` | how commands become calls |
@@ -23,7 +24,10 @@
 //!
 //! The devices of a platform share one OpenCL context and are one sync domain: their commands wait for each other by
 //! OpenCL's events, without the host. Queues are out-of-order where a device has them, so that OpenCL knows no order but
-//! what commands wait for; else there are several in-order ones. Copies to and from the host have queues of their own.
+//! what commands wait for; else there are several in-order ones, and a command is put behind what it waits for if that is
+//! the last of its queue. NVIDIA's have none that are out of order in more than name: its queues are streams of CUDA, and
+//! eight kernels of a block each took 7.9 times as long as one in such a queue of an H100, 1.05 times in eight in-order ones. Copies
+//! to and from the host have queues of their own.
 //! What a command waits for outside the domain is resolved by the host first.
 //!
 //! Events are OpenCL's to make, a new one for each command, and cannot be used again: so none are pooled.
@@ -40,6 +44,7 @@ mod memory;
 mod native;
 mod partition;
 mod program;
+mod queues;
 mod staging;
 mod vendor;
 

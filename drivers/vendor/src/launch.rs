@@ -191,6 +191,9 @@ pub fn mismatch(parameter: &str) -> Error {
 /// The bytes of a value that is passed.
 pub type ValueBytes = SmallVec<[MaybeUninit<u8>; 24]>;
 
+/// The bytes of numbers that are passed.
+pub type NumberBytes = SmallVec<[u8; 24]>;
+
 /// What is passed for one parameter of a printed kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
@@ -231,13 +234,15 @@ impl Passing<'_> {
 
     /// How the work is divided, as printed kernels take it.
     #[must_use]
-    pub fn division(&self) -> ValueBytes {
+    pub fn division(&self) -> NumberBytes {
         let passed = self.passed;
         let numbers = [&passed.blocks, &passed.threads, &passed.elements];
         let numbers = numbers.into_iter().flatten().copied();
         match self.printed.index_width {
-            IndexWidth::Bits32 => bytes_of(numbers.map(|number| (number as u32).to_le_bytes())),
-            IndexWidth::Bits64 => bytes_of(numbers.map(u64::to_le_bytes)),
+            IndexWidth::Bits32 => numbers
+                .flat_map(|number| (number as u32).to_le_bytes())
+                .collect(),
+            IndexWidth::Bits64 => numbers.flat_map(u64::to_le_bytes).collect(),
         }
     }
 
@@ -325,14 +330,6 @@ impl Passing<'_> {
             shape: shape.as_deref(),
         })
     }
-}
-
-fn bytes_of<const BYTES: usize>(numbers: impl Iterator<Item = [u8; BYTES]>) -> ValueBytes {
-    let mut bytes = ValueBytes::new();
-    for number in numbers {
-        bytes.extend(number.map(MaybeUninit::new));
-    }
-    bytes
 }
 
 /// What is passed for a parameter that is memory.

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 use quipu_core::Passed;
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
-use quipu_driver_vendor::launch::{Passing, Value, axes, check_shared, mismatch};
+use quipu_driver_vendor::launch::{Passing, Value, ValueBytes, axes, check_shared, mismatch};
 use quipu_driver_vendor::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::{Module, SharedLength};
 use smallvec::SmallVec;
@@ -270,7 +270,8 @@ impl Launch<'_> {
                     continue;
                 }
                 Value::Division => {
-                    values.push(&passing.division());
+                    let division = passing.division().into_iter();
+                    values.push(&division.map(MaybeUninit::new).collect::<ValueBytes>());
                     continue;
                 }
                 Value::Number(number) => Some(number),

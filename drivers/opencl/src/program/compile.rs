@@ -1,5 +1,6 @@
 //! From code to a kernel of OpenCL.
 
+use super::launch::Callable;
 use crate::device::Device;
 use crate::native::{CallError, Called, Kernel, Program, c_string, named};
 use cl3::info_type::InfoType;
@@ -23,8 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A kernel that is compiled for a device.
 #[derive(Debug)]
 pub struct Compiled {
-    /// The kernel, whose arguments are set and put into a queue by one thread at a time.
-    kernel: Mutex<Kernel>,
+    /// The kernel, whose arguments are set and which is put into a queue by one thread at a time.
+    kernel: Mutex<Callable>,
     /// What it was compiled from, among all kernels of a process.
     pub(super) identity: u64,
     /// How many arguments it has.
@@ -57,7 +58,8 @@ impl Compiled {
         let most = most.min(device.properties.max_block_thread_count);
         let mut attributes = KernelAttributes::new(most);
         attributes.preferred_block_threads = Some(multiple);
-        let kernel = self.kernel();
+        let callable = self.callable();
+        let kernel = callable.kernel();
         let ask = |what| {
             let info = cl3::kernel::get_kernel_work_group_info(kernel.raw(), device.handle.0, what);
             info.ok().map(InfoType::to_ulong)
@@ -72,7 +74,7 @@ impl Compiled {
     }
 
     /// The kernel, for whoever sets its arguments and puts it into a queue.
-    pub(super) fn kernel(&self) -> MutexGuard<'_, Kernel> {
+    pub(super) fn callable(&self) -> MutexGuard<'_, Callable> {
         self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -183,7 +185,7 @@ fn finish(
         ask(cl3::kernel::CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, 1),
     );
     Ok(Compiled {
-        kernel: Mutex::new(kernel),
+        kernel: Mutex::new(Callable::new(kernel)),
         identity,
         arguments,
         threads,

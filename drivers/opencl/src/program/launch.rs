@@ -2,19 +2,21 @@
 
 use super::Compiled;
 use super::grids::Shape;
-use crate::device::{Device, Lane, Queues};
+use crate::device::Device;
 use crate::memory::Allocation;
 use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named};
+use crate::queues::{Lane, Queues};
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
 use quipu_core::{AccessMode, Passed, PassedParameter};
-use quipu_driver_vendor::launch::{self as passing, Passing, ValueBytes, axes, mismatch};
+use quipu_driver_vendor::launch::{
+    self as passing, NumberBytes, Passing, ValueBytes, axes, mismatch,
+};
 use quipu_driver_vendor::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::print::FAULT_WORDS;
 use quipu_kernel_ir::{Module, Printed, SharedLength};
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
 
 /// A fault record on its way to the host.
@@ -82,10 +84,99 @@ fn pieces(blocks: u64, most: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
 }
 
 /// An argument of a kernel.
-enum Value {
+enum Value<'a> {
+    /// Of the user's, with whatever is between its fields.
     Bytes(ValueBytes),
+    /// How the work is divided, how long memory is: mostly the same from launch to launch.
+    Numbers(NumberBytes),
     Object(cl_mem),
+    Record(&'a Memory),
     Local(usize),
+}
+
+/// A kernel, and what its arguments were last set to: of those that need not be set again if they are to be the same. (A
+/// memory object is not told from another that was made in its place.)
+#[derive(Debug)]
+pub(super) struct Callable {
+    kernel: Kernel,
+    set: Vec<Set>,
+}
+
+/// See there.
+#[derive(Debug, Default)]
+enum Set {
+    #[default]
+    Anything,
+    Numbers(NumberBytes),
+    /// Kept, so that no other is made in its place.
+    Record(Memory),
+    Local(usize),
+}
+
+impl Set {
+    fn is(&self, value: &Value<'_>) -> bool {
+        match (self, value) {
+            (Set::Numbers(set), Value::Numbers(numbers)) => set == numbers,
+            (Set::Record(set), Value::Record(record)) => set == *record,
+            (Set::Local(set), Value::Local(bytes)) => set == bytes,
+            _ => false,
+        }
+    }
+}
+
+impl From<&Value<'_>> for Set {
+    fn from(value: &Value<'_>) -> Self {
+        match value {
+            Value::Bytes(_) | Value::Object(_) => Set::Anything,
+            Value::Numbers(numbers) => Set::Numbers(numbers.clone()),
+            Value::Record(record) => Set::Record((*record).clone()),
+            Value::Local(bytes) => Set::Local(*bytes),
+        }
+    }
+}
+
+impl Callable {
+    /// A kernel whose arguments nobody else sets.
+    pub(super) fn new(kernel: Kernel) -> Self {
+        Self {
+            kernel,
+            set: Vec::new(),
+        }
+    }
+
+    pub(super) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Sets all arguments.
+    fn set(&mut self, values: &[Value<'_>]) -> Called<()> {
+        self.set.resize_with(values.len(), Set::default);
+        for (number, (value, set)) in values.iter().zip(&mut self.set).enumerate() {
+            if set.is(value) {
+                continue;
+            }
+            // If the call fails nobody knows what is set.
+            *set = Set::Anything;
+            let object: cl_mem;
+            let (size, pointer): (usize, *const c_void) = match value {
+                Value::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
+                Value::Numbers(bytes) => (bytes.len(), bytes.as_ptr().cast()),
+                Value::Object(object) => (size_of::<cl_mem>(), (&raw const *object).cast()),
+                Value::Record(record) => {
+                    object = record.raw();
+                    (size_of::<cl_mem>(), (&raw const object).cast())
+                }
+                Value::Local(bytes) => (*bytes, std::ptr::null()),
+            };
+            let (kernel, number) = (self.kernel.raw(), number as u32);
+            // SAFETY: as many bytes as said, or none for local memory; OpenCL copies them. Nobody else sets this
+            // kernel's arguments meanwhile: it is ours alone.
+            let called = unsafe { cl3::kernel::set_kernel_arg(kernel, number, size, pointer) };
+            named("clSetKernelArg", called)?;
+            *set = value.into();
+        }
+        Ok(())
+    }
 }
 
 /// What a launch is made with.
@@ -123,7 +214,7 @@ impl Launch<'_> {
             Some(_) => None,
             None => Some(self.record()?),
         };
-        let record = fault.iter().chain(&unused).next().map(Memory::raw);
+        let record = fault.as_ref().or(unused.as_ref());
         let values = self.values(module, printed, record)?;
         let Pieces {
             earlier,
@@ -155,7 +246,7 @@ impl Launch<'_> {
         // SAFETY: the record is kept until the command is over; the memory has so many bytes.
         let read = unsafe {
             cl3::command_queue::enqueue_read_buffer(
-                self.queues.of_lane(Lane::Download).raw(),
+                self.queues.of_lane(Lane::Download, &[]).feed().raw(),
                 memory.raw(),
                 CL_FALSE,
                 0,
@@ -225,12 +316,12 @@ impl Launch<'_> {
     }
 
     /// What is passed for each parameter of a printed kernel.
-    fn values(
+    fn values<'a>(
         &self,
         module: &Module,
         printed: &Printed,
-        record: Option<cl_mem>,
-    ) -> Result<Vec<Value>> {
+        record: Option<&'a Memory>,
+    ) -> Result<Vec<Value<'a>>> {
         let passing = Passing {
             module,
             printed,
@@ -242,40 +333,23 @@ impl Launch<'_> {
             let value = match value? {
                 passing::Value::Bytes(bytes) => Some(Value::Bytes(ValueBytes::from_slice(bytes))),
                 passing::Value::Number(number) => {
-                    let bytes = number.to_le_bytes().map(MaybeUninit::new);
+                    let bytes = number.to_le_bytes();
                     let bytes = bytes.get(..entry.size as usize);
-                    bytes.map(|bytes| Value::Bytes(ValueBytes::from_slice(bytes)))
+                    bytes.map(|bytes| Value::Numbers(NumberBytes::from_slice(bytes)))
                 }
-                passing::Value::Division => Some(Value::Bytes(passing.division())),
+                passing::Value::Division => Some(Value::Numbers(passing.division())),
                 passing::Value::Memory(number) => {
                     let memory = self.memories.get(number);
                     memory.map(|allocation| Value::Object(allocation.memory.raw()))
                 }
                 passing::Value::Shared(bytes) => Some(Value::Local(bytes)),
-                passing::Value::Fault => record.map(Value::Object),
+                passing::Value::Fault => record.map(Value::Record),
                 // CUDA C's.
                 passing::Value::SharedStart(_) => None,
             };
             value.ok_or_else(|| mismatch(&entry.name))
         });
         values.collect()
-    }
-
-    /// Sets a kernel's arguments.
-    fn set(&self, kernel: &Kernel, values: &[Value]) -> Called<()> {
-        for (number, value) in values.iter().enumerate() {
-            let (size, pointer): (usize, *const c_void) = match value {
-                Value::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
-                Value::Object(object) => (size_of::<cl_mem>(), (&raw const *object).cast()),
-                Value::Local(bytes) => (*bytes, std::ptr::null()),
-            };
-            // SAFETY: as many bytes as said, or none for local memory; OpenCL copies them. Nobody else sets this
-            // kernel's arguments meanwhile: it is locked.
-            let set =
-                unsafe { cl3::kernel::set_kernel_arg(kernel.raw(), number as u32, size, pointer) };
-            named("clSetKernelArg", set)?;
-        }
-        Ok(())
     }
 
     /// Puts a kernel, whose arguments are set, into the queue: of a grid, `piece` along each axis, in blocks.
@@ -323,11 +397,12 @@ impl Launch<'_> {
     /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's offset.
     fn call(
         &self,
-        values: &[Value],
+        values: &[Value<'_>],
         waits: &[cl_event],
     ) -> std::result::Result<Pieces, Obstacle<CallError>> {
-        let kernel = self.compiled.kernel();
-        self.set(&kernel, values)?;
+        let mut callable = self.compiled.callable();
+        callable.set(values)?;
+        let kernel = callable.kernel();
         let blocks = axes(&self.passed.blocks);
         let mut made: Vec<Event> = Vec::new();
         let mut failure = None;
@@ -336,7 +411,7 @@ impl Launch<'_> {
                 for x in pieces(blocks[0], MOST_BLOCKS[0]) {
                     let last = made.last().map(Event::raw);
                     let after = last.as_ref().map_or(waits, std::slice::from_ref);
-                    match self.enqueue(&kernel, 3, [x, y, z], after) {
+                    match self.enqueue(kernel, 3, [x, y, z], after) {
                         Ok(event) => made.push(event),
                         Err(error) if made.is_empty() => return Err(error.into()),
                         Err(error) => {
@@ -358,12 +433,12 @@ impl Launch<'_> {
 
     /// Has a user's kernel run: in one call, with the launch's own dimensions, for it may ask for its group, for the
     /// numbers of groups and threads, and for the number of dimensions.
-    fn call_text(&self, values: &[Value], waits: &[cl_event]) -> Called<Event> {
-        let kernel = self.compiled.kernel();
-        self.set(&kernel, values)?;
+    fn call_text(&self, values: &[Value<'_>], waits: &[cl_event]) -> Called<Event> {
+        let mut callable = self.compiled.callable();
+        callable.set(values)?;
         let dimensions = self.passed.blocks.len().clamp(1, 3) as u32;
         let whole = axes(&self.passed.blocks).map(|blocks| (0, blocks));
-        self.enqueue(&kernel, dimensions, whole, waits)
+        self.enqueue(callable.kernel(), dimensions, whole, waits)
     }
 
     /// A user's text: its parameters are what is passed.
