@@ -3,7 +3,7 @@
 use super::Broken;
 use super::bulk::Bulk;
 use super::ends::{self, Ends};
-use super::events::{Known, NO_LINE};
+use super::events::{Events, Known, NO_LINE};
 use super::objects::Objects;
 use super::peers::Peers;
 use super::tally::{Line, Tally};
@@ -136,8 +136,7 @@ impl Work {
     }
 
     /// An event's id, which is larger than those before, of one more event than there were.
-    fn check_event(&mut self, id: u64) -> Done {
-        let mut events = locked(&self.tally.events);
+    fn check_event(&self, events: &mut Events, id: u64) -> Done {
         if id <= events.last() {
             return Err(Broken::rule(
                 "an event's id is not larger than those before",
@@ -154,7 +153,7 @@ impl Work {
     }
 
     fn placeholder(&mut self, id: u64, peer: u64) -> Done {
-        self.check_event(id)?;
+        self.check_event(&mut locked(&self.tally.events), id)?;
         let event = self.peers.placeholder(id, peer);
         locked(&self.tally.events).add(id, Known::Live(event), NO_LINE, false);
         Ok(())
@@ -229,8 +228,11 @@ impl Work {
     }
 
     fn command(&mut self, command: &Command<'_>) -> Done {
-        self.check_event(command.event)?;
-        let waits = self.waits(command.waits)?;
+        let waits = {
+            let mut events = locked(&self.tally.events);
+            self.check_event(&mut events, command.event)?;
+            waits_of(&events, command.waits)?
+        };
         let begun = match &command.operation {
             Operation::Nothing => self.nothing(command, &waits)?,
             Operation::Fill(fill) => self.fill(command, fill, &waits)?,
@@ -302,28 +304,6 @@ impl Work {
         }
     }
 
-    /// The core's events of those that a command waits for, but for what is over anyway.
-    fn waits(&self, waits: &[Wait]) -> Done<Waits> {
-        let mut events = Waits::new();
-        if waits.is_empty() {
-            return Ok(events);
-        }
-        let known = locked(&self.tally.events);
-        for wait in waits {
-            match known.get(wait.event()) {
-                Some(Known::Live(event)) if wait.is_needed() => events.push(event.clone()),
-                Some(Known::Live(event)) => events.push(event.as_order()),
-                Some(Known::Done) => {}
-                Some(Known::Gone) | None => {
-                    return Err(Broken::rule(
-                        "a command waits for an event that is none, or acknowledged",
-                    ));
-                }
-            }
-        }
-        Ok(events)
-    }
-
     /// The queue of a command.
     pub(super) fn queue(
         &mut self,
@@ -371,6 +351,24 @@ impl Work {
         };
         Ok(enqueue())
     }
+}
+
+/// The core's events of those that a command waits for, but for what is over anyway.
+fn waits_of(known: &Events, waits: &[Wait]) -> Done<Waits> {
+    let mut events = Waits::new();
+    for wait in waits {
+        match known.get(wait.event()) {
+            Some(Known::Live(event)) if wait.is_needed() => events.push(event.clone()),
+            Some(Known::Live(event)) => events.push(event.as_order()),
+            Some(Known::Done) => {}
+            Some(Known::Gone) | None => {
+                return Err(Broken::rule(
+                    "a command waits for an event that is none, or acknowledged",
+                ));
+            }
+        }
+    }
+    Ok(events)
 }
 
 /// A command of which only its end is told, and when it ran if that was asked for.

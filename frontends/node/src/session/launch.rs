@@ -59,7 +59,7 @@ impl Work {
             shared: launch.shared.iter().map(|word| word.get()).collect(),
             ..Passed::default()
         };
-        let mut memories = Vec::new();
+        let mut memories: SmallVec<[_; 6]> = SmallVec::new();
         for parameter in launch.passed() {
             passed.parameters.push(match parameter {
                 Sent::Value(bytes) => {
@@ -102,14 +102,11 @@ impl Work {
             .kernel(launch.program, device, &passed, &parameters)?;
         let enqueue = || {
             let kernel = kernel?;
-            let mut kept = Vec::with_capacity(memories.len());
-            for (memory, range, mode) in memories {
-                kept.push((memory?, range, mode));
+            let mut accesses: SmallVec<[_; 6]> = SmallVec::new();
+            for (memory, range, mode) in &memories {
+                let memory = memory.as_ref().map_err(Error::clone)?;
+                accesses.push(access(memory, range, *mode));
             }
-            let accesses = kept.iter();
-            let accesses: Vec<_> = accesses
-                .map(|(memory, range, mode)| access(memory, range, *mode))
-                .collect();
             let request = Request {
                 accesses: &accesses,
                 waits,

@@ -14,7 +14,7 @@ use quipu_core::{
 use quipu_kernel_ir::{KernelText, TextLanguage};
 use quipu_wire::message::{self, CreateBuffer, CreateProgram, ProgramFormat};
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,12 +40,13 @@ pub(crate) struct Objects {
     stopwatch: Option<Stopwatch>,
     compiling: Option<Stopwatch>,
     context: Context,
-    buffers: HashMap<u64, MemoryRef>,
+    /// In trees, as are the others: there are few of most, and who chooses the numbers is a stranger.
+    buffers: BTreeMap<u64, MemoryRef>,
     last_buffer: u64,
     bytes: u64,
-    programs: HashMap<u64, Program>,
+    programs: BTreeMap<u64, Program>,
     last_program: u64,
-    queues: HashMap<(u32, u8, bool), Queue>,
+    queues: BTreeMap<(u32, u8, bool), Queue>,
     /// For what goes straight between buffers and the network.
     host: Option<HostQueue>,
 }
@@ -66,12 +67,12 @@ impl Objects {
             compiling: stopwatch(limits.compile_time),
             node,
             context,
-            buffers: HashMap::new(),
+            buffers: BTreeMap::new(),
             last_buffer: 0,
             bytes: 0,
-            programs: HashMap::new(),
+            programs: BTreeMap::new(),
             last_program: 0,
-            queues: HashMap::new(),
+            queues: BTreeMap::new(),
             host: None,
         }
     }

@@ -612,16 +612,28 @@ fn a_session_dies_with_its_node_whatever_it_does() {
     launch(&mut client, 2, loop_for_ever);
     launch(&mut client, 3, behave);
     assert_eq!(client.end_of(3), None);
-    // The keeper, the session, what it has started, and who has lost his parent.
-    let all = descendants(node.id());
-    let running = || all.iter().filter(|process| runs(process)).count();
-    assert_eq!(running(), 4);
+    // The keeper, the session, what it has started, and who has lost his parent and is the keeper's since.
+    let running = |all: &[String]| all.iter().filter(|process| runs(process)).count();
+    let all = loop {
+        let keepers = children(node.id())
+            .iter()
+            .map(|keeper| {
+                let of_keeper = children(keeper.parse().unwrap());
+                running(&of_keeper)
+            })
+            .sum::<usize>();
+        let all = descendants(node.id());
+        if keepers == 2 && running(&all) == 4 {
+            break all;
+        }
+        std::thread::yield_now();
+    };
     // Without a chance to say anything to anybody.
     node.kill().unwrap();
     node.wait().unwrap();
     let error = end(&mut client);
     assert!(matches!(error, LinkError::Ended { .. }), "{error}");
-    while running() > 0 {
+    while running(&all) > 0 {
         std::thread::yield_now();
     }
 }
