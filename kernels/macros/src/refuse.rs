@@ -84,8 +84,25 @@ pub(crate) const PRINT_BRACES: &str =
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     Some(match name {
         "unwrap" | "expect" | "unwrap_or" | "is_some" | "is_none" | "ok" | "err" => OPTIONS,
-        "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "checked_rem"
-        | "checked_neg" | "checked_abs" | "checked_pow" | "checked_shl" | "checked_shr" => {
+        "checked_add"
+        | "checked_sub"
+        | "checked_mul"
+        | "checked_div"
+        | "checked_rem"
+        | "checked_neg"
+        | "checked_abs"
+        | "checked_pow"
+        | "checked_shl"
+        | "checked_shr"
+        | "checked_ilog2"
+        | "checked_ilog10"
+        | "checked_isqrt"
+        | "checked_next_power_of_two"
+        | "checked_next_multiple_of"
+        | "checked_add_signed"
+        | "checked_add_unsigned"
+        | "checked_div_euclid"
+        | "checked_rem_euclid" => {
             "this gives an `Option`, which is not in the kernel language; use the wrapping or saturating method, and compare"
         }
         "overflowing_add" | "overflowing_sub" | "overflowing_mul" | "overflowing_neg"

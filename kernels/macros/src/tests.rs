@@ -94,7 +94,8 @@ fn methods_are_refused_by_their_names() {
         ),
         (
             "checked_add checked_sub checked_mul checked_div checked_rem checked_neg checked_abs checked_pow checked_shl \
-             checked_shr",
+             checked_shr checked_ilog2 checked_ilog10 checked_isqrt checked_next_power_of_two checked_next_multiple_of \
+             checked_add_signed checked_add_unsigned checked_div_euclid checked_rem_euclid",
             "wrapping or saturating",
         ),
         (

@@ -29,6 +29,7 @@
 mod accelerator;
 mod aggregate;
 mod call;
+mod composed;
 mod control;
 mod data;
 mod error;
@@ -50,6 +51,7 @@ mod together;
 pub use accelerator::Named;
 pub use aggregate::{array, repeat, structure, tuple};
 pub use call::{Callee, call, plain, rebound};
+pub use composed::{Unsigned, UnsignedCalls, UnsignedMethods};
 pub use control::{Branch, and, branch, discard, give, never, nothing, or};
 pub use data::{
     KernelData, KernelValue, ValueParameter, derived_literal, derived_type, enum_literal,

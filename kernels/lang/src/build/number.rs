@@ -8,6 +8,10 @@ use quipu_kernel_ir::{
     BinaryOperation as Binary, MathFunction as Math, Scalar, Type, UnaryOperation as Unary, Value,
 };
 
+use super::composed::{
+    absolute, binary_logarithm, count_of_ones, euclidean_quotient, euclidean_remainder,
+    is_multiple, next_multiple, next_power_of_two, scaled,
+};
 use super::data::KernelValue;
 use super::expression::{Expr, Subject};
 use super::power::power;
@@ -325,6 +329,31 @@ methods! {
             let one = constant(s, scalar, 1.0);
             binary(s, Binary::Divide, one, value)
         };
+        __method_is_sign_positive / __call_is_sign_positive() -> bool = |s: &mut State, [value]: [Value; 1], scalar| {
+            let is_negative = is_negative(s, value, scalar);
+            s.frame().function.unary(Unary::Not, is_negative)
+        };
+        __method_is_negative / __call_is_negative() -> bool = |s: &mut State, [value]: [Value; 1], scalar| {
+            let zero = s.frame().function.literal(scalar, 0);
+            binary(s, Binary::Less, value, zero)
+        };
+        __method_is_positive / __call_is_positive() -> bool = |s: &mut State, [value]: [Value; 1], scalar| {
+            let zero = s.frame().function.literal(scalar, 0);
+            binary(s, Binary::Greater, value, zero)
+        };
+        __method_rem_euclid / __call_rem_euclid(other: T) -> T = |s: &mut State, [a, b]: [Value; 2], scalar| euclidean_remainder(s, a, b, scalar);
+        __method_div_euclid / __call_div_euclid(other: T) -> T = |s: &mut State, [a, b]: [Value; 2], scalar| euclidean_quotient(s, a, b, scalar);
+        __method_leading_ones / __call_leading_ones() -> u32 = |s: &mut State, [value]: [Value; 1], scalar| count_of_ones(s, Unary::LeadingZeros, value, scalar);
+        __method_trailing_ones / __call_trailing_ones() -> u32 = |s: &mut State, [value]: [Value; 1], scalar| count_of_ones(s, Unary::TrailingZeros, value, scalar);
+        __method_next_power_of_two / __call_next_power_of_two() -> T = |s: &mut State, [value]: [Value; 1], scalar| next_power_of_two(s, value, scalar);
+        __method_is_multiple_of / __call_is_multiple_of(other: T) -> bool = |s: &mut State, [a, b]: [Value; 2], scalar| is_multiple(s, a, b, scalar);
+        __method_next_multiple_of / __call_next_multiple_of(other: T) -> T = |s: &mut State, [a, b]: [Value; 2], scalar| next_multiple(s, a, b, scalar);
+        __method_to_degrees / __call_to_degrees() -> T = |s: &mut State, [value]: [Value; 1], scalar| scaled(s, value, scalar, (1.0_f32.to_degrees(), 1.0_f64.to_degrees()));
+        __method_to_radians / __call_to_radians() -> T = |s: &mut State, [value]: [Value; 1], scalar| scaled(s, value, scalar, (1.0_f32.to_radians(), 1.0_f64.to_radians()));
+        __method_log / __call_log(base: T) -> T = |s: &mut State, [value, base]: [Value; 2], _| {
+            let [value, base] = [value, base].map(|of| math(s, Math::Ln, &[of]));
+            binary(s, Binary::Divide, value, base)
+        };
         __method_is_sign_negative / __call_is_sign_negative() -> bool = |s: &mut State, [value]: [Value; 1], scalar| is_negative(s, value, scalar);
     }
 }
@@ -344,7 +373,7 @@ impl<T: KernelValue> NumberCalls<T> for T {}
 impl<T: Numeric> NumberMethods<T> for Subject<T> {}
 impl<T: KernelValue> NumberMethods<T> for &'static T {}
 
-/// Methods of numbers that give two, or take a loop, as what they are called with.
+/// Methods of numbers that give two, fail, or take a loop, as what they are called with.
 pub trait MoreCalls<T: KernelValue> {
     /// `T::sin_cos(x)`.
     #[doc(hidden)]
@@ -367,6 +396,17 @@ pub trait MoreCalls<T: KernelValue> {
         power(this, exponent)
     }
 
+    /// `T::ilog2(x)`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __call_ilog2(this: Expr<T>) -> Expr<u32> {
+        let location = Location::caller();
+        of_value(state::at(location, |s| {
+            let ([value], scalar) = operands(s, [this.raw()], T::IS_DERIVED, location);
+            binary_logarithm(s, value, scalar, location)
+        }))
+    }
+
     /// `T::powi(x, exponent)`, of floats.
     #[doc(hidden)]
     #[track_caller]
@@ -381,6 +421,12 @@ pub trait MoreMethods<T: KernelValue> {
     #[track_caller]
     fn __method_sin_cos(&self, this: Expr<T>) -> Expr<(T, T)> {
         T::__call_sin_cos(this)
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_ilog2(&self, this: Expr<T>) -> Expr<u32> {
+        T::__call_ilog2(this)
     }
 
     #[doc(hidden)]
@@ -415,18 +461,7 @@ fn math(s: &mut State, function: Math, values: &[Value]) -> Value {
     s.frame().function.math(function, values)
 }
 
-fn absolute(s: &mut State, value: Value, scalar: Scalar) -> Value {
-    let f = &mut s.frame().function;
-    if scalar.is_float() {
-        return f.math(Math::Abs, &[value]);
-    }
-    let zero = f.literal(scalar, 0);
-    let is_negative = f.binary(Binary::Less, value, zero);
-    let negated = f.unary(Unary::Negate, value);
-    f.select(is_negative, negated, value)
-}
-
-/// A small constant of a float type.
+/// A constant of a float type, or a small one of integers.
 pub(super) fn constant(s: &mut State, scalar: Scalar, value: f64) -> Value {
     let bits = match scalar {
         Scalar::F16 => f16::from_f64(value).to_bits().into(),

@@ -70,6 +70,8 @@ refused! {
     GivesAtPosition = "this gives an `Option`, which is not in the kernel language",
         "write `view[[i, j]]`":
         __method_at(A), __method_row(A);
+    GetsUnchecked = "every element of a kernel is checked", "write `x[i]`; an option of the launch leaves the checks out":
+        __method_get_unchecked(A) -> R, __method_get_unchecked_mut(A) -> R;
     GivesEnd = "this gives an `Option`, which is not in the kernel language", "use an index":
         __method_first(), __method_last(), __method_first_mut(), __method_last_mut(),
         __method_split_first() -> R, __method_split_last() -> R, __method_next(), __method_nth(A);
@@ -108,36 +110,37 @@ impl<T> RefusedOfIterators for Enumerate<Iter<'static, T>> {}
 
 refused! {
     RefusedOfNumbers:
-    DividesEuclidean = "this is not in the kernel language",
-        "write `/` and `%`, and a correction where the remainder is negative":
-        __method_div_euclid(A) => Self, __method_rem_euclid(A) => Self, __method_wrapping_div_euclid(A) => Self, __method_wrapping_rem_euclid(A) => Self;
-    Differs = "this is not in the kernel language", "write `a.max(b) - a.min(b)`":
-        __method_abs_diff(A) -> R;
+    DividesEuclidean = "this is not in the kernel language", "write `div_euclid` and `rem_euclid`":
+        __method_wrapping_div_euclid(A) => Self, __method_wrapping_rem_euclid(A) => Self;
     TakesLogarithm = "this logarithm of an integer is not in the kernel language",
-        "that to the base 2 is `u32::BITS - 1 - x.leading_zeros()`":
-        __method_ilog2() => u32, __method_ilog10() => u32, __method_ilog(A) => u32;
+        "write `ilog2`, or count divisions":
+        __method_ilog10() => u32, __method_ilog(A) => u32;
     TakesRoot = "this is not in the kernel language", "write `(x as f64).sqrt()`, and correct what that is rounded to":
         __method_isqrt() => Self;
-    FindsPower = "this is not in the kernel language", "write `1 << (u32::BITS - (x - 1).leading_zeros())`":
-        __method_next_power_of_two() => Self;
-    CountsOnes = "this is not in the kernel language", "count the zeros of `!x`":
-        __method_leading_ones() => u32, __method_trailing_ones() => u32;
     Saturates = "this is not in the kernel language", "compute in a wider type, and `clamp`":
         __method_saturating_mul(A) => Self, __method_saturating_pow(A) => Self, __method_saturating_neg() => Self, __method_saturating_abs() => Self,
         __method_saturating_div(A) => Self;
-    ChangesSign = "this is not in the kernel language", "write `as`; of a distance from zero, `x.wrapping_abs() as u32`":
-        __method_unsigned_abs() -> R, __method_cast_signed() -> R, __method_cast_unsigned() -> R;
-    AsksSign = "this is not in the kernel language", "compare with zero; of a float's sign, `is_sign_negative`":
-        __method_is_positive() => bool, __method_is_negative() => bool, __method_is_sign_positive() => bool;
+    ChangesSign = "this is not in the kernel language", "write `as`":
+        __method_cast_signed() -> R, __method_cast_unsigned() -> R;
     ComparesInOne = "an `Ordering` is not in the kernel language", "compare with `<` and `==`":
         __method_cmp(A), __method_partial_cmp(A), __method_total_cmp(A);
+    MixesSigns = "this is not in the kernel language", "write `as`, and the method of one type":
+        __method_wrapping_add_signed(A) => Self, __method_wrapping_sub_signed(A) => Self, __method_saturating_add_signed(A) => Self,
+        __method_wrapping_add_unsigned(A) => Self, __method_wrapping_sub_unsigned(A) => Self, __method_saturating_add_unsigned(A) => Self,
+        __method_saturating_sub_unsigned(A) => Self;
+    ShiftsOut = "this is not in the kernel language", "compare the amount with `BITS`":
+        __method_unbounded_shl(A) => Self, __method_unbounded_shr(A) => Self;
+    Halves = "this is not in the kernel language", "add the half of the difference":
+        __method_midpoint(A) => Self;
+    GoesToTheNext = "this is not in the kernel language", "count its bits up or down: `f32::from_bits(x.to_bits() + 1)`":
+        __method_next_up() => Self, __method_next_down() => Self;
+    AsksLetter = "there are no characters in kernels", "compare numbers, such as `b'0'`":
+        __method_is_ascii() => bool, __method_is_ascii_digit() => bool, __method_is_ascii_alphabetic() => bool, __method_is_ascii_alphanumeric() => bool,
+        __method_is_ascii_lowercase() => bool, __method_is_ascii_uppercase() => bool, __method_is_ascii_whitespace() => bool,
+        __method_to_ascii_lowercase() => Self, __method_to_ascii_uppercase() => Self;
     TurnsBytes = "the bytes of a number are not in the kernel language", "write shifts and masks":
         __method_swap_bytes() => Self, __method_to_be() => Self, __method_to_le() => Self, __method_to_be_bytes() -> R, __method_to_le_bytes() -> R,
         __method_to_ne_bytes() -> R;
-    TurnsAngle = "this is not in the kernel language", "multiply by `std::f32::consts::PI / 180.0`, or its inverse":
-        __method_to_radians() => Self, __method_to_degrees() => Self;
-    TakesAnyLogarithm = "this is not in the kernel language", "write `x.ln() / base.ln()`":
-        __method_log(A) => Self;
     Classifies = "this is not in the kernel language", "compare with `MIN_POSITIVE` and `MAX`":
         __method_is_normal() => bool, __method_is_subnormal() => bool, __method_classify();
     GivesIfTrue = "this gives an `Option`, which is not in the kernel language", "write `if` and `else`":

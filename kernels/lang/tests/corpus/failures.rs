@@ -46,6 +46,7 @@ fn wrong(_acc: &impl Accelerator<1>, how: u32, x: &[i32], mut y: OwnElements<i32
                     own[x[9] as usize] = 1;
                     own[1]
                 }
+                5 => (x[i] - x[9]).ilog2() as i32,
                 _ => {
                     assert!(x[i] < 9, "numbers are small");
                     x[i]
@@ -65,7 +66,8 @@ fn what_is_wrong_is_told_by_thread_and_line_everywhere() {
         (2, FaultKind::Range, "14"),
         (3, FaultKind::Division, "overflow"),
         (4, FaultKind::Write, "the len is 3 but the index is 9"),
-        (5, FaultKind::Assertion, "numbers are small"),
+        (5, FaultKind::Assertion, "argument of integer logarithm"),
+        (6, FaultKind::Assertion, "numbers are small"),
     ] {
         let mut y = vec![0; 12];
         let arguments = [how.argument(), (&x).argument(), (&mut y).argument()];

@@ -7,6 +7,7 @@ mod arithmetic;
 mod blocks;
 mod closures;
 mod combined;
+mod composed;
 mod control;
 mod data;
 mod devices;

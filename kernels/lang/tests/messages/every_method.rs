@@ -8,6 +8,7 @@ use quipu_kernel::{
 #[kernel(crate = quipu_kernel)]
 pub fn slices(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
     let _ = x.get(1); //~ `get` gives an `Option`
+    let _ = unsafe { x.get_unchecked(1) }; //~ every element of a kernel is checked
     let _ = x.first(); //~ use an index
     let _ = x.last(); //~ this gives an `Option`
     let _ = x.split_first(); //~ this gives an `Option`
@@ -33,6 +34,7 @@ pub fn arrays(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
     let (mut own, mut other) = ([1_u32, 2, 3, 4], [1_u32, 2, 3, 4]);
     let pairs = [own, other];
     let _ = own.get_mut(1); //~ `get_mut` gives an `Option`
+    let _ = unsafe { own.get_unchecked_mut(1) }; //~ every element of a kernel is checked
     let _ = own.first_mut(); //~ this gives an `Option`
     let _ = own.last_mut(); //~ this gives an `Option`
     own.copy_from_slice(x); //~ this is not in the kernel language
@@ -132,28 +134,18 @@ pub async fn shared(
 
 #[kernel(crate = quipu_kernel)]
 pub fn integers(_acc: &impl Accelerator<1>, n: i32, m: u32, _y: OwnElements<u32>) {
-    let _ = n.div_euclid(3); //~ this is not in the kernel language
-    let _ = n.rem_euclid(3); //~ this is not in the kernel language
     let _ = n.wrapping_div_euclid(3); //~ this is not in the kernel language
     let _ = n.wrapping_rem_euclid(3); //~ this is not in the kernel language
-    let _ = n.abs_diff(3); //~ this is not in the kernel language
-    let _ = m.ilog2(); //~ this logarithm of an integer is not in the kernel language
     let _ = m.ilog10(); //~ this logarithm of an integer is not in the kernel language
     let _ = m.ilog(3); //~ this logarithm of an integer is not in the kernel language
     let _ = m.isqrt(); //~ this is not in the kernel language
-    let _ = m.next_power_of_two(); //~ this is not in the kernel language
-    let _ = n.leading_ones(); //~ this is not in the kernel language
-    let _ = n.trailing_ones(); //~ this is not in the kernel language
     let _ = n.saturating_mul(3); //~ this is not in the kernel language
     let _ = n.saturating_pow(3); //~ this is not in the kernel language
     let _ = n.saturating_neg(); //~ this is not in the kernel language
     let _ = n.saturating_abs(); //~ this is not in the kernel language
     let _ = n.saturating_div(3); //~ this is not in the kernel language
-    let _ = n.unsigned_abs(); //~ this is not in the kernel language
     let _ = m.cast_signed(); //~ this is not in the kernel language
     let _ = n.cast_unsigned(); //~ this is not in the kernel language
-    let _ = n.is_positive(); //~ this is not in the kernel language
-    let _ = n.is_negative(); //~ this is not in the kernel language
     let _ = n.cmp(&3); //~ an `Ordering` is not in the kernel language
     let _ = n.swap_bytes(); //~ the bytes of a number are not in the kernel language
     let _ = n.to_be(); //~ the bytes of a number are not in the kernel language
@@ -161,18 +153,34 @@ pub fn integers(_acc: &impl Accelerator<1>, n: i32, m: u32, _y: OwnElements<u32>
     let _ = n.to_be_bytes(); //~ the bytes of a number are not in the kernel language
     let _ = n.to_le_bytes(); //~ the bytes of a number are not in the kernel language
     let _ = n.to_ne_bytes(); //~ the bytes of a number are not in the kernel language
+    let _ = m.wrapping_add_signed(n); //~ write `as`
+    let _ = m.wrapping_sub_signed(n); //~ write `as`
+    let _ = m.saturating_add_signed(n); //~ write `as`
+    let _ = n.wrapping_add_unsigned(m); //~ write `as`
+    let _ = n.wrapping_sub_unsigned(m); //~ write `as`
+    let _ = n.saturating_add_unsigned(m); //~ write `as`
+    let _ = n.saturating_sub_unsigned(m); //~ write `as`
+    let _ = m.unbounded_shl(3); //~ compare the amount with `BITS`
+    let _ = m.unbounded_shr(3); //~ compare the amount with `BITS`
+    let _ = m.midpoint(3); //~ add the half of the difference
+    let _ = (m as u8).is_ascii(); //~ compare numbers, such as `b'0'`
+    let _ = (m as u8).is_ascii_digit(); //~ compare numbers, such as `b'0'`
+    let _ = (m as u8).is_ascii_alphabetic(); //~ compare numbers, such as `b'0'`
+    let _ = (m as u8).is_ascii_alphanumeric(); //~ compare numbers, such as `b'0'`
+    let _ = (m as u8).is_ascii_lowercase(); //~ compare numbers, such as `b'0'`
+    let _ = (m as u8).is_ascii_uppercase(); //~ compare numbers, such as `b'0'`
+    let _ = (m as u8).is_ascii_whitespace(); //~ compare numbers, such as `b'0'`
+    let _ = (m as u8).to_ascii_lowercase(); //~ compare numbers, such as `b'0'`
+    let _ = (m as u8).to_ascii_uppercase(); //~ compare numbers, such as `b'0'`
     let _ = (n > 3).then_some(n); //~ this gives an `Option`
 }
 
 #[kernel(crate = quipu_kernel)]
 pub fn floats(_acc: &impl Accelerator<1>, a: f32, _y: OwnElements<f32>) {
-    let _ = a.div_euclid(3.0); //~ this is not in the kernel language
-    let _ = a.is_sign_positive(); //~ this is not in the kernel language
     let _ = a.partial_cmp(&3.0); //~ an `Ordering` is not in the kernel language
     let _ = a.total_cmp(&3.0); //~ an `Ordering` is not in the kernel language
-    let _ = a.to_radians(); //~ this is not in the kernel language
-    let _ = a.to_degrees(); //~ this is not in the kernel language
-    let _ = a.log(3.0); //~ this is not in the kernel language
+    let _ = a.next_up(); //~ count its bits up or down
+    let _ = a.next_down(); //~ count its bits up or down
     let _ = a.is_normal(); //~ this is not in the kernel language
     let _ = a.is_subnormal(); //~ this is not in the kernel language
     let _ = a.classify(); //~ this is not in the kernel language
