@@ -334,10 +334,9 @@ impl Writer {
             (None, Some(end), RangeLimits::HalfOpen(_)) => {
                 quote_spanned!(span=> __quipu::range_to(#end))
             }
-            (None, Some(_), RangeLimits::Closed(_)) => self.refuse(
-                span,
-                "`..=end` is not in the kernel language; write `..end + 1`",
-            ),
+            (None, Some(end), RangeLimits::Closed(_)) => {
+                quote_spanned!(span=> __quipu::range_to_inclusive(#end))
+            }
             (None, None, _) => quote_spanned!(span=> __quipu::range_full()),
         }
     }

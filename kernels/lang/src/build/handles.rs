@@ -315,11 +315,15 @@ never_indexed! {
     [T] GlobalRefHandle<T, 1>, std::ops::RangeFrom<usize> => [T];
     [T] GlobalRefHandle<T, 1>, std::ops::RangeTo<usize> => [T];
     [T] GlobalRefHandle<T, 1>, std::ops::RangeFull => [T];
+    [T] GlobalRefHandle<T, 1>, std::ops::RangeInclusive<usize> => [T];
+    [T] GlobalRefHandle<T, 1>, std::ops::RangeToInclusive<usize> => [T];
     [T] SharedReadHandle<T>, usize => T;
     [T] SharedReadHandle<T>, std::ops::Range<usize> => [T];
     [T] SharedReadHandle<T>, std::ops::RangeFrom<usize> => [T];
     [T] SharedReadHandle<T>, std::ops::RangeTo<usize> => [T];
     [T] SharedReadHandle<T>, std::ops::RangeFull => [T];
+    [T] SharedReadHandle<T>, std::ops::RangeInclusive<usize> => [T];
+    [T] SharedReadHandle<T>, std::ops::RangeToInclusive<usize> => [T];
 }
 
 /// What cannot be indexed natively: rustc has said so of the user's own source, and need not say it again.

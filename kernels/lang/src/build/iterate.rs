@@ -78,7 +78,11 @@ pub(super) fn both_ends(
     raw: Raw,
     location: &'static Location<'static>,
 ) -> (Value, Value) {
-    let [start, end] = parts(s, raw, location);
+    // Of `start..=end` there is a third.
+    let known = parts_of(s, raw, location).unwrap_or_default();
+    let (Some(&start), Some(&end)) = (known.first(), known.get(1)) else {
+        return [Raw::Nothing; 2].map(|end| s.value(end, location)).into();
+    };
     (s.value(start, location), s.value(end, location))
 }
 

@@ -138,19 +138,26 @@ fn index_at(raw: Raw, index: Raw, location: &'static Location<'static>) -> Raw {
 
 fn index_raw(s: &mut State, raw: Raw, index: Raw, location: &'static Location<'static>) -> Raw {
     if let Some(parts) = parts_of(s, index, location) {
-        match view_of(s, raw) {
+        let elements = match view_of(s, raw) {
             Some(view) if view.extent.len() == parts.len() => {
                 return view_element(s, &view, &parts, location);
             }
-            Some(view) => {
-                if let [start, end] = parts[..] {
-                    return slice(s, Raw::Value(view.elements), (start, end), location);
-                }
-            }
-            None => {}
-        }
+            Some(view) => Raw::Value(view.elements),
+            None => raw,
+        };
         if let [start, end] = parts[..] {
-            return slice(s, raw, (start, end), location);
+            return slice(s, elements, (start, end), location);
+        }
+        // With its last element: see `range_inclusive`.
+        if let [start, last, Raw::Nothing] = parts[..] {
+            let last = s.value(last, location);
+            let one = s.frame().literal(Scalar::Index, 1);
+            // Of the greatest number there is no end: so it is beyond every slice.
+            let end = s
+                .frame()
+                .function
+                .binary(BinaryOperation::SaturatingAdd, last, one);
+            return slice(s, elements, (start, Raw::Value(end)), location);
         }
     }
     // Of a known number of parts, one that is known.
@@ -489,13 +496,23 @@ pub fn range_of<T: KernelValue>(start: Expr<T>, end: Expr<T>) -> Expr<Range<T>> 
     Expr::from_raw(range(Some(start), Some(end)))
 }
 
-/// `start..=end`.
+/// `start..=last`: of three parts, of which the third is nothing and tells it from a range without its end.
 #[track_caller]
 pub fn range_inclusive<T: KernelValue>(
     start: Expr<T>,
-    end: Expr<T>,
+    last: Expr<T>,
 ) -> Expr<std::ops::RangeInclusive<T>> {
-    Expr::from_raw(range(Some(start), Some(end)))
+    let parts = vec![start.raw(), last.raw(), Raw::Nothing];
+    let location = Location::caller();
+    Expr::from_raw(state::at(location, |s| s.frame().aggregate(parts, None)))
+}
+
+/// `..=last`, of indices.
+#[track_caller]
+pub fn range_to_inclusive(last: Expr<usize>) -> Expr<std::ops::RangeToInclusive<usize>> {
+    let parts = vec![Raw::Nothing, last.raw(), Raw::Nothing];
+    let location = Location::caller();
+    Expr::from_raw(state::at(location, |s| s.frame().aggregate(parts, None)))
 }
 
 /// `std::mem::swap(&mut a, &mut b)`.

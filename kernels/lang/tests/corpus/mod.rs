@@ -26,6 +26,7 @@ mod phases;
 mod pieces;
 mod properties;
 mod recursion;
+mod ranges;
 mod refused;
 mod together;
 mod transcendental;

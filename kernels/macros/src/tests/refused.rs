@@ -42,7 +42,6 @@ refused! {
     payload_pattern: body("match n { Some(a) => {} _ => {} }") at "Some" says "enums with fields";
     binding_alternatives: body("match n { (1, a) | (2, a) => {} _ => {} }") at "(1, a)" says "write an arm for each";
     rest_in_the_middle: body("let [a, .., b] = [n, n];") at "[" says "use indices";
-    inclusive_to: body("let a = &x[..=3];") at "..=" says "`..end + 1`";
     overflowing: body("let a = n.overflowing_mul(3);") at "overflowing_mul" says "use the wrapping method";
     unknown_label: body("loop { break 'nowhere; }") at "break" says "no such loop";
     unknown_label_of_the_next_round: body("loop { continue 'nowhere; }") at "continue" says "no such loop";
