@@ -226,7 +226,7 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
     };
     let (number, scalar) = (format_ident!("{number}"), format_ident!("{scalar}"));
     let first = &first.ident;
-    let variants = data.variants.iter().map(|variant| &variant.ident);
+    let variants: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
     let build = quote!(#krate::__macro::build);
     Ok(quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
@@ -247,6 +247,16 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
 
             impl #build::KernelValue for #name {
                 const IS_DERIVED: bool = true;
+
+                fn is_equal_by_number() -> bool {
+                    use #build::{Equated as _, Incomparable as _};
+                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as i128)),*])).are_equal_by_number()
+                }
+
+                fn is_ordered_by_number() -> bool {
+                    use #build::{Incomparable as _, Ordered as _};
+                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as i128)),*])).are_ordered_by_number()
+                }
 
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
                     #build::ir::Scalar::#scalar.into()

@@ -218,7 +218,7 @@ impl Writer {
             return quote_spanned!(span=> {
                 let #first = #left_value;
                 let #second = #right;
-                __quipu::binary(__quipu::ir::BinaryOperation::#comparison, #first, #second, #witness)
+                __quipu::ordered(__quipu::ir::BinaryOperation::#comparison, #first, #second, #witness)
             });
         }
         let Some(operator) = operator(op) else {

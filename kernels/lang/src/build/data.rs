@@ -26,6 +26,18 @@ pub trait KernelValue: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const IS_DERIVED: bool = false;
 
+    /// Whether two values are equal where their numbers are: of an enum whose `PartialEq` says so of all of its variants.
+    #[doc(hidden)]
+    fn is_equal_by_number() -> bool {
+        !Self::IS_DERIVED
+    }
+
+    /// Whether two values are ordered as their numbers are, likewise by `PartialOrd`.
+    #[doc(hidden)]
+    fn is_ordered_by_number() -> bool {
+        !Self::IS_DERIVED
+    }
+
     /// Its type in the representation.
     #[doc(hidden)]
     fn ir_type(state: &mut State) -> Type;
@@ -38,6 +50,64 @@ pub trait KernelValue: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     fn literal(self, state: &mut State) -> Raw;
 }
+
+/// All variants of an enum with their numbers, for `#[derive(KernelData)]` to find out how they are compared. (It cannot see
+/// whether the comparison is derived.)
+///
+/// Each question has two methods of its name. The first is that of enums which have the comparison at all.
+#[derive(Debug)]
+pub struct Variants<T: 'static>(pub &'static [(T, i128)]);
+
+/// By `PartialEq`.
+pub trait Equated {
+    #[doc(hidden)]
+    fn are_equal_by_number(&self) -> bool;
+}
+
+/// By `PartialOrd`.
+pub trait Ordered {
+    #[doc(hidden)]
+    fn are_ordered_by_number(&self) -> bool;
+}
+
+/// Not at all.
+pub trait Incomparable {
+    #[doc(hidden)]
+    fn are_equal_by_number(&self) -> bool {
+        false
+    }
+
+    #[doc(hidden)]
+    fn are_ordered_by_number(&self) -> bool {
+        false
+    }
+}
+
+impl<T> Variants<T> {
+    /// Whether something holds of every two of them.
+    fn all(&self, holds: impl Fn((&T, i128), (&T, i128)) -> bool) -> bool {
+        let each = || self.0.iter().map(|(variant, number)| (variant, *number));
+        each().all(|one| each().all(|other| holds(one, other)))
+    }
+}
+
+impl<T: PartialEq> Equated for Variants<T> {
+    fn are_equal_by_number(&self) -> bool {
+        self.all(|(a, of_a), (b, of_b)| (a == b) == (of_a == of_b) && (a != b) == (of_a != of_b))
+    }
+}
+
+impl<T: PartialOrd> Ordered for Variants<T> {
+    fn are_ordered_by_number(&self) -> bool {
+        self.all(|(a, of_a), (b, of_b)| {
+            a.partial_cmp(b) == of_a.partial_cmp(&of_b)
+                && [a < b, a <= b, a > b, a >= b]
+                    == [of_a < of_b, of_a <= of_b, of_a > of_b, of_a >= of_b]
+        })
+    }
+}
+
+impl<T> Incomparable for &Variants<T> {}
 
 /// A type of values that lie in memory as they are, on every device: numbers of a known size, `bool`, arrays of these,
 /// and what has `#[derive(KernelData)]`. So it is what is in buffers and in block-shared arrays, and what is passed.

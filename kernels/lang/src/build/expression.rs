@@ -434,7 +434,28 @@ fn declare_raw(
 
 /// Where an operator is met with a type that is no number, and of which nothing else is known.
 pub(super) const OPERATORS: &str = "this operator is not known of this type: write `#[device]` above the `impl` of \
-    the operator's trait, and, in a generic function, that trait itself among the bounds of the type";
+    the operator's trait (in place of `#[derive(PartialEq)]`, `impl PartialEq`), and, in a generic function, that trait itself \
+    among the bounds of the type; arrays and tuples are compared by their elements";
+
+/// Where types are ordered that are no numbers.
+const ORDER: &str = "the order of this type is not known in kernels, but of enums without fields with `#[derive(PartialOrd)]`; compare \
+    fields, or call a method with `#[device]`";
+
+/// `left < right`, and the like.
+#[track_caller]
+pub fn ordered<A: KernelValue>(
+    operation: BinaryOperation,
+    left: Expr<A>,
+    right: Expr<A>,
+    _witness: Option<bool>,
+) -> Expr<bool> {
+    let location = Location::caller();
+    let is_number = |s: &mut state::State| A::ir_type(s).scalar().is_some();
+    if !A::is_ordered_by_number() || !state::at(location, is_number) {
+        state::at(location, |s| s.refuse(location, ORDER));
+    }
+    Expr::from_raw(binary_raw(operation, left.raw, right.raw, location))
+}
 
 /// An operation of two operands. Its type is that of the witness.
 #[track_caller]

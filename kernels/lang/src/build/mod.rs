@@ -54,15 +54,15 @@ pub use call::{Callee, call, plain, rebound};
 pub use composed::{Unsigned, UnsignedCalls, UnsignedMethods};
 pub use control::{Branch, and, branch, discard, give, never, nothing, or};
 pub use data::{
-    KernelData, KernelValue, ValueParameter, derived_literal, derived_type, enum_literal,
-    has_value_at,
+    Equated, Incomparable, KernelData, KernelValue, Ordered, ValueParameter, Variants,
+    derived_literal, derived_type, enum_literal, has_value_at,
 };
 pub use error::BuildError;
 pub use expression::{
     AcceptedOfOthers, Chosen, Coerce, Converts, DEAD, Derived, Expr, Own, Prints, RefusedOfDerived,
     Replaced, Sample, assert, before_arguments, binary, bind, bind_mut, cast, chosen, coerced,
-    compare, computed, converted, declare, dereference, lit, print, receiver, reference, replaced,
-    subject, unary, value, w, w_ref,
+    compare, computed, converted, declare, dereference, lit, ordered, print, receiver, reference,
+    replaced, subject, unary, value, w, w_ref,
 };
 pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,

@@ -86,8 +86,7 @@ impl PrefixOperator for Not {
 /// of the operator's trait.
 #[diagnostic::on_unimplemented(
     message = "kernels on other devices do not know this operator of `{Self}`",
-    note = "write `#[device]` above the `impl` of the operator's trait (`Add`, `AddAssign`, …) for `{Self}`",
-    note = "enums without fields are compared by `match`, or `as u32`"
+    note = "write `#[device]` above the `impl` of the operator's trait (`Add`, `AddAssign`, …) for `{Self}`"
 )]
 pub trait Operates<O, B = Self> {
     /// As the trait's of the same name.
@@ -198,7 +197,8 @@ fn of_numbers<O: Operator>(left: Raw, right: Raw, location: &'static Location<'s
     }
 }
 
-/// What an operator of a user's type does only its `impl` says, also where the value is a number on devices, as an enum's is.
+/// What an operator of a user's type does only its `impl` says, also where the value is a number on devices, as an enum's is:
+/// but for the equality of an enum that is that of its numbers.
 fn refuse_if(is_derived: bool, location: &'static Location<'static>) {
     if is_derived {
         state::at(location, |s| s.refuse(location, expression::OPERATORS));
@@ -263,7 +263,14 @@ pub trait OperatedAsNumbers {
 impl<O: Operator, A: KernelValue, B: ?Sized> OperatedAsNumbers for &Operands<O, A, B> {
     #[track_caller]
     fn __operate<R>(&self, _witness: Option<R>) -> Expr<R> {
-        refuse_if(A::IS_DERIVED, Location::caller());
+        let is_equality = matches!(
+            O::OPERATION,
+            BinaryOperation::Equal | BinaryOperation::NotEqual
+        );
+        refuse_if(
+            A::IS_DERIVED && !(is_equality && A::is_equal_by_number()),
+            Location::caller(),
+        );
         let (left, right) = (self.left.raw(), self.right.raw());
         Expr::from_raw(of_numbers::<O>(left, right, Location::caller()))
     }

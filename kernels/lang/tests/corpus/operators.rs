@@ -532,3 +532,49 @@ fn receivers_are_evaluated_before_arguments() {
     assert_eq!(y[15][..3], [5, 9, -21]);
     assert_eq!(y[15][5..], [-7, -3, -3, 83]);
 }
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(i8)]
+enum Height {
+    Low = -3,
+    Middle,
+    High = 100,
+}
+
+#[device(crate = quipu_kernel)]
+fn height_of(x: u32) -> Height {
+    match x % 3 {
+        0 => Height::Low,
+        1 => Height::Middle,
+        _ => Height::High,
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn compared<T: PartialOrd + Copy>(a: T, b: T) -> u32 {
+    (a == b) as u32 + 2 * (a < b) as u32 + 4 * (a >= b) as u32
+}
+
+/// Enums whose derived comparisons are those of their numbers.
+#[kernel(crate = quipu_kernel)]
+fn heights(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let (a, b) = (height_of(x[i]), height_of(x[(i + 1) % x.len()]));
+        *y = compared(a, b) + 10 * compared(a as i8, b as i8);
+        if a == Height::High || b != Height::Low {
+            *y += 100;
+        }
+        if a > Height::Low && Height::Middle <= b {
+            *y += 1000;
+        }
+    }
+}
+
+#[test]
+fn runs_comparisons_of_enums() {
+    let x = vec![0, 0, 1, 2, 2, 0, 2, 1];
+    let mut y = vec![0; 8];
+    check!(heights => (&x, &mut y), division(2, 2, 2));
+    assert_eq!(y, [55, 122, 1122, 1155, 144, 122, 1144, 44]);
+}

@@ -11,6 +11,7 @@ use quipu_kernel::{
     Accelerator, BlockAccelerator, Entry, GlobalRef, Grid, KernelData, OwnBlockTile, OwnElements,
     OwnRows, OwnTile, SharedWrite, Threads, device, kernel,
 };
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Add, AddAssign, Neg};
 
@@ -389,6 +390,52 @@ fn greatest(a: Level, b: Level) -> Level {
     a.max(b) //~ write `#[device]` above the `impl`
 }
 
+/// Compared in a way of its own.
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(u32)]
+enum Rank {
+    First,
+    Second,
+}
+
+impl PartialEq for Rank {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (*other as u32).partial_cmp(&(*self as u32))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, PartialOrd, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Seconds(f32);
+
+#[device(crate = quipu_kernel)]
+fn is_same(a: Rank, b: Rank) -> bool {
+    a == b //~ in place of `#[derive(PartialEq)]`, `impl PartialEq`
+}
+
+#[device(crate = quipu_kernel)]
+fn is_above(a: Rank, b: Rank) -> bool {
+    a > b //~ the order of this type is not known
+}
+
+#[device(crate = quipu_kernel)]
+fn is_as_long(a: Seconds, b: Seconds) -> bool {
+    a != b //~ in place of `#[derive(PartialEq)]`, `impl PartialEq`
+}
+
+#[device(crate = quipu_kernel)]
+fn is_longer<T: PartialOrd + Copy>(a: T, b: T) -> bool {
+    a >= b //~ compare fields, or call a method
+}
+
 /// Makes sources, and compares why there are none with the line that says so.
 macro_rules! refused {
     ($($name:ident: $kernel:ty, $function:literal;)*) => {$(
@@ -433,6 +480,10 @@ calling! {
     to_levels: |n| to_level(n);
     leasts: |n| least(Metres { metres: n as f32 }, Metres { metres: 2.0 }).metres;
     greatests: |n| greatest(if n > 3 { Level::Low } else { Level::High }, Level::Low) as u32;
+    same: |n| is_same(if n > 3 { Rank::First } else { Rank::Second }, Rank::First) as u32;
+    above: |n| is_above(if n > 3 { Rank::First } else { Rank::Second }, Rank::First) as u32;
+    as_long: |n| is_as_long(Seconds(n as f32), Seconds(2.0)) as u32;
+    longer: |n| is_longer(Seconds(n as f32), Seconds(2.0)) as u32;
 }
 
 refused! {
@@ -465,4 +516,8 @@ refused! {
     a_conversion_to_an_enum: to_levels, "to_level(";
     a_method: leasts, "least(";
     a_method_of_an_enum: greatests, "greatest(";
+    an_equality_of_an_enum_that_is_another: same, "is_same(";
+    an_order_of_an_enum_that_is_another: above, "is_above(";
+    an_equality_that_is_derived: as_long, "is_as_long(";
+    an_order_that_is_derived: longer, "is_longer<";
 }
