@@ -5,7 +5,8 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{
-    Arm, Block, Expr, ExprForLoop, ExprIf, ExprLoop, ExprMatch, ExprWhile, Label, Pat, Stmt,
+    Arm, Block, Expr, ExprForLoop, ExprIf, ExprLet, ExprLoop, ExprMatch, ExprWhile, Label, Pat,
+    Stmt, parse_quote, parse_quote_spanned,
 };
 
 use crate::refuse;
@@ -40,6 +41,14 @@ impl Writer {
 
     fn branch(&mut self, branch: &ExprIf, want: Want) -> TokenStream {
         let span = branch.if_token.span;
+        if let Expr::Let(pattern) = &*branch.cond {
+            let then = &branch.then_branch;
+            let otherwise = match &branch.else_branch {
+                Some((_, otherwise)) => (**otherwise).clone(),
+                None => parse_quote!({}),
+            };
+            return self.cases(&either(span, pattern, then, &otherwise), want);
+        }
         let condition = self.condition(&branch.cond);
         let Some((_, otherwise)) = &branch.else_branch else {
             let then = self.block(&branch.then_branch, Want::Nothing);
@@ -69,7 +78,7 @@ impl Writer {
     }
 
     /// A branch of two blocks that are written.
-    fn if_else(
+    pub(crate) fn if_else(
         &mut self,
         span: Span,
         condition: &TokenStream,
@@ -211,6 +220,16 @@ impl Writer {
 
     pub(crate) fn while_loop(&mut self, while_loop: &ExprWhile) -> TokenStream {
         let span = while_loop.while_token.span;
+        if let Expr::Let(pattern) = &*while_loop.cond {
+            let cases = either(span, pattern, &while_loop.body, &parse_quote!(break));
+            let forever = ExprLoop {
+                attrs: Vec::new(),
+                label: while_loop.label.clone(),
+                loop_token: syn::Token![loop](span),
+                body: parse_quote!({ #cases }),
+            };
+            return self.forever(&forever, Want::Nothing);
+        }
         let condition = self.condition(&while_loop.cond);
         let (token, body) = self.body(while_loop.label.as_ref(), false, |this| {
             this.block(&while_loop.body, Want::Nothing)
@@ -283,6 +302,12 @@ impl Writer {
             _ => self.expression(expression),
         }
     }
+}
+
+/// `if let` as the `match` that it is.
+fn either(span: Span, pattern: &ExprLet, then: &Block, otherwise: &Expr) -> ExprMatch {
+    let (value, pattern) = (&pattern.expr, &pattern.pat);
+    parse_quote_spanned!(span=> match #value { #pattern => #then, _ => #otherwise })
 }
 
 /// Where a condition has a `let`.

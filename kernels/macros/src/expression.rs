@@ -2,10 +2,11 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{
     BinOp, Expr, ExprAssign, ExprBinary, ExprClosure, ExprRange, ExprStruct, ExprUnary, Lit, Macro,
-    Pat, RangeLimits, ReturnType, UnOp,
+    Pat, RangeLimits, ReturnType, Token, UnOp, parse_quote_spanned,
 };
 
 use crate::pattern::member_text;
@@ -187,7 +188,7 @@ impl Writer {
         })
     }
 
-    fn binary(&mut self, binary: &ExprBinary) -> TokenStream {
+    pub(crate) fn binary(&mut self, binary: &ExprBinary) -> TokenStream {
         let span = binary.op.span();
         let (left, right) = (
             self.expression(&binary.left),
@@ -403,8 +404,34 @@ impl Writer {
 
     /// A macro call as an expression.
     fn macro_expression(&mut self, mac: &Macro) -> TokenStream {
+        if mac.path.is_ident("matches") {
+            return self.matching(mac);
+        }
         let statement = self.macro_statement(mac);
         quote!({ #statement __quipu::nothing() })
+    }
+
+    /// `matches!(value, pattern if guard)`, as the `match` that it stands for.
+    fn matching(&mut self, mac: &Macro) -> TokenStream {
+        let span = mac.path.span();
+        let cases = mac.parse_body_with(|input: ParseStream| {
+            let value: Expr = input.parse()?;
+            input.parse::<Token![,]>()?;
+            let pattern = Pat::parse_multi_with_leading_vert(input)?;
+            let guard = match input.parse::<Option<Token![if]>>()? {
+                Some(token) => {
+                    let guard: Expr = input.parse()?;
+                    Some(quote!(#token #guard))
+                }
+                None => None,
+            };
+            input.parse::<Option<Token![,]>>()?;
+            Ok(parse_quote_spanned!(span=> match #value { #pattern #guard => true, _ => false }))
+        });
+        match cases {
+            Ok(cases) => self.control(&cases, Want::Value),
+            Err(_) => self.refuse(span, refuse::MATCHES),
+        }
     }
 
     /// A macro call as a statement.
@@ -421,6 +448,12 @@ impl Writer {
             "debug_assert" | "debug_assert_eq" | "debug_assert_ne" => TokenStream::new(),
             "print" | "println" => self.print(span, mac.tokens.clone(), name == "println"),
             "assert" => self.assertion(span, mac),
+            "assert_eq" => self.comparison(span, mac, BinOp::Eq(Token![==]([span, span]))),
+            "assert_ne" => self.comparison(span, mac, BinOp::Ne(Token![!=]([span, span]))),
+            "matches" => {
+                let value = self.matching(mac);
+                quote!(let _ = #value;)
+            }
             _ => {
                 let refused = self.refuse(span, refuse::macro_call(&name));
                 quote!(let _: __quipu::Expr<()> = #refused;)

@@ -100,9 +100,9 @@ use proc_macro::TokenStream;
 /// Rust without what devices do not have: no allocation, `Option`, `Result`, strings, trait objects, closures as
 /// values, recursion. There are
 ///
-/// * `let` with patterns, shadowing, assignment, also to several at once, `const`s;
-/// * `if`, `match` on numbers, ranges, `bool`s, field-less enums and tuples of them, with guards; `while`, `loop` with
-///   a value, labels, early `return`;
+/// * `let` with patterns, also with `else`, shadowing, assignment, also to several at once, `const`s;
+/// * `if`, `match` on numbers, ranges, `bool`s, field-less enums and tuples and structs of them, with guards; `if let`, `while let` and
+///   `matches!` of the same; `while`, `loop` with a value, labels, early `return`;
 /// * `for` over ranges, `.rev()` and `.step_by(n)` of them in either order, arrays, `slice.iter()`, `.iter_mut()` and `.enumerate()`,
 ///   `acc.elements(n)`, `y.each()`, `y.rows()`;
 /// * operators and methods of numbers, `as`, `from`, `into`; structs, tuples, arrays, slices and parts of them;
@@ -110,7 +110,8 @@ use proc_macro::TokenStream;
 /// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of closures in the function
 ///   where they are;
 /// * generics over types and constants, traits with `#[device]`, `unsafe` blocks;
-/// * `assert!(condition, "message {x}")`, which fails the launch and shows two values at most, and `print!` and `println!`, of numbers as `{}` and `{name}`.
+/// * `assert!(condition, "message {x}")`, `assert_eq!` and `assert_ne!`, which fail the launch and show two values at most, and `print!` and
+///   `println!`, of numbers as `{}` and `{name}`.
 ///
 /// A condition that is known when the source is made (of a constant, a const parameter) leaves out the other branch.
 /// Everything else is refused at its line, in words that say what to write instead.

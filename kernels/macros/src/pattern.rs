@@ -53,7 +53,7 @@ impl Writer {
             | Pat::Range(_)
             | Pat::Const(_)
             | Pat::Or(_) => TokenStream::new(),
-            Pat::Tuple(_) | Pat::Slice(_) | Pat::Struct(_) => {
+            Pat::Tuple(_) | Pat::Slice(_) | Pat::Struct(_) | Pat::TupleStruct(_) => {
                 let Some(parts) = self.parts(pattern, source) else {
                     return TokenStream::new();
                 };
@@ -75,11 +75,7 @@ impl Writer {
     }
 
     fn refuse_pattern(&mut self, pattern: &Pat) {
-        let words = match pattern {
-            Pat::TupleStruct(_) => refuse::PAYLOAD,
-            _ => refuse::PATTERN,
-        };
-        self.refuse(pattern.span(), words);
+        self.refuse(pattern.span(), refuse::PATTERN);
     }
 
     /// The parts of a tuple, array or struct pattern, with the expressions that give them.
@@ -89,13 +85,26 @@ impl Writer {
         source: &Ident,
     ) -> Option<Vec<(&'p Pat, TokenStream)>> {
         match pattern {
-            Pat::Tuple(tuple) => self.positions(pattern.span(), tuple.elems.iter(), |at| {
+            Pat::Tuple(tuple) => self.positions(pattern.span(), tuple.elems.iter(), |span, at| {
                 let member = syn::Index::from(at);
-                quote!(&__quipu::w_ref(#source).#member)
-            }, source),
-            Pat::Slice(slice) => self.positions(pattern.span(), slice.elems.iter(), |at| {
-                quote!(&__quipu::w_ref(#source)[#at])
-            }, source),
+                let witness = witness(span, &quote!(&__quipu::w_ref(#source).#member));
+                quote_spanned!(span=> __quipu::part(#source, #at, #witness))
+            }),
+            Pat::TupleStruct(structure) => {
+                if let Some(words) = refused_variant(&structure.path) {
+                    self.refuse(pattern.span(), words);
+                    return None;
+                }
+                self.positions(pattern.span(), structure.elems.iter(), |span, at| {
+                    let (member, text) = (syn::Index::from(at), at.to_string());
+                    let witness = witness(span, &quote!(__quipu::w(#source).#member));
+                    quote_spanned!(span=> __quipu::field_part(#source, #text, #witness))
+                })
+            }
+            Pat::Slice(slice) => self.positions(pattern.span(), slice.elems.iter(), |span, at| {
+                let witness = witness(span, &quote!(&__quipu::w_ref(#source)[#at]));
+                quote_spanned!(span=> __quipu::part(#source, #at, #witness))
+            }),
             Pat::Struct(structure) => Some(
                 structure
                     .fields
@@ -115,8 +124,7 @@ impl Writer {
         &mut self,
         span: Span,
         elements: impl ExactSizeIterator<Item = &'p Pat>,
-        reference: impl Fn(usize) -> TokenStream,
-        source: &Ident,
+        part: impl Fn(Span, usize) -> TokenStream,
     ) -> Option<Vec<(&'p Pat, TokenStream)>> {
         let count = elements.len();
         let mut parts = Vec::new();
@@ -128,11 +136,7 @@ impl Writer {
                 }
                 break;
             }
-            let witness = witness(element.span(), &reference(at));
-            parts.push((
-                element,
-                quote_spanned!(element.span()=> __quipu::part(#source, #at, #witness)),
-            ));
+            parts.push((element, part(element.span(), at)));
         }
         Some(parts)
     }
@@ -178,7 +182,7 @@ impl Writer {
                 }
                 condition
             }
-            Pat::Tuple(_) | Pat::Slice(_) | Pat::Struct(_) => {
+            Pat::Tuple(_) | Pat::Slice(_) | Pat::Struct(_) | Pat::TupleStruct(_) => {
                 let parts = self.parts(pattern, source)?;
                 let mut condition: Option<TokenStream> = None;
                 for (inner, part) in parts {
@@ -223,12 +227,27 @@ impl Writer {
     }
 }
 
+/// What there is to say of the variant of an enum that has fields, if a path is one to such, rather than to a struct in a module.
+fn refused_variant(path: &syn::Path) -> Option<&'static str> {
+    let mut names = path
+        .segments
+        .iter()
+        .rev()
+        .map(|part| part.ident.to_string());
+    if matches!(&*names.next()?, "Some" | "Ok" | "Err") {
+        return Some(refuse::OPTIONS);
+    }
+    let is_of_type = names.next()?.starts_with(char::is_uppercase);
+    is_of_type.then_some(refuse::PAYLOAD)
+}
+
 /// Whether a pattern gives names to anything.
 fn binds(pattern: &Pat) -> bool {
     match pattern {
         Pat::Ident(name) => !is_constant_name(name),
         Pat::Tuple(tuple) => tuple.elems.iter().any(binds),
         Pat::Slice(slice) => slice.elems.iter().any(binds),
+        Pat::TupleStruct(structure) => structure.elems.iter().any(binds),
         Pat::Struct(structure) => structure.fields.iter().any(|field| binds(&field.pat)),
         Pat::Paren(paren) => binds(&paren.pat),
         Pat::Reference(reference) => binds(&reference.pat),

@@ -1,18 +1,21 @@
-//! `print!` and `println!`, and the message of an `assert!`: a text with values.
+//! `print!` and `println!`, and assertions with their messages: a text with values.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, Ident, LitStr, Macro, Token, parse_quote};
+use syn::{BinOp, Expr, ExprBinary, Ident, LitStr, Macro, Token, parse_quote};
 
 use crate::refuse;
-use crate::scope::Writer;
+use crate::scope::{Kind, Writer};
 
 /// A format string as the representation has it, with `{}` for each value in turn, and what each value is: the next
 /// argument, or a variable.
-fn parsed(format: &LitStr) -> Result<(String, Vec<Option<Ident>>), &'static str> {
+type Format = (String, Vec<Option<Ident>>);
+
+/// Reads one.
+fn parsed(format: &LitStr) -> Result<Format, &'static str> {
     let (mut text, mut values) = (String::new(), Vec::new());
     let format_text = format.value();
     let mut letters = format_text.chars().peekable();
@@ -47,6 +50,22 @@ fn parsed(format: &LitStr) -> Result<(String, Vec<Option<Ident>>), &'static str>
         Ok((text, values))
     } else {
         Err(refuse::PRINT_BRACES)
+    }
+}
+
+/// The message of an assertion, as `parsed` gives it; or what is wrong with it, and where.
+fn message(of: Expr) -> Result<Format, (Span, &'static str)> {
+    let Expr::Lit(syn::ExprLit {
+        lit: syn::Lit::Str(format),
+        ..
+    }) = of
+    else {
+        return Err((of.span(), refuse::PRINT_FORMAT));
+    };
+    match parsed(&format) {
+        Ok((_, values)) if values.len() > 2 => Err((format.span(), refuse::ASSERT_VALUES)),
+        Ok(parsed) => Ok(parsed),
+        Err(words) => Err((format.span(), words)),
     }
 }
 
@@ -123,22 +142,61 @@ impl Writer {
         let Some(condition) = arguments.next() else {
             return TokenStream::new();
         };
-        let (text, values) = match arguments.next() {
+        let (text, values) = match arguments.next().map(message) {
             None => (quote!(#condition).to_string(), Vec::new()),
-            Some(Expr::Lit(syn::ExprLit {
-                lit: syn::Lit::Str(format),
-                ..
-            })) => match parsed(&format) {
-                Ok((_, values)) if values.len() > 2 => {
-                    return refused(self, format.span(), refuse::ASSERT_VALUES);
-                }
-                Ok(parsed) => parsed,
-                Err(words) => return refused(self, format.span(), words),
-            },
-            Some(other) => return refused(self, other.span(), refuse::PRINT_FORMAT),
+            Some(Ok(message)) => message,
+            Some(Err((span, words))) => return refused(self, span, words),
         };
         let (bound, names) = self.shown(span, values, arguments);
         let condition = self.expression(&condition);
         quote_spanned!(span=> { #bound __quipu::assert(#condition, #text, &[#(#names.raw()),*]); })
+    }
+
+    /// `assert_eq!(a, b, "message {}", value)`, and `assert_ne!`.
+    pub(crate) fn comparison(&mut self, span: Span, mac: &Macro, op: BinOp) -> TokenStream {
+        let refused = |this: &mut Self, span, words| {
+            let refused = this.refuse(span, words);
+            quote!(let _: __quipu::Expr<()> = #refused;)
+        };
+        let arguments = mac.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
+        let mut arguments = arguments.into_iter().flatten();
+        let (Some(left), Some(right)) = (arguments.next(), arguments.next()) else {
+            return refused(self, span, refuse::COMPARISON);
+        };
+        // Braces are where values are shown.
+        let asked = quote!(#left #op #right).to_string().replace("{}", "{ }");
+        let (left, right) = (self.expression(&left), self.expression(&right));
+        let [first, second] = ["left", "right"].map(|side| self.fresh(side));
+        let condition = self.scoped(|this| {
+            this.define(&first, Kind::Variable);
+            this.define(&second, Kind::Variable);
+            this.binary(&ExprBinary {
+                attrs: Vec::new(),
+                left: parse_quote!(#first),
+                op,
+                right: parse_quote!(#second),
+            })
+        });
+        let sides = quote_spanned!(span=>
+            let #first = __quipu::value(#left);
+            let #second = __quipu::value(#right);
+        );
+        match arguments.next().map(message) {
+            None => {
+                quote_spanned!(span=> {
+                    #sides
+                    __quipu::assert_compared(#condition, #asked, [#first.raw(), #second.raw()]);
+                })
+            }
+            Some(Err((span, words))) => refused(self, span, words),
+            Some(Ok((text, values))) => {
+                let (bound, names) = self.shown(span, values, arguments);
+                quote_spanned!(span=> {
+                    #sides
+                    #bound
+                    __quipu::assert(#condition, #text, &[#(#names.raw()),*]);
+                })
+            }
+        }
     }
 }

@@ -2,8 +2,7 @@
 
 pub(crate) const STRINGS: &str =
     "there are no strings and characters in kernels; use numbers, such as `b'a'`";
-pub(crate) const IF_LET: &str = "`let` in a condition is not in the kernel language; write `match` on numbers and enums without fields, or compare";
-pub(crate) const LET_ELSE: &str = "`let … else` is not in the kernel language; write `if` with a `return` or `continue` before the `let`";
+pub(crate) const IF_LET: &str = "`let` beside other conditions is not in the kernel language; write one `if` within the other, or compare";
 pub(crate) const TRY: &str = "`?` is not in the kernel language, which has no `Result` and `Option`; test the condition with `if` and `return`";
 pub(crate) const OPTIONS: &str =
     "`Option` and `Result` are not in the kernel language; keep a `bool` beside the value";
@@ -75,6 +74,9 @@ pub(crate) const PRINT_FORMAT: &str =
     "what a kernel prints is a text with `{}` or `{name}` for numbers, which have no other format";
 pub(crate) const ASSERTION: &str =
     "write `assert!(condition)`, or `assert!(condition, \"message {}\", value)`";
+pub(crate) const COMPARISON: &str =
+    "write `assert_eq!(a, b)`, or `assert_eq!(a, b, \"message {}\", value)`";
+pub(crate) const MATCHES: &str = "write `matches!(value, pattern)`";
 pub(crate) const ASSERT_VALUES: &str = "the message of an `assert!` in a kernel shows two values at most, as a device keeps no more of a mistake";
 pub(crate) const PRINT_BRACES: &str =
     "a kernel cannot print `{}`; write a space between the braces";
@@ -158,13 +160,6 @@ pub(crate) fn macro_call(name: &str) -> String {
         }
         "vec" => "memory is not allocated in kernels; use an array `[T; N]`".to_owned(),
         "format" => STRINGS.to_owned(),
-        "assert_eq" => {
-            "`assert_eq!` is not in the kernel language; use `assert!(a == b)`".to_owned()
-        }
-        "assert_ne" => {
-            "`assert_ne!` is not in the kernel language; use `assert!(a != b)`".to_owned()
-        }
-        "matches" => "`matches!` is not in the kernel language; use `match`, or compare".to_owned(),
         _ => format!("the macro `{name}!` is not in the kernel language; write what it stands for"),
     }
 }

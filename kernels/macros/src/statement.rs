@@ -1,6 +1,6 @@
 //! Blocks and statements.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Block, Expr, Item, Local, Pat, Stmt, Type};
@@ -78,9 +78,8 @@ impl Writer {
         let Some(init) = &local.init else {
             return self.declaration(pattern, annotation);
         };
-        if let Some((otherwise, _)) = &init.diverge {
-            let refused = self.refuse(otherwise.span, refuse::LET_ELSE);
-            return quote!(let _: __quipu::Expr<()> = #refused;);
+        if let Some((token, otherwise)) = &init.diverge {
+            return self.let_else((pattern, annotation), &init.expr, token.span, otherwise);
         }
         if let (Pat::Ident(name), Expr::Closure(closure)) = (pattern, &*init.expr) {
             let written = self.closure(closure);
@@ -114,6 +113,32 @@ impl Writer {
         let parts = self.bind_pattern(pattern, &source);
         quote_spanned!(init.expr.span()=>
             let #source: #annotation = __quipu::value(#value);
+            #parts
+        )
+    }
+
+    /// `let pattern = value else { … };`
+    fn let_else(
+        &mut self,
+        (pattern, annotation): (&Pat, Option<&Type>),
+        value: &Expr,
+        span: Span,
+        otherwise: &Expr,
+    ) -> TokenStream {
+        let annotation = match annotation {
+            Some(annotation) => self.expression_type(annotation),
+            None => quote!(__quipu::Expr<_>),
+        };
+        let (value_written, source) = (self.expression(value), self.fresh("source"));
+        let branch = self.matches(pattern, &source).map(|matches| {
+            let otherwise = self.control(otherwise, Want::Nothing);
+            let branch = self.if_else(span, &matches, &quote!(__quipu::nothing()), &otherwise);
+            quote!(let _ = #branch;)
+        });
+        let parts = self.bind_pattern(pattern, &source);
+        quote_spanned!(value.span()=>
+            let #source: #annotation = __quipu::value(#value_written);
+            #branch
             #parts
         )
     }

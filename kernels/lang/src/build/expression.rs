@@ -526,6 +526,25 @@ pub fn assert(condition: Expr<bool>, message: &str, values: &[Raw]) {
     });
 }
 
+/// `assert_eq!(left, right)` and the like, without a message: it shows both sides, if they are numbers.
+#[track_caller]
+pub fn assert_compared(condition: Expr<bool>, message: &str, sides: [Raw; 2]) {
+    let location = Location::caller();
+    state::at(location, |s| {
+        let condition = s.value(condition.raw, location);
+        let is_number = |s: &mut state::State, side| {
+            let of = s.frame().type_of(side);
+            of.is_some_and(|of| of.scalar().is_some())
+        };
+        if sides.iter().all(|side| is_number(s, *side)) {
+            let message = format!("{message}, of {{}} and {{}}");
+            assert_value(s, condition, (&message, &sides), location);
+        } else {
+            assert_value(s, condition, (message, &[]), location);
+        }
+    });
+}
+
 pub(super) fn assert_value(
     s: &mut state::State,
     condition: quipu_kernel_ir::Value,

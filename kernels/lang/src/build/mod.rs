@@ -60,9 +60,9 @@ pub use data::{
 pub use error::BuildError;
 pub use expression::{
     AcceptedOfOthers, Chosen, Coerce, Converts, DEAD, Derived, Expr, Own, Prints, RefusedOfDerived,
-    Replaced, Sample, assert, before_arguments, binary, bind, bind_mut, cast, chosen, coerced,
-    compare, computed, converted, declare, dereference, lit, ordered, print, receiver, reference,
-    replaced, subject, unary, value, w, w_ref,
+    Replaced, Sample, assert, assert_compared, before_arguments, binary, bind, bind_mut, cast,
+    chosen, coerced, compare, computed, converted, declare, dereference, lit, ordered, print,
+    receiver, reference, replaced, subject, unary, value, w, w_ref,
 };
 pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,

@@ -2,8 +2,8 @@
 
 use super::{Passed, division, line_of};
 use quipu_kernel::{
-    Accelerator, Block, BlockAccelerator, BlockScratch, Execution, Grid, KernelError, OwnElements,
-    RawMut, RunOptions, SharedWrite, Threads, f16, kernel,
+    Accelerator, Block, BlockAccelerator, BlockScratch, Complex, Execution, Grid, KernelError,
+    OwnElements, RawMut, RunOptions, SharedWrite, Threads, f16, kernel,
 };
 use quipu_kernel_ir::print::{Fault, FaultKind};
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
@@ -363,8 +363,14 @@ fn asserts(_acc: &impl Accelerator<1>, how: u32, x: &[f32], n: &[i32], mut y: Ow
             assert!(is_small, "element {i} is {value}, {{not}} small");
         } else if how == 1 {
             assert!(number > -9, "{number} of {}", number as u8);
-        } else {
+        } else if how == 2 {
             assert!(is_small, "{half}, {is_small}");
+        } else if how == 3 {
+            assert_eq!(i + 2, i.max(9));
+        } else if how == 4 {
+            assert_ne!(number, -10, "a number is {number}");
+        } else {
+            assert_eq!(Complex::new(value, 1.0), Complex::new(0.5, 1.0));
         }
         *y = value;
     }
@@ -374,11 +380,24 @@ fn asserts(_acc: &impl Accelerator<1>, how: u32, x: &[f32], n: &[i32], mut y: Ow
 fn assertions_show_their_values_everywhere() {
     let x: Vec<f32> = (0..12u8).map(|i| if i == 7 { 2.5 } else { 0.5 }).collect();
     let n: Vec<i32> = (0..12).map(|i| if i == 8 { -10 } else { i }).collect();
-    for (how, expected) in [
-        (0u32, "element 7 is 2.5, {not} small"),
-        (1, "-10 of 246"),
-        (2, "2.5, false"),
+    for (how, expected, elsewhere) in [
+        (0u32, "element 7 is 2.5, {not} small", ""),
+        (1, "-10 of 246", ""),
+        (2, "2.5, false", ""),
+        (4, "a number is -10", ""),
+        // Of std's words only these are in one line.
+        (3, "`left == right` failed", "i + 2 == i.max(9), of 2 and 9"),
+        (
+            5,
+            "`left == right` failed",
+            "Complex :: new(value, 1.0) == Complex :: new(0.5, 1.0)",
+        ),
     ] {
+        let elsewhere = if elsewhere.is_empty() {
+            expected
+        } else {
+            elsewhere
+        };
         let mut y = vec![0.0f32; 12];
         let call = asserts(how, &x, &n, &mut y);
         let module = call.module().unwrap();
@@ -394,7 +413,7 @@ fn assertions_show_their_values_everywhere() {
             assert!(
                 fault
                     .to_string()
-                    .contains(&format!("assertion failed: {expected}, in")),
+                    .contains(&format!("assertion failed: {elsewhere}, in")),
                 "{fault}"
             );
         }

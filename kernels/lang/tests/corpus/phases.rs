@@ -4,9 +4,9 @@
 use super::{check, division};
 use quipu_kernel::level::UNOPTIMISED;
 use quipu_kernel::{
-    Atomics, Block, BlockAccelerator, BlockKernel, Blocks, GlobalMut, GlobalRef, Grid, OwnBlock,
-    OwnElements, Philox, RawMut, SharedAtomics, SharedRead, SharedWrite, Threads, WorkDivision,
-    device, kernel,
+    Atomics, Block, BlockAccelerator, BlockKernel, Blocks, Elements, GlobalMut, GlobalRef, Grid,
+    OwnBlock, OwnElements, Philox, RawMut, SharedAtomics, SharedRead, SharedWrite, Threads,
+    WorkDivision, device, kernel,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -514,6 +514,11 @@ async fn asked(
     let thread = acc.index(Block, Threads)[0];
     all.own()[0] = thread as u32;
     assert!(acc.extent(Block, Threads)[0] == 4, "blocks of four threads"); // asked
+    assert_ne!(n as usize, 2, "no 2");
+    assert_eq!(
+        acc.extent(Block, Elements)[0],
+        acc.extent(Block, Threads)[0]
+    );
     assert!((n as usize) < x.len());
     let more = x[n as usize];
     let read = acc.sync(all).await;

@@ -1,21 +1,27 @@
-//! `assert!`s that all threads make alike: the block makes them once.
+//! `assert!`s and the like that all threads make alike: the block makes them once.
 
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprLit, Lit, Stmt, Token};
+use syn::{Expr, ExprLit, Lit, Stmt, Token, parse_quote};
 
-/// What an `assert!` asks, if the statement is one and its message shows no values: so all of it can be seen.
+/// What an `assert!`, `assert_eq!` or `assert_ne!` asks, if the statement is one and its message shows no values: so all of it can
+/// be seen.
 pub(super) fn condition(statement: &Stmt) -> Option<Expr> {
     let Stmt::Macro(of) = statement else {
         return None;
     };
-    if !of.mac.path.is_ident("assert") {
+    let name = of.mac.path.get_ident()?.to_string();
+    if !matches!(&*name, "assert" | "assert_eq" | "assert_ne") {
         return None;
     }
     let arguments = of
         .mac
         .parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
     let mut arguments = arguments.ok()?.into_iter();
-    let condition = arguments.next()?;
+    let mut condition = arguments.next()?;
+    if name != "assert" {
+        let other = arguments.next()?;
+        condition = parse_quote!(#condition == #other);
+    }
     let shows_nothing = match arguments.next() {
         None => true,
         Some(Expr::Lit(ExprLit {

@@ -3,10 +3,10 @@ refused! {
     // Expressions.
     strings: body("let a = \"text\";") at "\"text\"" says "use numbers";
     characters: body("let a = 'a';") at "'a'" says "b'a'";
-    if_let: body("if let 3 = n {}") at "let" says "write `match`";
-    if_let_chain: body("if n > 2 && let 3 = n {}") at "let" says "write `match`";
-    while_let: body("while let 3 = n {}") at "let" says "write `match`";
-    let_else: body("let 3 = n else { return };") at "else" says "before the `let`";
+    if_let_of_some: body("if let Some(a) = n {}") at "Some" says "keep a `bool`";
+    if_let_chain: body("if n > 2 && let 3 = n {}") at "let" says "one `if` within the other";
+    while_let_chain: body("while let 3 = n && n > 2 {}") at "let" says "one `if` within the other";
+    let_else_of_some: body("let Some(a) = n else { return };") at "Some" says "keep a `bool`";
     question: body("let a = n?;") at "?" says "test the condition";
     some: body("let a = Some(n);") at "Some" says "keep a `bool`";
     unwrap: body("let a = x.first().unwrap();") at "unwrap" says "keep a `bool`";
@@ -25,8 +25,8 @@ refused! {
     never_reached: body("unreachable!();") at "unreachable" says "kernels do not panic";
     not_done: body("todo!();") at "todo" says "kernels do not panic";
     not_written: body("unimplemented!();") at "unimplemented" says "kernels do not panic";
-    assertion_of_equality: body("assert_eq!(n, 3);") at "assert_eq" says "assert!(a == b)";
-    assertion_of_difference: body("assert_ne!(n, 3);") at "assert_ne" says "assert!(a != b)";
+    assertion_of_one_side: body("assert_eq!(n);") at "assert_eq" says "assert_eq!(a, b)";
+    assertion_of_equality_with_a_format: body("assert_ne!(n, 3, \"{:?}\", n);") at "\"{:?}\"" says "no other format";
     texts: body("let a = format!(\"{n}\");") at "format" says "use numbers";
     assertion_with_three_values: body("assert!(n > 3, \"{n}{n}{}\", n);") at "\"{n}{n}{}\"" says "two values at most";
     assertion_with_a_format: body("assert!(n > 3, \"{:?}\", n);") at "\"{:?}\"" says "no other format";
@@ -37,9 +37,11 @@ refused! {
     print_value: body("println!(\"{}\", n?);") at "?" says "test the condition";
     print_to_errors: body("eprintln!(\"no\");") at "eprintln" says "write what it stands for";
     vectors: body("let a = vec![1, 2];") at "vec" says "use an array";
-    other_macros: body("let a = matches!(n, 3);") at "matches" says "use `match`";
+    matches_of_nothing: body("let a = matches!(n);") at "matches" says "matches!(value, pattern)";
+    matches_of_some: body("let a = matches!(n, Some(3));") at "Some" says "keep a `bool`";
     unknown_macro: body("frobnicate!(n);") at "frobnicate" says "write what it stands for";
-    payload_pattern: body("match n { Some(a) => {} _ => {} }") at "Some" says "enums with fields";
+    payload_pattern: body("match n { Some(a) => {} _ => {} }") at "Some" says "keep a `bool`";
+    payload_of_a_type: body("let Shape::Circle(a) = n;") at "Shape" says "enums with fields";
     binding_alternatives: body("match n { (1, a) | (2, a) => {} _ => {} }") at "(1, a)" says "write an arm for each";
     rest_in_the_middle: body("let [a, .., b] = [n, n];") at "[" says "use indices";
     overflowing: body("let a = n.overflowing_mul(3);") at "overflowing_mul" says "use the wrapping method";
