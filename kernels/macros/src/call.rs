@@ -158,6 +158,7 @@ impl Writer {
         let generics = &call.turbofish;
         let builder = format_ident!("__method_{}", call.method, span = span);
         let name = self.fresh("receiver");
+        let without = without_device(call, &builder);
         if may_assign(&call.receiver, &call.args) {
             // The receiver is evaluated before what the arguments do.
             let before = self.fresh("before");
@@ -175,13 +176,43 @@ impl Writer {
                 let #before = __quipu::before_arguments();
                 #bound
                 let #name = __quipu::receiver(#name, #before);
+                #without
                 __quipu::subject(&#name).#builder #generics (#name, #(#arguments),*)
             });
         }
         quote_spanned!(span=> {
             let #name = #receiver;
+            #without
             __quipu::subject(&#name).#builder #generics (#name, #(#arguments),*)
         })
+    }
+}
+
+/// A method of the name of a call's, of types that have no other: what that says is of help. It comes last, as it asks for more of
+/// the type than any other; see `build::plain`.
+fn without_device(call: &ExprMethodCall, builder: &Ident) -> TokenStream {
+    if call
+        .args
+        .iter()
+        .any(|argument| matches!(argument, Expr::Closure(_)))
+        || call.turbofish.is_some()
+    {
+        return TokenStream::new();
+    }
+    let types: Vec<_> = (0..call.args.len())
+        .map(|number| format_ident!("A{number}"))
+        .collect();
+    quote! {
+        #[allow(dead_code)]
+        trait __WithoutDevice: __quipu::plain::Value {
+            fn #builder<#(#types,)* __R>(&mut self, _: __quipu::Expr<Self>, #(_: #types),*) -> __quipu::Expr<__R>
+            where
+                Self: __quipu::plain::HasMethod,
+            {
+                __quipu::never()
+            }
+        }
+        impl<T: __quipu::plain::Value> __WithoutDevice for T {}
     }
 }
 

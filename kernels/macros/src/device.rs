@@ -181,6 +181,11 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
     {
         return operator_impl(krate, &item, operator, other);
     }
+    if let Some((path, _)) = &item.trait_
+        && is_of_std(path)
+    {
+        return Err(Error::new(path.span(), refuse::TRAIT_OF_STD));
+    }
     for member in &mut item.items {
         let ImplItem::Fn(function) = member else {
             continue;
@@ -224,6 +229,36 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
         };
         #refusals
     })
+}
+
+/// Whether a trait is one of std's, which has no room for what kernels do with it.
+fn is_of_std(path: &Path) -> bool {
+    let names: Vec<_> = path
+        .segments
+        .iter()
+        .map(|part| part.ident.to_string())
+        .collect();
+    let is_known = |name: &String| {
+        [
+            "From",
+            "Into",
+            "TryFrom",
+            "Default",
+            "PartialOrd",
+            "Ord",
+            "Index",
+            "IndexMut",
+            "Deref",
+            "DerefMut",
+            "Iterator",
+            "IntoIterator",
+            "Display",
+            "Debug",
+        ]
+        .contains(&&**name)
+    };
+    matches!(names.first().map(String::as_str), Some("std" | "core"))
+        || names.last().is_some_and(is_known)
 }
 
 /// A device function, written.

@@ -69,6 +69,8 @@ pub(crate) const PARTED_WARP: &str = "every thread of a warp has to come to a fu
 pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
 pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of references is that of what they refer to; leave `#[device]` off this `impl`, and write it above the one for values";
+pub(crate) const TRAIT_OF_STD: &str = "of std's traits kernels know those of operators, as `Add` and `AddAssign`, and `PartialEq`; leave `#[device]` off this `impl`, \
+    and write a method of the type's own: `#[device] impl Point { fn from_array(xy: [f32; 2]) -> Self { … } }`";
 
 pub(crate) const PRINT_FORMAT: &str =
     "what a kernel prints is a text with `{}` or `{name}` for numbers, which have no other format";

@@ -213,6 +213,7 @@ pub mod plain {
     use std::marker::PhantomData;
 
     use super::Expr;
+    use crate::build::KernelValue;
 
     /// Nothing is.
     #[diagnostic::on_unimplemented(
@@ -221,6 +222,23 @@ pub mod plain {
         note = "of a library's function, write what it does in a `#[device] fn` of your own"
     )]
     pub trait Device {}
+
+    /// What may have methods that kernels do not know.
+    #[diagnostic::on_unimplemented(
+        message = "kernels do not know this method",
+        label = "not in the kernel language"
+    )]
+    pub trait Value: KernelValue {}
+
+    impl<T: KernelValue> Value for T {}
+
+    /// Nothing has a method without `#[device]`.
+    #[diagnostic::on_unimplemented(
+        message = "kernels on other devices do not know this method of `{Self}`",
+        label = "write `#[device]` above the `impl` that has it, and above its trait",
+        note = "of a method of std's, write what it does in a `#[device] fn` of your own"
+    )]
+    pub trait HasMethod {}
 
     /// What such a function is, of which no more is known.
     #[derive(Debug)]

@@ -131,6 +131,8 @@ refused! {
         at "&" says "the one for values";
     operator_body: device("impl Add for Square { type Output = Square; fn add(self, other: Self) -> Square { other? } }")
         at "?" says "test the condition";
+    conversion: device("impl From<u32> for Square { fn from(side: u32) -> Square { Square { side } } }") at "From" says "a method of the type's own";
+    sum: device("impl std::iter::Sum for Square { fn sum<I: Iterator<Item = Square>>(all: I) -> Square { square(3) } }") at "std" says "a method of the type's own";
     layout: derive("struct Square { side: u32 }") at "Square" says "`#[repr(C)]`";
     packed: derive("#[repr(C, packed)] struct Square { side: u32 }") at "packed" says "order the fields";
     alignment: derive("#[repr(C, align(32))] struct Square { side: u32 }") at "32" says "`align(16)`";
