@@ -1,12 +1,15 @@
 //! Expressions that are no control flow and no calls.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::{
-    BinOp, Expr, ExprAssign, ExprBinary, ExprClosure, ExprRange, ExprStruct, ExprUnary, Lit, Macro,
-    Pat, RangeLimits, ReturnType, Token, UnOp, parse_quote_spanned,
+    BinOp, Expr, ExprAssign, ExprBinary, ExprClosure, ExprPath, ExprRange, ExprStruct, ExprUnary,
+    Lit, Macro, Pat, RangeLimits, ReturnType, Token, UnOp, parse_quote_spanned,
 };
 
 use crate::pattern::member_text;
@@ -373,6 +376,11 @@ impl Writer {
         if let Some(token) = &closure.asyncness {
             return self.refuse(token.span, refuse::ASYNC_BLOCK);
         }
+        // One that moves has its own of what it sees, as that is where it is made.
+        let captured = match &closure.capture {
+            Some(_) => self.captured(&closure.body),
+            None => Vec::new(),
+        };
         self.closures += 1;
         let loops = std::mem::take(&mut self.loops);
         let written = self.scoped(|this| {
@@ -395,11 +403,39 @@ impl Writer {
                 ReturnType::Type(_, result) => this.expression_type(result),
             };
             let body = this.expression(&closure.body);
-            quote_spanned!(closure.span()=> |#(#parameters),*| -> #result { #bound __quipu::value(#body) })
+            let capture = (!captured.is_empty()).then(|| quote!(move));
+            quote_spanned!(closure.span()=> #capture |#(#parameters),*| -> #result { #bound __quipu::value(#body) })
         });
         self.loops = loops;
         self.closures -= 1;
-        written
+        if captured.is_empty() {
+            return written;
+        }
+        let texts = captured.iter().map(Ident::to_string);
+        quote!({ #(let #captured = __quipu::captured(#texts, #captured);)* #written })
+    }
+
+    /// The variables around a closure that its body names.
+    fn captured(&self, body: &Expr) -> Vec<Ident> {
+        struct Named<'w> {
+            writer: &'w Writer,
+            names: BTreeSet<Ident>,
+        }
+        impl<'ast> Visit<'ast> for Named<'_> {
+            fn visit_expr_path(&mut self, path: &'ast ExprPath) {
+                if let Some(name) = path.path.get_ident()
+                    && self.writer.lookup(name) == Some(Kind::Variable)
+                {
+                    self.names.insert(name.clone());
+                }
+            }
+        }
+        let mut named = Named {
+            writer: self,
+            names: BTreeSet::new(),
+        };
+        named.visit_expr(body);
+        named.names.into_iter().collect()
     }
 
     /// A macro call as an expression.

@@ -20,6 +20,10 @@ impl Writer {
         match pattern {
             Pat::Ident(name) if is_constant_name(name) => TokenStream::new(),
             Pat::Ident(name) => {
+                // What there is to change was copied out of its place.
+                if let (Some(by_ref), Some(_)) = (&name.by_ref, &name.mutability) {
+                    self.refuse(by_ref.span, refuse::BY_REFERENCE);
+                }
                 let ident = &name.ident;
                 let text = ident.to_string();
                 let bind = if name.mutability.is_some() {

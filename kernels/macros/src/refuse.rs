@@ -25,6 +25,7 @@ pub(crate) const RAW_ADDRESS: &str = "raw pointers are not in the kernel languag
 pub(crate) const REST_IN_THE_MIDDLE: &str =
     "patterns with `..` in the middle are not in the kernel language; use indices";
 pub(crate) const PAYLOAD: &str = "enums with fields are not in the kernel language; keep the field beside a field-less enum, in a struct";
+pub(crate) const BY_REFERENCE: &str = "`ref mut` is not in the kernel language; take the whole apart by reference: `let (a, b) = &mut pair`";
 pub(crate) const ALTERNATIVES: &str =
     "alternatives that bind names are not in the kernel language; write an arm for each";
 pub(crate) const PATTERN: &str = "this pattern is not in the kernel language; use names, `_`, numbers, ranges, field-less enums, tuples and structs of these";
@@ -68,9 +69,9 @@ pub(crate) const PARTED: &str = "every thread of a block has to come to a barrie
 pub(crate) const PARTED_WARP: &str = "every thread of a warp has to come to a function of a warp, and to this only some do; have all of them come to it, or ask what is the same for all, as a length, a value that is passed, or a vote (`acc.warp_any(…)`); where it is the same for a reason that cannot be seen, say so with `unsafe { acc.assume_uniform(…) }`";
 pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
-pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of references is that of what they refer to; leave `#[device]` off this `impl`, and write it above the one for values";
 pub(crate) const TRAIT_OF_STD: &str = "of std's traits kernels know those of operators, as `Add` and `AddAssign`, and `PartialEq`; leave `#[device]` off this `impl`, \
     and write a method of the type's own: `#[device] impl Point { fn from_array(xy: [f32; 2]) -> Self { … } }`";
+pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of references is that of what they refer to; leave `#[device]` off this `impl`, and write it above the one for values";
 
 pub(crate) const PRINT_FORMAT: &str =
     "what a kernel prints is a text with `{}` or `{name}` for numbers, which have no other format";

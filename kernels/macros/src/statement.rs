@@ -2,8 +2,9 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Block, Expr, Item, Local, Pat, Stmt, Type};
+use syn::{Block, Expr, Item, Local, Pat, Stmt, Token, Type};
 
 use crate::control::diverges;
 use crate::refuse;
@@ -87,6 +88,12 @@ impl Writer {
             self.define(name, Kind::Closure);
             return quote!(let #name = #written;);
         }
+        if let (Pat::Tuple(parts), Expr::Tuple(values), None) = (pattern, &*init.expr, annotation)
+            && parts.elems.len() == values.elems.len()
+            && !parts.elems.iter().any(|part| matches!(part, Pat::Rest(_)))
+        {
+            return self.each_of(&parts.elems, &values.elems);
+        }
         let mut value = self.expression(&init.expr);
         if let (Some(Type::Reference(_)), Expr::Reference(_)) = (annotation, &*init.expr) {
             value = quote_spanned!(init.expr.span()=> __quipu::coerced(#value));
@@ -97,6 +104,7 @@ impl Writer {
         };
         if let Pat::Ident(name) = pattern
             && name.subpat.is_none()
+            && name.by_ref.is_none()
         {
             let ident = &name.ident;
             let text = ident.to_string();
@@ -115,6 +123,24 @@ impl Writer {
             let #source: #annotation = __quipu::value(#value);
             #parts
         )
+    }
+
+    /// `let (a, b) = (first, second);`, which may be what no tuple can have, as slices.
+    fn each_of(
+        &mut self,
+        patterns: &Punctuated<Pat, Token![,]>,
+        values: &Punctuated<Expr, Token![,]>,
+    ) -> TokenStream {
+        let (mut written, mut sources) = (TokenStream::new(), Vec::new());
+        for value in values {
+            let (part, source) = (self.expression(value), self.fresh("source"));
+            written.extend(quote_spanned!(value.span()=> let #source = __quipu::value(#part);));
+            sources.push(source);
+        }
+        for (pattern, source) in patterns.iter().zip(&sources) {
+            written.extend(self.bind_pattern(pattern, source));
+        }
+        written
     }
 
     /// `let pattern = value else { … };`

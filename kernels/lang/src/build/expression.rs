@@ -400,6 +400,15 @@ fn bind_mut_raw(name: &'static str, raw: Raw, location: &'static Location<'stati
     })
 }
 
+/// What a closure that moves has of a variable: a copy of its own, of one that may change.
+#[track_caller]
+pub fn captured<T: ?Sized>(name: &'static str, expression: Expr<T>) -> Expr<T> {
+    match expression.raw {
+        Raw::Place(_, Mode::Itself) => bind_mut(name, expression),
+        _ => expression,
+    }
+}
+
 pub(super) fn variable(
     s: &mut state::State,
     name: &'static str,

@@ -60,8 +60,8 @@ pub use data::{
 pub use error::BuildError;
 pub use expression::{
     AcceptedOfOthers, Chosen, Coerce, Converts, DEAD, Derived, Expr, Own, Prints, RefusedOfDerived,
-    Replaced, Sample, assert, assert_compared, before_arguments, binary, bind, bind_mut, cast,
-    chosen, coerced, compare, computed, converted, declare, dereference, lit, ordered, print,
+    Replaced, Sample, assert, assert_compared, before_arguments, binary, bind, bind_mut, captured,
+    cast, chosen, coerced, compare, computed, converted, declare, dereference, lit, ordered, print,
     receiver, reference, replaced, subject, unary, value, w, w_ref,
 };
 pub use handles::{

@@ -114,7 +114,13 @@ fn part_at(s: &mut State, raw: Raw, position: usize, location: &'static Location
         }
         _ => {
             let index = s.frame().literal(Scalar::Index, position as u64);
-            element(s, raw, index, location)
+            match (element(s, raw, index, location), raw) {
+                // Of a reference to an array, references.
+                (Raw::Place(element, _), Raw::Place(_, Mode::Reference)) => {
+                    Raw::Place(element, Mode::Reference)
+                }
+                (element, _) => element,
+            }
         }
     }
 }

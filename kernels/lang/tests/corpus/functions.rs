@@ -302,6 +302,41 @@ fn runs_closures() {
     check!(closures => (&x, &mut y), division(2, 5, 2));
 }
 
+/// Closures that have their own of what is around them.
+#[kernel(crate = quipu_kernel)]
+fn moving_closures(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let (mut n, mut k, mut table) = (0, x[i], [x[i]; 3]);
+        let mut count = move || {
+            n += 1;
+            n
+        };
+        let counted = count() * 10 + count();
+        let add = move |value: u32| value + k + table[1];
+        k = 100;
+        table[1] = 50;
+        let mut sum = 3;
+        thrice(k, move |value| {
+            sum += value;
+            assert!(sum > 3);
+        });
+        n += sum;
+        // A reference is moved, and what it refers to stays where it is.
+        let place = &mut table;
+        let mut set = move |value| place[2] = value;
+        set(7);
+        *y = counted + 100 * add(1) + 10_000 * n + k + table[1] + table[2];
+    }
+}
+
+#[test]
+fn runs_moving_closures() {
+    let x: Vec<u32> = (0..4).collect();
+    let mut y = vec![0; 4];
+    check!(moving_closures => (&x, &mut y), division(2, 2, 1));
+    assert_eq!(y[3], 12 + 100 * 7 + 10_000 * 3 + 100 + 50 + 7);
+}
+
 #[derive(Clone, Copy, bytemuck::NoUninit, KernelData)]
 #[kernel_data(crate = quipu_kernel)]
 #[repr(C)]

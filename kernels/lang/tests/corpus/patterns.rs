@@ -134,6 +134,28 @@ fn nameless(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     }
 }
 
+/// Parts of what is changed through a reference to the whole; and names for several values at once, which may be slices.
+#[kernel(crate = quipu_kernel)]
+fn parts(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let mut array = [1, 2, x[i]];
+        let [a, _, c] = &mut array;
+        std::mem::swap(a, c);
+        *c += 10;
+        let mut pair = Pair(x[i], [7, 8]);
+        let Pair(first, [_, last]) = &mut pair;
+        *first += 1;
+        *last += *first;
+        if let Pair(_, [7, last]) = &mut pair {
+            *last += 100;
+        }
+        let (low, high, kept) = (&x[..2], &x[2..], array);
+        array[1] = 50;
+        let ((one, two), _) = ((low[0], high[i % 4]), array);
+        *y = kept[0] + 10 * kept[1] + 100 * kept[2] + 10_000 * pair.1[1] + one * two;
+    }
+}
+
 macro_rules! run {
     ($($kernel:ident: $expected:expr;)*) => {$({
         let x = vec![3, 1, 4, 1, 5, 9];
@@ -149,6 +171,7 @@ fn runs_patterns() {
         conditions: [52501, 51602, 41612, 51603, 41703, 31811];
         otherwise: [177, 101, 1077, 100, 1002, 1004];
         questions: [11, 100, 11, 100, 100, 101];
+        parts: [1_121_135, 1_101_124, 1_131_139, 1_101_148, 1_141_137, 1_181_132];
         nameless: [3018, 116, 24027, 122, 40035, 50048];
     }
 }

@@ -43,6 +43,8 @@ refused! {
     payload_pattern: body("match n { Some(a) => {} _ => {} }") at "Some" says "keep a `bool`";
     payload_of_a_type: body("let Shape::Circle(a) = n;") at "Shape" says "enums with fields";
     binding_alternatives: body("match n { (1, a) | (2, a) => {} _ => {} }") at "(1, a)" says "write an arm for each";
+    reference_to_a_part: body("let (ref mut a, b) = n;") at "ref" says "by reference";
+    reference_to_a_variable: body("let ref mut a = n;") at "ref" says "by reference";
     rest_in_the_middle: body("let [a, .., b] = [n, n];") at "[" says "use indices";
     overflowing: body("let a = n.overflowing_mul(3);") at "overflowing_mul" says "use the wrapping method";
     unknown_label: body("loop { break 'nowhere; }") at "break" says "no such loop";
@@ -129,10 +131,10 @@ refused! {
         at "&" says "the one for values";
     operator_with_a_reference: device("impl Add<&Square> for Square { type Output = Square; fn add(self, other: &Square) -> Square { self } }")
         at "&" says "the one for values";
-    operator_body: device("impl Add for Square { type Output = Square; fn add(self, other: Self) -> Square { other? } }")
-        at "?" says "test the condition";
     conversion: device("impl From<u32> for Square { fn from(side: u32) -> Square { Square { side } } }") at "From" says "a method of the type's own";
     sum: device("impl std::iter::Sum for Square { fn sum<I: Iterator<Item = Square>>(all: I) -> Square { square(3) } }") at "std" says "a method of the type's own";
+    operator_body: device("impl Add for Square { type Output = Square; fn add(self, other: Self) -> Square { other? } }")
+        at "?" says "test the condition";
     layout: derive("struct Square { side: u32 }") at "Square" says "`#[repr(C)]`";
     packed: derive("#[repr(C, packed)] struct Square { side: u32 }") at "packed" says "order the fields";
     alignment: derive("#[repr(C, align(32))] struct Square { side: u32 }") at "32" says "`align(16)`";
