@@ -65,7 +65,7 @@ impl Writer {
                 let arguments = self.arguments(&call.args);
                 return quote_spanned!(span=> #path(#(#arguments),*));
             }
-            Some(Kind::Variable) => return self.refuse(span, refuse::CLOSURE_VALUE),
+            Some(_) => return self.refuse(span, refuse::CLOSURE_VALUE),
             None => {}
         }
         if let Some(name) = path.path.get_ident()

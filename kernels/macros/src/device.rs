@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::refuse;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
-    check_generics, handle, is_mutable_reference, is_mutable_value, is_prefix, make_inline,
+    check_generics, handle, is_mutable_reference, is_mutable_value, is_prefix, kind, make_inline,
     make_native, operator_bounds, operator_impl_of, parameters, with_value_bounds,
 };
 
@@ -361,7 +361,11 @@ impl<'a> Written<'a> {
                     quote_spanned!(name.span()=> let #name = __quipu::bind_mut(#text, #name);),
                 );
             }
-            writer.define(&name, Kind::Variable);
+            let parameter = parameters.iter().find(|parameter| parameter.name == name);
+            writer.define(
+                &name,
+                parameter.map_or(Kind::Variable, |parameter| kind(&parameter.user_type)),
+            );
             names.push(name);
             texts.push(text);
         }

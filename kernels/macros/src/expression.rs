@@ -65,6 +65,9 @@ impl Writer {
                 quote_spanned!(member.span()=> { let #name = #base; __quipu::field(#name, #text, #witness) })
             }
             Expr::Index(index) => {
+                if let Some(words) = self.unindexed(&index.expr) {
+                    return self.refuse(index.expr.span(), words);
+                }
                 let base = self.expression(&index.expr);
                 let at = self.expression(&index.index);
                 let (name, number) = (self.fresh("base"), self.fresh("index"));
@@ -424,7 +427,7 @@ impl Writer {
         impl<'ast> Visit<'ast> for Named<'_> {
             fn visit_expr_path(&mut self, path: &'ast ExprPath) {
                 if let Some(name) = path.path.get_ident()
-                    && self.writer.lookup(name) == Some(Kind::Variable)
+                    && self.writer.is_variable(name)
                 {
                     self.names.insert(name.clone());
                 }

@@ -14,8 +14,8 @@ use crate::refuse;
 use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
-    AcceleratorParameter, Parameter, Passing, check_generics, handle, make_native, parameters,
-    with_data_bounds, with_lifetimes,
+    AcceleratorParameter, Parameter, Passing, check_generics, handle, kind, make_native,
+    parameters, with_data_bounds, with_lifetimes,
 };
 
 /// What is allowed in the code that is written: rustc and clippy have looked at the user's own.
@@ -591,7 +591,7 @@ impl Kernel<'_> {
             };
             declared
                 .extend(quote_spanned!(name.span()=> let #name: __quipu::Expr<#handle> = #value;));
-            writer.define(name, Kind::Variable);
+            writer.define(name, kind(&parameter.user_type));
         }
         let body = writer.block(&item.block, Want::Nothing);
         quote! {

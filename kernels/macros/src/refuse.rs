@@ -84,6 +84,34 @@ pub(crate) const ASSERT_VALUES: &str = "the message of an `assert!` in a kernel 
 pub(crate) const PRINT_BRACES: &str =
     "a kernel cannot print `{}`; write a space between the braces";
 
+/// What to write instead of an index, of a view of this type.
+pub(crate) fn index(view: &str) -> Option<&'static str> {
+    Some(match view {
+        "OwnElements" => {
+            "a thread goes through the elements that are its own, which no other touches: `for (i, y) in y.each() { *y = x[i]; }`; elements that threads share are in `Atomics<T>`, and those of which nobody sees who touches them in `RawMut<T>`"
+        }
+        "OwnRows" => {
+            "a thread goes through the rows that are its own, which no other touches: `for (i, row) in y.each() { row[0] = x[i]; }`"
+        }
+        "OwnBlockTile" => {
+            "a thread goes through its own elements of its block's tile, which no other touches: `for (position, y) in y.each() { *y = 0.0; }`"
+        }
+        "OwnBlock" => {
+            "the first thread of a block has what the block writes: `for y in y { *y = sum; }`"
+        }
+        "SharedWrite" => {
+            "between two barriers a thread writes its own elements of what its block shares, `sums.own()[0] = x[i];`, or all threads read all of it: `let sums = acc.sync(sums).await;`, and then `sums[i]`"
+        }
+        "Atomics" | "SharedAtomics" => {
+            "other threads change these elements meanwhile, so each step is a call: `y.load(i)`, `y.store(i, value)`, `y.add(i, value)`"
+        }
+        "RawMut" | "SharedRaw" => {
+            "nobody sees who touches these elements, so that is for you to know: `unsafe { y.read(i) }`, `unsafe { y.write(i, value) }`"
+        }
+        _ => return None,
+    })
+}
+
 /// What to write instead of a method that the kernel language does not have, whatever has it. Those that users' types may
 /// have, too, are refused by the types which they are natively of, in `build/refused.rs`.
 pub(crate) fn method(name: &str) -> Option<&'static str> {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
-use syn::{Lifetime, Path, Type};
+use syn::{Expr, Lifetime, Path, Type};
 
 /// What a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Variable,
     /// A closure there.
     Closure,
+    /// A variable that has no index, and [what to write instead](crate::refuse::index).
+    Unindexed(&'static str),
 }
 
 /// A loop, or a block with a label.
@@ -103,6 +105,22 @@ impl Writer {
         let name = name.to_string();
         let mut scopes = self.scopes.iter().rev();
         scopes.find_map(|scope| scope.get(&name).copied())
+    }
+
+    /// True of a variable's name, and not of a closure's.
+    pub(crate) fn is_variable(&self, name: &Ident) -> bool {
+        matches!(self.lookup(name), Some(Kind::Variable | Kind::Unindexed(_)))
+    }
+
+    /// What to write instead of an index of this, if it has none.
+    pub(crate) fn unindexed(&self, of: &Expr) -> Option<&'static str> {
+        match of {
+            Expr::Path(path) => match self.variable(&path.path)? {
+                Kind::Unindexed(words) => Some(words),
+                Kind::Variable | Kind::Closure => None,
+            },
+            _ => None,
+        }
     }
 
     /// The variable that a path is.

@@ -12,6 +12,7 @@ use syn::{
 
 use crate::function_type::writer_type;
 use crate::refuse;
+use crate::scope::Kind;
 
 /// How a parameter of a kernel is passed.
 pub(crate) enum Passing {
@@ -221,6 +222,12 @@ fn view_name(user_type: &Type) -> Option<&Ident> {
         .iter()
         .any(|name| last.ident == name)
         .then_some(&last.ident)
+}
+
+/// What a parameter's name stands for.
+pub(crate) fn kind(user_type: &Type) -> Kind {
+    let words = view_name(user_type).and_then(|name| refuse::index(&name.to_string()));
+    words.map_or(Kind::Variable, Kind::Unindexed)
 }
 
 fn is_view(user_type: &Type) -> bool {

@@ -130,6 +130,7 @@ fn all_refusals_of_a_body_come_at_once() {
 fn what_is_accepted_has_no_refusals() {
     let accepted = [
         "for (i, y) in y.each() { *y += x[i]; }",
+        "for (i, y) in y.each() { let y = [x[i], *y]; let a = y[0] + y[1]; }",
         "let f = |a: u32, b| a + b; let c = f(1, n);",
         "'outer: loop { loop { break 'outer; } }",
         "let a = match n { 0 => 1, 1..=5 | 7 => 2, b if b > 3 => 3, _ => 4 };",

@@ -2,6 +2,16 @@
 refused! {
     // Expressions.
     strings: body("let a = \"text\";") at "\"text\"" says "use numbers";
+    index_of_own_elements: body("let i = acc.index(Grid, Threads)[0]; y[i] = x[i];") at "y" says "for (i, y) in y.each()";
+    index_of_own_elements_that_is_read: body("let a = y[n as usize];") at "y" says "for (i, y) in y.each()";
+    index_of_own_rows: kernel("fn k(acc: &impl Accelerator<1>, mut rows: OwnRows<f32>) { rows[0] = 3.0; }") at "rows" says "for (i, row) in";
+    index_of_a_tile: kernel("fn k(acc: &impl Accelerator<1>, mut tile: OwnBlockTile<f32, 1>) { tile[0] = 3.0; }") at "tile" says "for (position, y) in";
+    index_of_a_result: kernel("fn k(acc: &impl Accelerator<1>, y: OwnBlock<f32>) { y[0] = 3.0; }") at "y" says "for y in y";
+    index_of_atomics: kernel("fn k(acc: &impl Accelerator<1>, bins: Atomics<u32>) { bins[3] += 1; }") at "bins" says "y.add(i, value)";
+    index_of_raw_memory: kernel("fn k(acc: &impl Accelerator<1>, y: RawMut<u32>) { y[3] = 1; }") at "y" says "unsafe { y.write(i, value) }";
+    index_of_shared_memory: kernel("async fn k(acc: &impl BlockAccelerator<1>, #[shared(9)] mut t: SharedWrite<u32>) { t[acc.lane()] = 1; }")
+        at "t" says "sums.own()[0] = x[i]";
+    index_in_a_device_function: device("fn f(y: RawMut<u32>, n: usize) { y[n] = 1; }") at "y" says "unsafe { y.write(i, value) }";
     characters: body("let a = 'a';") at "'a'" says "b'a'";
     if_let_of_some: body("if let Some(a) = n {}") at "Some" says "keep a `bool`";
     if_let_chain: body("if n > 2 && let 3 = n {}") at "let" says "one `if` within the other";
