@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
@@ -424,13 +424,42 @@ impl Writer {
             writer: &'w Writer,
             names: BTreeSet<Ident>,
         }
-        impl<'ast> Visit<'ast> for Named<'_> {
-            fn visit_expr_path(&mut self, path: &'ast ExprPath) {
-                if let Some(name) = path.path.get_ident()
-                    && self.writer.is_variable(name)
-                {
+        impl Named<'_> {
+            fn note(&mut self, name: &Ident) {
+                if self.writer.is_variable(name) {
                     self.names.insert(name.clone());
                 }
+            }
+
+            /// Every name that is a variable's: of one that is something else here a copy is made for nothing.
+            fn note_tokens(&mut self, tokens: TokenStream) {
+                for token in tokens {
+                    match token {
+                        TokenTree::Ident(name) => self.note(&name),
+                        TokenTree::Group(group) => self.note_tokens(group.stream()),
+                        // `{name}` in a text.
+                        TokenTree::Literal(text) => {
+                            let (span, text) = (text.span(), text.to_string());
+                            let after_braces = text.split('{').skip(1);
+                            let names =
+                                after_braces.filter_map(|after| after.split(['}', ':']).next());
+                            let names = names.filter_map(|name| syn::parse_str::<Ident>(name).ok());
+                            names.for_each(|name| self.note(&Ident::new(&name.to_string(), span)));
+                        }
+                        TokenTree::Punct(_) => {}
+                    }
+                }
+            }
+        }
+        impl<'ast> Visit<'ast> for Named<'_> {
+            fn visit_expr_path(&mut self, path: &'ast ExprPath) {
+                if let Some(name) = path.path.get_ident() {
+                    self.note(name);
+                }
+            }
+
+            fn visit_macro(&mut self, mac: &'ast Macro) {
+                self.note_tokens(mac.tokens.clone());
             }
         }
         let mut named = Named {

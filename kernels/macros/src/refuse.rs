@@ -96,9 +96,6 @@ pub(crate) fn index(view: &str) -> Option<&'static str> {
         "OwnBlockTile" => {
             "a thread goes through its own elements of its block's tile, which no other touches: `for (position, y) in y.each() { *y = 0.0; }`"
         }
-        "OwnBlock" => {
-            "the first thread of a block has what the block writes: `for y in y { *y = sum; }`"
-        }
         "SharedWrite" => {
             "between two barriers a thread writes its own elements of what its block shares, `sums.own()[0] = x[i];`, or all threads read all of it: `let sums = acc.sync(sums).await;`, and then `sums[i]`"
         }

@@ -321,6 +321,17 @@ fn moving_closures(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32
             assert!(sum > 3);
         });
         n += sum;
+        // Also of what is named in a macro alone.
+        let mut small = 5;
+        let is_small = move |value: u32| {
+            matches!(value, 0..=3) && {
+                assert!(small < 9, "{small}");
+                true
+            }
+        };
+        let is_five = move || matches!(small, 5);
+        small = 100;
+        n += small * u32::from(is_small(2) && is_five());
         // A reference is moved, and what it refers to stays where it is.
         let place = &mut table;
         let mut set = move |value| place[2] = value;
@@ -334,7 +345,7 @@ fn runs_moving_closures() {
     let x: Vec<u32> = (0..4).collect();
     let mut y = vec![0; 4];
     check!(moving_closures => (&x, &mut y), division(2, 2, 1));
-    assert_eq!(y[3], 12 + 100 * 7 + 10_000 * 3 + 100 + 50 + 7);
+    assert_eq!(y[3], 12 + 100 * 7 + 10_000 * 103 + 100 + 50 + 7);
 }
 
 #[derive(Clone, Copy, bytemuck::NoUninit, KernelData)]

@@ -6,7 +6,6 @@ refused! {
     index_of_own_elements_that_is_read: body("let a = y[n as usize];") at "y" says "for (i, y) in y.each()";
     index_of_own_rows: kernel("fn k(acc: &impl Accelerator<1>, mut rows: OwnRows<f32>) { rows[0] = 3.0; }") at "rows" says "for (i, row) in";
     index_of_a_tile: kernel("fn k(acc: &impl Accelerator<1>, mut tile: OwnBlockTile<f32, 1>) { tile[0] = 3.0; }") at "tile" says "for (position, y) in";
-    index_of_a_result: kernel("fn k(acc: &impl Accelerator<1>, y: OwnBlock<f32>) { y[0] = 3.0; }") at "y" says "for y in y";
     index_of_atomics: kernel("fn k(acc: &impl Accelerator<1>, bins: Atomics<u32>) { bins[3] += 1; }") at "bins" says "y.add(i, value)";
     index_of_raw_memory: kernel("fn k(acc: &impl Accelerator<1>, y: RawMut<u32>) { y[3] = 1; }") at "y" says "unsafe { y.write(i, value) }";
     index_of_shared_memory: kernel("async fn k(acc: &impl BlockAccelerator<1>, #[shared(9)] mut t: SharedWrite<u32>) { t[acc.lane()] = 1; }")
