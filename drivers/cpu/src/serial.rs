@@ -3,7 +3,8 @@
 //! Whoever makes a command ready runs it: the thread that enqueues it, or that
 //! ends what it waited for. Deterministic in a program of one thread; for
 //! debugging. A thread that waits here while nothing can make progress gets an
-//! error and does not hang. It calls back when it has run all that it has, or when
+//! error and does not hang: after a quarter of a second if other threads use the
+//! device, too. It calls back when it has run all that it has, or when
 //! one of its commands waits.
 
 use crate::device;
@@ -25,7 +26,42 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The driver of the serial device.
 #[derive(Debug, Default)]
-pub struct SerialDriver(());
+pub struct SerialDriver {
+    users: Users,
+}
+
+/// Which threads have run commands of a device: none, one, or several.
+#[derive(Debug, Default)]
+struct Users(AtomicUsize);
+
+impl Users {
+    const SEVERAL: usize = usize::MAX;
+
+    /// A number of this thread's, which no other has meanwhile.
+    fn this_thread() -> usize {
+        READY.with(|ready| std::ptr::from_ref(ready).addr())
+    }
+
+    /// This thread is one.
+    fn note(&self) {
+        let (this, known) = (Self::this_thread(), self.0.load(Ordering::Relaxed));
+        if known == this || known == Self::SEVERAL {
+            return;
+        }
+        let first = self
+            .0
+            .compare_exchange(0, this, Ordering::SeqCst, Ordering::SeqCst);
+        if first.is_err() {
+            self.0.store(Self::SEVERAL, Ordering::SeqCst);
+        }
+    }
+
+    /// True if others than this thread are.
+    fn are_others(&self) -> bool {
+        let known = self.0.load(Ordering::SeqCst);
+        known != 0 && known != Self::this_thread()
+    }
+}
 
 thread_local! {
     /// What this thread has made ready; `Some` while it runs it.
@@ -40,14 +76,17 @@ thread_local! {
     static BUSY_HERE: Cell<bool> = const { Cell::new(false) };
     /// How it waited before.
     static OUTER: Cell<Option<Joiner>> = const { Cell::new(None) };
+    /// True if other threads run commands of the device whose commands it runs.
+    static SHARED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Counts a thread as running commands.
 struct Busy(());
 
 impl Busy {
-    fn enter() -> Self {
+    fn enter(is_shared: bool) -> Self {
         BUSY.fetch_add(1, Ordering::SeqCst);
+        SHARED.set(is_shared);
         BUSY_HERE.set(true);
         OUTER.set(replace_joiner(Some(join_inside)));
         Self(())
@@ -68,18 +107,45 @@ fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
         return joiner(waiter);
     }
     if READY.with_borrow(|ready| ready.as_ref().is_some_and(|ready| !ready.is_empty())) {
-        return join(waiter);
+        return join(waiter, SHARED.get());
     }
     waiter.rest()
 }
 
+/// Looks, a millisecond apart, at all of which nothing moves where nothing ever will, of a device that several threads use. One look
+/// does not tell there: a thread that is about to run what it has enqueued, or to hand over what an event has made ready, is
+/// seen by nobody, and the system may have it wait for long.
+const LOOKS: u32 = 250;
+
+/// How many looks there were since something moved, and how many tell.
+struct Quiet {
+    looks: u32,
+    enough: u32,
+}
+
+impl Quiet {
+    fn new(is_shared: bool) -> Self {
+        Self {
+            looks: 0,
+            enough: if is_shared { LOOKS } else { 1 },
+        }
+    }
+
+    /// A look; true if nothing ever will.
+    fn look(&mut self, nothing_moves: bool) -> bool {
+        self.looks = if nothing_moves { self.looks + 1 } else { 0 };
+        self.looks >= self.enough
+    }
+}
+
 /// Waits for what others bring about; when they too have nothing to do, nobody will.
-fn join(waiter: &Waiter<'_>) -> Result<()> {
+fn join(waiter: &Waiter<'_>, is_shared: bool) -> Result<()> {
     let Some(armed) = waiter.arm() else {
         return Ok(());
     };
+    let mut quiet = Quiet::new(is_shared);
     while !armed.is_done() && !waiter.is_late() {
-        if waiter.nothing_moves() && !armed.is_done() {
+        if quiet.look(waiter.nothing_moves()) && !armed.is_done() {
             return Err(ErrorKind::WouldDeadlock {
                 why: "the serial device runs on the waiting thread, no other device has \
                       anything to do, and what is waited for depends on a user event that \
@@ -97,7 +163,7 @@ impl SerialDriver {
     /// The driver.
     #[must_use]
     pub fn new() -> Self {
-        Self(())
+        Self::default()
     }
 }
 
@@ -113,12 +179,12 @@ impl Driver for SerialDriver {
 
     fn notify(&self, notification: Notification) {
         if let Notification::Ready(command) = notification {
-            take([command]);
+            self.take([command]);
         }
     }
 
     fn notify_ready(&self, commands: &mut Vec<Command>) {
-        take(commands.drain(..));
+        self.take(commands.drain(..));
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
@@ -126,7 +192,7 @@ impl Driver for SerialDriver {
             return Ok(());
         }
         // All that this thread could run, it has run.
-        join(waiter)
+        join(waiter, self.users.are_others())
     }
 
     fn runs_on_waiting_threads(&self) -> bool {
@@ -150,29 +216,32 @@ impl Driver for SerialDriver {
     }
 }
 
-/// Runs what is ready, or has this thread do so when it is through with what it runs.
-fn take(commands: impl IntoIterator<Item = Command>) {
-    let nested = READY.with_borrow_mut(|ready| {
-        let nested = ready.is_some();
-        ready.get_or_insert_default().extend(commands);
-        nested
-    });
-    if nested {
-        return;
+impl SerialDriver {
+    /// Runs what is ready, or has this thread do so when it is through with what it runs.
+    fn take(&self, commands: impl IntoIterator<Item = Command>) {
+        self.users.note();
+        let nested = READY.with_borrow_mut(|ready| {
+            let nested = ready.is_some();
+            ready.get_or_insert_default().extend(commands);
+            nested
+        });
+        if nested {
+            return;
+        }
+        let kept = KeptCallbacks::new();
+        let busy = Busy::enter(self.users.are_others());
+        // One after another, without recursion: what a command makes ready
+        // joins the end of the list.
+        while let Some(command) =
+            READY.with_borrow_mut(|ready| ready.as_mut().and_then(VecDeque::pop_front))
+        {
+            run(command);
+        }
+        READY.set(None);
+        drop(busy);
+        // They may wait as this thread does elsewhere.
+        drop(kept);
     }
-    let kept = KeptCallbacks::new();
-    let busy = Busy::enter();
-    // One after another, without recursion: what a command makes ready
-    // joins the end of the list.
-    while let Some(command) =
-        READY.with_borrow_mut(|ready| ready.as_mut().and_then(VecDeque::pop_front))
-    {
-        run(command);
-    }
-    READY.set(None);
-    drop(busy);
-    // They may wait as this thread does elsewhere.
-    drop(kept);
 }
 
 fn run(command: Command) {
@@ -207,4 +276,41 @@ fn perform(command: &Command) -> Result<(), Error> {
         command.run_native(&arguments, 0..groups)
     }))
     .unwrap_or_else(|panic| Err(panicked(command, panic)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_in_which_nothing_moves_is_no_deadlock_where_others_may_move() {
+        let mut quiet = Quiet::new(true);
+        for _ in 0..3 {
+            assert!((1..LOOKS).all(|_| !quiet.look(true)));
+            assert!(!quiet.look(false));
+        }
+        assert!((1..LOOKS).all(|_| !quiet.look(true)) && quiet.look(true));
+        let mut quiet = Quiet::new(false);
+        assert!(!quiet.look(false) && quiet.look(true));
+    }
+
+    #[test]
+    fn others_are_seen_once_they_run_something() {
+        let users = Users::default();
+        assert!(!users.are_others());
+        users.note();
+        assert!(!users.are_others());
+        std::thread::scope(|scope| {
+            let other = || {
+                assert!(users.are_others(), "it has not run anything");
+                users.note();
+                users.note();
+                assert!(users.are_others());
+            };
+            scope.spawn(other);
+        });
+        assert!(users.are_others());
+        users.note();
+        assert!(users.are_others());
+    }
 }
