@@ -13,14 +13,22 @@ pub(crate) const IN_ORDER_QUEUES: usize = 8;
 /// queues have nothing new; and what is there.
 #[derive(Debug)]
 pub(crate) struct Fed {
-    queue: Queue,
-    /// Whether what is put there comes after what was, and not at all if that has failed.
-    is_stream: bool,
-    unflushed: AtomicBool,
-    /// The end of what was put there last.
+    /// The end of what was put there last, where the queue keeps its order.
     last: Mutex<Option<Event>>,
+    queue: Queue,
+    order: Order,
+    unflushed: AtomicBool,
     /// What keeps this was put there and has not ended.
     there: Arc<()>,
+}
+
+/// How a queue runs what is put there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    None,
+    Kept,
+    /// And nothing after what has failed.
+    Stream,
 }
 
 /// What a command keeps until it has ended that was put into a queue.
@@ -28,19 +36,21 @@ pub(crate) struct Fed {
 pub(crate) struct Within(#[allow(dead_code, reason = "it is counted")] Arc<()>);
 
 impl Fed {
-    fn new(queue: Queue, is_stream: bool) -> Self {
+    fn new(queue: Queue, order: Order) -> Self {
         Self {
-            queue,
-            is_stream,
-            unflushed: AtomicBool::new(false),
             last: Mutex::default(),
+            queue,
+            order,
+            unflushed: AtomicBool::new(false),
             there: Arc::default(),
         }
     }
 
     /// A command was put there, of which this is the end.
     pub(crate) fn entered(&self, end: &Event) -> Within {
-        *self.last() = Some(end.clone());
+        if self.order != Order::None {
+            *self.last() = Some(end.clone());
+        }
         Within(self.there.clone())
     }
 
@@ -50,7 +60,7 @@ impl Fed {
 
     /// True of what all that is put there waits for anyway.
     pub(crate) fn implies(&self, wait: &Event) -> bool {
-        self.is_stream && self.ends_with(wait)
+        self.order == Order::Stream && self.ends_with(wait)
     }
 
     /// True of the end of what was put there last.
@@ -113,10 +123,12 @@ impl Queues {
     /// Those of a device, which are made here; with timestamps if so.
     pub(crate) fn of(context: &Context, device: &Device, profiling: bool) -> Called<Self> {
         let queue = |out_of_order| Queue::of(context, device.handle.0, out_of_order, profiling);
-        let fed = || {
-            let queue = queue(device.out_of_order)?;
-            Ok(Fed::new(queue, device.platform.is_of_streams))
+        let order = match device.out_of_order {
+            true => Order::None,
+            false if device.platform.is_of_streams => Order::Stream,
+            false => Order::Kept,
         };
+        let fed = || Ok(Fed::new(queue(device.out_of_order)?, order));
         let compute = if device.out_of_order {
             1
         } else {
@@ -164,7 +176,7 @@ impl Queues {
     pub(crate) fn native(&self, make: impl FnOnce() -> Called<Queue>) -> Called<&Fed> {
         let turn = self.native_turn.fetch_add(1, Ordering::Relaxed);
         let place = &self.native[turn % IN_ORDER_QUEUES];
-        made_once(place, || Ok(Fed::new(make()?, false)))
+        made_once(place, || Ok(Fed::new(make()?, Order::None)))
     }
 
     /// Has the device begin with all of it.
@@ -247,12 +259,12 @@ mod tests {
         let Some(queues) = in_order() else {
             return;
         };
-        for is_stream in [false, true] {
-            let fed = Fed::new(queues.service.clone(), is_stream);
+        for order in [Order::None, Order::Kept, Order::Stream] {
+            let fed = Fed::new(queues.service.clone(), order);
             let marker = || fed.feed().marker(&[]).expect("a marker");
             let (before, last) = (marker(), marker());
             let _within = (fed.entered(&before), fed.entered(&last));
-            assert_eq!(fed.implies(&last), is_stream);
+            assert_eq!(fed.implies(&last), order == Order::Stream);
             assert!(!fed.implies(&before), "that is not known");
         }
         queues.service.finish().expect("an end");

@@ -84,18 +84,18 @@ fn pieces(blocks: u64, most: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
 }
 
 /// An argument of a kernel.
-enum Value<'a> {
+enum Value {
     /// Of the user's, with whatever is between its fields.
     Bytes(ValueBytes),
     /// How the work is divided, how long memory is: mostly the same from launch to launch.
     Numbers(NumberBytes),
     Object(cl_mem),
-    Record(&'a Memory),
     Local(usize),
 }
 
 /// A kernel, and what its arguments were last set to: of those that need not be set again if they are to be the same. (A
-/// memory object is not told from another that was made in its place.)
+/// memory object is not told from another that was made in its place, and is not kept for this: PoCL has it released while
+/// its device is there.)
 #[derive(Debug)]
 pub(super) struct Callable {
     kernel: Kernel,
@@ -108,28 +108,24 @@ enum Set {
     #[default]
     Anything,
     Numbers(NumberBytes),
-    /// Kept, so that no other is made in its place.
-    Record(Memory),
     Local(usize),
 }
 
 impl Set {
-    fn is(&self, value: &Value<'_>) -> bool {
+    fn is(&self, value: &Value) -> bool {
         match (self, value) {
             (Set::Numbers(set), Value::Numbers(numbers)) => set == numbers,
-            (Set::Record(set), Value::Record(record)) => set == *record,
             (Set::Local(set), Value::Local(bytes)) => set == bytes,
             _ => false,
         }
     }
 }
 
-impl From<&Value<'_>> for Set {
-    fn from(value: &Value<'_>) -> Self {
+impl From<&Value> for Set {
+    fn from(value: &Value) -> Self {
         match value {
             Value::Bytes(_) | Value::Object(_) => Set::Anything,
             Value::Numbers(numbers) => Set::Numbers(numbers.clone()),
-            Value::Record(record) => Set::Record((*record).clone()),
             Value::Local(bytes) => Set::Local(*bytes),
         }
     }
@@ -149,7 +145,7 @@ impl Callable {
     }
 
     /// Sets all arguments.
-    fn set(&mut self, values: &[Value<'_>]) -> Called<()> {
+    fn set(&mut self, values: &[Value]) -> Called<()> {
         self.set.resize_with(values.len(), Set::default);
         for (number, (value, set)) in values.iter().zip(&mut self.set).enumerate() {
             if set.is(value) {
@@ -157,15 +153,10 @@ impl Callable {
             }
             // If the call fails nobody knows what is set.
             *set = Set::Anything;
-            let object: cl_mem;
             let (size, pointer): (usize, *const c_void) = match value {
                 Value::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
                 Value::Numbers(bytes) => (bytes.len(), bytes.as_ptr().cast()),
                 Value::Object(object) => (size_of::<cl_mem>(), (&raw const *object).cast()),
-                Value::Record(record) => {
-                    object = record.raw();
-                    (size_of::<cl_mem>(), (&raw const object).cast())
-                }
                 Value::Local(bytes) => (*bytes, std::ptr::null()),
             };
             let (kernel, number) = (self.kernel.raw(), number as u32);
@@ -214,7 +205,7 @@ impl Launch<'_> {
             Some(_) => None,
             None => Some(self.record()?),
         };
-        let record = fault.as_ref().or(unused.as_ref());
+        let record = fault.as_ref().or(unused.as_ref()).map(Memory::raw);
         let values = self.values(module, printed, record)?;
         let Pieces {
             earlier,
@@ -316,12 +307,12 @@ impl Launch<'_> {
     }
 
     /// What is passed for each parameter of a printed kernel.
-    fn values<'a>(
+    fn values(
         &self,
         module: &Module,
         printed: &Printed,
-        record: Option<&'a Memory>,
-    ) -> Result<Vec<Value<'a>>> {
+        record: Option<cl_mem>,
+    ) -> Result<Vec<Value>> {
         let passing = Passing {
             module,
             printed,
@@ -343,7 +334,7 @@ impl Launch<'_> {
                     memory.map(|allocation| Value::Object(allocation.memory.raw()))
                 }
                 passing::Value::Shared(bytes) => Some(Value::Local(bytes)),
-                passing::Value::Fault => record.map(Value::Record),
+                passing::Value::Fault => record.map(Value::Object),
                 // CUDA C's.
                 passing::Value::SharedStart(_) => None,
             };
@@ -397,7 +388,7 @@ impl Launch<'_> {
     /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's offset.
     fn call(
         &self,
-        values: &[Value<'_>],
+        values: &[Value],
         waits: &[cl_event],
     ) -> std::result::Result<Pieces, Obstacle<CallError>> {
         let mut callable = self.compiled.callable();
@@ -433,7 +424,7 @@ impl Launch<'_> {
 
     /// Has a user's kernel run: in one call, with the launch's own dimensions, for it may ask for its group, for the
     /// numbers of groups and threads, and for the number of dimensions.
-    fn call_text(&self, values: &[Value<'_>], waits: &[cl_event]) -> Called<Event> {
+    fn call_text(&self, values: &[Value], waits: &[cl_event]) -> Called<Event> {
         let mut callable = self.compiled.callable();
         callable.set(values)?;
         let dimensions = self.passed.blocks.len().clamp(1, 3) as u32;

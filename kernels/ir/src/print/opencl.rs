@@ -297,6 +297,11 @@ impl Language for OpenCl {
         }
     }
 
+    /// Its `%s` is for a literal alone, and NVIDIA's loses the context by another.
+    fn chooses_texts(&self) -> bool {
+        false
+    }
+
     fn head(&self, options: &Options, parts: &EntryParts) -> String {
         let mut head = String::from("/* OpenCL C, printed by Quipu. */\n\n");
         let mut enable = |wanted: bool, extension: &str| {

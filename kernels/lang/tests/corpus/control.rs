@@ -202,6 +202,14 @@ fn runs_talks() {
     let expected =
         r#"printf("element %llu is %.9g, and 100 %% {\n", (unsigned long long)i, (double)"#;
     assert!(printed.source.contains(expected), "{}", printed.source);
+    // OpenCL's `%s` takes a literal, and no choice of two.
+    let opencl = Dialect::OpenCl(OpenClFeatures::USUAL);
+    let options = quipu_kernel_ir::Options::new(opencl, quipu_kernel_ir::IndexWidth::Bits32);
+    let source = module.print(opencl, &options).unwrap().source;
+    assert!(!source.contains("%s"), "{source}");
+    for said in ["half of it %.9g, true; ", "half of it %.9g, false; "] {
+        assert!(source.contains(said), "{source}");
+    }
 }
 
 /// A number of each kind; floats of few digits, as of others a device shows more than Rust does.

@@ -2,6 +2,7 @@
 
 mod hoist;
 mod loops;
+mod printf;
 
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ use super::helpers;
 use super::module::ModulePrinter;
 use super::names::Names;
 use super::protocol::{FaultKind, Site};
-use super::text::{Text, quoted};
+use super::text::Text;
 
 /// Where a slice's elements are, and how many: names or numbers.
 #[derive(Clone, Debug)]
@@ -402,30 +403,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 format,
                 values,
                 location,
-            } => {
-                let mut arguments = vec![String::new()];
-                let mut printed = String::new();
-                let mut pieces = format.split("{}");
-                printed.push_str(&pieces.next().unwrap_or_default().replace('%', "%%"));
-                for (piece, value) in pieces.zip(values) {
-                    let scalar = self.scalar_of(*value);
-                    let value = self.take(*value);
-                    if scalar == Scalar::Bool {
-                        printed.push_str("%s");
-                        let value = value.at(precedence::LOGICAL_OR);
-                        arguments.push(format!("{value} ? \"true\" : \"false\""));
-                    } else {
-                        let (specification, cast) = self.module.language.format(scalar);
-                        printed.push_str(specification);
-                        arguments.push(format!("({cast}){}", value.at(precedence::UNARY)));
-                    }
-                    printed.push_str(&piece.replace('%', "%%"));
-                }
-                self.flush(Change::All);
-                arguments[0] = quoted(&printed);
-                self.text
-                    .line_at(*location, &format!("printf({});", arguments.join(", ")));
-            }
+            } => self.say(format, values, *location),
         }
         Ok(())
     }

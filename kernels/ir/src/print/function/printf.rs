@@ -1,0 +1,85 @@
+//! What a kernel says.
+
+use super::FunctionPrinter;
+use crate::function::{Location, Value};
+use crate::print::expression::{Change, Expression, precedence};
+use crate::print::text::quoted;
+use crate::types::Scalar;
+
+/// A part of what is said.
+#[derive(Clone)]
+enum Part {
+    /// As it stands in a format.
+    Text(String),
+    /// A conversion, and its argument.
+    Number(&'static str, String),
+    Truth(Expression),
+}
+
+impl FunctionPrinter<'_, '_> {
+    /// Says a text in which each `{}` stands for a value, in one call, as others say something meanwhile.
+    pub(super) fn say(&mut self, format: &str, values: &[Value], location: Option<Location>) {
+        let text = |piece: &str| Part::Text(piece.replace('%', "%%"));
+        let mut pieces = format.split("{}");
+        let mut parts = vec![text(pieces.next().unwrap_or_default())];
+        for (piece, value) in pieces.zip(values) {
+            let scalar = self.scalar_of(*value);
+            let value = self.take(*value);
+            parts.push(if scalar == Scalar::Bool {
+                Part::Truth(value)
+            } else {
+                let (conversion, cast) = self.module.language.format(scalar);
+                Part::Number(
+                    conversion,
+                    format!("({cast}){}", value.at(precedence::UNARY)),
+                )
+            });
+            parts.push(text(piece));
+        }
+        self.flush(Change::All);
+        self.printf(&parts, location);
+    }
+
+    fn printf(&mut self, parts: &[Part], location: Option<Location>) {
+        let mut format = String::new();
+        let mut arguments = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            match part {
+                Part::Text(text) => format.push_str(text),
+                Part::Number(conversion, argument) => {
+                    format.push_str(conversion);
+                    arguments.push(argument.clone());
+                }
+                Part::Truth(value) if self.module.language.chooses_texts() => {
+                    format.push_str("%s");
+                    let value = value.at(precedence::LOGICAL_OR);
+                    arguments.push(format!("{value} ? \"true\" : \"false\""));
+                }
+                Part::Truth(value) => {
+                    return self.printf_either(&value.text, (parts, at), location);
+                }
+            }
+        }
+        arguments.insert(0, quoted(&format));
+        let call = format!("printf({});", arguments.join(", "));
+        self.text.line_at(location, &call);
+    }
+
+    /// Of which one part says whether a condition holds: a call for each.
+    fn printf_either(
+        &mut self,
+        condition: &str,
+        (parts, at): (&[Part], usize),
+        location: Option<Location>,
+    ) {
+        let mut parts = parts.to_vec();
+        self.text.line_at(location, &format!("if ({condition}) {{"));
+        for (word, end) in [("true", "} else {"), ("false", "}")] {
+            parts[at] = Part::Text(word.to_owned());
+            self.text.deeper();
+            self.printf(&parts, location);
+            self.text.back();
+            self.text.line(end);
+        }
+    }
+}
