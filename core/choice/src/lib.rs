@@ -134,7 +134,8 @@ impl Trial {
             votes: self.votes,
             stretch,
             costs: self.costs,
-            dearest: self.dearest,
+            // Of this trial's first stretch.
+            dearest: if stretch == 0 { 0.0 } else { self.dearest },
             ..Self::new()
         };
         Next::Stretch(STRETCHES[stretch])

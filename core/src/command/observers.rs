@@ -20,6 +20,7 @@
 
 use super::notify::{NotifyList, Tag};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering};
+use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
@@ -103,6 +104,9 @@ fn act(action: Action) {
     }
 }
 
+/// Observers of one event: mostly one, which is to cost no allocation.
+pub(crate) type Told = SmallVec<[Arc<Observer>; 2]>;
+
 /// The observers of an event: nothing, until the first.
 #[derive(Debug)]
 pub(crate) struct Observers(AtomicPtr<ObserverList>);
@@ -127,7 +131,7 @@ impl Observers {
         &self,
         notify: &NotifyList,
         observer: &Arc<Observer>,
-    ) -> Result<(), Vec<Arc<Observer>>> {
+    ) -> Result<(), Told> {
         let mut list = self.0.load(Ordering::Acquire);
         if list.is_null() {
             let fresh = Box::into_raw(Box::new(ObserverList::new()));
@@ -157,7 +161,7 @@ impl Observers {
         }
         // SAFETY: alive as above.
         let is_added = unsafe { (*list).add(observer) };
-        if is_added { Ok(()) } else { Err(Vec::new()) }
+        if is_added { Ok(()) } else { Err(Told::new()) }
     }
 
     /// Takes an observer out, if it is there.
@@ -175,7 +179,7 @@ impl Observers {
     ///
     /// # Safety
     /// As [`Observers::add`].
-    pub(crate) unsafe fn close(&self) -> Vec<Arc<Observer>> {
+    pub(crate) unsafe fn close(&self) -> Told {
         // SAFETY: as above.
         let list = unsafe { self.0.load(Ordering::Acquire).as_ref() };
         list.map(ObserverList::close).unwrap_or_default()
@@ -204,7 +208,7 @@ struct ObserverList {
 #[derive(Default)]
 struct Inner {
     closed: bool,
-    observers: Vec<Arc<Observer>>,
+    observers: Told,
 }
 
 impl ObserverList {
@@ -239,7 +243,7 @@ impl ObserverList {
     }
 
     /// Closes the list; gives everyone who is to be told.
-    fn close(&self) -> Vec<Arc<Observer>> {
+    fn close(&self) -> Told {
         let mut inner = lock(&self.inner);
         inner.closed = true;
         std::mem::take(&mut inner.observers)

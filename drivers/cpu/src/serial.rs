@@ -21,6 +21,7 @@ use quipu_core::{Command, DeviceProperties, Driver};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,7 +40,7 @@ impl Users {
 
     /// A number of this thread's, which no other has meanwhile.
     fn this_thread() -> usize {
-        READY.with(|ready| std::ptr::from_ref(ready).addr())
+        BUSY_HERE.with(|busy| std::ptr::from_ref(busy).addr())
     }
 
     /// This thread is one.
@@ -76,27 +77,28 @@ thread_local! {
     static BUSY_HERE: Cell<bool> = const { Cell::new(false) };
     /// How it waited before.
     static OUTER: Cell<Option<Joiner>> = const { Cell::new(None) };
-    /// True if other threads run commands of the device whose commands it runs.
-    static SHARED: Cell<bool> = const { Cell::new(false) };
+    /// Who uses the device whose commands it runs, as long as it runs them.
+    static USERS: Cell<*const Users> = const { Cell::new(std::ptr::null()) };
 }
 
 /// Counts a thread as running commands.
-struct Busy(());
+struct Busy<'a>(PhantomData<&'a Users>);
 
-impl Busy {
-    fn enter(is_shared: bool) -> Self {
+impl<'a> Busy<'a> {
+    fn enter(users: &'a Users) -> Self {
         BUSY.fetch_add(1, Ordering::SeqCst);
-        SHARED.set(is_shared);
+        USERS.set(users);
         BUSY_HERE.set(true);
         OUTER.set(replace_joiner(Some(join_inside)));
-        Self(())
+        Self(PhantomData)
     }
 }
 
-impl Drop for Busy {
+impl Drop for Busy<'_> {
     fn drop(&mut self) {
         replace_joiner(OUTER.take());
         BUSY_HERE.set(false);
+        USERS.set(std::ptr::null());
         BUSY.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -107,7 +109,10 @@ fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
         return joiner(waiter);
     }
     if READY.with_borrow(|ready| ready.as_ref().is_some_and(|ready| !ready.is_empty())) {
-        return join(waiter, SHARED.get());
+        // SAFETY: null, or of the driver whose commands this thread runs further out, as `Busy` says, which has borrowed them.
+        if let Some(users) = unsafe { USERS.get().as_ref() } {
+            return join(waiter, users);
+        }
     }
     waiter.rest()
 }
@@ -117,35 +122,27 @@ fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
 /// seen by nobody, and the system may have it wait for long.
 const LOOKS: u32 = 250;
 
-/// How many looks there were since something moved, and how many tell.
-struct Quiet {
-    looks: u32,
-    enough: u32,
-}
+/// How many looks there were since something moved.
+#[derive(Default)]
+struct Quiet(u32);
 
 impl Quiet {
-    fn new(is_shared: bool) -> Self {
-        Self {
-            looks: 0,
-            enough: if is_shared { LOOKS } else { 1 },
-        }
-    }
-
-    /// A look; true if nothing ever will.
-    fn look(&mut self, nothing_moves: bool) -> bool {
-        self.looks = if nothing_moves { self.looks + 1 } else { 0 };
-        self.looks >= self.enough
+    /// A look, while other threads use the device, or none does; true if nothing ever will move.
+    fn look(&mut self, nothing_moves: bool, is_shared: bool) -> bool {
+        self.0 = if nothing_moves { self.0 + 1 } else { 0 };
+        self.0 >= if is_shared { LOOKS } else { 1 }
     }
 }
 
 /// Waits for what others bring about; when they too have nothing to do, nobody will.
-fn join(waiter: &Waiter<'_>, is_shared: bool) -> Result<()> {
+fn join(waiter: &Waiter<'_>, users: &Users) -> Result<()> {
     let Some(armed) = waiter.arm() else {
         return Ok(());
     };
-    let mut quiet = Quiet::new(is_shared);
+    let mut quiet = Quiet::default();
     while !armed.is_done() && !waiter.is_late() {
-        if quiet.look(waiter.nothing_moves()) && !armed.is_done() {
+        // Others may have come to use it since this began to wait.
+        if quiet.look(waiter.nothing_moves(), users.are_others()) && !armed.is_done() {
             return Err(ErrorKind::WouldDeadlock {
                 why: "the serial device runs on the waiting thread, no other device has \
                       anything to do, and what is waited for depends on a user event that \
@@ -192,7 +189,7 @@ impl Driver for SerialDriver {
             return Ok(());
         }
         // All that this thread could run, it has run.
-        join(waiter, self.users.are_others())
+        join(waiter, &self.users)
     }
 
     fn runs_on_waiting_threads(&self) -> bool {
@@ -229,7 +226,7 @@ impl SerialDriver {
             return;
         }
         let kept = KeptCallbacks::new();
-        let busy = Busy::enter(self.users.are_others());
+        let busy = Busy::enter(&self.users);
         // One after another, without recursion: what a command makes ready
         // joins the end of the list.
         while let Some(command) =
@@ -284,14 +281,17 @@ mod tests {
 
     #[test]
     fn a_moment_in_which_nothing_moves_is_no_deadlock_where_others_may_move() {
-        let mut quiet = Quiet::new(true);
+        let mut quiet = Quiet::default();
         for _ in 0..3 {
-            assert!((1..LOOKS).all(|_| !quiet.look(true)));
-            assert!(!quiet.look(false));
+            assert!((1..LOOKS).all(|_| !quiet.look(true, true)));
+            assert!(!quiet.look(false, true));
         }
-        assert!((1..LOOKS).all(|_| !quiet.look(true)) && quiet.look(true));
-        let mut quiet = Quiet::new(false);
-        assert!(!quiet.look(false) && quiet.look(true));
+        assert!((1..LOOKS).all(|_| !quiet.look(true, true)) && quiet.look(true, true));
+        let mut quiet = Quiet::default();
+        assert!(!quiet.look(false, false) && quiet.look(true, false));
+        // Another comes between two looks.
+        let mut quiet = Quiet::default();
+        assert!(!quiet.look(false, false) && !quiet.look(true, true));
     }
 
     #[test]

@@ -137,8 +137,7 @@ impl Device {
 
     /// An in-order queue for what a closure of a user puts there.
     pub(crate) fn native_queue(&self, profiling: bool) -> Called<&Fed> {
-        self.queues(profiling)?
-            .native(|| Queue::of(self.platform.context()?, self.handle.0, false, profiling))
+        self.queues(profiling)?.native()
     }
 
     /// Has the device begin with everything.

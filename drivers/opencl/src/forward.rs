@@ -90,8 +90,8 @@ struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    fn new(queues: &'a Queues, lane: Lane, waits: &'a [Event]) -> Self {
-        Self::within(queues.of_lane(lane, waits), lane, waits)
+    fn new(queues: &'a Queues, lane: Lane, waits: &'a [Event]) -> Called<Self> {
+        Ok(Self::within(queues.of_lane(lane, waits)?, lane, waits))
     }
 
     fn within(fed: &'a Fed, lane: Lane, waits: &'a [Event]) -> Self {
@@ -277,7 +277,7 @@ pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &
         (Operation::Migrate(migration), _) => put_migration(queues, work, migration, waits)?,
         (Operation::Launch { .. }, Some(code)) => put_launch(queues, work, code, waits)?,
         (Operation::NativeEnqueue(enqueue), _) => put_native(work, enqueue, waits, profiled)?,
-        _ => Chain::new(queues, Lane::Compute, waits).end()?,
+        _ => Chain::new(queues, Lane::Compute, waits)?.end()?,
     };
     if profiled {
         flight.cargo.put = Some((before, clock::now_ns()));
@@ -290,7 +290,7 @@ fn put_migration(queues: &Queues, work: &Work<'_>, migration: &Migration, waits:
     let length = argument.length();
     if migration.from == SpaceId::HOST {
         let (from, (to, _)) = (argument.on_host()?, work.bytes_in(argument, migration.to)?);
-        let mut chain = Chain::new(queues, Lane::Upload, waits);
+        let mut chain = Chain::new(queues, Lane::Upload, waits)?;
         chain.uses(&to)?;
         chain.write(from.pointer, &to, 0, length)?;
         return Ok(chain.end()?);
@@ -298,13 +298,13 @@ fn put_migration(queues: &Queues, work: &Work<'_>, migration: &Migration, waits:
     let (from, _) = work.bytes_in(argument, migration.from)?;
     if migration.to == SpaceId::HOST {
         let to = argument.on_host()?;
-        let mut chain = Chain::new(queues, Lane::Download, waits);
+        let mut chain = Chain::new(queues, Lane::Download, waits)?;
         chain.uses(&from)?;
         chain.read(&from, 0, to.pointer, length)?;
         return Ok(chain.end()?);
     }
     let (to, _) = work.bytes_in(argument, migration.to)?;
-    let mut chain = Chain::new(queues, Lane::Compute, waits);
+    let mut chain = Chain::new(queues, Lane::Compute, waits)?;
     chain.uses(&from)?;
     chain.uses(&to)?;
     chain.copy(&from, 0, &to, 0, length)?;
@@ -318,7 +318,7 @@ fn put_launch(
     waits: &[Event],
 ) -> Put {
     let arguments = work.command().arguments();
-    let mut chain = Chain::new(queues, Lane::Compute, waits);
+    let mut chain = Chain::new(queues, Lane::Compute, waits)?;
     let mut memories = Vec::with_capacity(arguments.len());
     for argument in arguments {
         let bytes = work.bytes(argument)?;
@@ -392,7 +392,7 @@ fn put_native(work: &Work<'_>, enqueue: &NativeEnqueue, waits: &[Event], profile
 
 fn put_fill(queues: &Queues, work: &Work<'_>, fill: &Fill, waits: &[Event]) -> Put {
     let to = work.bytes(&work.command().arguments()[0])?;
-    let mut chain = Chain::new(queues, Lane::Compute, waits);
+    let mut chain = Chain::new(queues, Lane::Compute, waits)?;
     chain.uses(&to)?;
     for row in fill.rows(to.length) {
         chain.fill(&to.part(row), fill.pattern())?;
@@ -448,7 +448,7 @@ fn put_transfer(queues: &Queues, work: &Work<'_>, transfer: &Transfer, waits: &[
         (_, Side::Host(_)) => Lane::Download,
         _ => Lane::Compute,
     };
-    let mut chain = Chain::new(queues, lane, waits);
+    let mut chain = Chain::new(queues, lane, waits)?;
     for side in [&source, &destination] {
         if let Side::Device(bytes) = side {
             chain.uses(bytes)?;

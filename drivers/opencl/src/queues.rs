@@ -1,6 +1,6 @@
 //! A device's queues, and which of them a command is put into.
 
-use crate::device::Device;
+use crate::device::{Device, DeviceHandle};
 use crate::native::{Called, Context, Event, Queue};
 use quipu_driver_vendor::{Failure, made_once};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Queues for kernels of a device whose queues keep their order: so many run at once.
 pub(crate) const IN_ORDER_QUEUES: usize = 8;
+
+/// The same for copies of a way: one that waits for a kernel holds up no others.
+const COPY_QUEUES: usize = 4;
 
 /// A queue; whether the device is yet to be told of what was put there, for each flush is a call of a microsecond, and most
 /// queues have nothing new; and what is there.
@@ -91,26 +94,103 @@ impl Fed {
     }
 }
 
+/// Makes a device's queues.
+#[derive(Debug)]
+struct Maker {
+    context: Context,
+    device: DeviceHandle,
+    order: Order,
+    profiling: bool,
+}
+
+impl Maker {
+    fn queue(&self, out_of_order: bool) -> Called<Queue> {
+        Queue::of(&self.context, self.device.0, out_of_order, self.profiling)
+    }
+
+    fn fed(&self) -> Called<Fed> {
+        Ok(Fed::new(self.queue(self.order == Order::None)?, self.order))
+    }
+}
+
+/// Queues of a device for the same things, each made when those before it are not enough; one alone where that keeps no order.
+#[derive(Debug)]
+struct Group {
+    queues: Box<[OnceLock<Fed>]>,
+    /// The one that was last used.
+    last: AtomicUsize,
+}
+
+impl Group {
+    fn new(maker: &Maker, most: usize) -> Self {
+        let most = if maker.order == Order::None { 1 } else { most };
+        Self {
+            queues: (0..most).map(|_| OnceLock::new()).collect(),
+            last: AtomicUsize::new(0),
+        }
+    }
+
+    fn made(&self) -> impl Iterator<Item = &Fed> {
+        self.queues.iter().map_while(OnceLock::get)
+    }
+
+    /// The queue for a command that waits for these: that of which one of these is the last, so that a chain stays where it is; else
+    /// the one that was last used if nothing is left there, for device and host have it at hand; else another with nothing in it,
+    /// which may be a new one; else the next in turn.
+    fn choose(&self, waits: &[Event], maker: &Maker) -> Called<&Fed> {
+        let make = |at: usize| made_once(&self.queues[at], || maker.fed());
+        let last = self.last.load(Ordering::Relaxed);
+        let Some(used) = self.queues[last].get() else {
+            return make(last);
+        };
+        if self.queues.len() == 1 {
+            return Ok(used);
+        }
+        let is_last = |queue: &Fed| waits.iter().any(|wait| queue.ends_with(wait));
+        let at = if let Some(at) = self.made().position(is_last) {
+            at
+        } else if used.is_empty() {
+            last
+        } else if let Some(at) = self.made().position(Fed::is_empty) {
+            at
+        } else {
+            let made = self.made().count();
+            match self.queues.get(made).map(|_| make(made)) {
+                Some(Ok(_)) => made,
+                Some(Err(error)) => {
+                    let reason = error.text();
+                    tracing::debug!(reason, made, "a device gives no further queue");
+                    (last + 1) % made
+                }
+                None => (last + 1) % made,
+            }
+        };
+        self.last.store(at, Ordering::Relaxed);
+        make(at)
+    }
+}
+
 /// What a device's commands are put into, by one thread at a time, which also flushes.
 #[derive(Debug)]
 pub(crate) struct Queues {
+    maker: Maker,
     /// Kernels, fills, copies within the device's memory.
-    compute: Vec<Fed>,
+    compute: Group,
     /// What comes from the host.
-    upload: Fed,
+    upload: Group,
     /// What goes to the host.
-    download: Fed,
+    download: Group,
+    /// Fault records of kernels, for each queue of kernels that keeps its order: nothing else stands behind a kernel for them.
+    records: [OnceLock<Fed>; IN_ORDER_QUEUES],
     /// What is waited for at once by the thread that asks for it.
     pub(crate) service: Queue,
-    /// What closures of users put there, in order; made when they are first used.
+    /// What closures of users put there, in order.
     native: [OnceLock<Fed>; IN_ORDER_QUEUES],
-    /// The queue for kernels that was last used.
-    turn: AtomicUsize,
-    /// The same of the queues of closures.
+    /// The queue of closures that was last used.
     native_turn: AtomicUsize,
 }
 
-/// What moves which way: each has a queue of its own, so that copies run beside kernels.
+/// What moves which way: each has queues of its own, so that copies run beside kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lane {
     #[default]
@@ -120,69 +200,67 @@ pub(crate) enum Lane {
 }
 
 impl Queues {
-    /// Those of a device, which are made here; with timestamps if so.
+    /// Those of a device; with timestamps if so.
     pub(crate) fn of(context: &Context, device: &Device, profiling: bool) -> Called<Self> {
-        let queue = |out_of_order| Queue::of(context, device.handle.0, out_of_order, profiling);
         let order = match device.out_of_order {
             true => Order::None,
             false if device.platform.is_of_streams => Order::Stream,
             false => Order::Kept,
         };
-        let fed = || Ok(Fed::new(queue(device.out_of_order)?, order));
-        let compute = if device.out_of_order {
-            1
-        } else {
-            IN_ORDER_QUEUES
+        let maker = Maker {
+            context: context.clone(),
+            device: device.handle,
+            order,
+            profiling,
         };
         Ok(Self {
-            compute: (0..compute).map(|_| fed()).collect::<Called<_>>()?,
-            upload: fed()?,
-            download: fed()?,
-            service: queue(false)?,
+            compute: Group::new(&maker, IN_ORDER_QUEUES),
+            upload: Group::new(&maker, COPY_QUEUES),
+            download: Group::new(&maker, COPY_QUEUES),
+            records: Default::default(),
+            service: maker.queue(false)?,
             native: Default::default(),
-            turn: AtomicUsize::new(0),
             native_turn: AtomicUsize::new(0),
+            maker,
         })
     }
 
     /// The queue for a command that waits for these.
-    pub(crate) fn of_lane(&self, lane: Lane, waits: &[Event]) -> &Fed {
-        match lane {
+    pub(crate) fn of_lane(&self, lane: Lane, waits: &[Event]) -> Called<&Fed> {
+        let group = match lane {
             Lane::Upload => &self.upload,
             Lane::Download => &self.download,
-            Lane::Compute => &self.compute[self.choose(waits)],
-        }
+            Lane::Compute => &self.compute,
+        };
+        group.choose(waits, &self.maker)
     }
 
-    /// Where several keep their order: that of which one of these is the last, so that a chain stays where it is; else the
-    /// one that was last used if nothing is left there, for device and host have it at hand; else the next in turn.
-    fn choose(&self, waits: &[Event]) -> usize {
-        let count = self.compute.len();
-        if count == 1 {
-            return 0;
-        }
-        let is_last = |queue: &Fed| waits.iter().any(|wait| queue.ends_with(wait));
-        if let Some(last) = self.compute.iter().position(is_last) {
-            return last;
-        }
-        let last = self.turn.load(Ordering::Relaxed) % count;
-        match self.compute[last].is_empty() {
-            true => last,
-            false => (self.turn.fetch_add(1, Ordering::Relaxed) + 1) % count,
+    /// The queue for the fault record of a kernel in this queue.
+    pub(crate) fn of_record(&self, kernel: &Queue) -> Called<&Fed> {
+        let is_there = |fed: &Fed| fed.queue == *kernel;
+        let at = self.compute.made().position(is_there);
+        match at.filter(|_| self.maker.order != Order::None) {
+            Some(at) => made_once(&self.records[at], || self.maker.fed())
+                .or_else(|_| self.of_lane(Lane::Download, &[])),
+            None => self.of_lane(Lane::Download, &[]),
         }
     }
 
     /// An in-order queue for what a closure of a user puts there.
-    pub(crate) fn native(&self, make: impl FnOnce() -> Called<Queue>) -> Called<&Fed> {
+    pub(crate) fn native(&self) -> Called<&Fed> {
         let turn = self.native_turn.fetch_add(1, Ordering::Relaxed);
         let place = &self.native[turn % IN_ORDER_QUEUES];
-        made_once(place, || Ok(Fed::new(make()?, Order::None)))
+        made_once(place, || {
+            Ok(Fed::new(self.maker.queue(false)?, Order::None))
+        })
     }
 
     /// Has the device begin with all of it.
     pub(crate) fn flush(&self) -> Called<()> {
-        let queues = self.compute.iter().chain([&self.upload, &self.download]);
-        let queues = queues.chain(self.native.iter().filter_map(OnceLock::get));
+        let groups = [&self.compute, &self.upload, &self.download];
+        let queues = groups.into_iter().flat_map(Group::made);
+        let others = self.records.iter().chain(&self.native);
+        let queues = queues.chain(others.filter_map(OnceLock::get));
         worst(queues.map(Fed::flush))
     }
 }
@@ -205,6 +283,7 @@ mod tests {
     use super::*;
     use crate::device::all;
     use crate::native::CallError;
+    use std::collections::{HashSet, VecDeque};
 
     /// Queues of an OpenCL device that keep their order.
     fn in_order() -> Option<Queues> {
@@ -225,18 +304,26 @@ mod tests {
         Some(Queues::of(context, &device, false).expect("queues"))
     }
 
+    /// Puts something into a queue: which, its end, and what is kept until it has ended.
+    fn put(queues: &Queues, lane: Lane, waits: &[Event]) -> (*const Fed, Event, Within) {
+        let fed = queues.of_lane(lane, waits).expect("a queue");
+        let raw: Vec<_> = waits.iter().map(Event::raw).collect();
+        let end = fed.feed().marker(&raw).expect("a marker");
+        let within = fed.entered(&end);
+        (std::ptr::from_ref(fed), end, within)
+    }
+
+    fn finish(queues: &Queues) {
+        queues.flush().expect("a flush");
+        queues.service.finish().expect("an end");
+    }
+
     #[test]
     fn chains_stay_in_their_queue_and_others_go_elsewhere() {
         let Some(queues) = in_order() else {
             return;
         };
-        let put = |waits: &[Event]| {
-            let fed = queues.of_lane(Lane::Compute, waits);
-            let raw: Vec<_> = waits.iter().map(Event::raw).collect();
-            let end = fed.feed().marker(&raw).expect("a marker");
-            let within = fed.entered(&end);
-            (std::ptr::from_ref(fed), end, within)
-        };
+        let put = |waits: &[Event]| put(&queues, Lane::Compute, waits);
         let (first, first_end, first_within) = put(&[]);
         let (second, second_end, second_within) = put(&[]);
         assert_ne!(first, second, "something is in the first");
@@ -249,9 +336,60 @@ mod tests {
         assert!(joined == first || joined == second);
         drop((first_within, second_within, chained_within, other_within));
         let (again, ..) = put(&[]);
-        assert_eq!(again, other, "nothing is left in what was last used");
-        queues.flush().expect("a flush");
-        queues.service.finish().expect("an end");
+        assert_eq!(again, joined, "nothing is left in what was last used");
+        finish(&queues);
+    }
+
+    #[test]
+    fn nothing_goes_behind_others_where_a_queue_is_empty() {
+        let Some(queues) = in_order() else {
+            return;
+        };
+        for (lane, most) in [
+            (Lane::Compute, IN_ORDER_QUEUES),
+            (Lane::Upload, COPY_QUEUES),
+            (Lane::Download, COPY_QUEUES),
+        ] {
+            // One takes for ever, and of the others there are now more, now fewer.
+            let (long, _, _within) = put(&queues, lane, &[]);
+            let mut short = VecDeque::new();
+            for number in 0..20 * most {
+                let (place, _, within) = put(&queues, lane, &[]);
+                assert_ne!(place, long, "{lane:?}");
+                short.push_back((place, within));
+                let there: HashSet<_> = short.iter().map(|(place, _)| *place).collect();
+                assert_eq!(there.len(), short.len(), "two are in one");
+                if short.len() > number % (most - 1) {
+                    short.pop_front();
+                }
+            }
+            // When all have something, none is made any more.
+            let more: Vec<_> = (0..3 * most).map(|_| put(&queues, lane, &[])).collect();
+            let there: HashSet<_> = more.iter().map(|(place, ..)| *place).collect();
+            assert_eq!(there.len(), most);
+        }
+        finish(&queues);
+    }
+
+    #[test]
+    fn records_of_kernels_wait_for_no_kernel_in_another_queue() {
+        let Some(queues) = in_order() else {
+            return;
+        };
+        let kernels: Vec<_> = (0..IN_ORDER_QUEUES)
+            .map(|_| {
+                let fed = queues.of_lane(Lane::Compute, &[]).expect("a queue");
+                let end = fed.feed().marker(&[]).expect("a marker");
+                (fed, fed.entered(&end))
+            })
+            .collect();
+        let record = |fed: &Fed| std::ptr::from_ref(queues.of_record(&fed.queue).expect("a queue"));
+        let records: HashSet<_> = kernels.iter().map(|(fed, _)| record(fed)).collect();
+        assert_eq!(records.len(), kernels.len());
+        let (copy, ..) = put(&queues, Lane::Download, &[]);
+        assert!(!records.contains(&copy));
+        assert_eq!(record(kernels[0].0), record(kernels[0].0));
+        finish(&queues);
     }
 
     #[test]
@@ -267,7 +405,7 @@ mod tests {
             assert_eq!(fed.implies(&last), order == Order::Stream);
             assert!(!fed.implies(&before), "that is not known");
         }
-        queues.service.finish().expect("an end");
+        finish(&queues);
     }
 
     #[test]

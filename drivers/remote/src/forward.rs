@@ -18,6 +18,7 @@ use quipu_wire::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
 use quipu_wire::message::{
     self, Launch, Parameter, ParameterKind, Read, ReadContent, Step, Stride, Word, Write,
 };
+use smallvec::SmallVec;
 
 type Work<'a> = quipu_driver_vendor::Work<'a, Remote>;
 
@@ -133,6 +134,9 @@ pub(crate) fn put(
 }
 
 type Sent = Result<Point, Obstacle<Refusal>>;
+
+/// Numbers of a launch: mostly few, which are to cost no allocation.
+type Words = SmallVec<[Word; 4]>;
 
 fn put_fill(
     work: &Work<'_>,
@@ -434,9 +438,10 @@ fn put_launch(
     if passed.parameters.len() > MAX_PARAMETERS {
         return Err(too_many().into());
     }
-    let words = |numbers: &[u64]| -> Vec<Word> { numbers.iter().copied().map(Word::new).collect() };
+    let words = |numbers: &[u64]| -> Words { numbers.iter().copied().map(Word::new).collect() };
     let mut memories = work.command().arguments().iter();
-    let (mut parameters, mut extents, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    let mut parameters: SmallVec<[Parameter; 6]> = SmallVec::new();
+    let (mut extents, mut values) = (Words::new(), SmallVec::<[u8; 64]>::new());
     let mut number = 0;
     for parameter in &passed.parameters {
         parameters.push(Parameter::new(match parameter {

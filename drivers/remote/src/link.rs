@@ -25,6 +25,7 @@ use quipu_wire::message::{
     Command, CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, GoodbyeReason, Message,
     Operation, Priority, ProgramFormat, Wait,
 };
+use smallvec::{SmallVec, smallvec};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -35,6 +36,9 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// Threads of a connection that touch the host's memory.
 const THREADS: usize = 3;
+
+/// What a command waits for on the node: mostly little, which is to cost no allocation.
+pub(crate) type Waits = SmallVec<[Wait; 4]>;
 
 /// What a thread of a connection does.
 type Run = Box<dyn FnOnce(&Link) + Send>;
@@ -338,7 +342,7 @@ impl Link {
                 for operation in operations {
                     let point = point(self.push(&mut state, route, &after, *operation)?);
                     self.fly(&mut state, Flying::new(point.clone(), 1));
-                    after = vec![Wait::needs(point.event())];
+                    after = smallvec![Wait::needs(point.event())];
                     last = Some(point);
                 }
                 last.ok_or_else(|| Refusal::NotSent("a command of no operations".to_owned()))
@@ -444,10 +448,10 @@ impl Link {
         &self,
         state: &mut State,
         route: &Route,
-        mut after: Vec<Wait>,
-    ) -> Result<Vec<Wait>, Refusal> {
+        mut after: Waits,
+    ) -> Result<Waits, Refusal> {
         while after.len() > MAX_WAITS {
-            let rest = after.split_off(MAX_WAITS - 1);
+            let rest = after.drain(MAX_WAITS - 1..).collect();
             let join = self.push(state, route, &after, Operation::Nothing)?;
             self.fly(state, Flying::new(Point::new(self.number, join), 1));
             after = rest;

@@ -14,7 +14,7 @@
 use crate::bulk::{Bytes, HostRegion, Job};
 use crate::failure::Refusal;
 use crate::flights::{Flying, Rare};
-use crate::link::{Link, Route, Sink, State};
+use crate::link::{Link, Route, Sink, State, Waits};
 use crate::locked;
 use crate::point::Point;
 use quipu_link::key::ticket;
@@ -389,7 +389,7 @@ impl Link {
     }
 
     /// Waits for events here.
-    pub(crate) fn after(&self, state: &State, waits: &[Point], held: &[u64]) -> Vec<Wait> {
+    pub(crate) fn after(&self, state: &State, waits: &[Point], held: &[u64]) -> Waits {
         let own = waits.iter().filter_map(|point| {
             let event = point.event_on(self.number)?;
             // Of a migration, a half may be over; and an end may be acknowledged before the bytes have travelled.

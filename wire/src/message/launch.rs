@@ -216,6 +216,20 @@ impl<'a> Launch<'a> {
         })
     }
 
+    /// All that it says but its program, as bytes: two launches of a program say the same if these are the same, each.
+    #[must_use]
+    pub fn parts(&self) -> [&'a [u8]; 7] {
+        [
+            self.blocks.as_bytes(),
+            self.threads.as_bytes(),
+            self.elements.as_bytes(),
+            self.shared.as_bytes(),
+            self.parameters.as_bytes(),
+            self.extents.as_bytes(),
+            self.values,
+        ]
+    }
+
     pub(super) fn read(waits: usize, cursor: &mut Cursor<'a>) -> Result<Parsed<'a>, Problem> {
         let fixed: &layout::Launch = cursor.fixed()?;
         zero(RESERVED, fixed.reserved)?;

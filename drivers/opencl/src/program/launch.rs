@@ -5,7 +5,7 @@ use super::grids::Shape;
 use crate::device::Device;
 use crate::memory::Allocation;
 use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named};
-use crate::queues::{Lane, Queues};
+use crate::queues::Queues;
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
@@ -232,12 +232,20 @@ impl Launch<'_> {
             Some(memory) if failure.is_none() => memory,
             _ => return Ok(launched(failure)),
         };
+        let queue = match self.queues.of_record(self.queue) {
+            Ok(queue) => queue.feed(),
+            Err(error) => {
+                // The kernel is in its queue.
+                failure = Some(error);
+                return Ok(launched(failure));
+            }
+        };
         let mut record = Box::new([0_u32; FAULT_WORDS]);
         let waits = [kernel.raw()];
         // SAFETY: the record is kept until the command is over; the memory has so many bytes.
         let read = unsafe {
             cl3::command_queue::enqueue_read_buffer(
-                self.queues.of_lane(Lane::Download, &[]).feed().raw(),
+                queue.raw(),
                 memory.raw(),
                 CL_FALSE,
                 0,

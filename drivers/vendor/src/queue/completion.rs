@@ -274,13 +274,14 @@ impl<V: Vendor> Completions<V> {
             }
             self.in_flight.fetch_add(count, Ordering::SeqCst);
         }
-        // Either this sees a flush, or the flush sees the command.
-        if seen_to.is_some_and(|flushes| flushes == self.flushes.load(Ordering::SeqCst)) {
+        // Either this sees a flush, or the flush sees the command. (Where the vendor tells, nobody looks.)
+        if V::TELLS || seen_to.is_some_and(|flushes| flushes == self.flushes.load(Ordering::SeqCst))
+        {
             return;
         }
         self.active.store(clock::now_ns(), Ordering::Relaxed);
         // Whoever helps leaves it when it ceases to.
-        if V::TELLS || self.helpers.load(Ordering::SeqCst) > 0 {
+        if self.helpers.load(Ordering::SeqCst) > 0 {
             return;
         }
         self.leave();

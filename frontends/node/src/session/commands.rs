@@ -6,6 +6,7 @@ use super::ends::{self, Ends};
 use super::events::{Events, Known, NO_LINE};
 use super::objects::Objects;
 use super::peers::Peers;
+use super::prepared::PreparedLaunches;
 use super::tally::{Line, Tally};
 use crate::locked;
 use crate::node::Shared;
@@ -16,17 +17,18 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(super) type Done<T = ()> = std::result::Result<T, Broken>;
+pub(super) type Done<T = ()> = Result<T, Broken>;
 pub(super) type Waits = SmallVec<[Event; 4]>;
 
 /// All that messages name.
 pub(crate) struct Work {
     pub(super) node: Arc<Shared>,
     pub(super) objects: Objects,
+    pub(super) prepared: PreparedLaunches,
     /// The events that there are to wait for, and what is counted.
     tally: Arc<Tally>,
     /// Where the last command was counted.
-    line: Option<Arc<Line>>,
+    line: Option<Arc<LineEnds>>,
     pub(super) ends: Arc<Ends>,
     pub(super) bulk: Arc<Bulk>,
     pub(super) peers: Arc<Peers>,
@@ -34,6 +36,24 @@ pub(crate) struct Work {
     lenders: Vec<Box<dyn Lender>>,
     /// Messages since what was kept for this thread was last run.
     kept: u32,
+}
+
+/// Where the commands of a line are counted, and their ends told.
+struct LineEnds {
+    line: Arc<Line>,
+    ends: Arc<Ends>,
+}
+
+impl LineEnds {
+    fn begun(&self) {
+        self.ends.begun();
+        self.line.begun();
+    }
+
+    fn ended(&self, id: u64, outcome: Result<(), Error>, result: &ends::Result) {
+        self.line.ended();
+        self.ends.ended(id, outcome, result);
+    }
 }
 
 /// Messages after which what was kept for this thread is run, though more have come.
@@ -60,6 +80,7 @@ impl Work {
             lenders: node.lenders(),
             kept: 0,
             objects: Objects::new(node.clone(), session, context),
+            prepared: PreparedLaunches::default(),
             node,
             tally,
             line: None,
@@ -88,9 +109,15 @@ impl Work {
         match message {
             Message::Command(command) => self.command(command),
             Message::CreateBuffer(create) => self.objects.create_buffer(create),
-            Message::FreeBuffer(free) => self.objects.free_buffer(free.buffer),
+            Message::FreeBuffer(free) => {
+                self.prepared.forget();
+                self.objects.free_buffer(free.buffer)
+            }
             Message::CreateProgram(create) => self.objects.create_program(create),
-            Message::FreeProgram(free) => self.objects.free_program(free.program),
+            Message::FreeProgram(free) => {
+                self.prepared.forget();
+                self.objects.free_program(free.program)
+            }
             Message::Placeholder(placeholder) => {
                 self.placeholder(placeholder.event, placeholder.peer)
             }
@@ -132,6 +159,7 @@ impl Work {
         self.peers.close("the client's session has ended");
         self.bulk.close("the client's session has ended");
         self.objects.flush();
+        self.prepared.forget();
         self.objects.clear();
     }
 
@@ -254,70 +282,62 @@ impl Work {
     }
 
     /// Where a command is counted.
-    fn line_of(&mut self, command: &Command<'_>) -> Arc<Line> {
+    fn line_of(&mut self, command: &Command<'_>) -> Arc<LineEnds> {
         let place = (command.device, command.queue);
-        match &self.line {
-            Some(line) if line.place() == place => line.clone(),
-            _ => self.line.insert(self.tally.line(place)).clone(),
+        if let Some(last) = &self.line
+            && last.line.place() == place
+        {
+            return last.clone();
         }
+        let line = self.tally.line(place);
+        let ends = self.ends.clone();
+        self.line.insert(Arc::new(LineEnds { line, ends })).clone()
     }
 
     /// Has a command's end told.
-    fn note(
-        &mut self,
-        id: u64,
-        line: Arc<Line>,
-        is_kernel: bool,
-        begun: std::result::Result<Begun, Error>,
-    ) {
-        self.ends.begun();
+    fn note(&mut self, id: u64, line: Arc<LineEnds>, is_kernel: bool, begun: Result<Begun, Error>) {
         line.begun();
-        let add = |known| locked(&self.tally.events).add(id, known, line.number(), is_kernel);
-        match begun {
+        let number = line.line.number();
+        let known = match begun {
             Ok(Begun {
                 event: Some(event),
                 result,
             }) => {
-                add(Known::Live(event.clone()));
-                let ends = self.ends.clone();
-                event.on_complete(move |outcome| {
-                    line.ended();
-                    ends.ended(id, outcome, &result);
-                });
+                event.on_complete(move |outcome| line.ended(id, outcome, &result));
+                Known::Live(event)
             }
             Ok(Begun {
                 event: None,
                 result,
             }) => {
-                add(Known::Done);
-                line.ended();
-                self.ends.ended(id, Ok(()), &result);
+                line.ended(id, Ok(()), &result);
+                Known::Done
             }
             Err(error) => {
                 // What needs it has to fail.
                 let failed = UserEvent::new();
-                add(Known::Live(failed.event()));
-                line.ended();
+                let known = Known::Live(failed.event());
                 failed.fail(&error.to_string());
-                self.ends.ended(id, Err(error), &ends::Result::Plain);
+                line.ended(id, Err(error), &ends::Result::Plain);
+                known
             }
-        }
+        };
+        // What has ended by now is not acknowledged before this thread has looked for that.
+        locked(&self.tally.events).add(id, known, number, is_kernel);
     }
 
     /// The queue of a command.
     pub(super) fn queue(
         &mut self,
         command: &Command<'_>,
-    ) -> Done<std::result::Result<quipu_core::Queue, Error>> {
-        self.objects
-            .queue(command.device, command.priority, command.profiled)
+    ) -> Done<Result<quipu_core::Queue, Error>> {
+        let queue = self
+            .objects
+            .queue(command.device, command.priority, command.profiled)?;
+        Ok(queue.cloned())
     }
 
-    fn nothing(
-        &mut self,
-        command: &Command<'_>,
-        waits: &[Event],
-    ) -> Done<std::result::Result<Begun, Error>> {
+    fn nothing(&mut self, command: &Command<'_>, waits: &[Event]) -> Done<Result<Begun, Error>> {
         let queue = match self.queue(command)? {
             Ok(queue) => queue,
             Err(error) => return Ok(Err(error)),
@@ -336,7 +356,7 @@ impl Work {
         command: &Command<'_>,
         fill: &message::Fill,
         waits: &[Event],
-    ) -> Done<std::result::Result<Begun, Error>> {
+    ) -> Done<Result<Begun, Error>> {
         let range = fill.offset..fill.offset + fill.length;
         let (queue, memory) = (
             self.queue(command)?,

@@ -64,20 +64,27 @@ fn invalid(what: &'static str, problem: String) -> Error {
 /// How long a program's work-groups take; and who looks that none takes too long, if there is a limit.
 type Times = (Arc<Pace>, Option<Stopwatch>);
 
-/// A launch's kernel.
-pub(crate) enum NodeKernel {
-    Text(Box<(Arc<KernelText>, CodeKey, Passed, Option<Stopwatch>)>),
-    BuiltIn(Box<(Arc<BuiltIn>, CodeKey, Passed)>),
+/// A launch's kernel. Launches that say the same have it together.
+#[derive(Clone)]
+pub(crate) struct NodeKernel(Arc<Kind>);
+
+pub(crate) enum Kind {
+    Text(Arc<KernelText>, CodeKey, Passed, Option<Stopwatch>),
+    BuiltIn(Arc<BuiltIn>, CodeKey, Passed),
     Native(Box<dyn NativeKernel>, Times),
     /// A kernel of the node's own, on a device that runs no native code.
     Printed(Box<dyn NativeKernel>, Option<Stopwatch>),
 }
 
 impl NodeKernel {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self(Arc::new(kind))
+    }
+
     /// What a kernel of the node's own is on devices that run no native code.
     fn printed(&self) -> Option<&dyn PortableKernel> {
-        match self {
-            Self::Printed(kernel, _) => kernel.portable(),
+        match &*self.0 {
+            Kind::Printed(kernel, _) => kernel.portable(),
             _ => None,
         }
     }
@@ -85,20 +92,20 @@ impl NodeKernel {
 
 impl NativeKernel for NodeKernel {
     fn name(&self) -> &'static str {
-        match self {
-            Self::Text(..) => "a client's kernel",
-            Self::BuiltIn(..) => "a built-in kernel",
-            Self::Native(kernel, _) | Self::Printed(kernel, _) => kernel.name(),
+        match &*self.0 {
+            Kind::Text(..) => "a client's kernel",
+            Kind::BuiltIn(..) => "a built-in kernel",
+            Kind::Native(kernel, _) | Kind::Printed(kernel, _) => kernel.name(),
         }
     }
 
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
-        match self {
-            Self::Text(..) | Self::BuiltIn(..) | Self::Printed(..) => {
+        match &*self.0 {
+            Kind::Text(..) | Kind::BuiltIn(..) | Kind::Printed(..) => {
                 let problem = "it has no native code".to_owned();
                 Err(invalid("launch a kernel", problem))
             }
-            Self::Native(kernel, (pace, stopwatch)) => {
+            Kind::Native(kernel, (pace, stopwatch)) => {
                 let count = groups.len() as u64;
                 let start = pace.is_due().then(Instant::now);
                 // SAFETY: as the caller promises.
@@ -116,57 +123,57 @@ impl NativeKernel for NodeKernel {
     }
 
     fn is_brief(&self, groups: u32) -> bool {
-        match self {
-            Self::Text(..) | Self::BuiltIn(..) | Self::Printed(..) => false,
-            Self::Native(_, (pace, _)) => pace.is_brief(groups),
+        match &*self.0 {
+            Kind::Text(..) | Kind::BuiltIn(..) | Kind::Printed(..) => false,
+            Kind::Native(_, (pace, _)) => pace.is_brief(groups),
         }
     }
 
     fn portable(&self) -> Option<&dyn PortableKernel> {
-        match self {
-            Self::Text(..) | Self::BuiltIn(..) => Some(self),
-            Self::Native(..) => None,
-            Self::Printed(..) => self.printed().map(|_| self as _),
+        match &*self.0 {
+            Kind::Text(..) | Kind::BuiltIn(..) => Some(self),
+            Kind::Native(..) => None,
+            Kind::Printed(..) => self.printed().map(|_| self as _),
         }
     }
 }
 
 impl PortableKernel for NodeKernel {
     fn key(&self) -> CodeKey {
-        match self {
-            Self::Text(text) => text.1,
-            Self::BuiltIn(kernel) => kernel.1,
-            Self::Native(..) | Self::Printed(..) => self
+        match &*self.0 {
+            Kind::Text(_, key, ..) => *key,
+            Kind::BuiltIn(_, key, _) => *key,
+            Kind::Native(..) | Kind::Printed(..) => self
                 .printed()
                 .map_or(CodeKey::of::<Self>(0), PortableKernel::key),
         }
     }
 
     fn code_type(&self) -> TypeId {
-        match self {
-            Self::Text(_) => TypeId::of::<KernelText>(),
-            Self::BuiltIn(_) => TypeId::of::<BuiltIn>(),
-            Self::Native(..) | Self::Printed(..) => self
+        match &*self.0 {
+            Kind::Text(..) => TypeId::of::<KernelText>(),
+            Kind::BuiltIn(..) => TypeId::of::<BuiltIn>(),
+            Kind::Native(..) | Kind::Printed(..) => self
                 .printed()
                 .map_or(TypeId::of::<Self>(), PortableKernel::code_type),
         }
     }
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
-        match self {
-            Self::Text(text) => Ok(text.0.clone()),
-            Self::BuiltIn(kernel) => Ok(kernel.0.clone()),
-            Self::Native(..) | Self::Printed(..) => {
+        match &*self.0 {
+            Kind::Text(text, ..) => Ok(text.clone()),
+            Kind::BuiltIn(kernel, ..) => Ok(kernel.clone()),
+            Kind::Native(..) | Kind::Printed(..) => {
                 self.printed().map_or_else(is_native, PortableKernel::code)
             }
         }
     }
 
     fn while_compiling(&self, compile: &mut dyn FnMut()) {
-        let stopwatch = match self {
-            Self::Text(text) => text.3.as_ref(),
-            Self::Printed(_, stopwatch) => stopwatch.as_ref(),
-            Self::BuiltIn(_) | Self::Native(..) => None,
+        let stopwatch = match &*self.0 {
+            Kind::Text(.., stopwatch) => stopwatch.as_ref(),
+            Kind::Printed(_, stopwatch) => stopwatch.as_ref(),
+            Kind::BuiltIn(..) | Kind::Native(..) => None,
         };
         match stopwatch {
             Some(stopwatch) => stopwatch.time_compiler(compile),
@@ -175,10 +182,10 @@ impl PortableKernel for NodeKernel {
     }
 
     fn pass(&self, arguments: &[Argument], passed: &mut Passed) -> Result<()> {
-        match self {
-            Self::Text(text) => passed.clone_from(&text.2),
-            Self::BuiltIn(kernel) => passed.clone_from(&kernel.2),
-            Self::Native(..) | Self::Printed(..) => {
+        match &*self.0 {
+            Kind::Text(_, _, own, _) => passed.clone_from(own),
+            Kind::BuiltIn(_, _, own) => passed.clone_from(own),
+            Kind::Native(..) | Kind::Printed(..) => {
                 return self
                     .printed()
                     .map_or_else(is_native, |kernel| kernel.pass(arguments, passed));

@@ -1,9 +1,10 @@
 //! Launches of kernels.
 
 use super::commands::{Begun, Done, Work, access, plain};
+use super::prepared::Prepared;
 use crate::native::Parameter;
 use quipu_core::portable::Extents;
-use quipu_core::{AccessMode, Error, Event, Passed, PassedParameter, Request};
+use quipu_core::{AccessMode, Error, Event, Passed, PassedParameter, Queue, Request};
 use quipu_wire::message::{self, Command, Passed as Sent, Word};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
@@ -51,7 +52,23 @@ impl Work {
         launch: &message::Launch<'_>,
         waits: &[Event],
     ) -> Done<Result<Begun, Error>> {
-        let queue = self.queue(command)?;
+        // First: that also says whether the device is one.
+        let (device, priority) = (command.device, command.priority);
+        if let Err(error) = self.objects.queue(device, priority, command.profiled)? {
+            return Ok(Err(error));
+        }
+        let at = match self.prepared.find(device, launch) {
+            Some(at) => at,
+            None => match self.prepare(device, launch)? {
+                Ok(new) => self.prepared.keep(device, launch, new),
+                Err(error) => return Ok(Err(error)),
+            },
+        };
+        let queue = self.objects.queue(device, priority, command.profiled)?;
+        Ok(queue.and_then(|queue| enqueue(queue, command, &self.prepared[at], waits)))
+    }
+
+    fn prepare(&self, device: u32, launch: &message::Launch<'_>) -> Done<Result<Prepared, Error>> {
         let mut passed = Passed {
             blocks: extents(launch.blocks),
             threads: extents(launch.threads),
@@ -59,7 +76,7 @@ impl Work {
             shared: launch.shared.iter().map(|word| word.get()).collect(),
             ..Passed::default()
         };
-        let mut memories: SmallVec<[_; 6]> = SmallVec::new();
+        let mut uses: SmallVec<[_; 4]> = SmallVec::new();
         for parameter in launch.passed() {
             passed.parameters.push(match parameter {
                 Sent::Value(bytes) => {
@@ -77,7 +94,7 @@ impl Work {
                 } => {
                     let range = offset..offset + length;
                     let memory = self.objects.buffer(buffer, &range)?;
-                    memories.push((memory, range, core_mode(mode)));
+                    uses.push((memory, range, core_mode(mode)));
                     let shape = (extents(each), extents(strides));
                     PassedParameter::Memory {
                         element: element.into(),
@@ -86,11 +103,7 @@ impl Work {
                 }
             });
         }
-        let queue = match queue {
-            Ok(queue) => queue,
-            Err(error) => return Ok(Err(error)),
-        };
-        let device = &self.node.options.devices[command.device as usize];
+        let device = &self.node.options.devices[device as usize];
         let groups = passed.blocks.iter().product();
         let parameters: SmallVec<[Parameter<'_>; 6]> = launch
             .passed()
@@ -100,21 +113,36 @@ impl Work {
         let kernel = self
             .objects
             .kernel(launch.program, device, &passed, &parameters)?;
-        let enqueue = || {
+        let prepared = || {
             let kernel = kernel?;
-            let mut accesses: SmallVec<[_; 6]> = SmallVec::new();
-            for (memory, range, mode) in &memories {
-                let memory = memory.as_ref().map_err(Error::clone)?;
-                accesses.push(access(memory, range, *mode));
-            }
-            let request = Request {
-                accesses: &accesses,
-                waits,
-                ..Request::default()
-            };
-            let event = queue.launch(kernel, groups, &request)?;
-            Ok(plain(command, event))
+            let uses = uses
+                .into_iter()
+                .map(|(memory, range, mode)| Ok((memory?, range, mode)));
+            Ok(Prepared {
+                kernel,
+                groups,
+                uses: uses.collect::<Result<_, Error>>()?,
+            })
         };
-        Ok(enqueue())
+        Ok(prepared())
     }
+}
+
+fn enqueue(
+    queue: &Queue,
+    command: &Command<'_>,
+    prepared: &Prepared,
+    waits: &[Event],
+) -> Result<Begun, Error> {
+    let uses = prepared.uses.iter();
+    let accesses: SmallVec<[_; 6]> = uses
+        .map(|(memory, range, mode)| access(memory, range, *mode))
+        .collect();
+    let request = Request {
+        accesses: &accesses,
+        waits,
+        ..Request::default()
+    };
+    let event = queue.launch(prepared.kernel.clone(), prepared.groups, &request)?;
+    Ok(plain(command, event))
 }

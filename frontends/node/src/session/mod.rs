@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | here | the two streams, and the session's end |
-//! | `commands` | what a message has done: `launch`, `transfer` |
+//! | `commands` | what a message has done: `launch`, `transfer`; `prepared`: launches as they were made last |
 //! | `content` | reads of what is in use |
 //! | `objects` | buffers, programs, queues; `kernel`: what is launched |
 //! | `events` | which events there are to wait for |
@@ -40,6 +40,7 @@ mod links;
 mod objects;
 mod peers;
 mod post;
+mod prepared;
 mod runs;
 mod tally;
 mod transfer;

@@ -1,7 +1,7 @@
 //! A session's buffers, programs and queues.
 
 use super::Broken;
-use super::kernel::{NodeKernel, Pace};
+use super::kernel::{Kind, NodeKernel, Pace};
 use crate::limits::Limits;
 use crate::native::{Launch, Maker, Parameter};
 use crate::node::Shared;
@@ -15,6 +15,7 @@ use quipu_kernel_ir::{KernelText, TextLanguage};
 use quipu_wire::message::{self, CreateBuffer, CreateProgram, ProgramFormat};
 use std::any::TypeId;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -263,17 +264,14 @@ impl Objects {
                         "launch a kernel that the node's program has natively, or use one of its OpenCL devices",
                     );
                 }
-                Ok(NodeKernel::Text(Box::new((
-                    text.clone(),
-                    *key,
-                    passed.clone(),
-                    self.compiling.clone(),
-                ))))
+                let limit = self.compiling.clone();
+                let kind = Kind::Text(text.clone(), *key, passed.clone(), limit);
+                Ok(NodeKernel::new(kind))
             }
             Some(Program::BuiltIn(code, key)) => {
                 let there = device.built_in_kernels();
                 BuiltInKernel::find(&there, &code.0, device.name())
-                    .map(|_| NodeKernel::BuiltIn(Box::new((code.clone(), *key, passed.clone()))))
+                    .map(|_| NodeKernel::new(Kind::BuiltIn(code.clone(), *key, passed.clone())))
             }
             Some(Program::Native(maker, pace)) => {
                 let launch = Launch {
@@ -284,7 +282,7 @@ impl Objects {
                 let kernel = maker(&launch);
                 if device.driver().runs_native_code() {
                     let times = (pace.clone(), self.stopwatch.clone());
-                    return Ok(kernel.map(|kernel| NodeKernel::Native(kernel, times)));
+                    return Ok(kernel.map(|kernel| NodeKernel::new(Kind::Native(kernel, times))));
                 }
                 let takes = |of| device.driver().takes_code(of);
                 match kernel {
@@ -294,7 +292,10 @@ impl Objects {
                             "use one of the node's devices that do, or write the kernel in OpenCL C",
                         );
                     }
-                    kernel => kernel.map(|it| NodeKernel::Printed(it, self.compiling.clone())),
+                    kernel => {
+                        let limit = self.compiling.clone();
+                        kernel.map(|kernel| NodeKernel::new(Kind::Printed(kernel, limit)))
+                    }
                 }
             }
         })
@@ -306,11 +307,11 @@ impl Objects {
         device: u32,
         priority: message::Priority,
         profiled: bool,
-    ) -> std::result::Result<Result<Queue>, Broken> {
-        let key = (device, priority as u8, profiled);
-        if let Some(queue) = self.queues.get(&key) {
-            return Ok(Ok(queue.clone()));
-        }
+    ) -> std::result::Result<Result<&Queue>, Broken> {
+        let vacant = match self.queues.entry((device, priority as u8, profiled)) {
+            Entry::Occupied(known) => return Ok(Ok(known.into_mut())),
+            Entry::Vacant(vacant) => vacant,
+        };
         let Some(of) = self.node.options.devices.get(device as usize) else {
             return Err(Broken::rule(
                 "a command names a device that the node does not have",
@@ -327,10 +328,7 @@ impl Objects {
             ..QueueOptions::default()
         };
         let queue = self.context.queue(of, options);
-        if let Ok(queue) = &queue {
-            self.queues.insert(key, queue.clone());
-        }
-        Ok(queue)
+        Ok(queue.map(|queue| &*vacant.insert(queue)))
     }
 
     /// The queue of the host's turns.
