@@ -40,6 +40,8 @@ pub(crate) enum Action {
 /// One observer. Shared between the list and whoever waits.
 pub(crate) struct Observer {
     fired: AtomicBool,
+    /// Its action is a callback, and stays one.
+    is_callback: bool,
     action: Mutex<Action>,
 }
 
@@ -51,6 +53,7 @@ impl Observer {
     pub(crate) fn new(action: Action) -> Arc<Self> {
         Arc::new(Self {
             fired: AtomicBool::new(false),
+            is_callback: matches!(action, Action::Call(_)),
             action: Mutex::new(action),
         })
     }
@@ -78,16 +81,10 @@ impl Observer {
 
     /// Does its action, once; false if that is a callback, which is not called.
     pub(crate) fn fire_unless_callback(&self) -> bool {
-        let action = {
-            let mut action = lock(&self.action);
-            if matches!(*action, Action::Call(_)) {
-                return false;
-            }
-            self.fired.store(true, Ordering::Release);
-            std::mem::replace(&mut *action, Action::Nothing)
-        };
-        act(action);
-        true
+        if !self.is_callback {
+            self.fire();
+        }
+        !self.is_callback
     }
 }
 

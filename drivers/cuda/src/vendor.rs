@@ -218,8 +218,8 @@ impl Vendor for Cuda {
         })
     }
 
-    fn land(&self, work: &Work<'_>, cargo: Cargo) -> Result<()> {
-        cargo.land(work.command())
+    fn land(&self, work: &Work<'_>, flight: Flight<Self>) -> Result<()> {
+        flight.cargo.land(work.command())
     }
 
     fn note_times(&self, work: &Work<'_>, flight: &Flight<Self>, seen: u64) -> Option<u64> {

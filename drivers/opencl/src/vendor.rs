@@ -217,8 +217,8 @@ impl Vendor for OpenCl {
         &cargo.earlier
     }
 
-    fn land(&self, work: &Work<'_>, cargo: Cargo) -> Result<()> {
-        match cargo.fault {
+    fn land(&self, work: &Work<'_>, flight: Flight<Self>) -> Result<()> {
+        match flight.cargo.fault {
             Some(fault) => fault.outcome(work.device(), work.command().label()),
             None => Ok(()),
         }

@@ -34,7 +34,6 @@ const MOST_NODES: u32 = 39;
 /// What comes with a command.
 #[derive(Debug)]
 pub struct Cargo {
-    pub(crate) point: Point,
     /// When it was sent, if its times were asked for.
     pub(crate) sent: Option<u64>,
 }
@@ -92,13 +91,13 @@ pub(crate) fn put(
         let bytes = command.arguments()[0].length();
         let point = ship(work, migration, bytes, waits, profiled)?;
         return Ok(Flight {
-            signal: point.clone(),
             // That others of its line are over says something of one half only.
             done: Some(point.clone()),
+            signal: point,
             line: None,
             failure: None,
             error: None,
-            cargo: Cargo { point, sent },
+            cargo: Cargo { sent },
         });
     }
     let send = |task: Task<'_>| work.device().link.send(&route, waits, task);
@@ -124,12 +123,12 @@ pub(crate) fn put(
         Operation::Transfer(_) | Operation::Migrate(_)
     );
     Ok(Flight {
-        signal: point.clone(),
         done: has_bytes.then(|| point.clone()),
+        signal: point,
         line: None,
         failure: None,
         error: None,
-        cargo: Cargo { point, sent },
+        cargo: Cargo { sent },
     })
 }
 
@@ -539,7 +538,7 @@ fn by_our_clock(device: &Device, times: &Times, sent: u64, seen: u64) -> Option<
 pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) -> Option<u64> {
     let sent = flight.cargo.sent?;
     let seen = seen.max(sent);
-    let point = &flight.cargo.point;
+    let point = &flight.signal;
     let (started, ended) = match work.command().operation() {
         Operation::Migrate(migration) if is_between_nodes(migration) => {
             let ran = note_between(work, migration, point, sent, seen);

@@ -237,8 +237,8 @@ impl Vendor for Remote {
         Ok(())
     }
 
-    fn land(&self, work: &Work<'_, Self>, cargo: Cargo) -> Result<()> {
-        let Some(error) = cargo.point.take_failure() else {
+    fn land(&self, work: &Work<'_, Self>, flight: Flight<Self>) -> Result<()> {
+        let Some(error) = flight.signal.take_failure() else {
             return Ok(());
         };
         if let ErrorKind::DeviceLost { reason, .. } = error.kind()

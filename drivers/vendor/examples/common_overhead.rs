@@ -149,7 +149,7 @@ impl Vendor for Nothing {
         Ok(())
     }
 
-    fn land(&self, _work: &Work<'_, Self>, _cargo: Cargo) -> Result<()> {
+    fn land(&self, _work: &Work<'_, Self>, _flight: Flight<Self>) -> Result<()> {
         Ok(())
     }
 

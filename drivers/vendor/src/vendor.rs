@@ -303,7 +303,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// What the kernel says of itself.
-    fn land(&self, work: &Work<'_, Self>, cargo: Self::Cargo) -> Result<()>;
+    fn land(&self, work: &Work<'_, Self>, flight: Flight<Self>) -> Result<()>;
 
     /// Tells the core when the device ran a command; when it ended, by the process's clock, if its times were asked for.
     fn note_times(&self, work: &Work<'_, Self>, flight: &Flight<Self>, seen: u64) -> Option<u64>;

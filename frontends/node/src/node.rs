@@ -129,9 +129,8 @@ pub(crate) struct Shared {
     pub(crate) questions: Mutex<HashMap<Fingerprint, usize>>,
     pub(crate) next: AtomicU64,
     pub(crate) stopping: AtomicBool,
-    /// Commands of all sessions: those that are not over, and all that there were.
-    pub(crate) commands_held: AtomicU64,
-    pub(crate) commands: AtomicU64,
+    /// Commands of sessions that have ended.
+    commands_before: AtomicU64,
     /// Bytes of all sessions' buffers.
     pub(crate) bytes: AtomicU64,
     /// Bytes of all sessions' writes that have come before their turn.
@@ -331,8 +330,7 @@ impl Shared {
             questions: Mutex::default(),
             next: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
-            commands_held: AtomicU64::new(0),
-            commands: AtomicU64::new(0),
+            commands_before: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             parked: AtomicU64::new(0),
         })
@@ -374,24 +372,27 @@ impl Shared {
         }
     }
 
-    /// Bytes of all sessions' buffers, commands that are not over, and all that there were; bytes that were sent in bulk, and
-    /// what was sent for them.
+    /// Bytes of all sessions' buffers, their commands that are not over, and all commands that there were; bytes that were sent in
+    /// bulk, and what was sent for them.
     pub(crate) fn counts(&self) -> [u64; COUNTS] {
         match &self.home {
             #[cfg(target_os = "linux")]
             Home::Processes(processes) => processes.counts(),
             _ => {
                 let sessions = locked(&self.sessions);
-                let bulk = sessions.values().map(|session| session.bulk_bytes());
-                let [plain, sent] =
-                    bulk.fold([0; 2], |sum, bytes| [sum[0] + bytes[0], sum[1] + bytes[1]]);
-                [
-                    self.bytes.load(Ordering::Acquire),
-                    self.commands_held.load(Ordering::Acquire),
-                    self.commands.load(Ordering::Acquire),
-                    plain,
-                    sent,
-                ]
+                let mut counts = [0; COUNTS];
+                counts[0] = self.bytes.load(Ordering::Acquire);
+                counts[2] = self.commands_before.load(Ordering::Acquire);
+                for session in sessions.values() {
+                    let [held, over] = session.tally().commands();
+                    let [plain, sent] = session.bulk_bytes();
+                    let own = [0, held, held + over, plain, sent];
+                    counts
+                        .iter_mut()
+                        .zip(own)
+                        .for_each(|(sum, own)| *sum += own);
+                }
+                counts
             }
         }
     }
@@ -654,7 +655,11 @@ impl Shared {
             Ok(())
         });
         session.abort("the session has ended");
-        locked(&self.sessions).remove(&id);
+        let mut sessions = locked(&self.sessions);
+        let commands = session.tally().commands().iter().sum();
+        self.commands_before.fetch_add(commands, Ordering::AcqRel);
+        sessions.remove(&id);
+        drop(sessions);
         ended
     }
 

@@ -584,7 +584,7 @@ impl<V: Vendor> Shared<V> {
                 // Its device is lost, and may still be writing: what it uses is never given up.
                 std::mem::forget(flight);
             } else if result.is_ok() {
-                result = self.vendor.land(&work, flight.cargo);
+                result = self.vendor.land(&work, flight);
             }
         }
         untold.finished.push(key);

@@ -4,14 +4,13 @@
 //! to the socket, so ends go together:
 //!
 //! 1. While the receiver goes through what has come, it sends what has ended when it is through.
-//! 2. Else the end of the last command that the session has is sent at once, by whoever ended it; and so are 64 of them.
+//! 2. Else the end of the last command that the session has is sent at once, by whoever ended it; and so are 128 of them.
 //! 3. Else the session's own thread is woken, which sends what there is then.
 
 use super::bulk::Bulk;
 use super::landing::Landing;
 use crate::failure::Told;
 use crate::locked;
-use crate::node::Shared;
 use quipu_core::{Error, Event};
 use quipu_link::stream::Outgoing;
 use quipu_wire::limits::MAX_LANE;
@@ -21,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 /// Ends that are worth a write.
-const MANY: usize = 64;
+const MANY: usize = 128;
 
 /// Events that one message names, at most: what every client takes in a frame.
 const MOST_IN_MESSAGE: usize = 256;
@@ -59,13 +58,12 @@ enum End {
 pub(crate) struct Ends {
     out: Outgoing,
     bulk: Arc<Bulk>,
-    node: Arc<Shared>,
     /// The client is told on which lanes profiled commands ran.
     tells_lanes: bool,
     pending: Mutex<Pending>,
     wake: Condvar,
-    /// Commands that are not over.
-    held: AtomicU64,
+    /// Commands that have come, as the receiver says.
+    begun: AtomicU64,
     /// The receiver goes through what has come.
     receiving: AtomicBool,
 }
@@ -73,6 +71,8 @@ pub(crate) struct Ends {
 #[derive(Default)]
 struct Pending {
     ends: Vec<End>,
+    /// Commands that are over.
+    over: u64,
     /// Numbers of messages, and the commands that they named.
     sent: VecDeque<(u64, Vec<u64>)>,
     /// The session's thread is to send.
@@ -82,29 +82,22 @@ struct Pending {
 }
 
 impl Ends {
-    pub(crate) fn new(
-        out: Outgoing,
-        bulk: Arc<Bulk>,
-        node: Arc<Shared>,
-        tells_lanes: bool,
-    ) -> Self {
+    pub(crate) fn new(out: Outgoing, bulk: Arc<Bulk>, tells_lanes: bool) -> Self {
         Self {
             out,
             bulk,
-            node,
             tells_lanes,
             pending: Mutex::default(),
             wake: Condvar::new(),
-            held: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
             receiving: AtomicBool::new(false),
         }
     }
 
-    /// A command has come.
+    /// A command has come. Said by one thread, before anybody may say that it has ended.
     pub(crate) fn begun(&self) {
-        self.held.fetch_add(1, Ordering::AcqRel);
-        self.node.commands.fetch_add(1, Ordering::AcqRel);
-        self.node.commands_held.fetch_add(1, Ordering::AcqRel);
+        let before = self.begun.load(Ordering::Relaxed);
+        self.begun.store(before + 1, Ordering::Release);
     }
 
     /// A command has ended.
@@ -130,8 +123,8 @@ impl Ends {
         pending.ends.push(end);
         let many = pending.ends.len() >= MANY;
         // Under the lock, so that whoever sends the last has all of them.
-        let is_last = self.held.fetch_sub(1, Ordering::AcqRel) == 1;
-        self.node.commands_held.fetch_sub(1, Ordering::AcqRel);
+        pending.over += 1;
+        let is_last = pending.over == self.begun.load(Ordering::Acquire);
         if !many && self.receiving.load(Ordering::SeqCst) {
             return;
         }

@@ -352,12 +352,7 @@ impl Session {
             }
             *state = State::Open(out.clone());
         }
-        let ends = Ends::new(
-            out.clone(),
-            self.bulk.clone(),
-            node.clone(),
-            self.tells_lanes,
-        );
+        let ends = Ends::new(out.clone(), self.bulk.clone(), self.tells_lanes);
         let ends = Arc::new(ends);
         let mut work = Work::new(
             node.clone(),

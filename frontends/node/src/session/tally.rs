@@ -21,7 +21,8 @@ pub(crate) struct Line {
     number: LineNumber,
     device: u32,
     queue: u32,
-    held: AtomicU64,
+    /// Commands that have come, as the thread says that receives them.
+    begun: AtomicU64,
     over: AtomicU64,
 }
 
@@ -35,15 +36,23 @@ impl Line {
         self.number
     }
 
-    /// A command has come.
+    /// A command has come. Said by one thread.
     pub(super) fn begun(&self) {
-        self.held.fetch_add(1, Ordering::Relaxed);
+        let before = self.begun.load(Ordering::Relaxed);
+        self.begun.store(before + 1, Ordering::Relaxed);
     }
 
     /// It is over.
     pub(super) fn ended(&self) {
         self.over.fetch_add(1, Ordering::Relaxed);
-        self.held.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Commands that are not over, and those that are.
+    fn counts(&self) -> [u64; 2] {
+        // In this order: what is over had come.
+        let over = self.over.load(Ordering::Acquire);
+        let begun = self.begun.load(Ordering::Acquire);
+        [begun.saturating_sub(over), over]
     }
 }
 
@@ -71,7 +80,7 @@ impl Tally {
                 number,
                 device,
                 queue,
-                held: AtomicU64::new(0),
+                begun: AtomicU64::new(0),
                 over: AtomicU64::new(0),
             })
         };
@@ -88,18 +97,25 @@ impl Tally {
             }
         }
         let count = |(line, running): (&Arc<Line>, u64)| {
-            let held = line.held.load(Ordering::Relaxed);
+            let [held, over] = line.counts();
             let count = QueueCount {
                 queue: line.queue,
                 waiting: held.saturating_sub(running),
                 running,
-                over: line.over.load(Ordering::Relaxed),
+                over,
             };
             (line.device, count)
         };
         let mut counts: Vec<_> = lines.iter().zip(running).map(count).collect();
         counts.sort_unstable_by_key(|(device, count)| (*device, count.queue));
         counts
+    }
+
+    /// Commands that are not over, and those that are, of all queues.
+    pub(crate) fn commands(&self) -> [u64; 2] {
+        let lines = locked(&self.lines);
+        let counts = lines.values().map(|line| line.counts());
+        counts.fold([0; 2], |sum, line| [sum[0] + line[0], sum[1] + line[1]])
     }
 
     /// All lines, in the order of their numbers.

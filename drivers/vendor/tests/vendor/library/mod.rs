@@ -291,9 +291,10 @@ impl Vendor for Library {
         &cargo.earlier
     }
 
-    fn land(&self, _work: &Work<'_, Self>, cargo: Cargo) -> Result<()> {
+    fn land(&self, _work: &Work<'_, Self>, flight: Flight<Self>) -> Result<()> {
         self.faults.note_end();
-        let outcome = cargo.outcome.lock().expect("nobody panics with it").take();
+        let outcome = flight.cargo.outcome.lock();
+        let outcome = outcome.expect("nobody panics with it").take();
         outcome.map_or(Ok(()), Err)
     }
 
