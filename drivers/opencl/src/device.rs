@@ -16,6 +16,7 @@ use quipu_driver_vendor::clock::Clock;
 use quipu_driver_vendor::error::{no_devices, of_call};
 use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
+use quipu_kernel_ir::print::FAULT_WORDS;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The name of the platform that our own front end offers to the loader: its devices are listed by other drivers.
@@ -87,6 +88,8 @@ pub struct Device {
     profiled: OnceLock<Queues>,
     /// Empty fault records.
     pub(crate) records: Mutex<Vec<Memory>>,
+    /// One for kernels that never write theirs.
+    unused_record: OnceLock<Memory>,
     /// What the first byte of a part of a memory object is a multiple of.
     pub(crate) alignment: u64,
     pub(crate) clock: Clock,
@@ -127,6 +130,14 @@ impl Device {
         };
         made_once(queues, || {
             Queues::of(self.platform.context()?, self, profiling)
+        })
+    }
+
+    /// A fault record for kernels that never write theirs, all together.
+    pub(crate) fn unused_record(&self) -> Called<&Memory> {
+        made_once(&self.unused_record, || {
+            let bytes = size_of::<[u32; FAULT_WORDS]>();
+            Memory::allocate(self.platform.context()?, bytes)
         })
     }
 
@@ -399,6 +410,7 @@ pub(crate) fn describe(
             queues: OnceLock::new(),
             profiled: OnceLock::new(),
             records: Mutex::default(),
+            unused_record: OnceLock::new(),
             // In bits.
             alignment: (alignment / 8).max(1),
             clock: Clock::default(),

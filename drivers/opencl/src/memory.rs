@@ -101,7 +101,7 @@ pub(crate) fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
 }
 
 /// Has memory filled with zeros, from now on.
-fn fill_with_zeros(queue: &Queue, memory: &Memory, bytes: usize) -> Called<Event> {
+pub(crate) fn fill_with_zeros(queue: &Queue, memory: &Memory, bytes: usize) -> Called<Event> {
     let zero = 0_u8;
     // SAFETY: the pattern is copied by the call.
     let event = unsafe {

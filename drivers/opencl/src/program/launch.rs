@@ -3,7 +3,7 @@
 use super::Compiled;
 use super::grids::Shape;
 use crate::device::Device;
-use crate::memory::Allocation;
+use crate::memory::{Allocation, fill_with_zeros};
 use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named};
 use crate::queues::Queues;
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
@@ -16,6 +16,7 @@ use quipu_driver_vendor::launch::{
 use quipu_driver_vendor::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::print::FAULT_WORDS;
 use quipu_kernel_ir::{Module, Printed, SharedLength};
+use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::{Arc, PoisonError};
 
@@ -195,31 +196,24 @@ impl Launch<'_> {
             return self.put_text(waits);
         };
         self.check_shared(printed)?;
-        let fault = if printed.sites.is_empty() {
-            None
+        let (fault, zeroed) = if printed.sites.is_empty() {
+            (None, None)
         } else {
-            Some(self.record()?)
+            let (record, zeroed) = self.record()?;
+            (Some(record), zeroed)
         };
-        // A kernel without sites never writes its record.
-        let unused = match &fault {
-            Some(_) => None,
-            None => Some(self.record()?),
+        let record = match &fault {
+            Some(record) => record,
+            None => self.device.unused_record()?,
         };
-        let record = fault.as_ref().or(unused.as_ref()).map(Memory::raw);
-        let values = self.values(module, printed, record)?;
+        let values = self.values(module, printed, record.raw())?;
+        let mut waits: SmallVec<[cl_event; 8]> = waits.into();
+        waits.extend(zeroed.as_ref().map(Event::raw));
         let Pieces {
             earlier,
             last: kernel,
             mut failure,
-        } = self.call(&values, waits)?;
-        if let Some(unused) = unused {
-            let mut records = self
-                .device
-                .records
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            records.push(unused);
-        }
+        } = self.call(&values, &waits)?;
         let launched = |failure| Launched {
             earlier,
             signal: kernel.clone(),
@@ -275,8 +269,9 @@ impl Launch<'_> {
         })
     }
 
-    /// An empty fault record.
-    fn record(&self) -> Called<Memory> {
+    /// A fault record, and what empties it if it is new. It is not made of the host's bytes: NVIDIA's call for that waits for what is
+    /// on the device.
+    fn record(&self) -> Called<(Memory, Option<Event>)> {
         let known = self
             .device
             .records
@@ -284,20 +279,12 @@ impl Launch<'_> {
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
         if let Some(known) = known {
-            return Ok(known);
+            return Ok((known, None));
         }
-        let mut empty = [0_u32; FAULT_WORDS];
-        let context = self.device.platform.context()?;
-        // SAFETY: the words are copied by the call.
-        let made = unsafe {
-            cl3::memory::create_buffer(
-                context.raw(),
-                cl3::memory::CL_MEM_READ_WRITE | cl3::memory::CL_MEM_COPY_HOST_PTR,
-                size_of_val(&empty),
-                empty.as_mut_ptr().cast::<c_void>(),
-            )
-        };
-        named("clCreateBuffer", made).map(Memory::new)
+        let bytes = size_of::<[u32; FAULT_WORDS]>();
+        let memory = Memory::allocate(self.device.platform.context()?, bytes)?;
+        let zeroed = fill_with_zeros(self.queue, &memory, bytes)?;
+        Ok((memory, Some(zeroed)))
     }
 
     fn check_shared(&self, printed: &Printed) -> Result<()> {
@@ -315,12 +302,7 @@ impl Launch<'_> {
     }
 
     /// What is passed for each parameter of a printed kernel.
-    fn values(
-        &self,
-        module: &Module,
-        printed: &Printed,
-        record: Option<cl_mem>,
-    ) -> Result<Vec<Value>> {
+    fn values(&self, module: &Module, printed: &Printed, record: cl_mem) -> Result<Vec<Value>> {
         let passing = Passing {
             module,
             printed,
@@ -342,7 +324,7 @@ impl Launch<'_> {
                     memory.map(|allocation| Value::Object(allocation.memory.raw()))
                 }
                 passing::Value::Shared(bytes) => Some(Value::Local(bytes)),
-                passing::Value::Fault => record.map(Value::Object),
+                passing::Value::Fault => Some(Value::Object(record)),
                 // CUDA C's.
                 passing::Value::SharedStart(_) => None,
             };
