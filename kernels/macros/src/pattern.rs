@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprRange, FieldPat, Member, Pat, PatIdent, RangeLimits};
+use syn::{Expr, ExprRange, FieldPat, Member, Pat, PatIdent, PatSlice, RangeLimits};
 
 use crate::refuse;
 use crate::scope::{Kind, Writer, witness};
@@ -188,7 +188,10 @@ impl Writer {
             }
             Pat::Tuple(_) | Pat::Slice(_) | Pat::Struct(_) | Pat::TupleStruct(_) => {
                 let parts = self.parts(pattern, source)?;
-                let mut condition: Option<TokenStream> = None;
+                let mut condition = match pattern {
+                    Pat::Slice(slice) => has_length(slice, source),
+                    _ => None,
+                };
                 for (inner, part) in parts {
                     let name = self.fresh("part");
                     let Some(next) = self.matches(inner, &name) else {
@@ -266,6 +269,15 @@ fn needs_part(pattern: &Pat) -> bool {
         pattern,
         Pat::Wild(_) | Pat::Lit(_) | Pat::Path(_) | Pat::Range(_)
     )
+}
+
+/// The condition that there are as many elements as a pattern has; none if any number of elements matches.
+fn has_length(pattern: &PatSlice, source: &Ident) -> Option<TokenStream> {
+    let or_more = matches!(pattern.elems.last(), Some(Pat::Rest(_)));
+    let count = pattern.elems.len() - usize::from(or_more);
+    let is_any = or_more && count == 0;
+    (!is_any)
+        .then(|| quote_spanned!(pattern.span()=> __quipu::has_length(#source, #count, #or_more)))
 }
 
 fn equal(span: Span, source: &Ident, value: &TokenStream) -> TokenStream {

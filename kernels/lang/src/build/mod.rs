@@ -83,8 +83,8 @@ pub use own::{
 };
 pub use parameter::{Declared, Handled, SharedParameter, shared, uniform};
 pub use place::{
-    assign, field, field_part, index, part, range_from, range_full, range_inclusive, range_of,
-    range_to, range_to_inclusive, swap,
+    assign, field, field_part, has_length, index, part, range_from, range_full, range_inclusive,
+    range_of, range_to, range_to_inclusive, swap,
 };
 pub use quipu_kernel_ir as ir;
 pub use refused::{RefusedMethods, RefusedOfIterators, RefusedOfNumbers};

@@ -125,6 +125,38 @@ fn part_at(s: &mut State, raw: Raw, position: usize, location: &'static Location
     }
 }
 
+/// Whether there are as many elements as a slice pattern has, or at least as many. Of an array rustc has seen it.
+#[track_caller]
+pub fn has_length<T: ?Sized>(expression: Expr<T>, count: usize, or_more: bool) -> Expr<bool> {
+    Expr::from_raw(has_length_raw(
+        expression.raw(),
+        count,
+        or_more,
+        Location::caller(),
+    ))
+}
+
+fn has_length_raw(
+    raw: Raw,
+    count: usize,
+    or_more: bool,
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let Some(Type::Slice { .. }) = s.frame().type_of(raw) else {
+            return Raw::Value(s.frame().literal(Scalar::Bool, 1));
+        };
+        let operation = if or_more {
+            BinaryOperation::GreaterEqual
+        } else {
+            BinaryOperation::Equal
+        };
+        let length = length(s, raw, location);
+        let count = s.frame().literal(Scalar::Index, count as u64);
+        Raw::Value(s.frame().function.binary(operation, length, count))
+    })
+}
+
 /// `expression[index]`.
 #[track_caller]
 pub fn index<T: ?Sized, I, R: ?Sized>(

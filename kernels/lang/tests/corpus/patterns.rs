@@ -156,6 +156,36 @@ fn parts(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     }
 }
 
+/// How many elements a slice has is part of what a pattern asks.
+#[kernel(crate = quipu_kernel)]
+fn lengths(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        *y = match &x[i + 1..] {
+            [] => 0,
+            [_] => 1,
+            [3 | 4, b, c, _, ..] => b + c,
+            [a, b, ..] => a * b,
+        };
+        if let [4, 1, ..] | [_] = &x[i..] {
+            *y += 10;
+        }
+        if matches!([x[i], 2], [1, ..]) {
+            *y += 20;
+        }
+        let (mut sum, mut from) = (0, i);
+        while let [a, _, ..] = x[from..] {
+            sum += a;
+            from += 1;
+        }
+        *y += 100_000 * sum;
+        let [a, b] = x[i..] else {
+            *y += 100;
+            continue;
+        };
+        *y += 1000 * (a + b);
+    }
+}
+
 macro_rules! run {
     ($($kernel:ident: $expected:expr;)*) => {$({
         let x = vec![3, 1, 4, 1, 5, 9];
@@ -172,6 +202,7 @@ fn runs_patterns() {
         otherwise: [177, 101, 1077, 100, 1002, 1004];
         questions: [11, 100, 11, 100, 100, 101];
         parts: [1_121_135, 1_101_124, 1_131_139, 1_101_148, 1_141_137, 1_181_132];
+        lengths: [1_400_104, 1_100_126, 1_000_115, 600_165, 514_001, 110];
         nameless: [3018, 116, 24027, 122, 40035, 50048];
     }
 }
