@@ -226,7 +226,7 @@ fn may_assign(receiver: &Expr, arguments: &Punctuated<Expr, Token![,]>) -> bool 
     impl<'ast> Visit<'ast> for Found<'_> {
         fn visit_expr(&mut self, expression: &'ast Expr) {
             self.assigns |= match expression {
-                Expr::Assign(_) | Expr::Block(_) => true,
+                Expr::Assign(_) | Expr::Block(_) | Expr::Macro(_) => true,
                 Expr::Binary(binary) => is_assignment(&binary.op),
                 Expr::Reference(reference) => reference.mutability.is_some(),
                 // It may be one that takes `&mut self`.

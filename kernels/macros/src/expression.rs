@@ -479,26 +479,11 @@ impl Writer {
         quote!({ #statement __quipu::nothing() })
     }
 
-    /// `matches!(value, pattern if guard)`, as the `match` that it stands for.
+    /// `matches!(value, pattern if guard)`.
     fn matching(&mut self, mac: &Macro) -> TokenStream {
-        let span = mac.path.span();
-        let cases = mac.parse_body_with(|input: ParseStream| {
-            let value: Expr = input.parse()?;
-            input.parse::<Token![,]>()?;
-            let pattern = Pat::parse_multi_with_leading_vert(input)?;
-            let guard = match input.parse::<Option<Token![if]>>()? {
-                Some(token) => {
-                    let guard: Expr = input.parse()?;
-                    Some(quote!(#token #guard))
-                }
-                None => None,
-            };
-            input.parse::<Option<Token![,]>>()?;
-            Ok(parse_quote_spanned!(span=> match #value { #pattern #guard => true, _ => false }))
-        });
-        match cases {
+        match as_match(mac) {
             Ok(cases) => self.control(&cases, Want::Value),
-            Err(_) => self.refuse(span, refuse::MATCHES),
+            Err(_) => self.refuse(mac.path.span(), refuse::MATCHES),
         }
     }
 
@@ -528,6 +513,25 @@ impl Writer {
             }
         }
     }
+}
+
+/// `matches!(value, pattern if guard)`, as the `match` that it stands for.
+pub(crate) fn as_match(mac: &Macro) -> syn::Result<Expr> {
+    let span = mac.path.span();
+    mac.parse_body_with(|input: ParseStream| {
+        let value: Expr = input.parse()?;
+        input.parse::<Token![,]>()?;
+        let pattern = Pat::parse_multi_with_leading_vert(input)?;
+        let guard = match input.parse::<Option<Token![if]>>()? {
+            Some(token) => {
+                let guard: Expr = input.parse()?;
+                Some(quote!(#token #guard))
+            }
+            None => None,
+        };
+        input.parse::<Option<Token![,]>>()?;
+        Ok(parse_quote_spanned!(span=> match #value { #pattern #guard => true, _ => false }))
+    })
 }
 
 /// What an expression is now.

@@ -31,12 +31,14 @@ use std::collections::{HashMap, HashSet};
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{
-    BinOp, Block, Expr, ExprForLoop, ExprIndex, ExprMethodCall, Ident, ItemFn, Lit, Pat, Path, Stmt,
+    BinOp, Block, Expr, ExprForLoop, ExprIndex, ExprMethodCall, Ident, ItemFn, Lit, Macro, Pat,
+    Path, Stmt, Token,
 };
 
-use crate::expression::is_assignment;
+use crate::expression::{as_match, is_assignment};
 use crate::kernel::allowances;
 use crate::phases::{bound_by, is_pure, is_read};
 use crate::signature::{Parameter, Passing};
@@ -306,6 +308,26 @@ impl<'ast> Visit<'ast> for Seen {
         }
         visit::visit_expr(self, expression);
     }
+
+    fn visit_macro(&mut self, called: &'ast Macro) {
+        self.is_left |= !visit_arguments(self, called);
+    }
+}
+
+/// Visits the expressions that a macro is called with. False if it is called with something else.
+fn visit_arguments(visitor: &mut impl for<'ast> Visit<'ast>, called: &Macro) -> bool {
+    if called.path.is_ident("matches") {
+        let choice = as_match(called);
+        return choice.is_ok_and(|choice| {
+            visitor.visit_expr(&choice);
+            true
+        });
+    }
+    let arguments = called.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
+    arguments.is_ok_and(|arguments| {
+        arguments.iter().for_each(|of| visitor.visit_expr(of));
+        true
+    })
 }
 
 /// An index or a side of a comparison.

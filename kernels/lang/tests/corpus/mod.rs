@@ -238,7 +238,7 @@ const NOT_IN_OPENCL: [(&str, &str); 4] = {
 
 /// The kernels whose results depend on which elements a thread has, each with how. All others are run for elements that are
 /// contiguous, as threads have them natively, and that are strided.
-const ORDERED: [(&str, &str); 9] = {
+const ORDERED: [(&str, &str); 10] = {
     const SHOWN: &str = "an element shows what its thread is or has read";
     const BEFORE: &str = "an element shows what came of those before it";
     [
@@ -248,6 +248,7 @@ const ORDERED: [(&str, &str); 9] = {
         ),
         ("bordered", BEFORE),
         ("calls", SHOWN),
+        ("changed_in_macros", BEFORE),
         (
             "cut_off",
             "an element shows that it is not on a GPU, where elements are in strides",

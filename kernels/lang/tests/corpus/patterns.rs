@@ -109,6 +109,16 @@ fn questions(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
             *y += 10;
         }
         *y += 100 * matches!(x[i], 1 | 5..) as u32;
+        // A method is called on what there was before its arguments changed that.
+        let mut n = x[i];
+        let changed = n.wrapping_add(matches!(
+            {
+                n += 1;
+                n
+            },
+            2
+        ) as u32);
+        *y += 1000 * changed;
     }
 }
 
@@ -200,7 +210,7 @@ fn runs_patterns() {
     run! {
         conditions: [52501, 51602, 41612, 51603, 41703, 31811];
         otherwise: [177, 101, 1077, 100, 1002, 1004];
-        questions: [11, 100, 11, 100, 100, 101];
+        questions: [3011, 2100, 4011, 2100, 5100, 9101];
         parts: [1_121_135, 1_101_124, 1_131_139, 1_101_148, 1_141_137, 1_181_132];
         lengths: [1_400_104, 1_100_126, 1_000_115, 600_165, 514_001, 110];
         nameless: [3018, 116, 24027, 122, 40035, 50048];

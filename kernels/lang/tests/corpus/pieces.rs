@@ -225,3 +225,53 @@ fn runs_methods_in_pieces() {
         check!(window.sums => (&x, &mut y), division(2, 1, 50));
     }
 }
+
+/// What is done in macros is done to each element in turn, too: a variable changes, and the loop ends.
+#[kernel(crate = quipu_kernel)]
+fn changed_in_macros(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    let (mut k, mut m) = (0, 0);
+    for (i, y) in y.each() {
+        if i + k + 2 < x.len() {
+            *y = x[i + k];
+        }
+        if matches!(
+            {
+                k = (k + 1) % 3;
+                k
+            },
+            2
+        ) {
+            *y += 1000;
+        }
+    }
+    for (i, y) in y.each() {
+        *y += x[i + m];
+        assert!({
+            m = 1 - m;
+            m < 2
+        });
+    }
+    for (i, y) in y.each() {
+        assert!(i < x.len(), "{i}");
+        *y += x[i + 1];
+        let is_last = matches!(
+            {
+                if *y > 1015 {
+                    break;
+                }
+                i
+            },
+            5
+        );
+        *y += 10_000 * is_last as u32;
+    }
+}
+
+#[test]
+fn changes_in_macros_are_seen() {
+    let x: Vec<u32> = (0..40).collect();
+    for elements in [40, 12] {
+        let mut y = vec![0; 38];
+        check!(changed_in_macros => (&x, &mut y), division(40 / elements + 1, 1, elements));
+    }
+}
