@@ -203,6 +203,7 @@ impl Known<'_> {
             block: body.block.clone(),
             locals: HashMap::new(),
             is_certain: true,
+            may_have_left: false,
             checks: TokenStream::new(),
             neighbours: Vec::new(),
             has_beyond: false,
@@ -330,6 +331,24 @@ fn visit_arguments(visitor: &mut impl for<'ast> Visit<'ast>, called: &Macro) -> 
     })
 }
 
+/// Whether something goes on with the next element, or ends the kernel.
+#[derive(Default)]
+struct Jumps(bool);
+
+impl<'ast> Visit<'ast> for Jumps {
+    fn visit_expr(&mut self, expression: &'ast Expr) {
+        match expression {
+            Expr::Continue(_) | Expr::Return(_) => self.0 = true,
+            Expr::Closure(_) => {}
+            _ => visit::visit_expr(self, expression),
+        }
+    }
+
+    fn visit_macro(&mut self, called: &'ast Macro) {
+        self.0 |= !visit_arguments(self, called);
+    }
+}
+
 /// An index or a side of a comparison.
 #[derive(Clone)]
 struct Sum {
@@ -350,6 +369,8 @@ struct Version<'v> {
     locals: HashMap<Ident, Option<Sum>>,
     /// Whether what is being read is evaluated for sure.
     is_certain: bool,
+    /// Whether an element may have been left before what is being read.
+    may_have_left: bool,
     /// What has to hold, or `'__version` is left.
     checks: TokenStream,
     /// What is read of neighbours, and the name of these.
@@ -402,11 +423,21 @@ impl Version<'_> {
                         self.locals.insert(name, sum);
                     }
                     self.expression(&mut init.expr);
+                    // What follows `else` does not come back.
+                    self.may_have_left |= init.diverge.is_some();
                 }
                 Stmt::Expr(expression, _) => self.expression(expression),
-                _ => {}
+                Stmt::Macro(called) => self.note_jumps(|jumps| jumps.visit_macro(&called.mac)),
+                Stmt::Item(_) => {}
             }
         }
+    }
+
+    /// Notes whether an element may be left in what is not read.
+    fn note_jumps(&mut self, look: impl FnOnce(&mut Jumps)) {
+        let mut jumps = Jumps::default();
+        look(&mut jumps);
+        self.may_have_left |= jumps.0;
     }
 
     /// The same, of what may not be evaluated.
@@ -453,6 +484,7 @@ impl Version<'_> {
                 self.expression(&mut choice.expr);
                 self.perhaps(|version| {
                     for arm in &mut choice.arms {
+                        version.note_jumps(|jumps| jumps.visit_pat(&arm.pat));
                         version.expression(&mut arm.body);
                     }
                 });
@@ -481,8 +513,11 @@ impl Version<'_> {
                 for field in &mut made.fields {
                     self.expression(&mut field.expr);
                 }
+                if let Some(rest) = &mut made.rest {
+                    self.expression(rest);
+                }
             }
-            _ => {}
+            other => self.note_jumps(|jumps| jumps.visit_expr(other)),
         }
     }
 
@@ -755,7 +790,8 @@ impl Version<'_> {
             Expr::Index(index) => {
                 let is_number = matches!(&*index.index, Expr::Lit(literal)
                     if matches!(literal.lit, Lit::Int(_)));
-                self.is_certain && is_number && self.is_same(&index.expr)
+                let is_computed = self.is_certain && !self.may_have_left;
+                is_computed && is_number && self.is_same(&index.expr)
             }
             _ => false,
         }

@@ -267,11 +267,57 @@ fn changed_in_macros(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u
     }
 }
 
+/// What is asked once for many elements may be asked of each only behind what leaves it.
+#[kernel(crate = quipu_kernel)]
+fn behind_jumps(_acc: &impl Accelerator<1>, x: &[u32], first: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        if first.is_empty() {
+            continue;
+        }
+        *y += x[i + first[0] as usize];
+    }
+    for (i, y) in y.each() {
+        let false = first.is_empty() else { continue };
+        let from = i + first[0] as usize;
+        *y += x[from];
+    }
+    for (i, y) in y.each() {
+        match i % 2 {
+            0 if first.is_empty() => continue,
+            _ if {
+                if first.is_empty() {
+                    continue;
+                }
+                false
+            } => {}
+            _ => *y += x[i + first[0] as usize],
+        }
+        *y += x[i + first[0] as usize];
+    }
+    for (i, y) in y.each() {
+        if i + 1 < x.len() {
+            assert!({
+                if first.is_empty() {
+                    continue;
+                }
+                i < x.len()
+            });
+            *y += x[i + first[0] as usize];
+        }
+        let _ = if first.is_empty() { return } else { 0 };
+        *y += x[i + first[0] as usize];
+    }
+}
+
 #[test]
-fn changes_in_macros_are_seen() {
+fn changes_and_jumps_are_seen_wherever_they_are() {
     let x: Vec<u32> = (0..40).collect();
     for elements in [40, 12] {
         let mut y = vec![0; 38];
         check!(changed_in_macros => (&x, &mut y), division(40 / elements + 1, 1, elements));
+        for first in [vec![], vec![1, 2]] {
+            let mut y = vec![0; 38];
+            check!(behind_jumps => (&x, &first, &mut y), division(40 / elements + 1, 1, elements));
+        }
     }
 }
