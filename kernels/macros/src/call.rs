@@ -36,12 +36,15 @@ impl Writer {
             .map(|argument| {
                 match argument {
                     Expr::Closure(closure) => return self.closure(closure),
-                    Expr::Path(path) if self.variable(&path.path) == Some(Kind::Closure) => {
+                    Expr::Path(path) if self.is_closure(&path.path) => {
+                        if self.variable(&path.path) == Some(Kind::ChangingClosure) {
+                            self.refuse(path.span(), refuse::CLOSURE_COPY);
+                        }
                         return quote!(&#path);
                     }
                     Expr::Reference(reference) => match &*reference.expr {
                         Expr::Closure(closure) => return self.closure(closure),
-                        Expr::Path(path) if self.variable(&path.path) == Some(Kind::Closure) => {
+                        Expr::Path(path) if self.is_closure(&path.path) => {
                             return quote!(&#path);
                         }
                         _ => {}
@@ -61,7 +64,7 @@ impl Writer {
     fn call_path(&mut self, path: &ExprPath, call: &ExprCall) -> TokenStream {
         let span = path.path.span();
         match self.variable(&path.path) {
-            Some(Kind::Closure) => {
+            Some(Kind::Closure | Kind::ChangingClosure) => {
                 let arguments = self.arguments(&call.args);
                 return quote_spanned!(span=> #path(#(#arguments),*));
             }

@@ -12,7 +12,7 @@ use syn::{
 };
 
 use crate::expression::this_name;
-use crate::function_type::{without_closures, writer_type};
+use crate::function_type::{copied_closure, without_closures, writer_type};
 use crate::kernel::allowances;
 use crate::options::Options;
 use crate::refuse;
@@ -296,6 +296,9 @@ impl<'a> Written<'a> {
         if let Some(variable) = parameters.iter().find_map(|one| one.variable.as_ref()) {
             return Err(Error::new(variable.span(), refuse::VARIABLE_OF_DEVICE));
         }
+        if let Some(span) = copied_closure(signature) {
+            return Err(Error::new(span, refuse::CLOSURE_BOUND));
+        }
         let result = match &signature.output {
             ReturnType::Default => quote!(()),
             ReturnType::Type(_, result) => handle(result),
@@ -312,6 +315,7 @@ impl<'a> Written<'a> {
                     quote_spanned!(this.span()=> let #this = __quipu::bind_mut("this", #this);),
                 );
             }
+            writer.define(&this, Kind::of_variable(is_mutable_value(receiver)));
             names.push(this);
             texts.push("this".to_owned());
         }
@@ -362,10 +366,7 @@ impl<'a> Written<'a> {
                 );
             }
             let parameter = parameters.iter().find(|parameter| parameter.name == name);
-            writer.define(
-                &name,
-                parameter.map_or(Kind::Variable, |parameter| kind(&parameter.user_type)),
-            );
+            writer.define(&name, parameter.map_or(Kind::Variable, kind));
             names.push(name);
             texts.push(text);
         }

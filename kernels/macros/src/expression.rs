@@ -12,7 +12,8 @@ use syn::{
     Lit, Macro, Pat, RangeLimits, ReturnType, Token, UnOp, parse_quote_spanned,
 };
 
-use crate::pattern::member_text;
+use crate::pattern::{binds_name, member_text};
+use crate::pieces::changed_in;
 use crate::refuse;
 use crate::scope::{Kind, Want, Writer, witness};
 
@@ -35,7 +36,9 @@ impl Writer {
                     quote!(#this)
                 }
                 Some(name) => match self.lookup(name) {
-                    Some(Kind::Closure) => self.refuse(span, refuse::CLOSURE_VALUE),
+                    Some(Kind::Closure | Kind::ChangingClosure) => {
+                        self.refuse(span, refuse::CLOSURE_VALUE)
+                    }
                     _ => quote!(#name),
                 },
                 None => quote_spanned!(span=> __quipu::lit(#path)),
@@ -418,16 +421,33 @@ impl Writer {
         quote!({ #(let #captured = __quipu::captured(#texts, #captured);)* #written })
     }
 
-    /// The variables around a closure that its body names.
-    fn captured(&self, body: &Expr) -> Vec<Ident> {
+    /// What the name of a closure stands for.
+    pub(crate) fn kind_of_closure(&self, closure: &ExprClosure) -> Kind {
+        if closure.capture.is_none() {
+            return Kind::Closure;
+        }
+        let is_captured = |name: &Ident| {
+            let is_parameter = closure.inputs.iter().any(|input| binds_name(input, name));
+            !is_parameter && self.lookup(&variable_name(name)) == Some(Kind::MutableVariable)
+        };
+        if changed_in(&closure.body).iter().any(is_captured) {
+            Kind::ChangingClosure
+        } else {
+            Kind::Closure
+        }
+    }
+
+    /// The variables around a closure that its body names. A closure among them is refused if it would be copied.
+    fn captured(&mut self, body: &Expr) -> Vec<Ident> {
         struct Named<'w> {
             writer: &'w Writer,
             names: BTreeSet<Ident>,
         }
         impl Named<'_> {
             fn note(&mut self, name: &Ident) {
-                if self.writer.is_variable(name) {
-                    self.names.insert(name.clone());
+                let name = variable_name(name);
+                if self.writer.lookup(&name).is_some() {
+                    self.names.insert(name);
                 }
             }
 
@@ -467,7 +487,16 @@ impl Writer {
             names: BTreeSet::new(),
         };
         named.visit_expr(body);
-        named.names.into_iter().collect()
+        let (variables, closures): (Vec<_>, Vec<_>) = named
+            .names
+            .into_iter()
+            .partition(|name| self.is_variable(name));
+        for name in closures {
+            if self.lookup(&name) == Some(Kind::ChangingClosure) {
+                self.refuse(name.span(), refuse::CLOSURE_COPY);
+            }
+        }
+        variables
     }
 
     /// A macro call as an expression.
@@ -542,6 +571,15 @@ fn value_of(span: Span, expression: &TokenStream) -> TokenStream {
 /// The name of the variable that stands for `self`.
 pub(crate) fn this_name(span: Span) -> Ident {
     Ident::new("__quipu_self", span)
+}
+
+/// The name of what a name stands for.
+fn variable_name(name: &Ident) -> Ident {
+    if name == "self" {
+        this_name(name.span())
+    } else {
+        name.clone()
+    }
 }
 
 /// Whether a path is one to a function of a type, rather than of a module: `f32::sqrt`, `T::new`, `Self::one`.

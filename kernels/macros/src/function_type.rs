@@ -3,12 +3,13 @@
 //! Where a source is made, what is passed for one is the closure that writes its body. So a function that has such a
 //! parameter is always written into its caller.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::punctuated::Punctuated;
+use syn::visit::Visit;
 use syn::{
-    GenericParam, Generics, ParenthesizedGenericArguments, PathArguments, ReturnType, Token, Type,
-    TypeParamBound, WherePredicate, parse_quote,
+    GenericParam, Generics, ParenthesizedGenericArguments, PathArguments, ReturnType, Signature,
+    Token, Type, TypeParamBound, WherePredicate, parse_quote,
 };
 
 use crate::signature::handle;
@@ -64,6 +65,49 @@ fn of_parameter<'g>(
             }
             _ => None,
         })
+}
+
+/// Where a function asks for closures that may change what they have, and of which it makes copies.
+pub(crate) fn copied_closure(signature: &Signature) -> Option<Span> {
+    type Bounds = Punctuated<TypeParamBound, Token![+]>;
+
+    #[derive(Default)]
+    struct Copied(Option<Span>);
+
+    impl Copied {
+        fn look(&mut self, bounds: &Bounds) {
+            let named = |names: &[&str]| {
+                bounds.iter().find_map(|bound| match bound {
+                    TypeParamBound::Trait(bound) => {
+                        let last = &bound.path.segments.last()?.ident;
+                        names.iter().any(|name| last == name).then(|| last.span())
+                    }
+                    _ => None,
+                })
+            };
+            if named(&["FnMut", "FnOnce"]).is_some() {
+                self.0 = self.0.or(named(&["Copy", "Clone"]));
+            }
+        }
+    }
+
+    impl<'ast> Visit<'ast> for Copied {
+        fn visit_type_impl_trait(&mut self, of: &'ast syn::TypeImplTrait) {
+            self.look(&of.bounds);
+        }
+
+        fn visit_type_param(&mut self, of: &'ast syn::TypeParam) {
+            self.look(&of.bounds);
+        }
+
+        fn visit_predicate_type(&mut self, of: &'ast syn::PredicateType) {
+            self.look(&of.bounds);
+        }
+    }
+
+    let mut copied = Copied::default();
+    copied.visit_signature(signature);
+    copied.0
 }
 
 fn is_named(user_type: &Type, name: &Ident) -> bool {

@@ -591,7 +591,7 @@ impl Kernel<'_> {
             };
             declared
                 .extend(quote_spanned!(name.span()=> let #name: __quipu::Expr<#handle> = #value;));
-            writer.define(name, kind(&parameter.user_type));
+            writer.define(name, kind(parameter));
         }
         let body = writer.block(&item.block, Want::Nothing);
         quote! {

@@ -3,6 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
 use syn::{Expr, ExprRange, FieldPat, Member, Pat, PatIdent, PatSlice, RangeLimits};
 
 use crate::refuse;
@@ -31,7 +32,7 @@ impl Writer {
                 } else {
                     quote!(bind)
                 };
-                self.define(ident, Kind::Variable);
+                self.define(ident, Kind::of_variable(name.mutability.is_some()));
                 let mut bound =
                     quote_spanned!(ident.span()=> let #ident = __quipu::#bind(#text, #source););
                 if let Some((_, inner)) = &name.subpat {
@@ -261,6 +262,20 @@ fn binds(pattern: &Pat) -> bool {
         Pat::Or(or) => or.cases.iter().any(binds),
         _ => false,
     }
+}
+
+/// Whether a pattern gives this name to something.
+pub(crate) fn binds_name(pattern: &Pat, name: &Ident) -> bool {
+    struct Binds<'n>(&'n Ident, bool);
+    impl<'ast> Visit<'ast> for Binds<'_> {
+        fn visit_pat_ident(&mut self, pattern: &'ast PatIdent) {
+            self.1 |= pattern.ident == *self.0;
+            visit::visit_pat_ident(self, pattern);
+        }
+    }
+    let mut binds = Binds(name, false);
+    binds.visit_pat(pattern);
+    binds.1
 }
 
 /// Whether there is anything to bind in a part, or to refuse.

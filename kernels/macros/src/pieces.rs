@@ -268,6 +268,13 @@ impl Body {
     }
 }
 
+/// The variables that an expression may change.
+pub(crate) fn changed_in(expression: &Expr) -> HashSet<Ident> {
+    let mut seen = Seen::default();
+    seen.visit_expr(expression);
+    seen.changed
+}
+
 /// What there is in a body.
 #[derive(Default)]
 struct Seen {

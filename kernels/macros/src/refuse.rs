@@ -7,6 +7,8 @@ pub(crate) const TRY: &str = "`?` is not in the kernel language, which has no `R
 pub(crate) const OPTIONS: &str =
     "`Option` and `Result` are not in the kernel language; keep a `bool` beside the value";
 pub(crate) const CLOSURE_VALUE: &str = "closures in kernels are called, or passed to a `#[device] fn` that takes `f: impl Fn(…) -> …`: `let f = |x| …;` and then `f(x)`";
+pub(crate) const CLOSURE_COPY: &str = "a `move` closure that changes what it has of a variable would be copied here, and each copy change its own; pass it by reference, `&mut f`, and write the closure around it without `move`";
+pub(crate) const CLOSURE_BOUND: &str = "copies of a closure that may change what it has are not in the kernel language; leave this bound out and pass on `&mut f`, or take an `Fn`";
 pub(crate) const CLOSURE_OF_KERNEL: &str = "what a kernel is called with is data, and a closure is none; write a trait with `#[device]`, a struct with `#[derive(KernelData)]` for each function, and take `f: F` with `F: Trait`";
 pub(crate) const CLOSURE_RETURN: &str = "`return` in a closure is not in the kernel language; write a `#[device] fn`, or give the value with `if` and `else`";
 pub(crate) const ADAPTERS: &str =

@@ -11,10 +11,24 @@ use syn::{Expr, Lifetime, Path, Type};
 pub(crate) enum Kind {
     /// A variable: an expression in the function that makes the source.
     Variable,
+    /// One that is bound with `mut`.
+    MutableVariable,
     /// A closure there.
     Closure,
+    /// A closure that has its own of a variable, and may change it: natively there is one of that for each copy of the closure.
+    ChangingClosure,
     /// A variable that has no index, and [what to write instead](crate::refuse::index).
     Unindexed(&'static str),
+}
+
+impl Kind {
+    pub(crate) fn of_variable(is_mutable: bool) -> Self {
+        if is_mutable {
+            Self::MutableVariable
+        } else {
+            Self::Variable
+        }
+    }
 }
 
 /// A loop, or a block with a label.
@@ -109,7 +123,18 @@ impl Writer {
 
     /// True of a variable's name, and not of a closure's.
     pub(crate) fn is_variable(&self, name: &Ident) -> bool {
-        matches!(self.lookup(name), Some(Kind::Variable | Kind::Unindexed(_)))
+        matches!(
+            self.lookup(name),
+            Some(Kind::Variable | Kind::MutableVariable | Kind::Unindexed(_))
+        )
+    }
+
+    /// True of a closure's name.
+    pub(crate) fn is_closure(&self, path: &Path) -> bool {
+        matches!(
+            self.variable(path),
+            Some(Kind::Closure | Kind::ChangingClosure)
+        )
     }
 
     /// What to write instead of an index of this, if it has none.
@@ -117,7 +142,7 @@ impl Writer {
         match of {
             Expr::Path(path) => match self.variable(&path.path)? {
                 Kind::Unindexed(words) => Some(words),
-                Kind::Variable | Kind::Closure => None,
+                _ => None,
             },
             _ => None,
         }

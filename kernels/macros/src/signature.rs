@@ -225,9 +225,9 @@ fn view_name(user_type: &Type) -> Option<&Ident> {
 }
 
 /// What a parameter's name stands for.
-pub(crate) fn kind(user_type: &Type) -> Kind {
-    let words = view_name(user_type).and_then(|name| refuse::index(&name.to_string()));
-    words.map_or(Kind::Variable, Kind::Unindexed)
+pub(crate) fn kind(parameter: &Parameter) -> Kind {
+    let words = view_name(&parameter.user_type).and_then(|name| refuse::index(&name.to_string()));
+    words.map_or(Kind::of_variable(parameter.is_mutable), Kind::Unindexed)
 }
 
 fn is_view(user_type: &Type) -> bool {

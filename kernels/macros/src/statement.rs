@@ -83,9 +83,10 @@ impl Writer {
             return self.let_else((pattern, annotation), &init.expr, token.span, otherwise);
         }
         if let (Pat::Ident(name), Expr::Closure(closure)) = (pattern, &*init.expr) {
+            let kind = self.kind_of_closure(closure);
             let written = self.closure(closure);
             let name = &name.ident;
-            self.define(name, Kind::Closure);
+            self.define(name, kind);
             return quote!(let #name = #written;);
         }
         if let (Pat::Tuple(parts), Expr::Tuple(values), None) = (pattern, &*init.expr, annotation)
@@ -114,7 +115,7 @@ impl Writer {
                 quote!(bind)
             };
             // What is bound is evaluated before the name means it.
-            self.define(ident, Kind::Variable);
+            self.define(ident, Kind::of_variable(name.mutability.is_some()));
             return quote_spanned!(ident.span()=> let #ident: #annotation = __quipu::#bind(#text, #value););
         }
         let source = self.fresh("source");
@@ -179,9 +180,10 @@ impl Writer {
             Some(annotation) => self.expression_type(annotation),
             None => quote!(__quipu::Expr<_>),
         };
+        let kind = Kind::of_variable(name.mutability.is_some());
         let name = &name.ident;
         let text = name.to_string();
-        self.define(name, Kind::Variable);
+        self.define(name, kind);
         quote_spanned!(name.span()=> let #name: #annotation = __quipu::declare(#text);)
     }
 

@@ -340,9 +340,60 @@ fn moving_closures(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32
     }
 }
 
+#[device(crate = quipu_kernel)]
+fn second_call(mut f: impl FnMut() -> u32) -> u32 {
+    f();
+    f()
+}
+
+#[device(crate = quipu_kernel)]
+fn count_of(numbers: &[u32], is_counted: impl Fn(u32) -> bool + Copy) -> u32 {
+    let mut count = 0;
+    for number in numbers {
+        count += u32::from(is_counted(*number));
+    }
+    count
+}
+
+#[device(crate = quipu_kernel)]
+impl Line {
+    fn before_and_after(mut self) -> u32 {
+        let before = move || self.slope;
+        self.slope += 50;
+        before() * 100 + self.slope
+    }
+}
+
+/// Closures that have their own of what is around them, and are handed on.
+#[kernel(crate = quipu_kernel)]
+fn closures_handed_on(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let (mut n, mut least) = (x[i], 1);
+        let mut next = move || {
+            n += 1;
+            n
+        };
+        *y = 10 * second_call(&mut next) + second_call(&mut next);
+        // Copies of what only reads are all the same.
+        let is_more = move |value: u32| value > least;
+        let is_one_more = move |value: u32| is_more(value) && !is_more(value - 1);
+        least = 7;
+        *y += 100 * (count_of(x, is_more) + count_of(x, is_more) + count_of(x, is_one_more));
+        n += least;
+        let line = Line {
+            slope: n,
+            offset: 0,
+        };
+        *y += 1000 * line.before_and_after();
+    }
+}
+
 #[test]
 fn runs_moving_closures() {
     let x: Vec<u32> = (0..4).collect();
+    let mut y = vec![0; 4];
+    check!(closures_handed_on => (&x, &mut y), division(2, 2, 1));
+    assert_eq!(y[3], 10 * 5 + 7 + 100 * (2 + 2 + 1) + 1000 * (1000 + 60));
     let mut y = vec![0; 4];
     check!(moving_closures => (&x, &mut y), division(2, 2, 1));
     assert_eq!(y[3], 12 + 100 * 7 + 10_000 * 103 + 100 + 50 + 7);

@@ -25,6 +25,11 @@ refused! {
     pointers: body("let a = x.as_ptr();") at "as_ptr" says "RawMut";
     raw_address: body("let a = &raw const n;") at "raw" says "RawMut";
     closure_as_value: body("let f = |a: u32| a; let g = f;") at "f" says "passed to a `#[device] fn`";
+    closure_copied_as_it_is_passed: body("let mut k = n; let mut count = move || { k += 1; k }; count(); drop(&mut count); drop(count);") at "count" says "`&mut f`";
+    closure_copied_into_another: body("let mut k = [n]; let mut count = move || { k[0] += 1; k[0] }; let mut g = move || count() + 1; g();") at "count" says "without `move`";
+    closure_copied_into_a_macro_of_another: body("let mut k = n; let mut set = move || std::mem::swap(&mut k, &mut 3); let mut g = move || assert!({ set(); true }); g();") at "set" says "without `move`";
+    closures_that_are_copied: device("fn f(f: impl FnMut() -> u32 + Copy) -> u32 { f() }") at "Copy" says "an `Fn`";
+    closures_of_a_type_that_are_copied: device("fn f<F>(f: F) -> u32 where F: Clone + FnOnce() -> u32 { f() }") at "Clone" says "an `Fn`";
     return_in_closure: body("let f = |a: u32| { return a; };") at "return" says "`#[device] fn`";
     async_block: body("let a = async { 3 };") at "async" says "`async fn`";
     const_block: body("let a = n + const { 3 };") at "const" says "`const` item";
