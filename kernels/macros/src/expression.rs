@@ -559,7 +559,8 @@ pub(crate) fn as_match(mac: &Macro) -> syn::Result<Expr> {
             None => None,
         };
         input.parse::<Option<Token![,]>>()?;
-        Ok(parse_quote_spanned!(span=> match #value { #pattern #guard => true, _ => false }))
+        // A struct may stand here without parentheses, and before the braces of a `match` not.
+        Ok(parse_quote_spanned!(span=> match (#value) { #pattern #guard => true, _ => false }))
     })
 }
 

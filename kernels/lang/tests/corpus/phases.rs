@@ -519,6 +519,7 @@ async fn asked(
         acc.extent(Block, Elements)[0],
         acc.extent(Block, Threads)[0]
     );
+    assert_eq!(n < 100, x.len() < 100, "both are few");
     assert!((n as usize) < x.len());
     let more = x[n as usize];
     let read = acc.sync(all).await;

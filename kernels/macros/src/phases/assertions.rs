@@ -20,7 +20,7 @@ pub(super) fn condition(statement: &Stmt) -> Option<Expr> {
     let mut condition = arguments.next()?;
     if name != "assert" {
         let other = arguments.next()?;
-        condition = parse_quote!(#condition == #other);
+        condition = parse_quote!((#condition) == (#other));
     }
     let shows_nothing = match arguments.next() {
         None => true,
