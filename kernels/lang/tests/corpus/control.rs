@@ -212,6 +212,51 @@ fn runs_talks() {
     }
 }
 
+/// More truths than have a call for each way that they can be.
+#[kernel(crate = quipu_kernel)]
+fn answers(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let a = x[i];
+        let (b, c, d) = (a > 1, a > 2, a > 3);
+        println!(
+            "{a}: {}, {b}, {c}, {d}; {} and {} {a} {}",
+            a > 0,
+            a > 4,
+            a > 5,
+            a > 6
+        );
+        *y += 1;
+    }
+}
+
+#[test]
+fn many_truths_are_printed_by_several_calls() {
+    let (x, mut y) = (vec![4], vec![0]);
+    check!(answers => (&x, &mut y), division(1, 1, 1));
+    let module = answers(&x, &mut y).module().unwrap();
+    let calls = |dialect| {
+        let options = quipu_kernel_ir::Options::new(dialect, quipu_kernel_ir::IndexWidth::Bits32);
+        let source = module.print(dialect, &options).unwrap().source;
+        let calls = source.lines().filter(|line| line.contains("printf(\""));
+        calls.map(str::trim).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(calls(Dialect::C99).len(), 1);
+    let calls = calls(Dialect::OpenCl(OpenClFeatures::USUAL));
+    assert_eq!(calls.len(), 8 + 8 + 2);
+    // Each piece from where all is true to where nothing is.
+    assert_eq!(
+        [0, 7, 8, 15, 16, 17].map(|at| &*calls[at]),
+        [
+            r#"printf("%lu: true, true, true, ", (ulong)a);"#,
+            r#"printf("%lu: false, false, false, ", (ulong)a);"#,
+            r#"printf("true; true and true %lu ", (ulong)a);"#,
+            r#"printf("false; false and false %lu ", (ulong)a);"#,
+            r#"printf("true\n");"#,
+            r#"printf("false\n");"#,
+        ]
+    );
+}
+
 /// A number of each kind; floats of few digits, as of others a device shows more than Rust does.
 #[kernel(crate = quipu_kernel)]
 fn says(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<u32>) {

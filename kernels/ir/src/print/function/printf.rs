@@ -6,6 +6,10 @@ use crate::print::expression::{Change, Expression, precedence};
 use crate::print::text::quoted;
 use crate::types::Scalar;
 
+/// How many truths there are at most in what is said by one call where a text cannot be chosen, and a call is written for
+/// each way that they can be.
+const MOST_TRUTHS: usize = 3;
+
 /// A part of what is said.
 #[derive(Clone)]
 enum Part {
@@ -17,7 +21,8 @@ enum Part {
 }
 
 impl FunctionPrinter<'_, '_> {
-    /// Says a text in which each `{}` stands for a value, in one call, as others say something meanwhile.
+    /// Says a text in which each `{}` stands for a value, in one call, as others say something meanwhile. Where texts cannot
+    /// be chosen and there are more than [`MOST_TRUTHS`], it is one call after another, between which others may say something.
     pub(super) fn say(&mut self, format: &str, values: &[Value], location: Option<Location>) {
         let text = |piece: &str| Part::Text(piece.replace('%', "%%"));
         let mut pieces = format.split("{}");
@@ -37,7 +42,22 @@ impl FunctionPrinter<'_, '_> {
             parts.push(text(piece));
         }
         self.flush(Change::All);
-        self.printf(&parts, location);
+        let mut rest = &parts[..];
+        while !rest.is_empty() {
+            let (piece, others) = rest.split_at(self.end_of_call(rest));
+            self.printf(piece, location);
+            rest = others;
+        }
+    }
+
+    /// How many of these parts are said by one call.
+    fn end_of_call(&self, parts: &[Part]) -> usize {
+        if self.module.language.chooses_texts() {
+            return parts.len();
+        }
+        let numbered = parts.iter().enumerate();
+        let mut truths = numbered.filter(|(_, part)| matches!(part, Part::Truth(_)));
+        truths.nth(MOST_TRUTHS).map_or(parts.len(), |(at, _)| at)
     }
 
     fn printf(&mut self, parts: &[Part], location: Option<Location>) {
