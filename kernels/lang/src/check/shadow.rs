@@ -83,26 +83,29 @@ impl Fences {
     }
 }
 
-/// Who reached an element: the last writer, and two different readers since (of more, each races with what these do).
+/// Who reached an element: the last writer, and two different readers since (of more, each races with what these do); and one
+/// before the last writer whose access was for fewer, as that may race with who the last writer's does not.
 #[derive(Debug, Clone, Copy, Default)]
 struct Trace {
     writer: Option<Access>,
     readers: [Option<Access>; 2],
+    narrower: Option<Access>,
 }
 
 impl Trace {
     /// Who races with an access, which is left in the trace.
     fn note(&mut self, access: Access, fences: &Fences) -> Option<Access> {
         let [one, two] = self.readers;
-        let known = [self.writer, one, two];
+        let known = [self.writer, self.narrower, one, two];
+        let mut known = known.into_iter().flatten();
         let racer = known
-            .into_iter()
-            .flatten()
+            .clone()
             .find(|known| known.races_with(&access, fences));
         if access.writes {
             *self = Self {
                 writer: Some(access),
                 readers: [None; 2],
+                narrower: known.find(|known| known.scope < access.scope),
             };
         } else if one.is_none_or(|one| one.watched == access.watched) {
             self.readers[0] = Some(access);
@@ -264,6 +267,51 @@ mod tests {
         assert!(steps_race([(0, 0, Block), (1, 0, Block)]));
         assert!(steps_race([(0, 0, Block), (1, 0, Device)]));
         assert!(steps_race([(0, 0, Device), (0, 1, Thread)]));
+    }
+
+    /// Which of these steps race with one before.
+    fn racing(steps: &[(u64, usize, Scope)]) -> Vec<usize> {
+        let mut trace = Trace::default();
+        let mut racing = Vec::new();
+        for (number, &(group, thread, scope)) in steps.iter().enumerate() {
+            let watched = Watched {
+                group,
+                thread,
+                epoch: 0,
+            };
+            let access = Access::new(watched, true, Some(scope), std::panic::Location::caller());
+            if trace.note(access, &Fences::default()).is_some() {
+                racing.push(number);
+            }
+        }
+        racing
+    }
+
+    #[test]
+    fn a_step_for_fewer_is_remembered_behind_one_for_more() {
+        use Scope::{Block, Device, Thread};
+        assert_eq!(
+            racing(&[(0, 0, Block), (0, 1, Device), (1, 0, Device)]),
+            [2]
+        );
+        assert_eq!(
+            racing(&[
+                (0, 0, Block),
+                (0, 0, Device),
+                (0, 1, Device),
+                (1, 0, Device)
+            ]),
+            [3]
+        );
+        assert_eq!(racing(&[(0, 0, Thread), (0, 0, Block), (0, 1, Block)]), [2]);
+        assert_eq!(
+            racing(&[(0, 0, Device), (0, 0, Block), (0, 1, Device), (0, 2, Block)]),
+            []
+        );
+        assert_eq!(
+            racing(&[(0, 0, Device), (0, 1, Device), (1, 0, Device)]),
+            []
+        );
     }
 
     #[test]
