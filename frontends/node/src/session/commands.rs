@@ -29,6 +29,8 @@ pub(crate) struct Work {
     tally: Arc<Tally>,
     /// Where the last command was counted.
     line: Option<Arc<LineEnds>>,
+    /// Commands whose ends nobody sees to yet.
+    unseen: Vec<Unseen>,
     pub(super) ends: Arc<Ends>,
     pub(super) bulk: Arc<Bulk>,
     pub(super) peers: Arc<Peers>,
@@ -54,6 +56,14 @@ impl LineEnds {
         self.line.ended();
         self.ends.ended(id, outcome, result);
     }
+}
+
+/// A command whose end nobody sees to yet.
+struct Unseen {
+    id: u64,
+    event: Event,
+    line: Arc<LineEnds>,
+    result: ends::Result,
 }
 
 /// Messages after which what was kept for this thread is run, though more have come.
@@ -84,6 +94,7 @@ impl Work {
             node,
             tally,
             line: None,
+            unseen: Vec::new(),
             ends,
             bulk,
             peers,
@@ -101,6 +112,7 @@ impl Work {
         let done = self.act_on(message);
         if self.kept.is_multiple_of(KEPT) {
             self.lenders.iter_mut().for_each(|lender| lender.run());
+            self.see_to_ends();
         }
         done
     }
@@ -140,7 +152,24 @@ impl Work {
             lender.run();
             lender.end();
         });
+        self.see_to_ends();
         self.kept = 0;
+    }
+
+    /// Has ends told: at once of what is over by now, as most is that this thread has run. To be called back costs more.
+    fn see_to_ends(&mut self) {
+        for unseen in self.unseen.drain(..) {
+            let Unseen {
+                id,
+                event,
+                line,
+                result,
+            } = unseen;
+            match event.result() {
+                Some(outcome) => line.ended(id, outcome, &result),
+                None => event.on_complete(move |outcome| line.ended(id, outcome, &result)),
+            }
+        }
     }
 
     /// What the client has acknowledged is not named any more.
@@ -152,6 +181,7 @@ impl Work {
     /// The session is over: nothing is begun any more, and nothing waits for the client.
     pub(crate) fn clear(&mut self) {
         self.lenders.clear();
+        self.see_to_ends();
         let events = std::mem::take(&mut *locked(&self.tally.events));
         for event in events.live() {
             event.cancel();
@@ -303,8 +333,14 @@ impl Work {
                 event: Some(event),
                 result,
             }) => {
-                event.on_complete(move |outcome| line.ended(id, outcome, &result));
-                Known::Live(event)
+                let known = Known::Live(event.clone());
+                self.unseen.push(Unseen {
+                    id,
+                    event,
+                    line,
+                    result,
+                });
+                known
             }
             Ok(Begun {
                 event: None,
