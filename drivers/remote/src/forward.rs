@@ -137,6 +137,19 @@ type Sent = Result<Point, Obstacle<Refusal>>;
 /// Numbers of a launch: mostly few, which are to cost no allocation.
 type Words = SmallVec<[Word; 4]>;
 
+fn words(numbers: &[u64]) -> Words {
+    let mut words = Words::new();
+    put_words(&mut words, numbers);
+    words
+}
+
+/// One by one: to collect or extend by an iterator takes several times as long for so few.
+fn put_words(words: &mut Words, numbers: &[u64]) {
+    for number in numbers {
+        words.push(Word::new(*number));
+    }
+}
+
 fn put_fill(
     work: &Work<'_>,
     fill: &Fill,
@@ -437,7 +450,6 @@ fn put_launch(
     if passed.parameters.len() > MAX_PARAMETERS {
         return Err(too_many().into());
     }
-    let words = |numbers: &[u64]| -> Words { numbers.iter().copied().map(Word::new).collect() };
     let mut memories = work.command().arguments().iter();
     let mut parameters: SmallVec<[Parameter; 6]> = SmallVec::new();
     let (mut extents, mut values) = (Words::new(), SmallVec::<[u8; 64]>::new());
@@ -459,8 +471,8 @@ fn put_launch(
                     Some((each, strides)) => (&each[..], &strides[..]),
                     None => (&[][..], &[][..]),
                 };
-                extents.extend(words(each));
-                extents.extend(words(strides));
+                put_words(&mut extents, each);
+                put_words(&mut extents, strides);
                 ParameterKind::Memory {
                     mode: match argument.mode() {
                         AccessMode::Read => message::AccessMode::Read,

@@ -390,15 +390,21 @@ impl Link {
 
     /// Waits for events here.
     pub(crate) fn after(&self, state: &State, waits: &[Point], held: &[u64]) -> Waits {
-        let own = waits.iter().filter_map(|point| {
-            let event = point.event_on(self.number)?;
+        let mut after = Waits::new();
+        for point in waits {
             // Of a migration, a half may be over; and an end may be acknowledged before the bytes have travelled.
-            let waits = state.flying.is_known_there(event);
-            waits.then(|| Wait::after(event))
-        });
-        let held = held.iter();
-        let held = held.filter(|event| state.placeholders.contains(event));
-        own.chain(held.map(|event| Wait::after(*event))).collect()
+            if let Some(event) = point.event_on(self.number)
+                && state.flying.is_known_there(event)
+            {
+                after.push(Wait::after(event));
+            }
+        }
+        for event in held {
+            if state.placeholders.contains(event) {
+                after.push(Wait::after(*event));
+            }
+        }
+        after
     }
 
     /// Passes bytes on that could not go straight to another node.

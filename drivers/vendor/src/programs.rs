@@ -6,6 +6,7 @@
 use crate::hash::NumberHash;
 use quipu_core::{CodeKey, Error};
 use quipu_kernel_ir::IndexWidth;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -111,9 +112,20 @@ impl<C> Programs<C> {
         }
     }
 
-    /// True if a program is there, or cannot be.
+    /// True if a program is there, or cannot be; perhaps also if it was and has had to go since. Who asks for the same again and
+    /// again locks nothing that others want.
     pub fn is_built(&self, id: ProgramId) -> bool {
-        matches!(self.known().programs.get(&id), Some(State::Built { .. }))
+        thread_local! {
+            /// What this thread last found to be there: where, and which.
+            static LAST: Cell<Option<(usize, ProgramId)>> = const { Cell::new(None) };
+        }
+        let found = Some((std::ptr::from_ref(self).addr(), id));
+        let is_built = LAST.get() == found
+            || matches!(self.known().programs.get(&id), Some(State::Built { .. }));
+        if is_built {
+            LAST.set(found);
+        }
+        is_built
     }
 
     /// A program, if it is there now.
