@@ -61,6 +61,12 @@ impl Writer {
             .collect()
     }
 
+    /// What an expression is now.
+    fn current(&mut self, expression: &Expr) -> TokenStream {
+        let written = self.expression(expression);
+        quote_spanned!(expression.span()=> __quipu::value(#written))
+    }
+
     fn call_path(&mut self, path: &ExprPath, call: &ExprCall) -> TokenStream {
         let span = path.path.span();
         match self.variable(&path.path) {
@@ -157,7 +163,11 @@ impl Writer {
             }
             _ => {}
         }
-        let mut arguments = self.arguments(&call.args);
+        let mut arguments = match method.as_str() {
+            // Of whatever type it is: there is none that a reference has to be made.
+            "zip" => call.args.iter().map(|other| self.current(other)).collect(),
+            _ => self.arguments(&call.args),
+        };
         let generics = &call.turbofish;
         let builder = format_ident!("__method_{}", call.method, span = span);
         let name = self.fresh("receiver");

@@ -154,7 +154,10 @@ impl Writer {
                 self.is_constant(&call.receiver)
                     && call.args.iter().all(|argument| self.is_constant(argument))
                     && refuse::method(&call.method.to_string()).is_none()
-                    && !matches!(call.method.to_string().as_str(), "rev" | "step_by" | "iter")
+                    && !matches!(
+                        call.method.to_string().as_str(),
+                        "iter" | "into_iter" | "iter_mut"
+                    )
             }
             _ => false,
         }

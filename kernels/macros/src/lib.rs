@@ -103,8 +103,8 @@ use proc_macro::TokenStream;
 /// * `let` with patterns, also with `else`, shadowing, assignment, also to several at once, `const`s;
 /// * `if`, `match` on numbers, ranges, `bool`s, field-less enums and tuples and structs of them, with guards; `if let`, `while let` and
 ///   `matches!` of the same; `while`, `loop` with a value, labels, early `return`;
-/// * `for` over ranges, `.rev()` and `.step_by(n)` of them in either order, arrays, `slice.iter()`, `.iter_mut()` and `.enumerate()`,
-///   `acc.elements(n)`, `y.each()`, `y.rows()`;
+/// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, with `.zip(other)`, `.enumerate()`, `.rev()`, `.step_by(n)`,
+///   `.skip(n)`, `.take(n)`, `.copied()` in any order; over `acc.elements(n)`, `y.each()`, `y.rows()`;
 /// * operators and methods of numbers, `as`, `from`, `into`; structs, tuples, arrays, slices and parts of them;
 /// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;
 /// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of closures in the function

@@ -199,9 +199,10 @@ impl<'ast> Visit<'ast> for Parted<'_> {
             Expr::ForLoop(looped) => {
                 self.visit_expr(&looped.expr);
                 let is_own = match &*looped.expr {
+                    // Without an end it is left in another way.
                     Expr::Range(range) => {
                         let mut ends = range.start.iter().chain(&range.end);
-                        ends.any(|end| self.is_own(end))
+                        range.end.is_some() && ends.any(|end| self.is_own(end))
                     }
                     Expr::MethodCall(call) => self.is_of_acc(call) && call.method == "elements",
                     _ => false,

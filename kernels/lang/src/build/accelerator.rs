@@ -1,11 +1,11 @@
 //! What a kernel asks its accelerator: where its thread is, how much there is, what is its own; and barriers.
 
-use std::iter::StepBy;
 use std::ops::Range;
 use std::panic::Location;
 
 use quipu_kernel_ir::{BinaryOperation, Origin, Scalar, Unit, Value};
 
+use super::adapt::{Rounds, StepBy};
 use super::control::nothing;
 use super::data::KernelValue;
 use super::expression::Expr;
@@ -227,11 +227,7 @@ impl<const D: usize> Sketch<D> {
     }
 
     #[track_caller]
-    pub fn __method_uniform_elements(
-        &self,
-        _: Expr<Self>,
-        count: Expr<usize>,
-    ) -> Expr<StepBy<Range<usize>>> {
+    pub fn __method_uniform_elements(&self, _: Expr<Self>, count: Expr<usize>) -> Expr<Rounds> {
         let location = Location::caller();
         Expr::from_raw(state::at(location, |s| {
             let count = s.value(count.raw(), location);
@@ -244,9 +240,7 @@ impl<const D: usize> Sketch<D> {
             let rest = f.binary(BinaryOperation::Subtract, zero, threads);
             let most = f.binary(BinaryOperation::Divide, rest, threads);
             let rounds = f.binary(BinaryOperation::Minimum, rounds, most);
-            let end = f.binary(BinaryOperation::Multiply, rounds, threads);
-            let range = components_of(s, vec![Raw::Value(first), Raw::Value(end)]);
-            components_of(s, vec![range, Raw::Value(threads), Raw::Nothing])
+            components_of(s, [first, threads, rounds].map(Raw::Value).into())
         }))
     }
 

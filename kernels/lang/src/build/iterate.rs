@@ -1,26 +1,21 @@
 //! `for` loops: over ranges, over the elements of arrays and slices, over a thread's own.
 
-use std::iter::{Enumerate, Rev, StepBy};
-use std::ops::{Range, RangeInclusive};
+use std::ops::{Range, RangeFrom, RangeInclusive};
 use std::panic::Location;
 use std::slice::Iter;
 
 use quipu_kernel_ir::{BinaryOperation, LocalId, Scalar, Type, UnaryOperation, Value};
 
+use super::adapt::{Count, Indexed, Item, Items, cast, copied};
 use super::control::nothing;
 use super::data::KernelValue;
 use super::expression::{Expr, Sample, kept};
-use super::handles::parts_of;
+use super::handles::{parts_of, referred};
 use super::place;
 use super::repeat::{self, Loop, begin_stepped, begin_unstepped, leave_unless};
 use super::state::{self, Mode, Raw, State};
 
 /// What a `for` loop goes over.
-#[diagnostic::on_unimplemented(
-    message = "a `for` loop in a kernel does not go over `{Self}`",
-    label = "not a range, slice, array or a thread's own elements",
-    note = "`for` goes over `a..b`, `a..=b`, `.rev()` and `.step_by(n)` of these, arrays, `slice.iter()`, `.iter_mut()`, `.enumerate()`, `acc.elements(n)`, `y.each()` and `y.rows()`"
-)]
 pub trait Iterate {
     /// What the loop's pattern is given.
     type Item: ?Sized;
@@ -46,7 +41,7 @@ fn begin_raw(
 }
 
 /// So many parts: the ends of a range, say.
-fn parts<const N: usize>(
+pub(super) fn parts<const N: usize>(
     s: &mut State,
     raw: Raw,
     location: &'static Location<'static>,
@@ -56,21 +51,18 @@ fn parts<const N: usize>(
     known.unwrap_or([Raw::Nothing; N])
 }
 
-fn binary(s: &mut State, operation: BinaryOperation, left: Value, right: Value) -> Value {
+pub(super) fn binary(
+    s: &mut State,
+    operation: BinaryOperation,
+    left: Value,
+    right: Value,
+) -> Value {
     s.frame().function.binary(operation, left, right)
 }
 
 /// The value of a counter.
 fn load(s: &mut State, counter: LocalId) -> Value {
     s.frame().function.load_local(counter)
-}
-
-/// What makes a number's type. Passed as a value, so that a loop is written by one function for all types.
-type OfType = fn(&mut State) -> Type;
-
-fn one(s: &mut State, of: OfType) -> Value {
-    let scalar = of(s).scalar().unwrap_or(Scalar::Index);
-    s.frame().function.literal(scalar, 1)
 }
 
 pub(super) fn both_ends(
@@ -90,109 +82,80 @@ fn expression<T: ?Sized>(value: Value) -> Expr<T> {
     Expr::from_raw(Raw::Value(value))
 }
 
-impl<T: KernelValue> Iterate for Range<T> {
-    type Item = T;
+impl<I: ?Sized + Indexed> Iterate for I {
+    type Item = I::Item;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let (start, end) = both_ends(s, over, location);
-        let counter = s.frame().function.local(None, start);
-        upward(s, T::ir_type, counter, end, location)
+        I::begin_counting(s, over, location)
     }
 }
 
-/// Counts a variable up to an end, by ones.
+/// Counts a variable up, by ones, to an end if there is one.
 fn upward(
     s: &mut State,
-    of: OfType,
-    counter: LocalId,
-    end: Value,
+    scalar: Scalar,
+    (start, end): (Value, Option<Value>),
     location: &'static Location<'static>,
-) -> (Loop<()>, Raw) {
+) -> (Loop<()>, Value) {
+    let counter = s.frame().function.local(None, start);
     let step = move |s: &mut State| {
-        let (at, one) = (load(s, counter), one(s, of));
+        let at = load(s, counter);
+        let one = s.frame().function.literal(scalar, 1);
         let next = binary(s, BinaryOperation::Add, at, one);
         s.frame().function.store_local(counter, next);
     };
     let this = begin_stepped(s, step, location);
-    let at = load(s, counter);
-    let inside = binary(s, BinaryOperation::Less, at, end);
-    leave_unless(s, inside, this);
-    (this, Raw::Value(load(s, counter)))
-}
-
-impl<T: KernelValue> Iterate for Rev<Range<T>> {
-    type Item = T;
-
-    /// Counts a variable down from the end, exclusive, to the start, inclusive.
-    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let (start, end) = both_ends(s, over, location);
-        let counter = s.frame().function.local(None, end);
-        let this = begin_unstepped(s, location);
+    if let Some(end) = end {
         let at = load(s, counter);
-        let inside = binary(s, BinaryOperation::Greater, at, start);
+        let inside = binary(s, BinaryOperation::Less, at, end);
         leave_unless(s, inside, this);
-        let (at, one) = (load(s, counter), one(s, T::ir_type));
-        let at = binary(s, BinaryOperation::Subtract, at, one);
-        s.frame().function.store_local(counter, at);
-        (this, Raw::Value(at))
     }
+    (this, load(s, counter))
 }
 
-/// A loop whose counter may not go past its last value, as that may be the greatest or smallest of its type:
-/// whether it is over is kept in a variable. `advance` says whether this is the last round, and what comes next.
+/// Counts a variable up to its last value. As that may be the greatest of its type, whether the loop is over is kept in a
+/// variable of its own.
 fn to_the_last(
     s: &mut State,
-    (first, is_empty): (Value, Value),
-    advance: &mut dyn FnMut(&mut State, Value) -> (Value, Value),
+    scalar: Scalar,
+    (first, last, is_empty): (Value, Value, Value),
     location: &'static Location<'static>,
-) -> (Loop<()>, Raw) {
-    let counter = s.frame().function.local(None, first);
-    let over = s.frame().function.local(None, is_empty);
+) -> (Loop<()>, Value) {
+    let f = &mut s.frame().function;
+    let counter = f.local(None, first);
+    let over = f.local(None, is_empty);
     let this = begin_unstepped(s, location);
     let is_over = load(s, over);
     let goes_on = s.frame().function.unary(UnaryOperation::Not, is_over);
     leave_unless(s, goes_on, this);
     let at = load(s, counter);
-    let (is_last, next) = advance(s, at);
+    let is_last = binary(s, BinaryOperation::Equal, at, last);
+    let one = s.frame().function.literal(scalar, 1);
+    let next = binary(s, BinaryOperation::Add, at, one);
     s.frame().function.store_local(over, is_last);
     s.frame().function.store_local(counter, next);
-    (this, Raw::Value(at))
+    (this, at)
 }
 
-fn inclusive(
+/// Begins a loop over items that have numbers.
+pub(super) fn begin_items(
     s: &mut State,
-    of: OfType,
-    (first, last): (Value, Value),
-    (is_empty, step): (BinaryOperation, BinaryOperation),
+    items: &Items,
     location: &'static Location<'static>,
 ) -> (Loop<()>, Raw) {
-    let is_empty = binary(s, is_empty, first, last);
-    let mut advance = |s: &mut State, at| {
-        let is_last = binary(s, BinaryOperation::Equal, at, last);
-        let one = one(s, of);
-        (is_last, binary(s, step, at, one))
+    let scalar = items.scalar;
+    let zero = s.frame().literal(scalar, 0);
+    let (this, number) = match items.count {
+        Count::Of(count) => upward(s, scalar, (zero, Some(count)), location),
+        Count::To { last, is_empty } => to_the_last(s, scalar, (zero, last, is_empty), location),
+        Count::Endless => upward(s, scalar, (zero, None), location),
     };
-    to_the_last(s, (first, is_empty), &mut advance, location)
+    (this, items.item(s, number))
 }
 
-impl<T: KernelValue> Iterate for RangeInclusive<T> {
-    type Item = T;
-
-    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let ends = both_ends(s, over, location);
-        let operations = (BinaryOperation::Greater, BinaryOperation::Add);
-        inclusive(s, T::ir_type, ends, operations, location)
-    }
-}
-
-impl<T: KernelValue> Iterate for Rev<RangeInclusive<T>> {
-    type Item = T;
-
-    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let (start, end) = both_ends(s, over, location);
-        let operations = (BinaryOperation::Less, BinaryOperation::Subtract);
-        inclusive(s, T::ir_type, (end, start), operations, location)
-    }
+/// The scalar that a type is; of what is none, rustc has said so.
+fn scalar_of(s: &mut State, of: fn(&mut State) -> Type) -> Scalar {
+    of(s).scalar().unwrap_or(Scalar::Index)
 }
 
 /// The unsigned integer type of the same width.
@@ -207,152 +170,115 @@ fn unsigned(scalar: Scalar) -> Scalar {
     }
 }
 
-/// In which order a range is gone over in steps.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    /// `range.step_by(n)`.
-    Upward,
-    /// `range.rev().step_by(n)`: from the end.
-    FromTheEnd,
-    /// `range.step_by(n).rev()`: as upward, the last first.
-    Backward,
-}
-
-/// A step, which is not zero: of zero an iterator panics, and so that is a fault, and then one.
-fn step_of(s: &mut State, step: Raw, location: &'static Location<'static>) -> Value {
-    let step = s.value(step, location);
-    if s.frame()
-        .known(Raw::Value(step))
-        .is_some_and(|step| step != 0)
-    {
-        return step;
+/// What the items of a range are numbered with: how far its ends are apart may be more than its type's greatest number.
+fn numbers_of(scalar: Scalar) -> Scalar {
+    match unsigned(scalar) {
+        Scalar::U8 | Scalar::U16 => Scalar::U32,
+        wide => wide,
     }
-    let zero = s.frame().literal(Scalar::Index, 0);
-    let is_some = binary(s, BinaryOperation::NotEqual, step, zero);
-    let message = ("step_by: the step is zero", &[][..]);
-    super::expression::assert_value(s, is_some, message, location);
-    let one = s.frame().literal(Scalar::Index, 1);
-    binary(s, BinaryOperation::Maximum, step, one)
 }
 
-/// A range and its steps. With a third part, every thread of the block goes as many, if all are told the same count.
-fn stepped_parts(
+/// What makes the items of a range from its start on.
+fn item_after(start: Value, scalar: Scalar) -> Item {
+    Box::new(move |s, number| {
+        let way = cast(s, number, scalar);
+        Raw::Value(binary(s, BinaryOperation::Add, start, way))
+    })
+}
+
+fn items_between(
     s: &mut State,
-    raw: Raw,
-    location: &'static Location<'static>,
-) -> (Raw, Raw, bool) {
-    if let Raw::Aggregate(id) = raw
-        && let &[range, step, Raw::Nothing] = s.frame().parts(id)
-    {
-        return (range, step, true);
+    scalar: Scalar,
+    (start, end): (Value, Value),
+    is_inclusive: bool,
+) -> Items {
+    let numbers = numbers_of(scalar);
+    let distance = binary(s, BinaryOperation::Subtract, end, start);
+    let distance = cast(s, distance, unsigned(scalar));
+    let distance = cast(s, distance, numbers);
+    let count = if is_inclusive {
+        let is_empty = binary(s, BinaryOperation::Greater, start, end);
+        let last = distance;
+        Count::To { last, is_empty }
+    } else {
+        let is_some = binary(s, BinaryOperation::Less, start, end);
+        let zero = s.frame().literal(numbers, 0);
+        Count::Of(s.frame().function.select(is_some, distance, zero))
+    };
+    Items {
+        scalar: numbers,
+        count,
+        item: item_after(start, scalar),
     }
-    let [range, step] = parts(s, raw, location);
-    (range, step, false)
 }
 
-/// A range in steps. How far the end is away is computed without a sign, as it may be further than the type's
-/// greatest number.
-fn in_steps(
-    s: &mut State,
-    of: OfType,
-    raw: Raw,
-    (is_inclusive, order): (bool, Order),
-    location: &'static Location<'static>,
-) -> (Loop<()>, Raw) {
-    use BinaryOperation::{Add, Divide, Equal, Greater, GreaterEqual, Less, Multiply, Subtract};
-    let (range, step, is_uniform) = stepped_parts(s, raw, location);
-    let (start, end) = both_ends(s, range, location);
-    let step = step_of(s, step, location);
-    let scalar = of(s).scalar().unwrap_or(Scalar::Index);
-    // How much greater one is than another.
-    let distance = move |s: &mut State, greater, smaller| {
-        let f = &mut s.frame().function;
-        let distance = f.binary(Subtract, greater, smaller);
-        let distance = f.cast(distance, unsigned(scalar));
-        f.cast(distance, Scalar::U64)
-    };
-    let is_empty = if is_uniform {
-        // As every thread begins before the end, or all is empty. This is the same for all threads if the count is.
-        let zero = s.frame().literal(Scalar::Index, 0);
-        binary(s, Equal, end, zero)
-    } else {
-        let is_beyond = if is_inclusive { Greater } else { GreaterEqual };
-        binary(s, is_beyond, start, end)
-    };
-    // Of an empty range neither is looked at.
-    let last = if is_inclusive {
-        end
-    } else {
-        let one = one(s, of);
-        binary(s, Subtract, end, one)
-    };
-    let wide = s.frame().function.cast(step, Scalar::U64);
-    let (first, goal) = match order {
-        Order::Upward => (start, last),
-        Order::FromTheEnd => (last, start),
-        Order::Backward => {
-            let all = distance(s, last, start);
-            let f = &mut s.frame().function;
-            let steps = f.binary(Divide, all, wide);
-            let way = f.binary(Multiply, steps, wide);
-            let way = f.cast(way, scalar);
-            (f.binary(Add, start, way), start)
+impl<T: KernelValue> Indexed for Range<T> {
+    type Item = T;
+
+    fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
+        let (ends, scalar) = (both_ends(s, over, location), scalar_of(s, T::ir_type));
+        items_between(s, scalar, ends, false)
+    }
+
+    fn begin_counting(
+        s: &mut State,
+        over: Raw,
+        location: &'static Location<'static>,
+    ) -> (Loop<()>, Raw) {
+        let ((start, end), scalar) = (both_ends(s, over, location), scalar_of(s, T::ir_type));
+        let (this, at) = upward(s, scalar, (start, Some(end)), location);
+        (this, Raw::Value(at))
+    }
+}
+
+impl<T: KernelValue> Indexed for RangeInclusive<T> {
+    type Item = T;
+
+    fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
+        let (ends, scalar) = (both_ends(s, over, location), scalar_of(s, T::ir_type));
+        items_between(s, scalar, ends, true)
+    }
+
+    fn begin_counting(
+        s: &mut State,
+        over: Raw,
+        location: &'static Location<'static>,
+    ) -> (Loop<()>, Raw) {
+        let ((start, end), scalar) = (both_ends(s, over, location), scalar_of(s, T::ir_type));
+        let is_empty = binary(s, BinaryOperation::Greater, start, end);
+        let (this, at) = to_the_last(s, scalar, (start, end, is_empty), location);
+        (this, Raw::Value(at))
+    }
+}
+
+impl<T: KernelValue> Indexed for RangeFrom<T> {
+    type Item = T;
+
+    fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
+        let scalar = scalar_of(s, T::ir_type);
+        let [start, _] = parts(s, over, location);
+        Items {
+            scalar: numbers_of(scalar),
+            count: Count::Endless,
+            item: item_after(s.value(start, location), scalar),
         }
-    };
-    let mut advance = |s: &mut State, at| {
-        let left = match order {
-            Order::Upward => distance(s, goal, at),
-            Order::FromTheEnd | Order::Backward => distance(s, at, goal),
-        };
-        let is_last = binary(s, Less, left, wide);
-        let f = &mut s.frame().function;
-        let is_last = if is_uniform {
-            f.assume_uniform(is_last)
-        } else {
-            is_last
-        };
-        let step = f.cast(step, scalar);
-        let way = if order == Order::Upward {
-            Add
-        } else {
-            Subtract
-        };
-        (is_last, f.binary(way, at, step))
-    };
-    to_the_last(s, (first, is_empty), &mut advance, location)
+    }
+
+    fn begin_counting(
+        s: &mut State,
+        over: Raw,
+        location: &'static Location<'static>,
+    ) -> (Loop<()>, Raw) {
+        let scalar = scalar_of(s, T::ir_type);
+        let [start, _] = parts(s, over, location);
+        let start = s.value(start, location);
+        let (this, at) = upward(s, scalar, (start, None), location);
+        (this, Raw::Value(at))
+    }
 }
 
-macro_rules! in_steps {
-    ($($range:ty, $is_inclusive:literal, $order:ident;)*) => {$(
-        impl<T: KernelValue> Iterate for $range {
-            type Item = T;
-
-            fn begin(
-                s: &mut State,
-                over: Raw,
-                location: &'static Location<'static>,
-            ) -> (Loop<()>, Raw) {
-                in_steps(s, T::ir_type, over, ($is_inclusive, Order::$order), location)
-            }
-        }
-    )*};
-}
-
-in_steps! {
-    StepBy<Range<T>>, false, Upward;
-    StepBy<RangeInclusive<T>>, true, Upward;
-    StepBy<Rev<Range<T>>>, false, FromTheEnd;
-    StepBy<Rev<RangeInclusive<T>>>, true, FromTheEnd;
-    Rev<StepBy<Range<T>>>, false, Backward;
-    Rev<StepBy<RangeInclusive<T>>>, true, Backward;
-}
-
-/// Goes over all elements of an array or slice, as places: the number of one, and it.
-fn each_element(
-    s: &mut State,
-    raw: Raw,
-    location: &'static Location<'static>,
-) -> (Loop<()>, Raw, Raw) {
+/// All elements of an array or slice, as places.
+fn elements(s: &mut State, raw: Raw, location: &'static Location<'static>) -> Items {
     let by_reference = !matches!(raw, Raw::Place(_, Mode::Itself));
     // An array by value is gone over as it is now.
     let raw = if by_reference {
@@ -362,55 +288,38 @@ fn each_element(
         super::expression::spilled(s, raw, Mode::Itself)
     };
     let slice = place::whole_slice(s, raw, location);
-    let end = place::length(s, slice, location);
-    let zero = s.frame().literal(Scalar::Index, 0);
-    let counter = s.frame().function.local(None, zero);
-    let (this, number) = upward(s, usize::ir_type, counter, end, location);
-    let at = s.value(number, location);
-    let element = match place::indexed(s, slice, at, false, location) {
-        Raw::Place(id, _) => Raw::Place(id, Mode::Reference),
-        raw => raw,
-    };
-    (this, number, element)
+    Items {
+        scalar: Scalar::Index,
+        count: Count::Of(place::length(s, slice, location)),
+        item: Box::new(move |s, at| referred(place::indexed(s, slice, at, false, location))),
+    }
 }
 
-impl<T: KernelValue, const N: usize> Iterate for [T; N] {
+impl<T: KernelValue, const N: usize> Indexed for [T; N] {
     type Item = T;
 
-    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let by_value = !matches!(over, Raw::Place(_, Mode::Reference));
-        let (this, _, element) = each_element(s, over, location);
-        if by_value {
-            return (this, Raw::Value(s.value(element, location)));
+    fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
+        let elements = elements(s, over, location);
+        if let Raw::Place(_, Mode::Reference) = over {
+            return elements;
         }
-        (this, element)
+        copied(elements, location)
     }
 }
 
-impl<T: KernelValue> Iterate for [T] {
+impl<T: KernelValue> Indexed for [T] {
     type Item = T;
 
-    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let (this, _, element) = each_element(s, over, location);
-        (this, element)
+    fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
+        elements(s, over, location)
     }
 }
 
-impl<T: KernelValue> Iterate for Iter<'static, T> {
+impl<T: KernelValue> Indexed for Iter<'static, T> {
     type Item = T;
 
-    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let (this, _, element) = each_element(s, over, location);
-        (this, element)
-    }
-}
-
-impl<T: KernelValue> Iterate for Enumerate<Iter<'static, T>> {
-    type Item = (usize, T);
-
-    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let (this, index, element) = each_element(s, over, location);
-        (this, numbered(s, index, element))
+    fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
+        elements(s, over, location)
     }
 }
 
@@ -432,61 +341,9 @@ macro_rules! samples {
 samples! {
     [T: KernelValue] Range<T> => T::sample_value()..T::sample_value();
     [T: KernelValue] RangeInclusive<T> => T::sample_value()..=T::sample_value();
+    [T: KernelValue] RangeFrom<T> => T::sample_value()..;
     [T: KernelValue] Iter<'static, T> => [].iter();
 }
-
-/// Of these there is none without a range of numbers that can be counted.
-macro_rules! adapted {
-    ($($number:ty)*) => {$(
-        samples! {
-            [] Rev<Range<$number>> => (0..1).rev();
-            [] Rev<RangeInclusive<$number>> => (0..=1).rev();
-            [] StepBy<Range<$number>> => (0..1).step_by(1);
-            [] StepBy<RangeInclusive<$number>> => (0..=1).step_by(1);
-        }
-    )*};
-}
-
-adapted!(i8 i16 i32 i64 isize u8 u16 u32 u64 usize);
-
-/// Methods of ranges and iterators.
-pub trait RangeMethods: Sized {
-    /// `range.rev()`.
-    #[doc(hidden)]
-    #[track_caller]
-    fn __method_rev(&self, this: Expr<Self>) -> Expr<Rev<Self>> {
-        Expr::from_raw(this.raw())
-    }
-
-    /// `range.step_by(step)`.
-    #[doc(hidden)]
-    #[track_caller]
-    fn __method_step_by(&self, this: Expr<Self>, step: Expr<usize>) -> Expr<StepBy<Self>> {
-        let location = Location::caller();
-        Expr::from_raw(state::at(location, |s| {
-            let step = Raw::Value(s.value(step.raw(), location));
-            s.frame().aggregate(vec![this.raw(), step], None)
-        }))
-    }
-}
-
-impl<T: KernelValue> RangeMethods for Range<T> {}
-impl<T: KernelValue> RangeMethods for RangeInclusive<T> {}
-impl<T: KernelValue> RangeMethods for Rev<Range<T>> {}
-impl<T: KernelValue> RangeMethods for Rev<RangeInclusive<T>> {}
-impl<T: KernelValue> RangeMethods for StepBy<Range<T>> {}
-impl<T: KernelValue> RangeMethods for StepBy<RangeInclusive<T>> {}
-
-/// Methods of `slice.iter()`.
-pub trait IterMethods: Sized {
-    /// `slice.iter().enumerate()`.
-    #[doc(hidden)]
-    fn __method_enumerate(&self, this: Expr<Self>) -> Expr<Enumerate<Self>> {
-        Expr::from_raw(this.raw())
-    }
-}
-
-impl<T: KernelValue> IterMethods for Iter<'static, T> {}
 
 /// Methods of slices and arrays.
 pub trait SliceMethods<T: KernelValue> {
@@ -562,7 +419,8 @@ fn fill(raw: Raw, value: Raw, location: &'static Location<'static>) {
     state::at(location, |s| {
         let value = s.value(value, location);
         let raw = place::whole_slice(s, raw, location);
-        let (this, _, element) = each_element(s, raw, location);
+        let elements = elements(s, raw, location);
+        let (this, element) = begin_items(s, &elements, location);
         if let Raw::Place(id, _) = element {
             let (place, _) = s.frame().place_of(id).clone();
             s.frame().function.store(place, value);

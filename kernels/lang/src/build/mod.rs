@@ -27,6 +27,7 @@
 //! None of this is for programs to call.
 
 mod accelerator;
+mod adapt;
 mod aggregate;
 mod call;
 mod composed;
@@ -49,6 +50,7 @@ mod state;
 mod together;
 
 pub use accelerator::Named;
+pub use adapt::{Indexed, IteratorMethods};
 pub use aggregate::{array, repeat, structure, tuple};
 pub use call::{Callee, call, plain, rebound};
 pub use composed::{Unsigned, UnsignedCalls, UnsignedMethods};
@@ -68,7 +70,7 @@ pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
     SharedReadHandle, SharedWriteHandle, Sketch,
 };
-pub use iterate::{IterMethods, Iterate, RangeMethods, SliceMethods, begin_for};
+pub use iterate::{Iterate, SliceMethods, begin_for};
 pub use number::{
     Casts, Conversions, FloatBits, FromDouble, HalfConversions, MoreCalls, MoreMethods,
     NumberCalls, NumberMethods, RefusedConversions,
@@ -87,7 +89,7 @@ pub use place::{
     range_of, range_to, range_to_inclusive, swap,
 };
 pub use quipu_kernel_ir as ir;
-pub use refused::{RefusedMethods, RefusedOfIterators, RefusedOfNumbers};
+pub use refused::{RefusedMethods, RefusedOfHandles, RefusedOfNumbers};
 pub use repeat::{Loop, begin_loop, break_loop, break_unless, break_with, continue_loop, end_loop};
 pub use shared::{Part, Tuple, Turn};
 pub use state::{Raw, State, build};

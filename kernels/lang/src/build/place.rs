@@ -565,9 +565,9 @@ pub fn swap<T: ?Sized>(a: Expr<T>, b: Expr<T>) -> Expr<()> {
     super::control::nothing()
 }
 
-/// `start..`, of indices.
+/// `start..`.
 #[track_caller]
-pub fn range_from(start: Expr<usize>) -> Expr<std::ops::RangeFrom<usize>> {
+pub fn range_from<T: KernelValue>(start: Expr<T>) -> Expr<std::ops::RangeFrom<T>> {
     Expr::from_raw(range(Some(start), None))
 }
 

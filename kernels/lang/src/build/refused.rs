@@ -3,12 +3,11 @@
 //! They are refused by the types that have them, and not by their names, as users' types may have others of the same
 //! names. A bound that nothing fulfils says the words, at the user's call.
 
-use std::iter::Enumerate;
-use std::ops::{Range, RangeInclusive};
+use std::ops::{Range, RangeFrom, RangeInclusive};
 use std::slice::Iter;
 
-use super::data::KernelValue;
-use super::expression::{Expr, Sample, kept};
+use super::adapt::{Copied, Enumerate, Rev, Rounds, Skip, StepBy, Take, Zip};
+use super::expression::Expr;
 use super::handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
     SharedReadHandle, SharedWriteHandle,
@@ -92,21 +91,18 @@ refused! {
         __method_rotate_left(A), __method_rotate_right(A);
     Adapts = "this iterator is not in the kernel language", "write a `for` loop":
         __method_sum() -> R, __method_product() -> R, __method_collect() -> R, __method_min() -> R, __method_max() -> R,
-        __method_count() -> R, __method_zip(A) -> R, __method_take(A) -> R, __method_skip(A) -> R, __method_chain(A) -> R,
-        __method_copied() -> R, __method_cloned() -> R, __method_cycle() -> R, __method_peekable() -> R, __method_into_iter() -> R;
+        __method_count() -> R, __method_chain(A) -> R, __method_cycle() -> R, __method_peekable() -> R, __method_into_iter() -> R;
     Allocates = "memory is not allocated in kernels",
         "use an array `[T; N]`, or a buffer as a parameter":
         __method_push(A), __method_pop(), __method_to_vec() -> R, __method_insert(A, B), __method_remove(A), __method_extend(A);
 }
 
 refused! {
-    RefusedOfIterators:
-    GoesBackwards = "this iterator is not in the kernel language", "go over the indices: `for i in (0..x.len()).rev()`":
-        __method_rev() -> R, __method_step_by(A) -> R;
+    RefusedOfHandles:
+    AdaptsOwn = "a thread's own elements are gone over as they come, on each device in an order of its own", "write a `for` loop":
+        __method_zip(A) -> R, __method_take(A) -> R, __method_skip(A) -> R, __method_copied() -> R, __method_cloned() -> R,
+        __method_rev() -> R, __method_step_by(A) -> R, __method_enumerate() -> R;
 }
-
-impl<T> RefusedOfIterators for Iter<'static, T> {}
-impl<T> RefusedOfIterators for Enumerate<Iter<'static, T>> {}
 
 refused! {
     RefusedOfNumbers:
@@ -156,18 +152,27 @@ macro_rules! refusing_numbers {
 refusing_numbers!(bool i8 i16 i32 i64 isize u8 u16 u32 u64 usize f16 bf16 f32 f64);
 
 macro_rules! refusing {
-    ($([$($generics:tt)*] $type:ty;)*) => {$(
-        impl<$($generics)*> RefusedMethods for $type {}
+    ($methods:ident: $([$($generics:tt)*] $type:ty;)*) => {$(
+        impl<$($generics)*> $methods for $type {}
     )*};
 }
 
 refusing! {
+    RefusedMethods:
     [T] [T];
     [T, const N: usize] [T; N];
     [T] Range<T>;
     [T] RangeInclusive<T>;
+    [T] RangeFrom<T>;
     [T] Iter<'static, T>;
-    [T] Enumerate<Iter<'static, T>>;
+    [I: ?Sized] Rev<I>;
+    [I: ?Sized] StepBy<I>;
+    [I: ?Sized] Skip<I>;
+    [I: ?Sized] Take<I>;
+    [I: ?Sized] Enumerate<I>;
+    [I: ?Sized] Copied<I>;
+    [I: ?Sized, J: ?Sized] Zip<I, J>;
+    [] Rounds;
     [const D: usize] IndicesHandle<D>;
     [T, const D: usize] EachHandle<T, D>;
     [T, const D: usize] RowsHandle<T, D>;
@@ -184,8 +189,12 @@ refusing! {
     [T] SharedWriteHandle<T>;
 }
 
-impl<T: KernelValue> Sample for Enumerate<Iter<'static, T>> {
-    fn sample() -> &'static Self {
-        kept(|| [].iter().enumerate())
-    }
+refusing! {
+    RefusedOfHandles:
+    [const D: usize] IndicesHandle<D>;
+    [T, const D: usize] EachHandle<T, D>;
+    [T, const D: usize] RowsHandle<T, D>;
+    [T, const D: usize] EachPlacedHandle<T, D>;
+    [T, const D: usize] EachSharedHandle<T, D>;
+    [T] EachOwnRowHandle<T>;
 }

@@ -16,6 +16,7 @@ mod failures;
 mod functions;
 mod half_operations;
 mod halves;
+mod iterators;
 mod lanes;
 mod language;
 mod library;

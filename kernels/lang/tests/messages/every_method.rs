@@ -72,20 +72,10 @@ pub fn iterators(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
     let _ = x.iter().min(); //~ this iterator is not in the kernel language
     let _ = x.iter().max(); //~ this iterator is not in the kernel language
     let _ = x.iter().count(); //~ this iterator is not in the kernel language
-    let _ = x.iter().zip(x); //~ this iterator is not in the kernel language
-    let _ = x.iter().take(1); //~ this iterator is not in the kernel language
-    let _ = x.iter().skip(1); //~ this iterator is not in the kernel language
     let _ = x.iter().chain(x); //~ this iterator is not in the kernel language
-    let _ = x.iter().copied(); //~ this iterator is not in the kernel language
-    let _ = x.iter().cloned(); //~ this iterator is not in the kernel language
     let _ = x.iter().cycle(); //~ this iterator is not in the kernel language
     let _ = x.iter().peekable(); //~ this iterator is not in the kernel language
     let _ = x.iter().into_iter(); //~ this iterator is not in the kernel language
-    let _ = x.iter().rev(); //~ for i in (0..x.len()).rev()
-    let _ = x.iter().step_by(2); //~ this iterator is not in the kernel language
-    let _ = x.iter().enumerate().rev(); //~ this iterator is not in the kernel language
-    let _ = x.iter().enumerate().step_by(2); //~ this iterator is not in the kernel language
-    let _ = x.iter().enumerate().zip(x); //~ this iterator is not in the kernel language
 }
 
 #[kernel(crate = quipu_kernel)]
@@ -93,11 +83,20 @@ pub fn ranges(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let n = x.len();
     let _ = (0..n).sum::<usize>(); //~ this iterator is not in the kernel language
     let _ = (0..n).contains(&3); //~ this is not in the kernel language
-    let _ = (0..n).zip(0..n); //~ this iterator is not in the kernel language
+    let _ = x.iter().zip(n); //~ does not go over `usize`
+    let _ = (0..n).take(2).chain(0..n); //~ this iterator is not in the kernel language
+    let _ = (0..).zip(x).min(); //~ this iterator is not in the kernel language
     let _ = (0..=n).max(); //~ this iterator is not in the kernel language
     let _ = (0..=n).last(); //~ this gives an `Option`
     let _ = acc.elements(n).count(); //~ this iterator is not in the kernel language
-    let _ = y.each().take(1); //~ this iterator is not in the kernel language
+    let _ = y.each().take(1); //~ own elements are gone over as they come
+    let _ = y.each().zip(x); //~ own elements are gone over as they come
+    let _ = y.rows().skip(1); //~ own elements are gone over as they come
+    let _ = acc.elements(n).step_by(2); //~ own elements are gone over as they come
+    let _ = acc.elements(n).enumerate(); //~ own elements are gone over as they come
+    let _ = acc.elements(n).rev(); //~ own elements are gone over as they come
+    let _ = acc.elements(n).copied(); //~ own elements are gone over as they come
+    let _ = acc.elements(n).cloned(); //~ own elements are gone over as they come
     let _ = y.rows().next(); //~ this gives an `Option`
 }
 
@@ -113,8 +112,8 @@ pub fn parts(
     let _ = x.row([1, 0]); //~ write `view[[i, j]]`
     let _ = tile.get([1, 1]); //~ `get` gives an `Option`
     let _ = tile.get_mut([1, 1]); //~ `get_mut` gives an `Option`
-    let _ = tile.each().skip(1); //~ this iterator is not in the kernel language
-    let _ = shared.each().skip(1); //~ this iterator is not in the kernel language
+    let _ = tile.each().skip(1); //~ own elements are gone over as they come
+    let _ = shared.each().skip(1); //~ own elements are gone over as they come
     let _ = rows.each().count(); //~ this iterator is not in the kernel language
 }
 

@@ -36,6 +36,18 @@ const PURE_METHODS: [&str; 23] = [
     "wrapping_sub",
 ];
 
+/// Adapters of iterators, which give what depends on their items and arguments alone.
+const ADAPTERS: [&str; 8] = [
+    "cloned",
+    "copied",
+    "enumerate",
+    "rev",
+    "skip",
+    "step_by",
+    "take",
+    "zip",
+];
+
 /// Questions to the accelerator whose answer is the same for all threads of a launch.
 const PROPERTIES: &[&str] = &[
     "is_native",
@@ -308,9 +320,10 @@ impl Names {
     /// Whether all threads go round a loop over it equally often.
     pub(super) fn is_uniform_range(&self, range: &Expr) -> bool {
         match range {
-            Expr::MethodCall(call) if call.method == "step_by" || call.method == "rev" => {
-                self.is_uniform_range(&call.receiver)
-                    && call.args.iter().all(|step| self.is_uniform(step))
+            Expr::MethodCall(call) if call.method == "iter" => self.is_uniform(&call.receiver),
+            Expr::MethodCall(call) if ADAPTERS.iter().any(|name| call.method == name) => {
+                let is_uniform = |of: &Expr| self.is_uniform_range(of) || self.is_uniform(of);
+                self.is_uniform_range(&call.receiver) && call.args.iter().all(is_uniform)
             }
             Expr::Paren(inner) => self.is_uniform_range(&inner.expr),
             Expr::Range(range) => self.is_between_uniform(range),
