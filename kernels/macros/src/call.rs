@@ -92,10 +92,12 @@ impl Writer {
         if name.starts_with(|first: char| first.is_uppercase()) {
             return self.constructor(path, call);
         }
-        let arguments = self.arguments(&call.args);
-        if is_swap(&path.path) {
-            return quote_spanned!(span=> __quipu::swap(#(#arguments),*));
+        if let Some(builder) = of_std(&path.path) {
+            let builder = Ident::new(builder, span);
+            let arguments = call.args.iter().map(|argument| self.current(argument));
+            return quote_spanned!(span=> __quipu::#builder(#(#arguments),*));
         }
+        let arguments = self.arguments(&call.args);
         if is_associated(&path.path, path.qself.is_some()) {
             let mut builder = path.clone();
             if let Some(last) = builder.path.segments.last_mut() {
@@ -275,13 +277,21 @@ fn variable_of(place: &Expr) -> Option<&Ident> {
     }
 }
 
-/// Whether a path is `std::mem::swap`, or the end of it.
-fn is_swap(path: &Path) -> bool {
-    let names: Vec<_> = path
-        .segments
-        .iter()
-        .rev()
-        .map(|segment| segment.ident.to_string())
-        .collect();
-    names.len() >= 2 && names[0] == "swap" && names[1] == "mem"
+/// The name of what builds a call of a function of std's: of `std::mem::swap`, say, or `mem::swap`.
+fn of_std(path: &Path) -> Option<&'static str> {
+    let names = path.segments.iter().map(|part| part.ident.to_string());
+    let names: Vec<_> = names.collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let function = match &names[..] {
+        ["std" | "core", function @ ..] => function,
+        function => function,
+    };
+    Some(match function {
+        ["mem", "swap"] => "swap",
+        ["mem", "replace"] => "replace",
+        ["mem", "take"] => "take",
+        ["cmp", "max"] => "maximum",
+        ["cmp", "min"] => "minimum",
+        _ => return None,
+    })
 }

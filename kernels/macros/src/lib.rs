@@ -105,7 +105,7 @@ use proc_macro::TokenStream;
 ///   `matches!` of the same; `while`, `loop` with a value, labels, early `return`;
 /// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, with `.zip(other)`, `.enumerate()`, `.rev()`, `.step_by(n)`,
 ///   `.skip(n)`, `.take(n)`, `.copied()` in any order; over `acc.elements(n)`, `y.each()`, `y.rows()`;
-/// * operators and methods of numbers, `as`, `from`, `into`; structs, tuples, arrays, slices and parts of them;
+/// * operators and methods of numbers, `as`, `from`, `into`; `cmp::max` and `min`, `mem::swap`, `replace` and `take`, by these paths; structs, tuples, arrays, slices and parts of them;
 /// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;
 /// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of closures in the function
 ///   where they are;

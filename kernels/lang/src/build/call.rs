@@ -219,7 +219,7 @@ pub mod plain {
     #[diagnostic::on_unimplemented(
         message = "kernels on other devices do not know this function",
         label = "write `#[device]` above its `fn`",
-        note = "of a library's function, write what it does in a `#[device] fn` of your own"
+        note = "of a library's function, write what it does in a `#[device] fn` of your own; `swap`, `replace`, `take`, `max` and `min` of std's are known by their modules: `mem::swap`, `cmp::max`"
     )]
     pub trait Device {}
 

@@ -73,7 +73,7 @@ pub use handles::{
 pub use iterate::{Iterate, SliceMethods, begin_for};
 pub use number::{
     Casts, Conversions, FloatBits, FromDouble, HalfConversions, MoreCalls, MoreMethods,
-    NumberCalls, NumberMethods, RefusedConversions,
+    NumberCalls, NumberMethods, RefusedConversions, maximum, minimum,
 };
 pub use operator::{
     Operand, Operands, Operated, OperatedAlone, OperatedAloneAsNumber, OperatedAsNumbers, Operates,
@@ -86,7 +86,7 @@ pub use own::{
 pub use parameter::{Declared, Handled, SharedParameter, shared, uniform};
 pub use place::{
     assign, field, field_part, has_length, index, part, range_from, range_full, range_inclusive,
-    range_of, range_to, range_to_inclusive, swap,
+    range_of, range_to, range_to_inclusive, replace, swap, take,
 };
 pub use quipu_kernel_ir as ir;
 pub use refused::{RefusedMethods, RefusedOfHandles, RefusedOfNumbers};

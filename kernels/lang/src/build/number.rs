@@ -99,7 +99,12 @@ fn binary_raw(
     location: &'static Location<'static>,
 ) -> Value {
     state::at(location, |s| {
-        let ([first, second], _) = operands(s, raws, is_derived, location);
+        let ([first, second], scalar) = operands(s, raws, is_derived, location);
+        let operation = match (operation, scalar) {
+            (Binary::Maximum, Scalar::Bool) => Binary::Or,
+            (Binary::Minimum, Scalar::Bool) => Binary::And,
+            _ => operation,
+        };
         s.frame().function.binary(operation, first, second)
     })
 }
@@ -679,3 +684,15 @@ pub trait Casts: KernelValue {
 }
 
 impl<T: KernelValue> Casts for T {}
+
+/// `std::cmp::max(one, other)`.
+#[track_caller]
+pub fn maximum<T: KernelValue + Ord>(one: Expr<T>, other: Expr<T>) -> Expr<T> {
+    T::__call_max(one, other)
+}
+
+/// `std::cmp::min(one, other)`.
+#[track_caller]
+pub fn minimum<T: KernelValue + Ord>(one: Expr<T>, other: Expr<T>) -> Expr<T> {
+    T::__call_min(one, other)
+}

@@ -6,7 +6,7 @@ use std::panic::Location;
 use quipu_kernel_ir::{BinaryOperation, Place, Projection, Root, Scalar, Space, Type, Value};
 
 use super::data::KernelValue;
-use super::expression::{Expr, spilled};
+use super::expression::{Expr, computed, spilled};
 use super::handles::{parts_of, values};
 use super::state::{self, Frame, Mode, Raw, State};
 
@@ -563,6 +563,23 @@ pub fn swap<T: ?Sized>(a: Expr<T>, b: Expr<T>) -> Expr<()> {
         store(s, b.raw(), first, location);
     });
     super::control::nothing()
+}
+
+/// `std::mem::replace(&mut place, new)`: what was there.
+#[track_caller]
+pub fn replace<T: KernelValue>(place: Expr<T>, new: Expr<T>) -> Expr<T> {
+    let location = Location::caller();
+    Expr::from_raw(state::at(location, |s| {
+        let [old, new] = [place, new].map(|value| s.value(value.raw(), location));
+        store(s, place.raw(), new, location);
+        Raw::Value(old)
+    }))
+}
+
+/// `std::mem::take(&mut place)`.
+#[track_caller]
+pub fn take<T: KernelValue + Default>(place: Expr<T>) -> Expr<T> {
+    replace(place, computed(&T::default))
 }
 
 /// `start..`.

@@ -14,6 +14,7 @@ mod devices;
 mod dimensions;
 mod failures;
 mod functions;
+mod functions_of_std;
 mod half_operations;
 mod halves;
 mod iterators;

@@ -1,5 +1,7 @@
 //! What is called.
 
+use std::cmp::max;
+
 use quipu_kernel::{Accelerator, OwnElements, device, kernel};
 
 fn plain(x: f32) -> f32 {
@@ -18,6 +20,7 @@ pub fn calls(_acc: &impl Accelerator<1>, mut y: OwnElements<f32>) {
         *y = plain(*y); //~ kernels on other devices do not know this function
         let other = helpers::sum(*y, 1.0); //~ kernels on other devices do not know this function
         *y = std::convert::identity(other); //~ kernels on other devices do not know this function
+        *y += max(other as u32, 3) as f32; //~ kernels on other devices do not know this function
     }
 }
 
