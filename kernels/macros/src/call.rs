@@ -146,8 +146,8 @@ impl Writer {
         if let Some(words) = refuse::method(&method) {
             return self.refuse(span, words);
         }
-        if call.args.iter().any(|e| matches!(e, Expr::Closure(_))) && refuse::is_adapter(&method) {
-            return self.refuse(span, refuse::ADAPTERS);
+        if let Some(written) = self.iteration(call) {
+            return written;
         }
         let receiver = self.expression(&call.receiver);
         match method.as_str() {

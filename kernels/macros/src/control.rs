@@ -171,7 +171,7 @@ impl Writer {
     }
 
     /// The body of a loop, with the token that `break` and `continue` in it name.
-    fn body(
+    pub(crate) fn body(
         &mut self,
         label: Option<&Label>,
         is_block: bool,
@@ -243,21 +243,21 @@ impl Writer {
     }
 
     pub(crate) fn for_loop(&mut self, each: &ExprForLoop) -> TokenStream {
-        let span = each.for_token.span;
-        let over = self.expression(&each.expr);
-        let item = self.fresh("item");
-        let (token, body) = self.body(each.label.as_ref(), false, |this| {
-            this.scoped(|this| {
-                let bound = this.bind_pattern(&each.pat, &item);
-                let body = this.block(&each.body, Want::Nothing);
-                quote!({ #bound #body })
-            })
-        });
-        quote_spanned!(span=> {
-            let (#token, #item) = __quipu::begin_for(#over);
-            #body;
-            __quipu::end_loop(#token)
-        })
+        let (span, label) = (each.for_token.span, each.label.as_ref());
+        let looped = self.looped(
+            span,
+            label,
+            &each.expr,
+            &TokenStream::new(),
+            |this, item| {
+                this.scoped(|this| {
+                    let bound = this.bind_pattern(&each.pat, item);
+                    let body = this.block(&each.body, Want::Nothing);
+                    quote!({ #bound #body })
+                })
+            },
+        );
+        quote_spanned!(span=> { #looped })
     }
 
     /// `break`, `continue` or `return`, as a call that gives `()`.

@@ -382,8 +382,18 @@ impl Writer {
 
     /// A closure that is called in place.
     pub(crate) fn closure(&mut self, closure: &ExprClosure) -> TokenStream {
+        let (captured, written) = self.closure_parts(closure);
+        if captured.is_empty() {
+            return written;
+        }
+        quote!({ #captured #written })
+    }
+
+    /// What a closure that moves has of its own, as statements, and the closure.
+    pub(crate) fn closure_parts(&mut self, closure: &ExprClosure) -> (TokenStream, TokenStream) {
         if let Some(token) = &closure.asyncness {
-            return self.refuse(token.span, refuse::ASYNC_BLOCK);
+            let refused = self.refuse(token.span, refuse::ASYNC_BLOCK);
+            return (TokenStream::new(), refused);
         }
         // One that moves has its own of what it sees, as that is where it is made.
         let captured = match &closure.capture {
@@ -418,10 +428,14 @@ impl Writer {
         self.loops = loops;
         self.closures -= 1;
         if captured.is_empty() {
-            return written;
+            return (TokenStream::new(), written);
         }
+        let own: Vec<_> = captured.iter().map(|_| self.fresh("captured")).collect();
         let texts = captured.iter().map(Ident::to_string);
-        quote!({ #(let #captured = __quipu::captured(#texts, #captured);)* #written })
+        (
+            quote!(#(let #own = __quipu::captured(#texts, #captured);)*),
+            quote!({ #(let #captured = #own;)* #written }),
+        )
     }
 
     /// What the name of a closure stands for.

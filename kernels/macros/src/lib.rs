@@ -16,7 +16,7 @@
 //! | `function_type.rs` | parameters that are closures |
 //! | `signature.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
-//! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs`, `print.rs` | bodies |
+//! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs`, `chain.rs`, `print.rs` | bodies |
 //! | `parted.rs` | where a body waits for threads that have gone elsewhere |
 //! | `registers.rs`, `pieces.rs`, `phases/` | what the native form of a kernel is made, to be fast |
 //! | `refuse.rs` | the words of refusals |
@@ -26,6 +26,7 @@
 //! `std::panic::Location::caller()` in what they call.
 
 mod call;
+mod chain;
 mod closure;
 mod control;
 mod data;
@@ -103,9 +104,12 @@ use proc_macro::TokenStream;
 /// * `let` with patterns, also with `else`, shadowing, assignment, also to several at once, `const`s;
 /// * `if`, `match` on numbers, ranges, `bool`s, field-less enums and tuples and structs of them, with guards; `if let`, `while let` and
 ///   `matches!` of the same; `while`, `loop` with a value, labels, early `return`;
-/// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, with `.zip(other)`, `.enumerate()`, `.rev()`, `.step_by(n)`,
-///   `.skip(n)`, `.take(n)`, `.copied()` in any order; over `acc.elements(n)`, `y.each()`, `y.rows()`;
-/// * operators and methods of numbers, `as`, `from`, `into`; `cmp::max` and `min`, `mem::swap`, `replace` and `take`, by these paths; structs, tuples, arrays, slices and parts of them;
+/// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, with `.zip(other)`, `.enumerate()`, `.rev()`,
+///   `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()` in any order; over `acc.elements(n)`, `y.each()`, `y.rows()`; and behind all of
+///   these `.map(f)`, `.filter(f)`, `.take_while(f)`, of closures and functions;
+/// * in place of the loop `sum`, `product`, `fold`, `any`, `all`, `for_each`, and `count` behind a closure;
+/// * operators and methods of numbers, `as`, `from`, `into`; `cmp::max` and `min`, `mem::swap`, `replace` and `take`, by these paths;
+///   structs, tuples, arrays, slices and parts of them;
 /// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;
 /// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of closures in the function
 ///   where they are;

@@ -12,7 +12,8 @@ pub(crate) const CLOSURE_BOUND: &str = "copies of a closure that may change what
 pub(crate) const CLOSURE_OF_KERNEL: &str = "what a kernel is called with is data, and a closure is none; write a trait with `#[device]`, a struct with `#[derive(KernelData)]` for each function, and take `f: F` with `F: Trait`";
 pub(crate) const CLOSURE_RETURN: &str = "`return` in a closure is not in the kernel language; write a `#[device] fn`, or give the value with `if` and `else`";
 pub(crate) const ADAPTERS: &str =
-    "iterator adapters with closures are not in the kernel language; write a `for` loop";
+    "this method with a closure is not in the kernel language; write a `for` loop";
+pub(crate) const STAGES: &str = "`map`, `filter` and `take_while` are in the kernel language where nothing comes behind them but a `for` loop's body, `sum`, `product`, `count`, `fold`, `any`, `all` or `for_each`; write `zip`, `rev` and other adapters before them";
 pub(crate) const ASYNC_BLOCK: &str = "`async` blocks and closures are not in the kernel language; write `async fn`, and await each barrier where it is";
 pub(crate) const CONST_BLOCK: &str =
     "`const` blocks are not in the kernel language; name the value with a `const` item";
@@ -147,19 +148,12 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a method of std's of this name takes a closure and goes over elements.
+/// Whether a method of std's of this name takes a closure and goes over elements, as none does that kernels know.
 pub(crate) fn is_adapter(name: &str) -> bool {
     let names = [
-        "map",
-        "filter",
-        "fold",
-        "for_each",
         "fill_with",
-        "any",
-        "all",
         "flat_map",
         "filter_map",
-        "take_while",
         "skip_while",
         "map_while",
         "max_by",

@@ -101,6 +101,12 @@ impl Writer {
         format_ident!("{what}{}", self.names, span = Span::mixed_site())
     }
 
+    /// As [`fresh`](Self::fresh), of what rustc may have something to say, which is then said of the user's line.
+    pub(crate) fn fresh_at(&mut self, what: &str, span: Span) -> Ident {
+        self.names += 1;
+        format_ident!("__quipu_{what}{}", self.names, span = span)
+    }
+
     /// Writes something in a scope of its own.
     pub(crate) fn scoped<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> R {
         self.scopes.push(HashMap::new());
@@ -185,6 +191,12 @@ impl Writer {
             }
             None => loops.find(|scope| !scope.is_block),
         }
+    }
+
+    /// The token of the innermost loop, of which there is one.
+    pub(crate) fn this_loop(&self) -> Ident {
+        let innermost = self.loops.last().map(|scope| scope.token.clone());
+        innermost.expect("this is written within a loop")
     }
 
     /// The type of an expression of what the user wrote as `user_type`.

@@ -10,10 +10,11 @@ use std::slice::Iter;
 
 use quipu_kernel_ir::{BinaryOperation, Scalar, Value};
 
+use super::consume::{Iterator, Totals, add, multiply, product, sum};
 use super::data::KernelValue;
-use super::expression::{Expr, Sample, assert_value};
-use super::iterate::{begin_items, binary, numbered, parts};
-use super::repeat::Loop;
+use super::expression::{Expr, Sample, assert_value, value};
+use super::iterate::{begin_for, begin_items, binary, numbered, parts};
+use super::repeat::{Loop, end_loop};
 use super::state::{self, Raw, State};
 
 /// Makes the item with a number.
@@ -447,11 +448,30 @@ pub trait IteratorMethods: Indexed + Sized {
     fn __method_cloned(&self, this: Expr<Self>) -> Expr<Copied<Self>> {
         Expr::from_raw(this.raw())
     }
+
+    #[track_caller]
+    fn __method_sum<S: KernelValue + Totals<Self::Item>>(&self, this: Expr<Self>) -> Expr<S> {
+        let sum = sum();
+        let (this, item) = begin_for(this);
+        add(sum, item);
+        end_loop(this);
+        value(sum)
+    }
+
+    #[track_caller]
+    fn __method_product<S: KernelValue + Totals<Self::Item>>(&self, this: Expr<Self>) -> Expr<S> {
+        let product = product();
+        let (this, item) = begin_for(this);
+        multiply(product, item);
+        end_loop(this);
+        value(product)
+    }
 }
 
 macro_rules! iterators {
     ($([$($generics:tt)*] $type:ty;)*) => {$(
         impl<$($generics)*> IteratorMethods for $type {}
+        impl<$($generics)*> Iterator for $type {}
     )*};
 }
 

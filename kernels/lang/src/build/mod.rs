@@ -31,6 +31,7 @@ mod adapt;
 mod aggregate;
 mod call;
 mod composed;
+mod consume;
 mod control;
 mod data;
 mod error;
@@ -54,6 +55,9 @@ pub use adapt::{Indexed, IteratorMethods};
 pub use aggregate::{array, repeat, structure, tuple};
 pub use call::{Callee, call, plain, rebound};
 pub use composed::{Unsigned, UnsignedCalls, UnsignedMethods};
+pub use consume::{
+    Iterator, Totals, add, applied, combined, iterator, multiply, product, settle, sum,
+};
 pub use control::{Branch, and, branch, discard, give, never, nothing, or};
 pub use data::{
     Equated, Incomparable, KernelData, KernelValue, Ordered, ValueParameter, Variants,
@@ -90,7 +94,10 @@ pub use place::{
 };
 pub use quipu_kernel_ir as ir;
 pub use refused::{RefusedMethods, RefusedOfHandles, RefusedOfNumbers};
-pub use repeat::{Loop, begin_loop, break_loop, break_unless, break_with, continue_loop, end_loop};
+pub use repeat::{
+    Loop, begin_loop, break_loop, break_unless, break_with, continue_loop, continue_unless,
+    end_loop,
+};
 pub use shared::{Part, Tuple, Turn};
 pub use state::{Raw, State, build};
 pub use together::{AtomicsHandle, Scope};

@@ -614,7 +614,7 @@ fn assign_at(to: Raw, from: Raw, location: &'static Location<'static>) {
 const REPLACED: &str =
     "a variable cannot be made to refer to something else; use an index, or a variable for each";
 
-fn assign_raw(s: &mut State, to: Raw, from: Raw, location: &'static Location<'static>) {
+pub(super) fn assign_raw(s: &mut State, to: Raw, from: Raw, location: &'static Location<'static>) {
     if to == from {
         return; // a shared array that a barrier turned, say
     }

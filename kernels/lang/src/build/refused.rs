@@ -7,6 +7,7 @@ use std::ops::{Range, RangeFrom, RangeInclusive};
 use std::slice::Iter;
 
 use super::adapt::{Copied, Enumerate, Rev, Rounds, Skip, StepBy, Take, Zip};
+use super::consume::Iterator;
 use super::expression::Expr;
 use super::handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
@@ -89,9 +90,11 @@ refused! {
         __method_sort(), __method_sort_unstable(), __method_reverse();
     Rotates = "this is not in the kernel language of slices", "go over the indices, and add to each, `% x.len()`":
         __method_rotate_left(A), __method_rotate_right(A);
+    GivesExtreme = "this gives an `Option`, which is not in the kernel language",
+        "write `fold`, which says what comes of nothing: `x.iter().copied().fold(u32::MAX, u32::min)`":
+        __method_min() -> R, __method_max() -> R;
     Adapts = "this iterator is not in the kernel language", "write a `for` loop":
-        __method_sum() -> R, __method_product() -> R, __method_collect() -> R, __method_min() -> R, __method_max() -> R,
-        __method_count() -> R, __method_chain(A) -> R, __method_cycle() -> R, __method_peekable() -> R, __method_into_iter() -> R;
+        __method_collect() -> R, __method_count() -> R, __method_chain(A) -> R, __method_cycle() -> R, __method_peekable() -> R, __method_into_iter() -> R;
     Allocates = "memory is not allocated in kernels",
         "use an array `[T; N]`, or a buffer as a parameter":
         __method_push(A), __method_pop(), __method_to_vec() -> R, __method_insert(A, B), __method_remove(A), __method_extend(A);
@@ -100,7 +103,7 @@ refused! {
 refused! {
     RefusedOfHandles:
     AdaptsOwn = "a thread's own elements are gone over as they come, on each device in an order of its own", "write a `for` loop":
-        __method_zip(A) -> R, __method_take(A) -> R, __method_skip(A) -> R, __method_copied() -> R, __method_cloned() -> R,
+        __method_sum() -> R, __method_product() -> R, __method_zip(A) -> R, __method_take(A) -> R, __method_skip(A) -> R, __method_copied() -> R, __method_cloned() -> R,
         __method_rev() -> R, __method_step_by(A) -> R, __method_enumerate() -> R;
 }
 
@@ -191,6 +194,15 @@ refusing! {
 
 refusing! {
     RefusedOfHandles:
+    [const D: usize] IndicesHandle<D>;
+    [T, const D: usize] EachHandle<T, D>;
+    [T, const D: usize] RowsHandle<T, D>;
+    [T, const D: usize] EachPlacedHandle<T, D>;
+    [T, const D: usize] EachSharedHandle<T, D>;
+    [T] EachOwnRowHandle<T>;
+}
+refusing! {
+    Iterator:
     [const D: usize] IndicesHandle<D>;
     [T, const D: usize] EachHandle<T, D>;
     [T, const D: usize] RowsHandle<T, D>;

@@ -191,6 +191,20 @@ fn break_unless_value(s: &mut State, condition: Value, id: LoopId) {
     }
 }
 
+/// Goes on with the next round unless the condition holds.
+#[track_caller]
+pub fn continue_unless(condition: Expr<bool>, this: Loop<()>) {
+    let location = Location::caller();
+    state::at(location, |s| {
+        let condition = s.value(condition.raw(), location);
+        s.frame().begin_block();
+        s.frame().end_with(Some(Statement::Continue(this.id)));
+        let (otherwise, _) = s.frame().end_block();
+        let function = &mut s.frame().function;
+        function.branch(condition, ir::Block::new(), otherwise);
+    });
+}
+
 fn leave(s: &mut State, id: LoopId) {
     if !s.frame().is_live() {
         return;

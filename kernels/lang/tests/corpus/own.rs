@@ -160,6 +160,26 @@ fn runs_running_sums() {
     check_view!(running_sums, [0, 3], 3, division(2, 3, 1));
 }
 
+/// With closures in place of loops.
+#[kernel(crate = quipu_kernel)]
+fn shares(_acc: &impl Accelerator<1>, mut y: OwnRows<u32>) {
+    y.each().for_each(|(i, row)| {
+        let sum: u32 = row.iter().copied().sum();
+        let counted = row.iter_mut().rev().enumerate();
+        counted.for_each(|(k, own)| *own += sum * (k + i) as u32);
+    });
+}
+
+#[test]
+fn runs_shares() {
+    let y = check_view!(shares, [4, 5], 8, division(2, 3, 1));
+    assert_eq!(
+        y[8..13],
+        [8 + 5 * 50, 9 + 4 * 50, 10 + 3 * 50, 11 + 2 * 50, 12 + 50]
+    );
+    check_view!(shares, [19, 5], 5, division(2, 3, 2));
+}
+
 #[kernel(crate = quipu_kernel)]
 fn rows_of_a_plane(acc: &impl Accelerator<2>, mut y: OwnRows<u32>) {
     let thread = acc.index(Block, Threads);

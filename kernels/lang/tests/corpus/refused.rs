@@ -436,6 +436,28 @@ fn is_longer<T: PartialOrd + Copy>(a: T, b: T) -> bool {
     a >= b //~ compare fields, or call a method
 }
 
+impl std::iter::Sum for Seconds {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        Self(all.map(|seconds| seconds.0).sum())
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn total(all: [Seconds; 2]) -> Seconds {
+    all.iter().copied().sum() //~ sums and products in kernels are of numbers; write `fold`
+}
+
+impl std::iter::Sum for Level {
+    fn sum<I: Iterator<Item = Self>>(_: I) -> Self {
+        Self::High
+    }
+}
+
+#[device(crate = quipu_kernel)]
+fn total_of_levels(level: Level) -> Level {
+    (0..3).map(|_| level).sum() //~ sums and products in kernels are of numbers; write `fold`
+}
+
 /// Makes sources, and compares why there are none with the line that says so.
 macro_rules! refused {
     ($($name:ident: $kernel:ty, $function:literal;)*) => {$(
@@ -467,6 +489,8 @@ macro_rules! calling {
 }
 
 calling! {
+    totals: |n| total([Seconds(n as f32), Seconds(1.0)]).0;
+    totals_of_levels: |n| total_of_levels(if n > 3 { Level::Low } else { Level::High }) as u32;
     sums: |n| sum(Metres { metres: n as f32 }, Metres { metres: 2.0 }).metres;
     sums_of_levels: |n| sum(if n > 3 { Level::Low } else { Level::High }, Level::Low) as u32;
     adds: |n| added(Metres { metres: n as f32 }, Metres { metres: 2.0 }).metres;
@@ -503,6 +527,8 @@ refused! {
     elements_without_bits: units, "units";
     what_is_in_no_variable: nowhere, "nowhere";
     an_array_of_nothing: without_bits, "without_bits";
+    a_sum: totals, "total(";
+    a_sum_of_an_enum: totals_of_levels, "total_of_levels(";
     an_operator: sums, "sum<";
     an_operator_of_an_enum: sums_of_levels, "sum<";
     an_assigning_operator: adds, "added<";

@@ -1,9 +1,22 @@
 //! Every method of `build/refused.rs`, each of one type that has it natively, if any has; and some of every other type.
 
+use std::iter::Sum;
+
 use quipu_kernel::{
-    Accelerator, BlockAccelerator, GlobalRef, OwnBlockTile, OwnElements, OwnRows, OwnTile, SharedWrite,
+    Accelerator, BlockAccelerator, GlobalRef, KernelData, OwnBlockTile, OwnElements, OwnRows, OwnTile, SharedWrite,
     kernel,
 };
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Total(u32);
+
+impl Sum<usize> for Total {
+    fn sum<I: Iterator<Item = usize>>(numbers: I) -> Self {
+        Self(numbers.count() as u32)
+    }
+}
 
 #[kernel(crate = quipu_kernel)]
 pub fn slices(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
@@ -66,11 +79,9 @@ pub fn iterators(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
     let _ = x.iter().last(); //~ this gives an `Option`
     let _ = x.iter().as_slice(); //~ this is not in the kernel language
     let _ = x.iter().array_chunks(); //~ this iterator is not in the kernel language
-    let _ = x.iter().sum::<u32>(); //~ this iterator is not in the kernel language
-    let _: u32 = x.iter().product(); //~ this iterator is not in the kernel language
     let _ = x.iter().collect::<Vec<_>>(); //~ this iterator is not in the kernel language
-    let _ = x.iter().min(); //~ this iterator is not in the kernel language
-    let _ = x.iter().max(); //~ this iterator is not in the kernel language
+    let _ = x.iter().min(); //~ write `fold`
+    let _ = x.iter().max(); //~ write `fold`
     let _ = x.iter().count(); //~ this iterator is not in the kernel language
     let _ = x.iter().chain(x); //~ this iterator is not in the kernel language
     let _ = x.iter().cycle(); //~ this iterator is not in the kernel language
@@ -81,12 +92,14 @@ pub fn iterators(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
 #[kernel(crate = quipu_kernel)]
 pub fn ranges(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let n = x.len();
-    let _ = (0..n).sum::<usize>(); //~ this iterator is not in the kernel language
+    for _ in [1, 2].map(|k| k + n) {} //~ of an array write `.iter()`
+    let _: Total = (0..n).sum(); //~ a sum or product of `usize` is no `Total` in kernels
+    let _: Total = (0..n).map(|k| k + 1).sum(); //~ a sum or product of `usize` is no `Total` in kernels
     let _ = (0..n).contains(&3); //~ this is not in the kernel language
     let _ = x.iter().zip(n); //~ does not go over `usize`
     let _ = (0..n).take(2).chain(0..n); //~ this iterator is not in the kernel language
-    let _ = (0..).zip(x).min(); //~ this iterator is not in the kernel language
-    let _ = (0..=n).max(); //~ this iterator is not in the kernel language
+    let _ = (0..).zip(x).min(); //~ write `fold`
+    let _ = (0..=n).max(); //~ write `fold`
     let _ = (0..=n).last(); //~ this gives an `Option`
     let _ = acc.elements(n).count(); //~ this iterator is not in the kernel language
     let _ = y.each().take(1); //~ own elements are gone over as they come
@@ -94,6 +107,8 @@ pub fn ranges(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let _ = y.rows().skip(1); //~ own elements are gone over as they come
     let _ = acc.elements(n).step_by(2); //~ own elements are gone over as they come
     let _ = acc.elements(n).enumerate(); //~ own elements are gone over as they come
+    let _ = acc.elements(n).sum::<usize>(); //~ own elements are gone over as they come
+    let _ = acc.elements(n).product::<usize>(); //~ own elements are gone over as they come
     let _ = acc.elements(n).rev(); //~ own elements are gone over as they come
     let _ = acc.elements(n).copied(); //~ own elements are gone over as they come
     let _ = acc.elements(n).cloned(); //~ own elements are gone over as they come

@@ -7,7 +7,7 @@ pub fn ends(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
     for (i, y) in y.each() {
         let _ = x.get(i); //~ `get` gives an `Option`
         let _ = x.first(); //~ this gives an `Option`
-        let sum: f32 = x.iter().sum(); //~ this iterator is not in the kernel language
+        let sum: f32 = x.iter().cycle().sum(); //~ this iterator is not in the kernel language
         *y = sum;
     }
 }

@@ -20,7 +20,13 @@ refused! {
     some: body("let a = Some(n);") at "Some" says "keep a `bool`";
     unwrap: body("let a = x.first().unwrap();") at "unwrap" says "keep a `bool`";
     checked: body("let a = n.checked_add(3);") at "checked_add" says "wrapping or saturating";
-    map: body("let a = acc.elements(3).map(|i| i);") at "map" says "write a `for` loop";
+    map: body("let a = acc.elements(3).map(|i| i);") at "map" says "nothing comes behind them";
+    map_before_others: body("let a: f32 = x.iter().map(|a| a * 2.0).rev().sum();") at "map" says "other adapters before them";
+    filter_before_others: body("for (i, a) in x.iter().filter(|a| **a > 2.0).enumerate() {}") at "filter" says "other adapters before them";
+    position: body("let a = x.iter().position(|a| *a > 2.0);") at "position" says "write a `for` loop";
+    greatest: body("let a = x.iter().max_by(|a, b| a < b);") at "max_by" says "write a `for` loop";
+    return_in_a_condition: body("let a = x.iter().any(|a| { return *a > 2.0; });") at "return" says "`#[device] fn`";
+    break_in_a_fold: body("loop { let a = x.iter().fold(0.0, |a, b| { break; }); }") at "break" says "no such loop";
     any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "sort_by" says "write a `for` loop";
     pointers: body("let a = x.as_ptr();") at "as_ptr" says "RawMut";
     raw_address: body("let a = &raw const n;") at "raw" says "RawMut";

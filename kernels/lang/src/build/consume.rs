@@ -1,0 +1,121 @@
+//! What takes the items of an iterator: closures, sums and products, and questions. The macro writes the loops.
+
+use std::panic::Location;
+
+use quipu_kernel_ir::{BinaryOperation, Scalar, Type, UnaryOperation};
+
+use super::data::KernelValue;
+use super::expression::{Expr, variable};
+use super::number::constant;
+use super::place::{assign_raw, compound_at};
+use super::repeat::{Loop, leave_unless};
+use super::state::{self, Raw, State};
+
+/// An iterator, whose methods take closures. (An array has `map`, too, which is done with all elements at once.)
+#[diagnostic::on_unimplemented(
+    message = "methods with closures are of iterators in kernels",
+    label = "of an array write `.iter()` before them, or a `for` loop"
+)]
+pub trait Iterator {}
+
+/// What is gone over by methods with closures.
+pub fn iterator<I: ?Sized + Iterator>(over: Expr<I>) -> Expr<I> {
+    over
+}
+
+/// What a closure makes of an item.
+pub fn applied<A: ?Sized, R: ?Sized>(
+    item: Expr<A>,
+    function: impl FnOnce(Expr<A>) -> Expr<R>,
+) -> Expr<R> {
+    function(item)
+}
+
+/// What a closure makes of what came of the items before, and of an item.
+pub fn combined<T: ?Sized, A: ?Sized>(
+    total: Expr<T>,
+    item: Expr<A>,
+    function: impl FnOnce(Expr<T>, Expr<A>) -> Expr<T>,
+) -> Expr<T> {
+    function(total, item)
+}
+
+/// What is the sum and product of items of a type: numbers, of theirs.
+#[diagnostic::on_unimplemented(
+    message = "a sum or product of `{A}` is no `{Self}` in kernels",
+    label = "write `fold`, or a `for` loop"
+)]
+pub trait Totals<A: ?Sized> {}
+
+impl<T: KernelValue> Totals<T> for T {}
+
+const TOTALS: &str = "sums and products in kernels are of numbers; write `fold`, or a `for` loop";
+
+/// A variable for a sum, of nothing yet.
+#[track_caller]
+pub fn sum<T: KernelValue>() -> Expr<T> {
+    let of = (T::ir_type as fn(&mut State) -> Type, T::IS_DERIVED);
+    // Of floats std's begins below zero.
+    Expr::from_raw(begin_total("sum", -0.0, of, Location::caller()))
+}
+
+/// A variable for a product, of nothing yet.
+#[track_caller]
+pub fn product<T: KernelValue>() -> Expr<T> {
+    let of = (T::ir_type as fn(&mut State) -> Type, T::IS_DERIVED);
+    Expr::from_raw(begin_total("product", 1.0, of, Location::caller()))
+}
+
+fn begin_total(
+    name: &'static str,
+    of_nothing: f64,
+    (of, is_derived): (fn(&mut State) -> Type, bool),
+    location: &'static Location<'static>,
+) -> Raw {
+    state::at(location, |s| {
+        let scalar = of(s).scalar();
+        if scalar.is_none() || is_derived {
+            s.refuse(location, TOTALS);
+        }
+        let first = constant(s, scalar.unwrap_or(Scalar::I32), of_nothing);
+        variable(s, name, Raw::Value(first), location)
+    })
+}
+
+/// Adds an item to a sum.
+#[track_caller]
+pub fn add<T: Totals<A>, A: ?Sized>(sum: Expr<T>, item: Expr<A>) {
+    compound_at(
+        BinaryOperation::Add,
+        sum.raw(),
+        item.raw(),
+        Location::caller(),
+    );
+}
+
+/// Multiplies a product by an item.
+#[track_caller]
+pub fn multiply<T: Totals<A>, A: ?Sized>(product: Expr<T>, item: Expr<A>) {
+    compound_at(
+        BinaryOperation::Multiply,
+        product.raw(),
+        item.raw(),
+        Location::caller(),
+    );
+}
+
+/// Keeps in a variable whether a condition holds, and leaves the loop once it does not, of what is to hold of all, or once it does.
+#[track_caller]
+pub fn settle(holds: Expr<bool>, now: Expr<bool>, of_all: bool, this: Loop<()>) {
+    let location = Location::caller();
+    state::at(location, |s| {
+        let now = s.value(now.raw(), location);
+        assign_raw(s, holds.raw(), Raw::Value(now), location);
+        let goes_on = if of_all {
+            now
+        } else {
+            s.frame().function.unary(UnaryOperation::Not, now)
+        };
+        leave_unless(s, goes_on, this);
+    });
+}

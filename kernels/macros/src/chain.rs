@@ -1,0 +1,265 @@
+//! Iterators whose items go through closures, written as the loops that they stand for.
+//!
+//! Such a *chain* is what is gone over, its *stages*, and what takes the items. It is a loop over the first, in whose body an item
+//! goes through the stages:
+//!
+//! ```text
+//! x.iter().map(f).filter(g).fold(0.0, h)    →    let mut total = 0.0;
+//!                                                for item in x.iter() {
+//!                                                    let item = f(item);
+//!                                                    if !g(&item) { continue; }
+//!                                                    total = h(total, item);
+//!                                                }
+//! ```
+//!
+//! Adapters without closures are methods as any other, of the types of iterators that rustc finds (`build/adapt.rs`): they come
+//! before the stages.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprClosure, ExprMethodCall, Label, parse_quote_spanned};
+
+use crate::refuse;
+use crate::scope::{Kind, Writer};
+
+/// What an item goes through.
+enum Stage {
+    Closure(Adapter, Box<ExprClosure>),
+    /// `copied` behind a closure.
+    Copied(Span),
+}
+
+/// What is made of what a closure gives.
+enum Adapter {
+    Map,
+    Filter,
+    TakeWhile,
+}
+
+/// What takes the items of a chain; some of these with a closure.
+enum Consumer<'e> {
+    Sum,
+    Product,
+    Count,
+    /// From a first value on.
+    Fold(&'e Expr),
+    ForEach,
+    /// Whether it holds of one, or of all.
+    Holds {
+        of_all: bool,
+    },
+}
+
+impl Writer {
+    /// What an iterator goes over, and the stages behind it.
+    fn chain<'e>(&self, iterator: &'e Expr) -> (&'e Expr, Vec<Stage>) {
+        let none = (iterator, Vec::new());
+        let call = match iterator {
+            Expr::Paren(paren) => return self.chain(&paren.expr),
+            Expr::MethodCall(call) => call,
+            _ => return none,
+        };
+        let (over, mut stages) = self.chain(&call.receiver);
+        let adapter = match &*call.method.to_string() {
+            "map" => Adapter::Map,
+            "filter" => Adapter::Filter,
+            "take_while" => Adapter::TakeWhile,
+            "copied" | "cloned" if !stages.is_empty() => {
+                stages.push(Stage::Copied(call.method.span()));
+                return (over, stages);
+            }
+            _ => return none,
+        };
+        let Some(function) = call.args.first().and_then(|of| self.function(of, 1)) else {
+            return none;
+        };
+        stages.push(Stage::Closure(adapter, Box::new(function)));
+        (over, stages)
+    }
+
+    /// A closure that is passed to an iterator, or that calls the function which is.
+    fn function(&self, argument: &Expr, arguments: usize) -> Option<ExprClosure> {
+        let span = argument.span();
+        match argument {
+            Expr::Closure(closure) => Some(closure.clone()),
+            Expr::Reference(reference) => self.function(&reference.expr, arguments),
+            Expr::Path(path) => {
+                let is_function = match self.variable(&path.path) {
+                    Some(kind) => kind == Kind::Closure,
+                    None => {
+                        let name = path.path.segments.last()?.ident.to_string();
+                        name.starts_with(char::is_lowercase)
+                    }
+                };
+                let names = ["__first", "__second"].map(|name| Ident::new(name, span));
+                let names = &names[..arguments];
+                is_function.then(|| parse_quote_spanned!(span=> |#(#names),*| #path(#(#names),*)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What takes the items of an iterator, if a call is of such a method and the items go through closures: also what it calls itself.
+    fn consumer<'e>(
+        &self,
+        call: &'e ExprMethodCall,
+    ) -> Option<(Consumer<'e>, Option<ExprClosure>)> {
+        let arguments: Vec<_> = call.args.iter().collect();
+        let has_stages = || !self.chain(&call.receiver).1.is_empty();
+        let (consumer, function) = match (&*call.method.to_string(), &arguments[..]) {
+            ("sum", []) if has_stages() => return Some((Consumer::Sum, None)),
+            ("product", []) if has_stages() => return Some((Consumer::Product, None)),
+            ("count", []) if has_stages() => return Some((Consumer::Count, None)),
+            ("fold", [first, function]) => (Consumer::Fold(first), self.function(function, 2)),
+            ("for_each", [function]) => (Consumer::ForEach, self.function(function, 1)),
+            (name @ ("any" | "all"), [condition]) => {
+                let of_all = name == "all";
+                (Consumer::Holds { of_all }, self.function(condition, 1))
+            }
+            _ => return None,
+        };
+        Some((consumer, Some(function?)))
+    }
+
+    /// A call of a method of iterators with closures, if it is one: those that kernels do not know are refused.
+    pub(crate) fn iteration(&mut self, call: &ExprMethodCall) -> Option<TokenStream> {
+        if let Some((consumer, function)) = self.consumer(call) {
+            return Some(self.consumed(call, &consumer, function.as_ref()));
+        }
+        if !call.args.iter().any(|e| matches!(e, Expr::Closure(_))) {
+            return None;
+        }
+        let words = match &*call.method.to_string() {
+            "map" | "filter" | "take_while" => refuse::STAGES,
+            name if refuse::is_adapter(name) => refuse::ADAPTERS,
+            _ => return None,
+        };
+        Some(self.refuse(call.method.span(), words))
+    }
+
+    fn consumed(
+        &mut self,
+        call: &ExprMethodCall,
+        consumer: &Consumer,
+        function: Option<&ExprClosure>,
+    ) -> TokenStream {
+        let (span, generics) = (call.method.span(), &call.turbofish);
+        let total = self.fresh_at("total", span);
+        let begins = match consumer {
+            Consumer::Sum => quote_spanned!(span=> __quipu::sum #generics()),
+            Consumer::Product => quote_spanned!(span=> __quipu::product #generics()),
+            Consumer::Count => quote_spanned!(span=> __quipu::sum::<usize>()),
+            Consumer::Fold(first) => {
+                let first = self.expression(first);
+                quote_spanned!(span=> __quipu::bind_mut("total", __quipu::value(#first)))
+            }
+            Consumer::ForEach => quote!(__quipu::nothing()),
+            Consumer::Holds { of_all } => {
+                quote_spanned!(span=> __quipu::bind_mut("holds", __quipu::lit(#of_all)))
+            }
+        };
+        let function = function.map(|function| self.closure_parts(function));
+        let (captured, function) = function.unwrap_or_default();
+        let begins = quote!(let #total = #begins; #captured);
+        let iterator = &call.receiver;
+        let looped = self.looped(span, None, iterator, &begins, |this, item| match consumer {
+            Consumer::Sum => quote_spanned!(span=> __quipu::add(#total, #item)),
+            Consumer::Product => quote_spanned!(span=> __quipu::multiply(#total, #item)),
+            Consumer::Count => {
+                quote_spanned!(span=> __quipu::add(#total, __quipu::lit(1usize)))
+            }
+            Consumer::Fold(_) => quote_spanned!(span=>
+                __quipu::assign(#total, __quipu::combined(__quipu::value(#total), #item, #function))
+            ),
+            Consumer::ForEach => {
+                quote_spanned!(span=> __quipu::discard(__quipu::applied(#item, #function)))
+            }
+            Consumer::Holds { of_all } => {
+                let token = this.this_loop();
+                quote_spanned!(span=>
+                    __quipu::settle(#total, __quipu::applied(#item, #function), #of_all, #token)
+                )
+            }
+        });
+        quote_spanned!(span=> { #looped; __quipu::value(#total) })
+    }
+
+    /// A loop over an iterator: statements, of which the last gives nothing. What begins it is written between what it goes over and
+    /// the loop; the body is told the name of an item.
+    pub(crate) fn looped(
+        &mut self,
+        span: Span,
+        label: Option<&Label>,
+        iterator: &Expr,
+        begins: &TokenStream,
+        body: impl FnOnce(&mut Self, &Ident) -> TokenStream,
+    ) -> TokenStream {
+        let (over, stages) = self.chain(iterator);
+        let over = self.expression(over);
+        let (mut before, mut within) = (TokenStream::new(), TokenStream::new());
+        let first = self.fresh("item");
+        let (token, body) = self.body(label, false, |this| {
+            let (token, mut item) = (this.this_loop(), first.clone());
+            for stage in &stages {
+                let (captured, written) = this.stage(stage, &mut item, &token);
+                before.extend(captured);
+                within.extend(written);
+            }
+            body(this, &item)
+        });
+        if before.is_empty() && begins.is_empty() && within.is_empty() {
+            return quote_spanned!(span=>
+                let (#token, #first) = __quipu::begin_for(#over);
+                #body;
+                __quipu::end_loop(#token)
+            );
+        }
+        let source = self.fresh("source");
+        quote_spanned!(span=>
+            let #source = __quipu::iterator(#over);
+            #before
+            #begins
+            let (#token, #first) = __quipu::begin_for(#source);
+            #within
+            #body;
+            __quipu::end_loop(#token)
+        )
+    }
+
+    /// What an item goes through in a loop, of whose variable it is then: also what is written before the loop.
+    fn stage(
+        &mut self,
+        stage: &Stage,
+        item: &mut Ident,
+        token: &Ident,
+    ) -> (TokenStream, TokenStream) {
+        match stage {
+            Stage::Closure(adapter, function) => {
+                let span = function.span();
+                let (captured, function) = self.closure_parts(function);
+                let given = quote_spanned!(span=> __quipu::applied(#item, #function));
+                let written = match adapter {
+                    Adapter::Map => {
+                        *item = self.fresh("item");
+                        quote_spanned!(span=> let #item = #given;)
+                    }
+                    Adapter::Filter => {
+                        quote_spanned!(span=> __quipu::continue_unless(#given, #token);)
+                    }
+                    Adapter::TakeWhile => {
+                        quote_spanned!(span=> __quipu::break_unless(#given, #token);)
+                    }
+                };
+                (captured, written)
+            }
+            Stage::Copied(span) => {
+                let before = std::mem::replace(item, self.fresh("item"));
+                let copied = quote_spanned!(*span=>
+                    let #item = __quipu::value(__quipu::dereference(#before));
+                );
+                (TokenStream::new(), copied)
+            }
+        }
+    }
+}
