@@ -137,7 +137,8 @@ impl Maker {
             76..83 => self.branch(of, depth - 1),
             83..87 => self.cases(of, depth - 1),
             87..91 => self.block_expression(of, depth - 1),
-            91..93 => self.loop_expression(of, depth - 1),
+            91 => self.loop_expression(of, depth - 1),
+            92..94 => self.chain(of, depth - 1),
             _ => self.call(of, depth - 1),
         }
     }
@@ -646,6 +647,75 @@ impl Maker {
                 ")"
             ],
         )
+    }
+
+    /// What comes of some elements of an input that go through closures.
+    fn chain(&mut self, of: Scalar, depth: usize) -> Expression {
+        let inputs = self.slices();
+        if self.depth >= 2 || inputs.is_empty() {
+            return self.operation(of, depth);
+        }
+        let (name, mut item) = self.random.pick(&inputs).clone();
+        let scope = self.enter();
+        let hidden = self.hide_mutable();
+        self.depth += 1;
+        let adapters = self.adapters(true);
+        let mut pieces = pieces![format!("{name}.iter(){adapters}.take(6).copied()")];
+        if self.random.chance(40) {
+            let ([name], condition) = self.closure_of([item], Scalar::Bool);
+            let adapter = *self.random.pick(&["filter", "take_while"]);
+            pieces.extend(pieces![format!(".{adapter}(|&{name}| "), condition, ")"]);
+        }
+        if self.random.chance(40) {
+            let to = self.any_scalar();
+            let ([name], mapped) = self.closure_of([item], to);
+            pieces.extend(pieces![format!(".map(|{name}| "), mapped, ")"]);
+            item = to;
+        }
+        if of == Scalar::Bool {
+            let ([name], condition) = self.closure_of([item], of);
+            let question = *self.random.pick(&["any", "all"]);
+            pieces.extend(pieces![format!(".{question}(|{name}| "), condition, ")"]);
+        } else if matches!(of, Scalar::F32 | Scalar::F64) && self.random.chance(40) {
+            let ([name], mapped) = self.closure_of([item], of);
+            let total = *self.random.pick(&["sum", "product"]);
+            pieces.extend(pieces![
+                format!(".map(|{name}| "),
+                mapped,
+                format!(").{total}::<{}>()", of.name())
+            ]);
+        } else {
+            let first = self.scalar(of, 1);
+            let ([total, name], sum) = self.closure_of([of, item], of);
+            pieces.extend(pieces![
+                ".fold(",
+                first,
+                format!(", |{total}, {name}| "),
+                sum,
+                ")"
+            ]);
+        }
+        self.depth -= 1;
+        self.variables = hidden;
+        self.leave(&scope);
+        Expression::new(Type::Scalar(of), pieces)
+    }
+
+    /// The names of what a closure is given, and its body.
+    fn closure_of<const N: usize>(
+        &mut self,
+        given: [Scalar; N],
+        of: Scalar,
+    ) -> ([String; N], Expression) {
+        let scope = self.enter();
+        let names = given.map(|given| {
+            let name = self.fresh("a");
+            self.define(&name, Type::Scalar(given), false);
+            name
+        });
+        let body = self.outside_loops(|this| this.scalar(of, 1));
+        self.leave(&scope);
+        (names, body)
     }
 
     /// Hides what closures may not see, as it changes; gives what was in scope.

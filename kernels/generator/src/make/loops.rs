@@ -98,7 +98,6 @@ impl Maker {
             let number = this.outside_loops(|this| this.scalar(Scalar::U8, 1));
             pieces!["((", number, format!(" & 7) as {name})")]
         };
-        let mut is_stepped = false;
         let (mut range, is_small) = match self.random.below(8) {
             0 => (pieces![format!("{few}..{more}{name}")], true),
             1 => (pieces![format!("{few}..={more}{name}")], true),
@@ -128,7 +127,6 @@ impl Maker {
             }
             // The whole range of the type, in few steps.
             7 if of.bits() == 8 => {
-                is_stepped = true;
                 let step = 90 + self.random.below(100);
                 (
                     pieces![format!("({name}::MIN..={name}::MAX).step_by({step})")],
@@ -137,16 +135,12 @@ impl Maker {
             }
             _ => (pieces![format!("{few}..{more}{name}")], true),
         };
-        // The language has one of these at a time.
-        if !is_stepped && self.random.chance(40) {
+        if self.random.chance(40) {
             range.insert(0, "(".into());
             range.push(")".into());
-            let adapter = if self.random.chance(50) {
-                ".rev()".to_owned()
-            } else {
-                format!(".step_by({})", 1 + self.random.below(5))
-            };
-            range.push(adapter.into());
+            // Of longer ranges std does not know how long they are.
+            let has_length = of.bits() <= 16;
+            range.push(self.adapters(has_length).into());
         }
         let (label, body) = self.loop_body(depth, Vec::new(), |this| {
             if of != Scalar::Usize || this.wide {
@@ -160,6 +154,30 @@ impl Maker {
         all.extend(range);
         all.extend(pieces![" ", body]);
         Statement::new(all)
+    }
+
+    /// Adapters of an iterator. What goes backwards comes first, unless the iterator has a length.
+    pub(super) fn adapters(&mut self, has_length: bool) -> String {
+        let mut adapters = String::new();
+        for place in 0..1 + self.random.below(3) {
+            let count = 1 + self.random.below(5);
+            adapters += &match self.random.below(4) {
+                0 if has_length || place == 0 => ".rev()".to_owned(),
+                1 => format!(".skip({count})"),
+                2 => format!(".take({count})"),
+                _ => format!(".step_by({count})"),
+            };
+        }
+        adapters
+    }
+
+    /// Adapters of an iterator over elements, or none.
+    fn perhaps_adapters(&mut self) -> String {
+        if self.random.chance(40) {
+            self.adapters(true)
+        } else {
+            String::new()
+        }
     }
 
     /// Over the elements of an array of the kernel's own, or some of an input.
@@ -192,17 +210,13 @@ impl Maker {
             body.statements
                 .push(Statement::new(pieces![format!("*{item} = "), value, ";"]));
             self.variables = all;
-            return Statement::new(match over {
-                0 => pieces![format!("{label}for {item} in &mut {name} "), body],
-                1 => pieces![
-                    format!("{label}for {item} in {name}[{from}..].iter_mut() "),
-                    body
-                ],
-                _ => pieces![
-                    format!("{label}for ({number}, {item}) in {name}.iter_mut().enumerate() "),
-                    body
-                ],
-            });
+            let adapters = self.perhaps_adapters();
+            let over = match over {
+                0 => format!("{item} in &mut {name}"),
+                1 => format!("{item} in {name}[{from}..].iter_mut(){adapters}"),
+                _ => format!("({number}, {item}) in {name}.iter_mut().enumerate(){adapters}"),
+            };
+            return Statement::new(pieces![format!("{label}for {over} "), body]);
         }
         let is_by_value = self.random.chance(40);
         let all = self.variables.clone();
@@ -237,27 +251,35 @@ impl Maker {
         let length = format!("{name}.len()");
         let start = self.index(&length);
         let count = 1 + self.random.below(5);
-        let number = self.fresh("k");
+        let (number, other) = (self.fresh("k"), self.fresh("e"));
         let is_numbered = self.random.chance(40);
+        let (with, of_other) = self.random.pick(&inputs).clone();
+        let is_zipped = self.random.chance(40);
         let (label, body) = self.loop_body(depth, Vec::new(), |this| {
             this.define(&format!("*{item}"), Type::Scalar(element), false);
             if is_numbered {
                 this.counters.push(number.clone());
             }
+            if is_zipped {
+                this.define(&format!("*{other}"), Type::Scalar(of_other), false);
+            }
         });
+        let adapters = self.perhaps_adapters();
         let first = self.fresh("s");
         let mut all = pieces![format!("{{ let {first} = "), start];
         let end = format!("({first} + {count}).min({length})");
-        all.push(
-            if is_numbered {
-                format!(
-                    "; {label}for ({number}, {item}) in {name}[{first}..{end}].iter().enumerate() "
-                )
-            } else {
-                format!("; {label}for {item} in &{name}[{first}..{end}] ")
+        let of = format!("{name}[{first}..{end}]");
+        let over = match (is_numbered, is_zipped) {
+            (false, false) => format!("{item} in &{of}"),
+            (true, false) => format!("({number}, {item}) in {of}.iter().enumerate(){adapters}"),
+            (false, true) => {
+                format!("({item}, {other}) in {of}.iter().zip({with}.iter(){adapters})")
             }
-            .into(),
-        );
+            (true, true) => format!(
+                "({number}, ({item}, {other})) in {of}.iter(){adapters}.zip(&{with}[..]).enumerate()"
+            ),
+        };
+        all.push(format!("; {label}for {over} ").into());
         all.extend(pieces![body, " }"]);
         Statement::new(all)
     }

@@ -203,7 +203,12 @@ impl Maker {
         } else {
             pieces![format!("({few}..={}{name})", few + self.random.below(3))]
         };
-        range.push((*self.random.pick(&["", "", ".rev()", ".step_by(2)"])).into());
+        range.push(
+            (*self
+                .random
+                .pick(&["", "", ".rev()", ".step_by(2)", ".skip(1)", ".take(2)"]))
+            .into(),
+        );
         let (label, inner) = self.rounds(Vec::new(), shared, depth, |this| {
             if of == Scalar::Usize {
                 this.counters.push(counter.clone());
