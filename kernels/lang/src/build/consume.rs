@@ -2,13 +2,15 @@
 
 use std::panic::Location;
 
-use quipu_kernel_ir::{BinaryOperation, Scalar, Type, UnaryOperation};
+use quipu_kernel_ir::{BinaryOperation, Scalar, Type, UnaryOperation, Value};
 
+use super::adapt::Items;
 use super::data::KernelValue;
 use super::expression::{Expr, variable};
+use super::iterate::{begin_items, binary};
 use super::number::constant;
 use super::place::{assign_raw, compound_at};
-use super::repeat::{Loop, leave_unless};
+use super::repeat::{self, Loop, leave_unless};
 use super::state::{self, Raw, State};
 
 /// An iterator, whose methods take closures. (An array has `map`, too, which is done with all elements at once.)
@@ -110,12 +112,72 @@ pub fn settle(holds: Expr<bool>, now: Expr<bool>, of_all: bool, this: Loop<()>) 
     let location = Location::caller();
     state::at(location, |s| {
         let now = s.value(now.raw(), location);
-        assign_raw(s, holds.raw(), Raw::Value(now), location);
-        let goes_on = if of_all {
-            now
-        } else {
-            s.frame().function.unary(UnaryOperation::Not, now)
-        };
-        leave_unless(s, goes_on, this);
+        settle_value(s, holds.raw(), now, (of_all, this), location);
     });
 }
+
+fn settle_value(
+    s: &mut State,
+    holds: Raw,
+    now: Value,
+    (of_all, this): (bool, Loop<()>),
+    location: &'static Location<'static>,
+) {
+    assign_raw(s, holds, Raw::Value(now), location);
+    let goes_on = if of_all {
+        now
+    } else {
+        s.frame().function.unary(UnaryOperation::Not, now)
+    };
+    leave_unless(s, goes_on, this);
+}
+
+/// Whether a number is among some.
+pub(super) fn contains(
+    s: &mut State,
+    items: &Items,
+    (number, is_derived): (Raw, bool),
+    location: &'static Location<'static>,
+) -> Value {
+    let number = number_of(s, number, is_derived, location);
+    let no = s.frame().function.bool_literal(false);
+    let holds = variable(s, "contains", Raw::Value(no), location);
+    let (this, item) = begin_items(s, items, location);
+    let item = s.value(item, location);
+    let is_it = binary(s, BinaryOperation::Equal, item, number);
+    settle_value(s, holds, is_it, (false, this), location);
+    repeat::end(s, this);
+    s.value(holds, location)
+}
+
+/// Whether a number is in a range: not below its start, and `Less` or `LessEqual` than its end, if it has one.
+pub(super) fn is_between(
+    s: &mut State,
+    (start, end): (Value, Option<(BinaryOperation, Value)>),
+    (number, is_derived): (Raw, bool),
+    location: &'static Location<'static>,
+) -> Value {
+    let number = number_of(s, number, is_derived, location);
+    let from_start = binary(s, BinaryOperation::LessEqual, start, number);
+    let Some((operation, end)) = end else {
+        return from_start;
+    };
+    let to_end = binary(s, operation, number, end);
+    binary(s, BinaryOperation::And, from_start, to_end)
+}
+
+/// A value that is compared, which is no user's type.
+fn number_of(
+    s: &mut State,
+    number: Raw,
+    is_derived: bool,
+    location: &'static Location<'static>,
+) -> Value {
+    let number = s.value(number, location);
+    if is_derived || s.frame().function.type_of(number).scalar().is_none() {
+        s.refuse(location, CONTAINED);
+    }
+    number
+}
+
+const CONTAINED: &str = "`contains` in kernels is of numbers; write `any`, or a comparison";

@@ -7,6 +7,7 @@ use std::slice::Iter;
 use quipu_kernel_ir::{BinaryOperation, LocalId, Scalar, Type, UnaryOperation, Value};
 
 use super::adapt::{Count, Indexed, Item, Items, cast, copied};
+use super::consume::{contains, is_between};
 use super::control::nothing;
 use super::data::KernelValue;
 use super::expression::{Expr, Sample, kept};
@@ -345,6 +346,41 @@ samples! {
     [T: KernelValue] Iter<'static, T> => [].iter();
 }
 
+/// Methods of ranges that are asked, and not gone over.
+pub trait RangeMethods<T: KernelValue>: Sized {
+    /// How a number is to be compared with the end, if there is one.
+    #[doc(hidden)]
+    const END: Option<BinaryOperation>;
+
+    /// `range.contains(&number)`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_contains(&self, this: Expr<Self>, number: Expr<T>) -> Expr<bool> {
+        let location = Location::caller();
+        expression(state::at(location, |s| {
+            let parts = parts_of(s, this.raw(), location).unwrap_or_default();
+            let mut part = |number: usize| {
+                let part = parts.get(number).copied().unwrap_or(Raw::Nothing);
+                s.value(part, location)
+            };
+            let ends = (part(0), Self::END.map(|operation| (operation, part(1))));
+            is_between(s, ends, (number.raw(), T::IS_DERIVED), location)
+        }))
+    }
+}
+
+impl<T: KernelValue> RangeMethods<T> for Range<T> {
+    const END: Option<BinaryOperation> = Some(BinaryOperation::Less);
+}
+
+impl<T: KernelValue> RangeMethods<T> for RangeInclusive<T> {
+    const END: Option<BinaryOperation> = Some(BinaryOperation::LessEqual);
+}
+
+impl<T: KernelValue> RangeMethods<T> for RangeFrom<T> {
+    const END: Option<BinaryOperation> = None;
+}
+
 /// Methods of slices and arrays.
 pub trait SliceMethods<T: KernelValue> {
     /// `slice.len()`.
@@ -384,6 +420,17 @@ pub trait SliceMethods<T: KernelValue> {
     #[track_caller]
     fn __method_iter_mut<S: ?Sized>(&self, this: Expr<S>) -> Expr<Iter<'static, T>> {
         self.__method_iter(this)
+    }
+
+    /// `slice.contains(&number)`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_contains<S: ?Sized>(&self, this: Expr<S>, number: Expr<T>) -> Expr<bool> {
+        let location = Location::caller();
+        expression(state::at(location, |s| {
+            let elements = elements(s, this.raw(), location);
+            contains(s, &elements, (number.raw(), T::IS_DERIVED), location)
+        }))
     }
 
     /// `slice.swap(a, b)`.

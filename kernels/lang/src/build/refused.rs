@@ -84,8 +84,8 @@ refused! {
         "go over the chunks' numbers, and take each by its range: `&x[k * n..(k + 1) * n]` for `k` in `0..x.len() / n`":
         __method_windows(A) -> R, __method_chunks(A) -> R, __method_chunks_exact(A) -> R, __method_chunks_mut(A) -> R, __method_chunks_exact_mut(A) -> R,
         __method_rchunks(A) -> R, __method_rchunks_exact(A) -> R, __method_array_chunks() -> R, __method_as_chunks() -> R;
-    Searches = "this is not in the kernel language", "compare: with each element in a `for` loop, or with both ends of a range":
-        __method_contains(A) => bool, __method_starts_with(A) => bool, __method_ends_with(A) => bool, __method_binary_search(A), __method_is_sorted() => bool;
+    Searches = "this is not in the kernel language", "compare with each element in a `for` loop":
+        __method_starts_with(A) => bool, __method_ends_with(A) => bool, __method_binary_search(A), __method_is_sorted() => bool;
     Orders = "this is not in the kernel language", "write the loops; of whole buffers, `quipu-algorithms` has sorts":
         __method_sort(), __method_sort_unstable(), __method_reverse();
     Rotates = "this is not in the kernel language of slices", "go over the indices, and add to each, `% x.len()`":

@@ -141,6 +141,26 @@ fn ordered(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
 }
 
 #[kernel(crate = quipu_kernel)]
+fn contents(_acc: &impl Accelerator<1>, x: &[u32], z: &[f32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let (start, few) = (i as i32 - 3, [x[i], 9]);
+        let all = [
+            x[i..].contains(&2),
+            few.contains(&x[0]),
+            x[..0].contains(&3),
+            z.contains(&0.0),
+            z.contains(&z[5]),
+            (1..4).contains(&i),
+            (start..=2).contains(&(x[i] as i32)),
+            (2.5..f32::INFINITY).contains(&z[i]),
+            (x[i]..).contains(&4),
+            (0.0..=1.5).contains(&z[5]),
+        ];
+        *y = all.iter().fold(0, |bits, is| bits * 2 + *is as u32);
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
 fn questions(_acc: &impl Accelerator<1>, x: &[u32], asked: Atomics<u32>, mut y: OwnElements<u32>) {
     for (i, y) in y.each() {
         let part = &x[i..];
@@ -234,6 +254,10 @@ fn runs_chains() {
     const { assert!(!<waiting as BlockKernel<1>>::IN_PHASES) };
     const { assert!(UNOPTIMISED || <phased as BlockKernel<1>>::IN_PHASES) };
     check!(phased => (&x, &mut y), division(2, 4, 1));
+
+    let z = vec![-0.0f32, 1.5, 2.5, 4.0, 1.0, f32::NAN, 9.0, 3.0];
+    check!(contents => (&x, &z, &mut y), division(2, 4, 1));
+    assert_eq!(y[0], 0b11_0100_0010);
 
     let mut asked = vec![0, 0];
     check!(questions => (&x, &mut asked, &mut y), division(2, 4, 1));

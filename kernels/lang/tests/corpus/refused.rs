@@ -458,6 +458,16 @@ fn total_of_levels(level: Level) -> Level {
     (0..3).map(|_| level).sum() //~ sums and products in kernels are of numbers; write `fold`
 }
 
+#[device(crate = quipu_kernel)]
+fn is_among(all: [Seconds; 2], one: Seconds) -> bool {
+    all.contains(&one) //~ `contains` in kernels is of numbers
+}
+
+#[device(crate = quipu_kernel)]
+fn is_within(from: Rank, one: Rank) -> bool {
+    (from..).contains(&one) //~ `contains` in kernels is of numbers
+}
+
 /// Makes sources, and compares why there are none with the line that says so.
 macro_rules! refused {
     ($($name:ident: $kernel:ty, $function:literal;)*) => {$(
@@ -489,6 +499,8 @@ macro_rules! calling {
 }
 
 calling! {
+    among: |n| is_among([Seconds(n as f32), Seconds(1.0)], Seconds(2.0)) as u32;
+    within: |n| is_within(if n > 3 { Rank::First } else { Rank::Second }, Rank::First) as u32;
     totals: |n| total([Seconds(n as f32), Seconds(1.0)]).0;
     totals_of_levels: |n| total_of_levels(if n > 3 { Level::Low } else { Level::High }) as u32;
     sums: |n| sum(Metres { metres: n as f32 }, Metres { metres: 2.0 }).metres;
@@ -527,6 +539,8 @@ refused! {
     elements_without_bits: units, "units";
     what_is_in_no_variable: nowhere, "nowhere";
     an_array_of_nothing: without_bits, "without_bits";
+    what_an_array_contains: among, "is_among(";
+    what_a_range_contains: within, "is_within(";
     a_sum: totals, "total(";
     a_sum_of_an_enum: totals_of_levels, "total_of_levels(";
     an_operator: sums, "sum<";

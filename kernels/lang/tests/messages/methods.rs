@@ -39,7 +39,7 @@ pub fn slices(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     for chunk in own.chunks_exact_mut(2) { //~ this iterator is not in the kernel language
         chunk[0] = 1;
     }
-    let has = x.contains(&3); //~ this is not in the kernel language
+    let has = x.starts_with(&[3]); //~ this is not in the kernel language
     own[..].sort_unstable(); //~ this is not in the kernel language
     own[..].rotate_left(1); //~ this is not in the kernel language of slices
     let all = x.to_vec(); //~ memory is not allocated in kernels
