@@ -45,6 +45,11 @@ pub trait NativeKernel: Send + Sync + 'static {
         None
     }
 
+    /// True if it may run any launch that passes the same, several at once: it keeps nothing of one, as what it has found in its memory.
+    fn serves_many_launches(&self) -> bool {
+        false
+    }
+
     /// True if so many work-groups are known to take a few microseconds at most: then a thread that
     /// [lends itself](crate::driver::Lender) to a driver may run them.
     fn is_brief(&self, groups: u32) -> bool {

@@ -44,6 +44,8 @@ pub enum Parameter<'a> {
 /// Makes a launch's kernel. That what is passed is what the kernel's parameters need is the maker's to check: also that
 /// the modes are enough, parameters do not overlap where one is written, and the device can run such a division of work.
 ///
+/// A kernel that says that it [serves many launches](NativeKernel::serves_many_launches) may be kept for those that pass the same later.
+///
 /// On a device that does not run native code, the kernel is what its [`portable`](NativeKernel::portable) says, if the
 /// device takes that.
 pub type Maker = Arc<dyn Fn(&Launch<'_>) -> Result<Box<dyn NativeKernel>> + Send + Sync>;

@@ -655,12 +655,17 @@ impl Shared {
             Ok(())
         });
         session.abort("the session has ended");
-        let mut sessions = locked(&self.sessions);
-        let commands = session.tally().commands().iter().sum();
-        self.commands_before.fetch_add(commands, Ordering::AcqRel);
-        sessions.remove(&id);
-        drop(sessions);
+        self.forget(id);
         ended
+    }
+
+    /// A session has ended, unless that was said before. Its commands count on.
+    pub(crate) fn forget(&self, id: SessionId) {
+        let mut sessions = locked(&self.sessions);
+        if let Some(session) = sessions.remove(&id) {
+            let commands = session.tally().commands().iter().sum();
+            self.commands_before.fetch_add(commands, Ordering::AcqRel);
+        }
     }
 
     /// Another node has come, by its own account. Whatever is wrong with it, it is not told.

@@ -149,7 +149,7 @@ impl Shared {
         tracing::warn!(text, "a session ends");
         session.end(GoodbyeReason::Limit, text);
         // Its own thread may be the one that runs the kernel.
-        locked(&self.sessions).remove(&session.id());
+        self.forget(session.id());
         self.end_own();
     }
 

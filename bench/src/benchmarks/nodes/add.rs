@@ -38,6 +38,10 @@ impl NativeKernel for Add {
     fn portable(&self) -> Option<&dyn PortableKernel> {
         Some(self)
     }
+
+    fn serves_many_launches(&self) -> bool {
+        true
+    }
 }
 
 impl PortableKernel for Add {

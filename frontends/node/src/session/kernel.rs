@@ -81,6 +81,14 @@ impl NodeKernel {
         Self(Arc::new(kind))
     }
 
+    /// True if it may be kept for launches that say the same.
+    pub(crate) fn serves_many_launches(&self) -> bool {
+        match &*self.0 {
+            Kind::Text(..) | Kind::BuiltIn(..) => true,
+            Kind::Native(kernel, _) | Kind::Printed(kernel, _) => kernel.serves_many_launches(),
+        }
+    }
+
     /// What a kernel of the node's own is on devices that run no native code.
     fn printed(&self) -> Option<&dyn PortableKernel> {
         match &*self.0 {

@@ -59,10 +59,17 @@ impl Work {
         }
         let at = match self.prepared.find(device, launch) {
             Some(at) => at,
-            None => match self.prepare(device, launch)? {
-                Ok(new) => self.prepared.keep(device, launch, new),
-                Err(error) => return Ok(Err(error)),
-            },
+            None => {
+                let new = match self.prepare(device, launch)? {
+                    Ok(new) => new,
+                    Err(error) => return Ok(Err(error)),
+                };
+                if !new.may_be_kept(launch) {
+                    let queue = self.objects.queue(device, priority, command.profiled)?;
+                    return Ok(queue.and_then(|queue| enqueue(queue, command, &new, waits)));
+                }
+                self.prepared.keep(device, launch, new)
+            }
         };
         let queue = self.objects.queue(device, priority, command.profiled)?;
         Ok(queue.and_then(|queue| enqueue(queue, command, &self.prepared[at], waits)))

@@ -9,6 +9,9 @@ use std::ops::{Index, Range};
 /// How many are kept: a step of what programs repeat mostly has no more.
 const KEPT: usize = 8;
 
+/// Bytes that one that is kept says, at most: they are the client's, and counted nowhere.
+const MOST_SAID: usize = 4096;
+
 /// What a launch uses: the memory, which bytes of it, and how.
 pub(super) type Use = (MemoryRef, Range<u64>, AccessMode);
 
@@ -17,6 +20,14 @@ pub(super) struct Prepared {
     pub(super) kernel: NodeKernel,
     pub(super) groups: u64,
     pub(super) uses: SmallVec<[Use; 4]>,
+}
+
+impl Prepared {
+    /// Whether it may be kept for launches that say the same as this: not if that is much, nor if its kernel is for one alone.
+    pub(super) fn may_be_kept(&self, launch: &Launch<'_>) -> bool {
+        let bytes: usize = launch.parts().iter().map(|part| part.len()).sum();
+        bytes <= MOST_SAID && self.kernel.serves_many_launches()
+    }
 }
 
 /// All that a launch says, as bytes; and how many belong to what, since one that has less of this may have more of that.
@@ -74,7 +85,7 @@ impl PreparedLaunches {
         kept.position(|(said, _)| said.is(device, launch))
     }
 
-    /// Keeps one that was not found. Where it is.
+    /// Keeps one that was not found and [may be](Prepared::may_be_kept). Where it is.
     pub(super) fn keep(&mut self, device: u32, launch: &Launch<'_>, prepared: Prepared) -> usize {
         let new = (Said::of(device, launch), prepared);
         if self.kept.len() < KEPT {
@@ -106,7 +117,8 @@ impl Index<usize> for PreparedLaunches {
 mod tests {
     use super::super::kernel::Kind;
     use super::*;
-    use quipu_core::{CodeKey, Passed};
+    use quipu_core::operation::NativeKernel;
+    use quipu_core::{CodeKey, Passed, RawArgument};
     use quipu_kernel_ir::{KernelText, TextLanguage};
     use quipu_wire::message::Word;
     use std::sync::Arc;
@@ -138,6 +150,32 @@ mod tests {
             extents,
             values,
         }
+    }
+
+    /// A kernel that is for one launch.
+    struct Once;
+
+    impl NativeKernel for Once {
+        fn name(&self) -> &'static str {
+            "once"
+        }
+
+        unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_core::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_says_much_or_is_for_one_launch_is_not_kept() {
+        let most = vec![0; MOST_SAID + 1];
+        assert!(!prepared(1).may_be_kept(&launch(&[], 0, &most)));
+        assert!(prepared(1).may_be_kept(&launch(&[], 0, &most[1..])));
+        let once = Prepared {
+            kernel: NodeKernel::new(Kind::Printed(Box::new(Once), None)),
+            groups: 1,
+            uses: SmallVec::new(),
+        };
+        assert!(!once.may_be_kept(&launch(&[], 0, b"a")));
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Line {
 
     /// It is over.
     pub(super) fn ended(&self) {
-        self.over.fetch_add(1, Ordering::Relaxed);
+        self.over.fetch_add(1, Ordering::Release);
     }
 
     /// Commands that are not over, and those that are.

@@ -254,6 +254,11 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for ClientLaunch<P, D> {
     fn portable(&self) -> Option<&dyn PortableKernel> {
         self.body.portable().map(|_| self as &dyn PortableKernel)
     }
+
+    fn serves_many_launches(&self) -> bool {
+        // The memory of another launch has to be looked at again.
+        self.checks.is_empty()
+    }
 }
 
 impl<P: Prepared<D>, const D: usize> PortableKernel for ClientLaunch<P, D> {

@@ -121,3 +121,32 @@ fn an_invitation_is_good_once() {
         quipu::drivers::remote::paired::pair(&folder("fourth"), "nonsense", loopback::PATIENCE);
     assert!(error.is_err());
 }
+
+/// Modes of these numbers, of which some may be none.
+fn modes(numbers: [u32; 4]) -> Vec<kernels::Mode> {
+    let mut modes = vec![kernels::Mode::Add; 4];
+    for (mode, number) in modes.iter_mut().zip(numbers) {
+        // SAFETY: as many bytes. What is no mode is only sent.
+        unsafe { std::ptr::from_mut(mode).cast::<u32>().write(number) };
+    }
+    modes
+}
+
+#[test]
+fn memory_is_looked_at_for_each_launch_of_those_that_say_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Loopback::start(served(), &folder);
+    let flags = node.context.buffer(&[true, false]).unwrap();
+    let mut y = node.context.buffer_from(vec![true; 8]).unwrap();
+    let mut all = node.context.allocate::<kernels::Mode>(4).unwrap();
+    let (good, bad) = ([1, 5, 1, 5], [1, 5, 7, 5]);
+    for numbers in [good, bad, bad, good, good, bad] {
+        let written = node.remote.write(&mut all, modes(numbers)).unwrap();
+        written.wait().unwrap();
+        let call = kernels::choose(&all, &flags, &mut y);
+        let launched = node.remote.launch(8, call).unwrap().wait();
+        assert_eq!(launched.is_ok(), numbers == good, "{launched:?}");
+        // What has failed has left what it wrote void.
+        node.remote.fill(&mut y, true).unwrap().wait().unwrap();
+    }
+}
