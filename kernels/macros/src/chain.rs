@@ -51,6 +51,14 @@ enum Consumer<'e> {
     },
 }
 
+/// A closure that calls a function with so many arguments.
+fn called(function: &Expr, arguments: usize) -> ExprClosure {
+    let span = function.span();
+    let names = ["__first", "__second"].map(|name| Ident::new(name, span));
+    let names = &names[..arguments];
+    parse_quote_spanned!(span=> |#(#names),*| #function(#(#names),*))
+}
+
 impl Writer {
     /// What an iterator goes over, and the stages behind it.
     fn chain<'e>(&self, iterator: &'e Expr) -> (&'e Expr, Vec<Stage>) {
@@ -80,10 +88,17 @@ impl Writer {
 
     /// A closure that is passed to an iterator, or that calls the function which is.
     fn function(&self, argument: &Expr, arguments: usize) -> Option<ExprClosure> {
-        let span = argument.span();
         match argument {
             Expr::Closure(closure) => Some(closure.clone()),
-            Expr::Reference(reference) => self.function(&reference.expr, arguments),
+            Expr::Reference(reference) => match &*reference.expr {
+                // Of one that changes its own there is one then.
+                closure @ Expr::Path(path)
+                    if self.variable(&path.path) == Some(Kind::ChangingClosure) =>
+                {
+                    Some(called(closure, arguments))
+                }
+                closure => self.function(closure, arguments),
+            },
             Expr::Path(path) => {
                 let is_function = match self.variable(&path.path) {
                     Some(kind) => kind == Kind::Closure,
@@ -92,9 +107,7 @@ impl Writer {
                         name.starts_with(char::is_lowercase)
                     }
                 };
-                let names = ["__first", "__second"].map(|name| Ident::new(name, span));
-                let names = &names[..arguments];
-                is_function.then(|| parse_quote_spanned!(span=> |#(#names),*| #path(#(#names),*)))
+                is_function.then(|| called(argument, arguments))
             }
             _ => None,
         }

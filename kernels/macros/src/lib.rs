@@ -107,8 +107,8 @@ use proc_macro::TokenStream;
 /// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, with `.zip(other)`, `.enumerate()`, `.rev()`,
 ///   `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()` in any order; over `acc.elements(n)`, `y.each()`, `y.rows()`; and behind all of
 ///   these `.map(f)`, `.filter(f)`, `.take_while(f)`, of closures and functions;
-/// * in place of the loop `sum`, `product`, `fold`, `any`, `all`, `for_each`, and `count` behind a closure; `contains`, of numbers in
-///   slices and ranges;
+/// * in place of the loop `sum`, `product`, `fold`, `any`, `all`, `for_each`, and `count` behind a closure (sums and products not of
+///   `f16` and `bf16`, which round differently from machine to machine); `contains`, of numbers in slices and ranges;
 /// * operators and methods of numbers, `as`, `from`, `into`; `cmp::max` and `min`, `mem::swap`, `replace` and `take`, by these paths;
 ///   structs, tuples, arrays, slices and parts of them;
 /// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;

@@ -53,6 +53,9 @@ impl<T: KernelValue> Totals<T> for T {}
 
 const TOTALS: &str = "sums and products in kernels are of numbers; write `fold`, or a `for` loop";
 
+/// On some machines such a sum is rounded once, on others at each item.
+const TOTALS_OF_HALVES: &str = "sums and products of `f16` and `bf16` are not the same everywhere; `map` the items to `f32`, or write `fold`";
+
 /// A variable for a sum, of nothing yet.
 #[track_caller]
 pub fn sum<T: KernelValue>() -> Expr<T> {
@@ -78,6 +81,8 @@ fn begin_total(
         let scalar = of(s).scalar();
         if scalar.is_none() || is_derived {
             s.refuse(location, TOTALS);
+        } else if scalar.is_some_and(Scalar::is_half) {
+            s.refuse(location, TOTALS_OF_HALVES);
         }
         let first = constant(s, scalar.unwrap_or(Scalar::I32), of_nothing);
         variable(s, name, Raw::Value(first), location)

@@ -185,6 +185,20 @@ fn questions(_acc: &impl Accelerator<1>, x: &[u32], asked: Atomics<u32>, mut y: 
     }
 }
 
+/// A closure that changes its own, which an iterator is lent.
+#[kernel(crate = quipu_kernel)]
+fn lent(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let mut seen = i as u32;
+        let mut weigh = move |a: u32| {
+            seen += 1;
+            a * seen
+        };
+        let all: u32 = x[i..].iter().copied().map(&mut weigh).sum();
+        *y = all * 100 + weigh(1) * 10 + seen;
+    }
+}
+
 /// In loops with barriers, and between these.
 #[kernel(crate = quipu_kernel)]
 async fn waiting(
@@ -258,6 +272,9 @@ fn runs_chains() {
     let z = vec![-0.0f32, 1.5, 2.5, 4.0, 1.0, f32::NAN, 9.0, 3.0];
     check!(contents => (&x, &z, &mut y), division(2, 4, 1));
     assert_eq!(y[0], 0b11_0100_0010);
+
+    check!(lent => (&x, &mut y), division(2, 4, 1));
+    assert_eq!(y[6], (2 * 7 + 6 * 8) * 100 + 9 * 10 + 6);
 
     let mut asked = vec![0, 0];
     check!(questions => (&x, &mut asked, &mut y), division(2, 4, 1));

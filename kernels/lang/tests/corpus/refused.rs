@@ -9,7 +9,7 @@
 
 use quipu_kernel::{
     Accelerator, BlockAccelerator, Entry, GlobalRef, Grid, KernelData, OwnBlockTile, OwnElements,
-    OwnRows, OwnTile, SharedWrite, Threads, device, kernel,
+    OwnRows, OwnTile, SharedWrite, Threads, device, f16, kernel,
 };
 use std::cmp::Ordering;
 use std::fmt;
@@ -459,6 +459,18 @@ fn total_of_levels(level: Level) -> Level {
 }
 
 #[device(crate = quipu_kernel)]
+fn half_of(all: [f16; 2]) -> f16 {
+    all.iter().copied().sum() //~ sums and products of `f16` and `bf16` are not the same everywhere
+}
+
+#[device(crate = quipu_kernel)]
+fn half_times(first: f16, second: f16) -> f16 {
+    (0..2)
+        .map(|k| if k == 0 { first } else { second })
+        .product() //~ sums and products of `f16` and `bf16` are not the same
+}
+
+#[device(crate = quipu_kernel)]
 fn is_among(all: [Seconds; 2], one: Seconds) -> bool {
     all.contains(&one) //~ `contains` in kernels is of numbers
 }
@@ -501,6 +513,8 @@ macro_rules! calling {
 calling! {
     among: |n| is_among([Seconds(n as f32), Seconds(1.0)], Seconds(2.0)) as u32;
     within: |n| is_within(if n > 3 { Rank::First } else { Rank::Second }, Rank::First) as u32;
+    halves: |n| half_of([f16::from_f32(n as f32), f16::from_f32(1.0)]).to_f32();
+    halves_times: |n| half_times(f16::from_f32(n as f32), f16::from_f32(2.0)).to_f32();
     totals: |n| total([Seconds(n as f32), Seconds(1.0)]).0;
     totals_of_levels: |n| total_of_levels(if n > 3 { Level::Low } else { Level::High }) as u32;
     sums: |n| sum(Metres { metres: n as f32 }, Metres { metres: 2.0 }).metres;
@@ -541,6 +555,8 @@ refused! {
     an_array_of_nothing: without_bits, "without_bits";
     what_an_array_contains: among, "is_among(";
     what_a_range_contains: within, "is_within(";
+    a_sum_of_halves: halves, "half_of(";
+    a_product_of_halves: halves_times, "half_times(";
     a_sum: totals, "total(";
     a_sum_of_an_enum: totals_of_levels, "total_of_levels(";
     an_operator: sums, "sum<";
