@@ -138,15 +138,15 @@ fn memory_is_looked_at_for_each_launch_of_those_that_say_the_same() {
     let node = Loopback::start(served(), &folder);
     let flags = node.context.buffer(&[true, false]).unwrap();
     let mut y = node.context.buffer_from(vec![true; 8]).unwrap();
-    let mut all = node.context.allocate::<kernels::Mode>(4).unwrap();
+    let all = node.context.allocate::<kernels::Mode>(4).unwrap();
     let (good, bad) = ([1, 5, 1, 5], [1, 5, 7, 5]);
     for numbers in [good, bad, bad, good, good, bad] {
-        let written = node.remote.write(&mut all, modes(numbers)).unwrap();
+        let written = node.remote.write(&all, modes(numbers)).unwrap();
         written.wait().unwrap();
         let call = kernels::choose(&all, &flags, &mut y);
         let launched = node.remote.launch(8, call).unwrap().wait();
         assert_eq!(launched.is_ok(), numbers == good, "{launched:?}");
         // What has failed has left what it wrote void.
-        node.remote.fill(&mut y, true).unwrap().wait().unwrap();
+        node.remote.fill(&y, true).unwrap().wait().unwrap();
     }
 }
