@@ -383,7 +383,6 @@ indexed! {
     };
     StepBy<I>, I::Item, |s, over, location| {
         let (items, step) = items_with::<I>(s, over, location);
-        let step = step_of(s, step, location);
         items.in_steps(s, step)
     };
 }
@@ -415,7 +414,13 @@ pub trait IteratorMethods: Indexed + Sized {
 
     #[track_caller]
     fn __method_step_by(&self, this: Expr<Self>, step: Expr<usize>) -> Expr<StepBy<Self>> {
-        adapted(this.raw(), step.raw(), Location::caller())
+        let location = Location::caller();
+        // Here, whether anything goes over it or not.
+        let step = state::at(location, |s| {
+            let step = s.value(step.raw(), location);
+            Raw::Value(step_of(s, step, location))
+        });
+        adapted(this.raw(), step, location)
     }
 
     #[track_caller]
