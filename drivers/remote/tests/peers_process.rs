@@ -224,51 +224,53 @@ fn session_processes() -> Vec<i32> {
 fn a_node_that_is_killed_while_bytes_go_there_is_lost_and_the_other_is_not() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let _watchdog = watchdog("a killed peer");
-    for victim in 0..2_usize {
+    for turn in 0..2_usize {
         let before = session_processes();
-        let pair = pair(3 + victim as u64);
+        let pair = pair(3 + turn as u64);
         let devices = pair.devices();
         let context = Context::new(&devices).unwrap();
         let queues = queues(&context, &devices);
         let sessions = session_processes().into_iter();
-        let sessions: Vec<i32> = sessions.filter(|id| !before.contains(id)).collect();
-        // In the order in which they were started.
+        let mut sessions: Vec<i32> = sessions.filter(|id| !before.contains(id)).collect();
         assert_eq!(sessions.len(), 2);
-        let process = match victim {
-            0 => sessions.iter().min(),
-            _ => sessions.iter().max(),
-        };
+        // Mostly now the one's, now the other's. Which it was is seen below: processes are started in any order, and numbers begin anew.
+        sessions.sort_unstable();
+        let process = sessions[turn];
         let moved = context.memory(1 << 20).unwrap();
-        let own = context.memory(64).unwrap();
-        let kept = 1 - victim;
-        for queue in &queues {
-            let zero = queue.fill(access(&moved, AccessMode::Overwrite), &[0], &[]);
-            zero.unwrap().wait().unwrap();
+        let own = [context.memory(64).unwrap(), context.memory(64).unwrap()];
+        let fill = |side: usize, memory: &MemoryRef| {
+            let all = access(memory, AccessMode::Overwrite);
+            queues[side].fill(all, &[0], &[])?.wait()
+        };
+        for side in [0, 1] {
+            fill(side, &moved).unwrap();
+            fill(side, &own[side]).unwrap();
         }
-        let zero = queues[kept].fill(access(&own, AccessMode::Overwrite), &[0], &[]);
-        zero.unwrap().wait().unwrap();
         let mut last = swap(&queues[0], &moved, 0).unwrap();
         for hop in 1..40 {
             last = swap(&queues[hop as usize % 2], &moved, hop).unwrap();
         }
         queues.iter().for_each(Queue::flush);
         // SAFETY: it takes numbers; the process is a child of this one.
-        unsafe { libc::kill(*process.unwrap(), libc::SIGKILL) };
+        unsafe { libc::kill(process, libc::SIGKILL) };
         // What was under way is over or fails; nothing hangs.
         let _ = last.wait();
-        let lost = loop {
-            let fill = queues[victim].fill(access(&moved, AccessMode::Overwrite), &[1], &[]);
-            if let Err(error) = fill.and_then(|event| event.wait()) {
-                break error;
-            }
-        };
-        let kind = lost.first_cause().kind();
+        let (lost, error) = (0..2)
+            .cycle()
+            .find_map(|side| fill(side, &own[side]).err().map(|error| (side, error)))
+            .unwrap();
+        let kind = error.first_cause().kind();
         assert!(
             matches!(kind, ErrorKind::DeviceLost { device, .. } if device.ends_with(" on node")),
             "{kind:?}"
         );
+        let kept = 1 - lost;
+        assert!(devices[lost].lost().is_some() && devices[kept].lost().is_none());
         for hop in 0..10 {
-            swap(&queues[kept], &own, hop).unwrap().wait().unwrap();
+            swap(&queues[kept], &own[kept], hop)
+                .unwrap()
+                .wait()
+                .unwrap();
         }
     }
 }
