@@ -133,7 +133,7 @@ impl Device {
         })
     }
 
-    /// A fault record for kernels that never write theirs, all together.
+    /// A fault record for kernels that never write theirs, all together. Never emptied: only what writes a record reads it first.
     pub(crate) fn unused_record(&self) -> Called<&Memory> {
         made_once(&self.unused_record, || {
             let bytes = size_of::<[u32; FAULT_WORDS]>();
