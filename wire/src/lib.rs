@@ -62,8 +62,8 @@ pub const PEER_PROTOCOL: &[u8] = b"quipu-peer/1";
 /// The first bytes of a client's hello.
 pub const MAGIC: [u8; 8] = *b"quipu\r\n\0";
 
-/// The first bytes of a connection, before TLS, that is for a session's own process; the session's 16 bytes follow. The same
-/// as a hello's: no connection that begins with TLS begins so.
+/// The first bytes of a connection, before TLS, that is for a session's own process; the first 16 bytes of the SHA-256 of the
+/// session's id follow. The same as a hello's: no connection that begins with TLS begins so.
 pub const ROUTE_MAGIC: [u8; 8] = MAGIC;
 
 /// The oldest minor version that is understood.

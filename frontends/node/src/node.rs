@@ -12,7 +12,7 @@ use quipu_link::compression::Compression;
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::peer::{Networks, PeerCaller};
 use quipu_link::timer::{SystemTimer, Timer};
-use quipu_link::{Fingerprint, Key, LinkError, Rights};
+use quipu_link::{Fingerprint, Key, LinkError, Rights, Route};
 use quipu_wire::FEATURES;
 #[cfg(target_os = "linux")]
 use quipu_wire::ROUTE_MAGIC;
@@ -438,7 +438,7 @@ impl Shared {
             return Some(stream);
         };
         let until = Instant::now() + self.gate.patience();
-        let mut route = [0; ROUTE_MAGIC.len() + 16];
+        let mut route = [0; Route::LENGTH];
         let mut read = 0;
         while read < route.len() {
             let left = until.saturating_duration_since(Instant::now());
@@ -456,13 +456,10 @@ impl Shared {
                 _ => return None,
             }
         }
-        let (magic, id) = route.split_at(ROUTE_MAGIC.len());
-        let id = SessionId(id.try_into().ok()?);
-        if magic != ROUTE_MAGIC || stream.set_read_timeout(None).is_err() {
-            return None;
-        }
+        let route = Route::decode(route)?;
+        stream.set_read_timeout(None).ok()?;
         // Who asks for a session that is no more is answered by the node itself, and sees that by the key.
-        processes.hand_over(id, stream).err()
+        processes.hand_over(route, stream).err()
     }
 
     pub(crate) fn note_stranger(&self, number: u64, stream: &TcpStream) {

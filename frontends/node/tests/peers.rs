@@ -6,7 +6,7 @@ mod support;
 use quipu_link::connection::Connection;
 use quipu_link::peer::show;
 use quipu_link::timer::ManualTimer;
-use quipu_link::{Key, LinkError};
+use quipu_link::{Fingerprint, Key, LinkError};
 use quipu_node::Limits;
 use quipu_wire::batch::Batch;
 use quipu_wire::message::{
@@ -14,6 +14,7 @@ use quipu_wire::message::{
     Operation, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive, SendBytes, SessionId, Tell,
     Ticket, Wait,
 };
+use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ struct Scene {
 }
 
 /// How a node is told of another that may come.
-fn awaits(key: &Key, epoch: u32) -> Message<'static> {
+fn awaits(key: Fingerprint, epoch: u32) -> Message<'static> {
     Message::Peer(Peer {
         peer: 1,
         epoch,
@@ -38,7 +39,7 @@ fn awaits(key: &Key, epoch: u32) -> Message<'static> {
         is_routed: false,
         wait_ms: 5000,
         session: SessionId::NONE,
-        key: key.fingerprint().bytes(),
+        key: key.bytes(),
         ticket: TICKET,
         address: None,
     })
@@ -51,7 +52,10 @@ impl Scene {
         let rig = Rig::with_folder(Limits::default(), |options, _| options.timer = of_node);
         let mut client = rig.client();
         let other = Key::passing().unwrap();
-        client.send(&[awaits(&other, 1), command(1, &[], Operation::Nothing)]);
+        client.send(&[
+            awaits(other.fingerprint(), 1),
+            command(1, &[], Operation::Nothing),
+        ]);
         assert_eq!(client.end_of(1), None);
         Self {
             rig,
@@ -199,7 +203,10 @@ fn a_ticket_that_is_too_old_is_not_taken_and_a_later_one_is() {
     );
     scene.timer.advance(Duration::from_millis(1));
     is_closed(scene.come(&scene.other, &scene.ticket()));
-    let again = [awaits(&scene.other, 2), command(2, &[], Operation::Nothing)];
+    let again = [
+        awaits(scene.other.fingerprint(), 2),
+        command(2, &[], Operation::Nothing),
+    ];
     scene.client.send(&again);
     assert_eq!(scene.client.end_of(2), None);
     is_closed(scene.come(&scene.other, &scene.ticket()));
@@ -209,7 +216,7 @@ fn a_ticket_that_is_too_old_is_not_taken_and_a_later_one_is() {
     };
     let _visitor = scene.come(&scene.other, &next).unwrap();
     // An epoch is not had twice.
-    scene.client.send(&[awaits(&scene.other, 2)]);
+    scene.client.send(&[awaits(scene.other.fingerprint(), 2)]);
     assert_eq!(scene.client.goodbye(), GoodbyeReason::Protocol);
 }
 
@@ -283,7 +290,7 @@ fn what_the_client_has_not_said_ends_the_connection_and_nothing_else() {
         let mut scene = Scene::new();
         let mut client = scene.rig.client();
         client.send(&[
-            awaits(&scene.other, 1),
+            awaits(scene.other.fingerprint(), 1),
             Message::Placeholder(Placeholder { event: 1, peer: 0 }),
             Message::Placeholder(Placeholder { event: 2, peer: 2 }),
             buffer(1, 100_000),
@@ -408,18 +415,22 @@ fn who_sends_to_nobody_breaks_a_rule() {
 }
 
 /// How a node is told to dial, at an address, a session there that has this key.
-fn dials(address: &str, key: &Key) -> Message<'static> {
-    Message::Peer(Peer {
+fn dialled(address: &str, key: Fingerprint) -> Peer {
+    Peer {
         peer: 1,
         epoch: 1,
         role: PeerRole::Dials,
         is_routed: false,
         wait_ms: 300,
         session: SessionId([3; 16]),
-        key: key.fingerprint().bytes(),
+        key: key.bytes(),
         ticket: TICKET,
         address: PeerAddress::of(address.parse().unwrap()),
-    })
+    }
+}
+
+fn dials(address: &str, key: &Key) -> Message<'static> {
+    Message::Peer(dialled(address, key.fingerprint()))
 }
 
 /// What a session gives whose bytes should go to another node: they come by way of the client.
@@ -450,15 +461,108 @@ fn detours(rig: &Rig, told: Message<'_>) {
 }
 
 #[test]
-fn nothing_is_sent_to_who_has_another_key_and_bytes_go_by_way_of_the_client() {
+fn no_ticket_is_shown_to_who_has_another_key_and_bytes_go_by_way_of_the_client() {
     let rig = Rig::new(Limits::default());
-    // Somebody else has got hold of the address: another node, with a key of its own.
+    // Somebody else has got hold of the address, expects just this node, and would take the ticket.
     let impostor = Rig::new(Limits::default());
     let mut client = impostor.client();
-    let expected = Key::passing().unwrap();
-    detours(&rig, dials(&impostor.address, &expected));
-    client.send(&[command(1, &[], Operation::Nothing)]);
+    let wait = command(1, &[], Operation::Nothing);
+    client.send(&[awaits(rig.node.fingerprint(), 1), wait]);
     assert_eq!(client.end_of(1), None);
+    let told = |key| Peer {
+        session: client.session.0,
+        ..dialled(&impostor.address, key)
+    };
+    let other = Key::passing().unwrap().fingerprint();
+    let mut first = rig.client();
+    first.send(&[Message::Peer(told(other))]);
+    while states(&rig)
+        .iter()
+        .all(|state| *state == LinkState::Awaited)
+    {
+        std::thread::yield_now();
+    }
+    assert_eq!(states(&rig), [LinkState::ByClient]);
+    assert_eq!(states(&impostor), [LinkState::Awaited]);
+    detours(&rig, Message::Peer(told(other)));
+    // With the key that it has it is shown.
+    let mut second = rig.client();
+    second.send(&[Message::Peer(told(impostor.node.fingerprint()))]);
+    while states(&impostor) != [LinkState::Connected] {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn nothing_of_a_clients_choice_is_said_to_who_has_proved_no_key() {
+    let rig = Rig::new(Limits::default());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let chosen = *b"\nFLUSHALL\r\nQUIT\n";
+    let heard = std::thread::spawn(move || {
+        // It says nothing, so nothing is said to it after the first words.
+        let mut heard = Vec::new();
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_to_end(&mut heard).unwrap();
+        heard
+    });
+    let told = Peer {
+        is_routed: true,
+        session: SessionId(chosen),
+        ..dialled(&address, Key::passing().unwrap().fingerprint())
+    };
+    detours(&rig, Message::Peer(told));
+    let heard = heard.join().unwrap();
+    assert!(heard.len() > 100, "the way, and a hello of TLS's");
+    for part in [&chosen[..], &TICKET[..]]
+        .iter()
+        .flat_map(|of| of.windows(4))
+    {
+        assert!(!heard.windows(4).any(|heard| heard == part), "{part:?}");
+    }
+}
+
+#[test]
+fn when_one_is_dialled_does_not_show_how_others_fare() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = closed.local_addr().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stranger = Rig::new(Limits::default());
+    let nowhere = [
+        closed.to_string(),
+        silent.local_addr().unwrap().to_string(),
+        stranger.address.clone(),
+        // The node does not dial that network.
+        "192.0.2.1:80".to_owned(),
+    ];
+    for address in nowhere {
+        let (rig, other) = (Rig::new(Limits::default()), Rig::new(Limits::default()));
+        let mut awaiting = other.client();
+        let wait = command(1, &[], Operation::Nothing);
+        awaiting.send(&[awaits(rig.node.fingerprint(), 1), wait]);
+        assert_eq!(awaiting.end_of(1), None);
+        let nobody = Key::passing().unwrap().fingerprint();
+        let in_vain = (1..=32).map(|peer| Peer {
+            peer,
+            ..dialled(&address, nobody)
+        });
+        let last = Peer {
+            peer: 33,
+            wait_ms: 60_000,
+            session: awaiting.session.0,
+            ..dialled(&other.address, other.node.fingerprint())
+        };
+        let told: Vec<_> = in_vain.chain([last]).map(Message::Peer).collect();
+        let mut client = rig.client();
+        client.send(&told);
+        while !states(&rig).contains(&LinkState::Connected) {
+            std::thread::yield_now();
+        }
+        // It had to wait until the time of one of them was over, wherever that should have led.
+        let left = states(&rig);
+        let left = left.iter().filter(|state| **state == LinkState::Awaited);
+        assert!(left.count() < 32, "{address}");
+    }
 }
 
 #[test]
@@ -503,6 +607,11 @@ fn ways(rig: &Rig) -> Vec<LinkLoad> {
         .collect()
 }
 
+/// How they are.
+fn states(rig: &Rig) -> Vec<LinkState> {
+    ways(rig).iter().map(|link| link.state).collect()
+}
+
 /// The link with another node, once it is so.
 fn way_when(rig: &Rig, state: LinkState) -> LinkLoad {
     loop {
@@ -534,7 +643,10 @@ fn a_client_is_told_how_the_way_from_another_node_is() {
     assert!(there.address.is_some());
     drop(visitor);
     way_when(&scene.rig, LinkState::ByClient);
-    let again = [awaits(&scene.other, 2), command(3, &[], Operation::Nothing)];
+    let again = [
+        awaits(scene.other.fingerprint(), 2),
+        command(3, &[], Operation::Nothing),
+    ];
     scene.client.send(&again);
     assert_eq!(scene.client.end_of(3), None);
     assert_eq!(way_when(&scene.rig, LinkState::Awaited).resumed, 1);

@@ -5,13 +5,14 @@ use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::invitation::{Invitation, check_address};
 use crate::key::{Fingerprint, Key, random};
+use crate::route::Route;
 use crate::session::{NodeDevice, NodeLinks, NodeLoad, Place};
 use crate::tls;
 use quipu_wire::limits::MAX_NAME;
 use quipu_wire::message::{
     DataOrder, Enrol, Message, Ping, Refuse, Role, SessionId, Status, presentable,
 };
-use quipu_wire::{ENROLMENT_PROTOCOL, PROTOCOL, ROUTE_MAGIC};
+use quipu_wire::{ENROLMENT_PROTOCOL, PROTOCOL};
 use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::channel;
@@ -118,9 +119,7 @@ fn connect(
     let deadline = Instant::now() + patience;
     let mut stream = reach(address, deadline)?;
     if let Some(session) = session {
-        // It routes the connection, and nothing else.
-        let route = [ROUTE_MAGIC.as_slice(), &session.0].concat();
-        let written = stream.write_all(&route);
+        let written = stream.write_all(&Route::to(session).encode());
         written.map_err(|error| crate::connection::ended(address, error))?;
     }
     let (tls, only) = tls::client(key, node, protocol, address)?;

@@ -61,6 +61,7 @@ pub mod key;
 pub mod nodes;
 pub mod peer;
 pub mod rights;
+pub mod route;
 pub mod session;
 pub mod stream;
 pub mod timer;
@@ -71,6 +72,7 @@ pub use folder::Folder;
 pub use invitation::Invitation;
 pub use key::{Fingerprint, Key};
 pub use rights::Rights;
+pub use route::Route;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -8,10 +8,11 @@
 use crate::connection::{Connection, ended};
 use crate::error::{LinkError, Result};
 use crate::key::{Fingerprint, Key};
+use crate::route::Route;
 use crate::tls;
 use quipu_wire::limits::MAX_FRAME;
 use quipu_wire::message::{Admitted, Message, Ticket};
-use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION, PEER_PROTOCOL, ROUTE_MAGIC, negotiate};
+use quipu_wire::{NEWEST_VERSION, OLDEST_VERSION, PEER_PROTOCOL, negotiate};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::str::FromStr;
@@ -164,8 +165,7 @@ pub fn show(
     let left = deadline.saturating_duration_since(Instant::now());
     let written = stream.set_write_timeout(Some(left)).and_then(|()| {
         if is_routed {
-            // It routes the connection, and nothing else.
-            stream.write_all(&[ROUTE_MAGIC.as_slice(), &ticket.session.0].concat())?;
+            stream.write_all(&Route::to(ticket.session).encode())?;
         }
         Ok(())
     });

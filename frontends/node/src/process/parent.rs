@@ -13,7 +13,7 @@ use crate::session::LinkCount;
 use quipu_core::Device;
 use quipu_link::gate::{Caller, Gate};
 use quipu_link::peer::Networks;
-use quipu_link::{Fingerprint, LinkError};
+use quipu_link::{Fingerprint, LinkError, Route};
 use quipu_wire::message::{GoodbyeReason, Redirect, Refusal, SessionId};
 use std::collections::HashMap;
 use std::io::{self, PipeWriter};
@@ -138,7 +138,8 @@ const MOST_DEVICES: usize = 1024;
 pub(crate) struct Processes {
     spawn: Spawn,
     peers: Peering,
-    pub(super) sessions: Mutex<HashMap<SessionId, Arc<Hosted>>>,
+    /// By the way to each.
+    pub(super) sessions: Mutex<HashMap<Route, Arc<Hosted>>>,
     /// Whose sessions are being started.
     starting: Mutex<Vec<Fingerprint>>,
     /// A thread looks at what they have.
@@ -161,7 +162,7 @@ impl Starting<'_> {
     fn become_session(self, id: SessionId, session: Arc<Hosted>) {
         let place = ManuallyDrop::new(self);
         let mut starting = locked(&place.0.starting);
-        locked(&place.0.sessions).insert(id, session);
+        locked(&place.0.sessions).insert(Route::to(id), session);
         place.give_up(&mut starting);
     }
 
@@ -306,7 +307,7 @@ impl Processes {
             .spawn(move || own.watch(id, &hosted));
         if let Err(error) = watching.and_then(|_| self.watch_usage()) {
             tracing::error!(%error, "no thread for a session");
-            if let Some(hosted) = locked(&self.sessions).remove(&id) {
+            if let Some(hosted) = locked(&self.sessions).remove(&Route::to(id)) {
                 let _ = hosted.reap();
                 let _ = remove_all(&hosted.scratch);
             }
@@ -452,13 +453,13 @@ impl Processes {
         if let Err(error) = remove_all(&hosted.scratch) {
             tracing::debug!(%error, "a session's files are left");
         }
-        locked(&self.sessions).remove(&id);
+        locked(&self.sessions).remove(&Route::to(id));
         self.ended.notify_all();
     }
 
     /// Hands a connection over to a session. Given back if there is none.
-    pub(crate) fn hand_over(&self, id: SessionId, stream: TcpStream) -> Result<(), TcpStream> {
-        let Some(hosted) = locked(&self.sessions).get(&id).cloned() else {
+    pub(crate) fn hand_over(&self, route: Route, stream: TcpStream) -> Result<(), TcpStream> {
+        let Some(hosted) = locked(&self.sessions).get(&route).cloned() else {
             return Err(stream);
         };
         let fd = OwnedFd::from(stream);
@@ -677,7 +678,7 @@ mod tests {
             for _ in 0..10_000 {
                 let starting = processes.make_room(hosted.client, &limits);
                 starting?.become_session(id, Arc::clone(&hosted));
-                locked(&processes.sessions).remove(&id);
+                locked(&processes.sessions).remove(&Route::to(id));
             }
             Ok::<_, String>(())
         };

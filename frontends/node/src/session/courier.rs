@@ -2,12 +2,14 @@
 //!
 //! 1. A client names a peer to be dialled. A thread dials again and again, within the time of the ticket: the other node may
 //!    not have heard of it yet. That it cannot be reached, for whatever reason, shows in nothing but the time, which is always
-//!    all of it.
+//!    all of it. So is its [turn]: who dials some and sees when others are dialled learns nothing either.
 //! 2. What is to be sent meanwhile waits, the first time; later it goes by way of the client, as whatever is to be sent when
 //!    the connection is lost.
 //! 3. A *parcel*, the bytes of a transfer, is kept until the other node has said that it has all of them. When the connection
 //!    is lost, all that is kept goes by way of the client, from the beginning: the other node leaves out what it has had.
 //! 4. That a command has ended is told once and forgotten: the client tells it, too.
+//!
+//! [turn]: Turns
 
 use super::bulk::{Bulk, Source};
 use super::links;
@@ -22,7 +24,7 @@ use quipu_wire::message::{
     self, CameAbout, Chunk, LinkKind, LinkLoad, LinkState, Message, PeerAddress, Ticket,
 };
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,30 @@ const AHEAD: usize = 4 * CHUNK;
 
 /// Between the first attempts; then twice as long each time, up to the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
+
+/// Peers of a session that are dialled at a time: the node's process makes no more connections for it at once.
+const MOST_DIALLED: usize = 32;
+
+/// How many peers a session dials. One that is reached makes place for another at once, any other when its time is over.
+#[derive(Clone, Default)]
+pub(super) struct Turns(Arc<AtomicUsize>);
+
+/// One of them.
+struct Turn(Arc<AtomicUsize>);
+
+impl Turns {
+    fn take(&self) -> Option<Turn> {
+        let turn = Turn(self.0.clone());
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        (before < MOST_DIALLED).then_some(turn)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// The bytes of a transfer to another node.
 pub(crate) struct Parcel {
@@ -126,6 +152,7 @@ impl Courier {
     pub(super) fn start(
         node: &Arc<Shared>,
         bulk: &Arc<Bulk>,
+        turns: &Turns,
         peer: &message::Peer,
     ) -> std::io::Result<Arc<Self>> {
         let own = Arc::new(Self {
@@ -143,14 +170,21 @@ impl Courier {
             changed: Condvar::new(),
         });
         let (courier, node, peer) = (own.clone(), node.clone(), *peer);
+        // In the order in which the client names them.
+        let (turn, turns) = (turns.take(), turns.clone());
         let thread = std::thread::Builder::new().name("quipu-peer".to_owned());
-        thread.spawn(move || courier.run(&node, &peer))?;
+        thread.spawn(move || courier.run(&node, (turn, &turns), &peer))?;
         Ok(own)
     }
 
     /// Dials, and receives what the other node says, until the way is lost.
-    fn run(self: &Arc<Self>, node: &Arc<Shared>, peer: &message::Peer) {
-        let ended = match self.dial(node, peer) {
+    fn run(
+        self: &Arc<Self>,
+        node: &Arc<Shared>,
+        turns: (Option<Turn>, &Turns),
+        peer: &message::Peer,
+    ) {
+        let ended = match self.dial(node, turns, peer) {
             Some(connection) => self.receive(connection, node.options.spin),
             None => Ok(()),
         };
@@ -161,7 +195,12 @@ impl Courier {
     }
 
     /// A connection on which the ticket was taken.
-    fn dial(&self, node: &Arc<Shared>, peer: &message::Peer) -> Option<Connection> {
+    fn dial(
+        &self,
+        node: &Arc<Shared>,
+        (mut turn, turns): (Option<Turn>, &Turns),
+        peer: &message::Peer,
+    ) -> Option<Connection> {
         let address = peer.address?.socket();
         let until = Instant::now() + Duration::from_millis(peer.wait_ms.into());
         let ticket = Ticket {
@@ -172,7 +211,10 @@ impl Courier {
             max_frame: 0,
         };
         let expected = Fingerprint::of_bytes(peer.key);
-        let attempt = || -> Result<Connection, String> {
+        let mut attempt = || -> Result<Connection, String> {
+            if turn.is_none() {
+                turn = Some(turns.take().ok_or("others are being dialled")?);
+            }
             let stream = node.reach(address, until);
             let stream = stream.map_err(|error| error.to_string())?;
             let shown = show(stream, node.key(), expected, peer.is_routed, &ticket, until);

@@ -12,7 +12,7 @@
 
 use super::Broken;
 use super::bulk::{Bulk, Took};
-use super::courier::Courier;
+use super::courier::{Courier, Turns};
 use super::links;
 use crate::locked;
 use crate::node::Shared;
@@ -44,6 +44,7 @@ pub(crate) struct Peers {
 struct State {
     /// Whom this session dials.
     couriers: HashMap<u64, (u32, Arc<Courier>)>,
+    turns: Turns,
     /// Who may come.
     expected: HashMap<u64, Expected>,
     /// Who has come.
@@ -105,10 +106,11 @@ impl Peers {
         }
         match peer.role {
             PeerRole::Dials => {
-                let courier = Courier::start(node, bulk, peer).map_err(|error| Broken {
-                    reason: GoodbyeReason::Internal,
-                    text: format!("the system gives no thread: {error}"),
-                })?;
+                let courier =
+                    Courier::start(node, bulk, &state.turns, peer).map_err(|error| Broken {
+                        reason: GoodbyeReason::Internal,
+                        text: format!("the system gives no thread: {error}"),
+                    })?;
                 let before = state.couriers.insert(peer.peer, (peer.epoch, courier));
                 drop(state);
                 if let Some((_, before)) = before {

@@ -16,7 +16,7 @@ use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Gate, NODE_KEY};
 use quipu_link::invitation::Invitations;
 use quipu_link::timer::{SystemTimer, Timer};
-use quipu_link::{Folder, Key, LinkError};
+use quipu_link::{Folder, Key, LinkError, Route};
 use quipu_node::{Limits, Node, Options, Spawn, serve_session};
 use quipu_wire::message::{CreateProgram, Failure, GoodbyeReason, Message, ProgramFormat};
 use std::sync::Arc;
@@ -515,7 +515,7 @@ fn names_of_sessions_that_never_come_to_an_end_keep_nobody_out() {
     for number in 0..1000_usize {
         let mut stream = std::net::TcpStream::connect(&rig.address).unwrap();
         // A part of a name, or all of it and nothing behind it.
-        let route = [&quipu_wire::ROUTE_MAGIC[..], &client.session.0.0].concat();
+        let route = Route::to(client.session.0).encode();
         // Who is given up at once does not mind.
         let _ = std::io::Write::write_all(&mut stream, &route[..=number % route.len()]);
         half.push_back(stream);
