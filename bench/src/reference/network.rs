@@ -6,6 +6,7 @@
 
 #[cfg(target_os = "linux")]
 use super::affinity::{Confined, cores};
+use super::paced::Paced;
 use crate::error::BenchError;
 use quipu_link::clock::SystemClock;
 use quipu_link::connection::Connection;
@@ -35,6 +36,8 @@ pub enum Way {
     /// This machine's loopback interface.
     #[default]
     Loopback,
+    /// The same, as slow as a network.
+    Paced(Paced),
     /// The same, each end's threads on a core of its own, or both ends' on one.
     #[cfg(target_os = "linux")]
     Cores {
@@ -142,7 +145,7 @@ impl Way {
     /// Does something at the near end.
     pub(crate) fn near<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
         match self {
-            Self::Loopback => what(),
+            Self::Loopback | Self::Paced(_) => what(),
             #[cfg(target_os = "linux")]
             Self::Cores { near, .. } => on_core(*near, what),
             #[cfg(target_os = "linux")]
@@ -153,7 +156,7 @@ impl Way {
     /// Does something at the far end.
     pub(crate) fn far<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
         match self {
-            Self::Loopback => what(),
+            Self::Loopback | Self::Paced(_) => what(),
             #[cfg(target_os = "linux")]
             Self::Cores { far, .. } => on_core(*far, what),
             #[cfg(target_os = "linux")]
@@ -166,9 +169,18 @@ impl Way {
         match self {
             #[cfg(target_os = "linux")]
             Self::Cores { .. } => TcpListener::bind("127.0.0.1:0"),
-            Self::Loopback => TcpListener::bind("127.0.0.1:0"),
+            Self::Loopback | Self::Paced(_) => TcpListener::bind("127.0.0.1:0"),
             #[cfg(target_os = "linux")]
             Self::Machines(machines) => self.far(|| TcpListener::bind((machines.address, 0))),
+        }
+    }
+
+    /// Where the near end gets to who listens there.
+    pub(crate) fn address(&self, listener: &TcpListener) -> io::Result<String> {
+        let own = listener.local_addr()?.to_string();
+        match self {
+            Self::Paced(network) => network.to(&own),
+            _ => Ok(own),
         }
     }
 }
@@ -202,7 +214,7 @@ impl Pair {
     pub fn tcp(way: &Way) -> Result<Self, BenchError> {
         let ends = || -> io::Result<_> {
             let listener = way.listen()?;
-            let address = listener.local_addr()?;
+            let address = way.address(&listener)?;
             let near = way.near(|| TcpStream::connect(address))?;
             let (far, _) = listener.accept()?;
             near.set_nodelay(true)?;
@@ -224,6 +236,14 @@ impl Pair {
             Box::new(near.into_stream()),
             Box::new(far.into_stream()),
         )
+    }
+
+    /// Over each, with what it is called in a row.
+    pub(crate) fn both(way: &Way) -> Result<[(&'static str, Self); 2], BenchError> {
+        Ok([
+            ("TLS alone", Self::tls(way)?),
+            ("TCP alone", Self::tcp(way)?),
+        ])
     }
 
     fn new(way: &Way, near: Box<dyn Wire>, mut far: Box<dyn Wire>) -> Result<Self, BenchError> {
@@ -315,7 +335,7 @@ fn tls_ends(way: &Way) -> Result<(Connection, Connection), BenchError> {
     let gate = Gate::new(&node, "node", PATIENCE, Arc::new(SystemClock)).map_err(failed)?;
     let key = Key::of(&client, "client.key").map_err(failed)?;
     let listener = way.listen().map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?.to_string();
+    let address = way.address(&listener).map_err(failed)?;
     let invitations = Invitations::of(&node);
     let invitation = invitations.invite(gate.fingerprint(), &address, &SystemClock);
     let invitation = invitation.map_err(failed)?;

@@ -331,18 +331,17 @@ fn spawn(arguments: &[std::ffi::OsString], offer: &Offer) -> Result<quipu_node::
 pub(super) struct Cluster(Vec<Hosted>);
 
 impl Cluster {
-    /// A node for each offer, at the far end of a way each, whose near ends are one; `at` says where clients find an address.
+    /// A node for each offer, at the far end of a way each, whose near ends are one.
     pub(super) fn new(
         session: &Session<'_>,
         offers: &[Offer],
         ways: &[Way],
-        at: impl Fn(&str) -> Result<String, BenchError>,
     ) -> Result<Self, BenchError> {
         let mut nodes = Vec::new();
         for (number, (offer, way)) in offers.iter().zip(ways).enumerate() {
             let options = node_options(session, offer)?;
             let name = format!("node-{}", number + 1);
-            nodes.push(Hosted::new(&name, way, options, &at)?);
+            nodes.push(Hosted::new(&name, way, options)?);
         }
         Ok(Self(nodes))
     }

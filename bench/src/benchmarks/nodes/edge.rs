@@ -2,13 +2,14 @@
 //!
 //! Each frame is decoded at the other node; the client gets it as the camera gave it, and of the decoder what it needs to know.
 //! A frame has room for the worst case, of which little is in use. So there are four ways: what is in use, or whole buffers; from
-//! node to node, on a network that is no hindrance, or by way of the client, both of whose links share one slow network.
+//! node to node, on a network that is no hindrance, or by way of the client, both of whose links share one slow network. Beside
+//! them, on the same network, go TLS and TCP alone, which ask for as many bytes as a frame has in use.
 
 use super::Doing;
 use super::cluster::{Cluster, Offer};
 use crate::error::BenchError;
-use crate::harness::{Contender, Report, Row, Session};
-use crate::reference::network::Way;
+use crate::harness::{Contender, Gate, Report, Row, Session};
+use crate::reference::network::{Pair, Way};
 use crate::reference::paced::{FIVE_G, Paced, Shape, WIFI_6};
 use crate::reference::process::Usage;
 use quipu::{Buffer, BuiltIn, Context, Device, Queue};
@@ -22,6 +23,13 @@ const WAYS: [(&str, bool, bool); 4] = [
     ("whole buffers, node to node", false, true),
     ("whole buffers, through the client", false, false),
 ];
+
+const LAST: (&str, bool, bool) = WAYS[WAYS.len() - 1];
+
+/// The most of whole buffers' bytes that frames may take of which only what is in use moves, of 1280 x 720 or 640 x 480 pixels.
+const PART: f64 = 0.1;
+/// Bytes that ask for a frame.
+const WORDS: usize = 96;
 
 /// What a run took, for each frame.
 #[derive(Default)]
@@ -47,6 +55,9 @@ pub(in crate::benchmarks) fn stream_edge(
         for (_, has_content_size, is_straight) in WAYS {
             streams.push(edge.stream(has_content_size, is_straight)?);
         }
+        // The pictures of this camera are alike: so much is in use of each, or nearly.
+        let used = streams[0].frame_in_use().doing("streaming")?;
+        let mut pairs = Pair::both(&Way::Paced(edge.network.clone()))?;
         let took = WAYS.map(|_| RefCell::new(Took::default()));
         let mut contenders = Vec::new();
         for ((stream, (name, ..)), took) in streams.iter_mut().zip(WAYS).zip(&took) {
@@ -67,13 +78,34 @@ pub(in crate::benchmarks) fn stream_edge(
                 Ok(f64::from(frames) / seconds)
             }));
         }
+        for (name, pair) in &mut pairs {
+            contenders.push(Contender::new(*name, move || {
+                let started = Instant::now();
+                for _ in 0..frames {
+                    pair.exchange(WORDS, used)?;
+                }
+                Ok(f64::from(frames) / started.elapsed().as_secs_f64())
+            }));
+        }
         let samples = session.measure(&plan, &mut contenders)?;
         drop(contenders);
         let rates: Vec<&[f64]> = (0..WAYS.len()).map(|way| samples.of(way)).collect();
-        rows(report, shape.name, "frames/s", &rates);
+        let faster = rows(report, shape.name, "frames/s", &rates);
+        for alone in WAYS.len()..samples.contenders() {
+            let name = format!("{}: {}", shape.name, WAYS[0].0);
+            let pairs = (rates[0], samples.of(alone));
+            let row = Row::new(name, "node", 0, "frames/s", pairs.0);
+            report.rows.push(row.beside(samples.name(alone), pairs));
+        }
         let took = took.map(RefCell::into_inner);
         let bytes: Vec<&[f64]> = took.iter().map(|took| &took.kibibytes[..]).collect();
-        rows(report, shape.name, "KiB/frame", &bytes);
+        let smaller = rows(report, shape.name, "KiB/frame", &bytes);
+        let what = |of: &str| format!("{}, {}, {of}, beside {}", shape.name, WAYS[0].0, LAST.0);
+        let gates = [
+            Gate::at_least(what("frames/s"), faster, 1.0, "x"),
+            Gate::at_most(what("KiB/frame"), smaller, PART, "x"),
+        ];
+        report.gates.extend(gates);
         // What nodes' sessions use is none of the client's, where they have processes of their own.
         if session.options.sessions.is_some() && cfg!(target_os = "linux") {
             let used: Vec<&[f64]> = took.iter().map(|took| &took.processor[..]).collect();
@@ -101,14 +133,15 @@ pub(in crate::benchmarks) fn stream_edge(
     Ok(())
 }
 
-/// A row for each way, beside the last.
-fn rows(report: &mut Report, shape: &str, unit: &str, samples: &[&[f64]]) {
-    let last = WAYS.len() - 1;
+/// A row for each way, beside the last; how many times that the first is.
+fn rows(report: &mut Report, shape: &str, unit: &str, samples: &[&[f64]]) -> f64 {
+    let (first, last) = (report.rows.len(), WAYS.len() - 1);
     for (way, (name, ..)) in WAYS.iter().enumerate().take(last) {
         let row = Row::new(format!("{shape}: {name}"), "node", 0, unit, samples[way]);
         let pairs = (samples[way], samples[last]);
-        report.rows.push(row.beside(WAYS[last].0, pairs));
+        report.rows.push(row.beside(LAST.0, pairs));
     }
+    report.rows[first].ratio.unwrap_or(f64::NAN)
 }
 
 /// What this process has had of processors, but for the network's part.
@@ -136,9 +169,8 @@ impl Edge {
     ) -> Result<Self, BenchError> {
         let network = Paced::new(shape);
         let offers = [Offer::Camera(width, height), Offer::Decoder];
-        let ways = [Way::Loopback, Way::Loopback];
-        let over = |address: &str| network.to(address).doing("making a network");
-        let nodes = Cluster::new(session, &offers, &ways, over)?;
+        let ways = [Way::Paced(network.clone()), Way::Paced(network.clone())];
+        let nodes = Cluster::new(session, &offers, &ways)?;
         Ok(Self {
             straight: nodes.together(&ways[0])?,
             around: nodes.apart(&ways[0])?,
@@ -214,6 +246,12 @@ impl Stream {
         let decoded = self.decoder.launch(1, self.decode.call(picture))?;
         self.camera.read_slice(&self.frame, &mut self.bytes)?;
         decoded.wait()
+    }
+
+    /// A frame, and how many bytes of it are in use.
+    fn frame_in_use(&mut self) -> quipu::Result<usize> {
+        self.frame()?;
+        Ok(self.camera.read(&self.size)?.wait()?[0] as usize)
     }
 
     fn shape(&self) -> quipu::Result<Vec<u32>> {

@@ -1,7 +1,7 @@
 //! `links`: a kernel and bytes over networks as people have them, between two machines within this one.
 //!
-//! Their rate, delay, jitter and loss are those of [`Shape::wifi_6`] and [`Shape::mobile_5g`]. TLS alone goes the same way, on
-//! a connection of its own, in turns with ours: loss comes when it comes, so spread is large, and runs are many.
+//! Their rate, delay, jitter and loss are those of [`Shape::wifi_6`] and [`Shape::mobile_5g`]. TLS and TCP alone go the same way,
+//! each on a connection of its own, in turns with ours: loss comes when it comes, so spread is large, and runs are many.
 
 use super::{Place, Served, add, number, read, write};
 use crate::error::{BenchError, SubjectError};
@@ -30,23 +30,21 @@ pub(in crate::benchmarks) fn links(
         let node = Served::new(session, "node", &way)?;
         let place = Place::new(&node.device)?;
         let memory = place.memory(4)?;
-        let mut pair = Pair::tls(&way)?;
+        let mut pairs = Pair::both(&way)?;
         let mut count = 0_u32;
         let (queue, counted) = (&place.queue, &mut count);
-        let mut contenders = vec![
-            Contender::new("node", || {
-                timed(trips, || {
-                    *counted += 1;
-                    let event = add(queue, &memory)?;
-                    let waited = event.wait();
-                    waited
-                        .map_err(|error| SubjectError::failed("waiting for a kernel", error).into())
-                })
-            }),
-            Contender::new("TLS alone", || {
-                timed(trips, || pair.exchange(COMMAND - 16, END))
-            }),
-        ];
+        let mut contenders = vec![Contender::new("node", || {
+            timed(trips, || {
+                *counted += 1;
+                let event = add(queue, &memory)?;
+                let waited = event.wait();
+                waited.map_err(|error| SubjectError::failed("waiting for a kernel", error).into())
+            })
+        })];
+        for (name, pair) in &mut pairs {
+            let trip = || timed(trips, || pair.exchange(COMMAND - 16, END));
+            contenders.push(Contender::new(*name, trip));
+        }
         let samples = session.measure(&plan, &mut contenders)?;
         drop(contenders);
         let found = number(&place.queue, &memory)?;
@@ -55,15 +53,13 @@ pub(in crate::benchmarks) fn links(
             let seconds = samples.of(contender).iter();
             seconds.map(|seconds| seconds * 1e3).collect()
         };
-        let (ours, theirs) = (milliseconds(0), milliseconds(1));
-        let row = Row::new(
-            format!("{link}: enqueue and wait"),
-            "node",
-            0,
-            "ms/trip",
-            &ours,
-        );
-        report.rows.push(row.beside("TLS alone", (&ours, &theirs)));
+        let ours = milliseconds(0);
+        let case = format!("{link}: enqueue and wait");
+        for other in 1..samples.contenders() {
+            let row = Row::new(case.as_str(), "node", 0, "ms/trip", &ours);
+            let row = row.beside(samples.name(other), (&ours, &milliseconds(other)));
+            report.rows.push(row);
+        }
 
         let memory = place.memory(size)?;
         let mut out: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
@@ -75,26 +71,30 @@ pub(in crate::benchmarks) fn links(
             } else {
                 (size, WORDS)
             };
-            let mut contenders = vec![
-                Contender::new("node", || {
-                    timed(1, || match is_read {
-                        false => write(queue, memory, out),
-                        true => read(queue, memory, back),
-                    })
-                }),
-                Contender::new("TLS alone", || timed(1, || pair.exchange(there, here))),
-            ];
+            let mut contenders = vec![Contender::new("node", || {
+                timed(1, || match is_read {
+                    false => write(queue, memory, out),
+                    true => read(queue, memory, back),
+                })
+            })];
+            for (name, pair) in &mut pairs {
+                let exchange = move || timed(1, || pair.exchange(there, here));
+                contenders.push(Contender::new(*name, exchange));
+            }
             let samples = session.measure(&plan, &mut contenders)?;
             drop(contenders);
             let rates = |contender: usize| -> Vec<f64> {
                 let seconds = samples.of(contender).iter();
                 seconds.map(|seconds| size as f64 / seconds / 1e6).collect()
             };
-            let (ours, theirs) = (rates(0), rates(1));
+            let ours = rates(0);
             let what = if is_read { "read" } else { "written" };
             let case = format!("{link}: {} KiB {what}", size >> 10);
-            let row = Row::new(case, "node", 0, "MB/s", &ours);
-            report.rows.push(row.beside("TLS alone", (&ours, &theirs)));
+            for other in 1..samples.contenders() {
+                let row = Row::new(case.as_str(), "node", 0, "MB/s", &ours);
+                let row = row.beside(samples.name(other), (&ours, &rates(other)));
+                report.rows.push(row);
+            }
         }
         let right = out == back;
         session.verify(

@@ -7,7 +7,7 @@
 //! 2. They *multiply*, again and again, with the inputs where they are. That is what is compared.
 //! 3. The panels of C are *collected* here.
 //!
-//! The first and the last are timed apart, beside TLS alone with as many bytes as leave the client or come here.
+//! The first and the last are timed apart, beside TLS and TCP alone with as many bytes as leave the client or come here.
 
 use super::Doing;
 use super::cluster::{Cluster, Set, chosen, devices};
@@ -24,7 +24,7 @@ use std::time::Instant;
 const PART: f64 = 0.9;
 /// Bytes that say what is to be done, and that it is.
 const WORDS: usize = 96;
-/// What TLS alone sends at once.
+/// What TLS or TCP alone sends at once.
 const PIECE: usize = 64 << 20;
 /// Bits in a second on each cable of the network that is made.
 const RATE: u64 = 1_000_000_000;
@@ -241,8 +241,8 @@ impl Site {
     }
 }
 
-/// TLS alone with so many bytes; seconds.
-fn tls(pair: &mut Pair, bytes: usize, is_read: bool) -> Result<f64, BenchError> {
+/// As many bytes there or back, in pieces; seconds.
+fn exchange(pair: &mut Pair, bytes: usize, is_read: bool) -> Result<f64, BenchError> {
     let started = Instant::now();
     let mut left = bytes;
     while left > 0 {
@@ -267,7 +267,7 @@ fn one(
     network: &str,
 ) -> Result<(), BenchError> {
     let count = set.offers.len();
-    let cluster = Cluster::new(session, &set.offers, ways, |at| Ok(at.to_owned()))?;
+    let cluster = Cluster::new(session, &set.offers, ways)?;
     let remote = cluster.together(&ways[0])?;
     let is_wide = remote.iter().all(|device| device.kind() == DeviceKind::Gpu);
     let n = match is_wide {
@@ -353,48 +353,42 @@ fn one(
 
     // The other sites would only be in the way.
     drop((node, local, alone));
-    let mut pair = Pair::tls(&ways[0])?;
+    let mut pairs = Pair::both(&ways[0])?;
     let ms = |seconds: f64| seconds * 1e3;
-    let sent = 2 * inputs.bytes();
-    let mut contenders = vec![
-        Contender::new("quipu", || nodes.distribute(&inputs).map(ms)),
-        Contender::new("TLS alone, what leaves here", || {
-            tls(&mut pair, sent, false).map(ms)
-        }),
-    ];
-    let samples = session.measure(plan, &mut contenders)?;
-    drop(contenders);
     let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
-    let pairs = (samples.of(0), samples.of(1));
-    let between = (count - 1) * inputs.bytes();
-    let name = format!("{case}: distributing {}", mib(sent));
-    report
-        .rows
-        .push(row(&name, "ms", pairs.0).beside(samples.name(1), pairs));
+    let (sent, back) = (2 * inputs.bytes(), inputs.bytes());
+    for (what, bytes, is_read) in [("distributing", sent, false), ("collecting", back, true)] {
+        if is_read {
+            // What was distributed last is what is multiplied now.
+            nodes.forget()?;
+            nodes.multiply()?;
+        }
+        let mut contenders = vec![Contender::new("quipu", || {
+            let took = match is_read {
+                false => nodes.distribute(&inputs),
+                true => nodes.collect(),
+            };
+            took.map(ms)
+        })];
+        for (name, pair) in &mut pairs {
+            let exchange = || exchange(pair, bytes, is_read).map(ms);
+            contenders.push(Contender::new(*name, exchange));
+        }
+        let samples = session.measure(plan, &mut contenders)?;
+        drop(contenders);
+        let name = format!("{case}: {what} {}", mib(bytes));
+        for other in 1..samples.contenders() {
+            let pairs = (samples.of(0), samples.of(other));
+            let row = row(&name, "ms", pairs.0).beside(samples.name(other), pairs);
+            report.rows.push(row);
+        }
+    }
     report.notes.push(format!(
         "{case}: {} leave the client, {} go from node to node, {} come back",
         mib(sent),
-        mib(between),
-        mib(inputs.bytes()),
+        mib((count - 1) * inputs.bytes()),
+        mib(back),
     ));
-
-    // What was distributed last is what is multiplied now.
-    nodes.forget()?;
-    nodes.multiply()?;
-    let bytes = inputs.bytes();
-    let mut contenders = vec![
-        Contender::new("quipu", || nodes.collect().map(ms)),
-        Contender::new("TLS alone, what comes here", || {
-            tls(&mut pair, bytes, true).map(ms)
-        }),
-    ];
-    let samples = session.measure(plan, &mut contenders)?;
-    drop(contenders);
-    let pairs = (samples.of(0), samples.of(1));
-    let name = format!("{case}: collecting {}", mib(bytes));
-    report
-        .rows
-        .push(row(&name, "ms", pairs.0).beside(samples.name(1), pairs));
     verify(session, &case, &inputs, &nodes, [])
 }
 

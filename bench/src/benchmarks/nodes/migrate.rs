@@ -35,10 +35,8 @@ pub(in crate::benchmarks) fn migrate(
         let hops: u32 = session
             .scale()
             .choose(200, if size == 4 { 100 } else { 4 }, 2);
-        let (mut pair, mut apart) = (
-            Pair::tls(&Network::Loopback)?,
-            Pair::tls(&Network::Loopback)?,
-        );
+        let mut ways = Pair::both(&Network::Loopback)?;
+        let mut detours = Pair::both(&Network::Loopback)?;
         let memories = [straight.memory(size)?, around.memory(size)?];
         let mut counts = [0_u32; 2];
         let [count_straight, count_around] = &mut counts;
@@ -49,25 +47,32 @@ pub(in crate::benchmarks) fn migrate(
             Contender::new("through the client", || {
                 around.hop(&memories[1], hops, count_around)
             }),
-            // From one node to the other, where it is run: half of the way there and back.
-            Contender::new("TLS alone, one way", || {
+        ];
+        // From one node to the other, where it is run: half of the way there and back.
+        for (name, pair) in &mut ways {
+            let exchange = move || {
                 let started = Instant::now();
                 for _ in 0..hops.div_ceil(2) {
-                    apart.exchange(size, size)?;
+                    pair.exchange(size, size)?;
                 }
                 let ways = f64::from(2 * hops.div_ceil(2));
                 Ok(started.elapsed().as_secs_f64() * 1e6 / ways)
-            }),
-            // From one node to here, and from here to the other.
-            Contender::new("TLS alone, through the client", || {
+            };
+            contenders.push(Contender::new(format!("{name}, one way"), exchange));
+        }
+        // From one node to here, and from here to the other.
+        for (name, pair) in &mut detours {
+            let exchange = move || {
                 let started = Instant::now();
                 for _ in 0..hops {
                     pair.exchange(WORDS, size)?;
                     pair.exchange(size, WORDS)?;
                 }
                 Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(hops))
-            }),
-        ];
+            };
+            let name = format!("{name}, through the client");
+            contenders.push(Contender::new(name, exchange));
+        }
         let samples = session.measure(&plan, &mut contenders)?;
         drop(contenders);
         if size == 4 {
@@ -88,11 +93,16 @@ pub(in crate::benchmarks) fn migrate(
                 found,
             )?;
         }
-        for (row, at, beside) in [("node to node", 0, 2), ("through the client", 1, 3)] {
-            let pairs = (samples.of(at), samples.of(beside));
-            let name = format!("{size} bytes, {row}");
-            let row = Row::new(name, "node", 0, "µs/hop", pairs.0);
-            report.rows.push(row.beside(samples.name(beside), pairs));
+        for (row, at, beside) in [
+            ("node to node", 0, [2, 3]),
+            ("through the client", 1, [4, 5]),
+        ] {
+            for other in beside {
+                let pairs = (samples.of(at), samples.of(other));
+                let name = format!("{size} bytes, {row}");
+                let row = Row::new(name, "node", 0, "µs/hop", pairs.0);
+                report.rows.push(row.beside(samples.name(other), pairs));
+            }
         }
     }
     Ok(())

@@ -83,21 +83,15 @@ struct Hosted {
 }
 
 impl Hosted {
-    /// One that offers this, with this between the node and its client, who finds it where `at` says.
-    fn new(
-        name: &str,
-        network: &Way,
-        options: quipu_node::Options,
-        at: impl FnOnce(&str) -> Result<String, BenchError>,
-    ) -> Result<Self, BenchError> {
+    /// One that offers this, with this between the node and its client.
+    fn new(name: &str, network: &Way, options: quipu_node::Options) -> Result<Self, BenchError> {
         let folder = tempfile::tempdir().doing("making a folder")?;
         let of_node = Folder::open(folder.path().join("node")).doing("making a folder")?;
         let of_client = Folder::open(folder.path().join("client")).doing("making a folder")?;
         let gate = Gate::new(&of_node, name, PATIENCE, Arc::new(SystemClock));
         let gate = gate.doing("making a node's key")?;
         let listener = network.listen().doing("listening")?;
-        let address = listener.local_addr().doing("listening")?.to_string();
-        let address = at(&address)?;
+        let address = network.address(&listener).doing("listening")?;
         let invitation =
             Invitations::of(&of_node).invite(gate.fingerprint(), &address, &SystemClock);
         let node = network.far(|| Node::serve(options, gate, listener));
@@ -131,7 +125,7 @@ impl Served {
         let cores = Machine::describe().cores.and_then(NonZero::new);
         let offer = Offer::Workers(cores.unwrap_or(NonZero::<usize>::MIN));
         let options = node_options(session, &offer)?;
-        let node = Hosted::new(name, network, options, |address| Ok(address.to_owned()))?;
+        let node = Hosted::new(name, network, options)?;
         let (options, key) = &node.client;
         let driver: Arc<dyn Driver> = network
             .near(|| quipu_driver_remote::connect(options, key))

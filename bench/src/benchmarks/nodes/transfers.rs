@@ -47,7 +47,7 @@ fn one(
         false => session.scale().choose(1_000, 200, 2),
     };
     for is_read in [false, true] {
-        let mut pairs = [Pair::tls(way)?, Pair::tcp(way)?];
+        let mut pairs = Pair::both(way)?;
         let mut contenders = Vec::new();
         {
             let (queue, memory, out, back) = (&place.queue, &memory, &mut out, &mut back);
@@ -59,13 +59,13 @@ fn one(
                 way.near(|| timed(times, &mut transfer))
             }));
         }
-        for (pair, name) in pairs.iter_mut().zip(["TLS alone", "TCP alone"]) {
+        for (name, pair) in &mut pairs {
             let (there, here) = match is_read {
                 true => (WORDS, size),
                 false => (size, WORDS),
             };
             let mut exchange = move || pair.exchange(there, here);
-            contenders.push(Contender::new(name, move || {
+            contenders.push(Contender::new(*name, move || {
                 way.near(|| timed(times, &mut exchange))
             }));
         }
