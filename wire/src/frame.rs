@@ -165,6 +165,8 @@ kinds! {
     Ran = 0x56, "ran", Node, Command;
     /// A part of a transfer.
     Chunk = 0x70, "chunk", Both, Bulk;
+    /// What follows of a transfer is zeros.
+    Rest = 0x71, "rest", Both, Bulk;
     /// A connection to another node.
     Peer = 0x80, "peer", Client, Command;
     /// Bytes go to another node.
@@ -181,6 +183,8 @@ kinds! {
     Taken = 0x86, "taken", Node, Peer;
     /// Another node is gone.
     Part = 0x87, "part", Client, Command;
+    /// Bytes that are in use go to another node.
+    SendContent = 0x88, "send content", Client, Command;
 }
 
 impl Kind {

@@ -84,6 +84,7 @@ layouts! {
         port: U16, role: u8, routed: u8, reserved: U32,
     }
     Send[48] { buffer: U64, offset: U64, row: U64, transfer: U64, peer: U64, remote: U64, }
+    SendContent[56] { buffer: U64, offset: U64, row: U64, transfer: U64, peer: U64, remote: U64, size: U64, }
     Receive[40] { buffer: U64, offset: U64, row: U64, transfer: U64, peer: U64, }
     Tell[24] { event: U64, peer: U64, placeholder: U64, }
     Ticket[64] {
@@ -102,4 +103,5 @@ layouts! {
     Content[16] { event: U64, length: U64, }
     DeviceLost[8] { device: U32, memory_lost: U16, text_length: U16, }
     Chunk[24] { transfer: U64, offset: U64, length: U32, reserved: U32, }
+    Rest[16] { transfer: U64, offset: U64, }
 }

@@ -85,8 +85,12 @@ pub const LOADS: u64 = 8;
 /// The feature that both sides agree on: a node's status comes with [`Links`](message::Links).
 pub const LINKS: u64 = 32;
 
+/// The feature that both sides agree on: the node takes [`SendContent`](message::SendContent), and a [`Rest`](message::Rest).
+pub const SENT_CONTENT: u64 = 64;
+
 /// All features that this crate knows.
-pub const FEATURES: u64 = compression::LZ4 | CONTENT | LANES | LOADS | compression::ZSTD | LINKS;
+pub const FEATURES: u64 =
+    compression::LZ4 | CONTENT | LANES | LOADS | compression::ZSTD | LINKS | SENT_CONTENT;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -4,7 +4,7 @@ use crate::link::Link;
 use crate::locked;
 use quipu_link::compression::Compressor;
 use quipu_link::timer::SystemTimer;
-use quipu_wire::message::Chunk;
+use quipu_wire::message::{Chunk, Message, Rest};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -146,6 +146,8 @@ pub(crate) struct Job {
     pub(crate) event: Option<u64>,
     /// Where in the transfer's bytes they begin.
     pub(crate) offset: usize,
+    /// Zeros follow, which are not sent.
+    pub(crate) has_rest: bool,
     pub(crate) bytes: Bytes,
 }
 
@@ -226,6 +228,17 @@ impl Link {
                     return self.fail(&error.to_string());
                 }
                 at += piece;
+            }
+            if job.has_rest {
+                let rest = Message::Rest(Rest {
+                    transfer: job.transfer,
+                    offset: (job.offset + length) as u64,
+                });
+                let pushed = self.bulk_out.push(&rest);
+                let sent = pushed.and_then(|_| compressor.wait_for_room(AHEAD));
+                if let Err(error) = sent {
+                    return self.fail(&error.to_string());
+                }
             }
             if job.event.is_some_and(|event| self.part_is_over(event)) {
                 self.look();

@@ -57,11 +57,14 @@ pub(crate) fn doer_of(command: &Command) -> Doer {
     }
 }
 
-/// True if a migration to the host is one read, of which the node finds out itself how much is in use.
-pub(crate) fn reads_content(device: &Device, migration: &Migration) -> bool {
-    migration.to == SpaceId::HOST
-        && migration.content == Some(migration.from)
-        && device.link.terms.takes_content()
+/// True if the node from which a migration goes finds out itself how much is in use: as it reads it for the host, or sends it to
+/// another node.
+pub(crate) fn finds_content(device: &Device, migration: &Migration) -> bool {
+    let can = match is_between_nodes(migration) {
+        true => device.link.all_send_content(),
+        false => migration.to == SpaceId::HOST && device.link.terms.takes_content(),
+    };
+    can && migration.content == Some(migration.from)
 }
 
 /// Sends a command, after these.
@@ -88,8 +91,15 @@ pub(crate) fn put(
     if let Operation::Migrate(migration) = command.operation()
         && is_between_nodes(migration)
     {
+        let size = match (command.arguments(), migration.content) {
+            ([_, size], Some(space)) => {
+                let (size, _) = work.bytes_in(size, space)?;
+                Some(size.allocation.buffer)
+            }
+            _ => None,
+        };
         let bytes = command.arguments()[0].length();
-        let point = ship(work, migration, bytes, waits, profiled)?;
+        let point = ship(work, migration, (bytes, size), waits, profiled)?;
         return Ok(Flight {
             // That others of its line are over says something of one half only.
             done: Some(point.clone()),
@@ -253,11 +263,12 @@ fn is_between_nodes(migration: &Migration) -> bool {
     migration.from != SpaceId::HOST && migration.to != SpaceId::HOST
 }
 
-/// Sends the first bytes of a migration's argument from one node to another.
+/// Sends the first bytes of a migration's argument from one node to another: of so many, those that are in use, if a buffer there
+/// says how many that are.
 fn ship(
     work: &Work<'_>,
     migration: &Migration,
-    bytes: u64,
+    (bytes, size): (u64, Option<u64>),
     waits: &[Point],
     profiled: bool,
 ) -> Sent {
@@ -274,6 +285,7 @@ fn ship(
         from: (from.allocation.buffer, from.offset),
         to: (to.allocation.buffer, to.offset),
         bytes,
+        size,
     };
     let routes = [&route(source.number), &route(destination.number)];
     let shipped = source
@@ -324,7 +336,7 @@ fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_core::Result<()
     let (to, destination) = work.bytes_in(argument, migration.to)?;
     let mut points = Vec::new();
     if used > 0 {
-        points.push(ship(work, migration, used, &[], false).map_err(failed)?);
+        points.push(ship(work, migration, (used, None), &[], false).map_err(failed)?);
     }
     if used < argument.length() {
         let zeros = message::Operation::Fill(message::Fill {
@@ -354,7 +366,7 @@ fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_core::Result<()
     let waited: Vec<Result<(), Refusal>> = waited.collect();
     points
         .iter()
-        .for_each(|point| note_detour(work, migration, point, used, sent));
+        .for_each(|point| note_detour(work, migration, point, sent));
     let over: Result<Vec<()>, Refusal> = waited.into_iter().collect();
     over.map(drop).map_err(|refusal| failed(refusal.into()))
 }
@@ -502,8 +514,9 @@ fn put_launch(
 }
 
 /// Says in the trace if bytes of a migration did not go straight from one node to the other.
-fn note_detour(work: &Work<'_>, migration: &Migration, point: &Point, bytes: u64, at_ns: u64) {
-    if !point.went_around() || !trace::enabled() {
+fn note_detour(work: &Work<'_>, migration: &Migration, point: &Point, at_ns: u64) {
+    let bytes = point.went_around();
+    if bytes == 0 || !trace::enabled() {
         return;
     }
     if let Some([from, to]) = ends_of(work, migration)
@@ -555,8 +568,7 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) ->
         Operation::Migrate(migration) if is_between_nodes(migration) => {
             let ran = note_between(work, migration, point, sent, seen);
             let (started, ended) = ran.unwrap_or((sent, seen));
-            let bytes = work.command().arguments()[0].length();
-            note_detour(work, migration, point, bytes, started);
+            note_detour(work, migration, point, started);
             (started, ended)
         }
         _ => note_there(work, point, sent, seen).unwrap_or((sent, seen)),

@@ -366,6 +366,7 @@ impl Link {
                     transfer,
                     event: Some(point.event()),
                     offset: 0,
+                    has_rest: false,
                     bytes: Bytes {
                         region,
                         _kept: Vec::new(),

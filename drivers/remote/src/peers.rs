@@ -20,7 +20,7 @@ use crate::point::Point;
 use quipu_link::key::ticket;
 use quipu_wire::message::{
     Abandon, Message, Operation, Part, Peer, PeerRole, Placeholder, Receive, Resolve, SendBytes,
-    SessionId, Tell, Wait,
+    SendContent, SessionId, Tell, Wait,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
@@ -64,6 +64,8 @@ pub(crate) struct Shipment {
     /// The buffer and the first byte there.
     pub(crate) to: (u64, u64),
     pub(crate) bytes: u64,
+    /// The buffer here that says how many of the first one's are in use, if that is to be found out here.
+    pub(crate) size: Option<u64>,
 }
 
 impl Link {
@@ -77,6 +79,15 @@ impl Link {
         self.number != other.number
             && self.terms.peer_address.is_some()
             && other.terms.peer_address.is_some()
+    }
+
+    /// True if all nodes send each other what is in use.
+    pub(crate) fn all_send_content(&self) -> bool {
+        let mut siblings = self.siblings.get().into_iter().flatten();
+        siblings.all(|link| {
+            let link = link.upgrade();
+            link.is_some_and(|link| link.terms.sends_content())
+        })
     }
 
     /// What the connection to another node is called on both, which is made if there is none, or was lost for long; none if
@@ -343,14 +354,18 @@ impl Link {
         });
         let received = other.push(&mut there, routes[1], &after_there, receive)?;
         there.last_transfer = remote;
-        let send = Operation::Send(SendBytes {
+        let all = SendBytes {
             buffer: shipment.from.0,
             offset: shipment.from.1,
             row: shipment.bytes,
             transfer,
             peer,
             remote,
-        });
+        };
+        let send = match shipment.size {
+            Some(size) => Operation::SendContent(SendContent { all, size }),
+            None => Operation::Send(all),
+        };
         let sent = self.push(&mut here, routes[0], &after, send);
         let sent = match sent {
             Ok(sent) => sent,
@@ -407,7 +422,7 @@ impl Link {
         after
     }
 
-    /// Passes bytes on that could not go straight to another node.
+    /// Passes bytes on that could not go straight to another node; or that zeros follow, without any.
     pub(crate) fn pass_on(&self, to: usize, transfer: u64, offset: usize, bytes: &[u8]) {
         if offset == 0 {
             self.note_detour(to);
@@ -429,6 +444,7 @@ impl Link {
             transfer,
             event: None,
             offset,
+            has_rest: bytes.is_empty(),
             bytes: Bytes {
                 region,
                 _kept: kept,

@@ -2,7 +2,7 @@
 
 use crate::locked;
 use quipu_core::Error;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
@@ -31,8 +31,8 @@ struct Inner {
     /// How many halves are not over.
     halves: AtomicU8,
     over: AtomicBool,
-    /// Bytes that it is about came by way of here.
-    went_around: AtomicBool,
+    /// How many of the bytes that it is about came by way of here.
+    went_around: AtomicU64,
     /// Why it has failed, and when each half ran: at home, and of a migration there.
     outcome: Mutex<(Option<Error>, [Option<Times>; 2])>,
     /// A thread that waits for just this.
@@ -75,7 +75,7 @@ impl Point {
             halves: AtomicU8::new(1 + u8::from(there.is_some())),
             there,
             over: AtomicBool::new(false),
-            went_around: AtomicBool::new(false),
+            went_around: AtomicU64::new(0),
             outcome: Mutex::new((None, [None; 2])),
             waiter: OnceLock::new(),
             is_followed: AtomicBool::new(false),
@@ -83,13 +83,15 @@ impl Point {
         }))
     }
 
-    /// Bytes from one node to another come by way of here.
-    pub(crate) fn go_around(&self) {
-        self.0.went_around.store(true, Ordering::Relaxed);
+    /// So many bytes from one node to another come by way of here.
+    pub(crate) fn go_around(&self, bytes: usize) {
+        self.0
+            .went_around
+            .fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// True if any have.
-    pub(crate) fn went_around(&self) -> bool {
+    /// How many have.
+    pub(crate) fn went_around(&self) -> u64 {
         self.0.went_around.load(Ordering::Relaxed)
     }
 

@@ -6,7 +6,7 @@ use crate::locked;
 use crate::point::Times;
 use quipu_link::LinkError;
 use quipu_link::stream::Incoming;
-use quipu_wire::message::{Chunk, GoodbyeReason, Message, Profile};
+use quipu_wire::message::{Chunk, GoodbyeReason, Message, Profile, Rest};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ impl Link {
         loop {
             let taken = incoming.receive(|message, _| match message {
                 Message::Chunk(chunk) => self.take_chunk(chunk),
+                Message::Rest(rest) => self.take_rest(rest),
                 Message::Pong(_) => Ok(false),
                 _ => Err("a message that has no place on a bulk stream"),
             });
@@ -178,12 +179,35 @@ impl Link {
                 }
                 let (to, transfer, offset) = (*to, *transfer, *received);
                 // Before anybody can know that they have come.
-                point.go_around();
+                point.go_around(chunk.bytes.len());
                 *received += chunk.bytes.len();
                 drop(sinks);
                 self.pass_on(to, transfer, offset, chunk.bytes);
                 Ok(false)
             }
         }
+    }
+
+    /// Takes that zeros follow of a transfer, which only another node's are. No command is over with it.
+    fn take_rest(&self, rest: &Rest) -> Result<bool, &'static str> {
+        let onwards = match locked(&self.sinks).get(&rest.transfer) {
+            Some(Sink::Onwards {
+                to,
+                transfer,
+                received,
+                length,
+                ..
+            }) if *received as u64 == rest.offset && received < length => {
+                Some((*to, *transfer, *received))
+            }
+            Some(_) => return Err("a rest that does not follow the chunk before"),
+            None => None,
+        };
+        match onwards {
+            Some((to, transfer, offset)) => self.pass_on(to, transfer, offset, &[]),
+            None if rest.transfer <= self.last_transfer() => {}
+            None => return Err("a rest of a transfer that never was"),
+        }
+        Ok(false)
     }
 }

@@ -185,7 +185,7 @@ impl Vendor for Remote {
     }
 
     fn doer_of_content(device: &Device, migration: &Migration) -> Doer {
-        match forward::reads_content(device, migration) {
+        match forward::finds_content(device, migration) {
             true => Doer::Device,
             false => Doer::Host,
         }

@@ -301,6 +301,98 @@ fn only_what_is_in_use_goes_from_node_to_node() {
     assert!(back[USED..].iter().all(|byte| *byte == 0));
 }
 
+/// What a node should have of which so much is in use, once its first number was replaced.
+fn in_use(bytes: &[u8], used: u64, n: u64) -> Vec<u8> {
+    let used = usize::try_from(used).unwrap_or(usize::MAX).min(bytes.len());
+    let mut expected = bytes.to_vec();
+    expected[used..].fill(0);
+    let first = u64::from_le_bytes(expected[..8].try_into().unwrap());
+    expected[..8].copy_from_slice(&folded(first, n).to_le_bytes());
+    expected
+}
+
+/// A buffer of the first node's of which so much is in use, as that node says.
+fn with_content(together: &Together, bytes: &mut [u8], used: u64) -> MemoryRef {
+    let data = together.memory(bytes);
+    let size = together.memory(&mut used.to_le_bytes());
+    data.set_content_size(Some(size)).unwrap();
+    data
+}
+
+/// All of a buffer, as the second node has it.
+fn all_of(together: &Together, data: &MemoryRef) -> Vec<u8> {
+    data.set_content_size(None).unwrap();
+    let mut back = vec![1; data.size() as usize];
+    let read = transfer(&together.queues[1], data, &mut back, true);
+    read.wait().unwrap();
+    back
+}
+
+#[test]
+fn how_much_is_in_use_is_found_out_while_no_client_is_there() {
+    let _watchdog = watchdog("contents without a client");
+    for device in 0..2 {
+        let devices = || match device {
+            0 => pool(1),
+            _ => simulated(1),
+        };
+        let pair = Pair::new([devices(), devices()], 10);
+        let together = Together::new(&pair);
+        let (back, expected) = hops(&together, 64, 2);
+        assert_eq!(back, expected);
+        const SIZE: usize = 300_000;
+        let mut bytes = pattern(SIZE);
+        let other = together.memory(&mut pattern(8));
+        for used in [1000, 0, 100_000, SIZE as u64 - 1, SIZE as u64, u64::MAX] {
+            let data = with_content(&together, &mut bytes, used);
+            pair.peers[1].hold(Held::All);
+            let last = fold(&together.queues[1], &data, 7, &[]);
+            together.queues[1].flush();
+            // The first node has all that it is to do, and the second one that receives, and what waits for it.
+            fold(&together.queues[0], &other, 1, &[]).wait().unwrap();
+            while pair.held() < 2 {
+                std::thread::yield_now();
+            }
+            pair.clients.iter().for_each(|relay| relay.set(Way::Closed));
+            pair.peers[1].hold(Held::Nothing);
+            while pair.held() > 0 {
+                std::thread::yield_now();
+            }
+            assert!(!last.is_complete());
+            pair.clients.iter().for_each(|relay| relay.set(Way::Open));
+            last.wait().unwrap();
+            let back = all_of(&together, &data);
+            assert!(back == in_use(&bytes, used, 7), "{used} bytes");
+        }
+    }
+}
+
+#[test]
+fn what_is_in_use_goes_by_way_of_the_client_where_nodes_do_not_reach_each_other() {
+    let _watchdog = watchdog("contents by way of the client");
+    let mut pair = Pair::new([pool(1), simulated(1)], 11);
+    pair.set_peers(Way::Closed);
+    for rig in &mut pair.rigs {
+        rig.peer_patience = Duration::from_millis(20);
+    }
+    let together = Together::new(&pair);
+    const SIZE: usize = 3 << 20;
+    let mut bytes = pattern(SIZE);
+    for used in [1000, 0, 400_000, SIZE as u64] {
+        let data = with_content(&together, &mut bytes, used);
+        let before = pair.bytes().0;
+        fold(&together.queues[1], &data, 7, &[]).wait().unwrap();
+        let client = pair.bytes().0 - before;
+        assert!(
+            client < 2 * used + 20_000,
+            "{client} bytes by the client for {used}"
+        );
+        let back = all_of(&together, &data);
+        assert!(back == in_use(&bytes, used, 7), "{used} bytes");
+    }
+    assert_eq!(pair.bytes().1, 0);
+}
+
 #[test]
 fn nodes_that_never_reach_each_other_are_used_together_all_the_same() {
     let _watchdog = watchdog("nodes that never reach each other");

@@ -11,8 +11,8 @@ use quipu_node::Limits;
 use quipu_wire::batch::Batch;
 use quipu_wire::message::{
     Abandon, CameAbout, Chunk, Failure, GoodbyeReason, LinkKind, LinkLoad, LinkState, Message,
-    Operation, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive, SendBytes, SessionId, Tell,
-    Ticket, Wait,
+    Operation, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive, Rest, SendBytes, SessionId,
+    Tell, Ticket, Wait,
 };
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -130,6 +130,10 @@ fn chunk(transfer: u64, offset: u64, bytes: &[u8]) -> Message<'_> {
         offset,
         bytes,
     })
+}
+
+fn rest(transfer: u64, offset: u64) -> Message<'static> {
+    Message::Rest(Rest { transfer, offset })
 }
 
 fn receive(buffer: u64, row: u64, transfer: u64) -> Operation<'static> {
@@ -255,6 +259,51 @@ fn bytes_come_once_whichever_way_and_in_whatever_pieces() {
 }
 
 #[test]
+fn zeros_take_the_place_of_what_does_not_come_whichever_way() {
+    for by_client in [false, true] {
+        let mut scene = Scene::new();
+        let mut visitor = scene.come(&scene.other, &scene.ticket()).unwrap();
+        const LENGTH: u64 = 200_000;
+        scene.client.send(&[
+            buffer(1, LENGTH),
+            command(2, &[], fill(1, LENGTH)),
+            command(3, &[], receive(1, LENGTH, 1)),
+        ]);
+        // Some come straight, and what is behind them by the client, or again.
+        visitor.send(&[chunk(1, 0, &[5; 90])]);
+        let bulk = scene.rig.dial(0).bulk(scene.client.session.0, None);
+        let mut bulk = bulk.unwrap().connection;
+        if by_client {
+            let mut batch = Batch::new(1 << 20);
+            batch.push(&chunk(1, 0, &[5; 100]), 1).unwrap();
+            batch.push(&rest(1, 100), 2).unwrap();
+            bulk.send_batch(&batch).unwrap();
+        } else {
+            visitor.send(&[chunk(1, 90, &[5; 10]), rest(1, 100)]);
+            assert_eq!(visitor.taken(), 1);
+        }
+        assert_eq!(scene.client.end_of(3), None);
+        // All have come: what comes again is left out.
+        visitor.send(&[rest(1, 100)]);
+        scene.client.send(&[
+            command(4, &[], read(1, 0, 1000, 0)),
+            command(5, &[], read(1, LENGTH - 1000, 1000, 0)),
+        ]);
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            let read = scene.client.next(|message| match message {
+                Message::ReadBytes(read) => Some(read.bytes.to_vec()),
+                _ => None,
+            });
+            seen.extend(read.unwrap());
+        }
+        let mut expected = vec![5; 100];
+        expected.resize(1000, 0);
+        assert_eq!(seen, [expected, vec![0; 1000]]);
+    }
+}
+
+#[test]
 fn what_the_client_has_not_said_ends_the_connection_and_nothing_else() {
     let write = Operation::Write(quipu_wire::message::Write {
         buffer: 1,
@@ -276,6 +325,10 @@ fn what_the_client_has_not_said_ends_the_connection_and_nothing_else() {
         ("bytes from another node", chunk(4, 0, &[1; 8])),
         ("bytes that do not follow", chunk(3, 8, &[1; 8])),
         ("more bytes than were asked for", chunk(3, 0, &[1; 65])),
+        ("zeros for a write", rest(2, 0)),
+        ("zeros from another node", rest(4, 0)),
+        ("zeros that do not follow", rest(3, 8)),
+        ("zeros behind all there is", rest(3, 64)),
         (
             "the client's own placeholder",
             Message::CameAbout(CameAbout { event: 1 }),

@@ -11,7 +11,7 @@ use quipu_wire::message::{
     QueueLoad, Redirect, Role, SessionId, Takes, Welcome, presentable,
 };
 use quipu_wire::{
-    CONTENT, FEATURES, LANES, LINKS, LOADS, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL,
+    CONTENT, FEATURES, LANES, LINKS, LOADS, NEWEST_VERSION, OLDEST_VERSION, PROTOCOL, SENT_CONTENT,
 };
 use std::time::Duration;
 
@@ -179,6 +179,12 @@ impl Terms {
     #[must_use]
     pub fn takes_content(&self) -> bool {
         self.features & CONTENT != 0
+    }
+
+    /// True if the node sends what is in use to others, and takes it from them.
+    #[must_use]
+    pub fn sends_content(&self) -> bool {
+        self.features & SENT_CONTENT != 0
     }
 
     /// True if the node says on which lanes profiled commands ran.

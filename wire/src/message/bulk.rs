@@ -64,3 +64,35 @@ impl<'a> Body<'a> for Chunk<'a> {
         out.extend_from_slice(self.bytes);
     }
 }
+
+/// All that follows of a transfer is zeros, and does not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// The transfer.
+    pub transfer: u64,
+    /// How many of its bytes have come before.
+    pub offset: u64,
+}
+
+impl<'a> Body<'a> for Rest {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Rest = cursor.fixed()?;
+        Ok(Self {
+            transfer: fixed.transfer.get(),
+            offset: fixed.offset.get(),
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_id("the transfer", self.transfer)?;
+        within("the offset", self.offset, 0, MAX_BUFFER - 1)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::Rest {
+            transfer: self.transfer.into(),
+            offset: self.offset.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, RESERVED, check_id, zero};
 use super::launch::Launch;
-use super::peer::{Receive, SendBytes};
+use super::peer::{Receive, SendBytes, SendContent};
 use super::{Word, numbers};
 use crate::error::{Problem, holds, within};
 use crate::frame::Kind;
@@ -103,6 +103,8 @@ pub enum Operation<'a> {
     ReadContent(ReadContent),
     /// Bytes go to another node.
     Send(SendBytes),
+    /// What is in use goes to another node.
+    SendContent(SendContent),
     /// Bytes come from another node.
     Receive(Receive),
 }
@@ -122,6 +124,7 @@ impl<'a> Command<'a> {
             Operation::Read(_) => Kind::Read,
             Operation::ReadContent(_) => Kind::ReadContent,
             Operation::Send(_) => Kind::Send,
+            Operation::SendContent(_) => Kind::SendContent,
             Operation::Receive(_) => Kind::Receive,
         }
     }
@@ -144,6 +147,7 @@ impl<'a> Command<'a> {
             Kind::Read => Read::read(waits, cursor)?,
             Kind::ReadContent => ReadContent::read(waits, cursor)?,
             Kind::Send => SendBytes::read(waits, cursor)?,
+            Kind::SendContent => SendContent::read(waits, cursor)?,
             Kind::Receive => Receive::read(waits, cursor)?,
             _ => (read_waits(waits, cursor)?, Operation::Nothing),
         };
@@ -183,6 +187,7 @@ impl<'a> Command<'a> {
             Operation::Read(read) => read.check(),
             Operation::ReadContent(read) => read.check(),
             Operation::Send(send) => send.check(),
+            Operation::SendContent(send) => send.check(),
             Operation::Receive(receive) => receive.check(),
         }
     }
@@ -208,6 +213,7 @@ impl<'a> Command<'a> {
             Operation::Read(read) => read.write(waits, out),
             Operation::ReadContent(read) => read.write(waits, out),
             Operation::Send(send) => send.write(waits, out),
+            Operation::SendContent(send) => send.write(waits, out),
             Operation::Receive(receive) => receive.write(waits, out),
         }
     }
@@ -219,6 +225,15 @@ pub(super) fn read_waits<'a>(count: usize, cursor: &mut Cursor<'a>) -> Result<&'
 
 /// What an operation's part of a message is.
 pub(super) type Parsed<'a> = (&'a [Wait], Operation<'a>);
+
+/// Fails unless a buffer may say how much of another is in use.
+pub(super) fn check_content_size(buffer: u64, size: u64) -> Result<(), Problem> {
+    check_id("the buffer of the content size", size)?;
+    holds(
+        size != buffer,
+        "a buffer does not hold its own content size",
+    )
+}
 
 /// Fails unless a range is in a buffer of any size.
 pub(super) fn check_range(offset: u64, length: u64) -> Result<(), Problem> {
@@ -587,12 +602,8 @@ impl ReadContent {
 
     fn check(&self) -> Result<(), Problem> {
         check_id("the buffer", self.buffer)?;
-        check_id("the buffer of the content size", self.size)?;
+        check_content_size(self.buffer, self.size)?;
         within("the transfer", self.transfer, 0, MAX_ID)?;
-        holds(
-            self.size != self.buffer,
-            "a buffer does not hold its own content size",
-        )?;
         check_range(self.offset, self.row)
     }
 

@@ -33,7 +33,7 @@ pub mod peer;
 pub mod redirect;
 pub mod resource;
 
-pub use bulk::Chunk;
+pub use bulk::{Chunk, Rest};
 pub use command::{
     Command, Copy, Fill, Operation, Priority, Read, ReadContent, Step, Stride, Wait, Write,
 };
@@ -52,7 +52,7 @@ pub use load::{Load, QueueLoad};
 pub use node::{Device, DeviceKind, Status, Takes};
 pub use peer::{
     Abandon, Admitted, CameAbout, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive,
-    SendBytes, Taken, Tell, Ticket,
+    SendBytes, SendContent, Taken, Tell, Ticket,
 };
 pub use redirect::Redirect;
 pub use resource::{CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, ProgramFormat};
@@ -108,7 +108,7 @@ pub enum Message<'a> {
     Ticket(Ticket),
     /// The answer.
     Admitted(Admitted),
-    /// A command, of one of nine kinds.
+    /// A command, of one of ten kinds.
     Command(Command<'a>),
     /// An event that somebody else brings about.
     Placeholder(Placeholder),
@@ -132,6 +132,8 @@ pub enum Message<'a> {
     DeviceLost(DeviceLost<'a>),
     /// A part of a transfer.
     Chunk(Chunk<'a>),
+    /// What follows of a transfer is zeros.
+    Rest(Rest),
     /// A connection to another node.
     Peer(Peer),
     /// Another node is told of an end.
@@ -200,7 +202,7 @@ macro_rules! messages {
             Ok(match kind {
                 $(Kind::$name => Message::$name(read(body)?),)*
                 Kind::Nothing | Kind::Launch | Kind::Fill | Kind::Copy | Kind::Write | Kind::Read
-                | Kind::ReadContent | Kind::Send | Kind::Receive => {
+                | Kind::ReadContent | Kind::Send | Kind::SendContent | Kind::Receive => {
                     let mut cursor = Cursor::new(body);
                     let command = Command::read(kind, &mut cursor)?;
                     cursor.finish()?;
@@ -219,7 +221,7 @@ macro_rules! messages {
 messages! {
     Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Load, Links, Device, Redirect, CreateBuffer, FreeBuffer,
     CreateProgram, FreeProgram, Placeholder, Resolve, Cancel, Completed, Profiled, Ran, Failed, ReadBytes, Content, DeviceLost,
-    Chunk, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
+    Chunk, Rest, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }
 
 /// What a frame says.

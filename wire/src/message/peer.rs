@@ -1,6 +1,6 @@
 //! From node to node: tickets, what a client says of them, and what goes over a connection that was opened with one.
 
-use super::command::{Operation, Parsed, check_range, read_waits};
+use super::command::{Operation, Parsed, check_content_size, check_range, read_waits};
 use super::cursor::{Cursor, RESERVED, check_id, zero};
 use super::resource::ids;
 use super::{Body, SessionId, numbers};
@@ -196,6 +196,53 @@ impl SendBytes {
             transfer: self.transfer.into(),
             peer: self.peer.into(),
             remote: self.remote.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(waits);
+    }
+}
+
+/// A command: as much of a range of a buffer as is in use is sent to another node, which puts zeros behind it. Both nodes and the
+/// client have agreed on [`SENT_CONTENT`](crate::SENT_CONTENT).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendContent {
+    /// What is sent if all of the range is in use.
+    pub all: SendBytes,
+    /// The buffer whose first eight bytes say how many of the buffer's are in use, from its first on.
+    pub size: u64,
+}
+
+impl SendContent {
+    pub(super) fn read<'a>(waits: usize, cursor: &mut Cursor<'a>) -> Result<Parsed<'a>, Problem> {
+        let fixed: &layout::SendContent = cursor.fixed()?;
+        let send = Self {
+            all: SendBytes {
+                buffer: fixed.buffer.get(),
+                offset: fixed.offset.get(),
+                row: fixed.row.get(),
+                transfer: fixed.transfer.get(),
+                peer: fixed.peer.get(),
+                remote: fixed.remote.get(),
+            },
+            size: fixed.size.get(),
+        };
+        Ok((read_waits(waits, cursor)?, Operation::SendContent(send)))
+    }
+
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        self.all.check()?;
+        check_content_size(self.all.buffer, self.size)
+    }
+
+    pub(super) fn write(&self, waits: &[u8], out: &mut Vec<u8>) {
+        let fixed = layout::SendContent {
+            buffer: self.all.buffer.into(),
+            offset: self.all.offset.into(),
+            row: self.all.row.into(),
+            transfer: self.all.transfer.into(),
+            peer: self.all.peer.into(),
+            remote: self.all.remote.into(),
+            size: self.size.into(),
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(waits);

@@ -375,6 +375,25 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
                 chunks_received: [10, 9],
             })]),
         }),
+        Message::Rest(Rest {
+            transfer: 33,
+            offset: 3000,
+        }),
+        command(
+            34,
+            &waits,
+            Operation::SendContent(SendContent {
+                all: SendBytes {
+                    buffer: 11,
+                    offset: 1,
+                    row: 4000,
+                    transfer: 36,
+                    peer: 3,
+                    remote: 37,
+                },
+                size: 10,
+            }),
+        ),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

@@ -82,7 +82,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 39 {
+    let message = match draw.byte() % 40 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -228,6 +228,10 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
                 bytes: draw.bytes(length),
             })
         }
+        39 => Message::Rest(Rest {
+            transfer: draw.id(),
+            offset: draw.up_to(MAX_BUFFER - 1),
+        }),
         27 => Message::Ticket(Ticket {
             versions: (1, draw.between(1, u16::MAX.into()) as u16),
             epoch: draw.between(1, u32::MAX.into()) as u32,
@@ -490,8 +494,20 @@ fn strides(draw: &mut Draw<'_>) -> &'static [Stride] {
     })
 }
 
+fn send_bytes(draw: &mut Draw<'_>) -> SendBytes {
+    let (offset, row) = draw.range();
+    SendBytes {
+        buffer: draw.id(),
+        offset,
+        row,
+        transfer: draw.id(),
+        peer: draw.id(),
+        remote: draw.id(),
+    }
+}
+
 fn command(draw: &mut Draw<'_>) -> Message<'static> {
-    let operation = match draw.byte() % 9 {
+    let operation = match draw.byte() % 10 {
         0 => Operation::Nothing,
         1 => Operation::Launch(launch(draw)),
         2 => {
@@ -544,16 +560,11 @@ fn command(draw: &mut Draw<'_>) -> Message<'static> {
                 size: if buffer == 1 { 2 } else { buffer - 1 },
             })
         }
-        5 => {
-            let (offset, row) = draw.range();
-            Operation::Send(SendBytes {
-                buffer: draw.id(),
-                offset,
-                row,
-                transfer: draw.id(),
-                peer: draw.id(),
-                remote: draw.id(),
-            })
+        5 => Operation::Send(send_bytes(draw)),
+        9 => {
+            let all = send_bytes(draw);
+            let size = if all.buffer == 1 { 2 } else { all.buffer - 1 };
+            Operation::SendContent(SendContent { all, size })
         }
         6 => {
             let (offset, row) = draw.range();

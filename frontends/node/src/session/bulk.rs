@@ -9,13 +9,16 @@ use quipu_core::{ErrorKind, UserEvent};
 use quipu_link::LinkError;
 use quipu_link::compression::Compressor;
 use quipu_link::stream::{Carried, Incoming, Outgoing};
-use quipu_wire::message::{Chunk, Message};
+use quipu_wire::message::{Chunk, Message, Rest};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a chunk, at most.
 const CHUNK: usize = 1 << 17;
+
+/// What the rest of a transfer is taken for, piece by piece.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Bytes that may lie unwritten before the next chunk is made.
 const AHEAD: usize = 4 * CHUNK;
@@ -536,6 +539,7 @@ impl Bulk {
             let taken = incoming.receive(|message, _| {
                 let took = match message {
                     Message::Chunk(chunk) => self.take(chunk, None),
+                    Message::Rest(rest) => self.take_rest(rest, None),
                     Message::Pong(_) => Took::Some,
                     _ => Took::Wrong,
                 };
@@ -556,20 +560,63 @@ impl Bulk {
         }
     }
 
-    /// Takes a chunk, from a peer or from the client. Of what a peer sends, any of it may come by way of the client instead, or
-    /// again: what was had is left out.
-    pub(crate) fn take(&self, chunk: &Chunk<'_>, from: Option<u64>) -> Took {
+    /// How many bytes a transfer has that is not over, once a command has named it; else what becomes of what comes of it.
+    fn length_of(&self, transfer: u64) -> Result<u64, Took> {
+        let state = self.named(transfer)?;
+        match state.writes.get(&transfer) {
+            Some(write) => Ok(write.length),
+            None if state.closed => Err(Took::Over),
+            None => Err(Took::Some),
+        }
+    }
+
+    /// Nothing is kept of transfers that no command has named: this waits until one has.
+    fn named(&self, transfer: u64) -> Result<MutexGuard<'_, State>, Took> {
         let mut state = locked(&self.state);
-        // Nothing is kept of transfers that no command has named: this reads on when one has.
-        while chunk.transfer > state.last_named {
+        while transfer > state.last_named {
             if state.closed {
-                return Took::Over;
+                return Err(Took::Over);
             }
             state = self
                 .changed
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        Ok(state)
+    }
+
+    /// Takes zeros to a transfer's end, as if they came in chunks.
+    pub(crate) fn take_rest(&self, rest: &Rest, from: Option<u64>) -> Took {
+        let length = match self.length_of(rest.transfer) {
+            Ok(length) => length,
+            Err(took) => return took,
+        };
+        let mut offset = rest.offset;
+        loop {
+            let piece = length.saturating_sub(offset).min(ZEROS.len() as u64);
+            if piece == 0 {
+                return Took::Wrong;
+            }
+            let chunk = Chunk {
+                transfer: rest.transfer,
+                offset,
+                bytes: &ZEROS[..piece as usize],
+            };
+            offset += piece;
+            match self.take(&chunk, from) {
+                Took::Some if offset < length => {}
+                took => return took,
+            }
+        }
+    }
+
+    /// Takes a chunk, from a peer or from the client. Of what a peer sends, any of it may come by way of the client instead, or
+    /// again: what was had is left out.
+    pub(crate) fn take(&self, chunk: &Chunk<'_>, from: Option<u64>) -> Took {
+        let mut state = match self.named(chunk.transfer) {
+            Ok(state) => state,
+            Err(took) => return took,
+        };
         let write = loop {
             let closed = state.closed;
             match state.writes.get_mut(&chunk.transfer) {
@@ -673,7 +720,15 @@ impl Bulk {
             }
             match source {
                 Source::Lent(lent) => lent.finish(Ok(())),
-                Source::Parcel(parcel) => parcel.finish(),
+                Source::Parcel(parcel) => {
+                    if let Some(rest) = parcel.rest(transfer)
+                        && (out.push(&Message::Rest(rest)).is_err()
+                            || compressor.wait_for_room(AHEAD).is_err())
+                    {
+                        return;
+                    }
+                    parcel.finish();
+                }
                 Source::Landing(_) => {}
             }
             let mut state = locked(&self.state);

@@ -300,6 +300,7 @@ impl Work {
             Operation::ReadContent(read) => self.read_content(command, read, &waits)?,
             Operation::Launch(launch) => self.launch(command, launch, &waits)?,
             Operation::Send(send) => self.send(command, send, &waits)?,
+            Operation::SendContent(send) => self.send_content(command, send, &waits)?,
             Operation::Receive(receive) => self.receive(command, receive, &waits)?,
         };
         let line = self.line_of(command);

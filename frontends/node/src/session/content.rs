@@ -1,16 +1,19 @@
-//! Reads of what is in use.
+//! Reads of what is in use, for the client or for another node.
 //!
 //! How much that is, a buffer says when the read's turn has come: so it is a turn of the host's, with both. That brings what is in
 //! use here, and no more, if it is in a device's memory: for that moment the buffer has its content size in the node's core, too.
 
-use super::commands::{Begun, Done, Work, access};
+use super::bulk::Bulk;
+use super::commands::{Begun, Done, Work, access, plain};
+use super::courier::Parcel;
 use super::ends;
 use super::landing::Landing;
 use super::transfer::{not_larger, too_much};
 use super::{Broken, ends::Content};
 use quipu_core::memory::mapping::Lent;
-use quipu_core::{AccessMode, Error, Event, Request};
-use quipu_wire::message::{Command, ReadContent};
+use quipu_core::{AccessMode, Error, Event, MemoryRef, Queue, Request};
+use quipu_wire::message::{Command, ReadContent, SendContent};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of a content size.
@@ -45,9 +48,7 @@ impl Work {
                 "more bytes come with a read than the welcome allows",
             ));
         }
-        let queue = self.queue(command)?;
-        let memory = self.objects.buffer(read.buffer, &from)?;
-        let size = self.objects.buffer(read.size, &(0..SIZE))?;
+        let both = self.with_size(command, (read.buffer, &from), read.size)?;
         let (transfer, bulk) = (read.transfer, self.bulk.clone());
         if transfer != 0 {
             if !bulk.reserve(true, read.row, limits.session_bytes) {
@@ -65,7 +66,7 @@ impl Work {
         let own = Arc::clone(&content);
         let offset = read.offset;
         let sends = Arc::clone(&bulk);
-        let turn = move |lent: &Lent| {
+        let event = self.take_turn(both, waits, move |lent: &Lent| {
             let used = used(lent, offset)?;
             if transfer != 0 {
                 sends.content_is_ready(transfer, used.clone());
@@ -73,26 +74,8 @@ impl Work {
             // Set once, here.
             let _ = own.set(used);
             Ok(())
-        };
-        let enqueue = || {
-            let (queue, memory, size) = (queue?, memory?, size?);
-            let host = self.objects.host()?;
-            let accesses = [
-                access(&memory, &from, AccessMode::Read),
-                access(&size, &(0..SIZE), AccessMode::Read),
-            ];
-            let request = Request {
-                accesses: &accesses,
-                waits,
-                ..Request::default()
-            };
-            let before = memory.content_size();
-            memory.set_content_size(Some(size.clone()))?;
-            let event = host.run(&queue, &request, turn);
-            memory.set_content_size(before)?;
-            event
-        };
-        let event = enqueue().inspect_err(|_| {
+        });
+        let event = event.inspect_err(|_| {
             if transfer != 0 {
                 bulk.read_failed(transfer);
             }
@@ -101,5 +84,115 @@ impl Work {
             event: Some(event),
             result: ends::Result::Content(transfer, content),
         }))
+    }
+
+    /// Sends what is in use to a peer.
+    pub(super) fn send_content(
+        &mut self,
+        command: &Command<'_>,
+        send: &SendContent,
+        waits: &[Event],
+    ) -> Done<Result<Begun, Error>> {
+        let SendContent { all, size } = *send;
+        let courier = self.way_to(all.peer)?;
+        let range = all.offset..all.offset + all.row;
+        let both = self.with_size(command, (all.buffer, &range), size)?;
+        if !self.bulk.name(all.transfer) {
+            return Err(not_larger());
+        }
+        let most = self.node.options.limits.session_bytes;
+        let Some(mut reserved) = Reserved::new(&self.bulk, all.row, most) else {
+            return Ok(Err(too_much(all.row, most)));
+        };
+        let event = self.take_turn(both, waits, move |lent: &Lent| {
+            let used = used(lent, all.offset)?;
+            reserved.keep(used.as_ref().map_or(0, |used| used.len() as u64));
+            let is_all = used
+                .as_ref()
+                .is_some_and(|used| used.len() as u64 == all.row);
+            courier.send(Parcel::of_content(&all, used, !is_all));
+            Ok(())
+        });
+        Ok(event.map(|event| plain(command, event)))
+    }
+
+    /// A range of a buffer, and what says how much of it is in use, for a turn.
+    fn with_size(
+        &mut self,
+        command: &Command<'_>,
+        (buffer, range): (u64, &Range<u64>),
+        size: u64,
+    ) -> Done<Result<WithSize, Error>> {
+        let queue = self.queue(command)?;
+        let memory = self.objects.buffer(buffer, range)?;
+        let size = self.objects.buffer(size, &(0..SIZE))?;
+        let both = || {
+            Ok(WithSize {
+                queue: queue?,
+                memory: memory?,
+                range: range.clone(),
+                size: size?,
+            })
+        };
+        Ok(both())
+    }
+
+    /// Has the host do something with both.
+    fn take_turn(
+        &mut self,
+        both: Result<WithSize, Error>,
+        waits: &[Event],
+        turn: impl FnOnce(&Lent) -> Result<(), Error> + Send + 'static,
+    ) -> Result<Event, Error> {
+        let WithSize {
+            queue,
+            memory,
+            range,
+            size,
+        } = both?;
+        let host = self.objects.host()?;
+        let accesses = [
+            access(&memory, &range, AccessMode::Read),
+            access(&size, &(0..SIZE), AccessMode::Read),
+        ];
+        let request = Request {
+            accesses: &accesses,
+            waits,
+            ..Request::default()
+        };
+        let before = memory.content_size();
+        memory.set_content_size(Some(size.clone()))?;
+        let event = host.run(&queue, &request, turn);
+        memory.set_content_size(before)?;
+        event
+    }
+}
+
+/// See [`Work::with_size`].
+struct WithSize {
+    queue: Queue,
+    memory: MemoryRef,
+    range: Range<u64>,
+    size: MemoryRef,
+}
+
+/// Bytes that count among those on their way out, unless they are kept, until this is dropped.
+struct Reserved(Arc<Bulk>, u64);
+
+impl Reserved {
+    fn new(bulk: &Arc<Bulk>, bytes: u64, most: u64) -> Option<Self> {
+        let is_room = bulk.reserve(true, bytes, most);
+        is_room.then(|| Self(bulk.clone(), bytes))
+    }
+
+    /// So many of them go on counting.
+    fn keep(&mut self, bytes: u64) {
+        self.1 = self.1.saturating_sub(bytes);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.0.give_back(true, self.1);
     }
 }

@@ -12,6 +12,7 @@
 //! [turn]: Turns
 
 use super::bulk::{Bulk, Source};
+use super::landing::Landing;
 use super::links;
 use crate::locked;
 use crate::node::Shared;
@@ -21,7 +22,8 @@ use quipu_link::stream::{Carried, Duplex, Outgoing};
 use quipu_link::{Fingerprint, LinkError};
 use quipu_wire::frame::Stream;
 use quipu_wire::message::{
-    self, CameAbout, Chunk, LinkKind, LinkLoad, LinkState, Message, PeerAddress, Ticket,
+    self, CameAbout, Chunk, LinkKind, LinkLoad, LinkState, Message, PeerAddress, Rest, SendBytes,
+    Ticket,
 };
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -71,6 +73,8 @@ pub(crate) struct Parcel {
     /// What brings them there.
     remote: u64,
     pub(super) length: usize,
+    /// Behind them there are zeros, which are not sent.
+    has_rest: bool,
     source: Option<Source>,
     /// They have been sent for good.
     is_over: AtomicBool,
@@ -85,8 +89,33 @@ impl Parcel {
             transfer,
             remote,
             length,
+            has_rest: false,
             source: Some(source),
             is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// A copy of what is in use, if anything is, and whether more is not.
+    pub(super) fn of_content(
+        send: &SendBytes,
+        content: Option<Arc<Landing>>,
+        has_rest: bool,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            transfer: send.transfer,
+            remote: send.remote,
+            length: content.as_ref().map_or(0, |content| content.len()),
+            has_rest,
+            source: content.map(Source::Landing),
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// What says that zeros follow, of a transfer of this name, if they do.
+    pub(super) fn rest(&self, transfer: u64) -> Option<Rest> {
+        self.has_rest.then_some(Rest {
+            transfer,
+            offset: self.length as u64,
         })
     }
 
@@ -323,18 +352,10 @@ impl Courier {
                     .unwrap_or_else(PoisonError::into_inner);
             };
             drop(state);
-            let most = CHUNK.min(out.max_frame() as usize - 64);
-            let mut at = 0;
-            while at < parcel.length {
-                let end = parcel.length.min(at + most);
-                if push(&out, &parcel, at..end)
-                    .and_then(|()| out.wait_for_room(AHEAD).map(drop))
-                    .is_err()
-                {
-                    // Whoever receives learns it, too.
-                    return self.lose();
-                }
-                at = end;
+            let room = || out.wait_for_room(AHEAD).map(drop);
+            if push(&out, &parcel, CHUNK, room).is_err() {
+                // Whoever receives learns it, too.
+                return self.lose();
             }
         }
     }
@@ -374,14 +395,8 @@ impl Courier {
         match open.filter(|_| parcel.length as u64 <= SMALL) {
             Some(out) => {
                 drop(state);
-                let most = out.max_frame() as usize - 64;
-                let mut at = 0;
-                while at < parcel.length {
-                    let end = parcel.length.min(at + most);
-                    // If it is lost, whoever receives learns it, and the parcel goes by way of the client.
-                    let _ = push(&out, &parcel, at..end);
-                    at = end;
-                }
+                // If it is lost, whoever receives learns it, and the parcel goes by way of the client.
+                let _ = push(&out, &parcel, usize::MAX, || Ok(()));
                 out.flush();
             }
             None => {
@@ -442,11 +457,28 @@ impl Courier {
     }
 }
 
-fn push(out: &Outgoing, parcel: &Parcel, range: std::ops::Range<usize>) -> Result<(), LinkError> {
-    out.push(&Message::Chunk(Chunk {
-        transfer: parcel.remote,
-        offset: range.start as u64,
-        bytes: parcel.bytes(range),
-    }))?;
+/// Pushes all of a parcel, in chunks of so many bytes at most; `room` waits for some after each.
+fn push(
+    out: &Outgoing,
+    parcel: &Parcel,
+    most: usize,
+    room: impl Fn() -> Result<(), LinkError>,
+) -> Result<(), LinkError> {
+    let most = most.min(out.max_frame() as usize - 64);
+    let mut at = 0;
+    while at < parcel.length {
+        let end = parcel.length.min(at + most);
+        out.push(&Message::Chunk(Chunk {
+            transfer: parcel.remote,
+            offset: at as u64,
+            bytes: parcel.bytes(at..end),
+        }))?;
+        room()?;
+        at = end;
+    }
+    if let Some(rest) = parcel.rest(parcel.remote) {
+        out.push(&Message::Rest(rest))?;
+        room()?;
+    }
     Ok(())
 }

@@ -3,12 +3,13 @@
 use super::Broken;
 use super::bulk::Source;
 use super::commands::{Begun, Done, Work, access, plain};
-use super::courier::{Parcel, SMALL};
+use super::courier::{Courier, Parcel, SMALL};
 use super::landing::Landing;
 use super::transfer::{not_larger, too_much};
 use quipu_core::memory::mapping::Lent;
 use quipu_core::{AccessMode, Error, Event};
 use quipu_wire::message::{self, Command};
+use std::sync::Arc;
 
 type Enqueued = Result<Begun, Error>;
 
@@ -20,9 +21,7 @@ impl Work {
         send: &message::SendBytes,
         waits: &[Event],
     ) -> Done<Enqueued> {
-        let Some(courier) = self.peers.courier(send.peer) else {
-            return Err(Broken::rule("bytes are sent to a peer that was not named"));
-        };
+        let courier = self.way_to(send.peer)?;
         let range = send.offset..send.offset + send.row;
         let queue = self.queue(command)?;
         let memory = self.objects.buffer(send.buffer, &range)?;
@@ -64,6 +63,12 @@ impl Work {
         };
         let enqueued = enqueued.inspect_err(|_| self.bulk.give_back(true, send.row));
         Ok(enqueued.map(|event| plain(command, event)))
+    }
+
+    /// The way to a peer.
+    pub(super) fn way_to(&self, peer: u64) -> Done<Arc<Courier>> {
+        let rule = "bytes are sent to a peer that was not named";
+        self.peers.courier(peer).ok_or_else(|| Broken::rule(rule))
     }
 
     /// Receives bytes from a peer, or by way of the client: a write whose bytes come another way.

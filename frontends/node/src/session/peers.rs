@@ -228,16 +228,16 @@ impl Peers {
         let ended = loop {
             let take = |lenders: &mut Vec<Box<dyn Lender>>, message: &Message<'_>, _| {
                 lenders.iter_mut().for_each(|lender| lender.begin());
+                let taken = |transfer, took| match took {
+                    Took::All => Ok(Some(transfer)),
+                    Took::Some => Ok(None),
+                    Took::Wrong => Err(Some("a chunk of a transfer that is not expected of it")),
+                    // The session has ended.
+                    Took::Over => Err(None),
+                };
                 match message {
-                    Message::Chunk(chunk) => match bulk.take(chunk, Some(peer)) {
-                        Took::All => Ok(Some(chunk.transfer)),
-                        Took::Some => Ok(None),
-                        Took::Wrong => {
-                            Err(Some("a chunk of a transfer that is not expected of it"))
-                        }
-                        // The session has ended.
-                        Took::Over => Err(None),
-                    },
+                    Message::Chunk(chunk) => taken(chunk.transfer, bulk.take(chunk, Some(peer))),
+                    Message::Rest(rest) => taken(rest.transfer, bulk.take_rest(rest, Some(peer))),
                     Message::CameAbout(event) => match self.came_about(peer, event.event) {
                         Ok(()) => Ok(None),
                         Err(rule) => Err(Some(rule)),

@@ -383,6 +383,7 @@ impl<'a> Script<'a> {
             return;
         }
         let (mut transfer, mut offset, mut length) = (self.last.transfer, 0, 100);
+        let mut has_rest = false;
         if self.errs() {
             // It may be one that nobody has named: no more comes of it, or after it.
             self.is_stalled = true;
@@ -402,14 +403,19 @@ impl<'a> Script<'a> {
             (transfer, offset) = (coming.transfer, coming.at);
             length = left.min(1 + self.random.below(20_000));
             coming.at += length;
+            has_rest = coming.at < coming.length && self.random.once_in(8);
+            if has_rest {
+                coming.at = coming.length;
+            }
             if coming.at == coming.length {
                 self.coming.swap_remove(at);
             }
         }
-        self.put_chunk(transfer, offset, length);
+        self.put_chunk((transfer, offset, length), has_rest);
     }
 
-    fn put_chunk(&mut self, transfer: u64, offset: u64, length: u64) {
+    /// Puts bytes of a transfer into the bulk stream, and that zeros follow, if they do.
+    fn put_chunk(&mut self, (transfer, offset, length): (u64, u64, u64), has_rest: bool) {
         // It waits for what has named it.
         self.commands.flush();
         let bytes = vec![self.random.next() as u8; length as usize];
@@ -419,6 +425,10 @@ impl<'a> Script<'a> {
                 offset,
                 bytes: &bytes,
             }));
+            if has_rest {
+                let offset = offset + length;
+                bulk.push(&Message::Rest(Rest { transfer, offset }));
+            }
             bulk.flush();
         }
     }
@@ -480,7 +490,8 @@ impl<'a> Script<'a> {
             self.resolve_one(event);
         }
         while let Some(coming) = self.coming.pop() {
-            self.put_chunk(coming.transfer, coming.at, coming.length - coming.at);
+            let rest = (coming.transfer, coming.at, coming.length - coming.at);
+            self.put_chunk(rest, false);
         }
         // What was sent to nobody in particular is waited for by nobody.
         for (peer, _) in std::mem::take(&mut self.dialled) {

@@ -64,12 +64,16 @@ impl Script<'_> {
             for _ in 0..1 + self.random.below(4) {
                 let transfer = self.random.below(self.last.transfer + 1);
                 let coming = self.random.one_of(&self.placeholders);
-                match (self.random.below(3), coming) {
+                match (self.random.below(4), coming) {
                     (0, Some(event)) => visit.push(&Message::CameAbout(CameAbout { event })),
                     (1, _) => visit.push(&Message::Chunk(Chunk {
                         transfer,
                         offset: 0,
                         bytes: &[7; 50],
+                    })),
+                    (2, _) => visit.push(&Message::Rest(Rest {
+                        transfer,
+                        offset: self.random.below(2) * 50,
                     })),
                     _ => visit.push(&any_message(&mut self.random)),
                 };
@@ -120,16 +124,23 @@ impl Script<'_> {
         };
         let transfer = self.transfer();
         let remote = 1 + self.random.below(self.last.transfer + 2);
-        let is_put = self.command(match is_send {
-            true => Operation::Send(SendBytes {
-                buffer,
-                offset,
-                row,
-                transfer,
-                peer,
-                remote,
-            }),
-            false => Operation::Receive(Receive {
+        let all = SendBytes {
+            buffer,
+            offset,
+            row,
+            transfer,
+            peer,
+            remote,
+        };
+        let size = match self.random.once_in(2) {
+            true => self.buffer().map(|(size, _)| size),
+            false => None,
+        };
+        let size = size.filter(|size| *size != buffer);
+        let is_put = self.command(match (is_send, size) {
+            (true, Some(size)) => Operation::SendContent(SendContent { all, size }),
+            (true, _) => Operation::Send(all),
+            (false, _) => Operation::Receive(Receive {
                 buffer,
                 offset,
                 row,
