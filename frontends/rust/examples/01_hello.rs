@@ -1,4 +1,4 @@
-//! The smallest program: what devices there are, and something for the fastest to do.
+//! The smallest program: what devices there are, and something for the processor to do.
 
 use quipu::prelude::*;
 
@@ -11,7 +11,8 @@ pub fn main() -> quipu::Result<()> {
     }
 
     let context = platform.context()?;
-    let queue = context.queue(&context.fastest())?;
+    // A closure is native code, for processors; kernels, which come next, run on every device.
+    let queue = context.queue(&platform.device("cpu")?)?;
     let mut numbers = context.buffer(&[1, 2, 3, 4, 5])?;
     queue.for_each(&mut numbers, (), |_, number, ()| *number *= *number)?;
 

@@ -29,8 +29,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
 /// Runs two chains of commands at a time.
 pub fn main() -> quipu::Result<()> {
     block_on(async {
-        let context = Platform::new()?.context()?;
-        let device = context.fastest();
+        let platform = Platform::new()?;
+        let (context, device) = (platform.context()?, platform.device("cpu")?);
         let buffers = [
             context.buffer(&[1u64; 1000])?,
             context.buffer(&[2u64; 1000])?,

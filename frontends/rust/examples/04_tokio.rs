@@ -6,8 +6,9 @@ use quipu::prelude::*;
 /// Awaits an upload, a launch, a download, and a command that was cancelled.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> quipu::Result<()> {
-    let context = Platform::new()?.context()?;
-    let queue = context.queue(&context.fastest())?;
+    let platform = Platform::new()?;
+    let context = platform.context()?;
+    let queue = context.queue(&platform.device("cpu")?)?;
 
     let mut buffer = context.allocate(4)?;
     let source = queue.write(&buffer, vec![1.0, 2.0, 3.0, 4.0])?.await?;

@@ -4,8 +4,9 @@ use quipu::prelude::*;
 
 /// Transposes an image by tiles, and brings a corner of it back.
 pub fn main() -> quipu::Result<()> {
-    let context = Platform::new()?.context()?;
-    let queue = context.queue(&context.fastest())?;
+    let platform = Platform::new()?;
+    let context = platform.context()?;
+    let queue = context.queue(&platform.device("cpu")?)?;
 
     // Halves of one buffer: these two run at the same time.
     let numbers = context.allocate::<u32>(1000)?;

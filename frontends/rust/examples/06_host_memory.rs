@@ -5,8 +5,9 @@ use quipu::prelude::*;
 
 /// Goes through the ways in which the host reaches a buffer.
 pub fn main() -> quipu::Result<()> {
-    let context = Platform::new()?.context()?;
-    let queue = context.queue(&context.fastest())?;
+    let platform = Platform::new()?;
+    let context = platform.context()?;
+    let queue = context.queue(&platform.device("cpu")?)?;
     let buffer = context.allocate::<f32>(4)?;
 
     // A scope lends slices to commands and waits for them at its end.

@@ -8,13 +8,20 @@
 //! ```
 //! use quipu::prelude::*;
 //!
+//! #[kernel]
+//! fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
+//!     for (i, y) in y.each() {
+//!         *y += a * x[i]; // this thread's own elements: no other can reach them
+//!     }
+//! }
+//!
 //! fn main() -> quipu::Result<()> {
 //!     let context = Platform::new()?.context()?;
 //!     let queue = context.queue(&context.fastest())?;
 //!
 //!     let x = context.buffer(&[1.0, 2.0, 3.0])?;
 //!     let mut y = context.buffer(&[10.0, 20.0, 30.0])?;
-//!     queue.for_each(&mut y, (2.0, &x), |i, y, (a, x)| *y += a * x[i])?;
+//!     queue.launch(x.len(), saxpy(2.0, &x, &mut y))?;
 //!
 //!     assert_eq!(queue.read(&y)?.wait()?, [12.0, 24.0, 36.0]); // or `.await?`
 //!     Ok(())

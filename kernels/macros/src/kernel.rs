@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, GenericParam, Generics, Item, ItemFn, Lifetime, Result, ReturnType};
+use syn::{Error, GenericParam, Generics, Item, ItemFn, Lifetime, Result, ReturnType, Type};
 
 use crate::function_type::writer_type;
 use crate::method::{Method, is_this};
@@ -93,6 +93,15 @@ pub(crate) fn function(
             return Err(Error::new(
                 parameter.user_type.span(),
                 refuse::CLOSURE_OF_KERNEL,
+            ));
+        }
+        if let Type::Reference(reference) = &parameter.user_type
+            && reference.mutability.is_some()
+            && matches!(*reference.elem, Type::Slice(_))
+        {
+            return Err(Error::new(
+                parameter.user_type.span(),
+                refuse::MUTABLE_SLICE,
             ));
         }
         let is_shared = parameter_is_shared(parameter);

@@ -347,13 +347,16 @@ impl Queue {
     }
 
     /// Calls a closure for every element of `output`, in parallel, with its index
-    /// and the other arguments, which are read.
+    /// and the other arguments, which are read. A closure is native code, which
+    /// processors of this machine run; what GPUs run as well is a
+    /// [`#[kernel]`](macro@crate::kernel).
     ///
     /// ```
     /// # use quipu::prelude::*;
     /// # fn main() -> quipu::Result<()> {
-    /// # let context = Platform::new()?.context()?;
-    /// # let queue = context.queue(&context.fastest())?;
+    /// let platform = Platform::new()?;
+    /// let context = platform.context()?;
+    /// let queue = context.queue(&platform.device("cpu")?)?;
     /// let x = context.buffer(&[1.0, 2.0, 3.0])?;
     /// let mut y = context.buffer(&[10.0, 20.0, 30.0])?;
     /// queue.for_each(&mut y, (2.0, &x), |i, y, (a, x)| *y += a * x[i])?;
@@ -371,7 +374,7 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::launch`].
+    /// If the queue's device runs no native code, and as [`Queue::launch`].
     pub fn for_each<'b, T, A, F>(
         &self,
         output: &'b mut Buffer<T>,

@@ -47,7 +47,7 @@ pub(super) fn literal(module: &mut ModulePrinter<'_>, literal: Literal) -> Expre
                 signed_text(format!("{value}{}", language.suffix(scalar)))
             }
         }
-        // As wide as its type: an index of a launch of 32 bits may have been written with more.
+        // As wide as its type: the largest index of 32 bits may have been written with more.
         _ if width(scalar) < 32 => Expression::primary(bits.to_string()),
         _ => {
             let bits = bits & (u64::MAX >> (64 - width(scalar)));

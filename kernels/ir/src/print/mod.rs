@@ -178,7 +178,7 @@ pub enum ElementOrder {
 /// How a module is printed. What its [allowances](crate::Allowances) say comes to this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The width of `usize`.
+    /// The width of `usize`, at least: 64 bits where a constant of the module's takes them.
     pub index_width: IndexWidth,
     /// Indices and ranges are checked, and faults recorded. Without, an index out of bounds is undefined behaviour.
     pub checked: bool,
@@ -255,6 +255,7 @@ impl Module {
         self.verify()?;
         let allowed = self.allowances;
         let options = Options {
+            index_width: target::index_width_for(self, options.index_width),
             checked: options.checked && !allowed.unchecked,
             fast_math: options.fast_math || allowed.fast_math,
             contract: options.contract || allowed.contract,

@@ -23,7 +23,7 @@ use crate::types::{Scalar, Type};
 use crate::verify::walk;
 
 use super::facts;
-use super::{Dialect, ElementOrder, OpenClFeatures, Options};
+use super::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options};
 
 /// The dialect for a module: without sub-groups, if some are missing that it uses. Warps are then of one thread, as on a
 /// processor.
@@ -46,6 +46,31 @@ pub(super) fn dialect_for(module: &Module, dialect: Dialect) -> Dialect {
         subgroup_shuffle: false,
         ..features
     })
+}
+
+/// The width of indices of a module where so many bits would do for its launch: 64 if it has a constant that takes more.
+pub(super) fn index_width_for(module: &Module, asked: IndexWidth) -> IndexWidth {
+    let constants = module.constants.iter();
+    let mut takes_more = constants
+        .flat_map(|constant| &constant.values)
+        .any(takes_64_bits);
+    each_operation(module, &mut |operation| {
+        takes_more |= matches!(operation, Operation::Literal(literal) if takes_64_bits(literal));
+    });
+    if takes_more {
+        IndexWidth::Bits64
+    } else {
+        asked
+    }
+}
+
+/// True of an index that is not the same number in 32 bits. The largest of its width is that in any.
+fn takes_64_bits(literal: &Literal) -> bool {
+    match literal.scalar {
+        Scalar::Index => literal.bits != u64::MAX && u32::try_from(literal.bits).is_err(),
+        Scalar::SignedIndex => i32::try_from(literal.bits.cast_signed()).is_err(),
+        _ => false,
+    }
 }
 
 /// A verified module as it is on a target.

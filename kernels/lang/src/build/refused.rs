@@ -78,11 +78,16 @@ refused! {
     Copies = "this is not in the kernel language", "write a `for` loop over the indices that copies each element":
         __method_copy_from_slice(A), __method_clone_from_slice(A), __method_copy_within(A, B), __method_swap_with_slice(A),
         __method_concat() -> R, __method_repeat(A) -> R;
+    SplitsMut = "this is not in the kernel language", "use indices: two parts cannot both be written by their ranges at once":
+        __method_split_at_mut(A) -> R;
+    Windows = "this iterator is not in the kernel language",
+        "go over where they begin, and take each by its range: `&x[k..k + n]` for `k` in `0..(x.len() + 1).saturating_sub(n)`":
+        __method_windows(A) -> R;
     Splits = "this is not in the kernel language", "take each part by its range: `&x[..middle]` and `&x[middle..]`":
-        __method_split_at(A) -> R, __method_split_at_mut(A) -> R, __method_as_slice() -> R, __method_as_mut_slice() -> R;
+        __method_split_at(A) -> R, __method_as_slice() -> R, __method_as_mut_slice() -> R;
     Chunks = "this iterator is not in the kernel language",
         "go over the chunks' numbers, and take each by its range: `&x[k * n..(k + 1) * n]` for `k` in `0..x.len() / n`":
-        __method_windows(A) -> R, __method_chunks(A) -> R, __method_chunks_exact(A) -> R, __method_chunks_mut(A) -> R, __method_chunks_exact_mut(A) -> R,
+        __method_chunks(A) -> R, __method_chunks_exact(A) -> R, __method_chunks_mut(A) -> R, __method_chunks_exact_mut(A) -> R,
         __method_rchunks(A) -> R, __method_rchunks_exact(A) -> R, __method_array_chunks() -> R, __method_as_chunks() -> R;
     Searches = "this is not in the kernel language", "compare with each element in a `for` loop":
         __method_starts_with(A) => bool, __method_ends_with(A) => bool, __method_binary_search(A), __method_is_sorted() => bool;

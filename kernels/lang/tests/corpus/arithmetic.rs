@@ -332,3 +332,25 @@ fn zero_less_zero_is_zero() {
     check!(less_than_zero => (&x, &mut y), division(1, 2, 2));
     assert_eq!(y[0], [0, 0, 1.5f64.to_bits()]);
 }
+
+const FAR: [usize; 3] = [1, 5_000_000_000, usize::MAX];
+
+/// Constants of indices that take more than 32 bits, where the launch's extents do not.
+#[kernel(crate = quipu_kernel)]
+fn far_indices(_acc: &impl Accelerator<1>, mut y: OwnElements<[u32; 4]>) {
+    for (i, y) in y.each() {
+        *y = [
+            (i * 10_000_000_019 % 1000) as u32,
+            (FAR[i % 2] >> 20) as u32,
+            (i as isize - 9_000_000_000 < isize::MIN / 3) as u32,
+            (FAR[2] == usize::MAX) as u32,
+        ];
+    }
+}
+
+#[test]
+fn constants_of_indices_have_all_their_bits() {
+    let mut y = vec![[0; 4]; 8];
+    check!(far_indices => (&mut y), division(2, 2, 2));
+    assert_eq!(y[3], [57, 4768, 0, 1]);
+}
