@@ -71,6 +71,51 @@ fn fetch(address: &str, method: &str, path: &str) -> String {
     answer
 }
 
+/// How many ports a process listens at, of TCP and UDP.
+#[cfg(target_os = "linux")]
+fn ports(process: u32) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let open: Vec<_> = open
+        .filter_map(|file| std::fs::read_link(file.unwrap().path()).ok())
+        .collect();
+    let of_table = |(table, state): (&str, &str)| {
+        // A machine may be without a protocol.
+        let table = std::fs::read_to_string(format!("/proc/{process}/net/{table}"));
+        let table = table.unwrap_or_default();
+        let sockets = table.lines().skip(1).filter(|line| {
+            let cells: Vec<_> = line.split_whitespace().collect();
+            cells[3] == state && open.contains(&format!("socket:[{}]", cells[9]).into())
+        });
+        sockets.count()
+    };
+    // 0A listens; 07 has no other end.
+    let tables = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
+    tables.into_iter().map(of_table).sum()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_node_listens_where_it_was_asked_to_and_nowhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = ["serve", "--address", "127.0.0.1:0"];
+    for (asked, expected) in [(&[][..], 1), (&["--metrics", "127.0.0.1:0"], 2)] {
+        let mut serving = quipu(&folder.path().join("node"), &[&serve, asked].concat())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map(Serving)
+            .unwrap();
+        // What it says last it says when all of it is there.
+        let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+        let last = if asked.is_empty() {
+            "`quipu invite`"
+        } else {
+            "metrics are at"
+        };
+        assert!(lines.any(|line| line.unwrap().starts_with(last)));
+        assert_eq!(ports(serving.0.id()), expected, "{asked:?}");
+    }
+}
+
 #[test]
 fn metrics_are_fetched_where_they_are_asked_for() {
     let folder = tempfile::tempdir().unwrap();
