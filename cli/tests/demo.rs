@@ -127,7 +127,7 @@ fn has_opencl() -> bool {
             std::env::var("QUIPU_TEST_WITHOUT_OPENCL").is_ok_and(|value| value == "1"),
             "no OpenCL device\nInstall one (Debian: pocl-opencl-icd ocl-icd-libopencl1), or set QUIPU_TEST_WITHOUT_OPENCL=1"
         );
-        println!("left out: there is no OpenCL device");
+        eprintln!("\n*** NOT TESTED: the demo on OpenCL devices. There is none.\n");
     }
     has
 }

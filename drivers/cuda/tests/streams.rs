@@ -180,7 +180,9 @@ fn devices_reach_each_other_where_they_can() {
             sys::cuCtxEnablePeerAccess(others as sys::CUcontext, 0)
         };
         if can == 0 {
-            eprintln!("\n*** NOT TESTED: straight copies between devices {device} and {other}.\n");
+            eprintln!(
+                "\n*** NOT TESTED: straight copies between CUDA devices {device} and {other}.\n"
+            );
         } else {
             assert_eq!(enabled, CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
         }
