@@ -244,6 +244,41 @@ pub enum KernelError {
     },
 }
 
+/// What was asked for is an argument that makes no sense; what came of running it is a kernel's failure.
+#[cfg(feature = "core")]
+impl From<KernelError> for quipu_core::Error {
+    #[cold]
+    fn from(error: KernelError) -> Self {
+        use KernelError::*;
+        match &error {
+            ExtentOverflow { .. }
+            | EmptyBlock { .. }
+            | ExceedsLimits { .. }
+            | ViewTooShort { .. }
+            | OverlappingRows { .. }
+            | Unaligned { .. }
+            | GroupsOutOfRange { .. }
+            | Environment { .. } => quipu_core::ErrorKind::InvalidArgument {
+                what: "launch a kernel",
+                problem: error.to_string(),
+            },
+            DivergentBarrier { .. }
+            | MismatchedBarrier { .. }
+            | ForeignAwait { .. }
+            | MismatchedWarp { .. }
+            | DivergentWarp { .. }
+            | Panicked { .. }
+            | Race { .. }
+            | OutOfThreads { .. }
+            | OutOfMemory { .. } => quipu_core::ErrorKind::Kernel {
+                what: "a kernel".to_owned(),
+                message: error.to_string(),
+            },
+        }
+        .into()
+    }
+}
+
 /// An access of a thread to an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

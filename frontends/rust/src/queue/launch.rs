@@ -11,8 +11,8 @@ use crate::layout::Layout;
 use crate::parcel::Contained;
 use quipu_core::operation::NativeKernel;
 use quipu_core::{
-    Access, AccessMode, BuiltInKernel, DeviceKind, ErrorKind, Event, KernelAttributes, RawArgument,
-    Request, Result,
+    Access, AccessMode, BuiltInKernel, DeviceKind, Event, KernelAttributes, RawArgument, Request,
+    Result,
 };
 use quipu_kernel::level::UNOPTIMISED;
 use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
@@ -22,6 +22,28 @@ use std::marker::PhantomData;
 /// What a launch can be divided by: a [`WorkDivision`] (or what its constructors
 /// return), which is checked against the device's limits, or a number of elements (or an extent of them in several
 /// dimensions), for which the division that suits the device is found.
+///
+/// ```
+/// # use quipu::prelude::*;
+/// use quipu::WorkDivision;
+///
+/// #[kernel]
+/// fn double(_acc: &impl Accelerator<1>, mut x: OwnElements<u32>) {
+///     for (_, x) in x.each() {
+///         *x *= 2;
+///     }
+/// }
+/// # fn main() -> quipu::Result<()> {
+/// # let context = Platform::new()?.context()?;
+/// # let queue = context.queue(&context.fastest())?;
+/// let mut x = context.buffer(&[1; 100])?;
+/// queue.launch(100, double(&mut x))?;
+/// let division = WorkDivision::new(10, 1, 10)?;
+/// println!("{} blocks", division.block_count());
+/// queue.launch(division, double(&mut x))?;
+/// assert_eq!(queue.read(&x)?.wait()?, [4; 100]);
+/// # Ok(()) }
+/// ```
 pub trait IntoDivision<const D: usize> {
     /// The division for a device of these limits.
     ///
@@ -154,19 +176,7 @@ fn divided<I: IntoDivision<D>, const D: usize>(
     division: I,
     limits: &AcceleratorLimits,
 ) -> Result<WorkDivision<D>> {
-    match division.into_division(limits) {
-        Ok(division) => Ok(division),
-        Err(error) => Err(refused(&error)),
-    }
-}
-
-#[cold]
-fn refused(error: &KernelError) -> quipu_core::Error {
-    ErrorKind::InvalidArgument {
-        what: "launch a kernel",
-        problem: error.to_string(),
-    }
-    .into()
+    Ok(division.into_division(limits)?)
 }
 
 impl Queue {
@@ -276,7 +286,7 @@ impl Queue {
         }
         let body = LaunchBody {
             prepared,
-            division: WorkDivision::new([1; D], [1; D], [1; D]).map_err(|error| refused(&error))?,
+            division: WorkDivision::new([1; D], [1; D], [1; D])?,
             limits: self.shared.limits,
             automatic: false,
             allowances,

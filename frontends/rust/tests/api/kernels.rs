@@ -55,6 +55,26 @@ fn a_division_beyond_the_device_is_refused_with_its_limits() {
     });
 }
 
+#[test]
+fn a_division_that_makes_no_sense_ends_a_function_that_returns_quipus_errors() {
+    fn divided(threads: usize) -> quipu::Result<WorkDivision<1>> {
+        Ok(WorkDivision::new(usize::MAX / 2, threads, 1)?)
+    }
+    assert_eq!(divided(2).unwrap().block_threads().components(), [2]);
+    for (threads, part) in [(0, "does nothing anywhere"), (3, "overflows")] {
+        let error = divided(threads).unwrap_err();
+        let is_told = matches!(
+            error.kind(),
+            ErrorKind::InvalidArgument { what: "launch a kernel", problem } if problem.contains(part)
+        );
+        assert!(is_told, "{error}");
+    }
+    // What comes of running a kernel is its failure, as it is of one that was enqueued.
+    let no_memory = quipu::KernelError::OutOfMemory { bytes: 7 };
+    let error = quipu::Error::from(no_memory);
+    assert!(matches!(error.kind(), ErrorKind::Kernel { .. }), "{error}");
+}
+
 #[kernel]
 fn add_plainly(_acc: &impl Accelerator<1>, by: u8, mut y: OwnElements<u8>) {
     for (_, y) in y.each() {
