@@ -1,6 +1,8 @@
 //! From nothing to a remote device: two commands where the device is, one where the program is.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+mod support;
+
 use quipu::drivers::remote::paired::CLIENT_KEY;
 use quipu_link::client::Dial;
 use quipu_link::connection::Connection;
@@ -400,18 +402,7 @@ fn a_program() {
 fn a_program_uses_the_nodes_that_it_was_asked_to_and_no_others() {
     let folder = tempfile::tempdir().unwrap();
     let client = folder.path().join("client");
-    let accelerator = || {
-        let platform = quipu::Platform::builder().without_embedded();
-        let platform = platform.driver(abacus::Abacus::start()).build()?;
-        Ok(platform.devices().to_vec())
-    };
-    let node = quipu::serve::Server::new(quipu::serve::Kernels::new())
-        .devices(accelerator)
-        .folder(folder.path().join("node"))
-        .address("127.0.0.1:0")
-        .name("lab")
-        .one_process();
-    let node = node.start().unwrap();
+    let node = support::accelerator(&folder.path().join("node"));
     stdout(&client, &["pair", &node.invite().unwrap()]);
     let program = |nodes: Option<&str>| {
         let mut program = Command::new(std::env::current_exe().unwrap());
