@@ -1,7 +1,6 @@
 //! Where keys and lists are kept, for their owner alone.
 //!
-//! The folder has mode 0700 and its files 0600; what others can read, or somebody else owns, is refused and not silently
-//! used. A file is replaced as a whole: written beside, flushed to the disk, renamed. Whoever changes one holds the folder's lock
+//! The folder has mode 0700 and its files 0600; what others than its owner can use is refused and not silently used. A file is replaced as a whole: written beside, flushed to the disk, renamed. Whoever changes one holds the folder's lock
 //! meanwhile, so that `quipu invite` may run beside `quipu serve`.
 
 use crate::error::{LinkError, Result};
@@ -27,7 +26,7 @@ impl Folder {
     /// The folder at a path, made if it is not there.
     ///
     /// # Errors
-    /// If it cannot be made, is not ours, or others may look into it.
+    /// If it cannot be made, or others than its owner may look into it.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let mut builder = fs::DirBuilder::new();
