@@ -52,14 +52,14 @@ impl Work {
         launch: &message::Launch<'_>,
         waits: &[Event],
     ) -> Done<Result<Begun, Error>> {
-        // First: that also says whether the device is one.
         let (device, priority) = (command.device, command.priority);
-        if let Err(error) = self.objects.queue(device, priority, command.profiled)? {
-            return Ok(Err(error));
-        }
         let at = match self.prepared.find(device, launch) {
             Some(at) => at,
             None => {
+                // First: that also says whether the device is one.
+                if let Err(error) = self.objects.queue(device, priority, command.profiled)? {
+                    return Ok(Err(error));
+                }
                 let new = match self.prepare(device, launch)? {
                     Ok(new) => new,
                     Err(error) => return Ok(Err(error)),
