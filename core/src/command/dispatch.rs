@@ -24,7 +24,9 @@ use crate::error::{ErrorKind, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 /// A sink that takes nothing: every dependant goes to its driver.
 pub struct ToDrivers;
@@ -57,14 +59,51 @@ pub(crate) fn deliver(command: Command, sink: &mut impl ReadySink) -> bool {
     is_left
 }
 
+/// A list of a thread's own. It has no destructor: it is used to the thread's very end, where a user's thread-local is dropped
+/// that waits for what it has enqueued. `EXIT` gives back what memory it has.
+struct List<T>(ManuallyDrop<RefCell<VecDeque<T>>>);
+
+impl<T> List<T> {
+    const fn new() -> Self {
+        Self(ManuallyDrop::new(RefCell::new(VecDeque::new())))
+    }
+}
+
+fn edit<T, R>(list: &'static LocalKey<List<T>>, edit: impl FnOnce(&mut VecDeque<T>) -> R) -> R {
+    list.with(|list| edit(&mut list.0.borrow_mut()))
+}
+
+/// Gives back the memory of this thread's lists, as it ends.
+struct Exit;
+
+impl Drop for Exit {
+    fn drop(&mut self) {
+        give_back_lists();
+    }
+}
+
+fn give_back_lists() {
+    edit(&READY, VecDeque::shrink_to_fit);
+    edit(&OURS, VecDeque::shrink_to_fit);
+    edit(&CALLS, VecDeque::shrink_to_fit);
+}
+
+/// The lists are not in use any more for now: their memory is given back when the thread ends, at once if it does already.
+fn leave_lists() {
+    if EXIT.try_with(|_| ()).is_err() {
+        give_back_lists();
+    }
+}
+
 thread_local! {
-    static READY: RefCell<VecDeque<Command>> = const { RefCell::new(VecDeque::new()) };
+    static READY: List<Command> = const { List::new() };
     /// Of what was ready, the commands that this thread is to run.
-    static OURS: RefCell<VecDeque<Command>> = const { RefCell::new(VecDeque::new()) };
+    static OURS: List<Command> = const { List::new() };
+    static EXIT: Exit = const { Exit };
     /// How often this thread is inside of gathering or draining.
     static DRAINING: Cell<u32> = const { Cell::new(0) };
     /// Callbacks of what is over.
-    static CALLS: RefCell<VecDeque<Arc<Observer>>> = const { RefCell::new(VecDeque::new()) };
+    static CALLS: List<Arc<Observer>> = const { List::new() };
     /// How often they are kept for what this thread has yet to run.
     static KEPT: Cell<u32> = const { Cell::new(0) };
     /// True while one is called.
@@ -89,7 +128,7 @@ const MOST_WAITS: u32 = 64;
 /// needs no device. Iterative: what becomes ready meanwhile is queued. Whoever has
 /// nothing in hand then [calls back](call_back).
 pub(crate) fn dispatch(command: Command) {
-    let length = READY.with_borrow_mut(|ready| {
+    let length = edit(&READY, |ready| {
         ready.push_back(command);
         ready.len()
     });
@@ -108,12 +147,12 @@ pub(super) fn drain() {
     }
     loop {
         hand_over_ready();
-        let Some(first) = OURS.with_borrow_mut(VecDeque::pop_front) else {
-            return;
+        let Some(first) = edit(&OURS, VecDeque::pop_front) else {
+            return leave_lists();
         };
         let driver = first.queue().driver().clone();
         let mut batch = vec![first];
-        OURS.with_borrow_mut(|ours| {
+        edit(&OURS, |ours| {
             let is_next = |command: &mut Command| is_same(command.queue().driver(), &driver);
             while let Some(command) = ours.pop_front_if(is_next) {
                 batch.push(command);
@@ -136,7 +175,7 @@ fn hand_over_ready() {
     let mut batch = Vec::new();
     // The driver of the batch, and whether its commands are run by this thread.
     let mut held: Option<(Arc<dyn Driver>, bool)> = None;
-    while let Some(command) = READY.with_borrow_mut(VecDeque::pop_front) {
+    while let Some(command) = edit(&READY, VecDeque::pop_front) {
         if is_done_by_anyone(&command) {
             end_here(command);
         } else {
@@ -147,11 +186,11 @@ fn hand_over_ready() {
                 held = Some((next.clone(), next.runs_on_waiting_threads()));
             }
             match &held {
-                Some((_, true)) => OURS.with_borrow_mut(|ours| ours.push_back(command)),
+                Some((_, true)) => edit(&OURS, |ours| ours.push_back(command)),
                 _ => batch.push(command),
             }
         }
-        if batch.len() >= BATCH || READY.with_borrow(VecDeque::is_empty) {
+        if batch.len() >= BATCH || edit(&READY, |ready| ready.is_empty()) {
             hand_over_batch(held.as_ref().map(|(held, _)| held), &mut batch);
         }
     }
@@ -183,7 +222,7 @@ pub(super) fn hand_over_batch(driver: Option<&Arc<dyn Driver>>, batch: &mut Vec<
 pub(crate) fn tell(observers: impl IntoIterator<Item = Arc<Observer>>) {
     for observer in observers {
         if !observer.fire_unless_callback() {
-            CALLS.with_borrow_mut(|calls| calls.push_back(observer));
+            edit(&CALLS, |calls| calls.push_back(observer));
         }
     }
 }
@@ -195,10 +234,11 @@ pub(crate) fn call_back() {
     if DRAINING.get() != 0 || KEPT.get() != 0 || CALLING.replace(true) {
         return;
     }
-    while let Some(observer) = CALLS.with_borrow_mut(VecDeque::pop_front) {
+    while let Some(observer) = edit(&CALLS, VecDeque::pop_front) {
         observer.fire();
     }
     CALLING.set(false);
+    leave_lists();
 }
 
 /// Keeps users' callbacks from being called by this thread, while it lives: for a driver that runs commands on the thread that has
@@ -237,8 +277,8 @@ impl Drop for KeptCallbacks {
 /// # Errors
 /// If too many callbacks wait inside of each other already.
 pub(crate) fn let_go(is_limited: bool) -> Result<()> {
-    let has_calls = !is_limited && !CALLS.with_borrow(VecDeque::is_empty);
-    if !has_calls && READY.with_borrow(VecDeque::is_empty) {
+    let has_calls = !is_limited && !edit(&CALLS, |calls| calls.is_empty());
+    if !has_calls && edit(&READY, |ready| ready.is_empty()) {
         return Ok(());
     }
     if WAITS.get() == MOST_WAITS {

@@ -22,6 +22,7 @@ use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -66,7 +67,9 @@ impl Users {
 
 thread_local! {
     /// What this thread has made ready; `Some` while it runs it.
-    static READY: RefCell<Option<VecDeque<Command>>> = const { RefCell::new(None) };
+    // Without a destructor, and none when nothing is run: a thread-local that is dropped may wait.
+    static READY: ManuallyDrop<RefCell<Option<VecDeque<Command>>>> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Threads that run commands of the serial device now.
@@ -108,7 +111,12 @@ fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
     if let Some(joiner) = OUTER.get() {
         return joiner(waiter);
     }
-    if READY.with_borrow(|ready| ready.as_ref().is_some_and(|ready| !ready.is_empty())) {
+    if READY.with(|ready| {
+        ready
+            .borrow()
+            .as_ref()
+            .is_some_and(|ready| !ready.is_empty())
+    }) {
         // SAFETY: null, or of the driver whose commands this thread runs further out, as `Busy` says, which has borrowed them.
         if let Some(users) = unsafe { USERS.get().as_ref() } {
             return join(waiter, users);
@@ -217,7 +225,8 @@ impl SerialDriver {
     /// Runs what is ready, or has this thread do so when it is through with what it runs.
     fn take(&self, commands: impl IntoIterator<Item = Command>) {
         self.users.note();
-        let nested = READY.with_borrow_mut(|ready| {
+        let nested = READY.with(|ready| {
+            let mut ready = ready.borrow_mut();
             let nested = ready.is_some();
             ready.get_or_insert_default().extend(commands);
             nested
@@ -230,11 +239,11 @@ impl SerialDriver {
         // One after another, without recursion: what a command makes ready
         // joins the end of the list.
         while let Some(command) =
-            READY.with_borrow_mut(|ready| ready.as_mut().and_then(VecDeque::pop_front))
+            READY.with(|ready| ready.borrow_mut().as_mut().and_then(VecDeque::pop_front))
         {
             run(command);
         }
-        READY.set(None);
+        READY.with(|ready| drop(ready.take()));
         drop(busy);
         // They may wait as this thread does elsewhere.
         drop(kept);

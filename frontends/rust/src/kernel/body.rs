@@ -33,13 +33,19 @@ thread_local! {
 }
 
 /// Calls `run` with the thread's scratch, or, from inside a block that waits for
-/// other work and does it, with one of its own.
+/// other work and does it, or where the thread ends, with one of its own.
 #[inline]
 fn with_scratch<R>(run: impl FnOnce(&mut BlockScratch) -> R) -> R {
-    SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
-        Ok(mut scratch) => run(&mut scratch),
-        Err(_) => run(&mut BlockScratch::new()),
-    })
+    let mut run = Some(run);
+    let ran = SCRATCH.try_with(|scratch| {
+        let mut scratch = scratch.try_borrow_mut().ok()?;
+        run.take().map(|run| run(&mut scratch))
+    });
+    match (ran, run) {
+        (Ok(Some(result)), _) => result,
+        (_, Some(run)) => run(&mut BlockScratch::new()),
+        (_, None) => unreachable!("it was run, and gave a result"),
+    }
 }
 
 /// A type's name without its path.

@@ -3,6 +3,7 @@
 //! The device here runs commands in [`Driver::join`] alone: what is over after a
 //! wait is what was waited for, and nothing else.
 
+use super::each_queue;
 use quipu::driver::{Command, Driver, Notification, ToDrivers, Waiter};
 use quipu::prelude::*;
 use quipu::{DeviceKind, DeviceProperties, ErrorKind};
@@ -179,4 +180,57 @@ fn a_wait_that_could_never_end_is_an_error() {
     gate.complete();
     context.wait().unwrap();
     assert!(held.is_complete());
+}
+
+/// What a thread keeps until it ends, and then uses for the last time.
+struct AtTheEnd(Queue, Buffer<u32>, std::sync::mpsc::Sender<Vec<u32>>);
+
+impl AtTheEnd {
+    /// Enqueues what is called back, needs no device, and runs on one; waits for it.
+    fn use_all(&mut self) -> quipu::Result<Vec<u32>> {
+        let Self(queue, buffer, _) = self;
+        let gate = UserEvent::new();
+        let marker = queue.wait_for(&gate.event())?;
+        let event = queue.launch(buffer.len(), add_one(&mut *buffer))?;
+        event.on_complete(|_| {});
+        gate.complete();
+        marker.wait()?;
+        queue.read(&*buffer)?.wait()
+    }
+}
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        if let Ok(numbers) = self.use_all() {
+            let _ = self.2.send(numbers);
+        }
+    }
+}
+
+#[kernel]
+fn add_one(_acc: &impl Accelerator<1>, mut numbers: OwnElements<u32>) {
+    for (_, number) in numbers.each() {
+        *number += 1;
+    }
+}
+
+#[test]
+fn a_thread_uses_and_waits_for_everything_to_its_very_end() {
+    thread_local! {
+        // Dropped after all that is registered later, as what a wait uses is.
+        static KEPT: std::cell::RefCell<Option<AtTheEnd>> = const { std::cell::RefCell::new(None) };
+    }
+    each_queue(|context, queue| {
+        let (context, queue) = (context.clone(), queue.clone());
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let buffer = context.buffer(&[1_u32; 100]).unwrap();
+            KEPT.with_borrow_mut(|kept| {
+                let kept = kept.insert(AtTheEnd(queue, buffer, tell));
+                kept.use_all().unwrap();
+            });
+        });
+        thread.join().unwrap();
+        assert_eq!(told.recv().unwrap(), [3; 100]);
+    });
 }
