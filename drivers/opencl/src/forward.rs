@@ -270,7 +270,7 @@ pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &
     let command = work.command();
     let profiled = command.queue().options().profiling || quipu_core::trace::enabled();
     let queues = work.device().queues(profiled)?;
-    let before = clock::now_ns();
+    let before = profiled.then(clock::now_ns);
     let mut flight = match (command.operation(), code) {
         (Operation::Transfer(transfer), _) => put_transfer(queues, work, transfer, waits)?,
         (Operation::Fill(fill), _) => put_fill(queues, work, fill, waits)?,
@@ -279,9 +279,7 @@ pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &
         (Operation::NativeEnqueue(enqueue), _) => put_native(work, enqueue, waits, profiled)?,
         _ => Chain::new(queues, Lane::Compute, waits)?.end()?,
     };
-    if profiled {
-        flight.cargo.put = Some((before, clock::now_ns()));
-    }
+    flight.cargo.put = before.map(|before| (before, clock::now_ns()));
     Ok(flight)
 }
 

@@ -347,6 +347,11 @@ impl Launch<'_> {
         let offset: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].0, axis));
         let global: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].1, axis));
         let local = threads.map(|threads| threads as usize);
+        // None where it is none: there is less for a library to look at.
+        let first = match offset {
+            [0, 0, 0] => std::ptr::null(),
+            _ => offset.as_ptr(),
+        };
         let call = |waits: &[cl_event]| {
             // SAFETY: three sizes each, of which as many are read as there are dimensions. The arguments are set; their
             // memory is the command's until it is over.
@@ -355,7 +360,7 @@ impl Launch<'_> {
                     self.queue.raw(),
                     kernel.raw(),
                     dimensions,
-                    offset.as_ptr(),
+                    first,
                     global.as_ptr(),
                     local.as_ptr(),
                     waits.len() as u32,
