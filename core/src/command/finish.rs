@@ -41,11 +41,13 @@ pub(crate) unsafe fn fail(
         // and finds this one over must find the poison too.
         // SAFETY: owned, and not over.
         for argument in unsafe { s.arguments() } {
-            // A migration reads the object, and writes its copy elsewhere.
-            if argument.mode().writes() || vtable.kind == Kind::Migrate {
-                // SAFETY: memory outlives the commands that use it.
-                let memory = unsafe { argument.memory_pointer().as_ref() };
+            // SAFETY: memory outlives the commands that use it.
+            let memory = unsafe { argument.memory_pointer().as_ref() };
+            if argument.mode().writes() {
                 memory.poison(argument.range(), id, &error);
+            } else if vtable.kind == Kind::Migrate {
+                // It reads the object, and writes its copy elsewhere.
+                memory.not_brought(argument.range(), id, &error);
             }
         }
         if vtable.kind == Kind::Graph {

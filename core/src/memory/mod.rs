@@ -543,9 +543,21 @@ impl Memory {
         Ok(pointer)
     }
 
-    /// A command that wrote or brought these bytes failed.
+    /// A command that wrote these bytes failed.
     pub(crate) fn poison(&self, range: Range<u64>, id: EventId, cause: &Error) {
         self.tracker().poison(&range, id, &cause.for_dependant());
+    }
+
+    /// A migration of these bytes failed. Where they were may be lost meanwhile, so that it was to bring their last copy.
+    pub(crate) fn not_brought(&self, range: Range<u64>, id: EventId, cause: &Error) {
+        let buffer = self.label();
+        let lost = ErrorKind::ContentLost {
+            buffer: buffer.clone(),
+            cause: cause.first_cause().clone(),
+        };
+        if self.tracker().poison(&range, id, &lost.into()) {
+            tracing::error!(buffer, "its only copy is lost");
+        }
     }
 
     /// True if [`check`](Memory::check) has nothing against the range, for it

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A memory space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SpaceId(u16);
+pub struct SpaceId(pub(super) u16);
 
 impl SpaceId {
     /// The host's memory.

@@ -349,17 +349,20 @@ impl Tracker {
         }
     }
 
-    /// The command `id`, which wrote or brought `range`, failed.
-    pub(crate) fn poison(&mut self, range: &Range<u64>, id: EventId, cause: &Error) {
+    /// The command `id`, which wrote or brought `range`, failed. True if it was to write, or to bring the last copy.
+    pub(crate) fn poison(&mut self, range: &Range<u64>, id: EventId, cause: &Error) -> bool {
+        let mut poisoned = false;
         for segment in &mut self.segments {
             if segment.start >= range.end || segment.end <= range.start {
                 continue;
             }
             if segment.writer == id {
                 segment.poison = Some(cause.clone());
+                poisoned = true;
             }
             segment.copies.retain(|copy| copy.ready != id);
         }
+        poisoned
     }
 
     /// The device behind `space` is lost: what was valid only there is poisoned.
@@ -508,8 +511,12 @@ impl Segment {
         self.copies.iter().any(|copy| copy.content.is_none())
     }
 
+    /// One that is there, if any is: one on its way may never arrive.
     fn take_full_copy(&mut self) -> Option<Copy> {
-        let full = self.copies.iter().position(|copy| copy.content.is_none())?;
+        let is_full = |copy: &Copy| copy.content.is_none();
+        let mut copies = self.copies.iter();
+        let there = copies.position(|copy| is_full(copy) && copy.ready.is_over());
+        let full = there.or_else(|| self.copies.iter().position(is_full))?;
         Some(self.copies.swap_remove(full))
     }
 
@@ -623,6 +630,52 @@ impl Segment {
             if copy.ready.is_over() {
                 copy.ready = EventId::NONE;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::event::UserEvent;
+
+    struct Nobody;
+
+    impl Recorder for Nobody {
+        fn wait(&mut self, _: EventId, _: bool) {}
+        fn poisoned(&mut self, _: &Error) {}
+        fn join(&mut self, events: &[EventId]) -> EventId {
+            events[0]
+        }
+    }
+
+    const ALL: Range<u64> = 0..8;
+
+    fn lost() -> Error {
+        ErrorKind::DeviceLost {
+            device: "far".to_owned(),
+            reason: "it is gone".to_owned(),
+        }
+        .into()
+    }
+
+    #[test]
+    fn a_loss_is_survived_by_a_copy_that_is_there_and_not_by_one_on_its_way() {
+        let [far, near] = [SpaceId(1), SpaceId(2)];
+        for is_there in [true, false] {
+            let mut tracker = Tracker::new(ALL.end);
+            tracker.record(ALL, AccessMode::Overwrite, far, EventId::NONE, &mut Nobody);
+            let on_its_way = UserEvent::new();
+            let id = on_its_way.event().id();
+            tracker.migrate(&ALL, far, near, None, id, &mut Nobody);
+            if is_there {
+                tracker.migrate(&ALL, far, SpaceId::HOST, None, EventId::NONE, &mut Nobody);
+            }
+            assert!(!tracker.lose_space(far, &lost()));
+            assert_eq!(tracker.poison(&ALL, id, &lost()), !is_there);
+            assert_eq!(tracker.is_valid_in(&ALL, SpaceId::HOST), is_there);
+            assert_eq!(tracker.segments[0].poison.is_none(), is_there);
         }
     }
 }
