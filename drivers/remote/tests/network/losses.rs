@@ -1,9 +1,9 @@
 //! What the program is told of: nodes and sessions that end, connections that do not come back in time. And what a node
 //! keeps of a client that is gone: nothing.
 
-use crate::site::{CLIENT, KEY, Site, rounds};
-use crate::support::lossy::{Random, access, graph};
-use crate::support::{PATIENCE, pool};
+use crate::site::{CLIENT, KEY, Site};
+use crate::support::lossy::{Random, Seen, access, graph};
+use crate::support::{PATIENCE, pool, rounds};
 use crate::watchdog;
 use quipu_conformance::folding;
 use quipu_core::{AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request};
@@ -23,15 +23,16 @@ fn a_node_is_killed_at_any_moment() {
     let Some(mut site) = Site::new(6, 1) else {
         return;
     };
-    let local = pool(1).remove(0);
+    let (local, mut seen) = (pool(1), Seen::default());
     for seed in 0..rounds(12) {
         let devices = site.devices(0).unwrap();
         let node = &mut site.nodes[0];
         // The patience is twenty minutes: nobody waits for it.
-        graph(devices, &local, seed, || node.kill());
+        seen += graph(&devices, &local, seed, || node.kill());
         // A later connection gets a session of its own, of which nothing is told here but that it works.
         node.start();
     }
+    seen.is_enough(rounds(12));
     assert_eq!(site.devices(0).unwrap().len(), 1);
 }
 
@@ -41,11 +42,12 @@ fn a_session_is_killed_at_any_moment() {
     let Some(site) = Site::new(7, 1) else {
         return;
     };
-    let local = pool(1).remove(0);
+    let (local, mut seen) = (pool(1), Seen::default());
     for seed in 0..rounds(12) {
         let devices = site.devices(0).unwrap();
-        graph(devices, &local, seed, || site.nodes[0].kill_sessions());
+        seen += graph(&devices, &local, seed, || site.nodes[0].kill_sessions());
     }
+    seen.is_enough(rounds(12));
     site.is_empty(0);
 }
 
@@ -156,7 +158,7 @@ fn a_node_that_cannot_be_reached_for_longer_than_the_patience_is_lost_and_no_oth
         return;
     };
     site.reconnect = SHORT;
-    let local = pool(1).remove(0);
+    let (local, mut seen) = (pool(1), Seen::default());
     let kept = site.devices(1).unwrap();
     let context = Context::new(&kept).unwrap();
     let queue = context.queue(&kept[0], QueueOptions::default()).unwrap();
@@ -164,15 +166,17 @@ fn a_node_that_cannot_be_reached_for_longer_than_the_patience_is_lost_and_no_oth
     fill(&queue, &memory, 1).unwrap();
     let link = &site.nodes[0].link;
     // Each takes the patience: hundreds would take hours.
-    for seed in 0..rounds(1).min(20) {
+    let count = rounds(1).min(20);
+    for seed in 0..count {
         let lost = site.devices(0).unwrap();
-        graph(lost, &local, seed, || link.sever());
+        seen += graph(&lost, &local, seed, || link.sever());
         // By then the node has given the session up as well.
         fill(&queue, &memory, 2).unwrap();
         link.restore();
         assert_eq!(site.status(0).sessions, 0);
         site.is_empty(0);
     }
+    seen.is_enough(count / 2);
     // A later connection gets a session of its own.
     let again = site.devices(0).unwrap();
     let context = Context::new(&again).unwrap();

@@ -1,8 +1,8 @@
 //! What the program sees nothing of but time: connections that are lost, also as the client's address changes.
 
-use crate::site::{Site, address, rounds};
+use crate::site::{Site, address};
 use crate::support::lossy::{Random, access};
-use crate::support::pool;
+use crate::support::{pool, rounds};
 use crate::watchdog;
 use quipu_conformance::{fixture, folding, graph};
 use quipu_core::operation::HostMemory;

@@ -294,9 +294,3 @@ impl Site {
 pub(crate) fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, 0, 100 + number)
 }
-
-/// How often a fault is tried: some times, or `QUIPU_NETWORK_ROUNDS` in the environment.
-pub(crate) fn rounds(some: u64) -> u64 {
-    let said = std::env::var("QUIPU_NETWORK_ROUNDS").ok();
-    said.and_then(|rounds| rounds.parse().ok()).unwrap_or(some)
-}

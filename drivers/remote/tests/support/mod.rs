@@ -77,6 +77,8 @@ impl Natives for Suite {
 /// A node, and a client that is enrolled there.
 pub(crate) struct Rig {
     pub(crate) node: Node,
+    /// What clients call it.
+    pub(crate) name: &'static str,
     pub(crate) key: Key,
     pub(crate) address: String,
     /// For how long clients wait for a connection that was lost.
@@ -129,6 +131,7 @@ impl Rig {
         invitation.take_up(&key, "client", PATIENCE).unwrap();
         Self {
             node,
+            name: "node",
             key,
             address,
             reconnect: 10 * PATIENCE,
@@ -153,7 +156,7 @@ impl Rig {
             timer: self.timer.clone(),
             peer_patience: self.peer_patience,
             compression: self.compression,
-            ..Options::new("node", &self.address, self.node.fingerprint())
+            ..Options::new(self.name, &self.address, self.node.fingerprint())
         }
     }
 
@@ -198,4 +201,10 @@ pub(crate) fn simulated(count: u8) -> Vec<Device> {
     let machine = Configuration::separate_memory(count, 1 << 28);
     let driver: Arc<dyn Driver> = SimDriver::start(machine).unwrap();
     Device::all_of(&driver).unwrap()
+}
+
+/// How often a fault is tried: some times, or `QUIPU_NETWORK_ROUNDS` in the environment.
+pub(crate) fn rounds(some: u64) -> u64 {
+    let said = std::env::var("QUIPU_NETWORK_ROUNDS").ok();
+    said.and_then(|rounds| rounds.parse().ok()).unwrap_or(some)
 }
