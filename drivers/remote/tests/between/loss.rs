@@ -2,10 +2,14 @@
 //! node is lost, devices elsewhere go on, and the node keeps nothing.
 
 use crate::support::lossy::{Host, Seen, access, graph, names_the_node};
-use crate::support::{Rig, pool, simulated};
+#[cfg(target_os = "linux")]
+use crate::support::relay::{Relay, Way};
+use crate::support::{Rig, pool, rounds, simulated};
 use quipu_conformance::Watchdog;
 use quipu_core::{AccessMode, Context, Device, Driver, MemoryRef, QueueOptions};
 use quipu_driver_remote::RemoteDriver;
+#[cfg(target_os = "linux")]
+use quipu_link::timer::ManualTimer;
 use quipu_node::Limits;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +58,76 @@ fn a_connection_may_be_cut_at_any_moment() {
     }
     // And takes others.
     assert_eq!(rig.devices().len(), 2);
+}
+
+/// Each with a session of its own, lost at a random moment; a second node is there all the time.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_node_may_be_out_of_reach_for_longer_than_the_patience_from_any_moment_on() {
+    let _watchdog = Watchdog::start(Duration::from_secs(1800), "the end of patience".to_owned());
+    const RECONNECT: Duration = Duration::from_secs(90);
+    const SECOND: Duration = Duration::from_secs(1);
+    let limits = Limits {
+        // Time passes for nothing but patience.
+        run_time: Duration::ZERO,
+        compile_time: Duration::ZERO,
+        ..Limits::default()
+    };
+    let patience = limits.patience_with(RECONNECT);
+    // A loss may go unnoticed at the node for a while.
+    assert!(patience + 30 * SECOND < RECONNECT);
+    let (of_node, of_client) = (
+        Arc::new(ManualTimer::default()),
+        Arc::new(ManualTimer::default()),
+    );
+    let mut devices = pool(1);
+    devices.extend(simulated(1));
+    let mut rig = Rig::with(devices, limits, |options| options.timer = of_node.clone());
+    let relay = Relay::to(&rig.address, 13);
+    rig.address.clone_from(&relay.address);
+    rig.reconnect = RECONNECT;
+    rig.timer = of_client.clone();
+    let mut other = Rig::new(pool(1), Limits::default());
+    other.name = "other";
+    let others = [pool(1), other.devices()].concat();
+    // Both streams wait here. At the node one of them does, beside the thread that looks after the node: the bulk stream may have
+    // come to bytes of a command that it has not heard of, and does not know of its loss.
+    let wait = || {
+        while of_node.waiting() < 2 || of_client.waiting() < 2 {
+            std::thread::yield_now();
+        }
+    };
+    let mut seen = Seen::default();
+    let count = rounds(60);
+    for seed in 0..count {
+        let node = rig.devices();
+        let lose = || {
+            relay.set(Way::Closed);
+            wait();
+            of_node.advance(patience - SECOND);
+            wait();
+            assert_eq!(rig.node.sessions(), 1);
+            of_node.advance(SECOND);
+            while rig.node.sessions() > 0 {
+                std::thread::yield_now();
+            }
+            // The client waits for as long as it has said, and no longer.
+            of_client.advance(RECONNECT - SECOND);
+            while of_client.waiting() < 2 {
+                std::thread::yield_now();
+            }
+            of_client.advance(SECOND);
+        };
+        seen += graph(&node, &others, seed, lose);
+        relay.set(Way::Open);
+    }
+    // Nor is anything left there, and a later connection gets a session of its own.
+    while rig.node.session_bytes() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(rig.devices().len(), 2);
+    seen.is_enough(count);
+    assert_eq!(other.node.sessions(), 1);
 }
 
 #[test]

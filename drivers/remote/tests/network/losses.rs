@@ -165,7 +165,7 @@ fn a_node_that_cannot_be_reached_for_longer_than_the_patience_is_lost_and_no_oth
     let memory = context.memory(64).unwrap();
     fill(&queue, &memory, 1).unwrap();
     let link = &site.nodes[0].link;
-    // Each takes the patience: hundreds would take hours.
+    // Each takes the patience: hundreds would take hours, and are tried by a clock that tests set, see `between::loss`.
     let count = rounds(1).min(20);
     for seed in 0..count {
         let lost = site.devices(0).unwrap();
