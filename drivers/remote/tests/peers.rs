@@ -485,3 +485,118 @@ fn a_large_write_is_sent_when_its_turn_has_come_and_holds_up_nothing() {
     write.wait().unwrap();
     assert!(pair.clients[0].bytes() > LARGE as u64);
 }
+
+/// Elsewhere sessions end with their connections.
+#[cfg(target_os = "linux")]
+mod fenced {
+    use super::*;
+    use quipu_core::operation::NativeKernel;
+    use quipu_core::{RawArgument, Result};
+    use quipu_node::native::Name;
+    use quipu_node::{Maker, Natives};
+    use std::ops::Range;
+    use support::Suite;
+
+    /// The kernels of the suite, whose runs are counted.
+    struct Counted(Suite, Arc<AtomicU64>);
+
+    struct CountedKernel(Box<dyn NativeKernel>, Arc<AtomicU64>);
+
+    impl NativeKernel for CountedKernel {
+        fn name(&self) -> &'static str {
+            self.0.name()
+        }
+
+        unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            // SAFETY: as the caller promises.
+            unsafe { self.0.run(arguments, groups) }
+        }
+    }
+
+    impl Natives for Counted {
+        fn find(&self, name: &Name) -> Option<Maker> {
+            let (maker, runs) = (self.0.find(name)?, self.1.clone());
+            Some(Arc::new(move |launch| {
+                Ok(Box::new(CountedKernel(maker(launch)?, runs.clone())) as _)
+            }))
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_peer_that_come_when_their_session_is_fenced_are_nobodys() {
+        let _watchdog = watchdog("bytes for a fenced session");
+        const SIZE: usize = 4 << 20;
+        let timer = Arc::new(ManualTimer::default());
+        let runs = Arc::new(AtomicU64::new(0));
+        let is_left = std::cell::Cell::new(true);
+        let mut pair = Pair::with([pool(1), pool(1)], 31, |options| {
+            // Time passes for nothing but patience.
+            options.limits.run_time = Duration::ZERO;
+            options.limits.compile_time = Duration::ZERO;
+            if is_left.replace(false) {
+                options.timer = timer.clone();
+                options.natives = Arc::new(Counted(Suite::default(), runs.clone()));
+            }
+        });
+        for rig in &mut pair.rigs {
+            rig.reconnect = support::PATIENCE;
+        }
+        for round in 0..8 {
+            runs.store(0, Ordering::SeqCst);
+            let devices = pair.devices();
+            let together = Together::of(&devices);
+            let [left, right] = &together.queues;
+            // The way from node to node is there, and used, when it is held.
+            let (back, expected) = hops(&together, SIZE, 2);
+            assert!(back == expected);
+            let ran = runs.load(Ordering::SeqCst);
+            assert!(ran > 0);
+            let memory = together.memory(&mut pattern(SIZE));
+            fold(right, &memory, 1, &[]).wait().unwrap();
+            pair.peers[0].hold(Held::All);
+            // The bytes are on their way to the left, where a kernel waits for them, and others for its end.
+            let kernels = [0, 1, 2].map(|n| fold(left, &memory, n, &[]));
+            left.flush();
+            while pair.rigs[0].node.status()().commands_held < 4 {
+                std::thread::yield_now();
+            }
+            while pair.rigs[1].node.status()().commands_held == 0 {
+                std::thread::yield_now();
+            }
+            pair.clients[0].set(Way::Closed);
+            while timer.waiting() < 2 {
+                std::thread::yield_now();
+            }
+            timer.advance(support::PATIENCE);
+            while pair.rigs[0].node.sessions() > 0 {
+                std::thread::yield_now();
+            }
+            pair.clients[0].set(Way::Open);
+            // Somebody else's, where the session's was, perhaps.
+            let other = pair.rigs[0].devices();
+            let context = Context::new(&other).unwrap();
+            let queue = context.queue(&other[0], QueueOptions::default()).unwrap();
+            let own = context.memory(SIZE as u64).unwrap();
+            queue
+                .fill(access(&own, AccessMode::Overwrite), &[7], &[])
+                .unwrap()
+                .wait()
+                .unwrap();
+            pair.peers[0].hold(Held::Nothing);
+            // The right is through with it, whatever has become of it.
+            for event in &kernels {
+                event.wait().unwrap_err();
+            }
+            while pair.rigs[1].node.status()().commands_held > 0
+                || pair.rigs[0].node.session_bytes() > SIZE as u64
+            {
+                std::thread::yield_now();
+            }
+            let mut back = vec![0; SIZE];
+            transfer(&queue, &own, &mut back, true).wait().unwrap();
+            assert!(back.iter().all(|byte| *byte == 7), "round {round}");
+            assert_eq!(runs.load(Ordering::SeqCst), ran, "round {round}");
+        }
+    }
+}
