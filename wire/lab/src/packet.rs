@@ -7,6 +7,7 @@ use std::ops::Range;
 pub(crate) type End = (Ipv4Addr, u16);
 
 const TCP: u8 = 6;
+const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
@@ -37,6 +38,8 @@ pub(crate) struct Segment {
     pub(crate) resets: bool,
     /// What its sender expects next, if it says so.
     pub(crate) expects: Option<u32>,
+    /// What comes after it.
+    pub(crate) next: u32,
     /// Where the header of TCP is, and where its data are.
     header: usize,
     data: Range<usize>,
@@ -55,6 +58,9 @@ impl Segment {
         let tcp = &packet[header..end];
         let data = header + usize::from(tcp[12] >> 4) * 4;
         let flags = tcp[13];
+        let length = (end - data.min(end)) as u32
+            + u32::from(flags & SYN != 0)
+            + u32::from(flags & FIN != 0);
         let host = |at| Ipv4Addr::from_bits(u32_at(packet, at));
         Some(Self {
             from: (host(12), u16_at(tcp, 0)),
@@ -62,6 +68,7 @@ impl Segment {
             begins: flags & (SYN | ACK) == SYN,
             resets: flags & RST != 0,
             expects: (flags & ACK != 0).then(|| u32_at(tcp, 8)),
+            next: u32_at(tcp, 4).wrapping_add(length),
             header,
             data: data.min(end)..end,
         })

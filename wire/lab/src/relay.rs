@@ -78,6 +78,8 @@ struct Port {
 struct Connection {
     /// What the ends, in order, expect next of each other.
     expect: [Option<u32>; 2],
+    /// What they would, had they said so since the last that arrived: who has moved does not get to.
+    arrived: [Option<u32>; 2],
     /// Nothing of it is passed on any more.
     is_reset: bool,
 }
@@ -349,7 +351,12 @@ impl State {
             }
             if !parcel.is_at_link {
                 // What the machine has no room for is lost.
-                let _ = (&*port.file).write(&bytes);
+                let written = (&*port.file).write(&bytes);
+                if written.is_ok()
+                    && let Some(segment) = Segment::of(&bytes)
+                {
+                    self.arrived(&segment);
+                }
                 continue;
             }
             let Some(at) = port.down.admit(parcel.at, bytes.len(), &port.shape, random) else {
@@ -385,6 +392,19 @@ impl State {
         self.connections[&ends].is_reset
     }
 
+    /// Notes that a segment has arrived.
+    fn arrived(&mut self, segment: &Segment) {
+        let side = usize::from(segment.to > segment.from);
+        let Some(connection) = self.connections.get_mut(&segment.ends()) else {
+            return;
+        };
+        let arrived = &mut connection.arrived[side];
+        // What is sent again is no news.
+        if arrived.is_none_or(|before| segment.next.wrapping_sub(before).cast_signed() > 0) {
+            *arrived = Some(segment.next);
+        }
+    }
+
     /// Tells one end that the other knows nothing of their connection.
     fn tell(&mut self, from: End, to: End, expects: u32) {
         let mut ports = self.ports.iter();
@@ -404,9 +424,10 @@ impl State {
             connection.is_reset = true;
             self.resets += 1;
             let (one, other) = *ends;
-            let [by_one, by_other] = connection.expect;
-            told.extend(by_one.map(|expects| (other, one, expects)));
-            told.extend(by_other.map(|expects| (one, other, expects)));
+            for [by_one, by_other] in [connection.expect, connection.arrived] {
+                told.extend(by_one.map(|expects| (other, one, expects)));
+                told.extend(by_other.map(|expects| (one, other, expects)));
+            }
         }
         for (from, to, expects) in told {
             self.tell(from, to, expects);
