@@ -10,6 +10,7 @@ use quipu_core::{AccessMode, Context, Queue, QueueOptions, Request};
 use quipu_lab::Shape;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -159,6 +160,56 @@ fn a_client_moves_and_each_command_takes_effect_once() {
     }
     sum.check();
     assert_eq!(site.status(0).sessions, 1);
+}
+
+#[test]
+fn random_graphs_lose_nothing_while_their_client_moves() {
+    let _watchdog = watchdog("random graphs of a client that moves");
+    let Some(site) = Site::new(13, 1) else {
+        return;
+    };
+    let over = AtomicBool::new(false);
+    let graphs = 3 * rounds(5);
+    // The first words of a session are not resumed: it stays while it says them.
+    let stays = Mutex::new(());
+    let mut moved = 0_u64;
+    std::thread::scope(|scope| {
+        let moving = scope.spawn(|| {
+            let mut random = Random(14);
+            let mut moved = 0_u64;
+            loop {
+                // Somewhere in a graph, or as it comes back from the last time.
+                let until = site.relay.packets() + random.below(400) as u64;
+                while site.relay.packets() < until {
+                    if over.load(Ordering::SeqCst) {
+                        return moved;
+                    }
+                    std::thread::yield_now();
+                }
+                let _stays = stays.lock();
+                moved += 1;
+                site.link.sever();
+                site.link.move_to(address((moved % 50) as u8)).unwrap();
+                site.link.restore();
+            }
+        });
+        let nomad = fixture::of("a node of a client that moves", || {
+            let _stays = stays.lock();
+            Ok([pool(1), site.devices(0)?].concat())
+        });
+        let nomad = nomad.without_priorities().with_longest_chain(2000);
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // Those of other tests take less time each.
+            let summary = graph::run(graphs, 74, 1, &nomad, &mut |_| ());
+            if let Some(failure) = summary.failures.first() {
+                panic!("{failure}");
+            }
+        }));
+        over.store(true, Ordering::SeqCst);
+        moved = moving.join().unwrap();
+        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    assert!(moved >= graphs / 4, "it has moved {moved} times");
 }
 
 #[test]
