@@ -8,6 +8,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod intruder;
 mod losses;
 mod recoveries;
 mod site;

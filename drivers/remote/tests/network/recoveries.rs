@@ -1,5 +1,6 @@
 //! What the program sees nothing of but time: connections that are lost, also as the client's address changes.
 
+use crate::intruder::Intruder;
 use crate::site::{Site, address};
 use crate::support::lossy::{Random, access};
 use crate::support::{pool, rounds};
@@ -8,6 +9,7 @@ use quipu_conformance::{fixture, folding, graph};
 use quipu_core::operation::HostMemory;
 use quipu_core::{AccessMode, Context, Queue, QueueOptions, Request};
 use quipu_lab::Shape;
+use quipu_link::Folder;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Mutex;
@@ -32,21 +34,33 @@ fn random_graphs_lose_nothing_over_a_network_that_loses_damages_resets_and_stops
     let Some(site) = Site::new(3, 1) else {
         return;
     };
-    // Meanwhile somebody says what makes no sense, and is sent away.
+    // Meanwhile somebody says what makes no sense, and somebody who is enrolled what it may not; both are sent away.
     let stranger = quipu_lab::Machine::new().unwrap();
     let _link = site
         .relay
         .attach(&stranger, Ipv4Addr::new(10, 9, 0, 200), Shape::default())
         .unwrap();
     let over = AtomicBool::new(false);
+    let node = &site.nodes[0];
+    let mut refused = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             stranger.enter(|| {
                 let mut random = Random(9);
                 while !over.load(Ordering::SeqCst) {
-                    babble(&site.nodes[0].address, &mut random);
+                    babble(&node.address, &mut random);
                 }
             });
+        });
+        let intruding = scope.spawn(|| {
+            stranger.enter(|| {
+                let folder = Folder::open(&node.folder).unwrap();
+                let mut intruder = Intruder::enrolled(&node.address, node.fingerprint, &folder);
+                while !over.load(Ordering::SeqCst) {
+                    intruder.intrude();
+                }
+                intruder.refused
+            })
         });
         let bad = fixture::of("a node over a bad network", || {
             // The first words of a session are not resumed: whoever connects is told that it failed.
@@ -60,9 +74,11 @@ fn random_graphs_lose_nothing_over_a_network_that_loses_damages_resets_and_stops
             graph::random_graphs(60, 71, &bad);
         }));
         over.store(true, Ordering::SeqCst);
+        refused = intruding.join().unwrap();
         ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
     assert!(site.relay.resets() >= 20, "{} resets", site.relay.resets());
+    assert!(refused >= 50, "{refused} times");
     site.link.shape(Shape::default());
 }
 

@@ -84,7 +84,7 @@ pub(crate) struct Served {
     pub(crate) link: Link,
     pub(crate) address: String,
     pub(crate) fingerprint: Fingerprint,
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     hello: Duration,
     /// The process, and what it says, which somebody has to hear.
     process: Option<(Child, BufReader<ChildStdout>)>,
