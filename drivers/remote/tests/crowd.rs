@@ -5,9 +5,11 @@ mod support;
 
 use quipu_conformance::{Watchdog, folding};
 use quipu_core::{AccessMode, Context, Device, QueueOptions, Request};
+use quipu_link::Key;
 use quipu_node::Limits;
 #[cfg(target_os = "linux")]
 use quipu_node::{Spawn, serve_session};
+use std::borrow::Borrow;
 use std::time::Duration;
 use support::lossy::{Host, access};
 use support::{Rig, pool};
@@ -55,7 +57,20 @@ fn compute(devices: &[Device], own: u64) {
 
 #[test]
 fn sixty_four_clients_at_once_lose_nothing() {
-    crowd(&Rig::new(pool(2), Limits::default()));
+    let limits = Limits {
+        // Nobody takes another's place.
+        client_sessions: 1,
+        ..Limits::default()
+    };
+    let rig = Rig::new(pool(2), limits);
+    crowd(&rig, &keys(&rig));
+}
+
+#[test]
+fn sixty_four_sessions_of_a_client_at_once_lose_nothing() {
+    let rig = Rig::new(pool(2), Limits::default());
+    let keys: Vec<&Key> = (0..CLIENTS).map(|_| &rig.key).collect();
+    crowd(&rig, &keys);
 }
 
 /// Says that this process is a session's.
@@ -82,20 +97,29 @@ fn session_process() {
 #[cfg(target_os = "linux")]
 #[test]
 fn sixty_four_clients_at_once_with_a_process_each_lose_nothing() {
-    crowd(&Rig::with(pool(1), Limits::default(), |options| {
+    let rig = Rig::with(pool(1), Limits::default(), |options| {
         let this = ["--exact", "session_process", "--ignored", "--nocapture"];
         let mut spawn = Spawn::own(this).unwrap();
         spawn.environment = vec![(IS_SESSION.into(), Some("1".into()))];
         options.processes = Some(spawn);
-    }));
+    });
+    crowd(&rig, &keys(&rig));
 }
 
-fn crowd(rig: &Rig) {
+/// Keys of as many clients.
+fn keys(rig: &Rig) -> Vec<Key> {
+    let names = (0..CLIENTS).map(|number| format!("client {number}"));
+    names.map(|name| rig.another_key(&name)).collect()
+}
+
+/// A session of each of these keys, all at once.
+fn crowd<K: Borrow<Key> + Sync>(rig: &Rig, keys: &[K]) {
     let _watchdog = Watchdog::start(Duration::from_secs(1800), "many clients".to_owned());
     // All of them are there at once: nobody begins before.
     let devices = std::thread::scope(|scope| {
-        let coming: Vec<_> = (0..CLIENTS)
-            .map(|_| scope.spawn(|| rig.devices()))
+        let coming: Vec<_> = keys
+            .iter()
+            .map(|key| scope.spawn(|| rig.devices_for(key.borrow())))
             .collect();
         let come = coming.into_iter().map(|client| client.join().unwrap());
         come.collect::<Vec<_>>()

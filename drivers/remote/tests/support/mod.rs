@@ -90,7 +90,7 @@ pub(crate) struct Rig {
     /// What clients compress.
     pub(crate) compression: Compression,
     spin: Duration,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Rig {
@@ -139,7 +139,7 @@ impl Rig {
             peer_patience: PATIENCE,
             compression: Compression::default(),
             spin,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -177,8 +177,23 @@ impl Rig {
     }
 
     pub(crate) fn devices(&self) -> Vec<Device> {
-        let driver: Arc<dyn Driver> = self.driver();
+        self.devices_for(&self.key)
+    }
+
+    /// The node's devices as another client has them.
+    pub(crate) fn devices_for(&self, key: &Key) -> Vec<Device> {
+        let driver: Arc<dyn Driver> = connect(&self.options(), key).unwrap();
         Device::all_of(&driver).unwrap()
+    }
+
+    /// The key of another client, which is enrolled at the node.
+    pub(crate) fn another_key(&self, name: &str) -> Key {
+        let key = Key::passing().unwrap();
+        let of_node = Folder::open(self.folder.path().join("node")).unwrap();
+        let invitations = Invitations::of(&of_node);
+        let invitation = invitations.invite(self.node.fingerprint(), &self.address, &SystemClock);
+        invitation.unwrap().take_up(&key, name, PATIENCE).unwrap();
+        key
     }
 }
 
