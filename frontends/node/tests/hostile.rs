@@ -3,6 +3,9 @@
 
 mod support;
 
+use quipu_core::{Device, Driver};
+use quipu_driver_sim::SimDriver;
+use quipu_driver_sim::engine::Configuration;
 use quipu_link::LinkError;
 use quipu_node::Limits;
 use quipu_wire::batch::Batch;
@@ -13,6 +16,7 @@ use quipu_wire::message::{
 };
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 use support::{Client, Rig, buffer, command, fill, one_thread, read};
 
@@ -500,4 +504,46 @@ fn writes_before_their_turn_have_the_memory_that_a_session_may_have() {
     client.send(&[command(3, &[], write(2))]);
     send(2);
     assert_eq!(client.end_of(3), None);
+}
+
+#[test]
+fn what_a_session_leaves_in_a_devices_memory_nobody_reads() {
+    const BYTES: u64 = 1 << 14;
+    const BUFFERS: u64 = 20;
+    // Memory of the machine's, and a device's own.
+    let rig = Rig::with_folder(Limits::default(), |options, _| {
+        let machine = Configuration::separate_memory(1, 1 << 24);
+        let driver: Arc<dyn Driver> = SimDriver::start(machine).unwrap();
+        options.devices.extend(Device::all_of(&driver).unwrap());
+    });
+    for round in 0..10 {
+        for device in 0..2 {
+            // As somebody else than the one before.
+            let mut client = rig.client_of(round % 2);
+            for number in 1..=BUFFERS {
+                let mut reads = command(2 * number, &[], read(number, 0, BYTES, 0));
+                let mut fills = command(2 * number + 1, &[], fill(number, BYTES));
+                for message in [&mut reads, &mut fills] {
+                    if let Message::Command(command) = message {
+                        command.device = device;
+                    }
+                }
+                client.send(&[buffer(number, BYTES), reads, fills]);
+            }
+            let mut seen = 0;
+            while seen < BUFFERS {
+                let is_zero = client.next(|message| match message {
+                    Message::ReadBytes(read) => Some(read.bytes.iter().all(|byte| *byte == 0)),
+                    _ => None,
+                });
+                if let Some(is_zero) = is_zero.unwrap() {
+                    assert!(is_zero, "round {round}, device {device}");
+                    seen += 1;
+                }
+            }
+            assert_eq!(client.end_of(2 * BUFFERS + 1), None);
+            drop(client);
+            rig.is_empty();
+        }
+    }
 }
