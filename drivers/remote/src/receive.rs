@@ -190,15 +190,17 @@ impl Link {
 
     /// Takes that zeros follow of a transfer, which only another node's are. No command is over with it.
     fn take_rest(&self, rest: &Rest) -> Result<bool, &'static str> {
-        let onwards = match locked(&self.sinks).get(&rest.transfer) {
+        let onwards = match locked(&self.sinks).get_mut(&rest.transfer) {
             Some(Sink::Onwards {
                 to,
                 transfer,
                 received,
                 length,
                 ..
-            }) if *received as u64 == rest.offset && received < length => {
-                Some((*to, *transfer, *received))
+            }) if *received as u64 == rest.offset && *received < *length => {
+                // Nothing comes behind it.
+                let offset = std::mem::replace(received, *length);
+                Some((*to, *transfer, offset))
             }
             Some(_) => return Err("a rest that does not follow the chunk before"),
             None => None,

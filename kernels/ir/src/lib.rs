@@ -23,7 +23,7 @@
 //! * Every thread of a block comes to each barrier, and every thread of a warp to each function of a warp: what decides that is
 //!   [seen to be the same](Module::verify_uniformity) for them, or [vouched for](Operation::AssumeUniform).
 //! * [`Scalar::Index`] and [`Scalar::SignedIndex`] are `usize` and `isize`. A printer gives them 32 bits when every
-//!   extent of the launch fits, 64 otherwise: what is computed with them beyond extents wraps at that width.
+//!   extent of the launch and every constant of the module fits, 64 otherwise: what is computed with them beyond extents wraps at that width.
 //!
 //! # The pipeline
 //!

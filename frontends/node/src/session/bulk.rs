@@ -17,9 +17,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Bytes of a chunk, at most.
 const CHUNK: usize = 1 << 17;
 
-/// What the rest of a transfer is taken for, piece by piece.
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
-
 /// Bytes that may lie unwritten before the next chunk is made.
 const AHEAD: usize = 4 * CHUNK;
 
@@ -83,6 +80,8 @@ pub(crate) enum Place {
 pub(crate) struct Parked {
     node: Arc<Shared>,
     pieces: Vec<(usize, Vec<u8>)>,
+    /// From which byte on there are zeros, if there are.
+    rest: Option<usize>,
     bytes: u64,
 }
 
@@ -91,6 +90,7 @@ impl Parked {
         Self {
             node,
             pieces: Vec::new(),
+            rest: None,
             bytes: 0,
         }
     }
@@ -153,6 +153,9 @@ impl Loan {
         for (offset, bytes) in &parked.pieces {
             put(&lent, *offset, bytes);
         }
+        if let Some(rest) = parked.rest {
+            clear(&lent, rest);
+        }
         drop(parked);
         if is_all {
             drop(loan);
@@ -162,17 +165,22 @@ impl Loan {
         }
     }
 
-    /// Some of the bytes have come.
-    fn take(loan: &Mutex<Self>, offset: usize, bytes: &[u8], is_all: bool) {
+    /// Some of the bytes have come, or, without any, zeros from there on.
+    fn take(loan: &Mutex<Self>, offset: usize, bytes: Option<&[u8]>, is_all: bool) {
         let mut loan = locked(loan);
         match &mut *loan {
             Self::Awaited(parked, all) => {
                 *all = is_all;
-                if !parked.keep(offset, bytes) {
-                    *loan = Self::Refused((offset + bytes.len()) as u64);
+                match bytes {
+                    None => parked.rest = Some(offset),
+                    Some(bytes) if parked.keep(offset, bytes) => {}
+                    Some(bytes) => *loan = Self::Refused((offset + bytes.len()) as u64),
                 }
             }
-            Self::Had(lent) => put(lent, offset, bytes),
+            Self::Had(lent) => match bytes {
+                Some(bytes) => put(lent, offset, bytes),
+                None => clear(lent, offset),
+            },
             Self::Refused(_) | Self::Over => {}
         }
         if is_all && matches!(*loan, Self::Had(_)) {
@@ -208,6 +216,15 @@ fn put(lent: &Lent, offset: usize, bytes: &[u8]) {
         let to = all.pointer.add(offset);
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
     }
+}
+
+/// Writes zeros into those of a buffer from one on.
+fn clear(lent: &Lent, from: usize) {
+    let all = lent.bytes();
+    let length = all.length.checked_sub(from);
+    let length = length.unwrap_or_else(|| unreachable!("zeros behind the end"));
+    // SAFETY: within the bytes, as just checked, which are lent to be written.
+    unsafe { all.pointer.add(from).write_bytes(0, length) };
 }
 
 impl Source {
@@ -560,16 +577,6 @@ impl Bulk {
         }
     }
 
-    /// How many bytes a transfer has that is not over, once a command has named it; else what becomes of what comes of it.
-    fn length_of(&self, transfer: u64) -> Result<u64, Took> {
-        let state = self.named(transfer)?;
-        match state.writes.get(&transfer) {
-            Some(write) => Ok(write.length),
-            None if state.closed => Err(Took::Over),
-            None => Err(Took::Some),
-        }
-    }
-
     /// Nothing is kept of transfers that no command has named: this waits until one has.
     fn named(&self, transfer: u64) -> Result<MutexGuard<'_, State>, Took> {
         let mut state = locked(&self.state);
@@ -585,41 +592,26 @@ impl Bulk {
         Ok(state)
     }
 
-    /// Takes zeros to a transfer's end, as if they came in chunks.
-    pub(crate) fn take_rest(&self, rest: &Rest, from: Option<u64>) -> Took {
-        let length = match self.length_of(rest.transfer) {
-            Ok(length) => length,
-            Err(took) => return took,
-        };
-        let mut offset = rest.offset;
-        loop {
-            let piece = length.saturating_sub(offset).min(ZEROS.len() as u64);
-            if piece == 0 {
-                return Took::Wrong;
-            }
-            let chunk = Chunk {
-                transfer: rest.transfer,
-                offset,
-                bytes: &ZEROS[..piece as usize],
-            };
-            offset += piece;
-            match self.take(&chunk, from) {
-                Took::Some if offset < length => {}
-                took => return took,
-            }
-        }
-    }
-
     /// Takes a chunk, from a peer or from the client. Of what a peer sends, any of it may come by way of the client instead, or
     /// again: what was had is left out.
     pub(crate) fn take(&self, chunk: &Chunk<'_>, from: Option<u64>) -> Took {
-        let mut state = match self.named(chunk.transfer) {
+        self.come(chunk.transfer, chunk.offset, Some(chunk.bytes), from)
+    }
+
+    /// The same of zeros to the transfer's end.
+    pub(crate) fn take_rest(&self, rest: &Rest, from: Option<u64>) -> Took {
+        self.come(rest.transfer, rest.offset, None, from)
+    }
+
+    /// These bytes of a transfer have come, or, without any, zeros to its end.
+    fn come(&self, transfer: u64, at: u64, bytes: Option<&[u8]>, from: Option<u64>) -> Took {
+        let mut state = match self.named(transfer) {
             Ok(state) => state,
             Err(took) => return took,
         };
         let write = loop {
             let closed = state.closed;
-            match state.writes.get_mut(&chunk.transfer) {
+            match state.writes.get_mut(&transfer) {
                 None if closed => return Took::Over,
                 // All has come another way, or the rest never does.
                 None => return Took::Some,
@@ -632,20 +624,22 @@ impl Bulk {
                 }
             }
         };
-        let end = chunk.offset + chunk.bytes.len() as u64;
-        let repeats = chunk.offset < write.received;
-        if chunk.offset > write.received
+        let end = bytes.map_or(write.length, |bytes| at + bytes.len() as u64);
+        let repeats = at < write.received;
+        if at > write.received
             || end > write.length
+            || at == write.length
             || (repeats && write.peer.is_none())
             || (from.is_some() && from != write.peer)
         {
             return Took::Wrong;
         }
         let offset = write.received;
-        let had = (offset - chunk.offset) as usize;
-        let Some(bytes) = chunk.bytes.get(had..).filter(|bytes| !bytes.is_empty()) else {
+        let had = (offset - at) as usize;
+        let bytes = bytes.map(|bytes| bytes.get(had..).unwrap_or(&[]));
+        if bytes.is_some_and(<[u8]>::is_empty) {
             return Took::Some;
-        };
+        }
         write.received = end;
         write.is_busy = true;
         let (place, length) = (write.place.clone(), write.length);
@@ -653,9 +647,12 @@ impl Bulk {
         match place {
             Place::Nowhere => {}
             Place::Landing(landing) => {
-                // SAFETY: commands read these bytes when they were said to have come, which is below; whoever says that it is
-                // busy alone writes them.
-                unsafe { landing.write(offset as usize, bytes) };
+                // What was not written is zeros.
+                if let Some(bytes) = bytes {
+                    // SAFETY: commands read these bytes when they were said to have come, which is below; whoever says that
+                    // it is busy alone writes them.
+                    unsafe { landing.write(offset as usize, bytes) };
+                }
             }
             Place::Lent(loan) => {
                 Loan::take(&loan, offset as usize, bytes, end == length);
@@ -663,7 +660,7 @@ impl Bulk {
         }
         let mut state = locked(&self.state);
         let closed = state.closed;
-        let Some(write) = state.writes.get_mut(&chunk.transfer) else {
+        let Some(write) = state.writes.get_mut(&transfer) else {
             return if closed { Took::Over } else { Took::Some };
         };
         write.is_busy = false;
@@ -674,7 +671,7 @@ impl Bulk {
         }
         if end == write.length {
             let length = if write.is_reserved { write.length } else { 0 };
-            state.writes.remove(&chunk.transfer);
+            state.writes.remove(&transfer);
             state.bytes[0] = state.bytes[0].saturating_sub(length);
         }
         drop(state);
@@ -703,7 +700,10 @@ impl Bulk {
                     .unwrap_or_else(PoisonError::into_inner);
             };
             drop(state);
-            let length = range.len() as u64;
+            let length = match &source {
+                Source::Parcel(parcel) => parcel.counted(),
+                Source::Landing(_) | Source::Lent(_) => range.len() as u64,
+            };
             let mut at = range.start;
             while at < range.end {
                 let end = range.end.min(at + most);

@@ -4,14 +4,15 @@
 //! use here, and no more, if it is in a device's memory: for that moment the buffer has its content size in the node's core, too.
 
 use super::bulk::Bulk;
-use super::commands::{Begun, Done, Work, access, plain};
+use super::commands::{Begun, Done, Work, access};
 use super::courier::Parcel;
 use super::ends;
 use super::landing::Landing;
 use super::transfer::{not_larger, too_much};
 use super::{Broken, ends::Content};
+use quipu_core::event::Profile;
 use quipu_core::memory::mapping::Lent;
-use quipu_core::{AccessMode, Error, Event, MemoryRef, Queue, Request};
+use quipu_core::{AccessMode, Error, Event, MemoryRef, Queue, Request, clock};
 use quipu_wire::message::{Command, ReadContent, SendContent};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -104,16 +105,35 @@ impl Work {
         let Some(mut reserved) = Reserved::new(&self.bulk, all.row, most) else {
             return Ok(Err(too_much(all.row, most)));
         };
+        let ran = Arc::new(OnceLock::new());
+        let (times, submitted_ns) = (ran.clone(), clock::now_ns());
         let event = self.take_turn(both, waits, move |lent: &Lent| {
+            let started_ns = clock::now_ns();
             let used = used(lent, all.offset)?;
-            reserved.keep(used.as_ref().map_or(0, |used| used.len() as u64));
             let is_all = used
                 .as_ref()
                 .is_some_and(|used| used.len() as u64 == all.row);
-            courier.send(Parcel::of_content(&all, used, !is_all));
+            let parcel = Parcel::of_content(&all, used, !is_all);
+            reserved.keep(parcel.counted());
+            courier.send(parcel);
+            // Set once, here.
+            let _ = times.set(Profile {
+                submitted_ns,
+                started_ns,
+                ended_ns: clock::now_ns(),
+                lane: ends::HOST_LANE,
+                ..Profile::default()
+            });
             Ok(())
         });
-        Ok(event.map(|event| plain(command, event)))
+        let result = match command.profiled {
+            true => ends::Result::Timed(ran),
+            false => ends::Result::Plain,
+        };
+        Ok(event.map(|event| Begun {
+            event: Some(event),
+            result,
+        }))
     }
 
     /// A range of a buffer, and what says how much of it is in use, for a turn.

@@ -26,7 +26,7 @@ use quipu_wire::message::{
     Ticket,
 };
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,24 +45,29 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(1
 /// Peers of a session that are dialled at a time: the node's process makes no more connections for it at once.
 const MOST_DIALLED: usize = 32;
 
-/// How many peers a session dials. One that is reached makes place for another at once, any other when its time is over.
+/// When the turns of the peers that a session dials are over: of one that is reached, as soon as it is; of any other, also of one
+/// that is given up, when it would have been dialled no longer.
 #[derive(Clone, Default)]
-pub(super) struct Turns(Arc<AtomicUsize>);
-
-/// One of them.
-struct Turn(Arc<AtomicUsize>);
+pub(super) struct Turns(Arc<Mutex<Vec<Instant>>>);
 
 impl Turns {
-    fn take(&self) -> Option<Turn> {
-        let turn = Turn(self.0.clone());
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
-        (before < MOST_DIALLED).then_some(turn)
+    /// A turn until then; false if there is none.
+    fn take(&self, until: Instant) -> bool {
+        let (mut turns, now) = (locked(&self.0), Instant::now());
+        turns.retain(|end| *end > now);
+        let is_free = turns.len() < MOST_DIALLED;
+        if is_free {
+            turns.push(until);
+        }
+        is_free
     }
-}
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    /// Who had a turn until then has reached its peer.
+    fn give_back(&self, until: Instant) {
+        let mut turns = locked(&self.0);
+        if let Some(own) = turns.iter().position(|end| *end == until) {
+            turns.swap_remove(own);
+        }
     }
 }
 
@@ -119,6 +124,11 @@ impl Parcel {
         })
     }
 
+    /// How many bytes it counts as, while it is kept: that there are none has to be kept, too.
+    pub(super) fn counted(&self) -> u64 {
+        self.length.max(1) as u64
+    }
+
     /// Some of the bytes.
     pub(super) fn bytes(&self, range: std::ops::Range<usize>) -> &[u8] {
         self.source
@@ -141,6 +151,17 @@ impl Drop for Parcel {
             lent.finish(Ok(()));
         }
     }
+}
+
+/// What it takes to dial.
+struct Dialling {
+    node: Arc<Shared>,
+    peer: message::Peer,
+    /// For how long.
+    until: Instant,
+    turns: Turns,
+    /// It is dialled at once; else when another's turn is over.
+    has_turn: bool,
 }
 
 /// See the module.
@@ -199,22 +220,26 @@ impl Courier {
             changed: Condvar::new(),
         });
         let (courier, node, peer) = (own.clone(), node.clone(), *peer);
-        // In the order in which the client names them.
-        let (turn, turns) = (turns.take(), turns.clone());
+        let until = Instant::now() + Duration::from_millis(peer.wait_ms.into());
+        // The first of them in the order in which the client names them.
+        let (has_turn, turns) = (turns.take(until), turns.clone());
+        let dialling = Dialling {
+            node,
+            peer,
+            until,
+            turns,
+            has_turn,
+        };
         let thread = std::thread::Builder::new().name("quipu-peer".to_owned());
-        thread.spawn(move || courier.run(&node, (turn, &turns), &peer))?;
+        thread.spawn(move || courier.run(dialling))?;
         Ok(own)
     }
 
     /// Dials, and receives what the other node says, until the way is lost.
-    fn run(
-        self: &Arc<Self>,
-        node: &Arc<Shared>,
-        turns: (Option<Turn>, &Turns),
-        peer: &message::Peer,
-    ) {
-        let ended = match self.dial(node, turns, peer) {
-            Some(connection) => self.receive(connection, node.options.spin),
+    fn run(self: &Arc<Self>, dialling: Dialling) {
+        let (peer, spin) = (dialling.peer, dialling.node.options.spin);
+        let ended = match self.dial(dialling) {
+            Some(connection) => self.receive(connection, spin),
             None => Ok(()),
         };
         if let Err(error) = ended {
@@ -224,14 +249,15 @@ impl Courier {
     }
 
     /// A connection on which the ticket was taken.
-    fn dial(
-        &self,
-        node: &Arc<Shared>,
-        (mut turn, turns): (Option<Turn>, &Turns),
-        peer: &message::Peer,
-    ) -> Option<Connection> {
+    fn dial(&self, dialling: Dialling) -> Option<Connection> {
+        let Dialling {
+            node,
+            peer,
+            until,
+            turns,
+            mut has_turn,
+        } = dialling;
         let address = peer.address?.socket();
-        let until = Instant::now() + Duration::from_millis(peer.wait_ms.into());
         let ticket = Ticket {
             versions: (0, 0),
             epoch: peer.epoch,
@@ -241,9 +267,10 @@ impl Courier {
         };
         let expected = Fingerprint::of_bytes(peer.key);
         let mut attempt = || -> Result<Connection, String> {
-            if turn.is_none() {
-                turn = Some(turns.take().ok_or("others are being dialled")?);
+            if !has_turn && !turns.take(until) {
+                return Err("others are being dialled".to_owned());
             }
+            has_turn = true;
             let stream = node.reach(address, until);
             let stream = stream.map_err(|error| error.to_string())?;
             let shown = show(stream, node.key(), expected, peer.is_routed, &ticket, until);
@@ -252,7 +279,10 @@ impl Courier {
         let mut pause = PAUSES[0];
         loop {
             let failure = match attempt() {
-                Ok(connection) => return Some(connection),
+                Ok(connection) => {
+                    turns.give_back(until);
+                    return Some(connection);
+                }
                 Err(failure) => failure,
             };
             // Said here, and to nobody else.
@@ -329,7 +359,7 @@ impl Courier {
 
     /// Nobody needs a parcel any more.
     fn let_go(&self, parcel: &Parcel) {
-        self.bulk.give_back(true, parcel.length as u64);
+        self.bulk.give_back(true, parcel.counted());
         parcel.finish();
     }
 
@@ -391,7 +421,8 @@ impl Courier {
                 return self.let_go(&parcel);
             }
         };
-        state.parcels.insert(parcel.remote, parcel.clone());
+        // Its last owner ends commands, and what these let go may come here: not with this locked.
+        let before = state.parcels.insert(parcel.remote, parcel.clone());
         match open.filter(|_| parcel.length as u64 <= SMALL) {
             Some(out) => {
                 drop(state);
@@ -404,6 +435,10 @@ impl Courier {
                 drop(state);
                 self.changed.notify_all();
             }
+        }
+        if let Some(before) = before {
+            // The client has used a name twice: what went by it before is nobody's.
+            self.let_go(&before);
         }
     }
 
@@ -443,10 +478,12 @@ impl Courier {
             return Vec::new();
         }
         let way = std::mem::replace(&mut state.way, with);
-        state.queue.clear();
+        // As above.
+        let queue = std::mem::take(&mut state.queue);
         state.told.clear();
         let parcels = std::mem::take(&mut state.parcels);
         drop(state);
+        drop(queue);
         self.changed.notify_all();
         if let Way::Open(out) = way {
             out.abort("the way is given up");
@@ -481,4 +518,77 @@ fn push(
         room()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+mod tests {
+    use super::*;
+    use quipu_core::memory::mapping::{HostQueue, Lent};
+    use quipu_core::{Access, AccessMode, Context, Device, Driver, Event};
+    use quipu_driver_cpu::{CpuDriver, Options};
+
+    const LENGTH: u64 = 100_000;
+
+    /// A way that is being made, for which bytes wait that are lent; and what is over when they are given back, which then tells
+    /// something by that way.
+    fn waiting() -> (Arc<Courier>, Event) {
+        let driver: Arc<dyn Driver> = CpuDriver::start(Options::new()).unwrap();
+        let context = Context::new(&Device::all_of(&driver).unwrap()).unwrap();
+        let host = HostQueue::new(&context).unwrap();
+        let memory = context.memory(LENGTH).unwrap();
+        let courier = Arc::new(Courier {
+            epoch: 1,
+            to: ([0; 32], None),
+            bulk: Arc::default(),
+            state: Mutex::new(State {
+                way: Way::Dialling { holds: true },
+                parcels: HashMap::new(),
+                queue: VecDeque::new(),
+                told: Vec::new(),
+            }),
+            changed: Condvar::new(),
+        });
+        let access = Access {
+            memory: &memory,
+            offset: 0,
+            length: LENGTH,
+            mode: AccessMode::Read,
+        };
+        let own = courier.clone();
+        let begin = move |lent: Option<Lent>| {
+            let source = Source::Lent(lent.unwrap());
+            own.send(Parcel::new(1, 1, LENGTH as usize, source));
+        };
+        let event = host.lend(access, &[], begin).unwrap();
+        while locked(&courier.state).queue.is_empty() {
+            std::thread::yield_now();
+        }
+        let own = courier.clone();
+        event.on_complete(move |_| own.tell(7));
+        (courier, event)
+    }
+
+    #[test]
+    fn a_way_ends_whose_other_side_says_that_it_has_what_was_not_sent() {
+        let (courier, event) = waiting();
+        let parcel = locked(&courier.state).parcels.remove(&1).unwrap();
+        courier.let_go(&parcel);
+        drop(parcel);
+        courier.lose();
+        event.wait().unwrap();
+    }
+
+    #[test]
+    fn a_name_that_is_used_twice_is_that_of_the_last() {
+        let (courier, event) = waiting();
+        // As who sends does when it has.
+        drop(locked(&courier.state).queue.pop_front());
+        let again = Landing::new(LENGTH).unwrap();
+        let again = Parcel::new(2, 1, LENGTH as usize, Source::Landing(again));
+        courier.send(again);
+        event.wait().unwrap();
+        assert_eq!(locked(&courier.state).parcels[&1].transfer, 2);
+        courier.part();
+    }
 }

@@ -11,6 +11,7 @@ use super::bulk::Bulk;
 use super::landing::Landing;
 use crate::failure::Told;
 use crate::locked;
+use quipu_core::event::Profile as Times;
 use quipu_core::{Error, Event};
 use quipu_link::stream::Outgoing;
 use quipu_wire::limits::MAX_LANE;
@@ -34,6 +35,8 @@ pub(crate) enum Result {
     Plain,
     /// And when.
     Profiled(Event),
+    /// And when, of what the host did.
+    Timed(Arc<OnceLock<Times>>),
     /// These bytes.
     Read(Arc<Landing>),
     /// That the bytes come with a transfer.
@@ -41,6 +44,9 @@ pub(crate) enum Result {
     /// How many are in use, and these, unless they come with a transfer.
     Content(u64, Arc<OnceLock<Content>>),
 }
+
+/// The lane on which the host does something, which is none of the device's own.
+pub(super) const HOST_LANE: u32 = MAX_LANE as u32;
 
 /// What is in use of what is read; none if nothing is.
 pub(crate) type Content = Option<Arc<Landing>>;
@@ -118,7 +124,12 @@ impl Ends {
                 let used = content.as_ref().map_or(0, |content| content.len() as u64);
                 End::Content(id, used, content.filter(|_| *transfer == 0))
             }
-            (Ok(()), Result::Profiled(event)) => End::Profiled(run(id, event)),
+            (Ok(()), Result::Profiled(event)) => {
+                End::Profiled(run(id, &event.profile().unwrap_or_default()))
+            }
+            (Ok(()), Result::Timed(times)) => {
+                End::Profiled(run(id, &times.get().copied().unwrap_or_default()))
+            }
         };
         pending.ends.push(end);
         let many = pending.ends.len() >= MANY;
@@ -277,8 +288,7 @@ impl Pending {
 }
 
 /// When a command ran, and where.
-fn run(id: u64, event: &Event) -> Run {
-    let times = event.profile().unwrap_or_default();
+fn run(id: u64, times: &Times) -> Run {
     let submitted = times.submitted_ns;
     let started = times.started_ns.max(submitted);
     let profile = Profile {

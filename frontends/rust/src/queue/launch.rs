@@ -359,7 +359,7 @@ impl Queue {
     /// Calls a closure for every element of `output`, in parallel, with its index
     /// and the other arguments, which are read. A closure is native code, which
     /// processors of this machine run; what GPUs run as well is a
-    /// [`#[kernel]`](macro@crate::kernel).
+    /// `#[kernel]`.
     ///
     /// ```
     /// # use quipu::prelude::*;
