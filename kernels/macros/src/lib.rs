@@ -104,9 +104,9 @@ use proc_macro::TokenStream;
 /// * `let` with patterns, also with `else`, shadowing, assignment, also to several at once, `const`s;
 /// * `if`, `match` on numbers, ranges, `bool`s, field-less enums and tuples and structs of them, with guards; `if let`, `while let` and
 ///   `matches!` of the same; `while`, `loop` with a value, labels, early `return`;
-/// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, with `.zip(other)`, `.enumerate()`, `.rev()`,
-///   `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()` in any order; over `acc.elements(n)`, `y.each()`, `y.rows()`; and behind all of
-///   these `.map(f)`, `.filter(f)`, `.take_while(f)`, of closures and functions;
+/// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, `acc.elements(n)`, `y.each()` of `OwnElements`, with
+///   `.zip(other)`, `.enumerate()`, `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()` in any order; over `y.rows()` and `y.each()`
+///   of other outputs; and behind all of these `.map(f)`, `.filter(f)`, `.take_while(f)`, of closures and functions;
 /// * in place of the loop `sum`, `product`, `fold`, `any`, `all`, `for_each`, and `count` behind a closure (sums and products not of
 ///   `f16` and `bf16`, which round differently from machine to machine); `contains`, of numbers in slices and ranges;
 /// * operators and methods of numbers, `as`, `from`, `into`; `cmp::max` and `min`, `mem::swap`, `replace` and `take`, by these paths;

@@ -13,6 +13,7 @@ use quipu_kernel_ir::{BinaryOperation, Scalar, Value};
 use super::consume::{Iterator, Totals, add, multiply, product, sum};
 use super::data::KernelValue;
 use super::expression::{Expr, Sample, assert_value, value};
+use super::handles::{EachHandle, IndicesHandle};
 use super::iterate::{begin_for, begin_items, binary, numbered, parts};
 use super::repeat::{Loop, end_loop};
 use super::state::{self, Raw, State};
@@ -486,6 +487,8 @@ iterators! {
     [T: KernelValue] RangeFrom<T>;
     [T: KernelValue] Iter<'static, T>;
     [] Rounds;
+    [const D: usize] IndicesHandle<D>;
+    [T: KernelValue, const D: usize] EachHandle<T, D>;
     [I: Indexed] Rev<I>;
     [I: Indexed] StepBy<I>;
     [I: Indexed] Skip<I>;

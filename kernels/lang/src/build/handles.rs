@@ -158,16 +158,6 @@ pub(super) fn barrier_count(
     s.frame().function.barrier_count(predicate)
 }
 
-impl<const D: usize> Iterate for IndicesHandle<D> {
-    type Item = usize;
-
-    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let extent = values(s, over, location);
-        let (this, position) = begin_elements(s, extent.clone(), location);
-        (this, Raw::Value(linear(s, &extent, &position)))
-    }
-}
-
 #[doc(hidden)]
 impl<T: KernelValue, const D: usize> OwnElementsHandle<T, D> {
     pub fn __method_each(&self, this: Expr<Self>) -> Expr<EachHandle<T, D>> {
@@ -229,19 +219,6 @@ pub(super) fn own_place(s: &mut State, view: &ViewParts, position: &[Value]) -> 
         });
     }
     place.unwrap_or(view.elements)
-}
-
-impl<T: KernelValue, const D: usize> Iterate for EachHandle<T, D> {
-    type Item = (usize, T);
-
-    fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
-        let view = view_at(s, over, D, location);
-        let (this, position) = begin_elements(s, view.extent.clone(), location);
-        let number = linear(s, &view.extent, &position);
-        let place = own_place(s, &view, &position);
-        let element = place::indexed(s, Raw::Value(view.elements), place, false, location);
-        (this, numbered(s, Raw::Value(number), referred(element)))
-    }
 }
 
 impl<T: KernelValue, const D: usize> Iterate for RowsHandle<T, D> {

@@ -39,6 +39,7 @@ mod expression;
 mod handles;
 mod iterate;
 mod number;
+mod numbered;
 pub mod operator;
 mod own;
 mod parameter;

@@ -16,6 +16,7 @@ use super::handles::{
     ceiling_division, components_of, own_place, part_of, product, referred, view_at,
 };
 use super::iterate::{Iterate, numbered};
+use super::numbered::share_of;
 use super::parameter::{Declared, Handled, view};
 use super::place::{self, ViewParts, view_of, view_with_start};
 use super::repeat::{Loop, begin_stepped, begin_unstepped, leave_unless};
@@ -139,14 +140,7 @@ impl<T: KernelData, const D: usize> Declared for OwnTile<'_, T, D> {
         let view = state::at(location, |s| view_at(s, whole.raw(), D, location));
         Expr::from_raw(state::at(location, |s| {
             let extents = view.extent.clone();
-            // As `WorkDivision::share` computes it.
-            let share = |s: &mut State, d: u8| {
-                let extent = extents[usize::from(d)];
-                let elements = extent_value(s, Origin::Thread, Unit::Elements, d);
-                let threads = extent_value(s, Origin::Grid, Unit::Threads, d);
-                let more = ceiling_division(s, extent, threads);
-                binary(s, Maximum, elements, more)
-            };
+            let share = |s: &mut State, d: u8| share_of(s, extents[usize::from(d)], d);
             part_of_view(s, &view, share, (Origin::Grid, Unit::Threads))
         }))
     }

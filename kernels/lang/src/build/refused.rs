@@ -199,8 +199,6 @@ refusing! {
 
 refusing! {
     RefusedOfHandles:
-    [const D: usize] IndicesHandle<D>;
-    [T, const D: usize] EachHandle<T, D>;
     [T, const D: usize] RowsHandle<T, D>;
     [T, const D: usize] EachPlacedHandle<T, D>;
     [T, const D: usize] EachSharedHandle<T, D>;
@@ -208,8 +206,6 @@ refusing! {
 }
 refusing! {
     Iterator:
-    [const D: usize] IndicesHandle<D>;
-    [T, const D: usize] EachHandle<T, D>;
     [T, const D: usize] RowsHandle<T, D>;
     [T, const D: usize] EachPlacedHandle<T, D>;
     [T, const D: usize] EachSharedHandle<T, D>;

@@ -53,6 +53,15 @@ fn across<const D: usize>(
     }
 }
 
+/// The numbers of elements, of an output and of the accelerator.
+#[kernel(crate = quipu_kernel)]
+fn twice<const D: usize>(acc: &impl Accelerator<D>, mut y: OwnElements<u32, D>) {
+    let extent = y.extent();
+    for ((i, y), k) in y.each().zip(acc.elements(extent)) {
+        *y = *y * 1000 + i as u32 + k as u32;
+    }
+}
+
 /// Of each block, its threads' numbers backwards.
 #[kernel(crate = quipu_kernel)]
 async fn backwards<const D: usize>(
@@ -99,7 +108,7 @@ fn grids_without_blocks_do_nothing() {
     check_empty([3, 0], [2, 2], [1, 2]);
 }
 
-/// Runs all three in so many dimensions.
+/// Runs all four in so many dimensions.
 fn check<const D: usize>(
     blocks: [usize; D],
     threads: [usize; D],
@@ -185,6 +194,22 @@ fn check<const D: usize>(
     let module = across(from, to).module().unwrap();
     run_printed(&module, &division, &arguments, &[], |launch| {
         compare(&expected, &launch.elements(1));
+    });
+
+    let arguments = [Argument::view(&y, &wide(extent), &wide(dense))];
+    let expected: Vec<u32> = (0..)
+        .zip(&y)
+        .map(|(i, y)| y.wrapping_mul(1000) + 2 * i)
+        .collect();
+    natively(&mut y, |y, way| {
+        let both = GlobalMut::from(y).in_extent(extent).unwrap();
+        way.run(twice(both).prepare(division).unwrap());
+    });
+    assert_eq!(y, expected);
+    let both = GlobalMut::from(&mut y).in_extent(extent).unwrap();
+    let module = twice(both).module().unwrap();
+    run_printed(&module, &division, &arguments, &[], |launch| {
+        compare(&expected, &launch.elements(0));
     });
 }
 

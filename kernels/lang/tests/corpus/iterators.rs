@@ -263,6 +263,91 @@ async fn from_own(
     }
 }
 
+/// Two outputs, of which a thread has the same elements.
+#[kernel(crate = quipu_kernel)]
+fn pairs(
+    acc: &impl Accelerator<1>,
+    t: f32,
+    x: &[f32],
+    mut v: OwnElements<f32>,
+    mut p: OwnElements<f32>,
+) {
+    for ((i, v), (j, p)) in v.each().zip(p.each()) {
+        *v += t * x[i];
+        *p += t * *v + x[j];
+    }
+    v.each().zip(p.each()).for_each(|((i, v), (_, p))| {
+        if i % 3 == 1 {
+            std::mem::swap(v, p);
+        }
+    });
+    for ((i, v), (j, (_, p))) in v.each().zip(acc.elements(x.len()).zip(p.each())) {
+        if j % 5 == 4 {
+            continue;
+        }
+        *p -= *v * x[(i + j) % x.len()];
+    }
+}
+
+/// The shorter one of a thread's outputs decides. Which elements are beside each other depends on which a thread has.
+#[kernel(crate = quipu_kernel)]
+fn unequal(_acc: &impl Accelerator<1>, mut v: OwnElements<u32>, mut p: OwnElements<u32>) {
+    for ((i, v), (j, p)) in v.each().zip(p.each()) {
+        *v = then(*v, 100 + j as u32);
+        *p = then(*p, 100 + i as u32);
+    }
+    for ((j, p), (i, v)) in p.each().skip(1).zip(v.each()) {
+        *v = then(*v, j as u32);
+        *p = then(*p, i as u32);
+    }
+}
+
+/// A thread's own elements beside what it has itself, and what other threads have, too.
+#[kernel(crate = quipu_kernel)]
+fn in_order(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    let mut own = [7u32, 1, 8];
+    for ((i, y), own) in y.each().zip(&mut own) {
+        *own += i as u32;
+        *y = then(*y, *own);
+    }
+    for (k, (i, y)) in y.each().enumerate() {
+        *y = then(*y, (100 * k + i) as u32);
+    }
+    for ((_, y), x) in y.each().zip(x.iter().rev()) {
+        *y = then(*y, *x);
+    }
+    for (_, y) in y.each().skip(1).step_by(2).take(2) {
+        *y = then(*y, 5);
+    }
+    let all = acc.elements(x.len()).skip(1).sum::<usize>();
+    let odd = acc
+        .elements(x.len())
+        .enumerate()
+        .filter(|(k, i)| (k + i) % 2 == 1)
+        .map(|(_, i)| i as u32)
+        .fold(0, then);
+    for (_, y) in y.each() {
+        *y = then(then(*y, all as u32), odd);
+    }
+}
+
+#[test]
+fn runs_own_elements_with_others() {
+    let x: Vec<f32> = (0..29).map(|i| i as f32 / 4.0 - 2.0).collect();
+    for division in [division(2, 3, 4), division(2, 4, 4), division(1, 3, 2)] {
+        let (mut v, mut p) = (vec![1.0; 29], vec![2.0; 29]);
+        check!(pairs => (0.5f32, &x, &mut v, &mut p), division);
+        for (long, short) in [(29, 12), (12, 29)] {
+            let (mut v, mut p) = (vec![3; long], vec![4; short]);
+            check!(unequal => (&mut v, &mut p), division);
+        }
+        let (mut v, mut p) = (vec![3.0; 5], Vec::new());
+        check!(pairs => (0.5f32, &x, &mut v, &mut p), division);
+        let (x, mut y) = (vec![3, 1, 4, 1, 5, 9, 2, 6], vec![1; 29]);
+        check!(in_order => (&x, &mut y), division);
+    }
+}
+
 #[test]
 fn runs_iterators() {
     let x: Vec<u32> = vec![3, 1, 4, 1, 5, 9, 2, 6];

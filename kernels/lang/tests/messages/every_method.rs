@@ -100,16 +100,19 @@ pub fn ranges(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let _ = (0..=n).max(); //~ write `fold`
     let _ = (0..=n).last(); //~ this gives an `Option`
     let _ = acc.elements(n).count(); //~ this iterator is not in the kernel language
-    let _ = y.each().take(1); //~ own elements are gone over as they come
-    let _ = y.each().zip(x); //~ own elements are gone over as they come
+    let _ = y.each().next(); //~ this gives an `Option`
+    let _ = y.each().chain(y.each()); //~ this iterator is not in the kernel language
+    let _ = y.each().sum::<usize>(); //~ a sum or product
     let _ = y.rows().skip(1); //~ own elements are gone over as they come
-    let _ = acc.elements(n).step_by(2); //~ own elements are gone over as they come
-    let _ = acc.elements(n).enumerate(); //~ own elements are gone over as they come
-    let _ = acc.elements(n).sum::<usize>(); //~ own elements are gone over as they come
-    let _ = acc.elements(n).product::<usize>(); //~ own elements are gone over as they come
-    let _ = acc.elements(n).rev(); //~ own elements are gone over as they come
-    let _ = acc.elements(n).copied(); //~ own elements are gone over as they come
-    let _ = acc.elements(n).cloned(); //~ own elements are gone over as they come
+    let _ = y.rows().take(1); //~ own elements are gone over as they come
+    let _ = y.rows().step_by(2); //~ own elements are gone over as they come
+    let _ = y.rows().enumerate(); //~ own elements are gone over as they come
+    let _ = y.rows().sum::<usize>(); //~ own elements are gone over as they come
+    let _ = y.rows().product::<usize>(); //~ own elements are gone over as they come
+    let _ = y.rows().rev(); //~ own elements are gone over as they come
+    let _ = y.rows().copied(); //~ own elements are gone over as they come
+    let _ = y.rows().cloned(); //~ own elements are gone over as they come
+    let _ = y.rows().zip(x); //~ own elements are gone over as they come
     let _ = y.rows().next(); //~ this gives an `Option`
 }
 
