@@ -143,7 +143,11 @@ impl Writer {
     pub(crate) fn method_call(&mut self, call: &ExprMethodCall) -> TokenStream {
         let span = call.method.span();
         let method = call.method.to_string();
-        if let Some(words) = refuse::method(&method) {
+        if let Some(words) = refuse::method(&method)
+            && (!refuse::may_be_own(&method)
+                || gives_option(&call.receiver)
+                || call.args.iter().any(is_text))
+        {
             return self.refuse(span, words);
         }
         if let Some(written) = self.iteration(call) {
@@ -228,6 +232,25 @@ fn without_device(call: &ExprMethodCall, builder: &Ident) -> TokenStream {
             }
         }
         impl<T: __quipu::plain::Value> __WithoutDevice for T {}
+    }
+}
+
+fn is_text(argument: &Expr) -> bool {
+    matches!(argument, Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Str(_)))
+}
+
+/// Whether an expression is seen to be an `Option` or `Result`, as which its methods are refused.
+fn gives_option(expression: &Expr) -> bool {
+    match expression {
+        Expr::Paren(paren) => gives_option(&paren.expr),
+        Expr::MethodCall(call) => {
+            let name = call.method.to_string();
+            refuse::gives_option(&name)
+        }
+        Expr::Call(call) => matches!(&*call.func, Expr::Path(path)
+            if ["Some", "Ok", "Err"].iter().any(|name| path.path.is_ident(name))),
+        Expr::Path(path) => path.path.is_ident("None"),
+        _ => false,
     }
 }
 

@@ -51,6 +51,43 @@ enum Consumer<'e> {
     },
 }
 
+/// Whether an expression may be an iterator, or an array or slice, which have methods of the same names. That of a variable its type
+/// tells, which is not known here.
+fn may_be_iterator(expression: &Expr) -> bool {
+    match expression {
+        Expr::Paren(paren) => may_be_iterator(&paren.expr),
+        Expr::Group(group) => may_be_iterator(&group.expr),
+        Expr::Reference(reference) => may_be_iterator(&reference.expr),
+        Expr::Path(path) => !path.path.is_ident("self"),
+        Expr::MethodCall(call) => match &*call.method.to_string() {
+            "iter" | "iter_mut" | "into_iter" | "elements" | "groups" | "uniform_elements"
+            | "each" | "rows" | "own" => true,
+            "map" | "filter" | "take_while" | "clone" | "copied" | "cloned" | "zip"
+            | "enumerate" | "rev" | "step_by" | "skip" | "take" => may_be_iterator(&call.receiver),
+            name => refuse::is_adapter(name) && may_be_iterator(&call.receiver),
+        },
+        Expr::Field(_)
+        | Expr::Index(_)
+        | Expr::Call(_)
+        | Expr::Struct(_)
+        | Expr::Tuple(_)
+        | Expr::Unary(_)
+        | Expr::Binary(_)
+        | Expr::Cast(_)
+        | Expr::Lit(_) => false,
+        _ => true,
+    }
+}
+
+/// Whether it is one of which the type tells whether it is an iterator.
+fn is_variable(expression: &Expr) -> bool {
+    match expression {
+        Expr::Paren(paren) => is_variable(&paren.expr),
+        Expr::Path(path) => path.path.get_ident().is_some(),
+        _ => false,
+    }
+}
+
 /// A closure that calls a function with so many arguments.
 fn called(function: &Expr, arguments: usize) -> ExprClosure {
     let span = function.span();
@@ -68,6 +105,9 @@ impl Writer {
             Expr::MethodCall(call) => call,
             _ => return none,
         };
+        if !may_be_iterator(&call.receiver) {
+            return none;
+        }
         let (over, mut stages) = self.chain(&call.receiver);
         let adapter = match &*call.method.to_string() {
             "map" => Adapter::Map,
@@ -135,12 +175,20 @@ impl Writer {
         Some((consumer, Some(function?)))
     }
 
-    /// A call of a method of iterators with closures, if it is one: those that kernels do not know are refused.
+    /// A call of a method of iterators with closures, if it is seen to be one: those that kernels do not know are refused.
     pub(crate) fn iteration(&mut self, call: &ExprMethodCall) -> Option<TokenStream> {
+        if !may_be_iterator(&call.receiver) {
+            return None;
+        }
+        let takes_closure = call.args.iter().any(|e| matches!(e, Expr::Closure(_)));
+        // A method as any other, of the type that it is of.
+        if takes_closure && is_variable(&call.receiver) {
+            return None;
+        }
         if let Some((consumer, function)) = self.consumer(call) {
             return Some(self.consumed(call, &consumer, function.as_ref()));
         }
-        if !call.args.iter().any(|e| matches!(e, Expr::Closure(_))) {
+        if !takes_closure {
             return None;
         }
         let words = match &*call.method.to_string() {

@@ -38,8 +38,7 @@ pub(crate) const ACCELERATOR: &str = "a kernel's first parameter is the accelera
 pub(crate) const RECURSION: &str =
     "a device function that calls itself has no end on some devices; write a loop";
 pub(crate) const MUTABLE_SLICE: &str = "of a slice that is written, each thread of a kernel is handed a part: write `OwnElements<T>` for its own elements, with `for (i, y) in y.each()`, or `OwnBlock<T>` for its part of its block's";
-pub(crate) const LIFETIMES: &str =
-    "lifetimes are not needed in kernels and device functions; leave them out";
+pub(crate) const LIFETIMES: &str = "lifetimes are not needed in kernels; leave them out";
 pub(crate) const RESULT: &str =
     "a kernel gives nothing back; write to a parameter of type `OwnElements<T>` or `OwnBlock<T>`";
 pub(crate) const SELF: &str = "a kernel that is a method has `#[kernel]` above its `impl`: `#[kernel] impl Scale { fn run(self, acc: &impl Accelerator<1>, …) { … } }`";
@@ -147,6 +146,39 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
         "as_ptr" | "as_mut_ptr" => RAW_ADDRESS,
         _ => return None,
     })
+}
+
+/// Whether a method of this name may be one of a user's type: of those that have it natively the types refuse it, in
+/// `build/refused.rs`, but of `Option`, which no value is of.
+pub(crate) fn may_be_own(name: &str) -> bool {
+    method(name) == Some(OPTIONS)
+        || name.starts_with("checked_")
+        || name.starts_with("overflowing_")
+}
+
+/// Whether a method of std's of this name gives an `Option`.
+pub(crate) fn gives_option(name: &str) -> bool {
+    let names = [
+        "first",
+        "first_mut",
+        "get",
+        "get_mut",
+        "last",
+        "last_mut",
+        "max",
+        "min",
+        "next",
+        "nth",
+        "pop",
+        "at",
+        "row",
+        "find",
+        "position",
+        "then_some",
+        "partial_cmp",
+        "try_into",
+    ];
+    names.contains(&name)
 }
 
 /// Whether a method of std's of this name takes a closure and goes over elements, as none does that kernels know.

@@ -92,31 +92,50 @@ fn methods_are_refused_by_their_names() {
             "unwrap expect unwrap_or is_some is_none ok err",
             "keep a `bool`",
         ),
-        (
-            "checked_add checked_sub checked_mul checked_div checked_rem checked_neg checked_abs checked_pow checked_shl \
-             checked_shr checked_ilog2 checked_ilog10 checked_isqrt checked_next_power_of_two checked_next_multiple_of \
-             checked_add_signed checked_add_unsigned checked_div_euclid checked_rem_euclid",
-            "wrapping or saturating",
-        ),
-        (
-            "overflowing_add overflowing_sub overflowing_mul overflowing_neg overflowing_abs overflowing_pow \
-             overflowing_shl overflowing_shr",
-            "use the wrapping method",
-        ),
         ("to_string to_owned as_str", "use numbers"),
         ("as_ptr as_mut_ptr", "RawMut"),
     ] {
         for name in names.split_whitespace() {
-            assert_refused(&body(&format!("let a = x.{name}();")), name, words);
+            assert_refused(&body(&format!("let a = x.first().{name}();")), name, words);
         }
     }
     let with_closures = "fill_with flat_map filter_map skip_while map_while max_by max_by_key min_by min_by_key position find scan inspect sort_by sort_by_key sort_unstable_by \
         sort_unstable_by_key binary_search_by partition_point";
     for name in with_closures.split_whitespace() {
-        let refusals = body(&format!("let a = x.{name}(|a| a);"));
+        let refusals = body(&format!("let a = x.iter().{name}(|a| a);"));
         assert_refused(&refusals, name, "write a `for` loop");
         // Of a user's type it may be anything.
-        assert_eq!(body(&format!("let a = x.{name}(n);")), [], "{name}");
+        for own in [
+            "x.iter()",
+            "pair",
+            "self",
+            "pair.first",
+            "made(n)",
+            "n.min(3)",
+        ] {
+            for argument in ["n", "|a| a"] {
+                if (own, argument) != ("x.iter()", "|a| a") {
+                    assert_eq!(
+                        body(&format!("let a = {own}.{name}({argument});")),
+                        [],
+                        "{own}.{name}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn methods_of_a_users_type_have_any_name() {
+    for name in ["unwrap", "expect", "ok", "checked_add", "overflowing_mul"] {
+        for own in ["pair", "self", "pair.first", "made(n)"] {
+            assert_eq!(
+                body(&format!("let a = {own}.{name}(n);")),
+                [],
+                "{own}.{name}"
+            );
+        }
     }
 }
 

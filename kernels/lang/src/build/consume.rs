@@ -6,11 +6,11 @@ use quipu_kernel_ir::{BinaryOperation, Scalar, Type, UnaryOperation, Value};
 
 use super::adapt::Items;
 use super::data::KernelValue;
-use super::expression::{Expr, variable};
-use super::iterate::{begin_items, binary};
+use super::expression::{Expr, bind_mut, lit, value, variable};
+use super::iterate::{Iterate, begin_for, begin_items, binary};
 use super::number::constant;
-use super::place::{assign_raw, compound_at};
-use super::repeat::{self, Loop, leave_unless};
+use super::place::{assign, assign_raw, compound_at};
+use super::repeat::{self, Loop, end_loop, leave_unless};
 use super::state::{self, Raw, State};
 
 /// An iterator, whose methods take closures. (An array has `map`, too, which is done with all elements at once.)
@@ -19,6 +19,68 @@ use super::state::{self, Raw, State};
     label = "of an array write `.iter()` before them, or a `for` loop"
 )]
 pub trait Iterator {}
+
+/// Methods of iterators that take items with closures, of a variable: what it is of, the macro does not see.
+#[doc(hidden)]
+pub trait TakingMethods: Iterate + Iterator + Sized {
+    #[track_caller]
+    fn __method_fold<T: ?Sized>(
+        &self,
+        this: Expr<Self>,
+        first: Expr<T>,
+        function: impl FnOnce(Expr<T>, Expr<Self::Item>) -> Expr<T>,
+    ) -> Expr<T> {
+        let total = bind_mut("total", value(first));
+        let (this, item) = begin_for(this);
+        assign(total, combined(value(total), item, function));
+        end_loop(this);
+        value(total)
+    }
+
+    #[track_caller]
+    fn __method_for_each(
+        &self,
+        this: Expr<Self>,
+        function: impl FnOnce(Expr<Self::Item>) -> Expr<()>,
+    ) -> Expr<()> {
+        let (this, item) = begin_for(this);
+        function(item);
+        end_loop(this)
+    }
+
+    #[track_caller]
+    fn __method_any(
+        &self,
+        this: Expr<Self>,
+        condition: impl FnOnce(Expr<Self::Item>) -> Expr<bool>,
+    ) -> Expr<bool> {
+        holds(this, false, condition)
+    }
+
+    #[track_caller]
+    fn __method_all(
+        &self,
+        this: Expr<Self>,
+        condition: impl FnOnce(Expr<Self::Item>) -> Expr<bool>,
+    ) -> Expr<bool> {
+        holds(this, true, condition)
+    }
+}
+
+impl<I: Iterate + Iterator> TakingMethods for I {}
+
+#[track_caller]
+fn holds<I: Iterate>(
+    over: Expr<I>,
+    of_all: bool,
+    condition: impl FnOnce(Expr<I::Item>) -> Expr<bool>,
+) -> Expr<bool> {
+    let holds = bind_mut("holds", lit(of_all));
+    let (this, item) = begin_for(over);
+    settle(holds, condition(item), of_all, this);
+    end_loop(this);
+    value(holds)
+}
 
 /// What is gone over by methods with closures.
 pub fn iterator<I: ?Sized + Iterator>(over: Expr<I>) -> Expr<I> {

@@ -57,7 +57,8 @@ pub use aggregate::{array, repeat, structure, tuple};
 pub use call::{Callee, call, plain, rebound};
 pub use composed::{Unsigned, UnsignedCalls, UnsignedMethods};
 pub use consume::{
-    Iterator, Totals, add, applied, combined, iterator, multiply, product, settle, sum,
+    Iterator, TakingMethods, Totals, add, applied, combined, iterator, multiply, product, settle,
+    sum,
 };
 pub use control::{Branch, and, branch, discard, give, never, nothing, or};
 pub use data::{
@@ -94,7 +95,7 @@ pub use place::{
     range_of, range_to, range_to_inclusive, replace, swap, take,
 };
 pub use quipu_kernel_ir as ir;
-pub use refused::{RefusedMethods, RefusedOfHandles, RefusedOfNumbers};
+pub use refused::{RefusedMethods, RefusedOfHandles, RefusedOfNumbers, RefusedWithClosures};
 pub use repeat::{
     Loop, begin_loop, break_loop, break_unless, break_with, continue_loop, continue_unless,
     end_loop,

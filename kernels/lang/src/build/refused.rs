@@ -3,12 +3,14 @@
 //! They are refused by the types that have them, and not by their names, as users' types may have others of the same
 //! names. A bound that nothing fulfils says the words, at the user's call.
 
+use std::marker::PhantomData;
 use std::ops::{Range, RangeFrom, RangeInclusive};
 use std::slice::Iter;
 
-use super::adapt::{Copied, Enumerate, Rev, Rounds, Skip, StepBy, Take, Zip};
+use super::adapt::{Copied, Enumerate, Indexed, Rev, Rounds, Skip, StepBy, Take, Zip};
 use super::consume::Iterator;
-use super::expression::Expr;
+use super::data::KernelValue;
+use super::expression::{Expr, Sample};
 use super::handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
     SharedReadHandle, SharedWriteHandle,
@@ -147,8 +149,100 @@ refused! {
         __method_to_ne_bytes() -> R;
     Classifies = "this is not in the kernel language", "compare with `MIN_POSITIVE` and `MAX`":
         __method_is_normal() => bool, __method_is_subnormal() => bool, __method_classify();
+    ChecksOverflow = "this gives an `Option`, which is not in the kernel language", "use the wrapping or saturating method, and compare":
+        __method_checked_add(A) => Maybe<Self>, __method_checked_sub(A) => Maybe<Self>, __method_checked_mul(A) => Maybe<Self>, __method_checked_div(A) => Maybe<Self>, __method_checked_rem(A) => Maybe<Self>,
+        __method_checked_neg() => Maybe<Self>, __method_checked_abs() => Maybe<Self>, __method_checked_pow(A) => Maybe<Self>, __method_checked_shl(A) => Maybe<Self>, __method_checked_shr(A) => Maybe<Self>,
+        __method_checked_ilog2() => Maybe<Self>, __method_checked_ilog10() => Maybe<Self>, __method_checked_isqrt() => Maybe<Self>, __method_checked_next_power_of_two() => Maybe<Self>,
+        __method_checked_next_multiple_of(A) => Maybe<Self>, __method_checked_add_signed(A) => Maybe<Self>, __method_checked_add_unsigned(A) => Maybe<Self>,
+        __method_checked_div_euclid(A) => Maybe<Self>, __method_checked_rem_euclid(A) => Maybe<Self>;
+    TellsOverflow = "this is not in the kernel language", "use the wrapping method, and compare":
+        __method_overflowing_add(A) -> R, __method_overflowing_sub(A) -> R, __method_overflowing_mul(A) -> R, __method_overflowing_neg() -> R,
+        __method_overflowing_abs() -> R, __method_overflowing_pow(A) -> R, __method_overflowing_shl(A) -> R, __method_overflowing_shr(A) -> R;
     GivesIfTrue = "this gives an `Option`, which is not in the kernel language", "write `if` and `else`":
         __method_then_some(A);
+}
+
+/// The `Option` of a `T` that was refused where it was made: so its methods are not refused once more.
+#[derive(Debug)]
+pub struct Maybe<T: ?Sized>(PhantomData<fn(&T)>);
+
+impl<T: ?Sized + 'static> Sample for Maybe<T> {
+    fn sample() -> &'static Self {
+        &Self(PhantomData)
+    }
+}
+
+#[doc(hidden)]
+impl<T: ?Sized> Maybe<T> {
+    pub fn __method_unwrap(&self, _: Expr<Self>) -> Expr<T> {
+        super::control::never()
+    }
+
+    pub fn __method_unwrap_or(&self, _: Expr<Self>, _: Expr<T>) -> Expr<T> {
+        super::control::never()
+    }
+
+    pub fn __method_is_some(&self, _: Expr<Self>) -> Expr<bool> {
+        super::control::never()
+    }
+
+    pub fn __method_is_none(&self, _: Expr<Self>) -> Expr<bool> {
+        super::control::never()
+    }
+}
+
+macro_rules! refused_with_closures {
+    ($($words:ident = $message:literal, $label:literal: $($method:ident($($argument:ident)*)),*;)*) => {
+        $(
+            /// Nothing has it.
+            #[diagnostic::on_unimplemented(message = $message, label = $label)]
+            pub trait $words {}
+        )*
+
+        /// Methods with closures that are refused, of what has elements.
+        #[doc(hidden)]
+        pub trait RefusedWithClosures {
+            /// What a closure is passed.
+            type Element: ?Sized;
+
+            fn __method_scan<S, R: ?Sized>(
+                &self,
+                _: Expr<Self>,
+                _: Expr<S>,
+                _: impl FnOnce(Expr<S>, Expr<Self::Element>) -> Expr<R>,
+            ) -> Expr<()>
+            where
+                Self: AdaptsWithClosure,
+            {
+                super::control::never()
+            }
+
+            $($(
+                fn $method<R: ?Sized>(
+                    &self,
+                    _: Expr<Self>,
+                    _: impl FnOnce($(refused_with_closures!(@ $argument)),*) -> Expr<R>,
+                ) -> Expr<()>
+                where
+                    Self: $words,
+                {
+                    super::control::never()
+                }
+            )*)*
+        }
+    };
+    (@ $argument:ident) => { Expr<Self::Element> };
+}
+
+refused_with_closures! {
+    StandsAlone = "`map`, `filter` and `take_while` are in the kernel language of iterators where nothing comes behind them but a `for` loop's body, `sum`, `product`, `count`, `fold`, `any`, `all` or `for_each`",
+        "write `zip`, `rev` and other adapters before it":
+        __method_map(a), __method_filter(a), __method_take_while(a);
+    AdaptsWithClosure = "this method with a closure is not in the kernel language", "write a `for` loop":
+        __method_fill_with(), __method_flat_map(a), __method_filter_map(a), __method_skip_while(a), __method_map_while(a),
+        __method_max_by(a b), __method_max_by_key(a), __method_min_by(a b), __method_min_by_key(a), __method_position(a),
+        __method_find(a), __method_inspect(a), __method_sort_by(a b), __method_sort_by_key(a), __method_sort_unstable_by(a b),
+        __method_sort_unstable_by_key(a), __method_binary_search_by(a), __method_partition_point(a);
 }
 
 macro_rules! refusing_numbers {
@@ -210,4 +304,31 @@ refusing! {
     [T, const D: usize] EachPlacedHandle<T, D>;
     [T, const D: usize] EachSharedHandle<T, D>;
     [T] EachOwnRowHandle<T>;
+}
+
+macro_rules! refusing_with_closures {
+    ($([$($generics:tt)*] $type:ty => $element:ty;)*) => {$(
+        impl<$($generics)*> RefusedWithClosures for $type {
+            type Element = $element;
+        }
+    )*};
+}
+
+refusing_with_closures! {
+    [T] [T] => T;
+    [T, const N: usize] [T; N] => T;
+    [T: KernelValue] Range<T> => T;
+    [T: KernelValue] RangeInclusive<T> => T;
+    [T: KernelValue] RangeFrom<T> => T;
+    [T: KernelValue] Iter<'static, T> => T;
+    [I: Indexed] Rev<I> => I::Item;
+    [I: Indexed] StepBy<I> => I::Item;
+    [I: Indexed] Skip<I> => I::Item;
+    [I: Indexed] Take<I> => I::Item;
+    [I: Indexed] Enumerate<I> => (usize, I::Item);
+    [I: Indexed] Copied<I> => I::Item;
+    [I: Indexed, J: ?Sized + Indexed] Zip<I, J> => (I::Item, J::Item);
+    [] Rounds => usize;
+    [const D: usize] IndicesHandle<D> => usize;
+    [T: KernelValue, const D: usize] EachHandle<T, D> => (usize, T);
 }

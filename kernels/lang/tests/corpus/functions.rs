@@ -571,3 +571,101 @@ fn runs_functions_with_names_that_c_has() {
     check!(powf => (&mut y), division(5, 1, 2));
     assert_eq!(y[4], 3.0);
 }
+
+#[device(crate = quipu_kernel)]
+fn mix(hash: u32, next: u32) -> u32 {
+    hash.wrapping_mul(31).wrapping_add(next)
+}
+
+/// Methods of names that iterators, numbers and `Option` have, too.
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Three {
+    x: u32,
+    y: u32,
+    z: u32,
+}
+
+#[device(crate = quipu_kernel)]
+impl Three {
+    fn map(self, f: impl Fn(u32) -> u32) -> Self {
+        Self {
+            x: f(self.x),
+            y: f(self.y),
+            z: f(self.z),
+        }
+    }
+
+    fn doubled(self) -> Self {
+        self.map(|c| c * 2)
+    }
+
+    fn any(self, f: impl Fn(u32) -> bool) -> bool {
+        f(self.x) || f(self.y) || f(self.z)
+    }
+
+    fn fold(self, first: u32, f: impl Fn(u32, u32) -> u32) -> u32 {
+        f(f(f(first, self.x), self.y), self.z)
+    }
+
+    fn find(self, f: impl Fn(u32) -> bool) -> u32 {
+        if f(self.x) { self.x } else { self.y }
+    }
+
+    fn checked_add(self, other: Self) -> Self {
+        Self {
+            x: self.x + other.x,
+            ..self
+        }
+    }
+
+    fn unwrap(self) -> u32 {
+        self.x
+    }
+
+    fn expect(self, least: u32) -> u32 {
+        self.z.max(least)
+    }
+
+    fn sum(self) -> u32 {
+        self.x + self.y + self.z
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn own_methods(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let three = Three {
+            x: x[i],
+            y: i as u32,
+            z: 7,
+        };
+        let mut hash = three.map(|c| c + i as u32).doubled().expect(5);
+        hash = mix(hash, three.doubled().map(|c| c + 1).sum());
+        hash = mix(hash, three.any(|c| c == 4) as u32);
+        hash = mix(hash, three.doubled().fold(3, |a, c| mix(a, c)));
+        hash = mix(hash, three.fold(hash, |a, c| mix(a, c)));
+        hash = mix(hash, three.find(|c| c > 3));
+        hash = mix(hash, three.checked_add(three.doubled()).unwrap());
+        hash = mix(hash, three.unwrap());
+        // Those of iterators that are in variables.
+        let items = x.iter();
+        hash = mix(hash, items.clone().map(|a| a + 1).sum::<u32>());
+        let mut items = items.zip(1..);
+        hash = mix(hash, items.any(|(a, k)| a + k == 6) as u32);
+        let mut items = x.iter().skip(i);
+        hash = mix(hash, items.all(|a| *a > 1) as u32);
+        let items = x.iter().rev();
+        hash = mix(hash, items.fold(1, |all, a| mix(all, *a)));
+        let items = 0..i as u32;
+        items.for_each(|k| hash = mix(hash, k * x[0]));
+        *y = hash;
+    }
+}
+
+#[test]
+fn runs_methods_named_like_those_of_iterators() {
+    let (x, mut y) = (vec![3, 1, 4, 1, 5], vec![1; 5]);
+    check!(own_methods => (&x, &mut y), division(2, 1, 3));
+}

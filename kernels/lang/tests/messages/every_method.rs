@@ -117,6 +117,49 @@ pub fn ranges(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
 }
 
 #[kernel(crate = quipu_kernel)]
+pub fn with_closures(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    let mut own = [3u32, 1, 2];
+    own.fill_with(|| 3); //~ this method with a closure is not in the kernel language
+    own.sort_by(|a, b| b.cmp(a)); //~ an `Ordering` is not in the kernel language
+    own.sort_unstable_by(|a, b| b.cmp(a)); //~ an `Ordering` is not in the kernel language
+    own.sort_by_key(|a| *a); //~ this method with a closure is not in the kernel language
+    own.sort_unstable_by_key(|a| *a); //~ this method with a closure is not in the kernel language
+    own.binary_search_by(|a| a.cmp(&2)).ok(); //~ an `Ordering` is not in the kernel language
+    let _ = x.partition_point(|a| *a < 2); //~ this method with a closure is not in the kernel language
+    let _ = own.map(|a| a + 1); //~ nothing comes behind them
+    let items = x.iter();
+    let _ = items.map(|a| a + 1); //~ nothing comes behind them
+    let mut items = x.iter().enumerate();
+    let _ = items.find(|(k, a)| *k as u32 + **a > 3); //~ this method with a closure is not in the kernel language
+    let mut items = x.iter().rev();
+    let _ = items.position(|a| *a > 3); //~ this method with a closure is not in the kernel language
+    let items = x.iter().zip(x);
+    let _ = items.filter(|(a, b)| *a + *b > 3); //~ nothing comes behind them
+    let items = acc.elements(3);
+    let _ = items.take_while(|a| *a > 3); //~ nothing comes behind them
+    let items = y.each();
+    let _ = items.flat_map(|(k, _)| 0..k); //~ this method with a closure is not in the kernel language
+    let items = x.iter();
+    let _ = items.filter_map(|a| a.checked_sub(1)); //~ this gives an `Option`
+    let items = x.iter().copied();
+    let _ = items.skip_while(|a| *a > 1); //~ this method with a closure is not in the kernel language
+    let items = 0..3u32;
+    let _ = items.map_while(|a| a.checked_sub(1)); //~ this gives an `Option`
+    let items = 0..=3u32;
+    let _ = items.max_by_key(|a| a % 2); //~ this method with a closure is not in the kernel language
+    let items = x.iter().skip(1);
+    let _ = items.min_by_key(|a| **a % 2); //~ this method with a closure is not in the kernel language
+    let items = x.iter().take(1);
+    let _ = items.max_by(|a, b| a.cmp(b)); //~ an `Ordering` is not in the kernel language
+    let items = x.iter().step_by(1);
+    let _ = items.min_by(|a, b| a.cmp(b)); //~ an `Ordering` is not in the kernel language
+    let items = x.iter();
+    let _ = items.scan(0, |sum, a| (*sum < *a).then_some(*a)); //~ this gives an `Option`
+    let items = x.iter();
+    let _ = items.inspect(|a| println!("{a}")); //~ this method with a closure is not in the kernel language
+}
+
+#[kernel(crate = quipu_kernel)]
 pub fn parts(
     _acc: &impl Accelerator<2>,
     x: GlobalRef<u32, 2>,
@@ -199,6 +242,43 @@ pub fn floats(_acc: &impl Accelerator<1>, a: f32, _y: OwnElements<f32>) {
     let _ = a.is_normal(); //~ this is not in the kernel language
     let _ = a.is_subnormal(); //~ this is not in the kernel language
     let _ = a.classify(); //~ this is not in the kernel language
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn with_overflow(_acc: &impl Accelerator<1>, n: u32, i: i32, _y: OwnElements<u32>) {
+    let k: u32 = n.checked_add(2).unwrap(); //~ use the wrapping or saturating method
+    let _ = k.checked_sub(2).unwrap_or(k); //~ use the wrapping or saturating method
+    let least = i.checked_sub(2); //~ use the wrapping or saturating method
+    let _ = least.unwrap() > 2;
+    let _ = i.checked_sub(2).is_some(); //~ use the wrapping or saturating method
+    let _ = i.checked_sub(2).is_none(); //~ use the wrapping or saturating method
+    let _ = n.checked_add(2); //~ use the wrapping or saturating method
+    let _ = n.checked_sub(2); //~ use the wrapping or saturating method
+    let _ = n.checked_mul(2); //~ use the wrapping or saturating method
+    let _ = n.checked_div(2); //~ use the wrapping or saturating method
+    let _ = n.checked_rem(2); //~ use the wrapping or saturating method
+    let _ = n.checked_shl(2); //~ use the wrapping or saturating method
+    let _ = n.checked_shr(2); //~ use the wrapping or saturating method
+    let _ = n.checked_next_multiple_of(2); //~ use the wrapping or saturating method
+    let _ = i.checked_add_unsigned(2); //~ use the wrapping or saturating method
+    let _ = n.checked_div_euclid(2); //~ use the wrapping or saturating method
+    let _ = n.checked_rem_euclid(2); //~ use the wrapping or saturating method
+    let _ = n.checked_pow(2); //~ use the wrapping or saturating method
+    let _ = n.checked_neg(); //~ use the wrapping or saturating method
+    let _ = i.checked_abs(); //~ use the wrapping or saturating method
+    let _ = n.checked_ilog2(); //~ use the wrapping or saturating method
+    let _ = n.checked_ilog10(); //~ use the wrapping or saturating method
+    let _ = n.checked_isqrt(); //~ use the wrapping or saturating method
+    let _ = n.checked_next_power_of_two(); //~ use the wrapping or saturating method
+    let _ = n.checked_add_signed(i); //~ use the wrapping or saturating method
+    let _ = n.overflowing_add(2); //~ use the wrapping method
+    let _ = n.overflowing_sub(2); //~ use the wrapping method
+    let _ = n.overflowing_mul(2); //~ use the wrapping method
+    let _ = n.overflowing_pow(2); //~ use the wrapping method
+    let _ = n.overflowing_shl(2); //~ use the wrapping method
+    let _ = n.overflowing_shr(2); //~ use the wrapping method
+    let _ = i.overflowing_neg(); //~ use the wrapping method
+    let _ = i.overflowing_abs(); //~ use the wrapping method
 }
 
 fn main() {}

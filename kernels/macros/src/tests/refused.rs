@@ -20,7 +20,7 @@ refused! {
     question: body("let a = n?;") at "?" says "test the condition";
     some: body("let a = Some(n);") at "Some" says "keep a `bool`";
     unwrap: body("let a = x.first().unwrap();") at "unwrap" says "keep a `bool`";
-    checked: body("let a = n.checked_add(3);") at "checked_add" says "wrapping or saturating";
+    expect: body("let a = n.checked_add(3).expect(\"no overflow\");") at "expect" says "keep a `bool`";
     map: body("let a = acc.elements(3).map(|i| i);") at "map" says "nothing comes behind them";
     map_before_others: body("let a: f32 = x.iter().map(|a| a * 2.0).rev().sum();") at "map" says "other adapters before them";
     filter_before_others: body("for (i, a) in x.iter().filter(|a| **a > 2.0).enumerate() {}") at "filter" says "other adapters before them";
@@ -28,7 +28,6 @@ refused! {
     greatest: body("let a = x.iter().max_by(|a, b| a < b);") at "max_by" says "write a `for` loop";
     return_in_a_condition: body("let a = x.iter().any(|a| { return *a > 2.0; });") at "return" says "`#[device] fn`";
     break_in_a_fold: body("loop { let a = x.iter().fold(0.0, |a, b| { break; }); }") at "break" says "no such loop";
-    any_method_with_a_closure: body("x.sort_by(|a, b| a < b);") at "sort_by" says "write a `for` loop";
     pointers: body("let a = x.as_ptr();") at "as_ptr" says "RawMut";
     raw_address: body("let a = &raw const n;") at "raw" says "RawMut";
     closure_as_value: body("let f = |a: u32| a; let g = f;") at "f" says "passed to a `#[device] fn`";
@@ -67,7 +66,6 @@ refused! {
     reference_to_a_part: body("let (ref mut a, b) = n;") at "ref" says "by reference";
     reference_to_a_variable: body("let ref mut a = n;") at "ref" says "by reference";
     rest_in_the_middle: body("let [a, .., b] = [n, n];") at "[" says "use indices";
-    overflowing: body("let a = n.overflowing_mul(3);") at "overflowing_mul" says "use the wrapping method";
     unknown_label: body("loop { break 'nowhere; }") at "break" says "no such loop";
     unknown_label_of_the_next_round: body("loop { continue 'nowhere; }") at "continue" says "no such loop";
     pattern: body("match n { const { 3 } => {} _ => {} }") at "const" says "use names";
