@@ -20,6 +20,7 @@ use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
     check_generics, handle, is_mutable_reference, is_mutable_value, is_prefix, kind, make_inline,
     make_native, operator_bounds, operator_impl_of, parameters, with_value_bounds,
+    without_lifetimes,
 };
 
 /// Lets kernels call what an item has.
@@ -261,6 +262,17 @@ fn is_of_std(path: &Path) -> bool {
         || names.last().is_some_and(is_known)
 }
 
+/// Whether there are references in what a function gives.
+fn has_reference(result: &Type) -> bool {
+    match result {
+        Type::Reference(_) => true,
+        Type::Paren(paren) => has_reference(&paren.elem),
+        Type::Group(group) => has_reference(&group.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().any(has_reference),
+        _ => false,
+    }
+}
+
 /// A device function, written.
 struct Written<'a> {
     krate: &'a Path,
@@ -291,6 +303,10 @@ impl<'a> Written<'a> {
         block: Option<&Block>,
         is_associated: bool,
     ) -> Result<Self> {
+        let signature = &Signature {
+            generics: without_lifetimes(&signature.generics),
+            ..signature.clone()
+        };
         check_generics(&signature.generics)?;
         let (acc, parameters) = parameters(signature)?;
         if let Some(variable) = parameters.iter().find_map(|one| one.variable.as_ref()) {
@@ -385,7 +401,10 @@ impl<'a> Written<'a> {
                 }
             }
         });
-        let inline = acc.is_some() || signature.asyncness.is_some() || takes_closures;
+        // Functions of the target give no slices.
+        let lends =
+            matches!(&signature.output, ReturnType::Type(_, result) if has_reference(result));
+        let inline = acc.is_some() || signature.asyncness.is_some() || takes_closures || lends;
         let mut generics = with_value_bounds(&data_generics, krate);
         generics.params.extend(closures);
         Ok(Self {

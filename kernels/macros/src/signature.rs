@@ -154,7 +154,7 @@ pub(crate) fn make_native(signature: &mut Signature) {
     let is_async = signature.asyncness.is_some();
     for input in &mut signature.inputs {
         if let FnArg::Typed(typed) = input {
-            if is_async && view_name(&typed.ty).is_some() {
+            if is_async && view_name(&typed.ty).is_some() && !has_lifetime(&typed.ty) {
                 *typed.ty = with_lifetime(&typed.ty, &parse_quote!('_));
             }
             typed.attrs.retain(|attribute| {
@@ -234,6 +234,20 @@ fn is_view(user_type: &Type) -> bool {
     matches!(user_type, Type::Reference(_)) || view_name(user_type).is_some()
 }
 
+/// Whether a view's type says for how long it is lent.
+fn has_lifetime(view: &Type) -> bool {
+    let Type::Path(path) = view else {
+        return false;
+    };
+    let last = path.path.segments.last();
+    last.is_some_and(|last| match &last.arguments {
+        PathArguments::AngleBracketed(arguments) => {
+            matches!(arguments.args.first(), Some(GenericArgument::Lifetime(_)))
+        }
+        _ => false,
+    })
+}
+
 /// A type with its missing lifetimes as `'static`.
 pub(crate) fn with_lifetimes(user_type: &Type) -> Type {
     with_lifetime(user_type, &parse_quote!('static))
@@ -284,6 +298,37 @@ pub(crate) fn handle(user_type: &Type) -> TokenStream {
         }
         other => quote!(#other),
     }
+}
+
+/// Generics as they are where a source is made, in which nothing is borrowed.
+pub(crate) fn without_lifetimes(generics: &Generics) -> Generics {
+    fn retained(
+        bounds: &Punctuated<TypeParamBound, Token![+]>,
+    ) -> Punctuated<TypeParamBound, Token![+]> {
+        let is_lifetime = |bound: &TypeParamBound| matches!(bound, TypeParamBound::Lifetime(_));
+        let bounds = bounds.iter().filter(|bound| !is_lifetime(bound));
+        bounds.cloned().collect()
+    }
+    let mut generics = generics.clone();
+    let parameters = std::mem::take(&mut generics.params).into_iter();
+    generics.params = parameters
+        .filter(|parameter| !matches!(parameter, GenericParam::Lifetime(_)))
+        .collect();
+    for parameter in generics.type_params_mut() {
+        parameter.bounds = retained(&parameter.bounds);
+    }
+    if let Some(clause) = &mut generics.where_clause {
+        let predicates = std::mem::take(&mut clause.predicates).into_iter();
+        clause.predicates = predicates
+            .filter(|predicate| !matches!(predicate, WherePredicate::Lifetime(_)))
+            .collect();
+        for predicate in &mut clause.predicates {
+            if let WherePredicate::Type(predicate) = predicate {
+                predicate.bounds = retained(&predicate.bounds);
+            }
+        }
+    }
+    generics
 }
 
 /// Refuses generics that nothing stands for.

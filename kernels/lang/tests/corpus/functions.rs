@@ -577,6 +577,54 @@ fn mix(hash: u32, next: u32) -> u32 {
     hash.wrapping_mul(31).wrapping_add(next)
 }
 
+/// One of two slices, which has to be said of them, as they are borrowed for as long.
+#[device(crate = quipu_kernel)]
+fn pick<'a>(a: &'a [u32], b: &'a [u32], first: bool) -> &'a [u32] {
+    if first { a } else { b }
+}
+
+#[device(crate = quipu_kernel)]
+fn of_one<'a, 'b: 'a, T: Copy + 'a>(a: &'a [T], b: &'b [T], at: usize) -> &'a T
+where
+    'a: 'a,
+{
+    let one = if at < b.len() { b } else { a };
+    &one[at]
+}
+
+#[device(crate = quipu_kernel)]
+trait Lends {
+    fn lend<'a>(&self, of: &'a [u32], other: &'a [u32]) -> &'a [u32];
+}
+
+#[device(crate = quipu_kernel)]
+impl Lends for Square {
+    fn lend<'a>(&self, of: &'a [u32], other: &'a [u32]) -> &'a [u32] {
+        pick(of, other, self.side > 2)
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn lent(_acc: &impl Accelerator<1>, x: &[u32], z: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let one = pick(x, &z[1..], i % 3 == 1);
+        for (a, b) in one.iter().zip(pick(z, x, i > 2)) {
+            *y = mix(*y, a * b);
+        }
+        *y = mix(*y, *of_one(x, z, i));
+        let square = Square { side: i as u32 };
+        *y = mix(*y, square.lend(&x[i..], z)[0]);
+    }
+}
+
+#[test]
+fn runs_functions_with_lifetimes() {
+    let x: Vec<u32> = vec![3, 1, 4, 1, 5];
+    let z: Vec<u32> = vec![2, 7, 1, 8];
+    let mut y = vec![1; 5];
+    check!(lent => (&x, &z, &mut y), division(2, 1, 3));
+}
+
 /// Methods of names that iterators, numbers and `Option` have, too.
 #[derive(Clone, Copy, KernelData)]
 #[kernel_data(crate = quipu_kernel)]
