@@ -54,6 +54,8 @@ pub(crate) const GENERIC_ACCELERATOR: &str =
     "write the accelerator as `acc: &impl Accelerator<1>`, without a type parameter of its own";
 pub(crate) const PARAMETER_PATTERN: &str =
     "a parameter is a name here; take it apart with `let` in the body";
+pub(crate) const PARAMETER_NAME: &str =
+    "a parameter has a name here; one that is not used begins with `_`: `_unused: u32`";
 pub(crate) const SHARED_LENGTH: &str = "say how long the shared array is: `#[shared(acc.extent(Block, Threads)[0])] sums: SharedWrite<f32>`";
 pub(crate) const SHARED_ONLY: &str =
     "`#[shared(length)]` is for parameters of type `SharedWrite<T>`";

@@ -88,7 +88,7 @@ impl Writer {
             #[allow(unused_imports)]
             use __quipu::{
                 AcceptedOfOthers as _, Casts as _, Conversions as _, FloatBits as _, HalfConversions as _, IteratorMethods as _, MoreCalls as _, MoreMethods as _, NumberCalls as _, NumberMethods as _, Operated as _,
-                OperatedAlone as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeMethods as _,
+                OperatedAlone as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeLength as _, RangeMethods as _,
                 RefusedConversions as _, RefusedMethods as _, RefusedWithClosures as _, TakingMethods as _, RefusedOfDerived as _, RefusedOfHandles as _, RefusedOfNumbers as _,
                 SliceMethods as _, UnsignedCalls as _, UnsignedMethods as _,
             };

@@ -90,7 +90,11 @@ pub(crate) fn parameters(
                 });
                 continue;
             }
-            return Err(Error::new(pat.span(), refuse::PARAMETER_PATTERN));
+            let words = match &**pat {
+                Pat::Wild(_) => refuse::PARAMETER_NAME,
+                _ => refuse::PARAMETER_PATTERN,
+            };
+            return Err(Error::new(pat.span(), words));
         };
         if let Some((dimensions, has_barriers)) = accelerator(ty) {
             found = Some(AcceleratorParameter {

@@ -369,6 +369,35 @@ pub trait RangeMethods<T: KernelValue>: Sized {
     }
 }
 
+/// Of a range whose end is not in it: how many numbers there are.
+#[doc(hidden)]
+pub trait RangeLength<T: KernelValue>: Sized {
+    #[track_caller]
+    fn __method_len(&self, this: Expr<Self>) -> Expr<usize> {
+        let location = Location::caller();
+        expression(state::at(location, |s| {
+            let (ends, scalar) = (both_ends(s, this.raw(), location), scalar_of(s, T::ir_type));
+            match items_between(s, scalar, ends, false).count {
+                Count::Of(count) => cast(s, count, Scalar::Index),
+                Count::To { last, .. } => last,
+                Count::Endless => s.frame().literal(Scalar::Index, 0),
+            }
+        }))
+    }
+
+    #[track_caller]
+    fn __method_is_empty(&self, this: Expr<Self>) -> Expr<bool> {
+        let location = Location::caller();
+        expression(state::at(location, |s| {
+            let (start, end) = both_ends(s, this.raw(), location);
+            let has_some = binary(s, BinaryOperation::Less, start, end);
+            s.frame().function.unary(UnaryOperation::Not, has_some)
+        }))
+    }
+}
+
+impl<T: KernelValue> RangeLength<T> for Range<T> {}
+
 impl<T: KernelValue> RangeMethods<T> for Range<T> {
     const END: Option<BinaryOperation> = Some(BinaryOperation::Less);
 }

@@ -76,7 +76,7 @@ pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
     SharedReadHandle, SharedWriteHandle, Sketch,
 };
-pub use iterate::{Iterate, RangeMethods, SliceMethods, begin_for};
+pub use iterate::{Iterate, RangeLength, RangeMethods, SliceMethods, begin_for};
 pub use number::{
     Casts, Conversions, FloatBits, FromDouble, HalfConversions, MoreCalls, MoreMethods,
     NumberCalls, NumberMethods, RefusedConversions, maximum, minimum,

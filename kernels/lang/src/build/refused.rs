@@ -101,7 +101,9 @@ refused! {
         "write `fold`, which says what comes of nothing: `x.iter().copied().fold(u32::MAX, u32::min)`":
         __method_min() -> R, __method_max() -> R;
     Adapts = "this iterator is not in the kernel language", "write a `for` loop":
-        __method_collect() -> R, __method_count() -> R, __method_chain(A) -> R, __method_cycle() -> R, __method_peekable() -> R, __method_into_iter() -> R;
+        __method_collect() -> R, __method_count() -> R, __method_chain(A) -> R, __method_cycle() -> R, __method_peekable() -> R;
+    BeginsAnew = "this is not in the kernel language", "write `.iter()`, or nothing, as `for` goes over it as it is":
+        __method_into_iter() -> R;
     Allocates = "memory is not allocated in kernels",
         "use an array `[T; N]`, or a buffer as a parameter":
         __method_push(A), __method_pop(), __method_to_vec() -> R, __method_insert(A, B), __method_remove(A), __method_extend(A);

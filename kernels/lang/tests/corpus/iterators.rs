@@ -6,6 +6,7 @@ use quipu_kernel::{
     Accelerator, Block, BlockAccelerator, BlockKernel, OwnElements, SharedWrite, Threads, device,
     kernel,
 };
+use std::ops::Range;
 
 /// A hash that tells which numbers came, and in which order.
 #[device(crate = quipu_kernel)]
@@ -64,6 +65,14 @@ fn zipped(_acc: &impl Accelerator<1>, x: &[u32], z: &[u32], mut y: OwnElements<u
     }
 }
 
+#[device(crate = quipu_kernel)]
+fn length(range: Range<usize>) -> u32 {
+    if range.is_empty() {
+        return 9;
+    }
+    range.len() as u32
+}
+
 #[kernel(crate = quipu_kernel)]
 fn adapted(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     for (i, y) in y.each() {
@@ -98,6 +107,8 @@ fn adapted(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
         for a in (0..=i as i8).rev().skip(1).step_by(2) {
             hash = then(hash, a as u32);
         }
+        hash = then(hash, length(i..4));
+        hash = then(hash, (i as i32 - 3..3).len() as u32);
         for a in (i as i64 - 3..4).take(5) {
             hash = then(hash, a as u32);
         }

@@ -85,7 +85,8 @@ pub fn iterators(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
     let _ = x.iter().chain(x); //~ this iterator is not in the kernel language
     let _ = x.iter().cycle(); //~ this iterator is not in the kernel language
     let _ = x.iter().peekable(); //~ this iterator is not in the kernel language
-    let _ = x.iter().into_iter(); //~ this iterator is not in the kernel language
+    let _ = x.iter().into_iter(); //~ `for` goes over it as it is
+    for _ in [1, 2].into_iter() {} //~ write `.iter()`
 }
 
 #[kernel(crate = quipu_kernel)]

@@ -104,6 +104,8 @@ refused! {
     type_without_a_name: kernel("impl [u32; 3] { fn run(self, acc: &impl Accelerator<1>) {} }") at "[" says "name the type";
     trait_object: kernel("fn k(acc: &impl Accelerator<1>, f: &dyn Shape) {}") at "dyn" says "use generics";
     parameter_pattern: kernel("fn k(acc: &impl Accelerator<1>, (a, b): (u32, u32)) {}") at "(" says "with `let`";
+    parameter_without_a_name: kernel("fn k(acc: &impl Accelerator<1>, _: u32) {}") at "_" says "`_unused: u32`";
+    parameter_of_a_function_without_a_name: device("fn f(_: u32) {}") at "_" says "`_unused: u32`";
     shared_without_length: kernel("async fn k(acc: &impl BlockAccelerator<1>, s: SharedWrite<u32>) {}")
         at "SharedWrite" says "how long";
     shared_atomics_without_length: kernel("async fn k(acc: &impl BlockAccelerator<1>, s: SharedAtomics<u32>) {}")
