@@ -30,7 +30,7 @@ fn every_benchmark_of_nodes_runs_beside_tls_and_its_results_are_right() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn links_are_measured_beside_tls_and_results_are_right() {
+fn links_are_measured_beside_tls_and_tcp_and_results_are_right() {
     if !quipu_lab::lab_or_skip() {
         return;
     }
@@ -39,7 +39,8 @@ fn links_are_measured_beside_tls_and_results_are_right() {
         ..Options::default()
     };
     let report = run("links", &Quipu::new(), &options).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(report.rows.len(), 6);
+    // Three things on two networks, each beside TLS and TCP.
+    assert_eq!(report.rows.len(), 12);
     for row in &report.rows {
         assert!(row.value.is_finite() && row.reference.is_some(), "{row:?}");
     }
