@@ -7,14 +7,14 @@
 
 use super::bell::{Bell, Due, Need};
 use super::code::Delay;
-use super::completion::{Notice, Notices, Put, SeenTo, Watched};
+use super::completion::{Notice, Notices, Put, Watched};
 use super::is_nothing;
 use super::ledger::{Arrival, Departure, Ended, Job, Key, Ledger};
 use super::naps::PreciseNaps;
 use crate::error::{lost, of_call, of_device};
 use crate::inside::{Inside, own_thread};
 use crate::launch::CodeRef;
-use crate::vendor::{Doer, Failure, Flight, Obstacle, Vendor, VendorDevice};
+use crate::vendor::{Doer, Failure, Obstacle, Vendor, VendorDevice};
 use crate::work::Work;
 use crate::{Shared, VendorDriver};
 use quipu_core::command::{ReadySink, ToDrivers, slab};
@@ -66,7 +66,7 @@ impl Activity {
 struct Pumping<'a, V: Vendor> {
     shared: &'a Shared<V>,
     is_given_up: bool,
-    untold: Untold<V>,
+    untold: Untold,
 }
 
 impl<V: Vendor> Drop for Pumping<'_, V> {
@@ -74,11 +74,10 @@ impl<V: Vendor> Drop for Pumping<'_, V> {
         if self.is_given_up && self.untold.is_empty() {
             return;
         }
-        let away = self.untold.tell(&mut self.shared.ledger());
-        // Before another thread pumps, which may put the next of a line there.
-        self.shared.watch(away);
+        let mut ledger = self.shared.ledger();
+        self.untold.tell(&mut ledger);
         if !self.is_given_up {
-            self.shared.cease(&mut self.shared.ledger(), true);
+            self.shared.cease(&mut ledger, true);
         }
     }
 }
@@ -88,9 +87,8 @@ type Ready = SmallVec<[Command; 4]>;
 
 /// What the ledger is told with the next look into it, instead of one by one: of a chain's commands, each is let go by
 /// the end of the one before.
-struct Untold<V: Vendor> {
-    /// A command that was just put on its device.
-    forwarded: Option<Forwarded<V>>,
+#[derive(Default)]
+struct Untold {
     /// Commands that are finished: mostly one, which is to cost no allocation.
     finished: SmallVec<[Key; 4]>,
     /// Commands that have become ours by that.
@@ -99,78 +97,21 @@ struct Untold<V: Vendor> {
     strays: Vec<Command>,
 }
 
-/// A command that was put on its device, and what there is to see to.
-struct Forwarded<V: Vendor> {
-    key: Key,
-    held: Held,
-    device: usize,
-    flight: Flight<V>,
-    /// The line of which it waits for the last command.
-    line: Option<usize>,
-    polled: bool,
-    seen_to: SeenTo,
-    put: Option<Put>,
-}
-
-/// One that is away, as the ledger knows: it is to be watched, once that is not locked.
-struct Away<V: Vendor> {
-    watched: Watched<V>,
-    held: Held,
-    /// Why its device is lost, if it is.
-    loss: Option<String>,
-}
-
-impl<V: Vendor> Default for Untold<V> {
-    fn default() -> Self {
-        Self {
-            forwarded: None,
-            finished: SmallVec::new(),
-            ready: Ready::new(),
-            strays: Vec::new(),
-        }
-    }
-}
-
-impl<V: Vendor> Untold<V> {
+impl Untold {
     fn is_empty(&self) -> bool {
-        self.forwarded.is_none() && self.finished.is_empty() && self.ready.is_empty()
+        self.finished.is_empty() && self.ready.is_empty()
     }
 
-    fn tell(&mut self, ledger: &mut Ledger<V>) -> Option<Away<V>> {
-        let away = self.forwarded.take().and_then(|it| it.tell(ledger));
+    fn tell<V: Vendor>(&mut self, ledger: &mut Ledger<V>) {
+        if self.is_empty() {
+            return;
+        }
         for key in self.finished.drain(..) {
             ledger.forget(key);
         }
         for command in self.ready.drain(..) {
             self.strays.extend(ledger.ready(command, None).err());
         }
-        away
-    }
-}
-
-impl<V: Vendor> Forwarded<V> {
-    fn tell(self, ledger: &mut Ledger<V>) -> Option<Away<V>> {
-        let (signal, is_implied) = (self.flight.done().clone(), self.flight.done.is_none());
-        let loss = self.flight.failure.as_ref();
-        let loss = loss.filter(|failure| failure.is_loss());
-        let loss = loss.map(Failure::text);
-        let line = ledger.forwarded(self.key, self.flight, self.line)?;
-        let watched = Watched {
-            key: self.key,
-            device: self.device,
-            line,
-            signal,
-            is_implied,
-            is_joined: false,
-            polled: self.polled,
-            seen_to: self.seen_to,
-            put: self.put,
-        };
-        Some(Away {
-            watched,
-            held: self.held,
-            loss,
-        })
     }
 }
 
@@ -326,7 +267,7 @@ impl<V: Vendor> Shared<V> {
         self: &Arc<Self>,
         caller: Caller,
         ledger: MutexGuard<'_, Ledger<V>>,
-        untold: &mut Untold<V>,
+        untold: &mut Untold,
     ) -> bool {
         let mut jobs = 0;
         let mut locked = Some(ledger);
@@ -337,29 +278,26 @@ impl<V: Vendor> Shared<V> {
             if self.completions.has_notices() {
                 ledger = self.note_all(self.completions.take(), ledger);
             }
-            let away = untold.tell(&mut ledger);
+            untold.tell(&mut ledger);
             let job = match caller {
                 Caller::Teller => ledger.next_end(),
                 _ => ledger.next_job(caller == Caller::Drain),
             };
-            let leaves = job.is_none() && caller == Caller::Teller && ledger.has_jobs();
-            let dirty = match job.is_none() && !leaves {
-                true => ledger.take_dirty(),
-                false => Vec::new(),
-            };
-            if away.is_none() && job.is_none() && dirty.is_empty() {
-                if !leaves {
-                    self.rest(caller, ledger);
-                }
-                return !leaves;
-            }
-            drop(ledger);
-            self.watch(away);
             if let Some(job) = job {
+                drop(ledger);
                 self.do_job(job, untold);
-            }
-            for device in dirty {
-                self.flush_device(device);
+            } else if caller == Caller::Teller && ledger.has_jobs() {
+                return false;
+            } else {
+                let dirty = ledger.take_dirty();
+                if dirty.is_empty() {
+                    self.rest(caller, ledger);
+                    return true;
+                }
+                drop(ledger);
+                for device in dirty {
+                    self.flush_device(device);
+                }
             }
             jobs += 1;
             if matches!(caller, Caller::Host | Caller::Waiter) && jobs >= HOST_JOBS {
@@ -384,11 +322,11 @@ impl<V: Vendor> Shared<V> {
     }
 
     #[inline]
-    fn do_job(self: &Arc<Self>, job: Job<V>, untold: &mut Untold<V>) {
+    fn do_job(self: &Arc<Self>, job: Job<V>, untold: &mut Untold) {
         match job {
             Job::Prepare(key) => self.prepare(key),
             Job::Finish(key, arrival) => self.finish(key, arrival, untold),
-            Job::Forward(key, departure) => self.forward(key, departure, untold),
+            Job::Forward(key, departure) => self.forward(key, departure),
             Job::ForwardWhole(whole) => self.forward_whole(whole),
             Job::Gather(batch, ungathered) => self.gather(batch, ungathered),
             Job::Make(batch, device, plan) => self.have_made(batch, device, plan),
@@ -475,7 +413,7 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
-    fn forward(self: &Arc<Self>, key: Key, departure: Departure<V>, untold: &mut Untold<V>) {
+    fn forward(self: &Arc<Self>, key: Key, departure: Departure<V>) {
         let Departure {
             held,
             device: number,
@@ -541,31 +479,30 @@ impl<V: Vendor> Shared<V> {
             Ok(put) => put,
             Err(obstacle) => return self.obstructed(key, device, held, obstacle),
         };
-        untold.forwarded = Some(Forwarded {
+        let (signal, is_implied) = (flight.done().clone(), flight.done.is_none());
+        let loss = flight.failure.as_ref().filter(|failure| failure.is_loss());
+        let loss = loss.map(Failure::text);
+        let Some(line) = self.ledger().forwarded(key, flight, line) else {
+            return;
+        };
+        let watched = signal.clone();
+        self.completions.watch([Watched {
             key,
-            held,
             device: number,
-            flight,
             line,
+            signal,
+            is_implied,
+            is_joined: false,
             polled,
             seen_to,
             put,
-        });
-    }
-
-    /// Has the end of a command noted that is away.
-    fn watch(&self, away: Option<Away<V>>) {
-        let Some(away) = away else {
-            return;
-        };
-        let signal = V::TELLS.then(|| away.watched.signal.clone());
-        self.completions.watch([away.watched]);
-        if signal.is_some_and(|signal| !matches!(self.vendor.status(&signal), Ok(None))) {
+        }]);
+        if V::TELLS && !matches!(self.vendor.status(&watched), Ok(None)) {
             // It was told of before it was watched.
             self.completions.poll_again(&self.vendor);
         }
-        if let Some(reason) = away.loss {
-            self.lose(away.held, &reason);
+        if let Some(reason) = loss {
+            self.lose(held, &reason);
         }
     }
 
@@ -618,7 +555,7 @@ impl<V: Vendor> Shared<V> {
     }
 
     /// Finishes a command that is ours and over.
-    fn finish(&self, key: Key, arrival: Arrival<V>, untold: &mut Untold<V>) {
+    fn finish(&self, key: Key, arrival: Arrival<V>, untold: &mut Untold) {
         let Arrival {
             command,
             held,
