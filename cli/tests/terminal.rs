@@ -67,13 +67,15 @@ impl Terminal {
         tcsetwinsize(&device, size).unwrap();
         let [input, output, errors] = [(); 3].map(|()| device.try_clone().unwrap());
         command.stdin(input).stdout(output).stderr(errors);
-        // It is the one that Ctrl-C is for.
+        // It is the one that Ctrl-C is for, and heeds it, also where whoever runs the tests does not, as what a shell leaves behind.
         let input = std::io::stdin();
         let take_terminal = move || {
+            // SAFETY: the system's own handler.
+            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
             setsid()?;
             Ok(ioctl_tiocsctty(&input)?)
         };
-        // SAFETY: two system calls, which may be made between fork and exec.
+        // SAFETY: system calls, which may be made between fork and exec.
         unsafe { command.pre_exec(take_terminal) };
         Self {
             modes: modes(&device),
