@@ -47,9 +47,13 @@ fn awaits(key: Fingerprint, epoch: u32) -> Message<'static> {
 
 impl Scene {
     fn new() -> Self {
+        Self::within(Limits::default())
+    }
+
+    fn within(limits: Limits) -> Self {
         let timer = Arc::new(ManualTimer::default());
         let of_node = timer.clone();
-        let rig = Rig::with_folder(Limits::default(), |options, _| options.timer = of_node);
+        let rig = Rig::with_folder(limits, |options, _| options.timer = of_node);
         let mut client = rig.client();
         let other = Key::passing().unwrap();
         client.send(&[
@@ -260,27 +264,10 @@ fn bytes_come_once_whichever_way_and_in_whatever_pieces() {
 
 #[test]
 fn zeros_that_come_before_their_turn_take_no_memory() {
-    let rig = Rig::with_folder(
-        Limits {
-            process_bytes: 1 << 20,
-            ..Limits::default()
-        },
-        |_, _| (),
-    );
-    let mut client = rig.client();
-    let other = Key::passing().unwrap();
-    client.send(&[
-        awaits(other.fingerprint(), 1),
-        command(1, &[], Operation::Nothing),
-    ]);
-    assert_eq!(client.end_of(1), None);
-    let timer = Arc::new(ManualTimer::default());
-    let mut scene = Scene {
-        rig,
-        client,
-        other,
-        timer,
-    };
+    let mut scene = Scene::within(Limits {
+        process_bytes: 1 << 20,
+        ..Limits::default()
+    });
     let mut visitor = scene.come(&scene.other, &scene.ticket()).unwrap();
     const LENGTH: u64 = 8 << 20;
     scene.client.send(&[
