@@ -12,6 +12,7 @@ use quipu_wire::reader::{FrameReader, Next};
 use quipu_wire::sequence::{Arrival, Received};
 use std::io::{BufRead, ErrorKind, Read};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// The direction from which messages come: for one thread.
@@ -23,6 +24,8 @@ pub struct Incoming {
     received: Received,
     /// Messages and bytes since something was last acknowledged.
     due: (u32, usize),
+    /// Messages since the last rest.
+    unrested: u32,
     cipher: Box<[u8]>,
     /// How many bytes have to have come before the system wakes who waits for them.
     woken_at: usize,
@@ -45,7 +48,13 @@ const MUCH: usize = 1 << 15;
 
 /// After so many messages, or bytes, they are acknowledged by themselves. Who sends may count on 1024 and 16 MiB; but what it keeps
 /// until then should lie in its processor's caches.
-const DUE: (u32, usize) = (512, 1 << 20);
+const DUE: (u32, usize) = (512, 1 << 22);
+
+/// Who has sent so many messages since the last rest is likely to send on: it is looked for more before there is another.
+const BUSY: u32 = 8;
+
+/// After so many there is a rest, whatever else has come.
+const RESTLESS: u32 = 256;
 
 /// Answers to pings that the other side lets lie, at most.
 const MOST_PONGS: u32 = 1024;
@@ -73,6 +82,7 @@ impl Incoming {
             reader,
             received: Received::default(),
             due: (0, 0),
+            unrested: 0,
             cipher: vec![0; PIECE].into_boxed_slice(),
             woken_at: 1,
             unpacker: Unpacker::default(),
@@ -154,7 +164,12 @@ impl Incoming {
         let allowed = self.reader.allowed();
         loop {
             if !self.is_ready() {
-                rest(with);
+                let more = self.look_for_more();
+                if !matches!(more, Ok(true)) {
+                    rest(with);
+                    self.unrested = 0;
+                }
+                more?;
             }
             while self.missing()? > 0 {
                 if !self.read_more(unless)? {
@@ -167,6 +182,7 @@ impl Incoming {
                 Err(source) => return Err(wire(&self.shared.address, source)),
             };
             self.heard = true;
+            self.unrested = self.unrested.saturating_add(1);
             let routed = frame.kind.check_route(self.from, self.options.stream);
             routed.map_err(|source| wire(&self.shared.address, source))?;
             let packed = frame.compressed.map(|_| frame.body.len());
@@ -191,13 +207,23 @@ impl Incoming {
                 Came::Message => {
                     let taken = take(with, &message, frame.sequence);
                     if is_numbered {
-                        acknowledge(&self.shared, received.last(), due);
+                        self.acknowledge();
                     }
                     return Ok(Some(taken));
                 }
-                Came::Nothing if is_numbered => acknowledge(&self.shared, received.last(), due),
+                Came::Nothing if is_numbered => self.acknowledge(),
                 Came::Nothing => {}
             }
+        }
+    }
+
+    /// Has what was taken over acknowledged with what is sent next, or now if that is much.
+    fn acknowledge(&mut self) {
+        let last = self.received.last();
+        self.shared.received.store(last, Ordering::Release);
+        if self.due.0 >= DUE.0 || self.due.1 >= DUE.1 {
+            self.due = (0, 0);
+            self.shared.flush();
         }
     }
 
@@ -212,14 +238,37 @@ impl Incoming {
         missing.map_err(|source| wire(&self.shared.address, source))
     }
 
+    /// All that was there is taken over: whether more has come meanwhile, if that is worth a look.
+    fn look_for_more(&mut self) -> Result<bool> {
+        if !(BUSY..RESTLESS).contains(&self.unrested) {
+            return Ok(false);
+        }
+        match socket::receive_now(&self.attached.socket, &mut self.cipher) {
+            Ok(length) => {
+                self.read(length)?;
+                Ok(self.is_ready())
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(self.lost(ended(&self.shared.address, error))),
+        }
+    }
+
     /// Gets bytes that have come to the reader; waits for some. False if it does not wait any more.
     fn read_more(&mut self, unless: Unless<'_>) -> Result<bool> {
         self.sleep_until_much_has_come();
-        let length = match self.receive_bytes(unless) {
-            Ok(Some(length)) => length,
-            Ok(None) => return Ok(false),
-            Err(error) => return Err(self.lost(ended(&self.shared.address, error))),
-        };
+        match self.receive_bytes(unless) {
+            Ok(Some(length)) => self.read(length).map(|()| true),
+            Ok(None) => Ok(false),
+            Err(error) => Err(self.lost(ended(&self.shared.address, error))),
+        }
+    }
+
+    /// Decrypts so many bytes that have come, and hands them to the reader.
+    fn read(&mut self, length: usize) -> Result<()> {
         self.shared.counts.received(length);
         let mut cipher = &self.cipher[..length];
         let mut tls = locked(&self.attached.tls);
@@ -262,11 +311,11 @@ impl Incoming {
             self.shared.flush();
         }
         if length > 0 && !closed {
-            return Ok(true);
+            return Ok(());
         }
         if self.reader.missing().is_ok_and(|missing| missing == 0) {
             // What came before the end is read first.
-            return Ok(true);
+            return Ok(());
         }
         if closed && self.reader.is_between_frames() && self.shared.queue().failure.is_none() {
             return Err(self.shared.failed("the other side closed it"));
@@ -353,15 +402,6 @@ impl Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         self.shared.fail("this side has given it up".to_owned());
-    }
-}
-
-/// Has what was taken over acknowledged with what is sent next, or now if that is much.
-fn acknowledge(shared: &Shared, last: u64, due: &mut (u32, usize)) {
-    shared.queue().received = Some(last);
-    if due.0 >= DUE.0 || due.1 >= DUE.1 {
-        *due = (0, 0);
-        shared.flush();
     }
 }
 

@@ -66,6 +66,7 @@ use replay::Replay;
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -113,6 +114,8 @@ struct Attached {
 #[derive(Debug)]
 struct Shared {
     queue: Mutex<Queue>,
+    /// What this side has received and taken over: acknowledged with the next batch.
+    received: AtomicU64,
     /// What is on its way to the socket. Whoever has this locked is the writer. Locked before the queue, if both are.
     writer: Mutex<Writing>,
     /// The socket takes no more, or the stream ends: for its thread.
@@ -151,8 +154,8 @@ struct Queue {
     waiting: usize,
     /// What the other side has acknowledged on the stream itself, behind what it sent before.
     acknowledged: u64,
-    /// What is to be acknowledged with the next batch.
-    received: Option<u64>,
+    /// What the other side was told on this connection that this side has received.
+    told: u64,
     /// Bytes that the writer has taken and not written.
     taken: usize,
     is_stuck: bool,
@@ -218,13 +221,14 @@ pub(crate) fn split(
             attached: Some(Arc::clone(&attached)),
             waiting: 0,
             acknowledged: 0,
-            received: None,
+            told: 0,
             taken: 0,
             is_stuck: false,
             is_closing: false,
             pongs: 0,
             failure: None,
         }),
+        received: AtomicU64::new(0),
         writer: Mutex::new(Writing {
             attached: Arc::clone(&attached),
             last: 0,
@@ -420,7 +424,8 @@ impl Shared {
             let written = std::mem::replace(&mut writing.plain, room);
             queue.replay.keep(writing.last, written);
         }
-        if let Some(received) = queue.received.take() {
+        let received = self.received.load(Ordering::Acquire);
+        if std::mem::replace(&mut queue.told, received) < received {
             let acknowledge = Message::Acknowledge(Acknowledge { received });
             // It has one field, which is no less than one.
             let _ = queue.batch.push(&acknowledge, 0);

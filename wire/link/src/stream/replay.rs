@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// Room that is kept for the next batches, at most. While much is sent, batches then lie where others lay before, in the
 /// processor's caches, and not in memory that the system has to give first.
-const KEPT: usize = 4 << 20;
+const KEPT: usize = 8 << 20;
 
 /// Batches that were written, oldest first.
 #[derive(Debug, Default)]

@@ -72,7 +72,7 @@ impl Incoming {
         queue.batch.replace(again);
         // The other side has been told, but what is sent again names what was not known to be over then: it may forget
         // that when it has come to the end of it.
-        queue.received = Some(self.last()).filter(|last| *last > 0);
+        queue.told = 0;
         queue.is_stuck = false;
         queue.taken = 0;
         queue.pongs = 0;
