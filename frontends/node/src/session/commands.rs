@@ -3,7 +3,7 @@
 use super::Broken;
 use super::bulk::Bulk;
 use super::ends::{self, Ends};
-use super::events::{Events, Known, NO_LINE};
+use super::events::{Events, Known, LineNumber, NO_LINE};
 use super::objects::Objects;
 use super::peers::Peers;
 use super::prepared::PreparedLaunches;
@@ -27,10 +27,13 @@ pub(crate) struct Work {
     pub(super) prepared: PreparedLaunches,
     /// The events that there are to wait for, and what is counted.
     tally: Arc<Tally>,
-    /// Where the last command was counted.
-    line: Option<Arc<LineEnds>>,
+    /// Where commands are counted, in the order of their numbers, and where the last one was.
+    lines: Vec<Arc<Line>>,
+    last_line: Option<((u32, u32), LineNumber)>,
     /// Commands whose ends nobody sees to yet.
     unseen: Vec<Unseen>,
+    /// Those of them that are over: empty, but for its room.
+    over: Vec<(Unseen, ends::Outcome)>,
     pub(super) ends: Arc<Ends>,
     pub(super) bulk: Arc<Bulk>,
     pub(super) peers: Arc<Peers>,
@@ -40,29 +43,11 @@ pub(crate) struct Work {
     kept: u32,
 }
 
-/// Where the commands of a line are counted, and their ends told.
-struct LineEnds {
-    line: Arc<Line>,
-    ends: Arc<Ends>,
-}
-
-impl LineEnds {
-    fn begun(&self) {
-        self.ends.begun();
-        self.line.begun();
-    }
-
-    fn ended(&self, id: u64, outcome: Result<(), Error>, result: &ends::Result) {
-        self.line.ended();
-        self.ends.ended(id, outcome, result);
-    }
-}
-
 /// A command whose end nobody sees to yet.
 struct Unseen {
     id: u64,
     event: Event,
-    line: Arc<LineEnds>,
+    line: LineNumber,
     result: ends::Result,
 }
 
@@ -93,8 +78,10 @@ impl Work {
             prepared: PreparedLaunches::default(),
             node,
             tally,
-            line: None,
+            lines: Vec::new(),
+            last_line: None,
             unseen: Vec::new(),
+            over: Vec::new(),
             ends,
             bulk,
             peers,
@@ -159,16 +146,26 @@ impl Work {
     /// Has ends told: at once of what is over by now, as most is that this thread has run. To be called back costs more.
     fn see_to_ends(&mut self) {
         for unseen in self.unseen.drain(..) {
-            let Unseen {
-                id,
-                event,
-                line,
-                result,
-            } = unseen;
-            match event.result() {
-                Some(outcome) => line.ended(id, outcome, &result),
-                None => event.on_complete(move |outcome| line.ended(id, outcome, &result)),
+            let line = &self.lines[usize::from(unseen.line)];
+            if let Some(outcome) = unseen.event.result() {
+                line.ended();
+                self.over.push((unseen, outcome));
+                continue;
             }
+            let Unseen {
+                id, event, result, ..
+            } = unseen;
+            let (line, ends) = (line.clone(), self.ends.clone());
+            event.on_complete(move |outcome| {
+                line.ended();
+                ends.ended(id, outcome, &result);
+            });
+        }
+        if !self.over.is_empty() {
+            let over = self.over.iter();
+            let over = over.map(|(it, outcome)| (it.id, outcome.clone(), &it.result));
+            self.ends.all_ended(over);
+            self.over.clear();
         }
     }
 
@@ -313,22 +310,28 @@ impl Work {
     }
 
     /// Where a command is counted.
-    fn line_of(&mut self, command: &Command<'_>) -> Arc<LineEnds> {
+    fn line_of(&mut self, command: &Command<'_>) -> LineNumber {
         let place = (command.device, command.queue);
-        if let Some(last) = &self.line
-            && last.line.place() == place
+        if let Some((last, number)) = self.last_line
+            && last == place
         {
-            return last.clone();
+            return number;
         }
         let line = self.tally.line(place);
-        let ends = self.ends.clone();
-        self.line.insert(Arc::new(LineEnds { line, ends })).clone()
+        let number = line.number();
+        // Nobody else has lines made.
+        if usize::from(number) == self.lines.len() {
+            self.lines.push(line);
+        }
+        self.last_line = Some((place, number));
+        number
     }
 
     /// Has a command's end told.
-    fn note(&mut self, id: u64, line: Arc<LineEnds>, is_kernel: bool, begun: Result<Begun, Error>) {
+    fn note(&mut self, id: u64, number: LineNumber, is_kernel: bool, begun: Result<Begun, Error>) {
+        self.ends.begun();
+        let line = &self.lines[usize::from(number)];
         line.begun();
-        let number = line.line.number();
         let known = match begun {
             Ok(Begun {
                 event: Some(event),
@@ -338,7 +341,7 @@ impl Work {
                 self.unseen.push(Unseen {
                     id,
                     event,
-                    line,
+                    line: number,
                     result,
                 });
                 known
@@ -347,7 +350,8 @@ impl Work {
                 event: None,
                 result,
             }) => {
-                line.ended(id, Ok(()), &result);
+                line.ended();
+                self.ends.ended(id, Ok(()), &result);
                 Known::Done
             }
             Err(error) => {
@@ -355,7 +359,8 @@ impl Work {
                 let failed = UserEvent::new();
                 let known = Known::Live(failed.event());
                 failed.fail(&error.to_string());
-                line.ended(id, Err(error), &ends::Result::Plain);
+                line.ended();
+                self.ends.ended(id, Err(error), &ends::Result::Plain);
                 known
             }
         };

@@ -4,7 +4,7 @@
 //! to the socket, so ends go together:
 //!
 //! 1. While the receiver goes through what has come, it sends what has ended when it is through.
-//! 2. Else the end of the last command that the session has is sent at once, by whoever ended it; and so are 128 of them.
+//! 2. Else the end of the last command that the session has is sent at once, by whoever ended it; and so are 256 of them.
 //! 3. Else the session's own thread is woken, which sends what there is then.
 
 use super::bulk::Bulk;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 /// Ends that are worth a write.
-const MANY: usize = 128;
+const MANY: usize = 256;
 
 /// Events that one message names, at most: what every client takes in a frame.
 const MOST_IN_MESSAGE: usize = 256;
@@ -50,6 +50,9 @@ pub(super) const HOST_LANE: u32 = MAX_LANE as u32;
 
 /// What is in use of what is read; none if nothing is.
 pub(crate) type Content = Option<Arc<Landing>>;
+
+/// How a command has ended.
+pub(crate) type Outcome = std::result::Result<(), Error>;
 
 enum End {
     Done(u64),
@@ -107,9 +110,36 @@ impl Ends {
     }
 
     /// A command has ended.
-    pub(crate) fn ended(&self, id: u64, outcome: std::result::Result<(), Error>, result: &Result) {
+    pub(crate) fn ended(&self, id: u64, outcome: Outcome, result: &Result) {
+        self.all_ended([(id, outcome, result)]);
+    }
+
+    /// Commands have ended.
+    pub(crate) fn all_ended<'a>(&self, all: impl IntoIterator<Item = (u64, Outcome, &'a Result)>) {
         let mut pending = locked(&self.pending);
-        let end = match (outcome, result) {
+        for (id, outcome, result) in all {
+            let end = self.end(&mut pending, id, outcome, result);
+            pending.ends.push(end);
+            // Under the lock, so that whoever sends the last has all of them.
+            pending.over += 1;
+        }
+        let many = pending.ends.len() >= MANY;
+        let is_last = pending.over == self.begun.load(Ordering::Acquire);
+        if !many && self.receiving.load(Ordering::SeqCst) {
+            return;
+        }
+        if many || is_last {
+            drop(pending);
+            self.send();
+        } else if !std::mem::replace(&mut pending.wanted, true) {
+            drop(pending);
+            self.wake.notify_one();
+        }
+    }
+
+    /// What is to be said of a command that has ended.
+    fn end(&self, pending: &mut Pending, id: u64, outcome: Outcome, result: &Result) -> End {
+        match (outcome, result) {
             (Err(error), result) => {
                 if let Result::Transferred(transfer) | Result::Content(transfer, _) = result {
                     self.bulk.read_failed(*transfer);
@@ -130,27 +160,16 @@ impl Ends {
             (Ok(()), Result::Timed(times)) => {
                 End::Profiled(run(id, &times.get().copied().unwrap_or_default()))
             }
-        };
-        pending.ends.push(end);
-        let many = pending.ends.len() >= MANY;
-        // Under the lock, so that whoever sends the last has all of them.
-        pending.over += 1;
-        let is_last = pending.over == self.begun.load(Ordering::Acquire);
-        if !many && self.receiving.load(Ordering::SeqCst) {
-            return;
-        }
-        if many || is_last {
-            drop(pending);
-            self.send();
-        } else if !std::mem::replace(&mut pending.wanted, true) {
-            drop(pending);
-            self.wake.notify_one();
         }
     }
 
-    /// Says that the receiver goes through what has come, or that it is through.
+    /// Says that the receiver goes through what has come, or that it is through. Said by the receiver.
     pub(crate) fn receiving(&self, is_receiving: bool) {
-        if self.receiving.swap(is_receiving, Ordering::SeqCst) && !is_receiving {
+        if self.receiving.load(Ordering::Relaxed) == is_receiving {
+            return;
+        }
+        self.receiving.store(is_receiving, Ordering::SeqCst);
+        if !is_receiving {
             self.send();
         }
     }

@@ -27,11 +27,6 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Of which device and queue.
-    pub(super) fn place(&self) -> (u32, u32) {
-        (self.device, self.queue)
-    }
-
     pub(super) fn number(&self) -> LineNumber {
         self.number
     }
@@ -164,7 +159,7 @@ mod tests {
         let tally = Tally::default();
         for queue in 0..10 * APART as u32 {
             let line = tally.line((queue % 2, queue));
-            assert_eq!(line.place().0, queue % 2);
+            assert_eq!(line.device, queue % 2);
             line.begun();
             line.ended();
         }
@@ -180,6 +175,7 @@ mod tests {
         let others = (10 - 1) * APART as u64 / 2;
         assert_eq!(of(OTHERS), [(0, others), (1, others)]);
         // A queue that was there before is still counted apart.
-        assert_eq!(tally.line((1, 7)).place(), (1, 7));
+        let again = tally.line((1, 7));
+        assert_eq!((again.device, again.queue), (1, 7));
     }
 }
