@@ -110,7 +110,11 @@ pub(crate) fn put(
             cargo: Cargo { sent },
         });
     }
-    let send = |task: Task<'_>| work.device().link.send(&route, waits, task);
+    let send = |task: Task<'_>| {
+        let point = work.device().link.send(&route, waits, task)?;
+        work.device().link.send_ahead(&point);
+        Ok(point)
+    };
     let point = match (command.operation(), code) {
         (Operation::Transfer(transfer), _) => put_transfer(work, transfer, send)?,
         (Operation::Fill(fill), _) => put_fill(work, fill, send)?,

@@ -31,6 +31,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
+/// Commands that are worth a write of their own, while there are more to come.
+const AHEAD: u64 = 256;
+
 /// For how long the node may take to hear goodbye.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -491,6 +494,13 @@ impl Link {
             Err(quipu_link::LinkError::NotSent(error)) => Err(Refusal::NotSent(error.to_string())),
             // Whoever receives learns it, too.
             Err(_) => Ok(()),
+        }
+    }
+
+    /// Has a node begin, now and then, with what will be flushed when all that there is to send was put there.
+    pub(crate) fn send_ahead(&self, last: &Point) {
+        if last.event().is_multiple_of(AHEAD) {
+            self.out.flush();
         }
     }
 
