@@ -46,7 +46,7 @@ pub mod workers;
 pub use inside::is_own_thread;
 use parts::Parts;
 use programs::Programs;
-use queue::{Activity, Completions, Ledger};
+use queue::{Activity, Completions, Inbox, Ledger};
 use quipu_core::Partition;
 use quipu_core::error::{ErrorKind, Result};
 use std::sync::atomic::AtomicU64;
@@ -64,6 +64,7 @@ pub struct VendorDriver<V: Vendor> {
 pub(crate) struct Shared<V: Vendor> {
     pub(crate) vendor: V,
     parts: Parts<V::Device>,
+    pub(crate) inbox: Arc<Inbox>,
     ledger: Mutex<Ledger<V>>,
     pub(crate) completions: Completions<V>,
     pub(crate) activity: Activity,
@@ -91,11 +92,13 @@ impl<V: Vendor> VendorDriver<V> {
     /// If the system gives no thread.
     pub fn over(vendor: V) -> Result<Arc<Self>> {
         let count = vendor.devices().len();
+        let inbox = Arc::<Inbox>::default();
         let driver = Arc::new_cyclic(|this| Self {
             shared: Arc::new(Shared {
                 vendor,
                 parts: Parts::default(),
-                ledger: Mutex::new(Ledger::new(count)),
+                ledger: Mutex::new(Ledger::new(count, inbox.clone())),
+                inbox,
                 completions: Completions::default(),
                 activity: Activity::default(),
                 workers: Workers::new(V::NAME),

@@ -32,20 +32,18 @@
 
 use super::batches::{BatchKey, Batches, Made, OfDevice, Ungathered, Way, Whole};
 use super::completion::SeenTo;
+use super::inbox::{Inbox, Submitted};
 pub(super) use super::slab::Key;
 use super::slab::Slab;
 use crate::batch::{Counts, Plan};
 use crate::hash::NumberHash;
 use crate::vendor::{Doer, Flight, Vendor};
-use quipu_core::driver::{DomainWait, Held, Submission};
+use quipu_core::driver::{DomainWait, Held};
 use quipu_core::{Command, Error, EventId, Priority};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
-
-/// Commands that are noted before the drain thread is called to forward them: whoever enqueues goes on enqueuing.
-const UNSEEN: usize = 64;
 
 /// How often a device's queues are flushed again, before the device is taken to be lost.
 pub(super) const FLUSHES: u32 = 16;
@@ -201,6 +199,10 @@ pub(super) struct Arrival<V: Vendor> {
 
 /// See the module.
 pub(crate) struct Ledger<V: Vendor> {
+    /// Commands that are not among the entries yet.
+    inbox: Arc<Inbox>,
+    /// Empty, but for its room.
+    taken: Vec<Submitted>,
     pub(super) next: u64,
     pub(super) entries: Slab<Entry<V>>,
     pub(super) keys: HashMap<EventId, Key, NumberHash>,
@@ -219,15 +221,15 @@ pub(crate) struct Ledger<V: Vendor> {
     /// Batches that are over, or were dissolved.
     pub(super) unused: Vec<Arc<Made<V>>>,
     pub(super) batch_counts: Counts,
-    /// Commands noted since somebody last looked for jobs.
-    pub(super) unseen: usize,
     /// Whether a thread does the jobs.
     pub(super) pumping: bool,
 }
 
 impl<V: Vendor> Ledger<V> {
-    pub(crate) fn new(devices: usize) -> Self {
+    pub(crate) fn new(devices: usize, inbox: Arc<Inbox>) -> Self {
         Self {
+            inbox,
+            taken: Vec::new(),
             next: 0,
             entries: Slab::default(),
             keys: HashMap::default(),
@@ -241,7 +243,6 @@ impl<V: Vendor> Ledger<V> {
             batches: Batches::default(),
             unused: Vec::new(),
             batch_counts: Counts::default(),
-            unseen: 0,
             pumping: false,
         }
     }
@@ -258,37 +259,66 @@ impl<V: Vendor> Ledger<V> {
         self.entries.is_empty()
     }
 
-    /// Takes note of a command. True if so many came without that anybody looked that the drain thread should.
-    pub(super) fn submit(&mut self, submission: &Submission<'_>, facts: Facts) -> bool {
-        let Facts {
-            doer,
-            fallible,
-            building,
-            batched,
-        } = facts;
+    /// Takes over all commands that were submitted. False if there are none.
+    pub(super) fn absorb(&mut self) -> bool {
+        let mut taken = std::mem::take(&mut self.taken);
+        let any = self.inbox.take(&mut taken);
+        for submitted in taken.drain(..) {
+            self.add(submitted);
+        }
+        self.taken = taken;
+        any
+    }
+
+    /// Where a command is that was submitted, unless it is forgotten.
+    fn key_of(&mut self, command: EventId) -> Option<Key> {
+        if let Some(key) = self.keys.get(&command) {
+            return Some(*key);
+        }
+        self.absorb();
+        self.keys.get(&command).copied()
+    }
+
+    /// Takes note of a command.
+    fn add(&mut self, submitted: Submitted) {
+        let Submitted {
+            event,
+            held,
+            device,
+            priority,
+            waits: domain_waits,
+            host_waits,
+            facts:
+                Facts {
+                    doer,
+                    fallible,
+                    building,
+                    batched,
+                },
+        } = submitted;
         let (key, number) = (self.entries.next_key(), self.next);
         self.next += 1;
         let mut waits: SmallVec<[Awaited; 2]> = SmallVec::new();
-        for wait in submission.domain_waits {
+        for wait in &domain_waits {
             waits.push(self.note_wait(key, wait, doer));
         }
-        self.keys.insert(submission.id, key);
+        self.keys.insert(event, key);
         let missing = waits.iter().filter(|wait| !wait.met).count();
         // Its waits may have been met: then it asks for its code as it goes.
-        let building = building && (missing > 0 || submission.host_waits > 0);
+        let building = building && (missing > 0 || host_waits > 0);
         let mut entry = Entry {
-            event: submission.id,
-            held: submission.command,
-            device: submission.queue.device_index(),
+            event,
+            held,
+            device,
             doer,
             fallible,
             sure: false,
             missing,
             waits,
-            host_waits: submission.host_waits,
+            host_waits,
             place: Place::Held,
             eligible: false,
-            turn: (Reverse(submission.queue.priority()), number, key),
+            turn: (Reverse(priority), number, key),
             building,
             blocked: false,
             batch: None,
@@ -313,8 +343,6 @@ impl<V: Vendor> Ledger<V> {
             self.unprepared.push_back(key);
         }
         self.consider(key);
-        self.unseen += 1;
-        self.unseen.is_multiple_of(UNSEEN)
     }
 
     fn note_wait(&mut self, key: Key, wait: &DomainWait, doer: Doer) -> Awaited {
@@ -336,7 +364,7 @@ impl<V: Vendor> Ledger<V> {
 
     /// One of a command's waits is resolved.
     pub(super) fn resolved(&mut self, command: EventId, event: EventId) {
-        let Some(key) = self.keys.get(&command).copied() else {
+        let Some(key) = self.key_of(command) else {
             return;
         };
         let Some(entry) = self.entries.get_mut(key) else {
@@ -358,7 +386,7 @@ impl<V: Vendor> Ledger<V> {
 
     /// All of a command's waits are resolved: it is ours to finish.
     pub(super) fn ready(&mut self, command: Command, seen_to: SeenTo) -> Result<(), Command> {
-        let Some(key) = self.keys.get(&command.id()).copied() else {
+        let Some(key) = self.key_of(command.id()) else {
             return Err(command);
         };
         let Some(entry) = self.entries.get_mut(key) else {
@@ -466,7 +494,6 @@ impl<V: Vendor> Ledger<V> {
 
     /// The next thing to do; `ahead` if that may be what only makes later things faster.
     pub(super) fn next_job(&mut self, ahead: bool) -> Option<Job<V>> {
-        self.unseen = 0;
         loop {
             // Before ends, which take the host a while: the device is not to wait for that.
             if !self.batches.is_empty()

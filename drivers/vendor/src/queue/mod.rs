@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `ledger` | what each command waits for, where it is, what is to be done next; `travel`: its way through there |
+//! | `inbox` | what was submitted, until the ledger takes it over |
 //! | `batches` | commands that leave together, as the ledger knows them; `together`: making them, and putting them on a device |
 //! | `pump` | doing it: one thread at a time |
 //! | `code` | code of launches, compiled before they go |
@@ -23,6 +24,7 @@ mod bell;
 mod code;
 mod completion;
 mod durations;
+mod inbox;
 mod ledger;
 mod naps;
 mod pump;
@@ -33,6 +35,7 @@ mod usage;
 
 pub use bell::Wake;
 pub(crate) use completion::Completions;
+pub(crate) use inbox::Inbox;
 pub(crate) use ledger::Ledger;
 pub(crate) use pump::{Activity, drain};
 
@@ -44,6 +47,7 @@ use crate::{Shared, VendorDriver};
 use bell::Listener;
 use completion::away;
 use durations::Workload;
+use inbox::Submitted;
 use ledger::Facts;
 use naps::PreciseNaps;
 use pump::{Caller, pause};
@@ -174,9 +178,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
         };
         // SAFETY: it is still being enqueued.
         if let Some(facts) = unsafe { submission.command.with(look) } {
-            let mut ledger = self.shared.ledger();
-            let many = ledger.submit(&submission, facts);
-            drop(ledger);
+            let many = self.shared.inbox.add(Submitted::new(&submission, facts));
             if many {
                 self.shared.completions.call();
             }
@@ -341,7 +343,9 @@ impl<V: Vendor> Driver for VendorDriver<V> {
     }
 
     fn is_idle(&self) -> bool {
-        self.shared.ledger().is_empty() && self.shared.workers.is_idle()
+        let mut ledger = self.shared.ledger();
+        ledger.absorb();
+        ledger.is_empty() && self.shared.workers.is_idle()
     }
 
     fn allocate(&self, key: u32, size: u64) -> Result<u64> {

@@ -7,14 +7,14 @@
 
 use super::bell::{Bell, Due, Need};
 use super::code::Delay;
-use super::completion::{Notice, Notices, Put, Watched};
+use super::completion::{Notice, Notices, Put, SeenTo, Watched};
 use super::is_nothing;
 use super::ledger::{Arrival, Departure, Ended, Job, Key, Ledger};
 use super::naps::PreciseNaps;
 use crate::error::{lost, of_call, of_device};
 use crate::inside::{Inside, own_thread};
 use crate::launch::CodeRef;
-use crate::vendor::{Doer, Failure, Obstacle, Vendor, VendorDevice};
+use crate::vendor::{Doer, Failure, Flight, Obstacle, Vendor, VendorDevice};
 use crate::work::Work;
 use crate::{Shared, VendorDriver};
 use quipu_core::command::{ReadySink, ToDrivers, slab};
@@ -27,6 +27,9 @@ use std::sync::{Arc, MutexGuard, Weak};
 
 /// How many jobs a host thread does.
 const HOST_JOBS: u32 = 256;
+
+/// How many jobs are done, at most, without a look at what was submitted meanwhile.
+const BLIND: u32 = 32;
 
 /// Who pumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +69,7 @@ impl Activity {
 struct Pumping<'a, V: Vendor> {
     shared: &'a Shared<V>,
     is_given_up: bool,
-    untold: Untold,
+    untold: Untold<V>,
 }
 
 impl<V: Vendor> Drop for Pumping<'_, V> {
@@ -74,10 +77,11 @@ impl<V: Vendor> Drop for Pumping<'_, V> {
         if self.is_given_up && self.untold.is_empty() {
             return;
         }
-        let mut ledger = self.shared.ledger();
-        self.untold.tell(&mut ledger);
+        let away = self.untold.tell(&mut self.shared.ledger());
+        // Before another thread pumps, which may put the next of a line there.
+        self.shared.watch(away);
         if !self.is_given_up {
-            self.shared.cease(&mut ledger, true);
+            self.shared.cease(&mut self.shared.ledger(), true);
         }
     }
 }
@@ -87,8 +91,9 @@ type Ready = SmallVec<[Command; 4]>;
 
 /// What the ledger is told with the next look into it, instead of one by one: of a chain's commands, each is let go by
 /// the end of the one before.
-#[derive(Default)]
-struct Untold {
+struct Untold<V: Vendor> {
+    /// A command that was just put on its device.
+    forwarded: Option<Forwarded<V>>,
     /// Commands that are finished: mostly one, which is to cost no allocation.
     finished: SmallVec<[Key; 4]>,
     /// Commands that have become ours by that.
@@ -97,21 +102,78 @@ struct Untold {
     strays: Vec<Command>,
 }
 
-impl Untold {
+/// A command that was put on its device, and what there is to see to.
+struct Forwarded<V: Vendor> {
+    key: Key,
+    held: Held,
+    device: usize,
+    flight: Flight<V>,
+    /// The line of which it waits for the last command.
+    line: Option<usize>,
+    polled: bool,
+    seen_to: SeenTo,
+    put: Option<Put>,
+}
+
+/// One that is away, as the ledger knows: it is to be watched, once that is not locked.
+struct Away<V: Vendor> {
+    watched: Watched<V>,
+    held: Held,
+    /// Why its device is lost, if it is.
+    loss: Option<String>,
+}
+
+impl<V: Vendor> Default for Untold<V> {
+    fn default() -> Self {
+        Self {
+            forwarded: None,
+            finished: SmallVec::new(),
+            ready: Ready::new(),
+            strays: Vec::new(),
+        }
+    }
+}
+
+impl<V: Vendor> Untold<V> {
     fn is_empty(&self) -> bool {
-        self.finished.is_empty() && self.ready.is_empty()
+        self.forwarded.is_none() && self.finished.is_empty() && self.ready.is_empty()
     }
 
-    fn tell<V: Vendor>(&mut self, ledger: &mut Ledger<V>) {
-        if self.is_empty() {
-            return;
-        }
+    fn tell(&mut self, ledger: &mut Ledger<V>) -> Option<Away<V>> {
+        let away = self.forwarded.take().and_then(|it| it.tell(ledger));
         for key in self.finished.drain(..) {
             ledger.forget(key);
         }
         for command in self.ready.drain(..) {
             self.strays.extend(ledger.ready(command, None).err());
         }
+        away
+    }
+}
+
+impl<V: Vendor> Forwarded<V> {
+    fn tell(self, ledger: &mut Ledger<V>) -> Option<Away<V>> {
+        let (signal, is_implied) = (self.flight.done().clone(), self.flight.done.is_none());
+        let loss = self.flight.failure.as_ref();
+        let loss = loss.filter(|failure| failure.is_loss());
+        let loss = loss.map(Failure::text);
+        let line = ledger.forwarded(self.key, self.flight, self.line)?;
+        let watched = Watched {
+            key: self.key,
+            device: self.device,
+            line,
+            signal,
+            is_implied,
+            is_joined: false,
+            polled: self.polled,
+            seen_to: self.seen_to,
+            put: self.put,
+        };
+        Some(Away {
+            watched,
+            held: self.held,
+            loss,
+        })
     }
 }
 
@@ -218,6 +280,9 @@ impl<V: Vendor> Shared<V> {
     /// Tells the ledger something, and does what is to be done, unless somebody does.
     pub(super) fn pump_after(self: &Arc<Self>, caller: Caller, tell: impl FnOnce(&mut Ledger<V>)) {
         let mut ledger = self.ledger();
+        if caller != Caller::Teller {
+            ledger.absorb();
+        }
         tell(&mut ledger);
         // The drain thread has other things to see to as well. (What was left is taken up, if only to find that it is nothing:
         // who waits looks at nothing else before.)
@@ -267,37 +332,49 @@ impl<V: Vendor> Shared<V> {
         self: &Arc<Self>,
         caller: Caller,
         ledger: MutexGuard<'_, Ledger<V>>,
-        untold: &mut Untold,
+        untold: &mut Untold<V>,
     ) -> bool {
         let mut jobs = 0;
         let mut locked = Some(ledger);
         loop {
             untold.strays.clear();
             let mut ledger = locked.take().unwrap_or_else(|| self.ledger());
+            // Before ends are noted: one of them could free the line that a command is to enter.
+            let away = untold.tell(&mut ledger);
             // Mostly nothing has ended meanwhile, and a look is cheaper than to take nothing.
             if self.completions.has_notices() {
                 ledger = self.note_all(self.completions.take(), ledger);
             }
-            untold.tell(&mut ledger);
-            let job = match caller {
+            let next = |ledger: &mut Ledger<V>| match caller {
                 Caller::Teller => ledger.next_end(),
                 _ => ledger.next_job(caller == Caller::Drain),
             };
-            if let Some(job) = job {
-                drop(ledger);
-                self.do_job(job, untold);
-            } else if caller == Caller::Teller && ledger.has_jobs() {
-                return false;
-            } else {
-                let dirty = ledger.take_dirty();
-                if dirty.is_empty() {
+            // What comes meanwhile may be more urgent.
+            if jobs % BLIND == BLIND - 1 {
+                ledger.absorb();
+            }
+            let mut job = next(&mut ledger);
+            if job.is_none() && caller != Caller::Teller && ledger.absorb() {
+                job = next(&mut ledger);
+            }
+            let leaves = job.is_none() && caller == Caller::Teller && ledger.has_jobs();
+            let dirty = match job.is_none() && !leaves {
+                true => ledger.take_dirty(),
+                false => Vec::new(),
+            };
+            if away.is_none() && job.is_none() && dirty.is_empty() {
+                if !leaves {
                     self.rest(caller, ledger);
-                    return true;
                 }
-                drop(ledger);
-                for device in dirty {
-                    self.flush_device(device);
-                }
+                return !leaves;
+            }
+            drop(ledger);
+            self.watch(away);
+            if let Some(job) = job {
+                self.do_job(job, untold);
+            }
+            for device in dirty {
+                self.flush_device(device);
             }
             jobs += 1;
             if matches!(caller, Caller::Host | Caller::Waiter) && jobs >= HOST_JOBS {
@@ -322,11 +399,11 @@ impl<V: Vendor> Shared<V> {
     }
 
     #[inline]
-    fn do_job(self: &Arc<Self>, job: Job<V>, untold: &mut Untold) {
+    fn do_job(self: &Arc<Self>, job: Job<V>, untold: &mut Untold<V>) {
         match job {
             Job::Prepare(key) => self.prepare(key),
             Job::Finish(key, arrival) => self.finish(key, arrival, untold),
-            Job::Forward(key, departure) => self.forward(key, departure),
+            Job::Forward(key, departure) => self.forward(key, departure, untold),
             Job::ForwardWhole(whole) => self.forward_whole(whole),
             Job::Gather(batch, ungathered) => self.gather(batch, ungathered),
             Job::Make(batch, device, plan) => self.have_made(batch, device, plan),
@@ -413,7 +490,7 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
-    fn forward(self: &Arc<Self>, key: Key, departure: Departure<V>) {
+    fn forward(self: &Arc<Self>, key: Key, departure: Departure<V>, untold: &mut Untold<V>) {
         let Departure {
             held,
             device: number,
@@ -479,30 +556,31 @@ impl<V: Vendor> Shared<V> {
             Ok(put) => put,
             Err(obstacle) => return self.obstructed(key, device, held, obstacle),
         };
-        let (signal, is_implied) = (flight.done().clone(), flight.done.is_none());
-        let loss = flight.failure.as_ref().filter(|failure| failure.is_loss());
-        let loss = loss.map(Failure::text);
-        let Some(line) = self.ledger().forwarded(key, flight, line) else {
-            return;
-        };
-        let watched = signal.clone();
-        self.completions.watch([Watched {
+        untold.forwarded = Some(Forwarded {
             key,
+            held,
             device: number,
+            flight,
             line,
-            signal,
-            is_implied,
-            is_joined: false,
             polled,
             seen_to,
             put,
-        }]);
-        if V::TELLS && !matches!(self.vendor.status(&watched), Ok(None)) {
+        });
+    }
+
+    /// Has the end of a command noted that is away.
+    fn watch(&self, away: Option<Away<V>>) {
+        let Some(away) = away else {
+            return;
+        };
+        let signal = V::TELLS.then(|| away.watched.signal.clone());
+        self.completions.watch([away.watched]);
+        if signal.is_some_and(|signal| !matches!(self.vendor.status(&signal), Ok(None))) {
             // It was told of before it was watched.
             self.completions.poll_again(&self.vendor);
         }
-        if let Some(reason) = loss {
-            self.lose(held, &reason);
+        if let Some(reason) = away.loss {
+            self.lose(away.held, &reason);
         }
     }
 
@@ -555,7 +633,7 @@ impl<V: Vendor> Shared<V> {
     }
 
     /// Finishes a command that is ours and over.
-    fn finish(&self, key: Key, arrival: Arrival<V>, untold: &mut Untold) {
+    fn finish(&self, key: Key, arrival: Arrival<V>, untold: &mut Untold<V>) {
         let Arrival {
             command,
             held,

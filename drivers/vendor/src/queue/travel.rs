@@ -8,7 +8,14 @@ use smallvec::SmallVec;
 
 impl Lane {
     /// A command enters the line whose last command it waits for, or one that nothing is in. Which that is.
+    ///
+    /// No end may be noted between the choice of that line ([`Ledger::begin`]) and this: it would free the line, and
+    /// another command there would be taken to be over by the end of one that it has nothing to do with.
     fn enter(&mut self, line: Option<usize>, key: Key) -> usize {
+        debug_assert!(
+            line.is_none_or(|line| self.lines[line].is_some()),
+            "line {line:?} was freed before a command entered it"
+        );
         let line = line.or_else(|| self.free_lines.pop()).unwrap_or_else(|| {
             self.lines.push(None);
             self.lines.len() - 1
