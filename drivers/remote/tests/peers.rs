@@ -10,6 +10,7 @@ use quipu_core::{
     Access, AccessMode, Context, Device, Event, MemoryRef, Queue, QueueOptions, Request,
 };
 use quipu_link::timer::{ManualTimer, Timer};
+use quipu_wire::{CONTENT, FEATURES, SENT_CONTENT};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -363,6 +364,31 @@ fn how_much_is_in_use_is_found_out_while_no_client_is_there() {
             last.wait().unwrap();
             let back = all_of(&together, &data);
             assert!(back == in_use(&bytes, used, 7), "{used} bytes");
+        }
+    }
+}
+
+/// Older nodes, and one that is older than the other: the client asks nothing of one that it has not.
+#[test]
+fn nodes_that_lack_features_are_used_all_the_same() {
+    let _watchdog = watchdog("nodes that lack features");
+    const SIZE: usize = 300_000;
+    let mut bytes = pattern(SIZE);
+    for lacks in [SENT_CONTENT, SENT_CONTENT | CONTENT, FEATURES] {
+        for lacking in [[lacks, 0], [0, lacks], [lacks, lacks]] {
+            let side = std::cell::Cell::new(0);
+            let pair = Pair::with([pool(1), simulated(1)], 12, |options| {
+                options.lacks = lacking[side.replace(1)];
+            });
+            let together = Together::new(&pair);
+            let (back, expected) = hops(&together, 64, 2);
+            assert_eq!(back, expected);
+            for used in [1000, 0, 100_000, SIZE as u64 - 1, SIZE as u64, u64::MAX] {
+                let data = with_content(&together, &mut bytes, used);
+                fold(&together.queues[1], &data, 7, &[]).wait().unwrap();
+                let back = all_of(&together, &data);
+                assert!(back == in_use(&bytes, used, 7), "{used} bytes, {lacking:?}");
+            }
         }
     }
 }

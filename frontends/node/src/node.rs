@@ -44,6 +44,9 @@ pub struct Options {
     pub timer: Arc<dyn Timer>,
     /// What nodes have to do with each other.
     pub peers: Peering,
+    /// Features of the protocol that it does without, as an older node would, to see how clients fare with one: none, else. Sessions in
+    /// processes of their own have all.
+    pub lacks: u64,
     /// How sessions' processes are started; without, sessions are in this process.
     #[cfg(target_os = "linux")]
     pub processes: Option<crate::process::Spawn>,
@@ -72,6 +75,7 @@ impl Options {
             compression: Compression::default(),
             timer: Arc::new(SystemTimer::default()),
             peers: Peering::default(),
+            lacks: 0,
             #[cfg(target_os = "linux")]
             processes: None,
         }
@@ -184,6 +188,7 @@ impl Node {
         };
         #[cfg(not(target_os = "linux"))]
         let home = Home::Here;
+        let gate = gate.lacking(options.lacks);
         let shared = Shared::new(options, gate, home);
         crate::watch::start(&shared)?;
         let own = Arc::clone(&shared);

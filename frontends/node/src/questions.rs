@@ -62,10 +62,11 @@ impl Shared {
             return Err(caller.refuse(Refusal::Full, "too many ask at once; try again later"));
         };
         let devices = allowed(&self.options.devices, &caller.client().rights);
+        let features = caller.features();
         let told = Told {
             client,
-            loads: caller.offers(LOADS).then_some(&devices[..]),
-            links: caller.offers(LINKS),
+            loads: (features & LOADS != 0).then_some(&devices[..]),
+            links: features & LINKS != 0,
         };
         let connection = described(&devices, |devices| {
             caller.welcome(self.welcome(None), devices)

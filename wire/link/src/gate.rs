@@ -42,6 +42,8 @@ pub struct Gate {
     name: String,
     patience: Duration,
     clock: Arc<dyn Clock>,
+    /// Features that it does without.
+    lacks: u64,
 }
 
 /// Whom a gate knows.
@@ -114,6 +116,7 @@ impl Gate {
             name: crate::clients::plain(name, "node"),
             patience,
             clock,
+            lacks: 0,
         })
     }
 
@@ -129,6 +132,7 @@ impl Gate {
             name: crate::clients::plain(name, "node"),
             patience,
             clock: Arc::new(crate::clock::SystemClock),
+            lacks: 0,
         })
     }
 
@@ -141,6 +145,15 @@ impl Gate {
             known => known,
         };
         Self { known, ..self }
+    }
+
+    /// Takes nobody's offer of these features of the protocol, as an older node would.
+    #[must_use]
+    pub fn lacking(self, features: u64) -> Self {
+        Self {
+            lacks: features,
+            ..self
+        }
     }
 
     /// True if a client's key is still known.
@@ -260,7 +273,7 @@ impl Gate {
             epoch: hello.epoch,
             received: hello.received,
             max_frame: hello.max_frame,
-            features: hello.features,
+            features: hello.features & !self.lacks,
             patience: Duration::from_millis(hello.patience_ms.into()),
             name,
         })
@@ -356,10 +369,10 @@ impl Caller {
         (self.session, self.epoch, self.received)
     }
 
-    /// True if it has offered this feature, so that it is taken if the node has it.
+    /// The features that it has offered and the node has: those of a session that begins with it.
     #[must_use]
-    pub fn offers(&self, feature: u64) -> bool {
-        self.features & feature != 0
+    pub fn features(&self) -> u64 {
+        self.features & FEATURES
     }
 
     /// For how long the client would wait for a lost connection.

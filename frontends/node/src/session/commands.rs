@@ -13,6 +13,7 @@ use crate::node::Shared;
 use quipu_core::driver::Lender;
 use quipu_core::{Access, AccessMode, Context, Error, Event, UserEvent};
 use quipu_wire::message::{self, Command, Message, Operation, Resolve, Wait};
+use quipu_wire::{CONTENT, SENT_CONTENT};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(super) type Waits = SmallVec<[Event; 4]>;
 /// All that messages name.
 pub(crate) struct Work {
     pub(super) node: Arc<Shared>,
+    /// What of the protocol the client has, too.
+    features: u64,
     pub(super) objects: Objects,
     pub(super) prepared: PreparedLaunches,
     /// The events that there are to wait for, and what is counted.
@@ -65,7 +68,7 @@ pub(super) struct Begun {
 impl Work {
     pub(crate) fn new(
         node: Arc<Shared>,
-        session: u64,
+        (session, features): (u64, u64),
         context: Context,
         ends: Arc<Ends>,
         tally: Arc<Tally>,
@@ -73,6 +76,7 @@ impl Work {
     ) -> Self {
         Self {
             lenders: node.lenders(),
+            features,
             kept: 0,
             objects: Objects::new(node.clone(), session, context),
             prepared: PreparedLaunches::default(),
@@ -294,10 +298,16 @@ impl Work {
             Operation::Copy(copy) => self.copy(command, copy, &waits)?,
             Operation::Write(write) => self.write(command, write, &waits)?,
             Operation::Read(read) => self.read(command, read, &waits)?,
-            Operation::ReadContent(read) => self.read_content(command, read, &waits)?,
+            Operation::ReadContent(read) => {
+                self.check_feature(CONTENT)?;
+                self.read_content(command, read, &waits)?
+            }
             Operation::Launch(launch) => self.launch(command, launch, &waits)?,
             Operation::Send(send) => self.send(command, send, &waits)?,
-            Operation::SendContent(send) => self.send_content(command, send, &waits)?,
+            Operation::SendContent(send) => {
+                self.check_feature(SENT_CONTENT)?;
+                self.send_content(command, send, &waits)?
+            }
             Operation::Receive(receive) => self.receive(command, receive, &waits)?,
         };
         let line = self.line_of(command);
@@ -306,6 +316,16 @@ impl Work {
             _ => false,
         };
         self.note(command.event, line, is_kernel, begun);
+        Ok(())
+    }
+
+    /// Asked for is only what the welcome has taken.
+    fn check_feature(&self, feature: u64) -> Done {
+        if self.features & feature == 0 {
+            return Err(Broken::rule(
+                "an operation of a feature that the welcome did not take",
+            ));
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::locked;
 use quipu_core::event::Profile as Times;
 use quipu_core::{Error, Event};
 use quipu_link::stream::Outgoing;
+use quipu_wire::LANES;
 use quipu_wire::limits::MAX_LANE;
 use quipu_wire::message::{self, Completed, Message, Profile, Profiled, Ran, ReadBytes, Run, Word};
 use std::collections::VecDeque;
@@ -91,11 +92,11 @@ struct Pending {
 }
 
 impl Ends {
-    pub(crate) fn new(out: Outgoing, bulk: Arc<Bulk>, tells_lanes: bool) -> Self {
+    pub(crate) fn new(out: Outgoing, bulk: Arc<Bulk>, features: u64) -> Self {
         Self {
             out,
             bulk,
-            tells_lanes,
+            tells_lanes: features & LANES != 0,
             pending: Mutex::default(),
             wake: Condvar::new(),
             begun: AtomicU64::new(0),

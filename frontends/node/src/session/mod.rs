@@ -113,8 +113,8 @@ pub(crate) struct Session {
     client: Fingerprint,
     /// For how long it is kept after a loss.
     patience: Duration,
-    /// The client is told on which lanes profiled commands ran.
-    tells_lanes: bool,
+    /// What of the protocol client and node both have.
+    features: u64,
     context: Context,
     tally: Arc<Tally>,
     runs: Mutex<Runs>,
@@ -146,7 +146,7 @@ impl Session {
             number: node.next_number(),
             client: caller.client().fingerprint,
             patience: node.options.limits.patience_with(caller.patience()),
-            tells_lanes: caller.offers(quipu_wire::LANES),
+            features: caller.features(),
             context: Context::new(&node.options.devices)?,
             tally: Arc::default(),
             runs: Mutex::default(),
@@ -352,11 +352,11 @@ impl Session {
             }
             *state = State::Open(out.clone());
         }
-        let ends = Ends::new(out.clone(), self.bulk.clone(), self.tells_lanes);
+        let ends = Ends::new(out.clone(), self.bulk.clone(), self.features);
         let ends = Arc::new(ends);
         let mut work = Work::new(
             node.clone(),
-            self.number,
+            (self.number, self.features),
             self.context.clone(),
             ends.clone(),
             self.tally.clone(),
