@@ -444,7 +444,7 @@ fn declare_raw(
 /// Where an operator is met with a type that is no number, and of which nothing else is known.
 pub(super) const OPERATORS: &str = "this operator is not known of this type: write `#[device]` above the `impl` of \
     the operator's trait (in place of `#[derive(PartialEq)]`, `impl PartialEq`), and, in a generic function, that trait itself \
-    among the bounds of the type; arrays and tuples are compared by their elements";
+    among the bounds of the type";
 
 /// Where types are ordered that are no numbers.
 const ORDER: &str = "the order of this type is not known in kernels, but of enums without fields with `#[derive(PartialOrd)]`; compare \

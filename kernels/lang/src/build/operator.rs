@@ -187,6 +187,66 @@ equality!(
     i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f16, bf16, f32, f64, bool
 );
 
+/// Elements of an array that are compared at most: one by one, each with its own code.
+const MOST_COMPARED: usize = 64;
+
+/// Whether the parts of two values are equal, each found out by itself.
+#[track_caller]
+fn equality_of<const N: u8>(parts: impl IntoIterator<Item = Expr<bool>>) -> Expr<bool> {
+    let are_equal = N == 0;
+    let (all, none) = match are_equal {
+        true => (BinaryOperation::And, true),
+        false => (BinaryOperation::Or, false),
+    };
+    let together = |all_before, part| expression::binary(all, all_before, part, None);
+    let parts = parts.into_iter().reduce(together);
+    parts.unwrap_or_else(|| expression::lit(none))
+}
+
+impl<const N: u8, T, const LENGTH: usize> Operates<Equality<N>> for [T; LENGTH]
+where
+    T: Operates<Equality<N>, Output = bool>,
+{
+    type Output = bool;
+
+    #[track_caller]
+    fn operate(this: Expr<Self>, other: Expr<Self>) -> Expr<bool> {
+        if LENGTH > MOST_COMPARED {
+            let location = Location::caller();
+            let text = "in kernels, arrays of up to 64 elements are compared with `==`; compare the elements of longer ones in a loop";
+            state::at(location, |s| s.refuse(location, text));
+        }
+        let of = |all: Expr<Self>, at| place::part(all, at, None::<&T>);
+        let compared =
+            (0..LENGTH.min(MOST_COMPARED)).map(|at| T::operate(of(this, at), of(other, at)));
+        equality_of::<N>(compared)
+    }
+}
+
+macro_rules! tuples_equality {
+    ($(($($name:ident $position:literal),+);)*) => {$(
+        impl<const N: u8, $($name),+> Operates<Equality<N>> for ($($name,)+)
+        where
+            $($name: Operates<Equality<N>, Output = bool>),+
+        {
+            type Output = bool;
+
+            #[track_caller]
+            fn operate(this: Expr<Self>, other: Expr<Self>) -> Expr<bool> {
+                equality_of::<N>([$({
+                    let of = |all: Expr<Self>| place::part(all, $position, None::<&$name>);
+                    $name::operate(of(this), of(other))
+                }),+])
+            }
+        }
+    )*};
+}
+
+tuples_equality! {
+    (A 0); (A 0, B 1); (A 0, B 1, C 2); (A 0, B 1, C 2, D 3); (A 0, B 1, C 2, D 3, E 4);
+    (A 0, B 1, C 2, D 3, E 4, F 5);
+}
+
 /// An operator of numbers, or of what is refused because it is none.
 fn of_numbers<O: Operator>(left: Raw, right: Raw, location: &'static Location<'static>) -> Raw {
     if O::ASSIGNS {

@@ -578,3 +578,50 @@ fn runs_comparisons_of_enums() {
     check!(heights => (&x, &mut y), division(2, 2, 2));
     assert_eq!(y, [55, 122, 1122, 1155, 144, 122, 1144, 44]);
 }
+
+/// Arrays and tuples, of numbers, of each other and of what has an operator of its own.
+#[kernel(crate = quipu_kernel)]
+fn parts_compared(_acc: &impl Accelerator<1>, x: &[[f32; 3]], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let (a, b) = (x[i], x[(i + 1) % x.len()]);
+        let n = i as u32 % 3;
+        let dual = |value| Dual {
+            value,
+            slope: n as f32,
+        };
+        let mut found = [false; 9];
+        found[0] = a == b;
+        found[1] = a != b;
+        found[2] = a == x[i];
+        found[3] = (a[0], n) == (b[0], 1);
+        found[4] = [(a, n), (b, 2)] != [(b, n), (a, 2)];
+        found[5] = [dual(a[0]), dual(a[1])] == [dual(b[0]), dual(b[1])];
+        found[6] = (n as i8, [n, 1]) == (1, [1; 2]);
+        found[7] = [[n; 2]; 3] == [[1; 2]; 3];
+        found[8] = found == [false, true, true, false, true, false, n == 1, n == 1, false];
+        *y = 0;
+        for (bit, found) in found.iter().enumerate() {
+            *y |= (*found as u32) << bit;
+        }
+    }
+}
+
+#[test]
+fn runs_comparisons_of_parts() {
+    let nan = f32::NAN;
+    let x = vec![
+        [1.0, 2.0, 3.0],
+        [1.0, 2.0, 3.0],
+        [1.0, 2.0, nan],
+        [1.0, 2.0, nan],
+        [-0.0, 2.0, 3.0],
+        [0.0, 2.0, 3.0],
+    ];
+    let mut y = vec![0; 6];
+    check!(parts_compared => (&x, &mut y), division(2, 2, 2));
+    let bits = |row: [u32; 9]| (0..9).map(|bit| row[bit] << bit).sum::<u32>();
+    assert_eq!(y[0], bits([1, 0, 1, 0, 0, 1, 0, 0, 0]));
+    // What is no number equals nothing, also within.
+    assert_eq!(y[2], bits([0, 1, 0, 0, 1, 1, 0, 0, 0]));
+    assert_eq!(y[4], bits([1, 0, 1, 1, 0, 1, 1, 1, 0]));
+}

@@ -432,6 +432,16 @@ fn is_as_long(a: Seconds, b: Seconds) -> bool {
 }
 
 #[device(crate = quipu_kernel)]
+fn are_as_long(a: [Seconds; 2], b: [Seconds; 2]) -> bool {
+    a == b //~ in place of `#[derive(PartialEq)]`, `impl PartialEq`
+}
+
+#[device(crate = quipu_kernel)]
+fn are_all_the_same(a: [u32; 65], b: [u32; 65]) -> bool {
+    a == b //~ compare the elements of longer ones in a loop
+}
+
+#[device(crate = quipu_kernel)]
 fn is_longer<T: PartialOrd + Copy>(a: T, b: T) -> bool {
     a >= b //~ compare fields, or call a method
 }
@@ -533,6 +543,8 @@ calling! {
     same: |n| is_same(if n > 3 { Rank::First } else { Rank::Second }, Rank::First) as u32;
     above: |n| is_above(if n > 3 { Rank::First } else { Rank::Second }, Rank::First) as u32;
     as_long: |n| is_as_long(Seconds(n as f32), Seconds(2.0)) as u32;
+    all_as_long: |n| are_as_long([Seconds(n as f32); 2], [Seconds(2.0); 2]) as u32;
+    all_the_same: |n| are_all_the_same([n; 65], [2; 65]) as u32;
     longer: |n| is_longer(Seconds(n as f32), Seconds(2.0)) as u32;
 }
 
@@ -573,6 +585,8 @@ refused! {
     a_method: leasts, "least(";
     a_method_of_an_enum: greatests, "greatest(";
     an_equality_of_an_enum_that_is_another: same, "is_same(";
+    an_equality_of_an_array_of_structs: all_as_long, "are_as_long(";
+    an_equality_of_a_long_array: all_the_same, "are_all_the_same(";
     an_order_of_an_enum_that_is_another: above, "is_above(";
     an_equality_that_is_derived: as_long, "is_as_long(";
     an_order_that_is_derived: longer, "is_longer<";
