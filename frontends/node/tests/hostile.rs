@@ -11,9 +11,10 @@ use quipu_node::Limits;
 use quipu_wire::batch::Batch;
 use quipu_wire::message::{
     Chunk, CreateProgram, Failure, FreeBuffer, GoodbyeReason, Launch, Message, Operation,
-    Parameter, ParameterKind, Ping, Placeholder, ProgramFormat, Refusal, Resolve, Wait, Word,
-    Write,
+    Parameter, ParameterKind, Ping, Placeholder, ProgramFormat, ReadContent, Refusal, Resolve,
+    Wait, Word, Write,
 };
+use quipu_wire::{CONTENT, SENT_CONTENT};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -222,6 +223,37 @@ fn a_failure_is_that_of_what_needs_it_and_not_of_what_comes_after() {
         ]);
         assert_eq!(client.end_of(2).map(|(failure, _)| failure), expected);
     }
+}
+
+#[test]
+fn who_asks_for_what_the_welcome_did_not_take_is_sent_away() {
+    let read = Operation::ReadContent(ReadContent {
+        buffer: 1,
+        offset: 0,
+        row: 64,
+        transfer: 0,
+        size: 2,
+    });
+    let filled = [Wait::needs(1)];
+    let asked = [
+        buffer(1, 64),
+        buffer(2, 8),
+        command(1, &[], fill(2, 8)),
+        command(2, &filled, read),
+    ];
+    let has = |lacks| {
+        let rig = Rig::with_folder(Limits::default(), |options, _| options.lacks = lacks);
+        let greeted = rig.dial(0).begin(Duration::ZERO).unwrap();
+        assert_eq!(greeted.terms.takes_content(), lacks & CONTENT == 0);
+        assert_eq!(greeted.terms.sends_content(), lacks & SENT_CONTENT == 0);
+        let mut client = Client::over(greeted.connection, &greeted.terms, 0);
+        client.send(&asked);
+        (rig, client)
+    };
+    let (_rig, mut client) = has(SENT_CONTENT);
+    assert_eq!(client.end_of(2), None);
+    let (_rig, mut client) = has(CONTENT);
+    assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
 }
 
 #[test]

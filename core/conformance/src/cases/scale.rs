@@ -180,8 +180,9 @@ fn slots_are_used_again_under_stale_handles(fixture: &dyn Fixture) {
             fold(&queue, memory, n, &[]).wait().unwrap();
         }
     }
+    // Each thread that begins or ends commands has some of its own.
     assert!(
-        (slots.len() as u64) < commands / 10,
+        (slots.len() as u64) < commands / 10 + 512,
         "{} slots for commands of which one is pending at a time",
         slots.len()
     );

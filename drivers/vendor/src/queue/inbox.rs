@@ -2,7 +2,11 @@
 //!
 //! Who enqueues and who puts commands on devices are mostly two threads on two cores, and what both write goes from core to
 //! core for each command. So a thread that submits writes here alone, and the ledger takes over all that has come, in its
-//! order: when there is nothing else to do or much was done, and before it says that it does not know a command.
+//! order: as a thread begins to pump or is asked whether all is over, when there is nothing else to do or much was done, and
+//! before the ledger says that it does not know a command.
+//!
+//! Who flushes takes the lock, also where nothing is to be seen without: a thread that submits finds either that its queue
+//! is to be flushed again, or its command taken over by whoever flushed it.
 
 use super::ledger::Facts;
 use quipu_core::driver::{DomainWait, Held, Submission};
@@ -13,9 +17,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Commands that are submitted before the drain thread is called to forward them: whoever enqueues goes on enqueuing.
 const UNSEEN: usize = 64;
-
-/// Room that is kept for the next commands, at most.
-const KEPT: usize = 1024;
 
 /// A command that was submitted.
 pub(super) struct Submitted {
@@ -72,17 +73,16 @@ impl Inbox {
         submitted.len().is_multiple_of(UNSEEN)
     }
 
-    /// Takes all that are there, and leaves an empty list in their place. False if there are none.
-    pub(super) fn take(&self, all: &mut Vec<Submitted>) -> bool {
-        if !self.any.0.load(Ordering::Acquire) {
-            return false;
-        }
-        if all.capacity() > KEPT {
-            *all = Vec::new();
-        }
+    /// False if there are none, as far as can be seen without the lock: whoever was told of a command that is here sees that
+    /// there are some.
+    pub(super) fn has_any(&self) -> bool {
+        self.any.0.load(Ordering::Acquire)
+    }
+
+    /// Takes all that are there, and leaves an empty list in their place.
+    pub(super) fn take(&self, all: &mut Vec<Submitted>) {
         let mut submitted = self.submitted();
         self.any.0.store(false, Ordering::Relaxed);
         std::mem::swap(&mut *submitted, all);
-        true
     }
 }

@@ -1,4 +1,5 @@
-//! The commands that the driver has been told of and that are not over: what each waits for, where it is, and what is
+//! The commands that the driver has been told of and that are not over (the last ones once they are taken over from the
+//! [inbox](super::inbox)): what each waits for, where it is, and what is
 //! to be done next. Bookkeeping only: nothing here calls the core or a library, and nothing blocks.
 //!
 //! ```text
@@ -21,7 +22,8 @@
 //!    twice, so one that ends because of what it waited for there has failed, and is not forwarded again.
 //! 5. What is done by the host (host tasks, and transfers that no call describes) is *the host's*: it begins when the core
 //!    has said that it is ready, and so does what reads memory of the host's that commands write.
-//! 6. Eligible commands leave by priority, then in enqueue order, as far as their device has credit.
+//! 6. Eligible commands leave by priority, then in enqueue order, as far as their device has credit. One that comes while
+//!    others leave is among them after 32 jobs at most.
 //!
 //! A command whose memory cannot be had waits while others move: their ends free memory (see `usage`).
 //!
@@ -44,6 +46,9 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
+
+/// Submitted commands for which room is kept, at most.
+const KEPT: usize = 1024;
 
 /// How often a device's queues are flushed again, before the device is taken to be lost.
 pub(super) const FLUSHES: u32 = 16;
@@ -262,12 +267,20 @@ impl<V: Vendor> Ledger<V> {
     /// Takes over all commands that were submitted. False if there are none.
     pub(super) fn absorb(&mut self) -> bool {
         let mut taken = std::mem::take(&mut self.taken);
-        let any = self.inbox.take(&mut taken);
+        self.inbox.take(&mut taken);
+        let any = !taken.is_empty();
         for submitted in taken.drain(..) {
             self.add(submitted);
         }
-        self.taken = taken;
+        if taken.capacity() <= KEPT {
+            self.taken = taken;
+        }
         any
+    }
+
+    /// The same, without a lock where none are to be seen.
+    pub(super) fn absorb_seen(&mut self) -> bool {
+        self.inbox.has_any() && self.absorb()
     }
 
     /// Where a command is that was submitted, unless it is forgotten.
@@ -275,7 +288,7 @@ impl<V: Vendor> Ledger<V> {
         if let Some(key) = self.keys.get(&command) {
             return Some(*key);
         }
-        self.absorb();
+        self.absorb_seen();
         self.keys.get(&command).copied()
     }
 

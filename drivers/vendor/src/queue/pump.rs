@@ -341,6 +341,12 @@ impl<V: Vendor> Shared<V> {
             let mut ledger = locked.take().unwrap_or_else(|| self.ledger());
             // Before ends are noted: one of them could free the line that a command is to enter.
             let away = untold.tell(&mut ledger);
+            if away.as_ref().is_some_and(|away| away.loss.is_some()) {
+                // Before another command begins to leave for that device.
+                drop(ledger);
+                self.watch(away);
+                continue;
+            }
             // Mostly nothing has ended meanwhile, and a look is cheaper than to take nothing.
             if self.completions.has_notices() {
                 ledger = self.note_all(self.completions.take(), ledger);
@@ -351,10 +357,10 @@ impl<V: Vendor> Shared<V> {
             };
             // What comes meanwhile may be more urgent.
             if jobs % BLIND == BLIND - 1 {
-                ledger.absorb();
+                ledger.absorb_seen();
             }
             let mut job = next(&mut ledger);
-            if job.is_none() && caller != Caller::Teller && ledger.absorb() {
+            if job.is_none() && caller != Caller::Teller && ledger.absorb_seen() {
                 job = next(&mut ledger);
             }
             let leaves = job.is_none() && caller == Caller::Teller && ledger.has_jobs();

@@ -36,13 +36,18 @@ fn copy(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
 
 /// Copies in so many rows, each of which is a call.
 fn copy_rows(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
+    copy_rows_after(queue, from, to, &[])
+}
+
+/// The same, after these.
+fn copy_rows_after(queue: &Queue, from: &MemoryRef, to: &MemoryRef, waits: &[Event]) -> Event {
     let (from, to) = (all(from, AccessMode::Read), all(to, AccessMode::ReadWrite));
     let step = quipu_core::operation::Step {
         count: CELLS,
         source_stride: 4,
         destination_stride: 8,
     };
-    queue.copy(from, to, 2, &[step], &[]).unwrap()
+    queue.copy(from, to, 2, &[step], waits).unwrap()
 }
 
 fn read(queue: &Queue, memory: &MemoryRef) -> Result<Vec<u8>> {
@@ -286,6 +291,33 @@ fn a_lost_device_fails_what_is_there_and_the_others_live_on() {
             .unwrap();
         fill(&other, &y, 5, &[]).wait().unwrap();
         assert_eq!(read(&other, &y).unwrap(), vec![5; 64]);
+    });
+}
+
+#[test]
+fn what_comes_behind_a_command_that_finds_its_device_lost_fails_as_well() {
+    each(|rig| {
+        let (x, y, z) = (rig.used(1), rig.used(2), rig.used(3));
+        let gate = UserEvent::new();
+        let waits = [gate.event()];
+        rig.faults.hold(true);
+        // Both leave one after the other, once the gate is open.
+        let first = copy_rows_after(&rig.queue, &x, &y, &waits);
+        let second = fill(&rig.queue, &z, 4, &waits);
+        rig.queue.flush();
+        // A part of the first is put there, and what is put there after that is taken, and never ends well.
+        rig.faults.plan(Fault::Put, 1, 1, Refusal::Lost);
+        rig.faults.plan(Fault::Run, 0, u64::MAX, Refusal::Lost);
+        gate.complete();
+        rig.faults.hold(false);
+        for event in [first, second] {
+            let error = event.wait().unwrap_err();
+            let kind = error.first_cause().kind();
+            assert!(matches!(kind, ErrorKind::DeviceLost { .. }), "{error}");
+        }
+        rig.faults.end();
+        // A device that is lost does not say when it is through with what is there.
+        std::mem::forget((x, y, z));
     });
 }
 

@@ -30,8 +30,9 @@ pub(crate) struct Work {
     pub(super) prepared: PreparedLaunches,
     /// The events that there are to wait for, and what is counted.
     tally: Arc<Tally>,
-    /// Where commands are counted, in the order of their numbers, and where the last one was.
+    /// Where commands are counted, in the order of their numbers.
     lines: Vec<Arc<Line>>,
+    /// The device and queue of the last command, and where it was counted.
     last_line: Option<((u32, u32), LineNumber)>,
     /// Commands whose ends nobody sees to yet.
     unseen: Vec<Unseen>,

@@ -222,8 +222,11 @@ impl Incoming {
         let last = self.received.last();
         self.shared.received.store(last, Ordering::Release);
         if self.due.0 >= DUE.0 || self.due.1 >= DUE.1 {
-            self.due = (0, 0);
             self.shared.flush();
+            // Who was just writing may have looked before: then with the next message.
+            if self.shared.queue().told >= last {
+                self.due = (0, 0);
+            }
         }
     }
 
