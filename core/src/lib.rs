@@ -20,6 +20,7 @@
 //! | [`trace`] | what happened when |
 
 pub mod access;
+mod bias;
 pub mod built_in;
 pub mod clock;
 pub mod command;

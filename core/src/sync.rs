@@ -6,6 +6,35 @@ pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
 };
 pub use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::thread::yield_now;
+
+mod asymmetric;
+
+pub(crate) use asymmetric::{
+    are_supported as asymmetric_fences_are_supported, heavy_fence, light_fence,
+};
+
+/// A number that no other thread of the process has or had; never zero.
+#[inline(always)]
+pub(crate) fn thread_number() -> u32 {
+    thread_local! {
+        static NUMBER: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+    #[cold]
+    fn number_it() -> u32 {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let more = |next: u32| next.checked_add(1);
+        // Those that find no more numbers share the last, by which nothing is owned.
+        let number = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let number = number.unwrap_or(u32::MAX);
+        NUMBER.set(number);
+        number
+    }
+    match NUMBER.get() {
+        0 => number_it(),
+        number => number,
+    }
+}
 
 /// Stores, releasing, with a sequentially consistent fence after it: no later
 /// sequentially consistent load sees what was there before others saw the store.

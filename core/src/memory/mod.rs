@@ -19,6 +19,7 @@ pub(crate) mod tracker;
 pub use space::SpaceId;
 
 use crate::access::MAX_MEMORY_BYTES;
+use crate::bias::Bias;
 use crate::command::EventId;
 use crate::context::ContextShared;
 use crate::driver::Driver;
@@ -124,8 +125,21 @@ pub struct Memory {
 
 #[repr(align(64))]
 struct Tracked {
+    /// Of the one thread that locks it, as long as there is one.
+    bias: Bias,
+    /// By one of several; never while it is one's.
     locked: AtomicBool,
     tracker: std::cell::UnsafeCell<Tracker>,
+}
+
+impl Tracked {
+    /// Locks it, unless somebody else has; for one of several threads.
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        self.locked
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
 }
 
 // SAFETY: the tracker is reached only under its lock; the rest is atomic,
@@ -225,7 +239,11 @@ impl std::ops::DerefMut for TrackerGuard<'_> {
 impl Drop for TrackerGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.locked.store(false, Ordering::Release);
+        if self.0.locked.load(Ordering::Relaxed) {
+            self.0.locked.store(false, Ordering::Release);
+        } else {
+            self.0.bias.exit();
+        }
     }
 }
 
@@ -236,9 +254,13 @@ impl Memory {
     /// If the size is zero or over [`MAX_MEMORY_BYTES`].
     pub(crate) fn create(context: &Arc<ContextShared>, size: u64) -> Result<MemoryRef> {
         Self::check_size(size)?;
-        let object = Self::boxed(Arc::downgrade(context), context.id(), size);
+        Ok(Self::remembered(context, size, Tracker::new(size)))
+    }
+
+    fn remembered(context: &Arc<ContextShared>, size: u64, tracker: Tracker) -> MemoryRef {
+        let object = Self::boxed(Arc::downgrade(context), context.id(), size, tracker);
         context.remember_memory(&object);
-        Ok(object)
+        object
     }
 
     fn check_size(size: u64) -> Result<()> {
@@ -256,7 +278,12 @@ impl Memory {
         .into())
     }
 
-    fn boxed(context: Weak<ContextShared>, context_id: u32, size: u64) -> MemoryRef {
+    fn boxed(
+        context: Weak<ContextShared>,
+        context_id: u32,
+        size: u64,
+        tracker: Tracker,
+    ) -> MemoryRef {
         let object = Box::new(Self {
             host: AtomicPtr::new(null_mut()),
             size,
@@ -264,8 +291,9 @@ impl Memory {
             unusual: AtomicU32::new(0),
             context,
             tracked: Tracked {
+                bias: Bias::new(),
                 locked: AtomicBool::new(false),
-                tracker: std::cell::UnsafeCell::new(Tracker::new(size)),
+                tracker: std::cell::UnsafeCell::new(tracker),
             },
             handles: AtomicU64::new(1),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -291,10 +319,8 @@ impl Memory {
         size: u64,
         keep: Box<dyn Any + Send + Sync>,
     ) -> Result<MemoryRef> {
-        let object = Self::create(context, size)?;
-        object.cold().keep = Some(keep);
-        object.host.store(pointer.as_ptr(), Ordering::Release);
-        let mut tracker = object.tracker();
+        Self::check_size(size)?;
+        let mut tracker = Tracker::new(size);
         tracker.enter(SpaceId::HOST);
         tracker.record(
             0..size,
@@ -303,13 +329,15 @@ impl Memory {
             EventId::NONE,
             &mut Ignore,
         );
-        drop(tracker);
+        let object = Self::remembered(context, size, tracker);
+        object.cold().keep = Some(keep);
+        object.host.store(pointer.as_ptr(), Ordering::Release);
         Ok(object)
     }
 
     #[cfg(test)]
     pub(crate) fn detached_for_tests(size: u64) -> MemoryRef {
-        Self::boxed(Weak::new(), 0, size)
+        Self::boxed(Weak::new(), 0, size, Tracker::new(size))
     }
 
     fn cold(&self) -> std::sync::MutexGuard<'_, Cold> {
@@ -339,12 +367,7 @@ impl Memory {
     /// Locks the tracker without a guard; the caller unlocks by making one.
     #[inline]
     pub(crate) fn lock_tracker(&self) {
-        if self
-            .tracked
-            .locked
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
+        if !self.tracked.bias.enter() && !self.tracked.try_lock_shared() {
             self.lock_contended();
         }
     }
@@ -370,12 +393,7 @@ impl Memory {
                     std::thread::yield_now();
                 }
             }
-            if self
-                .tracked
-                .locked
-                .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
-            {
+            if self.tracked.try_lock_shared() {
                 return;
             }
         }

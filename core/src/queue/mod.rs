@@ -422,6 +422,7 @@ impl QueueShared {
         drop(recycling);
         self.gate.id.store(0, Ordering::SeqCst);
         lock(&self.gate.history).clear();
+        self.progress.reset();
         lock(&RECYCLED).push(self);
         // Last: this may end the context.
         drop(body);

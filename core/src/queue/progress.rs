@@ -33,6 +33,7 @@
 //! Pages are recycled when the frontier has passed them, so a queue that runs
 //! for ever holds a few. They are never freed while the process runs.
 
+use crate::bias::Bias;
 use crate::command::observers::Observer;
 use crate::command::slot::Slot;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, fence};
@@ -116,6 +117,8 @@ const NONE: u64 = u64::MAX;
 /// Written by enqueues only; on a cache line of its own.
 #[repr(align(128))]
 struct Enqueued {
+    /// Of the one thread that enqueues, as long as there is one.
+    bias: Bias,
     next: AtomicU64,
     page: AtomicPtr<Page>,
 }
@@ -125,6 +128,7 @@ impl Progress {
         let first = Page::new(0);
         Self {
             enqueued: Enqueued {
+                bias: Bias::new(),
                 next: AtomicU64::new(0),
                 page: AtomicPtr::new(first.as_ptr()),
             },
@@ -145,10 +149,23 @@ impl Progress {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// For another queue's commands, when there are none of this one's any more: they may come from another thread.
+    pub(crate) fn reset(&self) {
+        self.enqueued.bias.reset();
+    }
+
     /// Gives the next command its number and its byte.
     #[inline]
     pub(crate) fn next(&self) -> (u64, *const AtomicU8) {
-        let sequence = self.enqueued.next.fetch_add(1, Ordering::SeqCst);
+        let enqueued = &self.enqueued;
+        let sequence = if enqueued.bias.enter() {
+            let sequence = enqueued.next.load(Ordering::Relaxed);
+            enqueued.next.store(sequence + 1, Ordering::Release);
+            enqueued.bias.exit();
+            sequence
+        } else {
+            enqueued.next.fetch_add(1, Ordering::SeqCst)
+        };
         let page = self.enqueued.page.load(Ordering::Acquire);
         // SAFETY: pages are never freed. If the base fits, it is our page: ours
         // is not recycled before our command is over.

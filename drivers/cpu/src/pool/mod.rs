@@ -303,17 +303,19 @@ impl Pool {
 
     /// Hands in a task from outside, and makes sure that somebody takes it.
     pub(crate) fn inject(&self, task: Task, device: u32, priority: Priority) {
-        let team = if device == POOL_DEVICE {
-            self.own.clone()
-        } else {
-            self.elsewhere.fetch_add(1, Ordering::Relaxed);
-            self.team(device)
-        };
         if priority == Priority::High {
             self.urgent.fetch_add(1, Ordering::Relaxed);
         }
+        if device == POOL_DEVICE {
+            return self.inject_in(&self.own, task, priority);
+        }
+        self.elsewhere.fetch_add(1, Ordering::Relaxed);
+        self.inject_in(&self.team(device), task, priority);
+    }
+
+    fn inject_in(&self, team: &Team, task: Task, priority: Priority) {
         team.injectors[level(priority)].push(task);
-        self.wake_in(&team);
+        self.wake_in(team);
     }
 
     /// Hands in commands from outside that one event made ready, newest first, under one lock. They are
