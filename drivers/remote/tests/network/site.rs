@@ -13,6 +13,7 @@ use quipu_node::{Node, Spawn, serve_session};
 use quipu_wire::message::Status;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -124,12 +125,16 @@ impl Served {
         self.process = Some((process, said));
     }
 
-    /// Kills the node's process, without a chance to say anything to anybody.
+    /// Kills the node's process, without a chance to say anything to anybody. When this returns its sessions are over, too:
+    /// their keepers, who see to it, would let them go on for a moment, on a machine that has others to run.
     pub(crate) fn kill(&mut self) {
+        let sessions = self.sessions().into_iter().flat_map(children);
+        let ends: Vec<End> = sessions.filter_map(End::of).collect();
         if let Some((mut process, _)) = self.process.take() {
             process.kill().unwrap();
             process.wait().unwrap();
         }
+        ends.iter().for_each(End::wait);
     }
 
     /// The processes of its sessions: their keepers.
@@ -140,12 +145,38 @@ impl Served {
         children(process.id().cast_signed())
     }
 
-    /// Kills the processes of its sessions, and not their keepers.
+    /// Kills the processes of its sessions, and not their keepers. They are over when this returns.
     pub(crate) fn kill_sessions(&self) {
         for process in self.sessions().into_iter().flat_map(children) {
+            let end = End::of(process);
             // SAFETY: it takes numbers. One that is over meanwhile does not mind: its number is not given anew so soon.
             unsafe { libc::kill(process, libc::SIGKILL) };
+            end.iter().for_each(End::wait);
         }
+    }
+}
+
+/// Where the end of a process is seen that is another's child.
+struct End(OwnedFd);
+
+impl End {
+    /// None if it is over.
+    fn of(process: i32) -> Option<Self> {
+        // SAFETY: it takes numbers.
+        let told = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+        let told = i32::try_from(told).ok().filter(|told| *told >= 0)?;
+        // SAFETY: just opened, and nobody else's.
+        Some(Self(unsafe { OwnedFd::from_raw_fd(told) }))
+    }
+
+    fn wait(&self) {
+        let mut event = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one place, which is there until the call returns.
+        while unsafe { libc::poll(&raw mut event, 1, -1) } < 1 {}
     }
 }
 
