@@ -13,7 +13,7 @@ use quipu_kernel_ir::{BinaryOperation, Scalar, Value};
 use super::consume::{Iterator, Totals, add, multiply, product, sum};
 use super::data::KernelValue;
 use super::expression::{Expr, Sample, assert_value, value};
-use super::handles::{EachHandle, IndicesHandle};
+use super::handles::{EachHandle, IndicesHandle, IterMutHandle};
 use super::iterate::{begin_for, begin_items, binary, numbered, parts};
 use super::repeat::{Loop, end_loop};
 use super::state::{self, Raw, State};
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Items {
 #[diagnostic::on_unimplemented(
     message = "a `for` loop in a kernel does not go over `{Self}`",
     label = "not a range, slice, array or a thread's own elements",
-    note = "`for` goes over `a..b`, `a..=b`, `a..`, arrays, `slice.iter()`, `.iter_mut()`, and `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.zip(other)`, `.enumerate()` and `.copied()` of these; over `acc.elements(n)`, `y.each()` and `y.rows()`"
+    note = "`for` goes over `a..b`, `a..=b`, `a..`, arrays, `slice.iter()`, `.iter_mut()`, and `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.zip(other)`, `.enumerate()` and `.copied()` of these; over `acc.elements(n)`, `y.each()`, `y.iter_mut()` and `y.rows()`"
 )]
 pub trait Indexed {
     /// What the loop's pattern is given.
@@ -489,6 +489,7 @@ iterators! {
     [] Rounds;
     [const D: usize] IndicesHandle<D>;
     [T: KernelValue, const D: usize] EachHandle<T, D>;
+    [T: KernelValue, const D: usize] IterMutHandle<T, D>;
     [I: Indexed] Rev<I>;
     [I: Indexed] StepBy<I>;
     [I: Indexed] Skip<I>;

@@ -31,6 +31,10 @@ pub struct OwnElementsHandle<T, const D: usize>(PhantomData<fn() -> T>);
 #[derive(Debug)]
 pub struct EachHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
+/// What a loop over `y.iter_mut()` goes over.
+#[derive(Debug)]
+pub struct IterMutHandle<T, const D: usize>(PhantomData<fn() -> T>);
+
 /// What a loop over `y.rows()` goes over.
 #[derive(Debug)]
 pub struct RowsHandle<T, const D: usize>(PhantomData<fn() -> T>);
@@ -69,6 +73,7 @@ samples! {
     [const D: usize] Sketch<D> = Self;
     [T, const D: usize] OwnElementsHandle<T, D> = Self(PhantomData);
     [T, const D: usize] EachHandle<T, D> = Self(PhantomData);
+    [T, const D: usize] IterMutHandle<T, D> = Self(PhantomData);
     [T, const D: usize] RowsHandle<T, D> = Self(PhantomData);
     [const D: usize] IndicesHandle<D> = Self;
     [T, const D: usize] GlobalRefHandle<T, D> = Self(PhantomData);
@@ -161,6 +166,10 @@ pub(super) fn barrier_count(
 #[doc(hidden)]
 impl<T: KernelValue, const D: usize> OwnElementsHandle<T, D> {
     pub fn __method_each(&self, this: Expr<Self>) -> Expr<EachHandle<T, D>> {
+        Expr::from_raw(this.raw())
+    }
+
+    pub fn __method_iter_mut(&self, this: Expr<Self>) -> Expr<IterMutHandle<T, D>> {
         Expr::from_raw(this.raw())
     }
 

@@ -73,8 +73,8 @@ pub use expression::{
     receiver, reference, replaced, subject, unary, value, w, w_ref,
 };
 pub use handles::{
-    EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
-    SharedReadHandle, SharedWriteHandle, Sketch,
+    EachHandle, GlobalRefHandle, IndicesHandle, IterMutHandle, OwnElementsHandle, RawMutHandle,
+    RowsHandle, SharedReadHandle, SharedWriteHandle, Sketch,
 };
 pub use iterate::{Iterate, RangeLength, RangeMethods, SliceMethods, begin_for};
 pub use number::{

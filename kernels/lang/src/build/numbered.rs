@@ -14,8 +14,8 @@ use super::accelerator::{extent_value, index_value};
 use super::adapt::{Count, Indexed, Items};
 use super::data::KernelValue;
 use super::handles::{
-    EachHandle, IndicesHandle, ceiling_division, linear, own_place, part_of, product, referred,
-    values, view_at,
+    EachHandle, IndicesHandle, IterMutHandle, ceiling_division, linear, own_place, part_of,
+    product, referred, values, view_at,
 };
 use super::iterate::{binary, numbered};
 use super::place::{self, ViewParts};
@@ -94,39 +94,81 @@ fn own_items(
     }
 }
 
-/// The element of a view at a position that is inside, with its number.
+/// The element of a view at a position that is inside.
 fn element(
     s: &mut State,
     view: &ViewParts,
     position: &[Value],
     location: &'static Location<'static>,
 ) -> Raw {
-    let number = linear(s, &view.extent, position);
     let place = own_place(s, view, position);
     let element = place::indexed(s, Raw::Value(view.elements), place, false, location);
-    numbered(s, Raw::Value(number), referred(element))
+    referred(element)
 }
 
-impl<T: KernelValue, const D: usize> Indexed for EachHandle<T, D> {
-    type Item = (usize, T);
+/// The same, with its number.
+fn numbered_element(
+    s: &mut State,
+    view: &ViewParts,
+    position: &[Value],
+    location: &'static Location<'static>,
+) -> Raw {
+    let number = linear(s, &view.extent, position);
+    let element = element(s, view, position, location);
+    numbered(s, Raw::Value(number), element)
+}
 
-    fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
-        let view = view_at(s, over, D, location);
-        let extent = view.extent.clone();
-        own_items(s, &extent, move |s, position| {
-            element(s, &view, position, location)
-        })
-    }
+/// A thread's own elements of an output, and what is made of each.
+fn elements(
+    s: &mut State,
+    view: ViewParts,
+    location: &'static Location<'static>,
+    made: ElementMaker,
+) -> Items {
+    let extent = view.extent.clone();
+    own_items(s, &extent, move |s, position| {
+        made(s, &view, position, location)
+    })
+}
 
-    fn begin_counting(
-        s: &mut State,
-        over: Raw,
-        location: &'static Location<'static>,
-    ) -> (Loop<()>, Raw) {
-        let view = view_at(s, over, D, location);
-        let (this, position) = begin_elements(s, view.extent.clone(), location);
-        (this, element(s, &view, &position, location))
-    }
+/// Begins a loop over them.
+fn begin_counting_elements(
+    s: &mut State,
+    view: &ViewParts,
+    location: &'static Location<'static>,
+    made: ElementMaker,
+) -> (Loop<()>, Raw) {
+    let (this, position) = begin_elements(s, view.extent.clone(), location);
+    (this, made(s, view, &position, location))
+}
+
+type ElementMaker = fn(&mut State, &ViewParts, &[Value], &'static Location<'static>) -> Raw;
+
+macro_rules! elements {
+    ($($handle:ident: $item:ty = $made:expr;)*) => {$(
+        impl<T: KernelValue, const D: usize> Indexed for $handle<T, D> {
+            type Item = $item;
+
+            fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
+                let view = view_at(s, over, D, location);
+                elements(s, view, location, $made)
+            }
+
+            fn begin_counting(
+                s: &mut State,
+                over: Raw,
+                location: &'static Location<'static>,
+            ) -> (Loop<()>, Raw) {
+                let view = view_at(s, over, D, location);
+                begin_counting_elements(s, &view, location, $made)
+            }
+        }
+    )*};
+}
+
+elements! {
+    EachHandle: (usize, T) = numbered_element;
+    IterMutHandle: T = element;
 }
 
 impl<const D: usize> Indexed for IndicesHandle<D> {

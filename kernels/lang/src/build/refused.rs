@@ -12,8 +12,8 @@ use super::consume::Iterator;
 use super::data::KernelValue;
 use super::expression::{Expr, Sample};
 use super::handles::{
-    EachHandle, GlobalRefHandle, IndicesHandle, OwnElementsHandle, RawMutHandle, RowsHandle,
-    SharedReadHandle, SharedWriteHandle,
+    EachHandle, GlobalRefHandle, IndicesHandle, IterMutHandle, OwnElementsHandle, RawMutHandle,
+    RowsHandle, SharedReadHandle, SharedWriteHandle,
 };
 use super::own::{
     EachOwnRowHandle, EachPlacedHandle, EachSharedHandle, OwnBlockTileHandle, OwnRowsHandle,
@@ -279,6 +279,7 @@ refusing! {
     [] Rounds;
     [const D: usize] IndicesHandle<D>;
     [T, const D: usize] EachHandle<T, D>;
+    [T, const D: usize] IterMutHandle<T, D>;
     [T, const D: usize] RowsHandle<T, D>;
     [T, const D: usize] EachPlacedHandle<T, D>;
     [T, const D: usize] EachSharedHandle<T, D>;
@@ -333,4 +334,5 @@ refusing_with_closures! {
     [] Rounds => usize;
     [const D: usize] IndicesHandle<D> => usize;
     [T: KernelValue, const D: usize] EachHandle<T, D> => (usize, T);
+    [T: KernelValue, const D: usize] IterMutHandle<T, D> => T;
 }

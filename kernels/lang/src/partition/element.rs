@@ -105,6 +105,12 @@ impl<T, const D: usize> OwnElements<'_, T, D> {
         each
     }
 
+    /// Each of them, without its number: as tight as [`each`](Self::each).
+    #[inline(always)]
+    pub fn iter_mut(&mut self) -> IterMut<'_, T, D> {
+        IterMut(self.each())
+    }
+
     /// Their rows, each with the position of its first element in the output.
     #[inline(always)]
     pub fn rows(&mut self) -> EachRow<'_, T, D> {
@@ -167,6 +173,25 @@ impl<'e, T, const D: usize> Iterator for EachRow<'e, T, D> {
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         self.next_placed()
+    }
+}
+
+/// Iterator of [`OwnElements::iter_mut`].
+#[derive(Debug)]
+pub struct IterMut<'e, T, const D: usize>(Each<'e, T, D>);
+
+impl<'e, T, const D: usize> Iterator for IterMut<'e, T, D> {
+    type Item = &'e mut T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(_, element)| element)
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, initial: B, mut f: F) -> B {
+        self.0
+            .fold(initial, |folded, (_, element)| f(folded, element))
     }
 }
 

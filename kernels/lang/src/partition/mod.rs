@@ -39,7 +39,7 @@ mod tile;
 
 pub use atomic::Atomically;
 pub use block::{BlockParts, ByBlock};
-pub use element::{ByElement, Each, EachRow, OwnElements};
+pub use element::{ByElement, Each, EachRow, IterMut, OwnElements};
 pub use raw::{RawMut, Unpartitioned};
 pub use row::{ByRow, EachOwnRow, OwnRows, RowParts};
 pub use tile::{BlockTilePlan, ByBlockTile, ByTile, EachPlaced, OwnBlockTile, OwnTile};

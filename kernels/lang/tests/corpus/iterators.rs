@@ -342,6 +342,47 @@ fn in_order(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     }
 }
 
+/// Own elements without their numbers, by themselves and beside others.
+#[kernel(crate = quipu_kernel)]
+fn without_numbers(acc: &impl Accelerator<1>, mut y: OwnElements<u32>, mut z: OwnElements<u32>) {
+    let extent = y.extent();
+    for y in y.iter_mut() {
+        if *y == 0 {
+            continue;
+        }
+        *y += 3;
+    }
+    for (y, i) in y.iter_mut().zip(acc.elements(extent)) {
+        *y = then(*y, i as u32);
+    }
+    y.iter_mut().zip(z.each()).for_each(|(y, (i, z))| {
+        if i % 3 == 1 {
+            std::mem::swap(y, z);
+        }
+    });
+}
+
+/// Some of them: which, depends on which a thread has.
+#[kernel(crate = quipu_kernel)]
+fn some_without_numbers(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for y in y.iter_mut().skip(1).step_by(2) {
+        *y = y.rotate_left(7);
+    }
+    let sum = y.iter_mut().map(|y| *y & 0xff).sum::<u32>();
+    for (k, y) in y.iter_mut().take(2).enumerate() {
+        *y = then(*y, sum + k as u32);
+    }
+}
+
+#[test]
+fn runs_own_elements_without_numbers() {
+    for division in [division(2, 3, 4), division(1, 3, 2)] {
+        let (mut y, mut z): (Vec<u32>, _) = ((0..29).collect(), vec![5; 29]);
+        check!(without_numbers => (&mut y, &mut z), division);
+        check!(some_without_numbers => (&mut y), division);
+    }
+}
+
 #[test]
 fn runs_own_elements_with_others() {
     let x: Vec<f32> = (0..29).map(|i| i as f32 / 4.0 - 2.0).collect();

@@ -241,7 +241,7 @@ const NOT_IN_OPENCL: [(&str, &str); 4] = {
 
 /// The kernels whose results depend on which elements a thread has, each with how. All others are run for elements that are
 /// contiguous, as threads have them natively, and that are strided.
-const ORDERED: [(&str, &str); 12] = {
+const ORDERED: [(&str, &str); 13] = {
     const SHOWN: &str = "an element shows what its thread is or has read";
     const BEFORE: &str = "an element shows what came of those before it";
     [
@@ -259,6 +259,7 @@ const ORDERED: [(&str, &str); 12] = {
         ("early", "some threads leave their elements as they are"),
         ("elements", SHOWN),
         ("in_order", SHOWN),
+        ("some_without_numbers", SHOWN),
         ("steps", BEFORE),
         ("sums", SHOWN),
         ("unequal", SHOWN),
