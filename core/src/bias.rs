@@ -2,9 +2,10 @@
 //! processors takes 5 ns and on others 20, of which an enqueue has few to spend.
 //!
 //! The first thread that comes becomes the owner. It raises a flag as it goes in, looks whether it is still the owner, and
-//! lowers the flag as it goes out: plain stores. The first other thread that comes takes that back, for ever: it says so,
-//! has the owner pass a fence ([`heavy_fence`]), and waits until the flag is down. From then on the object is [shared], and
-//! everybody takes it by what the object has for that: a locked instruction.
+//! lowers the flag as it goes out: plain stores. The first other thread that comes takes that back, for as long as the
+//! object is there: it says so, has the owner pass a fence ([`heavy_fence`]), and waits until the flag is down. From then on
+//! the object is [shared], and everybody takes it by what the object has for that: a locked instruction. Who goes through
+//! all objects takes them from all others, as the core does every 500 million commands.
 //!
 //! Either the owner, which raises its flag before it looks, sees that it is none any more and lowers the flag again, or
 //! who took the ownership back, which looks at the flag after the fence, sees it up, and waits.
@@ -15,28 +16,30 @@
 //! [shared]: Bias::enter
 
 use crate::sync::{
-    AtomicBool, AtomicU32, Ordering, asymmetric_fences_are_supported, heavy_fence, light_fence,
-    thread_number, yield_now,
+    AtomicBool, AtomicUsize, Ordering, asymmetric_fences_are_supported, heavy_fence, light_fence,
+    this_thread, yield_now,
 };
+use std::sync::atomic::AtomicU64 as Count;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Nobody has come yet.
-const NOBODY: u32 = u32::MAX;
+const NOBODY: usize = 0;
 /// More than one thread has come.
-const SHARED: u32 = u32::MAX - 1;
+const SHARED: usize = 1;
 /// Somebody is taking it back.
-const REVOKING: u32 = u32::MAX - 2;
-/// The largest number that a thread may own by.
-const LAST_OWNER: u32 = u32::MAX - 3;
+const REVOKING: usize = 2;
 
-/// How many owners of a process are taken back before it gets no more: in a program whose threads pass their queues and
-/// buffers around, each would cost microseconds.
-const MAX_REVOKED: u32 = if cfg!(loom) { u32::MAX } else { 1000 };
-static REVOKED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+/// How many owners there were, and how many were taken back.
+static OWNED: Count = Count::new(0);
+static REVOKED: Count = Count::new(0);
+/// So many are taken back without a thought. In a process that has more than half of its owners taken back, each time for
+/// microseconds, there are no more: its threads pass their queues and buffers around.
+const FEW: u64 = 1000;
 
 /// Whose a lock is. See the module.
 pub(crate) struct Bias {
-    /// A thread's number, or one of the above. No thread's number is zero.
-    owner: AtomicU32,
+    /// A [thread's number](this_thread), or one of the above.
+    owner: AtomicUsize,
     /// Written by the owner alone.
     inside: AtomicBool,
 }
@@ -44,19 +47,24 @@ pub(crate) struct Bias {
 impl Bias {
     pub(crate) fn new() -> Self {
         Self {
-            owner: AtomicU32::new(NOBODY),
+            owner: AtomicUsize::new(NOBODY),
             inside: AtomicBool::new(false),
         }
     }
 
     /// Goes in, if this thread is the owner; it goes out by [`exit`](Bias::exit). Otherwise there is no owner any more, and
-    /// none comes back: what is done under the ownership is shared.
+    /// none comes back before a [`reset`](Bias::reset): what is done under the ownership is shared.
+    ///
+    /// # Panics
+    /// If it is inside already, where any other lock would wait for itself.
     #[inline(always)]
     pub(crate) fn enter(&self) -> bool {
-        let me = thread_number();
+        let me = this_thread();
         let owner = self.owner.load(Ordering::Acquire);
         if owner == me {
-            debug_assert!(!self.inside.load(Ordering::Relaxed), "entered twice");
+            if self.inside.load(Ordering::Relaxed) {
+                entered_twice();
+            }
             self.inside.store(true, Ordering::Relaxed);
             light_fence();
             if self.owner.load(Ordering::Acquire) == me {
@@ -84,7 +92,7 @@ impl Bias {
     /// Becomes the owner and goes in, or sees to it that there is none any more.
     #[cold]
     #[inline(never)]
-    fn enter_first_or_last(&self, me: u32) -> bool {
+    fn enter_first_or_last(&self, me: usize) -> bool {
         let change = |from, to| {
             self.owner
                 .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
@@ -93,8 +101,9 @@ impl Bias {
         loop {
             match self.owner.load(Ordering::Acquire) {
                 SHARED => return false,
-                NOBODY if may_own(me) => {
+                NOBODY if may_own() => {
                     if change(NOBODY, me) {
+                        OWNED.fetch_add(1, Relaxed);
                         return self.enter();
                     }
                 }
@@ -104,7 +113,7 @@ impl Bias {
                 REVOKING => yield_now(),
                 owner => {
                     if change(owner, REVOKING) {
-                        REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        REVOKED.fetch_add(1, Relaxed);
                         heavy_fence();
                         while self.inside.load(Ordering::Acquire) {
                             yield_now();
@@ -118,11 +127,18 @@ impl Bias {
     }
 }
 
-/// True if the thread may become an owner.
-fn may_own(thread: u32) -> bool {
-    (1..=LAST_OWNER).contains(&thread)
-        && REVOKED.load(std::sync::atomic::Ordering::Relaxed) < MAX_REVOKED
-        && asymmetric_fences_are_supported()
+/// True if a thread may become an owner.
+fn may_own() -> bool {
+    let few = FEW + OWNED.load(Relaxed) / 2;
+    // A model is to be the same each time.
+    let are_few = cfg!(loom) || REVOKED.load(Relaxed) <= few;
+    are_few && asymmetric_fences_are_supported()
+}
+
+#[cold]
+#[inline(never)]
+fn entered_twice() -> ! {
+    panic!("a thread has locked what it has locked already; this is a bug of Quipu's");
 }
 
 #[cfg(all(test, not(loom)))]
@@ -132,16 +148,16 @@ mod tests {
     use std::sync::Mutex;
 
     /// A count that is its owner's, or under a lock.
-    struct Count {
+    struct Counted {
         bias: Bias,
         lock: Mutex<()>,
         count: UnsafeCell<u64>,
     }
 
     // SAFETY: the count is reached by the owner, or with the lock when there is none.
-    unsafe impl Sync for Count {}
+    unsafe impl Sync for Counted {}
 
-    impl Count {
+    impl Counted {
         fn new() -> Self {
             Self {
                 bias: Bias::new(),
@@ -169,11 +185,11 @@ mod tests {
         const ROUNDS: u64 = if cfg!(miri) { 3 } else { 100 };
         const TIMES: u64 = if cfg!(miri) { 20 } else { 20_000 };
         for round in 0..ROUNDS {
-            let (count, turn) = (&Count::new(), &std::sync::Barrier::new(2));
+            let (count, turn) = (&Counted::new(), &std::sync::Barrier::new(2));
             std::thread::scope(|scope| {
                 let owner = scope.spawn(move || {
                     let before = round * TIMES / ROUNDS;
-                    let first = (0..before).all(|_| count.add());
+                    let first = (0..before).fold(true, |all, _| count.add() && all);
                     turn.wait();
                     (before..TIMES).for_each(|_| _ = count.add());
                     first
@@ -194,7 +210,7 @@ mod tests {
 
     #[test]
     fn who_stays_alone_stays_the_owner() {
-        let count = Count::new();
+        let count = Counted::new();
         let first = count.add();
         assert!((0..100).all(|_| count.add() == first));
         assert_eq!(first, asymmetric_fences_are_supported());

@@ -6,7 +6,7 @@ use crate::driver::{Driver, Notification, is_same};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::memory::eviction::{Evicted, Eviction};
-use crate::memory::{Memory, MemoryRef, SpaceId};
+use crate::memory::{Memory, MemoryRef, SpaceId, Unused};
 use crate::queue::{Queue, QueueOptions, enqueue::drop_after};
 use std::any::Any;
 use std::collections::HashMap;
@@ -76,6 +76,8 @@ impl Context {
         if let Some(lost) = devices.iter().find_map(Device::lost) {
             return Err(lost.clone());
         }
+        // May take a while the first time, which is not to be in an enqueue.
+        crate::sync::asymmetric_fences_are_supported();
         let mut drivers: Vec<Arc<dyn Driver>> = Vec::new();
         for device in devices {
             if !drivers.iter().any(|known| is_same(known, device.driver())) {
@@ -304,7 +306,7 @@ impl ContextShared {
                 users.push(user);
             }
         });
-        drop_after(self.internal_queue(), memory, &users);
+        drop_after(self.internal_queue(), Unused::new(memory), &users);
     }
 
     /// One event for a list of them, made by `make` unless the last list was

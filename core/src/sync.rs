@@ -1,9 +1,9 @@
 //! The atomics and locks that the lock-free protocols use, in one place: the models
-//! in `tests/loom.rs` and `tests/loom_waiting.rs` compile the very files of the
+//! in `tests/loom.rs`, `tests/loom_waiting.rs` and `tests/loom_bias.rs` compile the very files of the
 //! protocols over loom's, by putting a module of theirs in the place of this one.
 
 pub use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub use std::sync::{Mutex, MutexGuard};
 pub(crate) use std::thread::yield_now;
@@ -14,26 +14,13 @@ pub(crate) use asymmetric::{
     are_supported as asymmetric_fences_are_supported, heavy_fence, light_fence,
 };
 
-/// A number that no other thread of the process has or had; never zero.
+/// A number of this thread's, which no other has meanwhile; a multiple of eight, and not zero.
 #[inline(always)]
-pub(crate) fn thread_number() -> u32 {
+pub(crate) fn this_thread() -> usize {
     thread_local! {
-        static NUMBER: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+        static HERE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
     }
-    #[cold]
-    fn number_it() -> u32 {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        let more = |next: u32| next.checked_add(1);
-        // Those that find no more numbers share the last, by which nothing is owned.
-        let number = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        let number = number.unwrap_or(u32::MAX);
-        NUMBER.set(number);
-        number
-    }
-    match NUMBER.get() {
-        0 => number_it(),
-        number => number,
-    }
+    HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
 /// Stores, releasing, with a sequentially consistent fence after it: no later

@@ -45,7 +45,9 @@
 
 /// What the protocols' files know as their crate's atomics and locks.
 mod sync {
-    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering, fence};
+    pub use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence,
+    };
     pub use loom::sync::{Mutex, MutexGuard};
     pub use loom::thread::yield_now;
 
@@ -55,8 +57,8 @@ mod sync {
     }
     pub fn light_fence() {}
     pub fn heavy_fence() {}
-    pub fn thread_number() -> u32 {
-        1
+    pub fn this_thread() -> usize {
+        8
     }
 
     /// With exchanges that are fences, if they are sequentially consistent.

@@ -25,6 +25,7 @@ use crate::context::ContextShared;
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -177,12 +178,34 @@ impl Clone for MemoryRef {
 
 impl Drop for MemoryRef {
     fn drop(&mut self) {
+        self.give_up(false);
+    }
+}
+
+/// A handle that goes when no command uses the object any more, wherever that may be: the tracker stays with whose it is.
+pub(crate) struct Unused(ManuallyDrop<MemoryRef>);
+
+impl Unused {
+    pub(crate) fn new(memory: MemoryRef) -> Self {
+        Self(ManuallyDrop::new(memory))
+    }
+}
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        self.0.give_up(true);
+    }
+}
+
+impl MemoryRef {
+    /// Gives the handle up, once. The last one frees the object, which may be known to be unused.
+    fn give_up(&mut self, is_unused: bool) {
         if self.handles.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
         fence(Ordering::Acquire);
         let context = self.context.upgrade();
-        let is_idle = self.tracker().is_idle();
+        let is_idle = is_unused || self.tracker().is_idle();
         match context {
             Some(context) if !is_idle => {
                 // A handle more until then: whoever needs room is to find it.
@@ -254,13 +277,10 @@ impl Memory {
     /// If the size is zero or over [`MAX_MEMORY_BYTES`].
     pub(crate) fn create(context: &Arc<ContextShared>, size: u64) -> Result<MemoryRef> {
         Self::check_size(size)?;
-        Ok(Self::remembered(context, size, Tracker::new(size)))
-    }
-
-    fn remembered(context: &Arc<ContextShared>, size: u64, tracker: Tracker) -> MemoryRef {
+        let tracker = Tracker::new(size);
         let object = Self::boxed(Arc::downgrade(context), context.id(), size, tracker);
         context.remember_memory(&object);
-        object
+        Ok(object)
     }
 
     fn check_size(size: u64) -> Result<()> {
@@ -329,9 +349,10 @@ impl Memory {
             EventId::NONE,
             &mut Ignore,
         );
-        let object = Self::remembered(context, size, tracker);
+        let object = Self::boxed(Arc::downgrade(context), context.id(), size, tracker);
         object.cold().keep = Some(keep);
         object.host.store(pointer.as_ptr(), Ordering::Release);
+        context.remember_memory(&object);
         Ok(object)
     }
 
@@ -357,7 +378,8 @@ impl Memory {
     }
 
     /// Locks the tracker. Held for nanoseconds, by threads that hold nothing
-    /// else but trackers of lower addresses.
+    /// else but trackers of lower addresses; to take it from its only thread takes
+    /// microseconds, once.
     #[inline]
     pub(crate) fn tracker(&self) -> TrackerGuard<'_> {
         self.lock_tracker();

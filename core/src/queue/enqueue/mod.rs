@@ -380,6 +380,7 @@ impl Queue {
     #[cold]
     fn wait_for_gate(&self, waits: &mut Waits<'_>, sequence: u64) {
         let gate = &self.shared().gate;
+        let mut spins = 0_u32;
         loop {
             let id = gate.id.load(Ordering::SeqCst);
             let number = gate.sequence.load(Ordering::SeqCst);
@@ -387,7 +388,13 @@ impl Queue {
                 return;
             }
             if number == UNKNOWN {
-                std::hint::spin_loop();
+                spins += 1;
+                if spins < 100 {
+                    std::hint::spin_loop();
+                } else {
+                    // The barrier's thread was preempted, or takes the numbers from another: let it run.
+                    std::thread::yield_now();
+                }
                 continue;
             }
             if gate.id.load(Ordering::SeqCst) != id {
