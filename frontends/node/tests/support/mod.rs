@@ -128,6 +128,8 @@ pub(crate) struct Client {
     sent: u64,
     /// Messages with numbers that came, if it is the stream's first connection.
     received: u64,
+    /// How commands have ended that nobody has asked for yet.
+    ended: Vec<(u64, Option<(Failure, String)>)>,
 }
 
 impl Client {
@@ -139,6 +141,7 @@ impl Client {
             key: terms.key,
             sent,
             received: 0,
+            ended: Vec::new(),
         }
     }
 
@@ -179,22 +182,24 @@ impl Client {
         }
     }
 
-    /// Ends that are told until that of a command, and how that one ended.
+    /// How a command ends, or has ended: those that do not wait for each other end in any order.
     pub(crate) fn end_of(&mut self, wanted: u64) -> Option<(Failure, String)> {
         loop {
-            let end = self.next(|message| match message {
-                Message::Completed(completed) => {
-                    let mut events = completed.events.iter();
-                    events.any(|event| event.get() == wanted).then_some(None)
-                }
-                Message::Failed(failed) if failed.event == wanted => {
-                    Some(Some((failed.failure, failed.text.to_owned())))
-                }
-                _ => None,
-            });
-            if let Some(end) = end.unwrap() {
-                return end;
+            if let Some(at) = self.ended.iter().position(|(event, _)| *event == wanted) {
+                return self.ended.swap_remove(at).1;
             }
+            let ended = self.next(|message| match message {
+                Message::Completed(completed) => {
+                    let events = completed.events.iter();
+                    events.map(|event| (event.get(), None)).collect()
+                }
+                Message::Failed(failed) => {
+                    let how = (failed.failure, failed.text.to_owned());
+                    vec![(failed.event, Some(how))]
+                }
+                _ => Vec::new(),
+            });
+            self.ended.extend(ended.unwrap());
         }
     }
 
