@@ -338,7 +338,12 @@ impl Link {
             here = self.state();
         }
         self.check_room(&here)?;
-        other.check_room(&there)?;
+        // That loss is not this node's, whose command it is.
+        let of_other = |refusal| match refusal {
+            Refusal::Lost(text) => Refusal::NotSent(text),
+            refusal => refusal,
+        };
+        other.check_room(&there).map_err(of_other)?;
         let after = self.after(&here, waits, &held);
         let names = after.iter().map(|wait| wait.event()).collect();
         let after = self.joined(&mut here, routes[0], after)?;

@@ -467,6 +467,34 @@ fn a_way_that_is_lost_is_made_again_after_a_while() {
     while six() < 6 * SIZE as u64 {}
 }
 
+#[test]
+fn the_loss_of_a_node_is_not_that_of_one_that_was_to_send_bytes_there() {
+    let _watchdog = watchdog("bytes for a lost node");
+    let pair = Pair::new([pool(1), pool(1)], 8);
+    let together = Together::new(&pair);
+    let [near, far] = &together.queues;
+    // Its last bytes are on the first node, and there is a place for them on the second.
+    let prepared = || {
+        let memory = together.memory(&mut pattern(64));
+        fold(far, &memory, 1, &[]);
+        fold(near, &memory, 2, &[]).wait().unwrap();
+        memory
+    };
+    let [first, second, other] = [prepared(), prepared(), prepared()];
+    let Pair {
+        rigs: [_kept, lost],
+        ..
+    } = pair;
+    drop(lost);
+    // The first is under way when the loss is noticed. The second is not sent any more.
+    for memory in [first, second] {
+        fold(far, &memory, 3, &[]).wait().unwrap_err();
+        let lost = together.context.devices()[0].lost();
+        assert!(lost.is_none(), "{lost:?}");
+    }
+    fold(near, &other, 4, &[]).wait().unwrap();
+}
+
 /// A node keeps what comes before its turn, so what is large does not.
 #[test]
 fn a_large_write_is_sent_when_its_turn_has_come_and_holds_up_nothing() {

@@ -265,7 +265,11 @@ fn a_node_that_is_killed_while_bytes_go_there_is_lost_and_the_other_is_not() {
             "{kind:?}"
         );
         let kept = 1 - lost;
-        assert!(devices[lost].lost().is_some() && devices[kept].lost().is_none());
+        assert!(
+            devices[lost].lost().is_some() && devices[kept].lost().is_none(),
+            "side {lost} failed: {error:?}; {:?}",
+            [0, 1].map(|side: usize| devices[side].lost())
+        );
         for hop in 0..10 {
             swap(&queues[kept], &own[kept], hop)
                 .unwrap()
