@@ -14,8 +14,8 @@ use crate::refuse;
 use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
-    AcceleratorParameter, Parameter, Passing, check_generics, handle, kind, make_native,
-    parameters, with_data_bounds, with_lifetimes,
+    AcceleratorParameter, Parameter, Passing, check_generics, handle, has_other_dimensions, kind,
+    make_native, parameters, with_data_bounds, with_lifetimes,
 };
 
 /// What is allowed in the code that is written: rustc and clippy have looked at the user's own.
@@ -102,6 +102,12 @@ pub(crate) fn function(
             return Err(Error::new(
                 parameter.user_type.span(),
                 refuse::MUTABLE_SLICE,
+            ));
+        }
+        if has_other_dimensions(&parameter.user_type, &acc) {
+            return Err(Error::new(
+                parameter.user_type.span(),
+                refuse::OTHER_DIMENSIONS,
             ));
         }
         let is_shared = parameter_is_shared(parameter);

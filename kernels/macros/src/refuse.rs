@@ -37,6 +37,7 @@ pub(crate) const ASYNC: &str = "an `async fn` is a kernel whose threads wait at 
 pub(crate) const ACCELERATOR: &str = "a kernel's first parameter is the accelerator: write `acc: &impl Accelerator<1>`, or of an `async fn` `acc: &impl BlockAccelerator<1>`";
 pub(crate) const RECURSION: &str =
     "a device function that calls itself has no end on some devices; write a loop";
+pub(crate) const OTHER_DIMENSIONS: &str = "what threads own has as many dimensions as the accelerator: with `Accelerator<2>` write `OwnElements<T, 2>`, and pass a view of two dimensions, as `buffer.shaped([rows, columns])` gives it";
 pub(crate) const MUTABLE_SLICE: &str = "of a slice that is written, each thread of a kernel is handed a part: write `OwnElements<T>` for its own elements, with `for (i, y) in y.each()`, or `OwnBlock<T>` for its part of its block's";
 pub(crate) const LIFETIMES: &str = "lifetimes are not needed in kernels; leave them out";
 pub(crate) const RESULT: &str =

@@ -228,6 +228,37 @@ fn view_name(user_type: &Type) -> Option<&Ident> {
         .then_some(&last.ident)
 }
 
+/// True if this is a thread's part of something that has another number of dimensions than the accelerator, as far as both are
+/// written as numbers.
+pub(crate) fn has_other_dimensions(user_type: &Type, acc: &AcceleratorParameter) -> bool {
+    let Some(name) = view_name(user_type) else {
+        return false;
+    };
+    if !["OwnElements", "OwnTile", "OwnBlockTile"]
+        .iter()
+        .any(|part| name == part)
+    {
+        return false;
+    }
+    let Type::Path(TypePath { path, .. }) = user_type else {
+        return false;
+    };
+    let Some(PathArguments::AngleBracketed(arguments)) =
+        path.segments.last().map(|last| &last.arguments)
+    else {
+        return false;
+    };
+    let arguments = arguments.args.iter();
+    let mut arguments = arguments.filter(|it| !matches!(it, GenericArgument::Lifetime(_)));
+    let own = match arguments.nth(1) {
+        Some(dimensions) => quote!(#dimensions),
+        None => quote!(1),
+    };
+    let number = |tokens: TokenStream| syn::parse2::<syn::LitInt>(tokens).ok()?.base10_parse().ok();
+    let (own, all): (Option<usize>, Option<usize>) = (number(own), number(acc.dimensions.clone()));
+    own.zip(all).is_some_and(|(own, all)| own != all)
+}
+
 /// What a parameter's name stands for.
 pub(crate) fn kind(parameter: &Parameter) -> Kind {
     let words = view_name(&parameter.user_type).and_then(|name| refuse::index(&name.to_string()));

@@ -5,6 +5,8 @@ refused! {
     index_of_own_elements: body("let i = acc.index(Grid, Threads)[0]; y[i] = x[i];") at "y" says "for (i, y) in y.each()";
     index_of_own_elements_that_is_read: body("let a = y[n as usize];") at "y" says "for (i, y) in y.each()";
     mutable_slice: kernel("fn k(acc: &impl Accelerator<1>, x: &[f32], y: &mut [f32]) {}") at "&mut [f32]" says "write `OwnElements<T>`";
+    own_elements_of_other_dimensions: kernel("fn k(acc: &impl Accelerator<2>, x: GlobalRef<f32, 2>, y: OwnElements<f32>) {}") at "OwnElements<f32>" says "write `OwnElements<T, 2>`";
+    a_tile_of_other_dimensions: kernel("fn k(acc: &impl Accelerator<1>, y: OwnTile<f32, 2>) {}") at "OwnTile<f32, 2>" says "as many dimensions as the accelerator";
     index_of_own_rows: kernel("fn k(acc: &impl Accelerator<1>, mut rows: OwnRows<f32>) { rows[0] = 3.0; }") at "rows" says "for (i, row) in";
     index_of_a_tile: kernel("fn k(acc: &impl Accelerator<1>, mut tile: OwnBlockTile<f32, 1>) { tile[0] = 3.0; }") at "tile" says "for (position, y) in";
     index_of_atomics: kernel("fn k(acc: &impl Accelerator<1>, bins: Atomics<u32>) { bins[3] += 1; }") at "bins" says "y.add(i, value)";
