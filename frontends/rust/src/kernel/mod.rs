@@ -45,6 +45,7 @@ mod body;
 mod built_in;
 mod call;
 mod passing;
+mod precompiled;
 pub mod print;
 mod text;
 
@@ -62,4 +63,5 @@ pub(crate) use body::{EachBody, FillBody, LaunchBody};
 pub(crate) use call::{Called, Kept, KeptValue};
 pub(crate) use call::{Prepared, cannot_run};
 pub(crate) use passing::{Lengths, Passing};
+pub(crate) use precompiled::all as precompiled;
 pub use text::{Program, TextCall, TextKernel};
