@@ -5,7 +5,7 @@
 //! them.
 
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
-use crate::program::Grids;
+use crate::program::are_kept_apart_on;
 use crate::queues::{Fed, IN_ORDER_QUEUES, Queues, worst};
 use crate::staging::Stage;
 use cl3::device as info;
@@ -17,6 +17,7 @@ use quipu_driver_vendor::error::{no_devices, of_call};
 use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
 use quipu_kernel_ir::print::FAULT_WORDS;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The name of the platform that our own front end offers to the loader: its devices are listed by other drivers.
@@ -57,8 +58,8 @@ pub(crate) struct Platform {
     /// Parts of them that were made before the context.
     pub(crate) parts: Mutex<Vec<DeviceHandle>>,
     context: OnceLock<Context>,
-    /// What runs there, if grids of one kernel must not be in use at once.
-    pub(crate) grids: OnceLock<Grids>,
+    /// Whether grids of one kernel must not be in use at once.
+    pub(crate) keeps_grids_apart: AtomicBool,
 }
 
 impl Platform {
@@ -269,16 +270,12 @@ fn devices_of(
     let handles = handles.into_iter().map(DeviceHandle);
     let handles: Vec<_> = handles.filter(|handle| is_available(*handle)).collect();
     let version = format!("{name} {}", about(cl3::platform::CL_PLATFORM_VERSION));
-    let grids = OnceLock::new();
-    if Grids::are_kept_apart_on(&version) {
-        grids.get_or_init(Grids::default);
-    }
     let platform = Arc::new(Platform {
         handle: PlatformHandle(platform),
         number,
         is_of_streams: name == NVIDIA,
+        keeps_grids_apart: are_kept_apart_on(&version).into(),
         version,
-        grids,
         handles: handles.clone(),
         parts: Mutex::default(),
         context: OnceLock::new(),

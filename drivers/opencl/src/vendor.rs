@@ -5,7 +5,7 @@ use crate::forward::{self, Bytes, Cargo, Work};
 use crate::memory::{self, Allocation};
 use crate::native::{CallError, Called, Context, Event, Queue, named};
 use crate::partition;
-use crate::program::{self, Compiled, Grids};
+use crate::program::{self, Compiled};
 use crate::staging;
 use cl3::event::CL_COMPLETE;
 use cl3::types::{
@@ -20,6 +20,7 @@ use quipu_kernel_ir::{IndexWidth, KernelText, Module};
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Every device of every platform of the system's OpenCL loader.
 #[derive(Debug)]
@@ -143,12 +144,13 @@ impl OpenCl {
         self
     }
 
-    /// The same, with no kernel that runs in several grids at once, on all devices. Else on those of PoCL 4 and 5, which
-    /// end the process by an assertion where one does.
+    /// The same, with no kernel that runs in several grids at once, on all devices. Else on those of PoCL before 6, which
+    /// ends the process by an assertion where one does.
     #[must_use]
     pub fn with_grids_apart(self) -> Self {
         for device in &self.devices {
-            device.platform.grids.get_or_init(Grids::default);
+            let keeps = &device.platform.keeps_grids_apart;
+            keeps.store(true, Ordering::Relaxed);
         }
         self
     }

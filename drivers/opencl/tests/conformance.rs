@@ -29,7 +29,7 @@ fn in_order() -> impl Fixture {
     .with_longest_chain(5_000)
 }
 
-/// As on PoCL 4 and 5.
+/// As on PoCL before 6.
 fn with_grids_apart() -> impl Fixture {
     fixture::of("OpenCL with grids apart", || {
         let driver: Arc<dyn Driver> = OpenClDriver::over(OpenCl::open()?.with_grids_apart())?;

@@ -1,15 +1,17 @@
 //! Grids of a kernel that must not be in use at once.
 //!
-//! PoCL has code of its own for each kernel, size of blocks and width of the grid, and counts what uses it. Versions 4 and
-//! 5 count the end of a launch for whichever code of that kernel and size of blocks was used last, and end the process by
-//! an assertion once they count below zero (`pocl_release_dlhandle_cache`, repaired in 6.0). So a launch there begins after
-//! those of the same kernel, in blocks of the same size, in other grids.
+//! PoCL has code of its own for each kernel, size of blocks and width of the grid, and counts what uses it. Up to version 5 it
+//! counts the end of a launch for whichever code of that kernel and size of blocks was used last, and ends the process by
+//! an assertion once it counts below zero (`pocl_release_dlhandle_cache`, repaired in 6.0). So a launch there begins after
+//! those of the same kernel, in blocks of the same size, in other grids. It is one count for all contexts of the process. What
+//! another context's launches leave behind cannot be waited for by events, so a thread waits for that, which is rare.
 
-use crate::native::{Called, Event, Queue};
+use crate::native::{Called, Context, Event, Queue};
 use cl3::types::cl_event;
+use quipu_driver_vendor::Failure;
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// What a launch is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,47 +29,67 @@ type Blocks = (u64, [usize; 3]);
 /// The first thread of a grid along each axis, and how many there are.
 type Grid = ([usize; 3], [usize; 3]);
 
-/// What runs on the devices of a platform whose grids are kept apart.
-#[derive(Debug, Default)]
-pub(crate) struct Grids {
-    running: Mutex<HashMap<Blocks, Running<Event>>>,
+/// What runs where grids are kept apart.
+static RUNNING: LazyLock<Mutex<HashMap<Blocks, Running<End>>>> = LazyLock::new(Mutex::default);
+
+/// True of a platform that this is for, by its name and version.
+pub(crate) fn are_kept_apart_on(platform: &str) -> bool {
+    let platform = platform.to_ascii_lowercase();
+    let version = platform.split_once(" pocl ").map(|(_, version)| version);
+    let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    major.is_some_and(|major| major < 6)
 }
 
-impl Grids {
-    /// True of a platform that this is for, by its name and version.
-    pub(crate) fn are_kept_apart_on(platform: &str) -> bool {
-        let version = platform.split_once("PoCL ").map(|(_, version)| version);
-        let major = version.and_then(|version| version.split('.').next());
-        matches!(major, Some("4" | "5"))
-    }
+/// Makes the call that puts a launch of a kernel into a queue of a context, with what it has to wait for besides.
+pub(super) fn put_apart(
+    kernel: u64,
+    shape: Shape,
+    (context, queue): (&Context, &Queue),
+    waits: &[cl_event],
+    call: impl FnOnce(&[cl_event]) -> Called<Event>,
+) -> Called<Event> {
+    let of_context = |event| End {
+        event,
+        context: context.raw() as usize,
+    };
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let running = running.entry((kernel, shape.local)).or_default();
+    let join = |ends: &[End]| {
+        let ends: Vec<_> = ends.iter().map(|end| end.event.raw()).collect();
+        queue.marker(&ends).map(of_context)
+    };
+    let is_own = |end: &End| end.context == context.raw() as usize;
+    let after = running.admit((shape.offset, shape.global), is_over, is_own, wait, join)?;
+    let mut waits: SmallVec<[cl_event; 8]> = waits.into();
+    waits.extend(after.map(|end| end.event.raw()));
+    let event = call(&waits)?;
+    running.ends.push(of_context(event.clone()));
+    // Who waits for it has the lock that the pump of its driver may need before it flushes; which says, then, what is wrong.
+    let _ = queue.flush();
+    Ok(event)
+}
 
-    /// Makes the call that puts a launch of a kernel into a queue, with what it has to wait for besides.
-    pub(super) fn put(
-        &self,
-        kernel: u64,
-        shape: Shape,
-        queue: &Queue,
-        waits: &[cl_event],
-        call: impl FnOnce(&[cl_event]) -> Called<Event>,
-    ) -> Called<Event> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = running.entry((kernel, shape.local)).or_default();
-        let join = |ends: &[Event]| {
-            let ends: Vec<_> = ends.iter().map(Event::raw).collect();
-            queue.marker(&ends)
-        };
-        let after = running.admit((shape.offset, shape.global), is_over, join)?;
-        let mut waits: SmallVec<[cl_event; 8]> = waits.into();
-        waits.extend(after.map(Event::raw));
-        let end = call(&waits)?;
-        running.ends.push(end.clone());
-        Ok(end)
-    }
+/// The end of a launch, or of several.
+#[derive(Clone, Debug)]
+struct End {
+    event: Event,
+    /// Where its context is: it keeps that.
+    context: usize,
 }
 
 /// What is not known is taken to be over: the call that waits for it will say what is wrong.
-fn is_over(end: &Event) -> bool {
-    end.status().map_or(true, |status| status <= 0)
+fn is_over(end: &End) -> bool {
+    end.event.status().map_or(true, |status| status <= 0)
+}
+
+/// As above.
+fn wait(end: &End) {
+    if let Err(error) = end.event.wait() {
+        tracing::debug!(
+            problem = error.text(),
+            "a launch of another context has failed"
+        );
+    }
 }
 
 /// Launches in one grid.
@@ -98,16 +120,25 @@ impl<E> Default for Running<E> {
 }
 
 impl<E: Clone> Running<E> {
-    /// Admits a launch in a grid: what it has to wait for, which `join` makes of several. If there is none to be made,
-    /// nothing has changed.
+    /// Admits a launch in a grid: what it has to wait for, which `join` makes of several. What is not its context's own it
+    /// waits for here. If there is none to be made, nothing has changed.
     fn admit<Error>(
         &mut self,
         grid: Grid,
         is_over: impl Fn(&E) -> bool,
+        is_own: impl Fn(&E) -> bool,
+        wait: impl Fn(&E),
         join: impl FnOnce(&[E]) -> Result<E, Error>,
     ) -> Result<Option<&E>, Error> {
+        let is_waited_for = |end: &E| {
+            let is_own = is_own(end);
+            if !is_own {
+                wait(end);
+            }
+            !is_own
+        };
         if grid != self.grid {
-            self.ends.retain(|end| !is_over(end));
+            self.ends.retain(|end| !is_over(end) && !is_waited_for(end));
             // Each of them waits for what was before them.
             self.after = match &self.ends[..] {
                 [] => self.after.take(),
@@ -121,9 +152,8 @@ impl<E: Clone> Running<E> {
             self.ends.retain(|end| !is_over(end));
             self.look = FEW.max(2 * self.ends.len());
         }
-        if self.after.as_ref().is_some_and(&is_over) {
-            self.after = None;
-        }
+        self.after
+            .take_if(|after| is_over(after) || is_waited_for(after));
         Ok(self.after.as_ref())
     }
 }
@@ -132,22 +162,24 @@ impl<E: Clone> Running<E> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::RefCell;
     use std::collections::BTreeSet;
     use std::convert::Infallible;
 
     #[test]
     fn the_versions_that_count_wrongly_are_known() {
         let platform = |version| format!("Portable Computing Language OpenCL 3.0 {version}");
-        for version in ["PoCL 4.0  Linux", "PoCL 5.0+debian  Linux", "PoCL 5.1-pre"] {
-            assert!(Grids::are_kept_apart_on(&platform(version)), "{version}");
-        }
         for version in [
+            "pocl 1.8  Linux",
             "PoCL 3.1+debian  Linux",
-            "PoCL 6.0",
-            "PoCL 50.0",
-            "CUDA 12.4",
+            "PoCL 4.0  Linux",
+            "PoCL 5.0+debian  Linux",
+            "PoCL 5.1-pre",
         ] {
-            assert!(!Grids::are_kept_apart_on(&platform(version)), "{version}");
+            assert!(are_kept_apart_on(&platform(version)), "{version}");
+        }
+        for version in ["PoCL 6.0", "PoCL 50.0", "CUDA 12.4"] {
+            assert!(!are_kept_apart_on(&platform(version)), "{version}");
         }
     }
 
@@ -160,22 +192,29 @@ mod tests {
     proptest! {
         #[test]
         fn a_launch_needs_the_ends_of_all_in_other_grids(
-            steps in prop::collection::vec((0_usize..3, 0_usize..4, 0..4), 1..300),
+            steps in prop::collection::vec((0_usize..3, 0_usize..4, 0..4, prop::bool::weighted(0.3)), 1..300),
         ) {
-            let mut running = Running::<BTreeSet<usize>>::default();
+            // An event is of a context, and is those launches that are over when it is.
+            type Event = (bool, BTreeSet<usize>);
+            let mut running = Running::<Event>::default();
             let mut launched: Vec<Launched> = Vec::new();
-            let mut over = BTreeSet::new();
-            // An event is those launches that are over when it is.
-            for (grid, ends, luck) in steps {
+            let over = RefCell::new(BTreeSet::new());
+            for (grid, ends, luck, context) in steps {
                 let number = launched.len();
-                let is_over = |end: &BTreeSet<usize>| end.is_subset(&over);
-                let join = |ends: &[BTreeSet<usize>]| {
-                    Ok::<_, Infallible>(ends.iter().flatten().copied().collect())
+                let is_over = |end: &Event| end.1.is_subset(&over.borrow());
+                let is_own = |end: &Event| end.0 == context;
+                let wait = |end: &Event| over.borrow_mut().extend(&end.1);
+                let join = |ends: &[Event]| {
+                    assert!(ends.iter().all(is_own), "a wait for another context's event");
+                    let all = ends.iter().flat_map(|end| &end.1);
+                    Ok::<_, Infallible>((context, all.copied().collect()))
                 };
-                let after = running.admit(([grid; 3], [1; 3]), is_over, join).unwrap();
-                let needs = after.cloned().unwrap_or_default();
+                let grid_of = ([grid; 3], [1; 3]);
+                let after = running.admit(grid_of, is_over, is_own, wait, join).unwrap();
+                prop_assert!(after.is_none_or(is_own));
+                let needs = after.map(|end| end.1.clone()).unwrap_or_default();
                 for (other, before) in launched.iter().enumerate() {
-                    let is_waited_for = over.contains(&other) || needs.contains(&other);
+                    let is_waited_for = over.borrow().contains(&other) || needs.contains(&other);
                     prop_assert!(before.grid == grid || is_waited_for);
                     // Nobody waits for more than it takes.
                     prop_assert!(before.grid != grid || !needs.contains(&other) || launched[other..]
@@ -186,14 +225,15 @@ mod tests {
                 if luck > 0 {
                     let mut end = needs.clone();
                     end.insert(number);
-                    running.ends.push(end);
+                    running.ends.push((context, end));
                 } else {
-                    over.insert(number);
+                    over.borrow_mut().insert(number);
                 }
                 launched.push(Launched { grid, needs });
                 prop_assert!(running.ends.len() <= running.look + 1);
                 // Some end, of those that have begun.
                 for _ in 0..ends {
+                    let mut over = over.borrow_mut();
                     let next = (0..launched.len()).find(|number| {
                         !over.contains(number) && launched[*number].needs.is_subset(&over)
                     });

@@ -1,7 +1,7 @@
 //! From what a launch passes to a kernel's arguments and calls; and what its fault record says.
 
 use super::Compiled;
-use super::grids::Shape;
+use super::grids::{Shape, put_apart};
 use crate::device::Device;
 use crate::memory::{Allocation, fill_with_zeros};
 use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named};
@@ -18,6 +18,7 @@ use quipu_kernel_ir::print::FAULT_WORDS;
 use quipu_kernel_ir::{Module, Printed, SharedLength};
 use smallvec::SmallVec;
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// A fault record on its way to the host.
@@ -369,15 +370,17 @@ impl Launch<'_> {
             };
             named("clEnqueueNDRangeKernel", put).map(Event::new)
         };
-        let Some(grids) = self.device.platform.grids.get() else {
+        let platform = &self.device.platform;
+        if !platform.keeps_grids_apart.load(Ordering::Relaxed) {
             return call(waits);
-        };
+        }
         let shape = Shape {
             offset,
             global,
             local,
         };
-        grids.put(self.compiled.identity, shape, self.queue, waits, call)
+        let to = (platform.context()?, self.queue);
+        put_apart(self.compiled.identity, shape, to, waits, call)
     }
 
     /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's offset.
