@@ -5,7 +5,6 @@
 //! them.
 
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
-use crate::program::are_kept_apart_on;
 use crate::queues::{Fed, IN_ORDER_QUEUES, Queues, worst};
 use crate::staging::Stage;
 use cl3::device as info;
@@ -274,7 +273,9 @@ fn devices_of(
         handle: PlatformHandle(platform),
         number,
         is_of_streams: name == NVIDIA,
-        keeps_grids_apart: are_kept_apart_on(&version).into(),
+        keeps_grids_apart: OpenClFeatures::major_of_pocl(&version)
+            .is_some_and(|major| major < 6)
+            .into(),
         version,
         handles: handles.clone(),
         parts: Mutex::default(),
@@ -338,6 +339,7 @@ pub(crate) fn describe(
         subgroup_ballot: has("cl_khr_subgroup_ballot"),
         subgroup_shuffle: has("cl_khr_subgroup_shuffle") && has("cl_khr_subgroup_shuffle_relative"),
         version_3: about_version.starts_with("OpenCL 3."),
+        ..OpenClFeatures::usual_on(&platform.version)
     };
     let out_of_order = !platform.is_of_streams
         && ask.long(info::CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)

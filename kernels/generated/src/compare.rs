@@ -1,8 +1,10 @@
 //! Runs cases natively and printed, and says what differs.
 
 use quipu_kernel_ir::print::Fault;
-use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, Printed};
-use quipu_kernel_testing::{C99Program, Division, Launch, OpenClProgram, TestingError};
+use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, Options, Printed};
+use quipu_kernel_testing::{
+    C99Program, Division, Launch, OpenClProgram, TestingError, opencl_features,
+};
 
 use crate::case::{Case, Data};
 use crate::native::{Failure, Way};
@@ -112,7 +114,7 @@ fn native(case: &Case, way: &Way) -> Outcome {
 
 /// Printed as OpenCL C, on the system's first device.
 fn run_opencl(case: &Case, order: ElementOrder) -> Result<Outcome, String> {
-    let printed = print(case, Dialect::OpenCl(OpenClFeatures::USUAL), order)?;
+    let printed = print(case, Dialect::OpenCl(opencl_features()), order)?;
     let program = OpenClProgram::compile(&printed).map_err(|error| error.to_string())?;
     let mut outcome = run_printed(case, ("OpenCL C", order), &|launch| program.run(launch))?;
     if let Err(failure) = &mut outcome.result {

@@ -41,6 +41,25 @@ fn golden(name: &str, module: &Module) {
 }
 
 #[test]
+fn versions_of_pocl_are_known() {
+    let platform = |version| format!("Portable Computing Language OpenCL 3.0 {version}");
+    for (version, major) in [
+        ("pocl 1.8  Linux", Some(1)),
+        ("PoCL 3.1+debian  Linux", Some(3)),
+        ("PoCL 5.0+debian  Linux", Some(5)),
+        ("PoCL 5.1-pre", Some(5)),
+        ("PoCL 50.0", Some(50)),
+        ("CUDA 12.4", None),
+    ] {
+        assert_eq!(
+            OpenClFeatures::major_of_pocl(&platform(version)),
+            major,
+            "{version}"
+        );
+    }
+}
+
+#[test]
 fn saxpy_is_readable() {
     golden("saxpy", &corpus::saxpy());
 }

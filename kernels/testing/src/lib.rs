@@ -30,7 +30,7 @@ mod opencl;
 pub use c99::C99Program;
 pub use cuda::CudaProgram;
 pub use launch::{Argument, Division, Launch};
-pub use opencl::{OpenClProgram, opencl_device, opencl_or_skip};
+pub use opencl::{OpenClProgram, opencl_device, opencl_features, opencl_or_skip};
 
 /// Why a printed kernel was not compiled or run.
 #[derive(Debug, thiserror::Error)]

@@ -5,8 +5,8 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 use libloading::Library;
-use quipu_kernel_ir::Printed;
 use quipu_kernel_ir::print::Fault;
+use quipu_kernel_ir::{OpenClFeatures, Printed};
 
 use crate::launch::{Argument, Division, Launch, NO_FAULT, Slot};
 use crate::{TestingError, numbered};
@@ -15,6 +15,7 @@ use crate::{TestingError, numbered};
 type Object = *mut c_void;
 
 const DEVICE_TYPE_ALL: u64 = 0xffff_ffff;
+const PLATFORM_VERSION: u32 = 0x0901;
 const PLATFORM_NAME: u32 = 0x0902;
 const DEVICE_NAME: u32 = 0x102b;
 const DEVICE_EXTENSIONS: u32 = 0x1030;
@@ -77,6 +78,7 @@ struct Machine {
     queue: Object,
     name: String,
     extensions: String,
+    features: OpenClFeatures,
     /// Keeps the functions where they are.
     _library: Library,
 }
@@ -111,6 +113,7 @@ impl Machine {
         // SAFETY: that library is one, and is kept.
         let functions = unsafe { Functions::load(&library) }?;
         let platform = platform(&functions)?;
+        let version = about(&functions, platform, PLATFORM_VERSION).unwrap_or_default();
         let mut device = null_mut();
         // SAFETY: each pointer is to one of what it says, and the numbers of objects are 1.
         unsafe {
@@ -137,6 +140,7 @@ impl Machine {
             Ok(Self {
                 name: text(DEVICE_NAME),
                 extensions: text(DEVICE_EXTENSIONS),
+                features: OpenClFeatures::usual_on(&version),
                 functions,
                 device,
                 context,
@@ -145,6 +149,18 @@ impl Machine {
             })
         }
     }
+}
+
+/// What a platform says of itself.
+fn about(functions: &Functions, platform: Object, what: u32) -> Option<String> {
+    let mut bytes = [0_u8; 256];
+    // SAFETY: there is room for so many bytes.
+    let code = unsafe {
+        let start = bytes.as_mut_ptr().cast();
+        (functions.get_platform_info)(platform, what, bytes.len(), start, null_mut())
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    (code == 0).then(|| text.trim_end_matches('\0').to_owned())
 }
 
 /// The platform that tests run on.
@@ -157,16 +173,7 @@ fn platform(functions: &Functions) -> Result<Object, TestingError> {
         unsafe { (functions.get_platforms)(MOST as u32, platforms.as_mut_ptr(), &mut count) };
     check("clGetPlatformIDs", code)?;
     let platforms = &platforms[..MOST.min(count as usize)];
-    let name = |platform: &Object| {
-        let mut bytes = [0_u8; 256];
-        // SAFETY: there is room for so many bytes.
-        let code = unsafe {
-            let start = bytes.as_mut_ptr().cast();
-            (functions.get_platform_info)(*platform, PLATFORM_NAME, bytes.len(), start, null_mut())
-        };
-        let name = String::from_utf8_lossy(&bytes);
-        (code == 0).then(|| name.trim_end_matches('\0').to_owned())
-    };
+    let name = |platform: &Object| about(functions, *platform, PLATFORM_NAME);
     let named = |platform: &&Object| name(platform).is_some_and(|name| name.contains(&wanted));
     platforms.iter().find(named).copied().ok_or_else(|| {
         let names: Vec<String> = platforms.iter().filter_map(name).collect();
@@ -183,6 +190,12 @@ fn platform(functions: &Functions) -> Result<Object, TestingError> {
 pub fn opencl_device() -> Result<(&'static str, &'static str), TestingError> {
     let machine = machine()?;
     Ok((&machine.name, &machine.extensions))
+}
+
+/// What is printed for that device; for any, where there is none.
+#[must_use]
+pub fn opencl_features() -> OpenClFeatures {
+    machine().map_or(OpenClFeatures::USUAL, |machine| machine.features)
 }
 
 /// True if there is an OpenCL device; false if there is none and `QUIPU_TEST_WITHOUT_OPENCL=1` says that tests may

@@ -32,14 +32,6 @@ type Grid = ([usize; 3], [usize; 3]);
 /// What runs where grids are kept apart.
 static RUNNING: LazyLock<Mutex<HashMap<Blocks, Running<End>>>> = LazyLock::new(Mutex::default);
 
-/// True of a platform that this is for, by its name and version.
-pub(crate) fn are_kept_apart_on(platform: &str) -> bool {
-    let platform = platform.to_ascii_lowercase();
-    let version = platform.split_once(" pocl ").map(|(_, version)| version);
-    let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    major.is_some_and(|major| major < 6)
-}
-
 /// Makes the call that puts a launch of a kernel into a queue of a context, with what it has to wait for besides.
 pub(super) fn put_apart(
     kernel: u64,
@@ -165,23 +157,6 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeSet;
     use std::convert::Infallible;
-
-    #[test]
-    fn the_versions_that_count_wrongly_are_known() {
-        let platform = |version| format!("Portable Computing Language OpenCL 3.0 {version}");
-        for version in [
-            "pocl 1.8  Linux",
-            "PoCL 3.1+debian  Linux",
-            "PoCL 4.0  Linux",
-            "PoCL 5.0+debian  Linux",
-            "PoCL 5.1-pre",
-        ] {
-            assert!(are_kept_apart_on(&platform(version)), "{version}");
-        }
-        for version in ["PoCL 6.0", "PoCL 50.0", "CUDA 12.4"] {
-            assert!(!are_kept_apart_on(&platform(version)), "{version}");
-        }
-    }
 
     /// A launch: its grid, and those whose ends it needs, all of which are over then.
     struct Launched {

@@ -11,5 +11,4 @@ mod grids;
 mod launch;
 
 pub(crate) use compile::{Compiled, compile};
-pub(crate) use grids::are_kept_apart_on;
 pub(crate) use launch::{FaultRead, Launch};

@@ -19,9 +19,17 @@ mod scan;
 mod sort;
 
 use quipu::prelude::*;
+use std::sync::LazyLock;
 
 /// Lengths (no buffer is empty) that are one, less and more than a block's part, and divide by nothing.
 const LENGTHS: [usize; 7] = [1, 2, 63, 64, 1000, 8193, 100_003];
+
+/// Has Quipu look for devices, before something else calls vendors' libraries: not all of them stand two threads that make the
+/// first call (PoCL 5.0 does not).
+fn look_for_devices() {
+    static LOOKED: LazyLock<()> = LazyLock::new(|| drop(Platform::new()));
+    LazyLock::force(&LOOKED);
+}
 
 /// Calls `test` with a queue of every kind of device.
 fn on_each_device(test: impl Fn(&Context, &Queue)) {

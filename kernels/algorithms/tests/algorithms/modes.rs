@@ -9,9 +9,10 @@ use quipu::kernels::{
     RunOptions,
 };
 use quipu_kernel_ir::print::SharedMemory;
-use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, Module, OpenClFeatures, Options};
+use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, Module, Options};
 use quipu_kernel_testing::{
-    Argument, C99Program, CudaProgram, Division, Launch, OpenClProgram, opencl_or_skip,
+    Argument, C99Program, CudaProgram, Division, Launch, OpenClProgram, opencl_features,
+    opencl_or_skip,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -322,7 +323,8 @@ pub(crate) fn run_printed<const D: usize>(
     );
     let launch =
         || Launch::new(division.clone(), arguments.to_vec()).with_shared(shared.iter().copied());
-    let opencl = Dialect::OpenCl(OpenClFeatures::USUAL);
+    crate::look_for_devices();
+    let opencl = Dialect::OpenCl(opencl_features());
     for width in [IndexWidth::Bits32, IndexWidth::Bits64] {
         let how = format!("C99, {width:?}");
         let printed = module

@@ -126,6 +126,11 @@ pub(super) trait Language {
     /// How a scalar but `bool` is printed: the format and the type that it is cast to.
     fn format(&self, scalar: Scalar) -> (&'static str, &'static str);
 
+    /// Whether a loop may be written twice, in a kernel with barriers or in one without.
+    fn repeats(&self, _barriers: bool) -> bool {
+        true
+    }
+
     /// Whether the argument of a `%s` may be one of several texts.
     fn chooses_texts(&self) -> bool {
         true

@@ -105,7 +105,7 @@ pub enum Dialect {
     Cuda,
 }
 
-/// What an OpenCL device offers beyond OpenCL C 1.2.
+/// What an OpenCL device offers beyond OpenCL C 1.2, and what its compiler stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenClFeatures {
     /// `cl_khr_fp64`: `f64`.
@@ -120,6 +120,9 @@ pub struct OpenClFeatures {
     pub subgroup_shuffle: bool,
     /// OpenCL 3.0: what needs more than OpenCL C 1.2 is OpenCL C 3.0, for a device may lack 2.0 then.
     pub version_3: bool,
+    /// A kernel with barriers may have loops that are written twice, to spare one of them its checks. The compiler of PoCL 4
+    /// and 5 ends the process over some of those.
+    pub repeats_beside_barriers: bool,
 }
 
 impl OpenClFeatures {
@@ -135,6 +138,23 @@ impl OpenClFeatures {
         }
     }
 
+    /// The usual, and what the compiler of a platform stands, of this name and version.
+    #[must_use]
+    pub fn usual_on(platform: &str) -> Self {
+        Self {
+            repeats_beside_barriers: !matches!(Self::major_of_pocl(platform), Some(4 | 5)),
+            ..Self::USUAL
+        }
+    }
+
+    /// PoCL's version, of a platform's name and version.
+    #[must_use]
+    pub fn major_of_pocl(platform: &str) -> Option<u32> {
+        let platform = platform.to_ascii_lowercase();
+        let (_, version) = platform.split_once(" pocl ")?;
+        version.split('.').next()?.parse().ok()
+    }
+
     /// OpenCL C 1.2 with `f64` and 64-bit atomics, without sub-groups.
     pub const USUAL: Self = Self {
         doubles: true,
@@ -143,6 +163,7 @@ impl OpenClFeatures {
         subgroup_ballot: false,
         subgroup_shuffle: false,
         version_3: false,
+        repeats_beside_barriers: true,
     };
 }
 

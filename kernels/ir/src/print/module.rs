@@ -339,7 +339,7 @@ impl<'m> ModulePrinter<'m> {
     }
 
     /// The facts of the kernel.
-    fn kernel_facts(&self) -> Facts {
+    pub(super) fn kernel_facts(&self) -> Facts {
         self.facts.last().copied().unwrap_or_default()
     }
 

@@ -118,6 +118,10 @@ impl Language for OpenCl {
         format!("atomic_cmpxchg({record}, 0u, {value}) == 0")
     }
 
+    fn repeats(&self, barriers: bool) -> bool {
+        self.features.repeats_beside_barriers || !barriers
+    }
+
     fn barrier(&self, _site: u32) -> String {
         BARRIER.into()
     }

@@ -48,9 +48,10 @@ use quipu_kernel::{
 use quipu_kernel_ir::ElementOrder::{Contiguous, Strided};
 use quipu_kernel_ir::IndexWidth::{Bits32, Bits64};
 use quipu_kernel_ir::print::PrintError;
-use quipu_kernel_ir::{Dialect, Module, OpenClFeatures, Options};
+use quipu_kernel_ir::{Dialect, Module, Options};
 use quipu_kernel_testing::{
-    Argument, C99Program, CudaProgram, Division, Launch, OpenClProgram, opencl_or_skip,
+    Argument, C99Program, CudaProgram, Division, Launch, OpenClProgram, opencl_features,
+    opencl_or_skip,
 };
 
 /// A division of so many blocks, threads and elements.
@@ -344,7 +345,7 @@ pub(crate) fn run_printed<const D: usize>(
         if is_enough || !opencl_or_skip() {
             continue;
         }
-        let printed = match print(Dialect::OpenCl(OpenClFeatures::USUAL)) {
+        let printed = match print(Dialect::OpenCl(opencl_features())) {
             Err(PrintError::Unsupported { what, kernel, .. }) => {
                 left_out(&kernel, &what);
                 continue;

@@ -7,6 +7,7 @@ use quipu_kernel::{
     Atomics, Block, BlockAccelerator, BuildError, OwnElements, SharedAtomics, SharedWrite, Threads,
     device, kernel,
 };
+use quipu_kernel_ir::{Dialect, IndexWidth, OpenClFeatures, Options};
 
 /// Each thread halves its number until it is below 10, and all wait for each other.
 #[kernel(crate = quipu_kernel)]
@@ -57,7 +58,19 @@ async fn tasks(
 fn runs_tasks() {
     let (mut next, mut done) = (vec![0], vec![0; 7]);
     check!(tasks => (&mut next, &mut done), division(3, 4, 1));
-    assert_eq!((next[0], done), (10, vec![4; 7]));
+    assert_eq!((next[0], &done), (10, &vec![4; 7]));
+    // The loop over a thread's own elements is written twice, but where a compiler would not stand it.
+    let module = tasks(&mut next, &mut done).module().unwrap();
+    let adds = |repeats_beside_barriers| {
+        let opencl = Dialect::OpenCl(OpenClFeatures {
+            repeats_beside_barriers,
+            ..OpenClFeatures::USUAL
+        });
+        let options = Options::new(opencl, IndexWidth::Bits32);
+        let source = module.print(opencl, &options).unwrap().source;
+        source.matches("atomic_add(&next").count()
+    };
+    assert_eq!((adds(true), adds(false)), (2, 1));
 }
 
 /// The larger of two numbers, or zero early on.

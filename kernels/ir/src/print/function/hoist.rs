@@ -126,7 +126,7 @@ impl<'m> FunctionPrinter<'_, 'm> {
         extent: Value,
         body: &'m Block,
     ) -> Option<(Spared, BTreeSet<String>)> {
-        if self.module.concrete(Scalar::Index) != Scalar::U32 || !is_plain(body, None) {
+        if !self.repeats() || !is_plain(body, None) {
             return None;
         }
         let (mut counted, mut statements, mut reads_ahead) = (
@@ -236,9 +236,19 @@ impl<'m> FunctionPrinter<'_, 'm> {
         )
     }
 
+    /// True if loops may be written twice: with indices of 32 bits, which a check of 64 bits answers for.
+    fn repeats(&self) -> bool {
+        let is_narrow = self.module.concrete(Scalar::Index) == Scalar::U32;
+        is_narrow
+            && self
+                .module
+                .language
+                .repeats(self.module.kernel_facts().barriers)
+    }
+
     /// A loop whose rounds are counted up to an end, without other loops, jumps out of it, and what threads do together.
     fn counted(&self, id: LoopId, body: &'m Block, step: &'m Block) -> Option<Counted<'m>> {
-        if !self.module.options.checked || self.module.concrete(Scalar::Index) != Scalar::U32 {
+        if !self.module.options.checked || !self.repeats() {
             return None;
         }
         let mut definitions = HashMap::new();
