@@ -5,6 +5,7 @@
 //! them.
 
 use crate::native::{CallError, Called, Context, Memory, Queue, named};
+use crate::program::{Whereabouts, forget};
 use crate::queues::{Fed, IN_ORDER_QUEUES, Queues, worst};
 use crate::staging::Stage;
 use cl3::device as info;
@@ -16,7 +17,7 @@ use quipu_driver_vendor::error::{no_devices, of_call};
 use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
 use quipu_kernel_ir::print::FAULT_WORDS;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The name of the platform that our own front end offers to the loader: its devices are listed by other drivers.
@@ -99,6 +100,25 @@ pub struct Device {
     pub(crate) stages: Mutex<Vec<Stage>>,
     /// What keeps it, if it is a part of another.
     pub(crate) part: Option<Part>,
+}
+
+impl Device {
+    pub(crate) fn whereabouts(&self, context: &Context) -> Whereabouts {
+        Whereabouts {
+            context: context.raw() as usize,
+            device: self.handle.0 as usize,
+        }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if self.platform.keeps_grids_apart.load(Ordering::Relaxed)
+            && let Some(context) = self.platform.context.get()
+        {
+            forget(self.whereabouts(context));
+        }
+    }
 }
 
 /// A device that was made by splitting another, which OpenCL counts.

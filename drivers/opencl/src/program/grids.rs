@@ -6,7 +6,7 @@
 //! those of the same kernel, in blocks of the same size, in other grids. It is one count for all contexts of the process. What
 //! another context's launches leave behind cannot be waited for by events, so a thread waits for that, which is rare.
 
-use crate::native::{Called, Context, Event, Queue};
+use crate::native::{Called, Event, Queue};
 use cl3::types::cl_event;
 use quipu_driver_vendor::Failure;
 use smallvec::SmallVec;
@@ -32,30 +32,46 @@ type Grid = ([usize; 3], [usize; 3]);
 /// What runs where grids are kept apart.
 static RUNNING: LazyLock<Mutex<HashMap<Blocks, Running<End>>>> = LazyLock::new(Mutex::default);
 
-/// Makes the call that puts a launch of a kernel into a queue of a context, with what it has to wait for besides.
+/// Where launches are put: a context, and a device, as OpenCL knows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whereabouts {
+    pub(crate) context: usize,
+    pub(crate) device: usize,
+}
+
+/// A device is no longer used by a context: its launches are over. What would be left of them OpenCL lets live no longer than
+/// the device (PoCL 3.1 does not stand that the event of a part of a device is released after that).
+pub(crate) fn forget(whereabouts: Whereabouts) {
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    running.retain(|_, running| {
+        let is_there = |end: &End| end.whereabouts == whereabouts;
+        running.ends.retain(|end| !is_there(end));
+        running.after.take_if(|after| is_there(after));
+        !running.ends.is_empty() || running.after.is_some()
+    });
+}
+
+/// Makes the call that puts a launch of a kernel into a queue, with what it has to wait for besides.
 pub(super) fn put_apart(
     kernel: u64,
     shape: Shape,
-    (context, queue): (&Context, &Queue),
+    (whereabouts, queue): (Whereabouts, &Queue),
     waits: &[cl_event],
     call: impl FnOnce(&[cl_event]) -> Called<Event>,
 ) -> Called<Event> {
-    let of_context = |event| End {
-        event,
-        context: context.raw() as usize,
-    };
+    let ending = |event| End { event, whereabouts };
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let running = running.entry((kernel, shape.local)).or_default();
     let join = |ends: &[End]| {
         let ends: Vec<_> = ends.iter().map(|end| end.event.raw()).collect();
-        queue.marker(&ends).map(of_context)
+        queue.marker(&ends).map(ending)
     };
-    let is_own = |end: &End| end.context == context.raw() as usize;
+    let is_own = |end: &End| end.whereabouts.context == whereabouts.context;
     let after = running.admit((shape.offset, shape.global), is_over, is_own, wait, join)?;
     let mut waits: SmallVec<[cl_event; 8]> = waits.into();
     waits.extend(after.map(|end| end.event.raw()));
     let event = call(&waits)?;
-    running.ends.push(of_context(event.clone()));
+    running.ends.push(ending(event.clone()));
     // Who waits for it has the lock that the pump of its driver may need before it flushes; which says, then, what is wrong.
     let _ = queue.flush();
     Ok(event)
@@ -65,8 +81,7 @@ pub(super) fn put_apart(
 #[derive(Clone, Debug)]
 struct End {
     event: Event,
-    /// Where its context is: it keeps that.
-    context: usize,
+    whereabouts: Whereabouts,
 }
 
 /// What is not known is taken to be over: the call that waits for it will say what is wrong.

@@ -379,7 +379,7 @@ impl Launch<'_> {
             global,
             local,
         };
-        let to = (platform.context()?, self.queue);
+        let to = (self.device.whereabouts(platform.context()?), self.queue);
         put_apart(self.compiled.identity, shape, to, waits, call)
     }
 

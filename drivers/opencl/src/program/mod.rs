@@ -11,4 +11,5 @@ mod grids;
 mod launch;
 
 pub(crate) use compile::{Compiled, compile};
+pub(crate) use grids::{Whereabouts, forget};
 pub(crate) use launch::{FaultRead, Launch};
