@@ -2,7 +2,7 @@
 //! lists devices does not pay for them.
 
 use crate::native::{CallError, Called, Context, Event, Pinned, Stream, named, version};
-use crate::staging::{Record, Staging};
+use crate::staging::Staging;
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUmemoryPool};
 use quipu_core::error::Result;
 use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace, clock};
@@ -132,8 +132,6 @@ pub(crate) struct Live {
     /// Where memory is allocated and zeroed, and what is waited for at once by the thread that asks for it.
     pub(crate) service: Stream,
     pub(crate) staging: Arc<Staging>,
-    /// What kernels are given that cannot fail.
-    unused: OnceLock<Record>,
     /// Streams of large copies.
     copying: Mutex<Vec<Stream>>,
     /// Where memory comes from, if the device has pools.
@@ -212,7 +210,6 @@ impl Live {
             tracks: (0..=DOWNLOAD).map(track).collect::<Called<_>>()?,
             service: Stream::of(&context)?,
             staging: Staging::of(&context),
-            unused: OnceLock::new(),
             copying: Mutex::default(),
             pool: pool_of(device)?,
             turn: AtomicUsize::new(0),
@@ -248,11 +245,6 @@ impl Live {
             true => last,
             false => (self.turn.fetch_add(1, Ordering::Relaxed) + 1) % COMPUTE,
         }
-    }
-
-    /// The address of the fault record that kernels are given that cannot fail.
-    pub(crate) fn unused_record(&self) -> Called<u64> {
-        made_once(&self.unused, || self.staging.record()).map(Record::address)
     }
 
     /// The lane of a stream, for traces.

@@ -9,7 +9,6 @@ use crate::device::{Device, Live};
 use crate::forward::MOST_PITCH;
 use crate::native::{CallError, Called, Context, named, version};
 use crate::program::{Compiled, FaultRead, Launch, Values};
-use crate::staging::Record;
 use crate::transfer::region;
 use cudarc::driver::sys::{
     self, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUgraph, CUgraphExec, CUgraphNode, CUmemorytype,
@@ -317,8 +316,6 @@ pub(crate) struct Executable {
     faults: Vec<(usize, FaultRead)>,
     /// Nothing is in the records.
     is_clean: AtomicBool,
-    /// What kernels are given that cannot fail.
-    _unused: Record,
     context: Arc<Context>,
 }
 
@@ -398,7 +395,6 @@ struct Builder<'a> {
     /// The last node of each command.
     nodes: Vec<CUgraphNode>,
     faults: Vec<(usize, FaultRead)>,
-    unused: Record,
     definition: Definition,
 }
 
@@ -416,7 +412,6 @@ impl<'a> Builder<'a> {
             nodes: Vec::new(),
             faults: Vec::new(),
             definition: Definition(raw),
-            unused: live.staging.record()?,
         })
     }
 
@@ -458,7 +453,6 @@ impl<'a> Builder<'a> {
             raw,
             faults: self.faults,
             is_clean: AtomicBool::new(true),
-            _unused: self.unused,
             context: self.live.context.clone(),
         })
     }
@@ -494,15 +488,13 @@ impl<'a> Builder<'a> {
         };
         let (graph, context) = (self.definition.0, self.live.context.raw());
         let mut values = Values::default();
-        if !launch.can_fail() {
-            let call = launch.call(self.unused.address(), &mut values)?;
-            return Ok(call.add(&mut values, graph, context, after)?);
-        }
-        let record = self.live.staging.record()?;
-        let call = launch.call(record.address(), &mut values)?;
+        let record = launch.record(self.live)?;
+        let call = launch.call(record.as_ref(), &mut values)?;
         let node = call.add(&mut values, graph, context, after)?;
-        let fault = launch.fault(Some(record));
-        self.faults.push((self.nodes.len(), fault));
+        if record.is_some() {
+            let fault = launch.fault(record);
+            self.faults.push((self.nodes.len(), fault));
+        }
         Ok(node)
     }
 

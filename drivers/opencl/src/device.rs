@@ -16,7 +16,6 @@ use quipu_driver_vendor::clock::Clock;
 use quipu_driver_vendor::error::{no_devices, of_call};
 use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
-use quipu_kernel_ir::print::FAULT_WORDS;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -89,8 +88,6 @@ pub struct Device {
     profiled: OnceLock<Queues>,
     /// Empty fault records.
     pub(crate) records: Mutex<Vec<Memory>>,
-    /// One for kernels that never write theirs.
-    unused_record: OnceLock<Memory>,
     /// What the first byte of a part of a memory object is a multiple of.
     pub(crate) alignment: u64,
     pub(crate) clock: Clock,
@@ -150,14 +147,6 @@ impl Device {
         };
         made_once(queues, || {
             Queues::of(self.platform.context()?, self, profiling)
-        })
-    }
-
-    /// A fault record for kernels that never write theirs, all together. Never emptied: only what writes a record reads it first.
-    pub(crate) fn unused_record(&self) -> Called<&Memory> {
-        made_once(&self.unused_record, || {
-            let bytes = size_of::<[u32; FAULT_WORDS]>();
-            Memory::allocate(self.platform.context()?, bytes)
         })
     }
 
@@ -429,7 +418,6 @@ pub(crate) fn describe(
             queues: OnceLock::new(),
             profiled: OnceLock::new(),
             records: Mutex::default(),
-            unused_record: OnceLock::new(),
             // In bits.
             alignment: (alignment / 8).max(1),
             clock: Clock::default(),

@@ -317,7 +317,7 @@ fn put_launch(
 ) -> Put {
     let arguments = work.command().arguments();
     let mut chain = Chain::new(queues, Lane::Compute, waits)?;
-    let mut memories = Vec::with_capacity(arguments.len());
+    let mut memories = SmallVec::new();
     for argument in arguments {
         let bytes = work.bytes(argument)?;
         chain.uses(&bytes)?;

@@ -6,13 +6,19 @@ use crate::native::{Called, Event, Memory, Queue, named};
 use cl3::event::CL_COMPLETE;
 use cl3::types::cl_event;
 use std::ptr::null;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// The number of the next allocation.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Memory of a device.
 #[derive(Debug)]
 pub struct Allocation {
     /// OpenCL's object.
     pub(crate) memory: Memory,
+    /// Tells it from all others that there ever were: OpenCL may make a later one in its place.
+    pub(crate) number: u64,
     /// Its size.
     pub(crate) bytes: usize,
     /// What it is filled with zeros by.
@@ -94,6 +100,7 @@ pub(crate) fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
     let event = fill_with_zeros(&queue, &memory, bytes)?;
     Ok(Allocation {
         memory,
+        number: NEXT.fetch_add(1, Ordering::Relaxed),
         bytes,
         queue,
         zeroed: Mutex::new(Some(event)),

@@ -237,13 +237,12 @@ impl Passing<'_> {
     pub fn division(&self) -> NumberBytes {
         let passed = self.passed;
         let numbers = [&passed.blocks, &passed.threads, &passed.elements];
-        let numbers = numbers.into_iter().flatten().copied();
-        match self.printed.index_width {
-            IndexWidth::Bits32 => numbers
-                .flat_map(|number| (number as u32).to_le_bytes())
-                .collect(),
-            IndexWidth::Bits64 => numbers.flat_map(u64::to_le_bytes).collect(),
+        let width = self.printed.index_width.bytes() as usize;
+        let mut bytes = NumberBytes::new();
+        for number in numbers.into_iter().flatten() {
+            bytes.extend_from_slice(&number.to_le_bytes()[..width]);
         }
+        bytes
     }
 
     fn value(&self, entry: &EntryParameter) -> Result<Value<'_>> {

@@ -214,6 +214,32 @@ fn structs_are_aligned_as_they_ask_for() {
     }
 }
 
+/// A device takes time to be given a record, and more to be asked for what it says.
+#[test]
+fn what_has_nothing_to_record_is_given_no_record() {
+    let is_given = |module: &Module, dialect| {
+        let options = Options::new(dialect, IndexWidth::Bits32);
+        let printed = module.print(dialect, &options).unwrap();
+        let mut parameters = printed.parameters.iter();
+        let given = parameters.any(|parameter| parameter.kind == EntryKind::Fault);
+        assert_eq!(given, !printed.sites.is_empty(), "{}", printed.source);
+        assert_eq!(
+            given,
+            printed.source.contains("fault"),
+            "{}",
+            printed.source
+        );
+        given
+    };
+    for (dialect, _) in DIALECTS {
+        assert!(!is_given(&corpus::increment(false), dialect));
+        // Only C99 finds out that not all threads come to a barrier.
+        let with_barriers = is_given(&corpus::increment(true), dialect);
+        assert_eq!(with_barriers, dialect == Dialect::C99);
+        assert!(is_given(&corpus::saxpy(), dialect));
+    }
+}
+
 #[test]
 fn the_protocol_is_said_in_data() {
     let module = corpus::block_sum();

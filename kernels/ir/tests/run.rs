@@ -107,6 +107,24 @@ fn a_bad_read_is_zero_and_recorded() {
 }
 
 #[test]
+fn what_has_nothing_to_record() {
+    for barriers in [false, true] {
+        let launch = Launch::new(
+            Division::new([3], [4], [1]),
+            [Argument::buffer(&[7_u32, 8, 9, 10, 11])],
+        );
+        everywhere(
+            &corpus::increment(barriers),
+            &launch,
+            |launch, fault, how| {
+                assert_eq!(fault, None, "{how}");
+                assert_eq!(launch.elements::<u32>(0), [8, 9, 10, 11, 12], "{how}");
+            },
+        );
+    }
+}
+
+#[test]
 fn block_sum() {
     let x: Vec<f32> = (0..256).map(|i| (i % 17) as f32).collect();
     let expected: Vec<f32> = x.chunks(32).map(|block| block.iter().sum()).collect();

@@ -180,22 +180,17 @@ impl Launch<'_> {
         live: &Live,
         stream: &Stream,
     ) -> std::result::Result<FaultRead, Obstacle<CallError>> {
-        let record = match self.can_fail() {
-            true => Some(live.staging.record()?),
-            false => None,
-        };
-        let address = match &record {
-            Some(record) => record.address(),
-            None => live.unused_record()?,
-        };
+        let record = self.record(live)?;
         let mut values = Values::default();
-        self.call(address, &mut values)?.put(&mut values, stream)?;
+        self.call(record.as_ref(), &mut values)?
+            .put(&mut values, stream)?;
         Ok(self.fault(record))
     }
 
-    /// True if its kernel can say that it has failed.
-    pub(crate) fn can_fail(&self) -> bool {
-        !self.compiled.printed.sites.is_empty()
+    /// A fault record, if its kernel can say that it has failed.
+    pub(crate) fn record(&self, live: &Live) -> Called<Option<Record>> {
+        let can_fail = !self.compiled.printed.sites.is_empty();
+        can_fail.then(|| live.staging.record()).transpose()
     }
 
     /// Its fault record, once it is where it will run.
@@ -206,8 +201,8 @@ impl Launch<'_> {
         }
     }
 
-    /// As CUDA takes it, with a fault record at this address; gathers its arguments in `values`, which is empty.
-    pub(crate) fn call(&self, record: u64, values: &mut Values) -> Result<Call> {
+    /// As CUDA takes it, with its fault record; gathers its arguments in `values`, which is empty.
+    pub(crate) fn call(&self, record: Option<&Record>, values: &mut Values) -> Result<Call> {
         let module = self.compiled.module().ok_or_else(|| mismatch("its code"))?;
         let printed = &self.compiled.printed;
         let arrays = printed.shared.iter().zip(&self.passed.shared);
@@ -253,7 +248,7 @@ impl Launch<'_> {
         &self,
         module: &Module,
         starts: &[u64],
-        record: u64,
+        record: Option<&Record>,
         values: &mut Values,
     ) -> Result<()> {
         let printed = &self.compiled.printed;
@@ -280,7 +275,7 @@ impl Launch<'_> {
                     memory.map(|(start, argument)| start + argument.offset())
                 }
                 Value::SharedStart(number) => starts.get(number).copied(),
-                Value::Fault => Some(record),
+                Value::Fault => record.map(Record::address),
                 // OpenCL C's.
                 Value::Shared(_) => None,
             };

@@ -91,13 +91,22 @@ enum Value {
     Bytes(ValueBytes),
     /// How the work is divided, how long memory is: mostly the same from launch to launch.
     Numbers(NumberBytes),
-    Object(cl_mem),
+    /// A memory object; with its number, if it is an allocation.
+    Object(cl_mem, Option<u64>),
     Local(usize),
 }
 
+impl Value {
+    fn of(allocation: &Allocation) -> Self {
+        Self::Object(allocation.memory.raw(), Some(allocation.number))
+    }
+}
+
+/// A launch's arguments: mostly few, which cost no allocation.
+type Values = SmallVec<[Value; 8]>;
+
 /// A kernel, and what its arguments were last set to: of those that need not be set again if they are to be the same. (A
-/// memory object is not told from another that was made in its place, and is not kept for this: PoCL has it released while
-/// its device is there.)
+/// memory object is known by its number and not kept for this: PoCL has it released while its device is there.)
 #[derive(Debug)]
 pub(super) struct Callable {
     kernel: Kernel,
@@ -110,6 +119,7 @@ enum Set {
     #[default]
     Anything,
     Numbers(NumberBytes),
+    Allocation(u64),
     Local(usize),
 }
 
@@ -117,6 +127,7 @@ impl Set {
     fn is(&self, value: &Value) -> bool {
         match (self, value) {
             (Set::Numbers(set), Value::Numbers(numbers)) => set == numbers,
+            (Set::Allocation(set), Value::Object(_, number)) => Some(*set) == *number,
             (Set::Local(set), Value::Local(bytes)) => set == bytes,
             _ => false,
         }
@@ -126,7 +137,8 @@ impl Set {
 impl From<&Value> for Set {
     fn from(value: &Value) -> Self {
         match value {
-            Value::Bytes(_) | Value::Object(_) => Set::Anything,
+            Value::Bytes(_) | Value::Object(_, None) => Set::Anything,
+            Value::Object(_, Some(number)) => Set::Allocation(*number),
             Value::Numbers(numbers) => Set::Numbers(numbers.clone()),
             Value::Local(bytes) => Set::Local(*bytes),
         }
@@ -158,7 +170,7 @@ impl Callable {
             let (size, pointer): (usize, *const c_void) = match value {
                 Value::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
                 Value::Numbers(bytes) => (bytes.len(), bytes.as_ptr().cast()),
-                Value::Object(object) => (size_of::<cl_mem>(), (&raw const *object).cast()),
+                Value::Object(object, _) => (size_of::<cl_mem>(), (&raw const *object).cast()),
                 Value::Local(bytes) => (*bytes, std::ptr::null()),
             };
             let (kernel, number) = (self.kernel.raw(), number as u32);
@@ -184,7 +196,7 @@ pub(crate) struct Launch<'a> {
     /// The command's accesses, in order.
     pub(crate) arguments: &'a [Argument],
     /// Their memory on the device.
-    pub(crate) memories: Vec<&'a Allocation>,
+    pub(crate) memories: SmallVec<[&'a Allocation; 8]>,
 }
 
 impl Launch<'_> {
@@ -203,11 +215,7 @@ impl Launch<'_> {
             let (record, zeroed) = self.record()?;
             (Some(record), zeroed)
         };
-        let record = match &fault {
-            Some(record) => record,
-            None => self.device.unused_record()?,
-        };
-        let values = self.values(module, printed, record.raw())?;
+        let values = self.values(module, printed, fault.as_ref())?;
         let mut waits: SmallVec<[cl_event; 8]> = waits.into();
         waits.extend(zeroed.as_ref().map(Event::raw));
         let Pieces {
@@ -303,7 +311,12 @@ impl Launch<'_> {
     }
 
     /// What is passed for each parameter of a printed kernel.
-    fn values(&self, module: &Module, printed: &Printed, record: cl_mem) -> Result<Vec<Value>> {
+    fn values(
+        &self,
+        module: &Module,
+        printed: &Printed,
+        record: Option<&Memory>,
+    ) -> Result<Values> {
         let passing = Passing {
             module,
             printed,
@@ -322,10 +335,10 @@ impl Launch<'_> {
                 passing::Value::Division => Some(Value::Numbers(passing.division())),
                 passing::Value::Memory(number) => {
                     let memory = self.memories.get(number);
-                    memory.map(|allocation| Value::Object(allocation.memory.raw()))
+                    memory.map(|allocation| Value::of(allocation))
                 }
                 passing::Value::Shared(bytes) => Some(Value::Local(bytes)),
-                passing::Value::Fault => Some(Value::Object(record)),
+                passing::Value::Fault => record.map(|record| Value::Object(record.raw(), None)),
                 // CUDA C's.
                 passing::Value::SharedStart(_) => None,
             };
@@ -447,7 +460,7 @@ impl Launch<'_> {
         }
         let mut parts = Vec::new();
         let mut memories = self.arguments.iter().zip(&self.memories);
-        let mut values = Vec::with_capacity(given);
+        let mut values = Values::with_capacity(given);
         for parameter in &self.passed.parameters {
             values.push(match parameter {
                 PassedParameter::Value(bytes) => Value::Bytes(ValueBytes::from_slice(bytes)),
@@ -456,12 +469,12 @@ impl Launch<'_> {
                         .next()
                         .ok_or_else(|| mismatch("what is passed for it"))?;
                     if argument.offset() == 0 {
-                        Value::Object(allocation.memory.raw())
+                        Value::of(allocation)
                     } else {
                         let part = self.part(argument, allocation)?;
                         let object = part.raw();
                         parts.push(part);
-                        Value::Object(object)
+                        Value::Object(object, None)
                     }
                 }
             });

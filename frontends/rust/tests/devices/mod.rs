@@ -90,6 +90,7 @@ macro_rules! all_tests {
             copies_of_every_size_come_through,
             what_is_mapped_is_what_kernels_see,
             long_chains_and_many_chains_keep_their_order,
+            a_launch_is_passed_the_memory_that_is_in_place_of_anothers,
             a_callback_that_waits_ends_or_is_told_that_it_must_not,
             a_launch_of_nothing_is_over_after_what_it_waits_for,
             a_kernel_runs_in_grids_of_many_sizes_at_once,
@@ -621,6 +622,22 @@ pub(crate) fn long_chains_and_many_chains_keep_their_order(each_queue: EachQueue
         for y in &all {
             assert_eq!(queue.read(y).unwrap().wait().unwrap(), [200; 100]);
         }
+    });
+}
+
+/// Of one size and one after the other, so that a library may make each where the one before was.
+pub(crate) fn a_launch_is_passed_the_memory_that_is_in_place_of_anothers(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let mut kept = context.allocate::<u32>(64).unwrap();
+        for round in 1..=30 {
+            let mut y = context.allocate::<u32>(64).unwrap();
+            for _ in 0..round {
+                queue.launch(64, add_one(&mut y)).unwrap().wait().unwrap();
+            }
+            assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [round; 64]);
+            drop(queue.launch(64, add_one(&mut kept)).unwrap());
+        }
+        assert_eq!(queue.read(&kept).unwrap().wait().unwrap(), [30; 64]);
     });
 }
 

@@ -162,12 +162,16 @@ impl Language for C99 {
         format!("__sync_bool_compare_and_swap({record}, 0, {value})")
     }
 
-    fn barrier(&self, site: u32) -> String {
-        format!("quipu_wait(quipu->crew, {site}, false)")
+    fn finds_divergence(&self) -> bool {
+        true
     }
 
-    fn barrier_count(&self, _helpers: &mut Helpers, predicate: &str, site: u32) -> String {
-        format!("quipu_wait(quipu->crew, {site}, {predicate})")
+    fn barrier(&self, site: Option<u32>) -> String {
+        wait(site, "false")
+    }
+
+    fn barrier_count(&self, _helpers: &mut Helpers, predicate: &str, site: Option<u32>) -> String {
+        wait(site, predicate)
     }
 
     fn clock(&self, helpers: &mut Helpers) -> Possible {
@@ -367,6 +371,12 @@ pub(super) fn replacement(operation: AtomicOperation) -> &'static str {
     }
 }
 
+/// A thread's wait at a barrier, where a predicate holds or not.
+fn wait(site: Option<u32>, predicate: &str) -> String {
+    let site = site.unwrap_or_default();
+    format!("quipu_wait(quipu->crew, {site}, {predicate})")
+}
+
 /// What one thread does, with the kernel's parameters by their names.
 fn thread(language: &C99, parts: &EntryParts) -> String {
     let mut out = String::from(
@@ -409,13 +419,10 @@ fn grid(parts: &EntryParts) -> String {
         out.push('\n');
     };
     let number = |kind: fn(&EntryKind) -> bool| {
-        let at = parts
-            .declarations
-            .iter()
-            .position(|d| kind(&d.parameter.kind));
-        at.unwrap_or_default()
+        let mut declarations = parts.declarations.iter();
+        declarations.position(|declaration| kind(&declaration.parameter.kind))
     };
-    let launch = number(|kind| matches!(kind, EntryKind::Launch));
+    let launch = number(|kind| matches!(kind, EntryKind::Launch)).unwrap_or_default();
     let fault = number(|kind| matches!(kind, EntryKind::Fault));
     let dimensions = parts.dimensions;
     let index = parts.index;
@@ -429,10 +436,12 @@ fn grid(parts: &EntryParts) -> String {
         1,
         &format!("context.launch = *(const quipu_launch *)arguments[{launch}];"),
     );
-    line(
-        1,
-        &format!("context.fault = *(uint32_t *const *)arguments[{fault}];"),
-    );
+    if let Some(fault) = fault {
+        line(
+            1,
+            &format!("context.fault = *(uint32_t *const *)arguments[{fault}];"),
+        );
+    }
     line(1, "context.arguments = arguments;");
     line(1, "int32_t status = 1;");
     for array in &parts.shared {

@@ -121,11 +121,11 @@ impl Language for Cuda {
         Some("#pragma unroll")
     }
 
-    fn barrier(&self, _site: u32) -> String {
+    fn barrier(&self, _site: Option<u32>) -> String {
         "__syncthreads()".into()
     }
 
-    fn barrier_count(&self, _helpers: &mut Helpers, predicate: &str, _site: u32) -> String {
+    fn barrier_count(&self, _helpers: &mut Helpers, predicate: &str, _site: Option<u32>) -> String {
         format!("__syncthreads_count({predicate})")
     }
 

@@ -99,11 +99,16 @@ pub(super) trait Language {
         None
     }
 
+    /// True if barriers record that not all threads come to them: these have sites.
+    fn finds_divergence(&self) -> bool {
+        false
+    }
+
     /// A barrier, as an expression.
-    fn barrier(&self, site: u32) -> String;
+    fn barrier(&self, site: Option<u32>) -> String;
 
     /// A barrier that counts, as an expression.
-    fn barrier_count(&self, helpers: &mut Helpers, predicate: &str, site: u32) -> String;
+    fn barrier_count(&self, helpers: &mut Helpers, predicate: &str, site: Option<u32>) -> String;
 
     /// What a clock shows, as an expression.
     fn clock(&self, helpers: &mut Helpers) -> Possible;

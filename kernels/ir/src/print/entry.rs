@@ -42,6 +42,8 @@ pub(super) struct EntryParts {
     pub(super) body: String,
     /// The body is left early.
     pub(super) leaves: bool,
+    /// There may be a fault to record.
+    pub(super) records: bool,
     /// There are barriers.
     pub(super) barriers: bool,
     /// There are barriers that count.
@@ -95,7 +97,9 @@ pub(super) fn device_body(
         &format!("{}quipu = &context;", language.context_pointer()),
     );
     line(1, "context.launch = launch;");
-    line(1, "context.fault = fault;");
+    if parts.records {
+        line(1, "context.fault = fault;");
+    }
     for array in &parts.shared {
         line(1, &format!("context.{0} = {0};", array.name));
         if array.length_kind == SharedLength::Launch {
@@ -182,7 +186,7 @@ pub(super) fn device_body(
         }
     }
     if !parts.shared.is_empty() {
-        let barrier = language.barrier(0);
+        let barrier = language.barrier(None);
         let mut number = "context.thread[0]".to_owned();
         let mut threads = "launch.block_threads[0]".to_owned();
         for d in 1..dimensions {

@@ -25,7 +25,7 @@
 //! | view | pointer, (OpenCL C: start,) length, extents, strides |
 //! | shared array of a launch's length | (OpenCL C: local memory; CUDA C: offset,) length |
 //! | launch | the work division |
-//! | launch | the fault record |
+//! | launch | the fault record, if there is anything to record |
 //!
 //! A pointer to an empty buffer is passed as any valid pointer (or null, where the interface allows).
 //!

@@ -191,6 +191,17 @@ impl<'m> ModulePrinter<'m> {
         self.site_of(site)
     }
 
+    /// The number of a new site of a barrier; none where the language does not find out that not all threads come to it.
+    pub(super) fn barrier_site(
+        &mut self,
+        function: &Function,
+        location: Option<Location>,
+    ) -> Option<u32> {
+        self.language
+            .finds_divergence()
+            .then(|| self.site(FaultKind::Divergence, function, location, None))
+    }
+
     /// The number of a site that is written down.
     pub(super) fn site_of(&mut self, site: Site) -> u32 {
         // Each barrier is one of its own.
@@ -479,13 +490,17 @@ impl<'m> ModulePrinter<'m> {
                 shared.push_str(&format!("    {index} {};\n", array.length));
             }
         }
+        let record = match parts.records {
+            true => format!("    {record}fault;\n"),
+            false => String::new(),
+        };
         format!(
             "/* The work division of a launch. */\n\
              typedef struct {{\n    {index} grid_blocks[{dimensions}];\n    {index} block_threads[{dimensions}];\n    \
              {index} thread_elements[{dimensions}];\n}} quipu_launch;\n\n\
              /* Where a thread is. */\n\
-             typedef struct {{\n    quipu_launch launch;\n    {index} block[{dimensions}];\n    {index} thread[{dimensions}];\n    \
-             {record}fault;\n{shared}{}}} quipu_context;\n\n",
+             typedef struct {{\n    quipu_launch launch;\n    {index} block[{dimensions}];\n    {index} thread[{dimensions}];\n\
+             {record}{shared}{}}} quipu_context;\n\n",
             self.language.context_fields(parts),
         )
     }
@@ -700,16 +715,14 @@ impl<'m> ModulePrinter<'m> {
             "quipu_launch",
             false,
         );
-        declare(
-            "fault",
-            EntryKind::Fault,
-            8,
-            self.language.scalar(Scalar::U32),
-            true,
-        );
+        // All that the kernel calls is printed by now.
+        let records = !self.sites.is_empty();
+        if records {
+            let word = self.language.scalar(Scalar::U32);
+            declare("fault", EntryKind::Fault, 8, word, true);
+        }
         let facts = self.kernel_facts();
-        if facts.barriers {
-            // C99 records barriers that not all threads come to.
+        if facts.barriers && self.language.finds_divergence() {
             helpers::fault(&mut self.helpers, self.language, dimensions);
         }
         Ok(EntryParts {
@@ -720,6 +733,7 @@ impl<'m> ModulePrinter<'m> {
             shared,
             body,
             leaves,
+            records,
             barriers: facts.barriers,
             counts: facts.counts,
             divides: self.helpers.divide(),

@@ -122,11 +122,11 @@ impl Language for OpenCl {
         self.features.repeats_beside_barriers || !barriers
     }
 
-    fn barrier(&self, _site: u32) -> String {
+    fn barrier(&self, _site: Option<u32>) -> String {
         BARRIER.into()
     }
 
-    fn barrier_count(&self, helpers: &mut Helpers, predicate: &str, _site: u32) -> String {
+    fn barrier_count(&self, helpers: &mut Helpers, predicate: &str, _site: Option<u32>) -> String {
         helpers.add("quipu_barrier_count", |_| {
             format!(
                 "/* A barrier; for how many threads of the block the predicate holds. */\n\

@@ -301,9 +301,7 @@ impl FunctionPrinter<'_, '_> {
             }
             Operation::BarrierCount(predicate) => {
                 let predicate = self.take(*predicate);
-                let site = self
-                    .module
-                    .site(FaultKind::Divergence, self.function, location, None);
+                let site = self.module.barrier_site(self.function, location);
                 let text = language.barrier_count(
                     &mut self.module.helpers,
                     &predicate.at(precedence::ARGUMENT),

@@ -106,7 +106,8 @@ pub enum EntryKind {
     /// The work division, `3 * dimensions` numbers of the index width: the grid's blocks, the block's threads, the
     /// thread's elements, each along dimension 0 first.
     Launch,
-    /// A pointer to the fault record in device memory: [`FAULT_WORDS`] `u32`s, all zero at first.
+    /// A pointer to the fault record in device memory: [`FAULT_WORDS`] `u32`s, all zero at first. Only of kernels with
+    /// [sites](Printed::sites).
     Fault,
 }
 

@@ -84,11 +84,11 @@ extern "C" __global__ void block_sum(
         if (thread < distance_2) {
             const unsigned int t3 = thread + distance_2;
 #line 14 "src/kernels.rs"
-            const float t4 = quipu_in(quipu, thread, partial_length, 3) ? partial[thread] : 0.0f;
+            const float t4 = quipu_in(quipu, thread, partial_length, 2) ? partial[thread] : 0.0f;
 #line 14 "src/kernels.rs"
-            const float t5 = t4 + (quipu_in(quipu, t3, partial_length, 3) ? partial[t3] : 0.0f);
+            const float t5 = t4 + (quipu_in(quipu, t3, partial_length, 2) ? partial[t3] : 0.0f);
 #line 14 "src/kernels.rs"
-            if (quipu_in(quipu, thread, partial_length, 4))
+            if (quipu_in(quipu, thread, partial_length, 3))
                 partial[thread] = t5;
         }
 #line 14 "src/kernels.rs"
@@ -99,11 +99,11 @@ extern "C" __global__ void block_sum(
 #line 14 "src/kernels.rs"
     if (thread == 0u) {
 #line 20 "src/kernels.rs"
-        const float t6 = quipu_in(quipu, 0u, partial_length, 6) ? partial[0u] : 0.0f;
+        const float t6 = quipu_in(quipu, 0u, partial_length, 4) ? partial[0u] : 0.0f;
 #line 20 "src/kernels.rs"
         const unsigned int t7 = quipu->block[0];
 #line 20 "src/kernels.rs"
-        if (quipu_in(quipu, t7, sums_length, 7))
+        if (quipu_in(quipu, t7, sums_length, 5))
             sums[t7] = t6;
     }
 }

@@ -15,6 +15,8 @@ pub use flow::{checks, divergent, labels, leaves, order, primes, texts, warps, w
 pub fn all() -> Vec<(&'static str, Module)> {
     vec![
         ("saxpy", saxpy()),
+        ("increment", increment(false)),
+        ("increment between barriers", increment(true)),
         ("block_sum", block_sum()),
         ("classify", classify()),
         ("transpose", transpose()),
@@ -72,6 +74,28 @@ pub fn saxpy() -> Module {
         let sum = f.binary(B::Add, old, product);
         f.store(Place::element_unchecked(y, i), sum);
     });
+    ModuleBuilder::new().finish(f.kernel(1))
+}
+
+/// `x[i] += 1`, in which nothing can go wrong: `x: mut [u32]`; between two barriers, if so.
+#[must_use]
+pub fn increment(barriers: bool) -> Module {
+    let mut f = FunctionBuilder::new("increment");
+    let x = f.buffer("x", Scalar::U32.into(), true);
+    let length = f.length(x);
+    if barriers {
+        f.barrier();
+    }
+    f.elements(&["i"], &[length], |f, _, position| {
+        let place = Place::element_unchecked(x, position[0]);
+        let old = f.load(place.clone(), Scalar::U32.into());
+        let one = f.literal(Scalar::U32, 1);
+        let sum = f.binary(B::Add, old, one);
+        f.store(place, sum);
+    });
+    if barriers {
+        f.barrier();
+    }
     ModuleBuilder::new().finish(f.kernel(1))
 }
 

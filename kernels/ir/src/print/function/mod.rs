@@ -354,9 +354,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
             Statement::Barrier(location) => {
                 self.latest = location.or(self.latest);
                 self.flush(Change::All);
-                let site =
-                    self.module
-                        .site(FaultKind::Divergence, self.function, self.latest, None);
+                let site = self.module.barrier_site(self.function, self.latest);
                 let line = format!("{};", self.module.language.barrier(site));
                 self.text.line_at(*location, &line);
             }
