@@ -104,6 +104,8 @@ pub(crate) struct Progress {
     enqueued: Enqueued,
     sentinel: Sentinel,
     frontier: AtomicU64,
+    /// The page that holds the frontier, or one that did.
+    frontier_page: AtomicPtr<Page>,
     slow: Mutex<Slow>,
 }
 
@@ -123,6 +125,16 @@ struct Enqueued {
     page: AtomicPtr<Page>,
 }
 
+/// True if the byte of this number is not set, as far as this page tells: the command is not over, or
+/// the frontier has passed it and its page been cleared for others, which
+/// the frontier says if it is read after this.
+fn seems_unfinished(page: &AtomicPtr<Page>, sequence: u64) -> bool {
+    // SAFETY: pages are never freed.
+    let page = unsafe { &*page.load(Ordering::Acquire) };
+    let offset = sequence.wrapping_sub(page.base.load(Ordering::Acquire));
+    offset < PER_PAGE && page.done.0[offset as usize].load(Ordering::Acquire) == 0
+}
+
 impl Progress {
     pub(crate) fn new() -> Self {
         let first = Page::new(0);
@@ -134,6 +146,7 @@ impl Progress {
             },
             sentinel: Sentinel(AtomicU64::new(NONE)),
             frontier: AtomicU64::new(0),
+            frontier_page: AtomicPtr::new(first.as_ptr()),
             slow: Mutex::new(Slow {
                 pages: VecDeque::from([PageRef(first)]),
                 spare: Vec::new(),
@@ -245,6 +258,9 @@ impl Progress {
             slow.pages.clear();
             slow.spare.push(page);
         }
+        if let Some(page) = slow.pages.front() {
+            self.frontier_page.store(page.0.as_ptr(), Ordering::Release);
+        }
         self.frontier.store(frontier, Ordering::Release);
         frontier
     }
@@ -257,26 +273,20 @@ impl Progress {
 
     /// True if every command numbered below `end` is over.
     pub(crate) fn reached(&self, end: u64) -> bool {
-        if self.frontier.load(Ordering::Acquire) >= end {
+        let frontier = self.frontier.load(Ordering::Acquire);
+        if frontier >= end {
             return true;
         }
-        // Whoever helps while it waits asks after every command. Mostly the
-        // last is not over, which takes no lock to see.
-        if end > 0 && self.seems_unfinished(end - 1) && self.frontier.load(Ordering::Acquire) < end
+        // Whoever helps while it waits asks after every command. Mostly the last is not over, or, where they end in
+        // another order, the first: which takes no lock to see.
+        if seems_unfinished(&self.enqueued.page, end - 1)
+            && self.frontier.load(Ordering::Acquire) < end
+            || seems_unfinished(&self.frontier_page, frontier)
+                && self.frontier.load(Ordering::Acquire) == frontier
         {
             return false;
         }
         self.advance(&mut self.slow()) >= end
-    }
-
-    /// True if the byte of this number is not set: the command is not over, or
-    /// the frontier has passed it and its page been cleared for others, which
-    /// the frontier says if it is read after this.
-    fn seems_unfinished(&self, sequence: u64) -> bool {
-        // SAFETY: pages are never freed.
-        let page = unsafe { &*self.enqueued.page.load(Ordering::Acquire) };
-        let offset = sequence.wrapping_sub(page.base.load(Ordering::Acquire));
-        offset < PER_PAGE && page.done.0[offset as usize].load(Ordering::Acquire) == 0
     }
 
     /// True if somebody was told that the command of this number is over: a mere

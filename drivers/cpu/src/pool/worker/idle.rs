@@ -16,6 +16,14 @@ const LONGEST_SPIN: Duration = Duration::from_micros(160);
 const WAKES_AT_ONCE: u64 = 3;
 /// One in so many looks for work is at what another worker attends to.
 const LOOK_OUTSIDE: u32 = 16;
+/// A command that takes less is over sooner where it is, for what it is and does has to come from another core;
+const LITTLE_NS: u64 = 100;
+/// unless there are so many of them.
+const MANY: usize = 128;
+/// So many thefts of such that led to nothing, one after the other, and a worker leaves them where they are
+const OFTEN: u32 = 8;
+/// but for one look of so many: their owner may be at something that takes long.
+const LOOK_FOR_LITTLE: u32 = 16;
 /// One in so many is into every deque, though nobody told of anything there.
 const LOOK_EVERYWHERE: u32 = 256;
 
@@ -41,7 +49,7 @@ impl Worker {
             .find_map(|priority| self.take_injected(priority))
     }
 
-    pub(super) fn steal(&self) -> Option<Task> {
+    fn steal(&self) -> Option<Task> {
         let deques = &self.pool.deques;
         let start = self.victim.get();
         for step in 0..deques.len() {
@@ -57,6 +65,8 @@ impl Worker {
                     Steal::Item(word) => {
                         self.victim.set(victim);
                         let task = Task::from_word(word);
+                        let few = deques[victim].len() < MANY;
+                        self.stole_little.set(few && self.is_little(&task));
                         self.consider_waking_for_victim(victim, &task);
                         return Some(task);
                     }
@@ -102,7 +112,9 @@ impl Worker {
     pub(super) fn spin(&self) -> Option<Task> {
         let attendant = &self.pool.attendant.0;
         let me = self.index + 1;
-        let pauses = self.pauses_after(self.burst.take());
+        let burst = self.burst.take();
+        let restrained = self.learn_restraint(burst);
+        let pauses = self.pauses_after(burst);
         let published = &self.pool.published.0;
         let start = Instant::now();
         let mut looks = 0_u32;
@@ -111,14 +123,16 @@ impl Worker {
             for _ in 0..8 {
                 let now = published.load(Ordering::Acquire);
                 let other = attendant.load(Ordering::Relaxed);
-                let found = if now != seen || looks.is_multiple_of(LOOK_EVERYWHERE) {
-                    seen = now;
-                    self.search()
-                } else if other == 0 || other == me || looks.is_multiple_of(LOOK_OUTSIDE) {
-                    self.take_from_outside()
-                } else {
-                    None
-                };
+                let looks_for_little = !restrained || looks.is_multiple_of(LOOK_FOR_LITTLE);
+                let found =
+                    if now != seen && looks_for_little || looks.is_multiple_of(LOOK_EVERYWHERE) {
+                        seen = now;
+                        self.search()
+                    } else if other == 0 || other == me || looks.is_multiple_of(LOOK_OUTSIDE) {
+                        self.take_from_outside()
+                    } else {
+                        None
+                    };
                 looks = looks.wrapping_add(1);
                 if found.is_some() {
                     return found;
@@ -130,6 +144,8 @@ impl Worker {
             if start.elapsed() >= self.patience.get() || self.pool.is_ending() {
                 return None;
             }
+            // The system may have put this thread where the one that woke it was, who is still at it.
+            std::thread::yield_now();
         }
     }
 
@@ -158,6 +174,26 @@ impl Worker {
             );
         }
         pauses
+    }
+
+    /// True if a task is known to take less time than to steal it.
+    fn is_little(&self, task: &Task) -> bool {
+        let Task::Command(command) = task else {
+            return false;
+        };
+        let cost = self.costs.estimate(command.body_key(), command.groups());
+        cost.is_some_and(|cost| cost < LITTLE_NS)
+    }
+
+    /// After so many tasks, of which the first may have been stolen: true if this worker has stolen little, again and again, that
+    /// led to no other task, and its victims had been quicker by themselves.
+    fn learn_restraint(&self, burst: u32) -> bool {
+        let in_vain = match self.stole_little.take() && burst <= 1 {
+            true => self.in_vain.get().saturating_add(1),
+            false => 0,
+        };
+        self.in_vain.set(in_vain);
+        in_vain >= OFTEN
     }
 
     /// Another worker may attend to what comes from outside.
@@ -221,5 +257,33 @@ impl Worker {
             self.pool
                 .wake_more((wanted - looking).min(WAKES_AT_ONCE) as usize);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::Pool;
+    use crate::pool::cost::Costs;
+    use std::num::NonZero;
+
+    #[test]
+    fn who_steals_little_in_vain_leaves_it_until_that_leads_to_more() {
+        let pool = Pool::start(std::ptr::null(), NonZero::<usize>::MIN, &[]).unwrap();
+        let thief = Worker::guest(pool.clone(), Costs::default());
+        let after_little = |tasks| {
+            thief.stole_little.set(true);
+            thief.learn_restraint(tasks)
+        };
+        for leads_to in [2, 1000] {
+            assert!((1..OFTEN).all(|_| !after_little(1)), "it is too early");
+            assert!(after_little(1) && after_little(1));
+            assert!(!after_little(leads_to));
+        }
+        assert!(
+            (0..2 * OFTEN).all(|_| !thief.learn_restraint(1)),
+            "it was not little"
+        );
+        pool.end();
     }
 }

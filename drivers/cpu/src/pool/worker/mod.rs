@@ -101,6 +101,10 @@ pub(crate) struct Worker {
     /// The command that this thread is inside of, innermost.
     running: Cell<*const Frame>,
     victim: Cell<usize>,
+    /// The last theft was of one of few commands that take less time than to steal one.
+    stole_little: Cell<bool>,
+    /// How many such thefts in a row have led to nothing else.
+    in_vain: Cell<u32>,
     /// It is a guest that takes only what is brief.
     keeps_brief_alone: bool,
 }
@@ -160,6 +164,8 @@ impl Worker {
             patience: Cell::new(SPIN),
             running: Cell::new(std::ptr::null()),
             victim: Cell::new(index),
+            stole_little: Cell::new(false),
+            in_vain: Cell::new(0),
             keeps_brief_alone: false,
         }
     }
