@@ -103,7 +103,7 @@ pub(crate) struct Worker {
     victim: Cell<usize>,
     /// The last theft was of one of few commands that take less time than to steal one.
     stole_little: Cell<bool>,
-    /// How many such thefts in a row have led to nothing else.
+    /// How many more such thefts than others have led to nothing else, lately.
     in_vain: Cell<u32>,
     /// It is a guest that takes only what is brief.
     keeps_brief_alone: bool,
