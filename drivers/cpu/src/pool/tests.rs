@@ -191,67 +191,6 @@ fn a_chain_never_changes_threads() {
     assert_eq!(threads, [threads[0]; LENGTH]);
 }
 
-/// Does nothing, or waits until so many have.
-struct Little(Arc<AtomicUsize>, usize);
-
-impl quipu_core::operation::NativeKernel for Little {
-    fn name(&self) -> &'static str {
-        "little"
-    }
-
-    unsafe fn run(&self, _: &[quipu_core::RawArgument], _: Range<u32>) -> quipu_core::Result<()> {
-        while self.0.load(Ordering::Acquire) < self.1 {
-            std::thread::yield_now();
-        }
-        self.0.fetch_add(1, Ordering::AcqRel);
-        Ok(())
-    }
-}
-
-/// A worker leaves little tasks to their owner where stealing them has been in vain. Not where their owner is inside of one that
-/// is not over before they are.
-#[test]
-fn little_tasks_behind_one_that_waits_for_them_are_run_by_another_worker() {
-    const LITTLE: usize = 6;
-    let workers = NonZero::new(2).unwrap();
-    let (_pool, device, context) = pool_of(workers);
-    let queue = context
-        .queue(
-            &device,
-            QueueOptions {
-                in_order: false,
-                ..QueueOptions::default()
-            },
-        )
-        .unwrap();
-    let launch = |kernel, waits: &[Event]| {
-        let request = Request {
-            waits,
-            ..Request::default()
-        };
-        queue.launch(kernel, 1, &request).unwrap()
-    };
-    for _ in 0..30 {
-        let ran = Arc::new(AtomicUsize::new(0));
-        let gate = UserEvent::new();
-        // Stages of tasks for which another core is no help.
-        let mut last = vec![gate.event()];
-        for _ in 0..20 {
-            let stage = (0..16).map(|_| launch(Little(Arc::default(), 0), &last));
-            let stage: Vec<_> = stage.collect();
-            last = vec![launch(Little(Arc::default(), 0), &stage)];
-        }
-        let waits_for_all = launch(Little(ran.clone(), LITTLE), &last);
-        let little = [(); LITTLE].map(|()| launch(Little(ran.clone(), 0), &last));
-        gate.complete();
-        waits_for_all.wait().unwrap();
-        for event in little {
-            event.wait().unwrap();
-        }
-        assert_eq!(ran.load(Ordering::Acquire), LITTLE + 1);
-    }
-}
-
 /// Who knows nothing of a kernel runs one group alone first. A thread that waits is a guest for as long as that, and does so
 /// once, not each time.
 #[test]

@@ -228,6 +228,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                 }
                 if shared.activity.is_left() || (looks && shared.completions.poll(&shared.vendor)) {
                     shared.pump(Caller::Waiter);
+                    turns = 0;
                     continue;
                 }
                 let waited = now.saturating_sub(*begun.get_or_insert(now));

@@ -715,15 +715,16 @@ impl<'m> ModulePrinter<'m> {
             "quipu_launch",
             false,
         );
-        // All that the kernel calls is printed by now.
-        let records = !self.sites.is_empty();
+        let facts = self.kernel_facts();
+        let finds_divergence = facts.barriers && self.language.finds_divergence();
+        if finds_divergence {
+            helpers::fault(&mut self.helpers, self.language, dimensions);
+        }
+        // All that the kernel calls is printed by now. (A barrier that nobody comes to is not, and has no site.)
+        let records = !self.sites.is_empty() || finds_divergence;
         if records {
             let word = self.language.scalar(Scalar::U32);
             declare("fault", EntryKind::Fault, 8, word, true);
-        }
-        let facts = self.kernel_facts();
-        if facts.barriers && self.language.finds_divergence() {
-            helpers::fault(&mut self.helpers, self.language, dimensions);
         }
         Ok(EntryParts {
             name: self.entry_name.clone(),

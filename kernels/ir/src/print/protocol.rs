@@ -107,7 +107,7 @@ pub enum EntryKind {
     /// thread's elements, each along dimension 0 first.
     Launch,
     /// A pointer to the fault record in device memory: [`FAULT_WORDS`] `u32`s, all zero at first. Only of kernels with
-    /// [sites](Printed::sites).
+    /// [sites](Printed::sites), and in C99 of those with barriers.
     Fault,
 }
 

@@ -1,7 +1,7 @@
 //! Looking for work, sleeping without any, and waking others for what is too much.
 
 use super::super::Task;
-use super::super::cost::WORTH_SHARING_NS;
+use super::super::cost::{CLOCK_NS, WORTH_SHARING_NS};
 use super::super::deque::Steal;
 use super::{BURST, PAUSES, SPIN, Worker};
 use quipu_core::Priority;
@@ -80,6 +80,11 @@ impl Worker {
     #[cold]
     pub(super) fn idle(&self) -> Option<Task> {
         let sleep = &self.pool.sleep;
+        if self.was_asleep.take() {
+            // The system may have put this thread on the core of the one that woke it, which is to go on now. Who looks for
+            // work is counted on, so not while it does.
+            std::thread::yield_now();
+        }
         loop {
             sleep.start_spinning();
             if let Some(task) = self.spin() {
@@ -104,6 +109,7 @@ impl Worker {
                 std::thread::park();
             }
             self.learn_patience(asleep.elapsed());
+            self.was_asleep.set(true);
             sleep.awake();
         }
     }
@@ -117,7 +123,8 @@ impl Worker {
         let pauses = self.pauses_after(burst);
         let published = &self.pool.published.0;
         let start = Instant::now();
-        let mut looks = 0_u32;
+        // The first look is into every deque otherwise.
+        let mut looks = u32::from(restrained);
         let mut seen = published.load(Ordering::Acquire);
         loop {
             for _ in 0..8 {
@@ -144,8 +151,6 @@ impl Worker {
             if start.elapsed() >= self.patience.get() || self.pool.is_ending() {
                 return None;
             }
-            // The system may have put this thread where the one that woke it was, who is still at it.
-            std::thread::yield_now();
         }
     }
 
@@ -182,7 +187,7 @@ impl Worker {
             return false;
         };
         let cost = self.costs.estimate(command.body_key(), command.groups());
-        cost.is_some_and(|cost| cost < LITTLE_NS)
+        cost.is_some_and(|cost| cost < LITTLE_NS + *CLOCK_NS)
     }
 
     /// After so many tasks, of which the first may have been stolen: true if this worker has mostly stolen little that led to no

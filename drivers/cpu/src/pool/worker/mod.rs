@@ -101,6 +101,8 @@ pub(crate) struct Worker {
     /// The command that this thread is inside of, innermost.
     running: Cell<*const Frame>,
     victim: Cell<usize>,
+    /// It has slept since it last ran out of work.
+    was_asleep: Cell<bool>,
     /// The last theft was of one of few commands that take less time than to steal one.
     stole_little: Cell<bool>,
     /// How many more such thefts than others have led to nothing else, lately.
@@ -164,6 +166,7 @@ impl Worker {
             patience: Cell::new(SPIN),
             running: Cell::new(std::ptr::null()),
             victim: Cell::new(index),
+            was_asleep: Cell::new(false),
             stole_little: Cell::new(false),
             in_vain: Cell::new(0),
             keeps_brief_alone: false,
