@@ -186,11 +186,27 @@ pub(crate) struct Pool {
 #[repr(align(128))]
 struct Attendant(AtomicUsize);
 
-/// Changes when tasks are put into a deque while somebody looks for work. To
+/// Changes when tasks are put into a deque while somebody looks for work, and its upper half if they are tickets. To
 /// look at this costs a spinning worker, and whoever shares a core with it, less
 /// than to look into all deques.
 #[repr(align(128))]
 struct Published(AtomicU64);
+
+impl Published {
+    /// Two at once may store the same: it has changed all the same.
+    fn change(&self, by: u64) {
+        let count = self.0.load(Ordering::Relaxed);
+        self.0.store(count.wrapping_add(by), Ordering::Release);
+    }
+}
+
+/// By which [`Published`] changes for tickets.
+const TICKETS: u64 = 1 << 32;
+
+/// True if tickets were put into a deque between two looks at [`Published`].
+fn has_tickets(before: u64, now: u64) -> bool {
+    (before ^ now) >= TICKETS
+}
 
 impl Pool {
     /// Starts a pool of `workers` threads, each pinned to a core of `pin` in
@@ -403,11 +419,14 @@ impl Pool {
     #[inline]
     fn tell_spinners(&self) {
         if self.sleep.someone_spins() {
-            // Two at once may store the same: it has changed all the same.
-            let count = self.published.0.load(Ordering::Relaxed);
-            self.published
-                .0
-                .store(count.wrapping_add(1), Ordering::Release);
+            self.published.change(1);
+        }
+    }
+
+    /// The same, of tickets: they are worth coming for.
+    fn tell_of_tickets(&self) {
+        if self.sleep.someone_spins() {
+            self.published.change(TICKETS);
         }
     }
 

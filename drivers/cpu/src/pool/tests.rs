@@ -191,6 +191,22 @@ fn a_chain_never_changes_threads() {
     assert_eq!(threads, [threads[0]; LENGTH]);
 }
 
+/// Who leaves little tasks to others comes for tickets all the same.
+#[test]
+fn tickets_are_told_from_other_tasks_by_who_looks() {
+    let (pool, _device, _context) = pool_of(NonZero::<usize>::MIN);
+    let look = || pool.published.0.load(Ordering::Acquire);
+    // As one that looks for work.
+    pool.sleep.start_spinning();
+    let first = look();
+    pool.tell_spinners();
+    let second = look();
+    assert!(second != first && !has_tickets(first, second));
+    pool.tell_of_tickets();
+    assert!(has_tickets(second, look()) && has_tickets(first, look()));
+    pool.sleep.stop_spinning();
+}
+
 /// Who knows nothing of a kernel runs one group alone first. A thread that waits is a guest for as long as that, and does so
 /// once, not each time.
 #[test]

@@ -181,7 +181,7 @@ impl Worker {
             }
         }
         if tickets > 0 && split.device == POOL_DEVICE {
-            self.pool.tell_spinners();
+            self.pool.tell_of_tickets();
             self.pool.wake_for(POOL_DEVICE);
         }
     }

@@ -1,8 +1,8 @@
 //! Looking for work, sleeping without any, and waking others for what is too much.
 
-use super::super::Task;
 use super::super::cost::{CLOCK_NS, WORTH_SHARING_NS};
 use super::super::deque::Steal;
+use super::super::{Task, has_tickets};
 use super::{BURST, PAUSES, SPIN, Worker};
 use quipu_core::Priority;
 use quipu_core::command::slab;
@@ -125,21 +125,21 @@ impl Worker {
         let start = Instant::now();
         // The first look is into every deque otherwise.
         let mut looks = u32::from(restrained);
-        let mut seen = published.load(Ordering::Acquire);
         loop {
             for _ in 0..8 {
                 let now = published.load(Ordering::Acquire);
                 let other = attendant.load(Ordering::Relaxed);
-                let looks_for_little = !restrained || looks.is_multiple_of(LOOK_FOR_LITTLE);
-                let found =
-                    if now != seen && looks_for_little || looks.is_multiple_of(LOOK_EVERYWHERE) {
-                        seen = now;
-                        self.search()
-                    } else if other == 0 || other == me || looks.is_multiple_of(LOOK_OUTSIDE) {
-                        self.take_from_outside()
-                    } else {
-                        None
-                    };
+                let seen = self.seen.get();
+                let is_due =
+                    !restrained || looks.is_multiple_of(LOOK_FOR_LITTLE) || has_tickets(seen, now);
+                let found = if now != seen && is_due || looks.is_multiple_of(LOOK_EVERYWHERE) {
+                    self.seen.set(now);
+                    self.search()
+                } else if other == 0 || other == me || looks.is_multiple_of(LOOK_OUTSIDE) {
+                    self.take_from_outside()
+                } else {
+                    None
+                };
                 looks = looks.wrapping_add(1);
                 if found.is_some() {
                     return found;

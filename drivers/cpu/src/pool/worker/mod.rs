@@ -101,6 +101,8 @@ pub(crate) struct Worker {
     /// The command that this thread is inside of, innermost.
     running: Cell<*const Frame>,
     victim: Cell<usize>,
+    /// What others had told of tasks in deques when it last looked into them.
+    seen: Cell<u64>,
     /// It has slept since it last ran out of work.
     was_asleep: Cell<bool>,
     /// The last theft was of one of few commands that take less time than to steal one.
@@ -166,6 +168,7 @@ impl Worker {
             patience: Cell::new(SPIN),
             running: Cell::new(std::ptr::null()),
             victim: Cell::new(index),
+            seen: Cell::new(0),
             was_asleep: Cell::new(false),
             stole_little: Cell::new(false),
             in_vain: Cell::new(0),
