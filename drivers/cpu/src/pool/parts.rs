@@ -7,6 +7,10 @@
 //! and all end together, however long each group takes. (Self-scheduling with affinity:
 //! Markatos and LeBlanc, 1994.)
 //!
+//! Few long groups are dealt out instead, one to each part in turn, and claimed one by one. So they begin in about
+//! their order, whoever takes them, as in greedy list scheduling; where the last groups of a triangle are the longest,
+//! say, one worker would have all of these for neighbours, and what others take of them they take late.
+//!
 //! Every part is one word, which is all there is to know of it: whoever changes it from
 //! what it was has the groups by which it became less, whatever happened between.
 
@@ -26,28 +30,44 @@ fn unpack(part: u64) -> Range<u32> {
     (part >> 32) as u32..part as u32
 }
 
+/// Which groups are in a part, and how many of them are claimed at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Division {
+    /// Neighbours; at least and at most so many, but at least one.
+    Neighbours(u64, u64),
+    /// Every so manieth; one.
+    Dealt,
+}
+
 pub(crate) struct Parts {
+    /// Of places, which are groups where neighbours are, and else in the order of the parts that groups were dealt to.
     parts: SmallVec<[Part; 2]>,
-    /// Groups that are claimed at once, at least and at most.
+    /// Places that are claimed at once, at least and at most.
     least: u32,
     most: u32,
+    /// The groups that are dealt out, if they are.
+    dealt: Option<Range<u32>>,
 }
 
 impl Parts {
-    /// Divides groups into a part for each of so many workers, or fewer, for none is to be shorter than a
-    /// piece. Pieces of at least and at most so many groups are claimed, or of one.
-    pub(crate) fn new(groups: Range<u32>, workers: usize, (least, most): (u64, u64)) -> Self {
+    /// Divides groups into a part for each of so many workers, or fewer, for none is to be shorter than a piece.
+    pub(crate) fn new(groups: Range<u32>, workers: usize, division: Division) -> Self {
         let bounded = |count| u32::try_from(count).unwrap_or(u32::MAX).max(1);
-        let (least, most) = (bounded(least), bounded(most));
-        let (first, count) = (groups.start, u64::from(groups.end - groups.start));
+        let (least, most) = match division {
+            Division::Neighbours(least, most) => (bounded(least), bounded(most)),
+            Division::Dealt => (1, 1),
+        };
         let parts = workers.min(groups.len() / least as usize).max(1);
-        let bound = |part| first + (count * part as u64 / parts as u64) as u32;
+        // The first have one more, if it does not come out even.
+        let (each, longer) = (groups.len() / parts, groups.len() % parts);
+        let bound = |part: usize| groups.start + (part * each + part.min(longer)) as u32;
         Self {
             parts: (0..parts)
                 .map(|part| Part(AtomicU64::new(pack(&(bound(part)..bound(part + 1))))))
                 .collect(),
             least,
             most: most.max(least),
+            dealt: matches!(division, Division::Dealt).then_some(groups),
         }
     }
 
@@ -62,6 +82,32 @@ impl Parts {
     /// The next piece for a worker, or for somebody who is none and so owns no part. More than one own
     /// a part where there are fewer of these than workers.
     pub(crate) fn claim(&self, worker: Option<usize>) -> Option<Range<u32>> {
+        let places = self.claim_places(worker)?;
+        let Some(groups) = &self.dealt else {
+            return Some(places);
+        };
+        let group = self.dealt_to(places.start - groups.start, groups);
+        Some(group..group + 1)
+    }
+
+    /// The group at a place, counted from the first, where they are dealt out.
+    fn dealt_to(&self, place: u32, groups: &Range<u32>) -> u32 {
+        let parts = self.parts.len() as u32;
+        let count = groups.end - groups.start;
+        let (each, longer) = (count / parts, count % parts);
+        // Places of parts that have one more.
+        let in_longer = longer * (each + 1);
+        let (part, round) = if place < in_longer {
+            (place / (each + 1), place % (each + 1))
+        } else {
+            let beyond = place - in_longer;
+            (longer + beyond / each, beyond % each)
+        };
+        groups.start + round * parts + part
+    }
+
+    /// The next places of a piece: of a single one, where groups are dealt out.
+    fn claim_places(&self, worker: Option<usize>) -> Option<Range<u32>> {
         let own = worker.map(|worker| worker % self.parts.len());
         if let Some(piece) = own.and_then(|own| self.take(own, |left| self.piece(left))) {
             return Some(piece);
@@ -71,7 +117,8 @@ impl Parts {
             if self.left(most_left).is_empty() {
                 return None;
             }
-            let Some(own) = own else {
+            // Of those that are dealt out, the next: who has none left goes on in about their order.
+            let Some(own) = own.filter(|_| self.dealt.is_none()) else {
                 if let Some(piece) = self.take(most_left, |left| self.piece(left)) {
                     return Some(piece);
                 }
@@ -141,12 +188,13 @@ impl Parts {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::Division::{Dealt, Neighbours};
     use super::*;
     use std::sync::Mutex;
 
     /// Pieces in the order in which one who is alone claims them.
-    fn pieces(groups: Range<u32>, parts: usize, bounds: (u64, u64)) -> Vec<Range<u32>> {
-        let parts = Parts::new(groups, parts, bounds);
+    fn pieces(groups: Range<u32>, parts: usize, (least, most): (u64, u64)) -> Vec<Range<u32>> {
+        let parts = Parts::new(groups, parts, Neighbours(least, most));
         std::iter::from_fn(|| parts.claim(Some(0))).collect()
     }
 
@@ -169,7 +217,7 @@ mod tests {
 
     #[test]
     fn an_owner_goes_through_its_own_part_first_and_in_order() {
-        let parts = Parts::new(0..300, 3, (1, 10));
+        let parts = Parts::new(0..300, 3, Neighbours(1, 10));
         let claimed: Vec<_> = std::iter::from_fn(|| parts.claim(Some(1))).collect();
         let own = claimed
             .iter()
@@ -179,9 +227,9 @@ mod tests {
         assert_eq!(claimed.into_iter().flatten().count(), 300);
     }
 
-    /// How much later the last of so many workers ends than the first, where this is what groups cost.
-    fn spread(count: u32, workers: usize, bounds: (u64, u64), cost: impl Fn(u32) -> u64) -> u64 {
-        let parts = Parts::new(0..count, workers, bounds);
+    /// When each of so many workers ends, where this is what groups cost.
+    fn ends(count: u32, workers: usize, division: Division, cost: impl Fn(u32) -> u64) -> Vec<u64> {
+        let parts = Parts::new(0..count, workers, division);
         let mut ends = vec![0; workers];
         let mut working: Vec<usize> = (0..workers).collect();
         while let Some(next) = working.iter().copied().min_by_key(|worker| ends[*worker]) {
@@ -191,26 +239,84 @@ mod tests {
             }
         }
         ends.sort_unstable();
-        ends[workers - 1] - ends[0]
+        ends
     }
 
     /// A quarter takes a hundred times as long as the rest: whoever had to do all of it would end last by far.
     #[test]
     fn groups_of_different_length_end_together() {
         let cost = |group| if group < 16 { 100 } else { 1 };
+        let spread = |workers, division| {
+            let ends = ends(64, workers, division, cost);
+            ends[workers - 1] - ends[0]
+        };
         for workers in [2, 3, 16] {
-            let spread = spread(64, workers, (1, 1), cost);
-            assert!(spread <= 100, "{spread} with {workers}");
+            for division in [Neighbours(1, 1), Dealt] {
+                let spread = spread(workers, division);
+                assert!(spread <= 100, "{spread} with {workers}, {division:?}");
+            }
         }
         // What is claimed at once is nobody else's.
-        assert!(spread(64, 2, (16, 64), cost) > 1000);
+        assert!(spread(2, Neighbours(16, 64)) > 1000);
+    }
+
+    /// When all have ended, if the next group is always begun by who is free first.
+    fn list_scheduled(count: u32, workers: usize, cost: impl Fn(u32) -> u64) -> u64 {
+        let mut ends = vec![0; workers];
+        for group in 0..count {
+            *ends.iter_mut().min().expect("a worker") += cost(group);
+        }
+        ends.into_iter().max().expect("a worker")
+    }
+
+    #[test]
+    fn few_groups_that_are_dealt_out_end_as_if_they_were_begun_in_order() {
+        let costs: [fn(u32) -> u64; 3] = [
+            |group| u64::from(group) + 1,
+            |group| if group < 48 { 5 } else { 50 },
+            |group| u64::from(group.wrapping_mul(2_654_435_769) >> 28) + 1,
+        ];
+        for (number, cost) in costs.into_iter().enumerate() {
+            for (count, workers) in [(4, 2), (8, 4), (16, 4), (64, 4), (33, 16), (64, 16)] {
+                let dealt = ends(count, workers, Dealt, cost)[workers - 1];
+                let in_order = list_scheduled(count, workers, cost);
+                let what = format!("costs {number} of {count} groups on {workers} workers");
+                assert!(
+                    dealt * 100 <= in_order * 115,
+                    "{what}: {dealt} and {in_order}"
+                );
+                if number < 2 {
+                    assert_eq!(dealt, in_order, "{what}");
+                }
+            }
+        }
+        let neighbours = ends(4, 2, Neighbours(1, 1), costs[0])[1];
+        assert!(
+            neighbours > list_scheduled(4, 2, costs[0]),
+            "then there were no need to"
+        );
+    }
+
+    #[test]
+    fn a_worker_is_dealt_the_same_groups_each_time() {
+        let parts = Parts::new(2..13, 3, Dealt);
+        let claimed: Vec<_> = std::iter::from_fn(|| parts.claim(Some(4)))
+            .flatten()
+            .collect();
+        assert_eq!(claimed[..4], [3, 6, 9, 12], "its own");
+        assert_eq!(
+            claimed[4..],
+            [2, 4, 5, 7, 8, 10, 11],
+            "the others' in order"
+        );
     }
 
     #[test]
     fn every_group_is_claimed_once_by_threads_at_a_time() {
         for round in 0..400 {
             let (count, owners) = (1 + round * 7, 3);
-            let parts = Parts::new(0..count, owners, (1, 5));
+            let division = [Neighbours(1, 5), Dealt][round as usize % 2];
+            let parts = Parts::new(0..count, owners, division);
             let claimed = Mutex::new(Vec::new());
             std::thread::scope(|scope| {
                 for own in (0..owners).map(Some).chain([Some(0), Some(0), None]) {
@@ -237,7 +343,7 @@ mod models {
     #[test]
     fn every_group_is_claimed_once() {
         loom::model(|| {
-            let parts = Arc::new(Parts::new(0..6, 2, (1, 1)));
+            let parts = Arc::new(Parts::new(0..6, 2, Division::Neighbours(1, 1)));
             // What is left is another's, who does not come.
             assert!((0..3).all(|group| parts.claim(Some(0)) == Some(group..group + 1)));
             let claim = |parts: &Parts, own| {

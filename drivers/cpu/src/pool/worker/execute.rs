@@ -1,7 +1,7 @@
 //! Running commands: launches whole or shared, as are long transfers and fills, and everything else.
 
 use super::super::cost::{CHUNK_NS, LONGEST_CHUNK_NS, MOST_CHUNKS, Measurement, WORTH_SHARING_NS};
-use super::super::parts::Parts;
+use super::super::parts::{Division, Parts};
 use super::super::split::{Arguments, Split};
 use super::super::{POOL_DEVICE, Task};
 use super::{BURST, Frame, Local, Worker};
@@ -159,8 +159,13 @@ impl Worker {
         let groups_in = |time: u64| time.saturating_mul(left.into()) / estimate.max(1);
         // Should the estimate be much too long, there are not more of them than end evenly anyway.
         let few = u64::from(left) / (MOST_CHUNKS * shares as u64);
-        let pieces = (groups_in(CHUNK_NS), groups_in(LONGEST_CHUNK_NS).max(few));
-        let parts = Parts::new(first..groups, shares, pieces);
+        let least = groups_in(CHUNK_NS);
+        let division = if least <= 1 && few == 0 {
+            Division::Dealt
+        } else {
+            Division::Neighbours(least, groups_in(LONGEST_CHUNK_NS).max(few))
+        };
+        let parts = Parts::new(first..groups, shares, division);
         let split = Split::new(command, arguments, parts, device);
         self.invite(&split, shares - 1);
         self.participate(&split);
