@@ -4,8 +4,9 @@
 //! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
 //! them.
 
-use crate::native::{CallError, Called, Context, Memory, Queue, named};
-use crate::program::{Whereabouts, forget};
+use crate::native::{CallError, Called, Context, Queue, named};
+use crate::pinned::Places;
+use crate::program::{FaultRecord, Whereabouts, forget};
 use crate::queues::{Fed, IN_ORDER_QUEUES, Queues, worst};
 use crate::staging::Stage;
 use cl3::device as info;
@@ -86,12 +87,14 @@ pub struct Device {
     pub(crate) out_of_order: bool,
     queues: OnceLock<Queues>,
     profiled: OnceLock<Queues>,
-    /// Empty fault records.
-    pub(crate) records: Mutex<Vec<Memory>>,
+    /// Fault records that nothing uses now.
+    pub(crate) records: Mutex<Vec<FaultRecord>>,
+    /// Where they come to on the host, if that is pinned.
+    pub(crate) places: Places,
     /// What the first byte of a part of a memory object is a multiple of.
     pub(crate) alignment: u64,
     pub(crate) clock: Clock,
-    /// Whether large copies go through pinned memory.
+    /// Whether large copies, and fault records, go through pinned memory.
     pub(crate) staged: bool,
     /// What they go through, and nothing does now.
     pub(crate) stages: Mutex<Vec<Stage>>,
@@ -418,6 +421,7 @@ pub(crate) fn describe(
             queues: OnceLock::new(),
             profiled: OnceLock::new(),
             records: Mutex::default(),
+            places: Places::default(),
             // In bits.
             alignment: (alignment / 8).max(1),
             clock: Clock::default(),

@@ -9,6 +9,7 @@
 //! | `forward` | how commands become calls |
 //! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
+//! | `pinned` | the host's memory that OpenCL has pinned |
 //! | `staging` | large copies, through pinned memory |
 //! | `native` | OpenCL's objects |
 //! | `error` | OpenCL's refusals in words |
@@ -43,6 +44,7 @@ mod forward;
 mod memory;
 mod native;
 mod partition;
+mod pinned;
 mod program;
 mod queues;
 mod staging;

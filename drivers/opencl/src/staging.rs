@@ -6,13 +6,12 @@
 use crate::OpenCl;
 use crate::device::Device;
 use crate::forward::{Bytes, Work};
-use crate::native::{Called, Event, Memory, Queue, list, named};
-use cl3::types::{CL_FALSE, CL_TRUE, cl_event};
+use crate::native::{Called, Event, Queue, list, named};
+use crate::pinned::Block;
+use cl3::types::{CL_FALSE, cl_event};
 use quipu_core::operation::{Endpoint, Migration, Operation, Transfer};
 use quipu_core::{Command, Result, SpaceId};
 use quipu_driver_vendor::region::Shape;
-use std::ffi::c_void;
-use std::ptr::{null, null_mut};
 use std::sync::PoisonError;
 
 /// Bytes of a piece.
@@ -22,70 +21,11 @@ const LEAST: u64 = 1 << 20;
 /// Stages that a device keeps for later.
 const KEPT: usize = 4;
 
-/// Pinned memory of a piece.
-#[derive(Debug)]
-struct Block {
-    memory: Memory,
-    start: *mut c_void,
-}
-
-// SAFETY: it is memory of the process, and whose it is at a time is whose the stage is.
-unsafe impl Send for Block {}
-
 /// What a copy goes through.
 #[derive(Debug)]
 pub(crate) struct Stage {
     queue: Queue,
     blocks: [Block; 2],
-}
-
-impl Block {
-    fn of(device: &Device, queue: &Queue) -> Called<Self> {
-        let memory = Memory::pinned(device.platform.context()?, PIECE)?;
-        let mut start = null_mut();
-        let flags = cl3::memory::CL_MAP_READ | cl3::memory::CL_MAP_WRITE;
-        // SAFETY: the whole of the object, which is there as long as this is; the call returns when it is mapped.
-        let event = unsafe {
-            cl3::command_queue::enqueue_map_buffer(
-                queue.raw(),
-                memory.raw(),
-                CL_TRUE,
-                flags,
-                0,
-                PIECE,
-                &mut start,
-                0,
-                null(),
-            )
-        };
-        drop(Event::new(named("clEnqueueMapBuffer", event)?));
-        Ok(Self { memory, start })
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        for block in &self.blocks {
-            // SAFETY: mapped there, and nothing uses it any more: every copy waits for its end.
-            let unmapped = unsafe {
-                let (memory, start) = (block.memory.raw(), block.start);
-                cl3::command_queue::enqueue_unmap_mem_object(
-                    self.queue.raw(),
-                    memory,
-                    start,
-                    0,
-                    null(),
-                )
-            };
-            match unmapped {
-                Ok(event) => drop(Event::new(event)),
-                Err(code) => tracing::debug!(code, "pinned memory was not unmapped"),
-            }
-        }
-        if let Err(error) = self.queue.finish() {
-            tracing::debug!(?error, "pinned memory was not unmapped");
-        }
-    }
 }
 
 impl Device {
@@ -96,7 +36,8 @@ impl Device {
             Some(stage) => stage,
             None => {
                 let queue = self.own_queue()?;
-                let blocks = [Block::of(self, &queue)?, Block::of(self, &queue)?];
+                let block = || Block::of(self, &queue, PIECE);
+                let blocks = [block()?, block()?];
                 Stage { queue, blocks }
             }
         };
@@ -186,7 +127,7 @@ fn copy(device: &Device, bytes: &Bytes<'_>, host: *const u8, length: u64) -> Cal
                 .collect();
             // SAFETY: so many bytes on both sides; what was in the block is sent, and it is not touched before this is.
             let event = unsafe {
-                let pinned = block.start.cast::<u8>();
+                let pinned = block.start().cast::<u8>();
                 pinned.copy_from_nonoverlapping(host.add(start), piece);
                 cl3::command_queue::enqueue_write_buffer(
                     stage.queue.raw(),
@@ -194,7 +135,7 @@ fn copy(device: &Device, bytes: &Bytes<'_>, host: *const u8, length: u64) -> Cal
                     CL_FALSE,
                     bytes.offset as usize + start,
                     piece,
-                    block.start,
+                    block.start(),
                     first.len() as u32,
                     list(&first),
                 )

@@ -10,6 +10,8 @@ mod natives;
 
 use quipu::prelude::*;
 use quipu::{DeviceKind, ErrorKind};
+use quipu_driver_opencl::{OpenCl, OpenClDriver};
+use quipu_driver_vendor::Vendor;
 #[cfg(unix)]
 use std::cell::Cell;
 
@@ -25,6 +27,23 @@ fn each_queue(test: &dyn Fn(&Context, &Queue)) {
         );
         eprintln!("\n*** NOT TESTED: the front end on OpenCL devices. {why}\n");
     }
+}
+
+/// The same, with faults recorded in pinned memory of the host, as on devices with memory of their own.
+fn each_queue_that_pins(test: &dyn Fn(&Context, &Queue)) {
+    let Ok(devices) = OpenCl::open() else {
+        // Whether that is a failure is up to the others.
+        return;
+    };
+    let driver = OpenClDriver::over(devices.staged(true)).unwrap();
+    let builder = Platform::builder().opencl(false).driver(driver);
+    devices::each_queue_of("opencl", &builder.build().unwrap(), test).unwrap();
+}
+
+#[test]
+fn faults_are_told_by_way_of_pinned_memory() {
+    devices::a_fault_fails_its_command_with_kernel_index_and_line(each_queue_that_pins);
+    devices::each_of_many_launches_fails_by_its_own_fault(each_queue_that_pins);
 }
 
 const TEXT: &str = "

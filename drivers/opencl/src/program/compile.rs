@@ -122,6 +122,9 @@ pub(crate) fn compile(
             options.elements = ElementOrder::Contiguous;
         }
         let printed = print(device, module, dialect, &options)?;
+        if !printed.sites.is_empty() {
+            device.places.make(device);
+        }
         let source = Source {
             text: &printed.source,
             entry: &printed.entry,

@@ -5,6 +5,7 @@ use super::grids::{Shape, put_apart};
 use crate::device::Device;
 use crate::memory::{Allocation, fill_with_zeros};
 use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named};
+use crate::pinned::Place;
 use crate::queues::Queues;
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::access::Argument;
@@ -25,25 +26,31 @@ use std::sync::{Arc, PoisonError};
 #[derive(Debug)]
 pub(crate) struct FaultRead {
     compiled: Arc<Compiled>,
-    /// Where it is on the device.
+    record: FaultRecord,
+}
+
+/// Where faults of a kernel are recorded, used again once it was found empty.
+#[derive(Debug)]
+pub(crate) struct FaultRecord {
+    /// On the device, where it is empty before the kernel.
     memory: Memory,
-    /// Where the device writes it.
-    record: Box<[u32; FAULT_WORDS]>,
+    /// On the host.
+    place: Place<FAULT_WORDS>,
 }
 
 impl FaultRead {
-    /// What the record says, once it is here. The device's part is used again.
+    /// What the record says, once it is here.
     pub(crate) fn outcome(self, device: &Device, kernel: &str) -> Result<()> {
         let fault = self
             .compiled
             .module()
-            .and_then(|(_, printed)| printed.fault(&self.record));
+            .and_then(|(_, printed)| printed.fault(&self.record.place.words()));
         let Some(fault) = fault else {
             let mut records = device
                 .records
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            records.push(self.memory);
+            records.push(self.record);
             return Ok(());
         };
         Err(error::fault(kernel, fault.to_string()))
@@ -74,6 +81,8 @@ struct Pieces {
     failure: Option<CallError>,
 }
 
+/// Bytes of a fault record.
+const FAULT_BYTES: usize = size_of::<[u32; FAULT_WORDS]>();
 /// The most blocks along an axis that a call launches: what every device takes.
 const MOST_BLOCKS: [u64; 3] = [1 << 20, 1 << 15, 1 << 15];
 
@@ -215,7 +224,7 @@ impl Launch<'_> {
             let (record, zeroed) = self.record()?;
             (Some(record), zeroed)
         };
-        let values = self.values(module, printed, fault.as_ref())?;
+        let values = self.values(module, printed, fault.as_ref().map(|record| &record.memory))?;
         let mut waits: SmallVec<[cl_event; 8]> = waits.into();
         waits.extend(zeroed.as_ref().map(Event::raw));
         let Pieces {
@@ -231,8 +240,8 @@ impl Launch<'_> {
             failure,
             parts: Vec::new(),
         };
-        let memory = match fault {
-            Some(memory) if failure.is_none() => memory,
+        let mut record = match fault {
+            Some(record) if failure.is_none() => record,
             _ => return Ok(launched(failure)),
         };
         let queue = match self.queues.of_record(self.queue) {
@@ -243,17 +252,16 @@ impl Launch<'_> {
                 return Ok(launched(failure));
             }
         };
-        let mut record = Box::new([0_u32; FAULT_WORDS]);
         let waits = [kernel.raw()];
-        // SAFETY: the record is kept until the command is over; the memory has so many bytes.
+        // SAFETY: the record is kept until the command is over; both sides have so many bytes.
         let read = unsafe {
             cl3::command_queue::enqueue_read_buffer(
                 queue.raw(),
-                memory.raw(),
+                record.memory.raw(),
                 CL_FALSE,
                 0,
-                size_of_val(&*record),
-                record.as_mut_ptr().cast(),
+                FAULT_BYTES,
+                record.place.start(),
                 1,
                 waits.as_ptr(),
             )
@@ -268,7 +276,6 @@ impl Launch<'_> {
         };
         let fault = FaultRead {
             compiled: self.compiled.clone(),
-            memory,
             record,
         };
         Ok(Launched {
@@ -280,7 +287,7 @@ impl Launch<'_> {
 
     /// A fault record, and what empties it if it is new. It is not made of the host's bytes: NVIDIA's call for that waits for what is
     /// on the device.
-    fn record(&self) -> Called<(Memory, Option<Event>)> {
+    fn record(&self) -> Called<(FaultRecord, Option<Event>)> {
         let known = self
             .device
             .records
@@ -290,10 +297,10 @@ impl Launch<'_> {
         if let Some(known) = known {
             return Ok((known, None));
         }
-        let bytes = size_of::<[u32; FAULT_WORDS]>();
-        let memory = Memory::allocate(self.device.platform.context()?, bytes)?;
-        let zeroed = fill_with_zeros(self.queue, &memory, bytes)?;
-        Ok((memory, Some(zeroed)))
+        let memory = Memory::allocate(self.device.platform.context()?, FAULT_BYTES)?;
+        let zeroed = fill_with_zeros(self.queue, &memory, FAULT_BYTES)?;
+        let place = Place::of(&self.device.places);
+        Ok((FaultRecord { memory, place }, Some(zeroed)))
     }
 
     fn check_shared(&self, printed: &Printed) -> Result<()> {

@@ -12,4 +12,4 @@ mod launch;
 
 pub(crate) use compile::{Compiled, compile};
 pub(crate) use grids::{Whereabouts, forget};
-pub(crate) use launch::{FaultRead, Launch};
+pub(crate) use launch::{FaultRead, FaultRecord, Launch};

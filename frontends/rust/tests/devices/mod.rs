@@ -79,6 +79,7 @@ macro_rules! all_tests {
             closures_bring_their_values_along,
             a_launch_allows_more_than_the_next,
             a_fault_fails_its_command_with_kernel_index_and_line,
+            each_of_many_launches_fails_by_its_own_fault,
             a_division_beyond_the_device_is_refused_with_its_limits,
             native_code_is_refused_as_it_is_launched,
             fills_of_any_pattern_and_host_tasks_go,
@@ -479,6 +480,34 @@ pub(crate) fn a_fault_fails_its_command_with_kernel_index_and_line(each_queue: E
         // And what comes after does not.
         queue.launch(10, beyond(&x, 0, y.overwrite())).unwrap();
         assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [1.0; 10]);
+    });
+}
+
+/// More launches than a device is given at once: some record faults, beside others that do not.
+pub(crate) fn each_of_many_launches_fails_by_its_own_fault(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let xs: Vec<_> = (10..15)
+            .map(|length| context.buffer(&vec![1.0f32; length]).unwrap())
+            .collect();
+        let launches: Vec<_> = (0..600)
+            .map(|number| {
+                let x = &xs[number % xs.len()];
+                let fails = number % 3 == 0;
+                let by = if fails { x.len() } else { 0 };
+                let mut y = context.allocate::<f32>(10).unwrap();
+                let launched = queue.launch(10, beyond(x, by, &mut y)).unwrap();
+                (x.len(), fails, launched)
+            })
+            .collect();
+        for (length, fails, launched) in launches {
+            let outcome = launched.wait();
+            if fails {
+                let text = outcome.unwrap_err().to_string();
+                assert!(text.contains(&format!("of {length}")), "{text}");
+            } else {
+                outcome.unwrap();
+            }
+        }
     });
 }
 
