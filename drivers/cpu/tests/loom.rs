@@ -1,5 +1,5 @@
-//! Models of the pool's protocols: the deque's and the injector's hand-over, who runs which
-//! groups of a shared launch, and falling asleep.
+//! Models of the pool's protocols: the deque's and the injector's hand-over, who comes to a shared launch and
+//! runs which groups of it, and falling asleep.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-driver-cpu --test loom --release`
 //!
@@ -26,6 +26,9 @@
 //! | `Sleep::retract` leaves itself counted as waking | `retracting_and_choosing_agree` |
 //! | `Sleep::stop_spinning` without its fence, or never the last | `who_stops_looking_sees_to_the_rest` |
 //! | who finds work in its last look passes nothing on, or only a wake | `who_stops_looking_sees_to_the_rest` |
+//! | `Invitation::accept` or `withdraw` stores | `every_word_is_had_by_as_many_as_were_invited` |
+//! | `Invitation::accept` reads the word when it has come | `every_word_is_had_by_as_many_as_were_invited` |
+//! | `Invitation::open` stores with `Relaxed` | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Parts::fill` stores, or `Parts::take` does | `every_group_is_claimed_once` |
 //! | `Injector::push` exchanges with `Relaxed` | `every_task_is_taken_once` |
 //! | `Injector::push` exchanges again without linking anew | `every_task_is_taken_once` |
@@ -63,6 +66,8 @@ pub mod sync {
 mod deque;
 #[path = "../src/pool/injector.rs"]
 mod injector;
+#[path = "../src/pool/invitation.rs"]
+mod invitation;
 #[path = "../src/pool/parts.rs"]
 mod parts;
 #[path = "../src/pool/sleep.rs"]

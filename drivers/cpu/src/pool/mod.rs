@@ -12,6 +12,7 @@ mod cost;
 mod crew;
 mod deque;
 mod injector;
+mod invitation;
 mod parts;
 mod sleep;
 mod split;
@@ -23,12 +24,13 @@ use cost::Costs;
 use crew::Crew;
 use deque::Deque;
 use injector::Injector;
+use invitation::Invitation;
 use quipu_core::event::Waiter;
 use quipu_core::queue::route_to;
 use quipu_core::{Command, Kind, Priority, error};
 pub(crate) use sleep::MAX_WORKERS;
 use sleep::{Sleep, Workers};
-use split::{Split, Ticket};
+use split::{Participation, Ticket};
 use std::cell::Cell;
 use std::num::NonZero;
 use std::ops::Range;
@@ -42,7 +44,7 @@ pub(crate) use split::Arguments;
 /// The pool's own device: all workers.
 pub(crate) const POOL_DEVICE: u32 = 0;
 
-/// A task: a command, or an invitation to share a launch.
+/// A task: a command, or a share in a launch.
 pub(crate) enum Task {
     Command(Command),
     Ticket(Box<Ticket>),
@@ -54,7 +56,7 @@ impl Task {
         command.into_raw().as_ptr().expose_provenance() as u64
     }
 
-    fn ticket(split: Arc<Split>) -> Self {
+    fn ticket(split: Participation) -> Self {
         Self::Ticket(Box::new(Ticket {
             split,
             link: Cell::new(0),
@@ -161,6 +163,8 @@ pub(crate) struct Pool {
     route: u64,
     worker_count: usize,
     deques: Box<[Deque]>,
+    /// The places of those who have a deque.
+    invitations: Box<[Invitation]>,
     sleep: Sleep,
     /// By device number; none where a sub-device has gone.
     teams: RwLock<Vec<Option<Arc<Team>>>>,
@@ -186,8 +190,8 @@ pub(crate) struct Pool {
 #[repr(align(128))]
 struct Attendant(AtomicUsize);
 
-/// Changes when tasks are put into a deque while somebody looks for work, and its upper half if they are tickets. To
-/// look at this costs a spinning worker, and whoever shares a core with it, less
+/// Changes when tasks are put into a deque while somebody looks for work, and its upper half when an invitation is
+/// opened. To look at this costs a spinning worker, and whoever shares a core with it, less
 /// than to look into all deques.
 #[repr(align(128))]
 struct Published(AtomicU64);
@@ -200,12 +204,12 @@ impl Published {
     }
 }
 
-/// By which [`Published`] changes for tickets.
-const TICKETS: u64 = 1 << 32;
+/// By which [`Published`] changes for an invitation.
+const INVITATION: u64 = 1 << 32;
 
-/// True if tickets were put into a deque between two looks at [`Published`].
-fn has_tickets(before: u64, now: u64) -> bool {
-    (before ^ now) >= TICKETS
+/// True if an invitation was opened between two looks at [`Published`].
+fn are_invited(before: u64, now: u64) -> bool {
+    (before ^ now) >= INVITATION
 }
 
 impl Pool {
@@ -234,6 +238,7 @@ impl Pool {
             worker_count: count,
             // One more for a guest.
             deques: (0..=count).map(|_| Deque::new()).collect(),
+            invitations: (0..=count).map(|_| Invitation::new()).collect(),
             sleep: Sleep::new(),
             teams: RwLock::new(vec![Some(own.clone())]),
             own,
@@ -423,10 +428,10 @@ impl Pool {
         }
     }
 
-    /// The same, of tickets: they are worth coming for.
-    fn tell_of_tickets(&self) {
+    /// The same, of an invitation: it is worth coming.
+    fn tell_of_invitation(&self) {
         if self.sleep.someone_spins() {
-            self.published.change(TICKETS);
+            self.published.change(INVITATION);
         }
     }
 
@@ -437,7 +442,9 @@ impl Pool {
 
     /// True if there is something that every worker may do.
     fn has_work_for_all(&self) -> bool {
-        self.own.has_tasks() || self.deques.iter().any(|deque| deque.len() > 0)
+        self.own.has_tasks()
+            || self.deques.iter().any(|deque| deque.len() > 0)
+            || self.invitations.iter().any(Invitation::is_open)
     }
 
     /// After work was added for a device: wakes a worker, unless one looks.

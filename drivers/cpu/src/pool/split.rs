@@ -1,17 +1,20 @@
 //! A launch that several workers share.
 //!
-//! Participants claim pieces of it until none is left ([`Parts`]). *Tickets* in the
-//! deque of the first participant invite the others. Each participant and each ticket counts;
-//! whoever takes the count to zero finishes the command.
+//! Participants claim pieces of it until none is left ([`Parts`]). The first invites others ([`Invitation`]), or hands
+//! in *tickets* where not all workers may come. Each participant, each who may still come and each ticket counts; whoever
+//! takes the count to zero finishes the command.
+//!
+//! [`Invitation`]: super::invitation::Invitation
 
+use super::invitation::Number;
 use super::parts::Parts;
 use quipu_core::error::Error;
 use quipu_core::{Command, RawArgument};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
-use std::ops::Range;
-use std::sync::Arc;
+use std::ops::{Deref, Range};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -25,11 +28,16 @@ pub(crate) struct Split {
     failed: AtomicBool,
     error: Mutex<Option<Error>>,
     pub(crate) device: u32,
+    /// Whose invitation it is that others come by, and which; if there is one.
+    invitation: Option<(usize, Number)>,
 }
 
-/// An invitation to share a launch.
+/// One that is counted of those who share a launch, which is there until the last has [left](Participation::leave).
+pub(crate) struct Participation(NonNull<Split>);
+
+/// One of those who share a launch, handed in.
 pub(crate) struct Ticket {
-    pub(crate) split: Arc<Split>,
+    pub(crate) split: Participation,
     /// The next in the list of tasks that it is in.
     pub(crate) link: Cell<u64>,
 }
@@ -40,15 +48,27 @@ unsafe impl Send for Split {}
 // SAFETY: as above.
 unsafe impl Sync for Split {}
 
-impl Split {
-    /// The caller is the first participant.
-    pub(crate) fn new(
+// SAFETY: what a participant does with the launch, it may do on any thread.
+unsafe impl Send for Participation {}
+
+impl Deref for Participation {
+    type Target = Split;
+
+    fn deref(&self) -> &Split {
+        // SAFETY: it is there until the last participation is given up.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Participation {
+    /// The first.
+    pub(crate) fn begin(
         command: Command,
         arguments: Arguments,
         groups: Parts,
         device: u32,
-    ) -> Arc<Self> {
-        Arc::new(Self {
+    ) -> Self {
+        let split = Box::new(Split {
             command: ManuallyDrop::new(command),
             arguments,
             groups,
@@ -56,9 +76,57 @@ impl Split {
             failed: AtomicBool::new(false),
             error: Mutex::new(None),
             device,
-        })
+            invitation: None,
+        });
+        Self(NonNull::from(Box::leak(split)))
     }
 
+    /// So many more, as whose invitation: a word for each of them. By the first, before there are others.
+    pub(crate) fn invite(&mut self, count: u32, place: usize, number: Number) -> u64 {
+        // SAFETY: there is nobody else.
+        let split = unsafe { self.0.as_mut() };
+        split.invitation = Some((place, number));
+        split.counted.fetch_add(count, Ordering::Relaxed);
+        self.0.expose_provenance().get() as u64
+    }
+
+    /// One who was invited.
+    ///
+    /// # Safety
+    /// For each who was counted as invited once, with the word of the invitation.
+    pub(crate) unsafe fn invited(word: u64) -> Self {
+        let pointer = std::ptr::with_exposed_provenance_mut(word as usize);
+        // SAFETY: as the caller says, it is of a launch that is there.
+        Self(unsafe { NonNull::new_unchecked(pointer) })
+    }
+
+    /// One more.
+    pub(crate) fn another(&self) -> Self {
+        self.counted.fetch_add(1, Ordering::Relaxed);
+        Self(self.0)
+    }
+
+    /// So many of those who were invited do not come.
+    pub(crate) fn without(&self, count: u32) {
+        // This one is counted: it is not the last.
+        self.counted.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// Gives it up; the last gets the command to finish.
+    pub(crate) fn leave(self) -> Option<(Command, Result<(), Error>)> {
+        if self.counted.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return None;
+        }
+        // SAFETY: made of a box, and nobody looks at it any more but this, the last.
+        let split = unsafe { Box::from_raw(self.0.as_ptr()) };
+        let error = split.error.into_inner();
+        let error = error.unwrap_or_else(PoisonError::into_inner);
+        let command = ManuallyDrop::into_inner(split.command);
+        Some((command, error.map_or(Ok(()), Err)))
+    }
+}
+
+impl Split {
     pub(crate) fn command(&self) -> &Command {
         &self.command
     }
@@ -68,9 +136,9 @@ impl Split {
         self.groups.pieces_left()
     }
 
-    /// Counts a ticket.
-    pub(crate) fn count_ticket(&self) {
-        self.counted.fetch_add(1, Ordering::Relaxed);
+    /// Whose invitation others come by, and which.
+    pub(crate) fn invitation(&self) -> Option<(usize, Number)> {
+        self.invitation
     }
 
     /// Claims the next piece, as [`Parts::claim`] does.
@@ -88,21 +156,5 @@ impl Split {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get_or_insert(error);
-    }
-
-    /// Ends one participation; the last gets the command to finish.
-    pub(crate) fn leave(&self) -> Option<(Command, Result<(), Error>)> {
-        if self.counted.fetch_sub(1, Ordering::AcqRel) != 1 {
-            return None;
-        }
-        // SAFETY: the last participant takes the command, once; nobody looks
-        // at it any more.
-        let command = unsafe { std::ptr::read(&*self.command) };
-        let error = self
-            .error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        Some((command, error.map_or(Ok(()), Err)))
     }
 }

@@ -191,9 +191,9 @@ fn a_chain_never_changes_threads() {
     assert_eq!(threads, [threads[0]; LENGTH]);
 }
 
-/// Who leaves little tasks to others comes for tickets all the same.
+/// Who leaves little tasks to others comes when invited all the same.
 #[test]
-fn tickets_are_told_from_other_tasks_by_who_looks() {
+fn invitations_are_told_from_tasks_by_who_looks() {
     let (pool, _device, _context) = pool_of(NonZero::<usize>::MIN);
     let look = || pool.published.0.load(Ordering::Acquire);
     // As one that looks for work.
@@ -201,9 +201,9 @@ fn tickets_are_told_from_other_tasks_by_who_looks() {
     let first = look();
     pool.tell_spinners();
     let second = look();
-    assert!(second != first && !has_tickets(first, second));
-    pool.tell_of_tickets();
-    assert!(has_tickets(second, look()) && has_tickets(first, look()));
+    assert!(second != first && !are_invited(first, second));
+    pool.tell_of_invitation();
+    assert!(are_invited(second, look()) && are_invited(first, look()));
     pool.sleep.stop_spinning();
 }
 
@@ -236,7 +236,7 @@ fn a_guest_knows_what_the_one_before_it_has_measured() {
 }
 
 /// All workers are busy while this thread, as a guest, goes through a transfer or fill of several
-/// pieces. It has invited them by then: who comes when nothing is left may be the last, and ends it.
+/// pieces. It has invited them, and does without them.
 #[test]
 fn others_are_invited_to_long_transfers_and_fills() {
     const LENGTH: u64 = 1 << 24;
@@ -268,9 +268,11 @@ fn others_are_invited_to_long_transfers_and_fills() {
         let event = enqueue();
         let taken = pool.take_injected(pool.worker_count, Priority::Normal);
         let guest = Worker::guest(pool.clone(), Costs::default());
+        let invitation = &pool.invitations[pool.worker_count];
+        let next = invitation.next();
         guest.perform(taken.expect("nobody else takes it"));
-        assert_eq!(pool.deques[pool.worker_count].len(), workers.get() - 1);
-        assert!(!event.is_complete());
+        assert_ne!(invitation.next(), next, "it has invited nobody");
+        assert!(!invitation.is_open(), "nobody need come any more");
         drop(busy);
         event.wait().unwrap();
     }

@@ -2,7 +2,7 @@
 
 use super::super::cost::{CHUNK_NS, LONGEST_CHUNK_NS, MOST_CHUNKS, Measurement, WORTH_SHARING_NS};
 use super::super::parts::{Division, Parts};
-use super::super::split::{Arguments, Split};
+use super::super::split::{Arguments, Participation};
 use super::super::{POOL_DEVICE, Task};
 use super::{BURST, Frame, Local, Worker};
 use crate::queue::CpuQueue;
@@ -11,7 +11,6 @@ use quipu_core::operation::{Operation, drop_panic};
 use quipu_core::{Command, Kind, Priority, RawArgument};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 /// The most tickets to one launch.
 const MOST_TICKETS: usize = 64;
@@ -29,7 +28,7 @@ impl Worker {
         self.burst.set(self.burst.get().wrapping_add(1));
         match task {
             Task::Command(command) => self.execute(command),
-            Task::Ticket(ticket) => self.participate(&ticket.split),
+            Task::Ticket(ticket) => self.participate(ticket.split),
         }
     }
 
@@ -166,34 +165,38 @@ impl Worker {
             Division::Neighbours(least, groups_in(LONGEST_CHUNK_NS).max(few))
         };
         let parts = Parts::new(first..groups, shares, division);
-        let split = Split::new(command, arguments, parts, device);
-        self.invite(&split, shares - 1);
-        self.participate(&split);
+        let mut split = Participation::begin(command, arguments, parts, device);
+        self.invite(&mut split, shares - 1);
+        self.participate(split);
     }
 
-    /// Invites others to a launch: a ticket for each that could have a piece.
-    pub(super) fn invite(&self, split: &Arc<Split>, others: usize) {
-        let tickets = others
-            .min(split.pieces_left().saturating_sub(1))
-            .min(MOST_TICKETS);
-        for _ in 0..tickets {
-            split.count_ticket();
-            let ticket = Task::ticket(split.clone());
-            if split.device == POOL_DEVICE && self.has_role() {
-                self.offer(ticket.into_word());
-            } else {
-                self.pool.inject(ticket, split.device, Priority::Normal);
-            }
+    /// Invites others to a launch: as many as could have a piece.
+    pub(super) fn invite(&self, split: &mut Participation, others: usize) {
+        let count = others.min(split.pieces_left().saturating_sub(1));
+        if count == 0 {
+            return;
         }
-        if tickets > 0 && split.device == POOL_DEVICE {
-            self.pool.tell_of_tickets();
+        let place = &self.pool.invitations[self.index];
+        if split.device == POOL_DEVICE
+            && self.has_role()
+            && let Some(number) = place.next()
+        {
+            let word = split.invite(count as u32, self.index, number);
+            place.open(number, word, count as u32);
+            self.pool.tell_of_invitation();
             self.pool.wake_for(POOL_DEVICE);
+            return;
+        }
+        // Not all may come, or a launch whose group waits has the place.
+        for _ in 0..count.min(MOST_TICKETS) {
+            let ticket = Task::ticket(split.another());
+            self.pool.inject(ticket, split.device, Priority::Normal);
         }
     }
 
     /// Works on a shared launch until nothing is left to claim.
     #[inline(never)]
-    pub(super) fn participate(&self, split: &Arc<Split>) {
+    pub(super) fn participate(&self, split: Participation) {
         let body = split.command().body_key();
         // Of one whose group has waited another thread is the worker by now, and may be in here, too.
         let worker = || (self.has_role() && !self.is_guest()).then_some(self.index);
@@ -206,6 +209,10 @@ impl Worker {
             if let Some(measurement) = measurement {
                 self.costs.stop(body, &measurement, count);
             }
+        }
+        if let Some((place, number)) = split.invitation() {
+            // Nobody need come any more.
+            split.without(self.pool.invitations[place].withdraw(number));
         }
         if let Some((command, result)) = split.leave() {
             command.finish(result, &mut Local(self));

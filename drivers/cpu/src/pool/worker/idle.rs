@@ -2,7 +2,8 @@
 
 use super::super::cost::{CLOCK_NS, WORTH_SHARING_NS};
 use super::super::deque::Steal;
-use super::super::{Task, has_tickets};
+use super::super::split::Participation;
+use super::super::{Task, are_invited};
 use super::{BURST, PAUSES, SPIN, Worker};
 use quipu_core::Priority;
 use quipu_core::command::slab;
@@ -54,6 +55,9 @@ impl Worker {
         let start = self.victim.get();
         for step in 0..deques.len() {
             let victim = (start + step) % deques.len();
+            if let Some(share) = self.accept_invitation(victim) {
+                return Some(share);
+            }
             // To try costs a fence.
             if victim == self.index || deques[victim].len() == 0 {
                 continue;
@@ -74,6 +78,21 @@ impl Worker {
             }
         }
         None
+    }
+
+    /// Takes a share in a launch to which this one has invited, if it has.
+    fn accept_invitation(&self, host: usize) -> Option<Task> {
+        let place = &self.pool.invitations[host];
+        if !place.is_open() {
+            return None;
+        }
+        let (word, more) = place.accept()?;
+        self.victim.set(host);
+        if more > 0 && self.pool.sleep.someone_sleeps() {
+            self.wake_for_surplus(more.into(), None);
+        }
+        // SAFETY: it was invited, once, with this word.
+        Some(Task::ticket(unsafe { Participation::invited(word) }))
     }
 
     /// Spins, then sleeps, until there is work; `None` when the pool ends.
@@ -131,7 +150,7 @@ impl Worker {
                 let other = attendant.load(Ordering::Relaxed);
                 let seen = self.seen.get();
                 let is_due =
-                    !restrained || looks.is_multiple_of(LOOK_FOR_LITTLE) || has_tickets(seen, now);
+                    !restrained || looks.is_multiple_of(LOOK_FOR_LITTLE) || are_invited(seen, now);
                 let found = if now != seen && is_due || looks.is_multiple_of(LOOK_EVERYWHERE) {
                     self.seen.set(now);
                     self.search()
