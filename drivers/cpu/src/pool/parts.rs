@@ -9,7 +9,9 @@
 //!
 //! Few long groups are dealt out instead, one to each part in turn, and claimed one by one. So they begin in about
 //! their order, whoever takes them, as in greedy list scheduling; where the last groups of a triangle are the longest,
-//! say, one worker would have all of these for neighbours, and what others take of them they take late.
+//! say, one worker would have all of these for neighbours, and what others take of them they take late. (With more of them
+//! this matters less, and more that what is read ahead at a group's end is not another's: 64 groups of 512 bytes took four
+//! and sixteen Xeon cores a tenth longer when they were dealt out.)
 //!
 //! Every part is one word, which is all there is to know of it: whoever changes it from
 //! what it was has the groups by which it became less, whatever happened between.

@@ -12,6 +12,8 @@ use quipu_core::{Command, Kind, Priority, RawArgument};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// The most groups for each worker that are dealt out, if they are long.
+const MOST_DEALT: usize = 2;
 /// The most tickets to one launch.
 const MOST_TICKETS: usize = 64;
 /// Arguments that need no list.
@@ -159,7 +161,7 @@ impl Worker {
         // Should the estimate be much too long, there are not more of them than end evenly anyway.
         let few = u64::from(left) / (MOST_CHUNKS * shares as u64);
         let least = groups_in(CHUNK_NS);
-        let division = if least <= 1 && few == 0 {
+        let division = if least <= 1 && left as usize <= MOST_DEALT * shares {
             Division::Dealt
         } else {
             Division::Neighbours(least, groups_in(LONGEST_CHUNK_NS).max(few))
