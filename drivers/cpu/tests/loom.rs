@@ -26,7 +26,7 @@
 //! | `Sleep::retract` leaves itself counted as waking | `retracting_and_choosing_agree` |
 //! | `Sleep::stop_spinning` without its fence, or never the last | `who_stops_looking_sees_to_the_rest` |
 //! | who finds work in its last look passes nothing on, or only a wake | `who_stops_looking_sees_to_the_rest` |
-//! | `Invitation::accept` or `withdraw` stores | `every_word_is_had_by_as_many_as_were_invited` |
+//! | `Invitation::accept` or `withdraw` stores instead of comparing | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Invitation::accept` reads the word when it has come | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Invitation::open` stores with `Relaxed` | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Parts::fill` stores, or `Parts::take` does | `every_group_is_claimed_once` |
@@ -38,6 +38,9 @@
 //! | who puts tasks back does not fence before it looks who looks | `what_is_put_back_is_not_slept_over` |
 //! | `Injector::is_empty` looks at `newest` alone | `what_is_handed_in_is_not_slept_over` |
 //! | `Injector::push_many` does not tell of what it adds | `what_is_handed_in_is_not_slept_over` |
+//!
+//! One thing no model here can fail for: that who comes to an invitation has read its word before the owner writes the next
+//! (the orderings of `Invitation::next` and of the exchange in `accept`). Loom lets no load see a later store.
 #![cfg(loom)]
 #![allow(
     missing_docs,
