@@ -8,7 +8,7 @@ use cl3::types::CL_TRUE;
 use quipu_driver_vendor::Vendor;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Pinned memory, mapped for as long as it is there.
 #[derive(Debug)]
@@ -24,7 +24,8 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Pins so many bytes. They are given back in this queue, an in-order one, behind what uses them there.
+    /// Pins so many bytes. They are given back in this queue, an in-order one, behind what uses them there; nothing else may
+    /// use them by then.
     pub(crate) fn of(device: &Device, queue: &Queue, bytes: usize) -> Called<Self> {
         let memory = Memory::pinned(device.platform.context()?, bytes)?;
         let mut start = null_mut();
@@ -77,9 +78,22 @@ const PLACE: usize = 128;
 /// Places of a device: as many as it is given commands at once.
 const PLACES: usize = OpenCl::CREDIT;
 
-/// Places of a device for a few bytes each: those that nobody has, once they were made.
+/// Places of a device for a few bytes each, once they were made; none if no memory could be pinned.
 #[derive(Debug, Default)]
-pub(crate) struct Places(OnceLock<Mutex<Vec<Pinned>>>);
+pub(crate) struct Places(OnceLock<Option<Arc<Pool>>>);
+
+#[derive(Debug)]
+struct Pool {
+    block: Block,
+    /// The numbers of those that nobody has.
+    free: Mutex<Vec<usize>>,
+}
+
+impl Pool {
+    fn free(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Where a few bytes come to on the host.
 #[derive(Debug)]
@@ -90,17 +104,26 @@ pub(crate) enum Place<const WORDS: usize> {
     Own(Box<[u32; WORDS]>),
 }
 
-/// A place in pinned memory.
+/// A place in pinned memory. Nothing is on its way there when this goes.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    block: Arc<Block>,
+    pool: Arc<Pool>,
     number: usize,
 }
 
 impl Pinned {
     fn start(&self) -> *mut u8 {
         // SAFETY: the block has so many places.
-        unsafe { self.block.start.cast::<u8>().add(self.number * PLACE) }
+        unsafe {
+            let start = self.pool.block.start().cast::<u8>();
+            start.add(self.number * PLACE)
+        }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.pool.free().push(self.number);
     }
 }
 
@@ -143,25 +166,68 @@ impl Places {
             return;
         }
         let made = || {
-            let queue = device.own_queue()?;
-            let block = Arc::new(Block::of(device, &queue, PLACES * PLACE)?);
-            let pinned = |number| Pinned {
-                block: block.clone(),
-                number,
-            };
-            Called::Ok((0..PLACES).map(pinned).collect())
+            let block = Block::of(device, &device.own_queue()?, PLACES * PLACE)?;
+            let free = Mutex::new((0..PLACES).collect());
+            Called::Ok(Arc::new(Pool { block, free }))
         };
-        self.0.get_or_init(|| match made() {
-            Ok(places) => Mutex::new(places),
-            Err(error) => {
-                tracing::debug!(?error, "no memory was pinned");
-                Mutex::default()
-            }
+        self.0.get_or_init(|| {
+            let refused = |error: &_| tracing::debug!(?error, "no memory was pinned");
+            made().inspect_err(refused).ok()
         });
     }
 
     fn take(&self) -> Option<Pinned> {
-        let free = self.0.get()?;
-        free.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        let pool = self.0.get()?.as_ref()?;
+        let number = pool.free().pop()?;
+        let pool = pool.clone();
+        Some(Pinned { pool, number })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::all;
+    use std::collections::HashSet;
+
+    #[test]
+    fn places_are_pinned_and_had_again() {
+        let mut devices = match all() {
+            Ok(devices) => devices,
+            Err(error) => {
+                assert!(
+                    std::env::var("QUIPU_TEST_WITHOUT_OPENCL").is_ok_and(|value| value == "1"),
+                    "{error}"
+                );
+                eprintln!("\n*** NOT TESTED: memory that OpenCL pins. {error}\n");
+                return;
+            }
+        };
+        let mut device = devices.swap_remove(0);
+        let place = |device: &Device| Place::<8>::of(&device.places);
+        let is_pinned = |place: &Place<8>| matches!(place, Place::Pinned(_));
+        device.staged = false;
+        device.places.make(&device);
+        assert!(!is_pinned(&place(&device)), "its memory is the host's");
+        device.staged = true;
+        device.places.make(&device);
+        let mut all: Vec<_> = (0..PLACES).map(|_| place(&device)).collect();
+        assert!(all.iter().all(is_pinned));
+        let starts: HashSet<_> = all.iter_mut().map(Place::start).collect();
+        assert_eq!(starts.len(), PLACES);
+        let mut other = place(&device);
+        assert!(!is_pinned(&other), "there are no more");
+        let given_back = all.swap_remove(7);
+        drop(given_back);
+        all.push(place(&device));
+        assert!(all.iter().all(is_pinned));
+        all.push(std::mem::replace(&mut other, place(&device)));
+        for (number, place) in (0..).zip(&mut all) {
+            // SAFETY: each has so many words of its own.
+            unsafe { place.start().cast::<[u32; 8]>().write([number; 8]) };
+        }
+        for (number, place) in (0..).zip(&all) {
+            assert_eq!(place.words(), [number; 8]);
+        }
     }
 }

@@ -149,8 +149,8 @@ fn copy(device: &Device, bytes: &Bytes<'_>, host: *const u8, length: u64) -> Cal
 }
 
 impl OpenCl {
-    /// The same, with large copies to devices through pinned memory or without, on all of them. Else on those whose memory is not
-    /// the host's.
+    /// The same, with large copies to devices and the fault records of kernels through pinned memory or without, on all of
+    /// them. Else on those whose memory is not the host's.
     #[must_use]
     pub fn staged(mut self, is_staged: bool) -> Self {
         for device in &mut self.devices {

@@ -120,6 +120,7 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod models {
+    use super::super::sleep::{Sleep, Workers};
     use super::*;
     use loom::sync::Arc;
 
@@ -157,6 +158,31 @@ mod models {
             };
             let came = [place.accept(), guest.join().unwrap()];
             assert!(came == [Some((3, 1)), Some((3, 0))] || came == [Some((3, 0)), Some((3, 1))]);
+        });
+    }
+
+    /// An invitation is opened while a worker falls asleep: the worker sees it in its last look, or is chosen.
+    #[test]
+    fn an_invitation_is_not_slept_over() {
+        loom::model(|| {
+            let sleep = Arc::new(Sleep::new());
+            let place = Arc::new(Invitation::new());
+            sleep.start_spinning();
+            let owner = {
+                let (sleep, place) = (sleep.clone(), place.clone());
+                loom::thread::spawn(move || {
+                    let number = place.next().expect("nothing is open");
+                    place.open(number, 3, 1);
+                    sleep.wake_one(&Workers::range(0..1));
+                })
+            };
+            sleep.announce(0);
+            let is_seen = place.is_open();
+            owner.join().unwrap();
+            assert!(
+                is_seen || sleep.is_chosen(0),
+                "it is open and the worker sleeps"
+            );
         });
     }
 }

@@ -122,9 +122,6 @@ pub(crate) fn compile(
             options.elements = ElementOrder::Contiguous;
         }
         let printed = print(device, module, dialect, &options)?;
-        if !printed.sites.is_empty() {
-            device.places.make(device);
-        }
         let source = Source {
             text: &printed.source,
             entry: &printed.entry,
@@ -132,6 +129,9 @@ pub(crate) fn compile(
         };
         let kernel = build(device, &source)?;
         let identity = source.identity();
+        if !printed.sites.is_empty() {
+            device.places.make(device);
+        }
         return finish(device, kernel, identity, Some((code.clone(), printed)));
     }
     if let Some(given) = code.downcast_ref::<KernelText>()

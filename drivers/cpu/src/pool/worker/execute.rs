@@ -214,7 +214,10 @@ impl Worker {
         }
         if let Some((place, number)) = split.invitation() {
             // Nobody need come any more.
-            split.without(self.pool.invitations[place].withdraw(number));
+            let left = self.pool.invitations[place].withdraw(number);
+            if left > 0 {
+                split.without(left);
+            }
         }
         if let Some((command, result)) = split.leave() {
             command.finish(result, &mut Local(self));
