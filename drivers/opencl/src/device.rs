@@ -439,6 +439,22 @@ impl Device {
     }
 }
 
+/// A device for a test of `what`; none, which is said, where tests go without OpenCL.
+#[cfg(test)]
+pub(crate) fn any(what: &str) -> Option<Device> {
+    match all() {
+        Ok(mut devices) => Some(devices.swap_remove(0)),
+        Err(error) => {
+            assert!(
+                std::env::var("QUIPU_TEST_WITHOUT_OPENCL").is_ok_and(|value| value == "1"),
+                "{error}"
+            );
+            eprintln!("\n*** NOT TESTED: {what}. {error}\n");
+            None
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

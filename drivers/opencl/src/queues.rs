@@ -281,24 +281,13 @@ pub(crate) fn worst(calls: impl Iterator<Item = Called<()>>) -> Called<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::all;
+    use crate::device::any;
     use crate::native::CallError;
     use std::collections::{HashSet, VecDeque};
 
     /// Queues of an OpenCL device that keep their order.
     fn in_order() -> Option<Queues> {
-        let mut devices = match all() {
-            Ok(devices) => devices,
-            Err(error) => {
-                assert!(
-                    std::env::var("QUIPU_TEST_WITHOUT_OPENCL").is_ok_and(|value| value == "1"),
-                    "{error}"
-                );
-                eprintln!("\n*** NOT TESTED: which queue a command is put into. {error}\n");
-                return None;
-            }
-        };
-        let mut device = devices.swap_remove(0);
+        let mut device = any("which queue a command is put into")?;
         device.out_of_order = false;
         let context = device.platform.context().expect("a context");
         Some(Queues::of(context, &device, false).expect("queues"))
