@@ -555,9 +555,9 @@ impl Memory {
         if let Some(pointer) = NonNull::new(self.host.load(Ordering::Acquire)) {
             return Ok(pointer);
         }
-        // From calloc, which hands out untouched zero pages, and aligned by
-        // hand: an aligned zeroed allocation would touch every page.
-        const ALIGN: usize = 64;
+        // From calloc, which hands out untouched zero pages, and put in its
+        // place by hand: an aligned zeroed allocation would touch every page.
+        let (align, place) = place_of(self.id, self.size);
         let out_of_memory = || {
             Error::from(ErrorKind::OutOfMemory {
                 device: "the host".to_owned(),
@@ -568,15 +568,15 @@ impl Memory {
         };
         let bytes = usize::try_from(self.size)
             .ok()
-            .and_then(|size| size.checked_add(ALIGN))
+            .and_then(|size| size.checked_add(align))
             .ok_or_else(out_of_memory)?;
         let layout = std::alloc::Layout::from_size_align(bytes, 16).map_err(|_| out_of_memory())?;
         // SAFETY: the layout has a size.
         let raw =
             NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
         cold.owned_host = Some((raw.as_ptr().expose_provenance(), bytes));
-        let offset = raw.as_ptr().align_offset(ALIGN);
-        // SAFETY: `ALIGN` bytes were added for this.
+        let offset = place.wrapping_sub(raw.as_ptr().addr()) % align;
+        // SAFETY: less than `align`, and so many bytes were added for this.
         let pointer = unsafe { raw.add(offset) };
         tracing::trace!(buffer = self.id, bytes = self.size, pointer = ?pointer, "allocated on the host");
         self.host.store(pointer.as_ptr(), Ordering::Release);
@@ -700,6 +700,25 @@ impl Drop for Memory {
     }
 }
 
+/// Where the host's bytes of an object are to be: how far into a stretch of how many bytes (a power of two).
+///
+/// All are in lines of their own. Large ones, which an allocator would put at the same place of a page each, have places
+/// in a page that differ from those of the objects around them in number: a processor takes a load for one of what was just
+/// stored if their addresses agree in the twelve lowest bits, and waits, as in a stencil from one object to another.
+fn place_of(id: u64, size: u64) -> (usize, usize) {
+    const LINE: usize = 64;
+    const PAGE: usize = 4096;
+    const PLACES: u64 = 16;
+    /// For less than this a page more would be too much.
+    const LARGE: u64 = 64 * PAGE as u64;
+    if size < LARGE {
+        return (LINE, 0);
+    }
+    // Neighbours are five places apart, and sixteen in a row at places of their own.
+    let place = id.wrapping_mul(5) % PLACES;
+    (PAGE, place as usize * (PAGE / PLACES as usize))
+}
+
 /// A recorder for accesses that depend on nothing.
 struct Ignore;
 
@@ -714,6 +733,34 @@ impl tracker::Recorder for Ignore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_bytes_of_large_objects_are_at_their_places_in_a_page() {
+        for size in [1, 64, (1 << 18) - 1, 1 << 18, 1 << 20, (1 << 20) + 1] {
+            for _ in 0..8 {
+                let memory = Memory::detached_for_tests(size);
+                let (stretch, place) = place_of(memory.id, size);
+                let address = memory.host_pointer().unwrap().addr().get();
+                assert_eq!(address % stretch, place, "{size} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_are_apart_in_a_page_in_both_directions() {
+        for id in 0..64 {
+            for distance in 1..16 {
+                let places = [id, id + distance].map(|id| place_of(id, 1 << 18));
+                let [(page, one), (_, other)] = places;
+                let apart = one.abs_diff(other);
+                assert!(
+                    apart >= 256 && page - apart >= 256,
+                    "{id} and {distance} on: {places:?}"
+                );
+            }
+        }
+        assert_eq!(place_of(3, (1 << 18) - 1), (64, 0));
+    }
 
     #[test]
     fn content_sizes_that_would_keep_each_other_are_refused() {

@@ -107,6 +107,6 @@ pub mod kernels {
     pub use crate::random::{MANY, normal_blocks, philox_block, random_blocks, uniform_blocks};
     pub use crate::reduce::reduce_blocks;
     pub use crate::scan::{scan_neighbours, scan_tiles};
-    pub use crate::stencil::{stencil_pairs, stencil_tiles};
+    pub use crate::stencil::{stencil_fours, stencil_tiles};
     pub use crate::transpose::{transpose_at_hand, transpose_tiles};
 }

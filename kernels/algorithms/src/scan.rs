@@ -23,9 +23,10 @@ const CHAINS: usize = 8;
 const LINKS: usize = 8;
 /// Elements of a piece.
 const PIECE: usize = CHAINS * LINKS;
-/// Pieces of a tile that is scanned by one thread, at most: with what is read of memory it fits into the second cache.
-const MOST_PIECES: usize = 512;
-/// At least, but of short inputs: for fewer, blocks would begin and look back for longer than they scan.
+/// Bytes of a tile that is scanned by one thread, at most: with what is read of memory it fits into the second cache. To
+/// begin a tile, and to look back, takes as long as some thousands of elements do.
+const MOST_BYTES: usize = 256 << 10;
+/// Pieces of a tile at least, but of short inputs: for fewer, blocks would begin and look back for longer than they scan.
 const LEAST_PIECES: usize = 64;
 /// Tiles of each core that such an input is cut into, if they are long enough.
 const TILES_PER_CORE: usize = 8;
@@ -314,7 +315,7 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
     let limits = queue.limits();
     let is_alone = threads(limits) == 1;
     let tiles = if is_alone {
-        neighbours(x.len(), limits)
+        neighbours::<T>(x.len(), limits)
     } else {
         tiles(x.len(), limits)
     };
@@ -337,9 +338,10 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
 }
 
 /// Tiles for [`scan_neighbours`]: long ones where each core has some, so that blocks are seldom begun.
-fn neighbours(length: usize, limits: &AcceleratorLimits) -> Tiles {
+fn neighbours<T>(length: usize, limits: &AcceleratorLimits) -> Tiles {
     let tiles = TILES_PER_CORE * limits.multiprocessors.max(1);
-    let pieces = (length / (PIECE * tiles)).clamp(LEAST_PIECES, MOST_PIECES);
+    let most = (MOST_BYTES / (PIECE * size_of::<T>())).max(LEAST_PIECES);
+    let pieces = (length / (PIECE * tiles)).clamp(LEAST_PIECES, most);
     let elements = PIECE * pieces;
     let count = length.div_ceil(elements).max(1);
     Tiles {

@@ -141,7 +141,7 @@ where
     [[T; 3]; 3]: KernelData,
 {
     Kernels::new()
-        .with::<all::stencil_pairs<T>, _>()
+        .with::<all::stencil_fours<T>, _>()
         .with::<all::stencil_tiles<T>, _>()
 }
 

@@ -8,7 +8,7 @@ use crate::{allocate, buffer, numbers, on_each_device};
 use quipu::kernels::{Number, Philox};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{
-    attract_tiles, normal_blocks, random_blocks, stencil_pairs, stencil_tiles, uniform_blocks,
+    attract_tiles, normal_blocks, random_blocks, stencil_fours, stencil_tiles, uniform_blocks,
 };
 use quipu_algorithms::{Drawn, Item, attract, random, random_normal, random_uniform, stencil};
 use quipu_kernel_testing::Argument;
@@ -205,7 +205,7 @@ fn gives_the_same_in_every_mode() {
         weights = Value(weights), x = Input(x.clone()), y = OutputView(vec![0.0_f32; 9 * 20], [9, 20]),
     );
     everywhere!(
-        stencil_pairs<f32>, WorkDivision::new([2, 2], [1, 3], [5, 6]), [];
+        stencil_fours<f32>, WorkDivision::new([2, 2], [1, 3], [5, 6]), [];
         weights = Value(weights), columns = Value(20_u64), x = Input(x), y = Output(vec![0.0_f32; 9 * 20]),
     );
     everywhere!(
