@@ -2,6 +2,7 @@
 //! kernels write only if something goes wrong, and which so need not be copied.
 
 use crate::native::{Called, Context, Pinned};
+use quipu_driver_vendor::pieces::PIECE;
 use quipu_kernel_ir::print::FAULT_WORDS;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +13,6 @@ const SIZES: [usize; 3] = [4 << 10, 64 << 10, 256 << 10];
 pub(crate) const MOST_IN_BLOCK: u64 = 256 << 10;
 /// The most bytes that a command moves through blocks on its way: more are worth waking a thread for.
 pub(crate) const MOST_STAGED: u64 = 1 << 20;
-/// Bytes of a piece of a large copy. On an H200's host eight threads moved 46 GB/s in such pieces, and 31 to 33 in pieces of
-/// a quarter (`--example staging`).
-pub(crate) const PIECE: usize = 2 << 20;
 /// Fault records that are made at a time.
 const RECORDS: usize = 64;
 /// Bytes between fault records.

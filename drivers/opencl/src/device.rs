@@ -8,7 +8,7 @@ use crate::native::{CallError, Called, Context, Queue, named};
 use crate::pinned::Places;
 use crate::program::{FaultRecord, Whereabouts, forget};
 use crate::queues::{Fed, IN_ORDER_QUEUES, Queues, worst};
-use crate::staging::Stage;
+use crate::staging::{Stage, Staged};
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
 use quipu_core::error::Result;
@@ -94,8 +94,8 @@ pub struct Device {
     /// What the first byte of a part of a memory object is a multiple of.
     pub(crate) alignment: u64,
     pub(crate) clock: Clock,
-    /// Whether large copies, and fault records, go through pinned memory.
-    pub(crate) staged: bool,
+    /// What goes through pinned memory.
+    pub(crate) staged: Staged,
     /// What they go through, and nothing does now.
     pub(crate) stages: Mutex<Vec<Stage>>,
     /// What keeps it, if it is a part of another.
@@ -425,7 +425,11 @@ pub(crate) fn describe(
             // In bits.
             alignment: (alignment / 8).max(1),
             clock: Clock::default(),
-            staged: !unified,
+            staged: if unified {
+                Staged::Nothing
+            } else {
+                Staged::WhatGains
+            },
             stages: Mutex::default(),
             part: None,
         }),

@@ -48,7 +48,7 @@ pub struct Cargo {
 /// Who does a command.
 pub(crate) fn doer_of(device: &Device, command: &Command) -> Doer {
     match command.operation() {
-        _ if device.staged && staging::is_large(command) => Doer::Host,
+        _ if staging::is_large(device, command) => Doer::Host,
         Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Doer::Host,
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
             Doer::DeviceForUser

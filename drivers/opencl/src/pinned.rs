@@ -4,6 +4,7 @@
 use crate::OpenCl;
 use crate::device::Device;
 use crate::native::{Called, Event, Memory, Queue, named};
+use crate::staging::Staged;
 use cl3::types::CL_TRUE;
 use quipu_driver_vendor::Vendor;
 use std::ffi::c_void;
@@ -162,7 +163,7 @@ impl Places {
     /// Makes them, on a device with memory of its own, unless there are. That may wait for what is on the device, so it is
     /// not done while something is put there.
     pub(crate) fn make(&self, device: &Device) {
-        if !device.staged {
+        if device.staged == Staged::Nothing {
             return;
         }
         let made = || {
@@ -197,10 +198,10 @@ mod tests {
         };
         let place = |device: &Device| Place::<8>::of(&device.places);
         let is_pinned = |place: &Place<8>| matches!(place, Place::Pinned(_));
-        device.staged = false;
+        device.staged = Staged::Nothing;
         device.places.make(&device);
         assert!(!is_pinned(&place(&device)), "its memory is the host's");
-        device.staged = true;
+        device.staged = Staged::All;
         device.places.make(&device);
         let mut all: Vec<_> = (0..PLACES).map(|_| place(&device)).collect();
         assert!(all.iter().all(is_pinned));

@@ -1,31 +1,40 @@
-//! Large copies from the host's pageable memory to devices, by a thread of the host: in pieces through memory that OpenCL
-//! has pinned, of which one is copied while another is on its way. Only to devices whose memory is not the host's: others
-//! have nothing to gain by a second copy, and nor has what is read back, which NVIDIA's OpenCL brings at 11 to 13 GB/s from
-//! an H200 by itself, and one thread of its host through pinned memory at 7 to 8.
+//! Large copies between the host's pageable memory and devices, by threads of the host, in pieces through memory that OpenCL
+//! has pinned. Only with devices whose memory is not the host's: others have nothing to gain by a second copy.
 
 use crate::OpenCl;
 use crate::device::Device;
 use crate::forward::{Bytes, Work};
-use crate::native::{Called, Event, Queue, list, named};
+use crate::native::{CallError, Called, Event, Queue, list, named};
 use crate::pinned::Block;
-use cl3::types::{CL_FALSE, cl_event};
+use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::operation::{Endpoint, Migration, Operation, Transfer};
 use quipu_core::{Command, Result, SpaceId};
+use quipu_driver_vendor::pieces::{
+    BLOCKS, Direction, Line, MOST_THREADS, PIECE, Pieces, threads_for,
+};
 use quipu_driver_vendor::region::Shape;
 use std::sync::PoisonError;
 
-/// Bytes of a piece.
-const PIECE: usize = 2 << 20;
 /// Copies of no more bytes are the device's own: a thread of the host costs more.
 const LEAST: u64 = 1 << 20;
-/// Stages that a device keeps for later.
-const KEPT: usize = 4;
+/// What is read back by fewer threads is the device's own: NVIDIA's OpenCL brings it at 11 to 13 GB/s from an H200, and a
+/// thread of its host at 7 to 8.
+const LEAST_THREADS_DOWN: usize = 3;
+
+/// Which large copies go through pinned memory, and fault records if any do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Staged {
+    Nothing,
+    /// Where that is faster, or may be.
+    WhatGains,
+    All,
+}
 
 /// What a copy goes through.
 #[derive(Debug)]
 pub(crate) struct Stage {
     queue: Queue,
-    blocks: [Block; 2],
+    blocks: [Block; BLOCKS],
 }
 
 impl Device {
@@ -37,45 +46,65 @@ impl Device {
             None => {
                 let queue = self.own_queue()?;
                 let block = || Block::of(self, &queue, PIECE);
-                let blocks = [block()?, block()?];
+                let blocks = [block()?, block()?, block()?];
                 Stage { queue, blocks }
             }
         };
         let copied = copy(&stage);
-        // Whatever has failed, nothing is on its way when the blocks are others'.
-        let copied = copied.and_then(|copied| stage.queue.finish().map(|()| copied));
         if copied.is_ok() {
             let mut stages = stages();
-            if stages.len() < KEPT {
+            if stages.len() < MOST_THREADS {
                 stages.push(stage);
             }
-        } else {
-            // It may still be on its way, and end with an error: the queue is waited for as it goes.
-            drop(stage);
         }
         copied
     }
 }
 
-/// True if a command is a large copy from the host to a device, in one row of bytes.
-pub(crate) fn is_large(command: &Command) -> bool {
+/// True if a command is a large copy between the host and a device, in one row of bytes, that goes through pinned memory.
+pub(crate) fn is_large(device: &Device, command: &Command) -> bool {
+    let staged = device.staged;
     match command.operation() {
         Operation::Migrate(migration) => {
             let length = command.arguments().first().map(|first| first.length());
-            migration.content.is_none() && migration.from == SpaceId::HOST && length > Some(LEAST)
+            let (from, to) = (migration.from, migration.to);
+            let way = way(from == SpaceId::HOST, to == SpaceId::HOST);
+            migration.content.is_none() && goes_through(staged, way, length)
         }
         Operation::Transfer(transfer) => {
-            let is_host = |side: &Endpoint| matches!(side, Endpoint::Host(_));
-            let is_upload = is_host(&transfer.source) && !is_host(&transfer.destination);
-            is_upload && Shape::of(transfer).row_alone() > Some(LEAST)
+            goes_through(staged, way_of(transfer), Shape::of(transfer).row_alone())
         }
         _ => false,
     }
 }
 
+fn way(from_host: bool, to_host: bool) -> Option<Direction> {
+    match (from_host, to_host) {
+        (true, false) => Some(Direction::Up),
+        (false, true) => Some(Direction::Down),
+        _ => None,
+    }
+}
+
+fn way_of(transfer: &Transfer) -> Option<Direction> {
+    let is_host = |side: &Endpoint| matches!(side, Endpoint::Host(_));
+    way(is_host(&transfer.source), is_host(&transfer.destination))
+}
+
+fn goes_through(staged: Staged, way: Option<Direction>, length: Option<u64>) -> bool {
+    let (Some(way), Some(length)) = (way, length.filter(|length| *length > LEAST)) else {
+        return false;
+    };
+    match staged {
+        Staged::Nothing => false,
+        Staged::WhatGains => way == Direction::Up || threads_for(length) >= LEAST_THREADS_DOWN,
+        Staged::All => true,
+    }
+}
+
 /// Does a command that is a large copy; none if it is not such a one.
 pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
-    if !is_large(work.command()) {
+    if !is_large(work.device(), work.command()) {
         return None;
     }
     match work.command().operation() {
@@ -90,71 +119,144 @@ fn migrate(work: &Work<'_>, migration: &Migration) -> Result<()> {
         return Ok(());
     };
     let host = argument.on_host()?;
-    let (bytes, holder) = work.bytes_in(argument, migration.to)?;
-    copy(holder, &bytes, host.pointer, argument.length())
+    let (direction, space) = if migration.from == SpaceId::HOST {
+        (Direction::Up, migration.to)
+    } else {
+        (Direction::Down, migration.from)
+    };
+    let (bytes, holder) = work.bytes_in(argument, space)?;
+    let (host, length) = (host.pointer, argument.length());
+    move_large(work, holder, &bytes, host, length, direction)
         .map_err(|error| work.device().failed("move a buffer", &error))
 }
 
 fn move_row(work: &Work<'_>, transfer: &Transfer) -> Result<()> {
     let (device, arguments) = (work.device(), work.command().arguments());
-    let (Endpoint::Host(memory), Endpoint::Argument(at)) =
-        (&transfer.source, &transfer.destination)
-    else {
-        return Ok(());
+    let (memory, at, direction) = match (&transfer.source, &transfer.destination) {
+        (Endpoint::Host(memory), Endpoint::Argument(at)) => (memory, *at, Direction::Up),
+        (Endpoint::Argument(at), Endpoint::Host(memory)) => (memory, *at, Direction::Down),
+        _ => return Ok(()),
     };
-    let bytes = work.bytes(&arguments[*at])?;
-    copy(device, &bytes, memory.pointer(), transfer.bytes())
+    let bytes = work.bytes(&arguments[at])?;
+    let (host, length) = (memory.pointer(), transfer.bytes());
+    move_large(work, device, &bytes, host, length, direction)
         .map_err(|error| device.failed("copy bytes", &error))
 }
 
-/// Copies so many bytes, which both sides have, and which are the command's, to a device.
-fn copy(device: &Device, bytes: &Bytes<'_>, host: *const u8, length: u64) -> Called<()> {
-    let ready = bytes.allocation.ready()?;
-    let there = bytes.allocation.memory.raw();
-    device.with_stage(|stage| {
-        let mut on_its_way: [Option<Event>; 2] = [None, None];
-        for (number, start) in (0..length as usize).step_by(PIECE).enumerate() {
-            let (block, sent) = (&stage.blocks[number % 2], &mut on_its_way[number % 2]);
-            if let Some(sent) = sent.take() {
-                sent.wait()?;
+/// A thread's stage, and what it brings bytes to or from.
+struct OpenClLine<'a> {
+    stage: &'a Stage,
+    there: cl_mem,
+    offset: usize,
+    direction: Direction,
+    /// What fills the memory with zeros, if something does.
+    ready: Option<cl_event>,
+}
+
+impl Line for OpenClLine<'_> {
+    type Copy = Event;
+    type Failure = CallError;
+
+    fn block(&self, number: usize) -> *mut u8 {
+        self.stage.blocks[number].start().cast()
+    }
+
+    unsafe fn put(&self, block: usize, place: usize, length: usize) -> Called<Event> {
+        let (queue, block) = (&self.stage.queue, self.stage.blocks[block].start());
+        let (there, place) = (self.there, self.offset + place);
+        let waits = self.ready.as_slice();
+        let (count, waits) = (waits.len() as u32, list(waits));
+        // SAFETY: by the contract.
+        let event = unsafe {
+            match self.direction {
+                Direction::Up => named(
+                    "clEnqueueWriteBuffer",
+                    cl3::command_queue::enqueue_write_buffer(
+                        queue.raw(),
+                        there,
+                        CL_FALSE,
+                        place,
+                        length,
+                        block,
+                        count,
+                        waits,
+                    ),
+                ),
+                Direction::Down => named(
+                    "clEnqueueReadBuffer",
+                    cl3::command_queue::enqueue_read_buffer(
+                        queue.raw(),
+                        there,
+                        CL_FALSE,
+                        place,
+                        length,
+                        block,
+                        count,
+                        waits,
+                    ),
+                ),
             }
-            let piece = PIECE.min(length as usize - start);
-            // The queue is in order: so what comes after waits as well.
-            let first: Vec<cl_event> = ready
-                .iter()
-                .filter(|_| number == 0)
-                .map(Event::raw)
-                .collect();
-            // SAFETY: so many bytes on both sides; what was in the block is sent, and it is not touched before this is.
-            let event = unsafe {
-                let pinned = block.start().cast::<u8>();
-                pinned.copy_from_nonoverlapping(host.add(start), piece);
-                cl3::command_queue::enqueue_write_buffer(
-                    stage.queue.raw(),
-                    there,
-                    CL_FALSE,
-                    bytes.offset as usize + start,
-                    piece,
-                    block.start(),
-                    first.len() as u32,
-                    list(&first),
-                )
-            };
-            *sent = Some(Event::new(named("clEnqueueWriteBuffer", event)?));
-            stage.queue.flush()?;
-        }
-        let mut last = on_its_way.into_iter().flatten();
-        last.try_for_each(|sent| sent.wait())
+        };
+        let event = Event::new(event?);
+        queue.flush()?;
+        Ok(event)
+    }
+
+    fn wait(&self, copy: Event) -> Called<()> {
+        copy.wait()
+    }
+
+    fn finish(&self) -> Called<()> {
+        self.stage.queue.finish()
+    }
+}
+
+/// Moves so many bytes, which both sides have, and which are the command's.
+fn move_large(
+    work: &Work<'_>,
+    device: &Device,
+    bytes: &Bytes<'_>,
+    host: *mut u8,
+    length: u64,
+    direction: Direction,
+) -> Called<()> {
+    let ready = bytes.allocation.ready()?;
+    let through = |pieces: &Pieces| {
+        device.with_stage(|stage| {
+            pieces.through(&OpenClLine {
+                stage,
+                there: bytes.allocation.memory.raw(),
+                offset: bytes.offset as usize,
+                direction,
+                ready: ready.as_ref().map(Event::raw),
+            })
+        })
+    };
+    // SAFETY: the bytes are the command's.
+    let moved =
+        unsafe { Pieces::share(work.workers(), host, length as usize, direction, through)? };
+    if moved {
+        return Ok(());
+    }
+    // A thread has panicked with a piece.
+    Err(CallError {
+        call: "a copy in pieces",
+        code: cl3::error_codes::CL_INVALID_OPERATION,
     })
 }
 
 impl OpenCl {
-    /// The same, with large copies to devices and the fault records of kernels through pinned memory or without, on all of
-    /// them. Else on those whose memory is not the host's.
+    /// The same, with all large copies and the fault records of kernels through pinned memory or none, on all of them.
+    /// Else the records are, and what may gain by it, on those whose memory is not the host's.
     #[must_use]
     pub fn staged(mut self, is_staged: bool) -> Self {
+        let staged = if is_staged {
+            Staged::All
+        } else {
+            Staged::Nothing
+        };
         for device in &mut self.devices {
-            device.staged = is_staged;
+            device.staged = staged;
         }
         self
     }

@@ -13,6 +13,7 @@
 //! | [`batch`] | commands that are put on a device with one call |
 //! | `memory` | allocations, as the core asks for them |
 //! | `parts` | devices that are parts of others |
+//! | [`pieces`] | large copies between pageable memory and devices |
 //! | [`programs`] | which programs there are, and which are being compiled |
 //! | [`disk`] | compiled programs on disk |
 //! | [`graph`] | recorded graphs that are put on a device whole |
@@ -35,6 +36,7 @@ mod inside;
 pub mod launch;
 mod memory;
 mod parts;
+pub mod pieces;
 pub mod programs;
 pub mod queue;
 pub mod region;
