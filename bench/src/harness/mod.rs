@@ -27,5 +27,5 @@ pub use options::{Options, Scale};
 pub use progress::Progress;
 pub use report::{Gate, Report, Row, publish};
 pub use session::{Session, counted, nanoseconds_each};
-pub use statistics::{Summary, median, pairwise_ratio};
+pub use statistics::{Summary, median, pairwise_difference, pairwise_ratio};
 pub use table::to_table;

@@ -25,6 +25,16 @@ pub fn pairwise_ratio(subject: &[f64], reference: &[f64]) -> Option<f64> {
     (!ratios.is_empty()).then(|| median(&ratios))
 }
 
+/// The median over rounds of `subject[i] - reference[i]`; `None` without a round.
+pub fn pairwise_difference(subject: &[f64], reference: &[f64]) -> Option<f64> {
+    let differences: Vec<f64> = subject
+        .iter()
+        .zip(reference)
+        .map(|(subject, reference)| subject - reference)
+        .collect();
+    (!differences.is_empty()).then(|| median(&differences))
+}
+
 /// The value to six significant digits: more are noise, and make files hard to read.
 pub(crate) fn six_digits(value: f64) -> f64 {
     // A decimal of six digits is always a number.

@@ -8,7 +8,7 @@ use crate::native::{CallError, Called, Context, Queue, named};
 use crate::pinned::Places;
 use crate::program::{FaultRecord, Whereabouts, forget};
 use crate::queues::{Fed, IN_ORDER_QUEUES, Queues, worst};
-use crate::staging::{Stage, Staged};
+use crate::staging::{Staged, Stages};
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
 use quipu_core::error::Result;
@@ -97,7 +97,7 @@ pub struct Device {
     /// What goes through pinned memory.
     pub(crate) staged: Staged,
     /// What they go through, and nothing does now.
-    pub(crate) stages: Mutex<Vec<Stage>>,
+    pub(crate) stages: Stages,
     /// What keeps it, if it is a part of another.
     pub(crate) part: Option<Part>,
 }
@@ -430,7 +430,7 @@ pub(crate) fn describe(
             } else {
                 Staged::WhatGains
             },
-            stages: Mutex::default(),
+            stages: Stages::default(),
             part: None,
         }),
     }

@@ -13,7 +13,7 @@ use quipu_driver_vendor::pieces::{
     BLOCKS, Direction, Line, MOST_THREADS, PIECE, Pieces, threads_for,
 };
 use quipu_driver_vendor::region::Shape;
-use std::sync::PoisonError;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Copies of no more bytes are the device's own: a thread of the host costs more.
 const LEAST: u64 = 1 << 20;
@@ -32,16 +32,74 @@ pub(crate) enum Staged {
 
 /// What a copy goes through.
 #[derive(Debug)]
-pub(crate) struct Stage {
+struct Stage {
     queue: Queue,
     blocks: [Block; BLOCKS],
 }
 
+/// The stages of a device: as many as threads that keep it busy. To pin memory takes longer than to copy it.
+#[derive(Debug, Default)]
+pub(crate) struct Stages {
+    state: Mutex<State>,
+    given_back: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    free: Vec<Stage>,
+    /// How many there are, with those in use.
+    made: usize,
+}
+
+/// Says, when it goes, that a stage is one of the free or no more.
+struct InUse<'a> {
+    stages: &'a Stages,
+    stage: Option<Stage>,
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        let mut state = self.stages.state();
+        match self.stage.take() {
+            Some(stage) => state.free.push(stage),
+            None => state.made -= 1,
+        }
+        drop(state);
+        self.stages.given_back.notify_one();
+    }
+}
+
+impl Stages {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A free one, or room for one more. If there is neither: waits if it is to, or none.
+    fn take(&self, waits: bool) -> Option<InUse<'_>> {
+        let is_busy = |state: &mut State| state.free.is_empty() && state.made == MOST_THREADS;
+        let mut state = self.state();
+        if waits {
+            let waited = self.given_back.wait_while(state, is_busy);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        } else if is_busy(&mut state) {
+            return None;
+        }
+        let stage = state.free.pop();
+        state.made += usize::from(stage.is_none());
+        Some(InUse {
+            stages: self,
+            stage,
+        })
+    }
+}
+
 impl Device {
-    fn with_stage<T>(&self, copy: impl FnOnce(&Stage) -> Called<T>) -> Called<T> {
-        let stages = || self.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = stages().pop();
-        let stage = match known {
+    /// Calls this with a stage; not at all if none is free and it is not to wait for one.
+    fn with_stage(&self, waits: bool, copy: impl FnOnce(&Stage) -> Called<()>) -> Called<()> {
+        let Some(mut taken) = self.stages.take(waits) else {
+            return Ok(());
+        };
+        let stage = match taken.stage.take() {
             Some(stage) => stage,
             None => {
                 let queue = self.own_queue()?;
@@ -50,14 +108,9 @@ impl Device {
                 Stage { queue, blocks }
             }
         };
-        let copied = copy(&stage);
-        if copied.is_ok() {
-            let mut stages = stages();
-            if stages.len() < MOST_THREADS {
-                stages.push(stage);
-            }
-        }
-        copied
+        copy(&stage)?;
+        taken.stage = Some(stage);
+        Ok(())
     }
 }
 
@@ -222,7 +275,7 @@ fn move_large(
 ) -> Called<()> {
     let ready = bytes.allocation.ready()?;
     let through = |pieces: &Pieces| {
-        device.with_stage(|stage| {
+        device.with_stage(!pieces.is_helper(), |stage| {
             pieces.through(&OpenClLine {
                 stage,
                 there: bytes.allocation.memory.raw(),

@@ -5,7 +5,7 @@ use super::{Doing, Need, Target, targets};
 use crate::error::BenchError;
 use crate::harness::{Contender, Gate, Plan, Report, Session};
 use crate::reference::raw::{Memory, Raw, RawResult, Way};
-use quipu::{Buffer, Completion, HostView, Pinned, Queue};
+use quipu::{Buffer, Completion, DeviceKind, HostView, Pinned, Queue};
 use std::cell::RefCell;
 use std::time::Instant;
 
@@ -126,7 +126,7 @@ fn one(
                 if way == Way::Up { "up" } else { "down" },
             );
             let samples = rows(session, report, plan, target, (&case, "GB/s"), contenders)?;
-            let large = size >= 64 << 20 && target.device().driver_name() == "cuda";
+            let large = size >= 64 << 20 && target.device().kind() == DeviceKind::Gpu;
             if large && !is_pinned && samples.contenders() > 1 {
                 let row = report.rows.last();
                 let ratio = row.and_then(|row| row.ratio).unwrap_or(f64::NAN);

@@ -5,7 +5,7 @@ use super::super::side::{mean, rows, times};
 use super::super::{Doing, Target};
 use super::counter::{ByHand, Counter, by_hand};
 use crate::error::{BenchError, SubjectError};
-use crate::harness::{Contender, Gate, Plan, Report, Samples, Session, median};
+use crate::harness::{Contender, Gate, Plan, Report, Samples, Session, pairwise_difference};
 use quipu::{Completion, Context, Event};
 use std::pin::pin;
 use std::task::{Poll, Waker};
@@ -114,6 +114,7 @@ pub(super) fn ends(
                 let by_hand = by_hand(target, report, loops);
                 let ours = |launches| hearing.hear(counter.launch_behind(launches)?);
                 let timed = Timed::new(session, loops, ours)?;
+                let plan = &timed.plan(session, plan);
                 let mut contenders = vec![Contender::new("quipu", || timed.sample(ours))];
                 if let Some(by_hand) = &by_hand {
                     for (name, waiting) in by_hand.ways(completion, waiting) {
@@ -136,9 +137,9 @@ pub(super) fn ends(
 enum Timed {
     /// The mean of so many.
     Mean(usize),
-    /// What they take beyond the kernel's own time, which need not be the same on both sides: less what another launch
-    /// behind it takes more. The median of so many pairs, for a device's clock drifts.
-    BeyondKernel(usize),
+    /// What one takes beyond the kernel's own time, which need not be the same on both sides: less what another launch
+    /// behind it takes more.
+    BeyondKernel,
 }
 
 impl Timed {
@@ -148,7 +149,7 @@ impl Timed {
         launch: impl Fn(u32) -> Result<(), BenchError>,
     ) -> Result<Self, BenchError> {
         if loops.is_some() {
-            return Ok(Timed::BeyondKernel(session.scale().choose(21, 5, 1)));
+            return Ok(Timed::BeyondKernel);
         }
         let started = Instant::now();
         launch(1)?;
@@ -159,30 +160,41 @@ impl Timed {
     fn most(self) -> f64 {
         match self {
             Timed::Mean(_) => SHORT,
-            Timed::BeyondKernel(_) => LONG,
+            Timed::BeyondKernel => LONG,
+        }
+    }
+
+    /// A device's clock drifts by more than what is to be seen of a long kernel, so the sides take turns with each launch of
+    /// it.
+    fn plan(self, session: &Session<'_>, plan: &Plan) -> Plan {
+        match self {
+            Timed::Mean(_) => *plan,
+            Timed::BeyondKernel => Plan {
+                rounds: plan.rounds * session.scale().choose(22, 12, 1),
+                ..*plan
+            },
         }
     }
 
     /// Microseconds of what launches so many kernels behind each other and hears of the last one's end.
     fn sample(self, launch: impl Fn(u32) -> Result<(), BenchError>) -> Result<f64, BenchError> {
-        let pairs = match self {
-            Timed::Mean(times) => return mean(times, || launch(1)),
-            Timed::BeyondKernel(pairs) => pairs,
-        };
-        let pair = |_| {
-            let one = mean(1, || launch(1))?;
-            let more = mean(1, || launch(1 + BEHIND))?;
-            Ok(one - (more - one) / f64::from(BEHIND))
-        };
-        let pairs: Result<Vec<f64>, BenchError> = (0..pairs).map(pair).collect();
-        Ok(median(&pairs?))
+        match self {
+            Timed::Mean(times) => mean(times, || launch(1)),
+            Timed::BeyondKernel => {
+                // The other side's context was the device's until now.
+                launch(1)?;
+                let one = mean(1, || launch(1))?;
+                let more = mean(1, || launch(1 + BEHIND))?;
+                Ok(one - (more - one) / f64::from(BEHIND))
+            }
+        }
     }
 }
 
 /// How much longer ours, the first, may take than each of the others.
 fn no_longer(report: &mut Report, target: &Target, case: &str, samples: &Samples, most: f64) {
     for other in 1..samples.contenders() {
-        let more = median(samples.of(0)) - median(samples.of(other));
+        let more = pairwise_difference(samples.of(0), samples.of(other)).unwrap_or(f64::NAN);
         let beside = samples.name(other);
         let what = format!("{case}, {}, longer than {beside}", target.id());
         report.gates.push(Gate::at_most(what, more, most, "µs"));
