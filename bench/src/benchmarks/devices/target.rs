@@ -136,10 +136,13 @@ impl Target {
 
     /// A new in-order queue.
     pub(super) fn queue(&self, completion: Completion) -> Result<Queue, BenchError> {
-        let options = QueueOptions {
+        self.queue_with(QueueOptions {
             completion,
             ..QueueOptions::default()
-        };
+        })
+    }
+
+    pub(super) fn queue_with(&self, options: QueueOptions) -> Result<Queue, BenchError> {
         self.context
             .queue_with(&self.device, options)
             .doing("making a queue")

@@ -216,6 +216,33 @@ impl Drop for Graph {
     }
 }
 
+/// An event with a timestamp, of the context that is current.
+struct Timed(CUevent);
+
+impl Timed {
+    fn new() -> RawResult<Self> {
+        let mut event = null_mut();
+        // SAFETY: a context is current, or this is refused.
+        let code = unsafe { sys::cuEventCreate(&raw mut event, 0) };
+        called("cuEventCreate", code)?;
+        Ok(Timed(event))
+    }
+
+    fn record(&self, stream: CUstream) -> RawResult<()> {
+        // SAFETY: both are alive, and of one context.
+        called("cuEventRecord", unsafe {
+            sys::cuEventRecord(self.0, stream)
+        })
+    }
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        // SAFETY: made above, given up once.
+        unsafe { sys::cuEventDestroy_v2(self.0) };
+    }
+}
+
 impl Raw for Cuda {
     fn language(&self) -> Language {
         Language::CudaC
@@ -352,6 +379,20 @@ impl Raw for Cuda {
                 Ok(())
             }
         }
+    }
+
+    fn duration(&mut self, launch: Launch) -> RawResult<f64> {
+        let (begun, over) = (Timed::new()?, Timed::new()?);
+        begun.record(self.stream)?;
+        self.enqueue(launch)?;
+        over.record(self.stream)?;
+        self.synchronise()?;
+        let mut milliseconds = 0.0;
+        // SAFETY: both are alive, were recorded, and are over.
+        called("cuEventElapsedTime", unsafe {
+            sys::cuEventElapsedTime_v2(&raw mut milliseconds, begun.0, over.0)
+        })?;
+        Ok(f64::from(milliseconds) * 1e3)
     }
 
     fn pin(&mut self, bytes: usize, value: u8) -> RawResult<()> {

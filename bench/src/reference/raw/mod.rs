@@ -219,6 +219,12 @@ pub trait Raw {
     /// If the interface refuses, or what was enqueued has failed.
     fn wait(&mut self, waiting: Waiting) -> RawResult<()>;
 
+    /// Launches once, waits, and gives the microseconds that the launch took by the interface's own timestamps.
+    ///
+    /// # Errors
+    /// As [`wait`](Raw::wait).
+    fn duration(&mut self, launch: Launch) -> RawResult<f64>;
+
     /// As many bytes of host memory that the device reaches at full speed, for transfers with memory of as many bytes. It
     /// is filled with `value`.
     ///

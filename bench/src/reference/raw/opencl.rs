@@ -15,6 +15,8 @@ pub struct OpenCl {
     device: cl_device_id,
     context: cl_context,
     queue: cl_command_queue,
+    /// Another one, with timestamps.
+    profiled: Option<cl_command_queue>,
     memory: Vec<Option<cl_mem>>,
     program: Option<cl_program>,
     launches: Vec<(cl_kernel, Grid)>,
@@ -62,12 +64,48 @@ impl OpenCl {
             device,
             context,
             queue,
+            profiled: None,
             memory: Vec::new(),
             program: None,
             launches: Vec::new(),
             last: None,
             pinned: None,
         })
+    }
+
+    fn profiled(&mut self) -> RawResult<cl_command_queue> {
+        if let Some(queue) = self.profiled {
+            return Ok(queue);
+        }
+        let profiling = cl3::command_queue::CL_QUEUE_PROFILING_ENABLE;
+        // As of the other.
+        #[allow(deprecated)]
+        // SAFETY: the device is the context's.
+        let queue = unsafe {
+            cl3::command_queue::create_command_queue(self.context, self.device, profiling)
+        };
+        let queue = called("clCreateCommandQueue", queue)?;
+        self.profiled = Some(queue);
+        Ok(queue)
+    }
+
+    fn enqueue_in(&self, queue: cl_command_queue, launch: Launch) -> RawResult<cl_event> {
+        let (kernel, grid) = self.launches[launch.0];
+        let (all, each) = sizes(grid);
+        // SAFETY: three sizes each; all arguments are set.
+        let event = unsafe {
+            cl3::command_queue::enqueue_nd_range_kernel(
+                queue,
+                kernel,
+                3,
+                null(),
+                all.as_ptr(),
+                each.as_ptr(),
+                0,
+                null(),
+            )
+        };
+        called("clEnqueueNDRangeKernel", event)
     }
 
     fn buffer(&self, memory: Memory) -> RawResult<cl_mem> {
@@ -227,23 +265,31 @@ impl Raw for OpenCl {
     }
 
     fn enqueue(&mut self, launch: Launch) -> RawResult<()> {
-        let (kernel, grid) = self.launches[launch.0];
-        let (all, each) = sizes(grid);
-        // SAFETY: three sizes each; all arguments are set.
-        let event = unsafe {
-            cl3::command_queue::enqueue_nd_range_kernel(
-                self.queue,
-                kernel,
-                3,
-                null(),
-                all.as_ptr(),
-                each.as_ptr(),
-                0,
-                null(),
-            )
-        };
-        self.keep(called("clEnqueueNDRangeKernel", event)?);
+        let event = self.enqueue_in(self.queue, launch)?;
+        self.keep(event);
         Ok(())
+    }
+
+    fn duration(&mut self, launch: Launch) -> RawResult<f64> {
+        use cl3::event::{CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_START};
+        called("clFinish", cl3::command_queue::finish(self.queue))?;
+        let queue = self.profiled()?;
+        let event = self.enqueue_in(queue, launch)?;
+        let over = called("clFinish", cl3::command_queue::finish(queue));
+        let at = |what| {
+            let time = cl3::event::get_event_profiling_info(event, what);
+            called("clGetEventProfilingInfo", time).map(u64::from)
+        };
+        let took = over.and_then(|()| {
+            let (begun, over) = (
+                at(CL_PROFILING_COMMAND_START)?,
+                at(CL_PROFILING_COMMAND_END)?,
+            );
+            Ok(over.saturating_sub(begun) as f64 / 1e3)
+        });
+        // SAFETY: given up once.
+        let _ = unsafe { cl3::event::release_event(event) };
+        took
     }
 
     fn wait(&mut self, waiting: Waiting) -> RawResult<()> {
@@ -365,6 +411,9 @@ impl Drop for OpenCl {
             }
             for buffer in self.memory.drain(..).flatten() {
                 let _ = cl3::memory::release_mem_object(buffer);
+            }
+            if let Some(queue) = self.profiled.take() {
+                let _ = cl3::command_queue::release_command_queue(queue);
             }
             let _ = cl3::command_queue::release_command_queue(self.queue);
             let _ = cl3::context::release_context(self.context);

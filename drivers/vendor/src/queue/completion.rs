@@ -52,11 +52,6 @@ const AWAY: u64 = 1024;
 /// See there.
 const LONGEST_AWAY_NS: u64 = 4_000;
 
-/// How long a thread that polls, and has looked in vain for so long, looks away, in nanoseconds.
-pub(super) fn away(looked: u64) -> u64 {
-    (looked / AWAY).min(LONGEST_AWAY_NS)
-}
-
 /// Around the time that an end is due one does not sleep: for this part of the time from when one began to look until then, before it
 /// and after. Being woken takes some tens of microseconds, and a device is now quicker, now slower.
 const AWAKE: u64 = 32;
@@ -79,6 +74,15 @@ fn nap(since: u64, expected: Option<u64>, now: u64) -> Duration {
         Some(left @ 1..) => usual(since).min(Duration::from_nanos(left)),
         _ if now < end + awake => Duration::ZERO,
         _ => usual(since.max(end)),
+    }
+}
+
+/// How long a thread that polls, and has looked in vain since that time, looks away, in nanoseconds: not at all when one who sleeps
+/// would be awake.
+fn away(since: u64, expected: Option<u64>, now: u64) -> u64 {
+    match nap(since, expected, now) {
+        Duration::ZERO => 0,
+        _ => (now.saturating_sub(since) / AWAY).min(LONGEST_AWAY_NS),
     }
 }
 
@@ -389,8 +393,12 @@ impl<V: Vendor> Completions<V> {
 
     /// For how long who has looked since that time may sleep before it looks again.
     pub(super) fn nap(&self, since: u64, now: u64) -> Duration {
-        let expected = self.expected.load(Ordering::Relaxed);
-        nap(since, (expected > 0).then_some(expected), now)
+        nap(since, self.expected(), now)
+    }
+
+    /// When the next of what is in flight is over, if that is known.
+    fn expected(&self) -> Option<u64> {
+        Some(self.expected.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 
     /// Finds out when the next of what is in flight is over.
@@ -460,10 +468,14 @@ impl<V: Vendor> Completions<V> {
         true
     }
 
-    /// How long the drain thread looks away after it has polled in vain, in nanoseconds.
-    pub(super) fn away(&self) -> u64 {
-        let active = self.active.load(Ordering::Relaxed);
-        away(clock::now_ns().saturating_sub(active))
+    /// For how many nanoseconds who polls, and has looked in vain since that time, looks away.
+    pub(super) fn away(&self, since: u64, now: u64) -> u64 {
+        away(since, self.expected(), now)
+    }
+
+    /// When something has come or ended last.
+    pub(super) fn active(&self) -> u64 {
+        self.active.load(Ordering::Relaxed)
     }
 
     /// True if nothing has come or ended for so many nanoseconds.
@@ -733,13 +745,25 @@ mod tests {
 
     #[test]
     fn who_polls_looks_away_for_a_small_part_of_what_it_has_looked() {
-        assert_eq!(away(100_000), 97);
-        assert_eq!(away(u64::MAX), 4_000);
+        let since = 1 << 40;
+        let away = |looked, expected| away(since, expected, since + looked);
+        assert_eq!(away(100_000, None), 97);
+        assert_eq!(away(1 << 50, None), 4_000);
         assert!(
             (0..10_000_000)
                 .step_by(1000)
-                .all(|looked| away(looked) <= looked / 1000)
+                .all(|looked| away(looked, None) <= looked / 1000)
         );
+        // Not while an end is due: a 32nd of the time before it, and after it.
+        let end = since + 3_200_000;
+        for (looked, nanoseconds) in [
+            (3_099_000, 3_026),
+            (3_101_000, 0),
+            (3_299_000, 0),
+            (3_301_000, 3_223),
+        ] {
+            assert_eq!(away(looked, Some(end)), nanoseconds, "{looked}");
+        }
     }
 
     #[test]

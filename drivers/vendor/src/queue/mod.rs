@@ -45,7 +45,6 @@ use crate::inside::Inside;
 use crate::vendor::{Doer, Vendor, VendorDevice};
 use crate::{Shared, VendorDriver};
 use bell::Listener;
-use completion::away;
 use durations::Workload;
 use inbox::Submitted;
 use ledger::Facts;
@@ -243,7 +242,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     && (waited < WAIT_NS || shared.completions.is_polling())
                 {
                     // Whoever runs the command may need the core. (Who only ends what is over does: then this sleeps.)
-                    pause(away(waited));
+                    pause(shared.completions.away(now - waited, now));
                     turns = 0;
                 } else {
                     break;

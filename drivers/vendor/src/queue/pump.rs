@@ -232,7 +232,8 @@ pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, bell: &Bell) {
             Due::Pause => pause(PAUSE_NS),
             Due::Arm => shared.completions.arm(&shared.vendor),
             Due::Poll if !shared.completions.poll_unless_suspended(&shared.vendor) => {
-                pause(shared.completions.away());
+                let active = shared.completions.active();
+                pause(shared.completions.away(active, clock::now_ns()));
             }
             Due::Poll | Due::Pump => shared.pump(Caller::Drain),
             Due::Hear => shared.hear(Caller::Drain),

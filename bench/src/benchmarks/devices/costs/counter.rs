@@ -6,12 +6,14 @@ use crate::harness::{Report, Session};
 use crate::kernels;
 use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, Waiting};
 use crate::reference::raw::{download, upload};
-use quipu::{Buffer, Completion, Event, Graph, Queue, WorkDivision};
+use quipu::{Buffer, Completion, Event, Graph, Queue, QueueOptions, WorkDivision};
 use std::cell::{Cell, RefCell};
 
 /// A number that commands of ours count in.
 pub(super) struct Counter {
     pub(super) queue: Queue,
+    /// Another one, with timestamps.
+    profiled: Queue,
     number: RefCell<Buffer<u32>>,
     count: Cell<u32>,
     /// How often a loop goes round before each: some thirty times or more.
@@ -27,6 +29,10 @@ impl Counter {
         let number = target.context().allocate(1).doing("making a buffer")?;
         let counter = Counter {
             queue: target.queue(completion)?,
+            profiled: target.queue_with(QueueOptions {
+                profiling: true,
+                ..QueueOptions::default()
+            })?,
             number: RefCell::new(number),
             count: Cell::new(0),
             loops,
@@ -87,12 +93,14 @@ impl Counter {
         self.queue.wait().doing("waiting for a queue")
     }
 
-    /// So many behind each other, and the last one's future.
-    pub(super) fn launch_behind(&self, launches: u32) -> Result<Event, BenchError> {
-        for _ in 1..launches {
-            self.post()?;
-        }
-        self.launch(&self.queue)
+    /// Launches once, waits, and gives the microseconds that the launch took by the device's own timestamps.
+    pub(super) fn duration(&self) -> Result<f64, BenchError> {
+        let event = self.launch(&self.profiled)?;
+        event.wait().doing("waiting for a command")?;
+        let profile = event
+            .profile()
+            .map(|it| it.ended_ns.saturating_sub(it.started_ns));
+        Ok(profile.map_or(f64::NAN, |nanoseconds| nanoseconds as f64 / 1e3))
     }
 
     pub(super) fn verify(&self, session: &Session<'_>, case: &str) -> Result<(), BenchError> {
@@ -136,15 +144,15 @@ impl ByHand {
         Ok(self.raw.borrow_mut().wait(waiting)?)
     }
 
-    pub(super) fn launch_and_wait(
-        &self,
-        launches: u32,
-        waiting: Waiting,
-    ) -> Result<(), BenchError> {
-        for _ in 0..launches {
-            self.enqueue()?;
-        }
+    pub(super) fn launch_and_wait(&self, waiting: Waiting) -> Result<(), BenchError> {
+        self.enqueue()?;
         self.wait(waiting)
+    }
+
+    /// As [`Counter::duration`].
+    pub(super) fn duration(&self) -> Result<f64, BenchError> {
+        self.count.set(self.count.get() + 1);
+        Ok(self.raw.borrow_mut().duration(self.launch)?)
     }
 
     /// The ways to wait that a mode of ours is compared with, and what they are called.

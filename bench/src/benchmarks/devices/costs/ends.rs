@@ -20,8 +20,6 @@ const LONG: f64 = 5.0;
 const LONG_KERNEL: Duration = Duration::from_micros(2500);
 /// How often its loop goes round at first, to see how long that takes.
 const LOOPS: u32 = 100_000;
-/// How many are launched behind each other, to see how long one takes by itself.
-const BEHIND: u32 = 4;
 
 /// How one hears of a command's end.
 pub(super) enum Hearing {
@@ -112,14 +110,17 @@ pub(super) fn ends(
                 };
                 let counter = Counter::new(target, completion, loops)?;
                 let by_hand = by_hand(target, report, loops);
-                let ours = |launches| hearing.hear(counter.launch_behind(launches)?);
+                let ours = || hearing.hear(counter.launch(&counter.queue)?);
                 let timed = Timed::new(session, loops, ours)?;
                 let plan = &timed.plan(session, plan);
-                let mut contenders = vec![Contender::new("quipu", || timed.sample(ours))];
+                let mut contenders = vec![Contender::new("quipu", || {
+                    timed.sample(ours, || counter.duration())
+                })];
                 if let Some(by_hand) = &by_hand {
                     for (name, waiting) in by_hand.ways(completion, waiting) {
-                        let theirs = move |launches| by_hand.launch_and_wait(launches, waiting);
-                        contenders.push(Contender::new(name, move || timed.sample(theirs)));
+                        contenders.push(Contender::new(name, move || {
+                            timed.sample(|| by_hand.launch_and_wait(waiting), || by_hand.duration())
+                        }));
                     }
                 }
                 let samples = rows(session, report, plan, target, (&case, "µs"), contenders)?;
@@ -137,8 +138,8 @@ pub(super) fn ends(
 enum Timed {
     /// The mean of so many.
     Mean(usize),
-    /// What one takes beyond the kernel's own time, which need not be the same on both sides: less what another launch
-    /// behind it takes more.
+    /// What one takes beyond the kernel's own time, which need not be the same on both sides: less what the next takes by the
+    /// device's timestamps.
     BeyondKernel,
 }
 
@@ -146,13 +147,13 @@ impl Timed {
     fn new(
         session: &Session<'_>,
         loops: Option<u32>,
-        launch: impl Fn(u32) -> Result<(), BenchError>,
+        launch: impl Fn() -> Result<(), BenchError>,
     ) -> Result<Self, BenchError> {
         if loops.is_some() {
             return Ok(Timed::BeyondKernel);
         }
         let started = Instant::now();
-        launch(1)?;
+        launch()?;
         Ok(Timed::Mean(times(session, started.elapsed())))
     }
 
@@ -176,16 +177,18 @@ impl Timed {
         }
     }
 
-    /// Microseconds of what launches so many kernels behind each other and hears of the last one's end.
-    fn sample(self, launch: impl Fn(u32) -> Result<(), BenchError>) -> Result<f64, BenchError> {
+    /// Microseconds of what launches a kernel and hears of its end; `duration` launches it, too, and says how long it takes.
+    fn sample(
+        self,
+        launch: impl Fn() -> Result<(), BenchError>,
+        duration: impl Fn() -> Result<f64, BenchError>,
+    ) -> Result<f64, BenchError> {
         match self {
-            Timed::Mean(times) => mean(times, || launch(1)),
+            Timed::Mean(times) => mean(times, launch),
             Timed::BeyondKernel => {
                 // The other side's context was the device's until now.
-                launch(1)?;
-                let one = mean(1, || launch(1))?;
-                let more = mean(1, || launch(1 + BEHIND))?;
-                Ok(one - (more - one) / f64::from(BEHIND))
+                launch()?;
+                Ok(mean(1, launch)? - duration()?)
             }
         }
     }
