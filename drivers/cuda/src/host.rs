@@ -118,7 +118,8 @@ struct CudaLine<'a> {
     direction: Direction,
 }
 
-impl Line for CudaLine<'_> {
+// SAFETY: each block is one of the staging's, which is nobody else's until it is dropped; a stream and its events are waited for.
+unsafe impl Line for CudaLine<'_> {
     type Copy = Event;
     type Failure = CallError;
 

@@ -96,7 +96,7 @@ pub struct Device {
     pub(crate) clock: Clock,
     /// What goes through pinned memory.
     pub(crate) staged: Staged,
-    /// What they go through, and nothing does now.
+    /// What they go through.
     pub(crate) stages: Stages,
     /// What keeps it, if it is a part of another.
     pub(crate) part: Option<Part>,

@@ -74,9 +74,11 @@ impl Stages {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free one, or room for one more. If there is neither: waits if it is to, or none.
+    /// A free one, or room for one more. If there is neither: waits if it is to, or none. Who does not wait leaves one to who
+    /// does.
     fn take(&self, waits: bool) -> Option<InUse<'_>> {
-        let is_busy = |state: &mut State| state.free.is_empty() && state.made == MOST_THREADS;
+        let most = MOST_THREADS - usize::from(!waits);
+        let is_busy = |state: &mut State| state.made - state.free.len() >= most;
         let mut state = self.state();
         if waits {
             let waited = self.given_back.wait_while(state, is_busy);
@@ -94,21 +96,37 @@ impl Stages {
 }
 
 impl Device {
-    /// Calls this with a stage; not at all if none is free and it is not to wait for one.
-    fn with_stage(&self, waits: bool, copy: impl FnOnce(&Stage) -> Called<()>) -> Called<()> {
-        let Some(mut taken) = self.stages.take(waits) else {
+    fn make_stage(&self) -> Called<Stage> {
+        let queue = self.own_queue()?;
+        let block = || Block::of(self, &queue, PIECE);
+        let blocks = [block()?, block()?, block()?];
+        Ok(Stage { queue, blocks })
+    }
+
+    /// Moves pieces through a stage; through none if it cannot be made, so that room can be made on a device that has none
+    /// left. Who only helps leaves them to others then, and if there is no stage free.
+    fn move_pieces(
+        &self,
+        pieces: &Pieces,
+        through: impl FnOnce(&Stage) -> Called<()>,
+        by_itself: impl FnOnce() -> Called<()>,
+    ) -> Called<()> {
+        let helps = pieces.is_helper();
+        let Some(mut taken) = self.stages.take(!helps) else {
             return Ok(());
         };
         let stage = match taken.stage.take() {
             Some(stage) => stage,
-            None => {
-                let queue = self.own_queue()?;
-                let block = || Block::of(self, &queue, PIECE);
-                let blocks = [block()?, block()?, block()?];
-                Stage { queue, blocks }
-            }
+            None if !pieces.are_left() => return Ok(()),
+            None => match self.make_stage() {
+                Ok(stage) => stage,
+                Err(error) => {
+                    tracing::debug!(?error, "no memory was pinned for a large copy");
+                    return if helps { Ok(()) } else { by_itself() };
+                }
+            },
         };
-        copy(&stage)?;
+        through(&stage)?;
         taken.stage = Some(stage);
         Ok(())
     }
@@ -116,19 +134,28 @@ impl Device {
 
 /// True if a command is a large copy between the host and a device, in one row of bytes, that goes through pinned memory.
 pub(crate) fn is_large(device: &Device, command: &Command) -> bool {
-    let staged = device.staged;
-    match command.operation() {
-        Operation::Migrate(migration) => {
-            let length = command.arguments().first().map(|first| first.length());
-            let (from, to) = (migration.from, migration.to);
-            let way = way(from == SpaceId::HOST, to == SpaceId::HOST);
-            migration.content.is_none() && goes_through(staged, way, length)
-        }
-        Operation::Transfer(transfer) => {
-            goes_through(staged, way_of(transfer), Shape::of(transfer).row_alone())
-        }
-        _ => false,
+    let Some((way, length)) = large(command) else {
+        return false;
+    };
+    match device.staged {
+        Staged::Nothing => false,
+        Staged::WhatGains => way == Direction::Up || threads_for(length) >= LEAST_THREADS_DOWN,
+        Staged::All => true,
     }
+}
+
+/// Which way a command goes that is a large copy between the host and a device, in one row of bytes, and how many.
+fn large(command: &Command) -> Option<(Direction, u64)> {
+    let (way, length) = match command.operation() {
+        Operation::Migrate(migration) if migration.content.is_none() => {
+            let length = command.arguments().first()?.length();
+            let (from, to) = (migration.from, migration.to);
+            (way(from == SpaceId::HOST, to == SpaceId::HOST)?, length)
+        }
+        Operation::Transfer(transfer) => (way_of(transfer)?, Shape::of(transfer).row_alone()?),
+        _ => return None,
+    };
+    (length > LEAST).then_some((way, length))
 }
 
 fn way(from_host: bool, to_host: bool) -> Option<Direction> {
@@ -144,22 +171,10 @@ fn way_of(transfer: &Transfer) -> Option<Direction> {
     way(is_host(&transfer.source), is_host(&transfer.destination))
 }
 
-fn goes_through(staged: Staged, way: Option<Direction>, length: Option<u64>) -> bool {
-    let (Some(way), Some(length)) = (way, length.filter(|length| *length > LEAST)) else {
-        return false;
-    };
-    match staged {
-        Staged::Nothing => false,
-        Staged::WhatGains => way == Direction::Up || threads_for(length) >= LEAST_THREADS_DOWN,
-        Staged::All => true,
-    }
-}
-
 /// Does a command that is a large copy; none if it is not such a one.
 pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
-    if !is_large(work.device(), work.command()) {
-        return None;
-    }
+    // That it goes through pinned memory is decided, or the host would not have it to do.
+    large(work.command())?;
     match work.command().operation() {
         Operation::Migrate(migration) => Some(migrate(work, migration)),
         Operation::Transfer(transfer) => Some(move_row(work, transfer)),
@@ -206,7 +221,8 @@ struct OpenClLine<'a> {
     ready: Option<cl_event>,
 }
 
-impl Line for OpenClLine<'_> {
+// SAFETY: the blocks are the stage's, which is one thread's; a queue and its events are waited for.
+unsafe impl Line for OpenClLine<'_> {
     type Copy = Event;
     type Failure = CallError;
 
@@ -274,16 +290,33 @@ fn move_large(
     direction: Direction,
 ) -> Called<()> {
     let ready = bytes.allocation.ready()?;
+    let (allocation, offset) = (bytes.allocation, bytes.offset);
     let through = |pieces: &Pieces| {
-        device.with_stage(!pieces.is_helper(), |stage| {
+        let by_stage = |stage: &Stage| {
             pieces.through(&OpenClLine {
                 stage,
-                there: bytes.allocation.memory.raw(),
-                offset: bytes.offset as usize,
+                there: allocation.memory.raw(),
+                offset: offset as usize,
                 direction,
                 ready: ready.as_ref().map(Event::raw),
             })
-        })
+        };
+        let by_itself = || {
+            pieces.one_by_one(|host, place, length| {
+                let there = offset + place as u64;
+                match direction {
+                    // SAFETY: so many bytes of the command's, which it only reads.
+                    Direction::Up => allocation.write(device, there, unsafe {
+                        std::slice::from_raw_parts(host, length)
+                    }),
+                    // SAFETY: so many bytes of the command's, which nobody else moves or looks at.
+                    Direction::Down => allocation.read(device, there, unsafe {
+                        std::slice::from_raw_parts_mut(host, length)
+                    }),
+                }
+            })
+        };
+        device.move_pieces(pieces, by_stage, by_itself)
     };
     // SAFETY: the bytes are the command's.
     let moved =

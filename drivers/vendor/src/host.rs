@@ -13,7 +13,7 @@ use quipu_core::access::Argument;
 use quipu_core::error::Result;
 use quipu_core::native::panicked;
 use quipu_core::operation::{Migration, Operation};
-use quipu_core::{RawArgument, SpaceId};
+use quipu_core::{ErrorKind, RawArgument, SpaceId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl<V: Vendor> Work<'_, V> {
@@ -35,7 +35,12 @@ impl<V: Vendor> Work<'_, V> {
             of_call(self.device().name(), "move a buffer's content", &failure)
         };
         let [argument, size] = self.command().arguments() else {
-            return Ok(());
+            return Err(ErrorKind::InvalidArgument {
+                what: "move a buffer",
+                problem: "it has no content size, and is the device's to move; please report this"
+                    .to_owned(),
+            }
+            .into());
         };
         let mut used = [0; 8];
         match migration.content {

@@ -3,7 +3,7 @@
 
 use crate::workers::Workers;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 /// Bytes of a piece. On an H200's host eight threads moved 46 GB/s in such pieces through CUDA, and 31 to 33 in pieces of
@@ -20,8 +20,10 @@ const WORTH_A_THREAD: u64 = 4 << 20;
 /// How many threads share a copy of so many bytes, on this host.
 #[must_use]
 pub fn threads_for(length: u64) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    threads_on(length, cores)
+    // Once: to ask takes longer than to enqueue a command, and is answered for the thread that asks.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    let asked = || std::thread::available_parallelism().map_or(1, usize::from);
+    threads_on(length, *CORES.get_or_init(asked))
 }
 
 /// No more than half of the cores.
@@ -31,7 +33,11 @@ fn threads_on(length: u64, cores: usize) -> usize {
 }
 
 /// What a thread moves pieces with: [`BLOCKS`] blocks of pinned memory, of [`PIECE`] bytes, and a queue of the device's.
-pub trait Line {
+///
+/// # Safety
+/// Blocks are so many bytes, apart from each other, and the line's alone for as long as it lives. What was waited for, or
+/// has [finished](Line::finish), is on its way no more.
+pub unsafe trait Line {
     /// A copy on its way.
     type Copy;
     /// Why a call was refused.
@@ -110,7 +116,7 @@ impl Pieces {
     /// panicked with a piece. One that has no line, for want of memory, leaves its share to the others.
     ///
     /// # Errors
-    /// The last thread's that failed, if not all is moved.
+    /// The first that a thread says, if not all is moved.
     ///
     /// # Safety
     /// So many bytes are there and the caller's for as long: nobody else writes them, nor reads what is written.
@@ -132,7 +138,10 @@ impl Pieces {
         let outcome = Mutex::new(Ok(()));
         workers.share(threads_for(length as u64) - 1, &|| {
             if let Err(error) = work(&pieces) {
-                *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
+                let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+                if outcome.is_ok() {
+                    *outcome = Err(error);
+                }
             }
         });
         if pieces.moved.into_inner() == length {
@@ -152,18 +161,37 @@ impl Pieces {
             Direction::Up => self.up(line),
             Direction::Down => self.down(line),
         };
-        // Whatever has failed.
-        let moved = line.finish().and(moved);
-        match moved {
-            Ok(moved) => {
-                self.moved.fetch_add(moved, Ordering::Relaxed);
-                Ok(())
-            }
-            Err(error) => {
-                self.stop();
-                Err(error)
-            }
+        if moved.is_err() {
+            self.stop();
         }
+        let over = line.finish();
+        let moved = moved?;
+        if over.is_ok() {
+            self.moved.fetch_add(moved, Ordering::Relaxed);
+        }
+        over
+    }
+
+    /// Moves pieces until there are none left by calls that return when each is moved: with where it is on the host, at which
+    /// place of what is moved, and how long it is.
+    ///
+    /// # Errors
+    /// What a call says.
+    pub fn one_by_one<F>(
+        &self,
+        mut copy: impl FnMut(*mut u8, usize, usize) -> Result<(), F>,
+    ) -> Result<(), F> {
+        while let Some(Piece { start, length }) = self.take() {
+            copy(self.host.wrapping_add(start), start, length)?;
+            self.moved.fetch_add(length, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// True if there are pieces that nobody has taken.
+    #[must_use]
+    pub fn are_left(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.length.div_ceil(PIECE)
     }
 
     /// True if this thread only helps with the copy, and may leave it to others.
@@ -296,7 +324,8 @@ mod tests {
         }
     }
 
-    impl Line for Late {
+    // SAFETY: a block is a vector of its own; `wait` and `finish` make the copies.
+    unsafe impl Line for Late {
         type Copy = usize;
         type Failure = &'static str;
 
@@ -389,6 +418,28 @@ mod tests {
         let moved = unsafe { Pieces::share(&workers, start, length, Direction::Up, work) };
         assert_eq!(moved, Ok(true));
         assert!(device == host);
+    }
+
+    #[test]
+    fn pieces_are_moved_one_by_one_without_a_line() {
+        let workers = Workers::new("pieces");
+        let length = 5 * PIECE + 3;
+        let mut host = vec![0_u8; length];
+        let device: Vec<u8> = (0..length).map(|at| ((at * 31) >> 7) as u8).collect();
+        let work = |pieces: &Pieces| {
+            pieces.one_by_one(|to, place, length| {
+                // SAFETY: within both; each piece is moved once.
+                unsafe { to.copy_from_nonoverlapping(device[place..].as_ptr(), length) };
+                Ok::<_, ()>(())
+            })?;
+            assert!(!pieces.are_left());
+            Ok::<_, ()>(())
+        };
+        let start = host.as_mut_ptr();
+        // SAFETY: the bytes are there, and nobody else's.
+        let moved = unsafe { Pieces::share(&workers, start, length, Direction::Down, work) };
+        assert_eq!(moved, Ok(true));
+        assert!(host == device);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// Rows of a thread, and columns of a block.
 const TILE: [usize; 2] = [32, 1024];
-/// Columns of a thread that is alone in its block: memory is read ahead along rows, of which ten fit into its second
-/// cache.
+/// Columns of a thread that is alone in its block: memory is read ahead along rows, of which ten of single precision fit into
+/// its second cache.
 const LONG: usize = 8192;
 
 /// Sets each element of `y` to the sum of its 3 x 3 neighbours in `x`, itself among them, times their weights. Behind an

@@ -443,7 +443,10 @@ fn a_callback_that_waits_is_told_that_it_must_not() {
         let (tell, told) = std::sync::mpsc::channel();
         let waited = later.clone();
         event.on_complete(move |_| tell.send(waited.wait()).unwrap());
+        // It is over only when this thread, which may wait in callbacks, looks no more.
+        rig.faults.hold(true);
         open.complete();
+        rig.faults.hold(false);
         let error = told.recv().unwrap().unwrap_err();
         assert!(
             matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
