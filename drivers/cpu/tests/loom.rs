@@ -1,4 +1,4 @@
-//! Models of the pool's protocols: the deque's and the injector's hand-over, who comes to a shared launch and
+//! Models of the pool's protocols: the deque's, the shelf's and the injector's hand-over, who comes to a shared launch and
 //! runs which groups of it, and falling asleep.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-driver-cpu --test loom --release`
@@ -30,6 +30,8 @@
 //! | `Invitation::accept` reads the word when it has come | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Invitation::open` stores with `Relaxed` | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Parts::fill` stores, or `Parts::take` does | `every_group_is_claimed_once` |
+//! | `Shelf::put` adds with `Relaxed`, or does not look whether the slots are empty | `every_task_is_had_once` |
+//! | `Shelf::take` takes away with `Relaxed`, or after it has looked | `every_task_is_had_once` |
 //! | `Injector::push` exchanges with `Relaxed` | `every_task_is_taken_once` |
 //! | `Injector::push` exchanges again without linking anew | `every_task_is_taken_once` |
 //! | `Injector::take` swaps with `Relaxed`, or loads and stores | `every_task_is_taken_once` |
@@ -73,6 +75,8 @@ mod injector;
 mod invitation;
 #[path = "../src/pool/parts.rs"]
 mod parts;
+#[path = "../src/pool/shelf.rs"]
+mod shelf;
 #[path = "../src/pool/sleep.rs"]
 mod sleep;
 

@@ -3,11 +3,16 @@
 //! carry what panics when it is dropped.
 
 use quipu_core::error::ErrorKind;
-use quipu_core::{Context, Device, Driver, Event, Queue, QueueOptions, Request, Result, UserEvent};
+use quipu_core::operation::NativeKernel;
+use quipu_core::{
+    Context, Device, Driver, Event, Queue, QueueOptions, RawArgument, Request, Result, UserEvent,
+};
 use quipu_driver_cpu::{CpuDriver, Options};
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 fn out_of_order() -> Queue {
     let driver: Arc<dyn Driver> =
@@ -106,6 +111,64 @@ fn a_host_thread_that_waits_is_not_caught_in_a_task() {
     nothing.wait().expect("it does not depend on the first");
     gate.complete();
     waits.wait().expect("its event is complete");
+}
+
+/// Takes so long that those that become ready together are put in order, and shared.
+struct Long;
+
+impl NativeKernel for Long {
+    fn name(&self) -> &'static str {
+        "long"
+    }
+
+    unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(50) {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn who_waits_leaves_what_it_shares_to_who_takes_its_place() {
+    let queue = out_of_order();
+    // The worker itself runs what such a task makes ready.
+    let held = || {
+        let (open, opened) = mpsc::channel::<()>();
+        let gate = task(&queue, &[], move || {
+            // Until nobody holds it any more.
+            let _ = opened.recv();
+            Ok(())
+        });
+        (open, [gate])
+    };
+    let long = |waits: &[Event]| {
+        let request = Request {
+            waits,
+            ..Request::default()
+        };
+        queue.launch(Long, 1, &request).expect("a valid launch")
+    };
+    for _ in 0..3 {
+        // So it knows how long one takes.
+        let (open, gate) = held();
+        let one = long(&gate);
+        drop(open);
+        one.wait().expect("it ran");
+    }
+    let (open, gate) = held();
+    let first = long(&gate);
+    let (tell, told) = mpsc::channel::<Event>();
+    let waits = task(&queue, &gate, move || {
+        told.recv().expect("an event was sent").wait()
+    });
+    let last = long(&gate);
+    tell.send(last.clone()).expect("the task has not run yet");
+    drop(open);
+    for event in [first, waits, last] {
+        event.wait().expect("none waits for ever");
+    }
 }
 
 /// Panics when it is dropped.

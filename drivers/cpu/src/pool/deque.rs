@@ -5,13 +5,15 @@
 //! SPAA 2005) with the orderings of Lê, Pop, Cohen and Zappa Nardelli ("Correct
 //! and Efficient Work-Stealing for Weak Memory Models", PPoPP 2013), over a ring
 //! that does not grow: what does not fit goes to the pool's injector, where
-//! everyone can get at it.
+//! everyone can get at it. Long items that come together may be *shared* instead,
+//! on a [shelf](Shelf) beside the ring, where thieves do not fail for each other.
 //!
 //! Hand-over: an item is pushed with a releasing store of `bottom` and taken
 //! after an acquiring load of it, so all that the pusher did to the item is
 //! seen. Of the owner and the thieves exactly one gets each item: they compete
 //! for it by the exchange of `top`.
 
+use super::shelf::{Habit, Shelf};
 use quipu_core::sync::{AtomicU64, Ordering, fence, store_and_fence};
 
 /// Items that fit.
@@ -34,14 +36,15 @@ pub(crate) enum Steal {
 
 /// See the module. Items are non-zero words.
 pub(crate) struct Deque {
-    top: Padded,
-    bottom: Padded,
+    top: Padded<AtomicU64>,
+    bottom: Padded<AtomicU64>,
+    shelf: Padded<Shelf>,
     ring: Box<[AtomicU64]>,
 }
 
 /// On a cache line of its own.
 #[repr(align(128))]
-struct Padded(AtomicU64);
+struct Padded<T>(T);
 
 impl Deque {
     pub(crate) fn new() -> Self {
@@ -49,6 +52,7 @@ impl Deque {
             // Indices start at one, so that `bottom - 1` never wraps.
             top: Padded(AtomicU64::new(1)),
             bottom: Padded(AtomicU64::new(1)),
+            shelf: Padded(Shelf::new()),
             ring: (0..CAPACITY).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -82,6 +86,18 @@ impl Deque {
         }
         self.bottom.0.store(bottom + fit as u64, Ordering::Release);
         fit
+    }
+
+    /// Shares items, the first first, and pushes what does not fit there; gives how many it took. Owner only.
+    pub(crate) fn share(&self, items: &[u64]) -> usize {
+        let shared = self.shelf.0.put(items);
+        shared + self.push_all(&items[shared..])
+    }
+
+    /// Takes an item that is shared: the first, or by habit one of the first `near`. Anyone.
+    #[inline]
+    pub(crate) fn take_shared(&self, habit: &Habit, near: usize) -> Option<u64> {
+        self.shelf.0.take(habit, near)
     }
 
     /// Takes the item pushed last. Owner only.
@@ -137,12 +153,13 @@ impl Deque {
     pub(crate) fn len(&self) -> usize {
         let bottom = self.bottom.0.load(Ordering::Relaxed);
         let top = self.top.0.load(Ordering::Relaxed);
-        bottom.saturating_sub(top) as usize
+        bottom.saturating_sub(top) as usize + self.shelf.0.len()
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::shelf::SLOTS;
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
@@ -185,6 +202,28 @@ mod tests {
         assert_eq!(deque.pop(), Some(10 + CAPACITY as u64 - 2));
         assert_eq!(deque.steal(), Steal::Item(2));
         assert_eq!(deque.steal(), Steal::Item(10));
+    }
+
+    #[test]
+    fn what_is_not_shared_is_pushed() {
+        let deque = Deque::new();
+        let take_shared = || deque.take_shared(&Habit::default(), 1);
+        assert_eq!(deque.share(&[1, 2]), 2);
+        assert_eq!((deque.steal(), deque.pop()), (Steal::Empty, None));
+        assert_eq!((deque.len(), take_shared()), (2, Some(1)));
+        assert_eq!(deque.share(&[7]), 1, "one is on the shelf");
+        assert_eq!(deque.len(), 2);
+        assert_eq!((take_shared(), deque.pop()), (Some(2), Some(7)));
+        let many: Vec<u64> = (1..=(SLOTS + CAPACITY + 1) as u64).collect();
+        assert_eq!(deque.share(&many), SLOTS + CAPACITY);
+        for item in &many[..SLOTS] {
+            assert_eq!(take_shared(), Some(*item));
+        }
+        assert_eq!(take_shared(), None);
+        for item in &many[SLOTS..SLOTS + CAPACITY] {
+            assert_eq!(deque.steal(), Steal::Item(*item));
+        }
+        assert_eq!(deque.len(), 0);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod deque;
 mod injector;
 mod invitation;
 mod parts;
+mod shelf;
 mod sleep;
 mod split;
 #[cfg(test)]

@@ -58,8 +58,14 @@ impl Worker {
             if let Some(share) = self.accept_invitation(victim) {
                 return Some(share);
             }
+            if victim == self.index {
+                continue;
+            }
+            if let Some(task) = self.take_shared(victim) {
+                return Some(task);
+            }
             // To try costs a fence.
-            if victim == self.index || deques[victim].len() == 0 {
+            if deques[victim].len() == 0 {
                 continue;
             }
             loop {
@@ -78,6 +84,29 @@ impl Worker {
             }
         }
         None
+    }
+
+    /// Takes a long task of those that a worker shares.
+    fn take_shared(&self, victim: usize) -> Option<Task> {
+        let near = self.pool.worker_count;
+        let task = Task::from_word(self.pool.deques[victim].take_shared(&self.habit, near)?);
+        self.victim.set(victim);
+        self.takes_shared.set(true);
+        self.consider_waking_for_victim(victim, &task);
+        Some(task)
+    }
+
+    /// After one of them: the next, as if this worker had looked for work and found it at once. It need not say that it looks,
+    /// nor see to what is left when it has found something, as each that comes to them does.
+    #[inline]
+    pub(super) fn take_next_shared(&self) -> Option<Task> {
+        if self.takes_shared.take() {
+            self.burst.set(0);
+            self.take_from_outside()
+                .or_else(|| self.take_shared(self.victim.get()))
+        } else {
+            None
+        }
     }
 
     /// Takes a share in a launch to which this one has invited, if it has.

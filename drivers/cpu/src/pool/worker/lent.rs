@@ -91,7 +91,7 @@ impl Worker {
         let mut count = 0;
         while self.has_role() {
             let next = match self.next.take() {
-                0 => self.deque().pop().unwrap_or(0),
+                0 => self.any_of_deque().unwrap_or(0),
                 next => next,
             };
             if next == 0 {

@@ -25,6 +25,7 @@ mod wait;
 
 use super::cost::Costs;
 use super::deque::{Deque, Steal};
+use super::shelf::Habit;
 use super::{Pool, Task};
 use quipu_core::command::{ReadySink, ToDrivers, slab};
 use quipu_core::event::{Waiter, replace_joiner};
@@ -86,7 +87,7 @@ pub(crate) struct Worker {
     gathered: RefCell<Vec<u64>>,
     /// True if some of them are others' to run, who get them when all are gone through.
     others_gathered: Cell<bool>,
-    /// True if the deque holds long tasks, oldest first.
+    /// True if the deque may hold long tasks, oldest first, or share some.
     oldest_first: Cell<bool>,
     /// False if the deque is known to be empty.
     has_surplus: Cell<bool>,
@@ -101,6 +102,9 @@ pub(crate) struct Worker {
     /// The command that this thread is inside of, innermost.
     running: Cell<*const Frame>,
     victim: Cell<usize>,
+    /// The last task was one of several that the victim shares, or had shared.
+    takes_shared: Cell<bool>,
+    habit: Habit,
     /// What others had told of tasks in deques when it last looked into them.
     seen: Cell<u64>,
     /// It has slept since it last ran out of work.
@@ -160,7 +164,8 @@ impl Worker {
             gathering: Cell::new(false),
             gathered: RefCell::new(Vec::new()),
             others_gathered: Cell::new(false),
-            oldest_first: Cell::new(false),
+            // Of whoever was this worker before.
+            oldest_first: Cell::new(true),
             has_surplus: Cell::new(false),
             backlog_ns: Cell::new(0),
             burst: Cell::new(0),
@@ -168,6 +173,8 @@ impl Worker {
             patience: Cell::new(SPIN),
             running: Cell::new(std::ptr::null()),
             victim: Cell::new(index),
+            takes_shared: Cell::new(false),
+            habit: Habit::default(),
             seen: Cell::new(0),
             was_asleep: Cell::new(false),
             stole_little: Cell::new(false),
@@ -195,7 +202,8 @@ impl Worker {
         CURRENT.set(&raw const self);
         let joiner = replace_joiner(Some(join_on_worker));
         while self.has_role() {
-            let Some(task) = self.take().or_else(|| self.idle()) else {
+            let next = self.take().or_else(|| self.take_next_shared());
+            let Some(task) = next.or_else(|| self.idle()) else {
                 break;
             };
             self.perform(task);
@@ -241,12 +249,23 @@ impl Worker {
         self.costs
     }
 
+    /// Whatever is in the deque, shared or not.
+    fn any_of_deque(&self) -> Option<u64> {
+        self.deque().pop().or_else(|| self.own_shared())
+    }
+
+    /// One of those that this worker shares.
+    fn own_shared(&self) -> Option<u64> {
+        let near = self.pool.worker_count;
+        self.deque().take_shared(&self.habit, near)
+    }
+
     /// What is at hand goes to where everyone can get at it.
     fn leave_nothing(&self) {
         let mut left = self.next.take();
         loop {
             if left == 0 {
-                left = self.deque().pop().unwrap_or(0);
+                left = self.any_of_deque().unwrap_or(0);
             }
             if left == 0 {
                 break;
@@ -320,7 +339,7 @@ impl Worker {
         }
         let mut gathered = self.gathered.borrow_mut();
         if gathered.len() == MOST_ORDERED {
-            self.offer_all(&mut gathered);
+            self.offer_all(&mut gathered, Deque::push_all);
         }
         gathered.push(word);
     }
@@ -336,22 +355,26 @@ impl Worker {
     /// is run next: puts the others into the deque, so that this worker takes
     /// them in the order of their enqueue, which is that of their memory, and
     /// thieves from the other end. Of long tasks it matters more that thieves
-    /// too take them in the order that their user chose.
+    /// too take them in the order that their user chose, and each those whose
+    /// data it has in its cache: so all are shared.
     #[cold]
     fn publish_gathered(&self) {
         let mut gathered = self.gathered.borrow_mut();
         if self.next_is_long() {
+            gathered.push(self.next.take());
             gathered.reverse();
             self.oldest_first.set(true);
+            self.offer_all(&mut gathered, Deque::share);
+        } else {
+            self.offer_all(&mut gathered, Deque::push_all);
         }
-        self.offer_all(&mut gathered);
     }
 
-    /// Puts tasks where thieves can take them, the first of them first.
+    /// Puts tasks where thieves can take them, the first of them first, in the way of `put`, which says how many it took.
     #[inline(never)]
-    fn offer_all(&self, words: &mut Vec<u64>) {
+    fn offer_all(&self, words: &mut Vec<u64>, put: fn(&Deque, &[u64]) -> usize) {
         self.has_surplus.set(true);
-        let fit = self.deque().push_all(words);
+        let fit = put(self.deque(), words);
         for word in &words[fit..] {
             self.offer(*word);
         }
@@ -404,12 +427,10 @@ impl Worker {
             return Some(self.give_others_a_turn(next));
         }
         self.chain.set(0);
-        if self.oldest_first.get() {
-            match self.deque().steal() {
-                Steal::Item(word) => return Some(Task::from_word(word)),
-                Steal::Retry => {}
-                Steal::Empty => self.oldest_first.set(false),
-            }
+        if self.oldest_first.get()
+            && let Some(task) = self.take_oldest()
+        {
+            return Some(task);
         }
         match self.deque().pop() {
             Some(word) => Some(Task::from_word(word)),
@@ -421,15 +442,26 @@ impl Worker {
         }
     }
 
+    /// The first of long tasks, if there are any.
+    #[cold]
+    fn take_oldest(&self) -> Option<Task> {
+        let oldest = self.own_shared().or_else(|| match self.deque().steal() {
+            Steal::Item(word) => Some(word),
+            Steal::Retry => None,
+            Steal::Empty => {
+                self.oldest_first.set(false);
+                None
+            }
+        });
+        oldest.map(Task::from_word)
+    }
+
     /// A long chain: what waits for longest goes first, once.
     #[cold]
     fn give_others_a_turn(&self, next: u64) -> Task {
         let other = self
             .take_injected(Priority::Normal)
-            .or_else(|| match self.deque().steal() {
-                Steal::Item(word) => Some(Task::from_word(word)),
-                _ => None,
-            });
+            .or_else(|| self.take_oldest());
         match other {
             Some(other) => {
                 self.offer(next);
