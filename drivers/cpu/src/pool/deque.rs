@@ -10,8 +10,8 @@
 //!
 //! Hand-over: an item is pushed with a releasing store of `bottom` and taken
 //! after an acquiring load of it, so all that the pusher did to the item is
-//! seen. Of the owner and the thieves exactly one gets each item: they compete
-//! for it by the exchange of `top`.
+//! seen. Of the owner and the thieves exactly one gets each item of the ring: they
+//! compete for it by the exchange of `top`.
 
 use super::shelf::{Habit, Shelf};
 use quipu_core::sync::{AtomicU64, Ordering, fence, store_and_fence};
@@ -88,9 +88,14 @@ impl Deque {
         fit
     }
 
-    /// Shares items, the first first, and pushes what does not fit there; gives how many it took. Owner only.
+    /// Shares items, the first first, and pushes what does not fit there; gives how many it took. While there are others it
+    /// only pushes: what is shared would be taken before them, again and again. Owner only.
     pub(crate) fn share(&self, items: &[u64]) -> usize {
-        let shared = self.shelf.0.put(items);
+        let shared = if self.len() == 0 {
+            self.shelf.0.put(items)
+        } else {
+            0
+        };
         shared + self.push_all(&items[shared..])
     }
 
@@ -213,7 +218,12 @@ mod tests {
         assert_eq!((deque.len(), take_shared()), (2, Some(1)));
         assert_eq!(deque.share(&[7]), 1, "one is on the shelf");
         assert_eq!(deque.len(), 2);
-        assert_eq!((take_shared(), deque.pop()), (Some(2), Some(7)));
+        assert_eq!(take_shared(), Some(2));
+        assert_eq!(deque.share(&[8]), 1, "one is in the ring");
+        assert_eq!(
+            (take_shared(), deque.pop(), deque.pop()),
+            (None, Some(8), Some(7))
+        );
         let many: Vec<u64> = (1..=(SLOTS + CAPACITY + 1) as u64).collect();
         assert_eq!(deque.share(&many), SLOTS + CAPACITY);
         for item in &many[..SLOTS] {

@@ -30,7 +30,7 @@ pub(crate) struct Shelf {
 #[derive(Debug, Default)]
 pub(crate) struct Habit {
     slot: Cell<u32>,
-    /// The shelf that it last took of, and the how manieth tasks of it.
+    /// The shelf that it last took of, and how often tasks had been put there.
     time: Cell<(usize, u64)>,
 }
 
@@ -85,7 +85,7 @@ impl Shelf {
     /// Takes the first task, or one of the first `near`. Anyone.
     #[inline]
     pub(crate) fn take(&self, habit: &Habit, near: usize) -> Option<u64> {
-        let mut left = self.left.load(Ordering::Relaxed);
+        let mut left = self.left.load(Ordering::Acquire);
         while left != 0 {
             let times = self.times.load(Ordering::Relaxed);
             let time = (std::ptr::from_ref(self).addr(), times);
@@ -98,7 +98,7 @@ impl Shelf {
                 }
                 return Some(self.slots[slot as usize].swap(0, Ordering::Relaxed));
             }
-            left = self.left.load(Ordering::Relaxed);
+            left = self.left.load(Ordering::Acquire);
         }
         None
     }

@@ -96,16 +96,26 @@ impl Worker {
         Some(task)
     }
 
-    /// After one of them: the next, as if this worker had looked for work and found it at once. It need not say that it looks,
-    /// nor see to what is left when it has found something, as each that comes to them does.
+    /// After one of them: the next, or what was handed in. It need not say that it looks, nor see to what is left when it has found
+    /// something, as each that comes to them does.
     #[inline]
     pub(super) fn take_next_shared(&self) -> Option<Task> {
-        if self.takes_shared.take() {
-            self.burst.set(0);
-            self.take_from_outside()
-                .or_else(|| self.take_shared(self.victim.get()))
-        } else {
-            None
+        if !self.takes_shared.take() {
+            return None;
+        }
+        self.give_way();
+        let task = self
+            .take_from_outside()
+            .or_else(|| self.take_shared(self.victim.get()))?;
+        self.learn_restraint(self.burst.take());
+        Some(task)
+    }
+
+    /// After it was woken: the system may have put this thread on the core of the one that woke it, which is to go on now.
+    /// Who looks for work is counted on, so not while it does.
+    fn give_way(&self) {
+        if self.was_asleep.take() {
+            std::thread::yield_now();
         }
     }
 
@@ -128,11 +138,7 @@ impl Worker {
     #[cold]
     pub(super) fn idle(&self) -> Option<Task> {
         let sleep = &self.pool.sleep;
-        if self.was_asleep.take() {
-            // The system may have put this thread on the core of the one that woke it, which is to go on now. Who looks for
-            // work is counted on, so not while it does.
-            std::thread::yield_now();
-        }
+        self.give_way();
         loop {
             sleep.start_spinning();
             if let Some(task) = self.spin() {

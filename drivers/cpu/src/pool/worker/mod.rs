@@ -6,8 +6,9 @@
 //! 1. high-priority commands that anyone may take;
 //! 2. the command that the one it has just ended made ready (*run next*): a
 //!    chain never changes threads; after 64 in a row others get a turn;
-//! 3. its own deque, last in first out;
-//! 4. what was handed in from outside, then other workers' deques;
+//! 3. the long commands that became ready together and that it shares with others,
+//!    and its own deque, last in first out;
+//! 4. what was handed in from outside, then what others share and their deques;
 //! 5. low-priority commands.
 //!
 //! | file | what |
@@ -87,8 +88,10 @@ pub(crate) struct Worker {
     gathered: RefCell<Vec<u64>>,
     /// True if some of them are others' to run, who get them when all are gone through.
     others_gathered: Cell<bool>,
-    /// True if the deque may hold long tasks, oldest first, or share some.
+    /// True if the deque holds long tasks, oldest first.
     oldest_first: Cell<bool>,
+    /// False if the deque is known to share none.
+    shares: Cell<bool>,
     /// False if the deque is known to be empty.
     has_surplus: Cell<bool>,
     /// Estimated work done while the deque was never empty.
@@ -102,7 +105,7 @@ pub(crate) struct Worker {
     /// The command that this thread is inside of, innermost.
     running: Cell<*const Frame>,
     victim: Cell<usize>,
-    /// The last task was one of several that the victim shares, or had shared.
+    /// Since it last ran out of tasks of its own it has had one that the victim shares, or had shared.
     takes_shared: Cell<bool>,
     habit: Habit,
     /// What others had told of tasks in deques when it last looked into them.
@@ -164,9 +167,10 @@ impl Worker {
             gathering: Cell::new(false),
             gathered: RefCell::new(Vec::new()),
             others_gathered: Cell::new(false),
-            // Of whoever was this worker before.
-            oldest_first: Cell::new(true),
-            has_surplus: Cell::new(false),
+            oldest_first: Cell::new(false),
+            // Whoever was this worker before may have left some.
+            shares: Cell::new(true),
+            has_surplus: Cell::new(true),
             backlog_ns: Cell::new(0),
             burst: Cell::new(0),
             pauses: Cell::new(*PAUSES.start()),
@@ -251,7 +255,7 @@ impl Worker {
 
     /// Whatever is in the deque, shared or not.
     fn any_of_deque(&self) -> Option<u64> {
-        self.deque().pop().or_else(|| self.own_shared())
+        self.own_shared().or_else(|| self.deque().pop())
     }
 
     /// One of those that this worker shares.
@@ -352,11 +356,11 @@ impl Worker {
     }
 
     /// After a command has released several, newest first, of which the oldest
-    /// is run next: puts the others into the deque, so that this worker takes
+    /// was to be run next: puts the others into the deque, so that this worker takes
     /// them in the order of their enqueue, which is that of their memory, and
     /// thieves from the other end. Of long tasks it matters more that thieves
-    /// too take them in the order that their user chose, and each those whose
-    /// data it has in its cache: so all are shared.
+    /// too take them in the order that their user chose, and each begins with one
+    /// whose data it has in its cache: so all are shared, the oldest too.
     #[cold]
     fn publish_gathered(&self) {
         let mut gathered = self.gathered.borrow_mut();
@@ -364,6 +368,7 @@ impl Worker {
             gathered.push(self.next.take());
             gathered.reverse();
             self.oldest_first.set(true);
+            self.shares.set(true);
             self.offer_all(&mut gathered, Deque::share);
         } else {
             self.offer_all(&mut gathered, Deque::push_all);
@@ -426,11 +431,18 @@ impl Worker {
             self.chain.set(0);
             return Some(self.give_others_a_turn(next));
         }
-        self.chain.set(0);
-        if self.oldest_first.get()
-            && let Some(task) = self.take_oldest()
+        if self.shares.get()
+            && let Some(task) = self.take_own_shared()
         {
             return Some(task);
+        }
+        self.chain.set(0);
+        if self.oldest_first.get() {
+            match self.deque().steal() {
+                Steal::Item(word) => return Some(Task::from_word(word)),
+                Steal::Retry => {}
+                Steal::Empty => self.oldest_first.set(false),
+            }
         }
         match self.deque().pop() {
             Some(word) => Some(Task::from_word(word)),
@@ -442,18 +454,20 @@ impl Worker {
         }
     }
 
-    /// The first of long tasks, if there are any.
+    /// One of the long tasks that this worker shares. They may make others ready, which are shared in turn: that is a chain,
+    /// too.
     #[cold]
-    fn take_oldest(&self) -> Option<Task> {
-        let oldest = self.own_shared().or_else(|| match self.deque().steal() {
-            Steal::Item(word) => Some(word),
-            Steal::Retry => None,
-            Steal::Empty => {
-                self.oldest_first.set(false);
-                None
-            }
-        });
-        oldest.map(Task::from_word)
+    fn take_own_shared(&self) -> Option<Task> {
+        let chain = self.chain.get() + 1;
+        self.chain.set(chain % CHAIN);
+        if chain >= CHAIN
+            && let Some(other) = self.take_injected(Priority::Normal)
+        {
+            return Some(other);
+        }
+        let word = self.own_shared();
+        self.shares.set(word.is_some());
+        word.map(Task::from_word)
     }
 
     /// A long chain: what waits for longest goes first, once.
@@ -461,7 +475,11 @@ impl Worker {
     fn give_others_a_turn(&self, next: u64) -> Task {
         let other = self
             .take_injected(Priority::Normal)
-            .or_else(|| self.take_oldest());
+            .or_else(|| self.own_shared().map(Task::from_word))
+            .or_else(|| match self.deque().steal() {
+                Steal::Item(word) => Some(Task::from_word(word)),
+                _ => None,
+            });
         match other {
             Some(other) => {
                 self.offer(next);
