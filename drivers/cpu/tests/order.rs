@@ -1,6 +1,9 @@
 //! In which order a worker runs what is ready.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+mod long;
+
+use long::Long;
 use quipu_core::{
     Context, Device, Driver, Event, Priority, Queue, QueueOptions, RawArgument, Request,
 };
@@ -54,7 +57,18 @@ impl Rig {
         queue.host_task(task, &request).unwrap()
     }
 
-    /// The same, which runs by now, and until it is told to end.
+    /// A long kernel that says that it ran.
+    fn long(&self, queue: &Queue, name: &'static str, waits: &[Event]) -> Event {
+        let ran = self.ran.clone();
+        let request = Request {
+            waits,
+            ..Request::default()
+        };
+        let kernel = Long(move || ran.lock().unwrap().push(name));
+        queue.launch(kernel, 1, &request).unwrap()
+    }
+
+    /// A task which runs by now, and until it is told to end.
     fn held(&self, queue: &Queue, name: &'static str) -> (Event, Sender<()>) {
         let ran = self.ran.clone();
         let (begins, begun) = channel();
@@ -118,6 +132,29 @@ fn others_get_a_turn_after_64_commands_of_a_chain() {
         assert_eq!(ran.len(), 1003);
         let runs: Vec<usize> = ran.split(|name| *name == "other").map(<[_]>::len).collect();
         assert_eq!(runs, [CHAIN, CHAIN, CHAIN, 1000 - 3 * CHAIN]);
+    }
+}
+
+#[test]
+fn others_get_a_turn_after_64_long_commands_however_many_become_ready_together() {
+    for together in [2, 3, 4, 70] {
+        let rig = Rig::new();
+        let queue = rig.queue(Priority::Normal);
+        let (first, end) = rig.held(&queue, "step");
+        let mut last = first;
+        let mut events = Vec::new();
+        for _ in 0..400 / together {
+            let ready =
+                (0..together).map(|_| rig.long(&queue, "step", std::slice::from_ref(&last)));
+            let ready: Vec<Event> = ready.collect();
+            last = ready[0].clone();
+            events.extend(ready);
+        }
+        events.push(rig.task(&queue, "other", &[]));
+        end.send(()).unwrap();
+        let ran = rig.ran(&events);
+        let place = ran.iter().position(|name| *name == "other");
+        assert_eq!(place, Some(CHAIN), "{together} at once");
     }
 }
 

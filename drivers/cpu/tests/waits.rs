@@ -2,17 +2,15 @@
 //! every wait ends that could end with threads without number. And panics that
 //! carry what panics when it is dropped.
 
+mod long;
+
+use long::Long;
 use quipu_core::error::ErrorKind;
-use quipu_core::operation::NativeKernel;
-use quipu_core::{
-    Context, Device, Driver, Event, Queue, QueueOptions, RawArgument, Request, Result, UserEvent,
-};
+use quipu_core::{Context, Device, Driver, Event, Queue, QueueOptions, Request, Result, UserEvent};
 use quipu_driver_cpu::{CpuDriver, Options};
 use std::num::NonZero;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
 
 fn out_of_order() -> Queue {
     let driver: Arc<dyn Driver> =
@@ -113,23 +111,6 @@ fn a_host_thread_that_waits_is_not_caught_in_a_task() {
     waits.wait().expect("its event is complete");
 }
 
-/// Takes so long that those that become ready together are put in order, and shared.
-struct Long;
-
-impl NativeKernel for Long {
-    fn name(&self) -> &'static str {
-        "long"
-    }
-
-    unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> Result<()> {
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_micros(50) {
-            std::hint::spin_loop();
-        }
-        Ok(())
-    }
-}
-
 #[test]
 fn who_waits_leaves_what_it_shares_to_who_takes_its_place() {
     let queue = out_of_order();
@@ -148,7 +129,9 @@ fn who_waits_leaves_what_it_shares_to_who_takes_its_place() {
             waits,
             ..Request::default()
         };
-        queue.launch(Long, 1, &request).expect("a valid launch")
+        queue
+            .launch(Long(|| ()), 1, &request)
+            .expect("a valid launch")
     };
     for _ in 0..3 {
         // So it knows how long one takes.

@@ -45,6 +45,9 @@ pub(crate) use lent::Lent;
 const CHAIN: u32 = 64;
 /// Tasks of this length are worth the trouble of ordering them.
 const LONG_NS: u64 = 2_000;
+/// So many long tasks that become ready together with one that could be run next are shared, and that one with them. Of fewer it is
+/// mostly what goes on with the data at hand.
+const MANY_OTHERS: usize = 2;
 /// The most tasks that are put in order.
 const MOST_ORDERED: usize = 256;
 /// How long a worker looks for work before it sleeps, at first: about what it
@@ -356,23 +359,31 @@ impl Worker {
     }
 
     /// After a command has released several, newest first, of which the oldest
-    /// was to be run next: puts the others into the deque, so that this worker takes
+    /// is run next: puts the others into the deque, so that this worker takes
     /// them in the order of their enqueue, which is that of their memory, and
     /// thieves from the other end. Of long tasks it matters more that thieves
     /// too take them in the order that their user chose, and each begins with one
-    /// whose data it has in its cache: so all are shared, the oldest too.
+    /// whose data it has in its cache: so many are shared, and the oldest, too.
     #[cold]
     fn publish_gathered(&self) {
         let mut gathered = self.gathered.borrow_mut();
-        if self.next_is_long() {
-            gathered.push(self.next.take());
-            gathered.reverse();
-            self.oldest_first.set(true);
-            self.shares.set(true);
-            self.offer_all(&mut gathered, Deque::share);
-        } else {
-            self.offer_all(&mut gathered, Deque::push_all);
+        if !self.next_is_long() {
+            return self.offer_all(&mut gathered, Deque::push_all);
         }
+        // Others that are here would wait for those that are shared, again and again.
+        let are_shared = gathered.len() >= MANY_OTHERS && self.deque().len() == 0;
+        if are_shared {
+            gathered.push(self.next.take());
+        }
+        gathered.reverse();
+        self.oldest_first.set(true);
+        self.shares.set(self.shares.get() || are_shared);
+        let put = if are_shared {
+            Deque::share
+        } else {
+            Deque::push_all
+        };
+        self.offer_all(&mut gathered, put);
     }
 
     /// Puts tasks where thieves can take them, the first of them first, in the way of `put`, which says how many it took.
@@ -431,19 +442,12 @@ impl Worker {
             self.chain.set(0);
             return Some(self.give_others_a_turn(next));
         }
-        if self.shares.get()
-            && let Some(task) = self.take_own_shared()
+        if (self.shares.get() || self.oldest_first.get())
+            && let Some(task) = self.take_oldest()
         {
             return Some(task);
         }
         self.chain.set(0);
-        if self.oldest_first.get() {
-            match self.deque().steal() {
-                Steal::Item(word) => return Some(Task::from_word(word)),
-                Steal::Retry => {}
-                Steal::Empty => self.oldest_first.set(false),
-            }
-        }
         match self.deque().pop() {
             Some(word) => Some(Task::from_word(word)),
             None => {
@@ -454,10 +458,10 @@ impl Worker {
         }
     }
 
-    /// One of the long tasks that this worker shares. They may make others ready, which are shared in turn: that is a chain,
-    /// too.
+    /// One of its long tasks, of which those that it shares come first. They may make others ready that are no less long:
+    /// that is a chain, too.
     #[cold]
-    fn take_own_shared(&self) -> Option<Task> {
+    fn take_oldest(&self) -> Option<Task> {
         let chain = self.chain.get() + 1;
         self.chain.set(chain % CHAIN);
         if chain >= CHAIN
@@ -465,9 +469,20 @@ impl Worker {
         {
             return Some(other);
         }
-        let word = self.own_shared();
-        self.shares.set(word.is_some());
-        word.map(Task::from_word)
+        if self.shares.get() {
+            if let Some(word) = self.own_shared() {
+                return Some(Task::from_word(word));
+            }
+            self.shares.set(false);
+        }
+        if self.oldest_first.get() {
+            match self.deque().steal() {
+                Steal::Item(word) => return Some(Task::from_word(word)),
+                Steal::Retry => {}
+                Steal::Empty => self.oldest_first.set(false),
+            }
+        }
+        None
     }
 
     /// A long chain: what waits for longest goes first, once.
