@@ -363,7 +363,7 @@ impl Worker {
     /// them in the order of their enqueue, which is that of their memory, and
     /// thieves from the other end. Of long tasks it matters more that thieves
     /// too take them in the order that their user chose, and each begins with one
-    /// whose data it has in its cache: so many are shared, and the oldest, too.
+    /// whose data it has in its cache: so where there are many all are shared, the oldest too.
     #[cold]
     fn publish_gathered(&self) {
         let mut gathered = self.gathered.borrow_mut();
