@@ -1,13 +1,17 @@
 //! Merge sort: by any order of the user's.
 //!
-//! 1. Each thread sorts tiles of neighbours: short runs by insertion, and these by merging, from one buffer to the other
+//! 1. Each thread sorts tiles of neighbours: short runs by a network, and these by merging, from one buffer to the other
 //!    and back.
 //! 2. Pairs of runs are merged, again from one buffer to the other, until there is one. Each thread has an equal part of
 //!    the *output*, wherever that begins and ends; a search along the diagonal finds what of both runs comes before it
 //!    (merge path: Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path", 2012). So all threads are at work in the last
 //!    merge, too.
 //!
-//! Runs are begun so long or short that the number of moves is even, and everything ends where it began.
+//! Two runs are merged from both ends at once. Which element is next is known only once it is known which was the last,
+//! and that is what a merge waits for: so there are two such chains, and a processor goes along both.
+//!
+//! The first runs are left where they were or moved, so that the number of moves is even, and everything ends where it
+//! began.
 
 use crate::division::{BLOCKS_PER_CORE, parts, same_length, threads};
 use crate::function::Item;
@@ -17,36 +21,50 @@ use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// Elements of a tile, a power of two: with those of the other buffer they fit into the nearest caches.
 const TILE: usize = 4096;
-/// Elements of a run that is sorted by insertion, if as many moves are even; else of twice as many.
-const RUN: usize = 8;
+/// Elements of a run that the network sorts, a power of two.
+const RUN: usize = 4;
 
-/// Sorts the elements from `start` to `end` by insertion.
+/// Sorts `count` elements from `start` on, at most `RUN`, into the same places of the other buffers, or of the same.
+/// Neighbours that are in the wrong order change places, every other pair of them by turns (an odd-even transposition
+/// network): so it is stable.
 #[device]
-fn insert<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
+fn sort_run<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     order: O,
     start: usize,
-    end: usize,
+    count: usize,
     keys: RawMut<K>,
+    to_keys: RawMut<K>,
     values: RawMut<V>,
+    to_values: RawMut<V>,
 ) {
     // SAFETY: the elements are one thread's.
-    let keys = unsafe { keys.slice_mut(start..end) };
-    // SAFETY: as above.
-    let values = unsafe { values.slice_mut(if VALUES { start..end } else { 0..0 }) };
-    for i in 1..keys.len() {
-        let key = keys[i];
-        let mut at = i;
-        while at > 0 && order.precedes(key, keys[at - 1]) {
-            keys[at] = keys[at - 1];
-            at -= 1;
-        }
-        keys[at] = key;
-        if VALUES {
-            let value = values[i];
-            for back in 0..i - at {
-                values[i - back] = values[i - back - 1];
+    unsafe {
+        let mut run_keys = [keys.read(start); RUN];
+        let mut run_values = [values.read(if VALUES { start } else { 0 }); RUN];
+        for i in 1..count {
+            run_keys[i] = keys.read(start + i);
+            if VALUES {
+                run_values[i] = values.read(start + i);
             }
-            values[at] = value;
+        }
+        for round in 0..RUN {
+            for i in (1 + round % 2..count).step_by(2) {
+                let (left, right) = (run_keys[i - 1], run_keys[i]);
+                let changes = order.precedes(right, left);
+                run_keys[i - 1] = if changes { right } else { left };
+                run_keys[i] = if changes { left } else { right };
+                if VALUES {
+                    let (left, right) = (run_values[i - 1], run_values[i]);
+                    run_values[i - 1] = if changes { right } else { left };
+                    run_values[i] = if changes { left } else { right };
+                }
+            }
+        }
+        for i in 0..count {
+            to_keys.write(start + i, run_keys[i]);
+            if VALUES {
+                to_values.write(start + i, run_values[i]);
+            }
         }
     }
 }
@@ -80,47 +98,74 @@ fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     to_values: RawMut<V>,
 ) {
     let [left, middle, end] = runs;
-    // SAFETY: nobody writes what is merged, and what is written is one thread's.
+    // SAFETY: nobody writes what is merged.
     let first = unsafe { keys.slice(left..middle) };
     // SAFETY: as above.
     let second = unsafe { keys.slice(middle..end) };
+    // What of both comes there. (What is no order may end before it begins.)
+    let skipped = of_first(order, start - left, first, second);
+    let reached = of_first(order, stop - left, first, second);
+    let begin = left + skipped;
+    let limit = (left + reached).clamp(begin, begin + (stop - start));
+    // As many of both are taken as there are places.
+    let other = start + middle - begin..stop + middle - limit;
     // SAFETY: as above.
+    let first = unsafe { keys.slice(begin..limit) };
+    // SAFETY: as above.
+    let second = unsafe { keys.slice(other.clone()) };
+    // SAFETY: as above, and what is written is one thread's.
     let to = unsafe { to_keys.slice_mut(start..stop) };
     // SAFETY: as above.
-    let first_values = unsafe { values.slice(if VALUES { left..middle } else { 0..0 }) };
+    let first_values = unsafe { values.slice(if VALUES { begin..limit } else { 0..0 }) };
     // SAFETY: as above.
-    let second_values = unsafe { values.slice(if VALUES { middle..end } else { 0..0 }) };
+    let second_values = unsafe { values.slice(if VALUES { other } else { 0..0 }) };
     // SAFETY: as above.
     let to_values = unsafe { to_values.slice_mut(if VALUES { start..stop } else { 0..0 }) };
-    let mut i = of_first(order, start - left, first, second);
-    let mut j = start - left - i;
-    let mut at = 0;
-    while at < to.len() && i < first.len() && j < second.len() {
-        let is_second = order.precedes(second[j], first[i]);
-        to[at] = if is_second { second[j] } else { first[i] };
-        if VALUES {
-            // Both are read, as both keys are: which of them it is cannot be foreseen.
-            let (one, other) = (first_values[i], second_values[j]);
-            to_values[at] = if is_second { other } else { one };
+
+    let (mut i, mut j) = (0, 0);
+    let (mut i_end, mut j_end) = (first.len(), second.len());
+    while i < i_end && j < j_end {
+        // So many steps from each end stay inside of both, whatever they take, and do not meet.
+        let inside = (first.len() - i)
+            .min(second.len() - j)
+            .min(i_end)
+            .min(j_end);
+        let steps = inside.min((i_end - i + j_end - j) / 2);
+        for _ in 0..steps {
+            let (one, other) = (first[i], second[j]);
+            let is_second = order.precedes(other, one);
+            to[i + j] = if is_second { other } else { one };
+            let (one, other) = (first[i_end - 1], second[j_end - 1]);
+            let is_first = order.precedes(other, one);
+            to[i_end + j_end - 1] = if is_first { one } else { other };
+            if VALUES {
+                // Of both, as both keys are: which of them it is cannot be foreseen.
+                let (one, other) = (first_values[i], second_values[j]);
+                to_values[i + j] = if is_second { other } else { one };
+                let (one, other) = (first_values[i_end - 1], second_values[j_end - 1]);
+                to_values[i_end + j_end - 1] = if is_first { one } else { other };
+            }
+            i += !is_second as usize;
+            j += is_second as usize;
+            i_end -= is_first as usize;
+            j_end -= !is_first as usize;
         }
-        i += !is_second as usize;
-        j += is_second as usize;
-        at += 1;
     }
-    // Of one run there is nothing left.
-    let is_first = i < first.len();
-    while at < to.len() {
-        to[at] = if is_first { first[i] } else { second[j] };
+    // Of one of them there is nothing left.
+    let is_first = i < i_end;
+    for at in i + j..i_end + j_end {
+        to[at] = if is_first {
+            first[at - j]
+        } else {
+            second[at - i]
+        };
         if VALUES {
             to_values[at] = if is_first {
-                first_values[i]
+                first_values[at - j]
             } else {
-                second_values[j]
+                second_values[at - i]
             };
         }
-        i += is_first as usize;
-        j += !is_first as usize;
-        at += 1;
     }
 }
 
@@ -149,13 +194,13 @@ fn merge_pairs<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     }
 }
 
-/// Sorts each thread's tiles of `tile` elements, beginning with runs of `run`. Both are powers of two. After an odd
-/// number of doublings from `run` to `tile` they are in the other buffers.
+/// Sorts each thread's tiles of `tile` elements, a power of two and at least four. The first runs, of four, are left in the
+/// other buffers if `moves` says so; from there each doubling to `tile` moves them to the other side.
 #[kernel]
 pub fn sort_tiles<K, V, O: Order<K>, const VALUES: bool>(
     acc: &impl Accelerator<1>,
     order: O,
-    run: usize,
+    moves: bool,
     tile: usize,
     keys: RawMut<K>,
     other_keys: RawMut<K>,
@@ -167,11 +212,29 @@ pub fn sort_tiles<K, V, O: Order<K>, const VALUES: bool>(
     while number * tile < length {
         let start = number * tile;
         let end = (start + tile).min(length);
-        for from in (start..end).step_by(run) {
-            insert::<K, V, O, VALUES>(order, from, (from + run).min(end), keys, values);
+        let (first_keys, first_values) = if moves {
+            (other_keys, other_values)
+        } else {
+            (keys, values)
+        };
+        let whole = end - (end - start) % RUN;
+        for at in (start..whole).step_by(RUN) {
+            sort_run::<K, V, O, VALUES>(order, at, RUN, keys, first_keys, values, first_values);
         }
-        let mut width = run;
-        let mut is_other = false;
+        if whole < end {
+            let count = end - whole;
+            sort_run::<K, V, O, VALUES>(
+                order,
+                whole,
+                count,
+                keys,
+                first_keys,
+                values,
+                first_values,
+            );
+        }
+        let mut width = RUN;
+        let mut is_other = moves;
         while width < tile {
             if is_other {
                 merge_pairs::<K, V, O, VALUES>(
@@ -283,13 +346,12 @@ fn sort<K: Item, V: Item, O: Order<K> + KernelData, const VALUES: bool>(
 
     let doublings = |from: usize| (length.div_ceil(from)).next_power_of_two().ilog2();
     let in_tiles = (TILE / RUN).ilog2();
-    let is_odd = (in_tiles + doublings(TILE)) % 2 == 1;
-    let run = if is_odd { 2 * RUN } else { RUN };
+    let moves = (in_tiles + doublings(TILE)) % 2 == 1;
     let mut done = queue.launch(
         division(),
         sort_tiles::<K, V, O, VALUES>(
             order,
-            run,
+            moves,
             TILE,
             &mut *keys,
             &mut other_keys,
@@ -297,7 +359,7 @@ fn sort<K: Item, V: Item, O: Order<K> + KernelData, const VALUES: bool>(
             &mut *other_values,
         ),
     )?;
-    let mut is_other = (TILE / run).ilog2() % 2 == 1;
+    let mut is_other = (in_tiles + moves as u32) % 2 == 1;
     let mut width = TILE;
     while width < length {
         done = if is_other {

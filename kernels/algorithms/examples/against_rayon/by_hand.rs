@@ -219,8 +219,8 @@ pub(crate) fn radix_sort(keys: &mut Vec<u32>, values: &mut Vec<u32>) {
     }
 }
 
-/// Elements that are sorted by insertion, and by one task.
-const RUN: usize = 8;
+/// Elements that are sorted by a network, and by one task.
+const RUN: usize = 4;
 const TILE: usize = 4096;
 
 /// Keys, and values that go with them where there are any.
@@ -251,42 +251,92 @@ impl<'p> Pairs<'p> {
     }
 }
 
-/// Merges what of two sorted runs, which start and end so, is from `start` to the end of `to`.
+/// How many of the first `taken` elements of two merged runs are of the first one.
+fn of_first(taken: usize, a: &[u32], b: &[u32]) -> usize {
+    let (mut low, mut high) = (taken.saturating_sub(b.len()), taken.min(a.len()));
+    while low < high {
+        let half = (low + high) / 2;
+        if b[taken - 1 - half] < a[half] {
+            high = half;
+        } else {
+            low = half + 1;
+        }
+    }
+    low
+}
+
+/// Merges what of two sorted runs, which start and end so, is from `start` to the end of `to`, from both ends.
 fn merge<const BY_KEY: bool>(
     (a, b): (Range<usize>, Range<usize>),
     (keys, values): (&[u32], &[u32]),
     start: usize,
     to: Pairs<'_>,
 ) {
-    let (mut low, mut high) = (start.saturating_sub(b.len()), start.min(a.len()));
-    while low < high {
-        let half = (low + high) / 2;
-        if keys[b.start + start - 1 - half] < keys[a.start + half] {
-            high = half;
-        } else {
-            low = half + 1;
+    let stop = start + to.keys.len();
+    let (first, second) = (&keys[a.clone()], &keys[b.clone()]);
+    let (skipped, reached) = (
+        of_first(start, first, second),
+        of_first(stop, first, second),
+    );
+    let a = a.start + skipped..a.start + reached;
+    let b = b.start + start - skipped..b.start + stop - reached;
+    let (first, second) = (&keys[a.clone()], &keys[b.clone()]);
+    let (first_values, second_values, to_values) = if BY_KEY {
+        (&values[a], &values[b], to.values)
+    } else {
+        (&[][..], &[][..], &mut [][..])
+    };
+    let (mut i, mut j, mut i_end, mut j_end) = (0, 0, first.len(), second.len());
+    while i < i_end && j < j_end {
+        let inside = (first.len() - i)
+            .min(second.len() - j)
+            .min(i_end)
+            .min(j_end);
+        for _ in 0..inside.min((i_end - i + j_end - j) / 2) {
+            let (one, other) = (first[i], second[j]);
+            let is_second = other < one;
+            to.keys[i + j] = if is_second { other } else { one };
+            let (one, other) = (first[i_end - 1], second[j_end - 1]);
+            let is_first = other < one;
+            to.keys[i_end + j_end - 1] = if is_first { one } else { other };
+            if BY_KEY {
+                let (one, other) = (first_values[i], second_values[j]);
+                to_values[i + j] = if is_second { other } else { one };
+                let (one, other) = (first_values[i_end - 1], second_values[j_end - 1]);
+                to_values[i_end + j_end - 1] = if is_first { one } else { other };
+            }
+            i += usize::from(!is_second);
+            j += usize::from(is_second);
+            i_end -= usize::from(is_first);
+            j_end -= usize::from(!is_first);
         }
     }
-    let (mut i, mut j) = (a.start + low, b.start + start - low);
-    let (a, b) = (&keys[..a.end], &keys[..b.end]);
-    let to_values = if BY_KEY { to.values } else { &mut [] };
-    let mut at = 0;
-    while at < to.keys.len() && i < a.len() && j < b.len() {
-        let (first, second) = (a[i], b[j]);
-        let is_second = second < first;
-        to.keys[at] = if is_second { second } else { first };
-        if BY_KEY {
-            to_values[at] = values[if is_second { j } else { i }];
-        }
-        i += usize::from(!is_second);
-        j += usize::from(is_second);
-        at += 1;
-    }
-    let rest = if i < a.len() { i } else { j };
-    let left = to.keys.len() - at;
-    to.keys[at..].copy_from_slice(&keys[rest..rest + left]);
+    let (done, count) = (i + j, i_end + j_end - i - j);
+    let rest = |first: &[u32], second: &[u32], to: &mut [u32]| {
+        let (of, at) = if i < i_end { (first, i) } else { (second, j) };
+        to[done..done + count].copy_from_slice(&of[at..at + count]);
+    };
+    rest(first, second, to.keys);
     if BY_KEY {
-        to_values[at..].copy_from_slice(&values[rest..rest + left]);
+        rest(first_values, second_values, to_values);
+    }
+}
+
+/// Sorts four elements, or as many as there are.
+fn sort_run<const BY_KEY: bool>(run: Pairs<'_>) {
+    for round in 0..RUN {
+        for i in (1 + round % 2..run.keys.len()).step_by(2) {
+            let changes = run.keys[i] < run.keys[i - 1];
+            let order = |of: &mut [u32]| {
+                let (left, right) = (of[i - 1], of[i]);
+                of[i - 1] = if changes { right } else { left };
+                of[i] = if changes { left } else { right };
+            };
+            order(run.keys);
+            if BY_KEY {
+                order(run.values);
+            }
+        }
     }
 }
 
@@ -319,26 +369,10 @@ pub(crate) fn merge_sort<const BY_KEY: bool>(keys: &mut Vec<u32>, values: &mut V
         .zip(Pairs::of(&mut other, &mut other_values).chunks(TILE))
         .for_each(|(mut from, mut to)| {
             let count = from.keys.len();
-            for start in (0..count).step_by(2 * RUN) {
-                let run = from.part(start..(start + 2 * RUN).min(count));
-                for i in 1..run.keys.len() {
-                    let key = run.keys[i];
-                    let value = if BY_KEY { run.values[i] } else { 0 };
-                    let mut at = i;
-                    while at > 0 && key < run.keys[at - 1] {
-                        run.keys[at] = run.keys[at - 1];
-                        if BY_KEY {
-                            run.values[at] = run.values[at - 1];
-                        }
-                        at -= 1;
-                    }
-                    run.keys[at] = key;
-                    if BY_KEY {
-                        run.values[at] = value;
-                    }
-                }
+            for start in (0..count).step_by(RUN) {
+                sort_run::<BY_KEY>(from.part(start..(start + RUN).min(count)));
             }
-            let mut width = 2 * RUN;
+            let mut width = RUN;
             while width < TILE {
                 let sorted = (&from.keys[..], &from.values[..]);
                 merge_pairs::<BY_KEY>(width, 0, sorted, to.part(0..count));

@@ -341,22 +341,22 @@ fn radix_sorts_the_same_in_every_mode() {
 fn merge_sorts_the_same_in_every_mode() {
     let keys: Vec<u32> = numbers(99).collect();
     let order = LastDigit { base: 50 };
-    for tile in [16, 32] {
+    for (moves, tile) in [(false, 16), (false, 32), (true, 16), (true, 32)] {
         let (.., first, second, _, _) = everywhere!(
             sort_tiles<u32, u16, LastDigit, true>, WorkDivision::new(1, 3, 40), [];
-            order = Value(order), run = Index(4), tile = Index(tile),
+            order = Value(order), moves = Value(moves), tile = Index(tile),
             keys = Output(keys.clone()), other = Output(keys.clone()),
             values = Output((0..99_u16).collect()), other_values = Output(vec![0_u16; 99]),
         );
         let (.., first_alone, second_alone, values, other_values) = everywhere!(
             sort_tiles<u32, u8, LastDigit, false>, WorkDivision::new(1, 3, 40), [];
-            order = Value(order), run = Index(4), tile = Index(tile),
+            order = Value(order), moves = Value(moves), tile = Index(tile),
             keys = Output(keys.clone()), other = Output(keys.clone()),
             values = Output(vec![3_u8]), other_values = Output(vec![5_u8]),
         );
         assert_eq!((&first_alone.0, &second_alone.0), (&first.0, &second.0));
         assert_eq!((values.0, other_values.0), (vec![3], vec![5]));
-        let sorted = if tile == 16 { first } else { second };
+        let sorted = if moves == (tile == 32) { first } else { second };
         for (tile, keys) in sorted.0.chunks(tile).zip(keys.chunks(tile)) {
             assert_eq!(tile, sorted_by_key(keys, |a, b| (a % 50).cmp(&(b % 50))).0);
         }

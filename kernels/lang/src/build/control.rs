@@ -30,6 +30,8 @@ pub(super) struct Joined {
     local: Option<(LocalId, ir::Type)>,
     /// The shared array that all of them gave that came to their end: it needs no variable.
     only: Option<Raw>,
+    /// Of a tuple that has slices, and so is no value, what is given for each of its parts.
+    parts: Vec<Joined>,
 }
 
 impl Joined {
@@ -60,12 +62,13 @@ impl Joined {
                 );
                 return;
             }
-            Raw::Aggregate(_) if s.frame().type_of(raw).is_none() => {
-                s.frame().begin_block();
-                let value = s.value(raw, location);
-                let (statements, _) = s.frame().end_block();
-                block.extend(statements);
-                return self.join(s, block, Raw::Value(value), location);
+            Raw::Aggregate(id) if s.frame().are_values(id) => {
+                let parts = s.frame().parts(id).to_vec();
+                self.parts.resize_with(parts.len(), Self::default);
+                for (joined, part) in self.parts.iter_mut().zip(parts) {
+                    joined.join(s, block, part, location);
+                }
+                return;
             }
             _ => {}
         }
@@ -85,8 +88,11 @@ impl Joined {
         block.extend(statements);
     }
 
-    /// The statement that begins the variable, before the branches.
+    /// The statements that begin the variables, before the branches.
     pub(super) fn begin(&self, s: &mut State) {
+        for part in &self.parts {
+            part.begin(s);
+        }
         if let Some((local, _)) = self.local {
             s.frame().function.push(Statement::Local {
                 local,
@@ -99,7 +105,11 @@ impl Joined {
     pub(super) fn result(self, s: &mut State) -> Raw {
         match self.local {
             Some((local, _)) => Raw::Value(s.frame().function.load_local(local)),
-            None => self.only.unwrap_or(Raw::Nothing),
+            None if self.parts.is_empty() => self.only.unwrap_or(Raw::Nothing),
+            None => {
+                let parts = self.parts.into_iter().map(|part| part.result(s)).collect();
+                s.frame().aggregate(parts, None)
+            }
         }
     }
 }

@@ -198,7 +198,9 @@ impl Frame {
                     }
                     Some(Type::Array(element, _)) => Ok(self.function.array(*element, &values)),
                     // Positions, extents and ranges.
-                    None if let Some(element) = self.common_type(&values) => {
+                    None if self.are_numbers(id)
+                        && let Some(element) = self.common_type(&values) =>
+                    {
                         Ok(self.function.array(element, &values))
                     }
                     _ => Err(
@@ -224,6 +226,16 @@ impl Frame {
         let (parts, of) = &self.aggregates[id.0];
         let is_number = |part: &Raw| self.type_of(*part).is_some_and(|of| of.scalar().is_some());
         of.is_none() && !parts.is_empty() && parts.iter().all(is_number)
+    }
+
+    /// Whether the parts of an aggregate that is no value, as it has slices, are values each.
+    pub(super) fn are_values(&self, id: AggregateId) -> bool {
+        let (parts, of) = &self.aggregates[id.0];
+        of.is_none()
+            && !self.are_numbers(id)
+            && parts
+                .iter()
+                .all(|part| matches!(part, Raw::Value(_) | Raw::Place(_, Mode::Itself)))
     }
 
     /// What an expression stands for, with what is in places copied out of them; references stay.

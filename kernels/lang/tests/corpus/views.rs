@@ -94,6 +94,41 @@ fn first(x: &[u32]) -> u32 {
     x[0]
 }
 
+/// From one to the other and back, so often.
+#[kernel(crate = quipu_kernel)]
+fn to_and_fro(
+    acc: &impl Accelerator<1>,
+    times: usize,
+    x: RawMut<u32>,
+    y: RawMut<u64>,
+    z: RawMut<u32>,
+) {
+    for i in acc.elements(x.len()) {
+        let mut round = 0;
+        while round < times {
+            let (from, count, to) = if (round + i) % 2 == 0 {
+                (x, y, z)
+            } else {
+                (z, y, x)
+            };
+            // SAFETY: the elements are one thread's.
+            unsafe {
+                to.write(i, from.read(i) + 1);
+                count.write(i, count.read(i) + from.read(i) as u64);
+            }
+            round += 1;
+        }
+    }
+}
+
+#[test]
+fn runs_to_and_fro() {
+    let (mut x, mut y, mut z) = (vec![1; 20], vec![0; 20], vec![100; 20]);
+    check!(to_and_fro => (3_usize, &mut x, &mut y, &mut z), division(2, 5, 2));
+    assert_eq!((x[2], y[2], z[2]), (3, 6, 4));
+    assert_eq!((x[3], y[3], z[3]), (103, 303, 102));
+}
+
 #[test]
 fn runs_reverse_parts() {
     let (mut x, mut y) = ((0..20).collect::<Vec<u32>>(), vec![0; 20]);
