@@ -4,6 +4,9 @@
 //! OpenBLAS is loaded at run time: `libopenblas.so.0`, or what the variable `QUIPU_OPENBLAS` says. A ratio of 1 is
 //! equally fast, more is faster than OpenBLAS; with `--gates` it fails if one is below 0.7.
 //!
+//! It does not know every processor by name, and takes one with AVX-512 that it does not know for one without, or for one of
+//! 2004. So it is told by `OPENBLAS_CORETYPE` which it is like, unless that is set.
+//!
 //! Its threads spin for tens of milliseconds after each product, on cores that ours are measured on next. So they are
 //! told to sleep at once, by `OPENBLAS_THREAD_TIMEOUT`, unless that is set.
 
@@ -54,6 +57,11 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     if std::env::var_os("OPENBLAS_THREAD_TIMEOUT").is_none() {
         // SAFETY: there is no other thread yet. The number is of bits of a count of cycles.
         unsafe { std::env::set_var("OPENBLAS_THREAD_TIMEOUT", "4") };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if std::env::var_os("OPENBLAS_CORETYPE").is_none() && is_x86_feature_detected!("avx512f") {
+        // SAFETY: as above.
+        unsafe { std::env::set_var("OPENBLAS_CORETYPE", "SKYLAKEX") };
     }
     // SAFETY: a library of that name does nothing harmful as it is loaded.
     let library = unsafe { Library::new(&path) }
