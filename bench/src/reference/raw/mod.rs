@@ -219,11 +219,11 @@ pub trait Raw {
     /// If the interface refuses, or what was enqueued has failed.
     fn wait(&mut self, waiting: Waiting) -> RawResult<()>;
 
-    /// Launches once, waits, and gives the microseconds that the launch took by the interface's own timestamps.
+    /// Launches once, with timestamps, and waits. Gives the microseconds that both took beyond the kernel's own time by these.
     ///
     /// # Errors
     /// As [`wait`](Raw::wait).
-    fn duration(&mut self, launch: Launch) -> RawResult<f64>;
+    fn beyond_kernel(&mut self, launch: Launch, waiting: Waiting) -> RawResult<f64>;
 
     /// As many bytes of host memory that the device reaches at full speed, for transfers with memory of as many bytes. It
     /// is filled with `value`.

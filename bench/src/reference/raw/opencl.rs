@@ -7,6 +7,7 @@ use cl3::types::{
 };
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
+use std::time::Instant;
 
 /// A context and an in-order queue of one device.
 ///
@@ -116,6 +117,29 @@ impl OpenCl {
         // SAFETY: no host memory is given.
         let made = unsafe { cl3::memory::create_buffer(self.context, flags, bytes, null_mut()) };
         called("clCreateBuffer", made)
+    }
+
+    /// Waits for the event of what was enqueued last in a queue.
+    fn wait_for(queue: cl_command_queue, event: cl_event, waiting: Waiting) -> RawResult<()> {
+        let flushed = || called("clFlush", cl3::command_queue::flush(queue));
+        match waiting {
+            Waiting::Synchronise => called("clFinish", cl3::command_queue::finish(queue))?,
+            Waiting::Poll => {
+                flushed()?;
+                while Self::status(event)? != 0 {
+                    std::hint::spin_loop();
+                }
+            }
+            Waiting::Callback => {
+                let signal = Signal::new();
+                let complete = cl3::event::CL_COMPLETE;
+                let set = cl3::event::set_event_callback(event, complete, notify, signal.handed());
+                called("clSetEventCallback", set)?;
+                flushed()?;
+                signal.wait();
+            }
+        }
+        Self::status(event).map(drop)
     }
 
     /// Keeps an event to wait for in place of the last.
@@ -270,52 +294,35 @@ impl Raw for OpenCl {
         Ok(())
     }
 
-    fn duration(&mut self, launch: Launch) -> RawResult<f64> {
+    fn beyond_kernel(&mut self, launch: Launch, waiting: Waiting) -> RawResult<f64> {
         use cl3::event::{CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_START};
         called("clFinish", cl3::command_queue::finish(self.queue))?;
         let queue = self.profiled()?;
+        let started = Instant::now();
         let event = self.enqueue_in(queue, launch)?;
-        let over = called("clFinish", cl3::command_queue::finish(queue));
+        let over = Self::wait_for(queue, event, waiting);
+        let took = started.elapsed().as_secs_f64() * 1e6;
         let at = |what| {
             let time = cl3::event::get_event_profiling_info(event, what);
             called("clGetEventProfilingInfo", time).map(u64::from)
         };
-        let took = over.and_then(|()| {
+        let beyond = over.and_then(|()| {
             let (begun, over) = (
                 at(CL_PROFILING_COMMAND_START)?,
                 at(CL_PROFILING_COMMAND_END)?,
             );
-            Ok(over.saturating_sub(begun) as f64 / 1e3)
+            Ok(took - over.saturating_sub(begun) as f64 / 1e3)
         });
         // SAFETY: given up once.
         let _ = unsafe { cl3::event::release_event(event) };
-        took
+        beyond
     }
 
     fn wait(&mut self, waiting: Waiting) -> RawResult<()> {
         let Some(event) = self.last.take() else {
             return Ok(());
         };
-        let over = match waiting {
-            Waiting::Synchronise => called("clFinish", cl3::command_queue::finish(self.queue)),
-            Waiting::Poll => {
-                called("clFlush", cl3::command_queue::flush(self.queue)).and_then(|()| {
-                    while Self::status(event)? != 0 {
-                        std::hint::spin_loop();
-                    }
-                    Ok(())
-                })
-            }
-            Waiting::Callback => {
-                let signal = Signal::new();
-                let complete = cl3::event::CL_COMPLETE;
-                let set = cl3::event::set_event_callback(event, complete, notify, signal.handed());
-                called("clSetEventCallback", set)
-                    .and_then(|()| called("clFlush", cl3::command_queue::flush(self.queue)))
-                    .map(|()| signal.wait())
-            }
-        };
-        let over = over.and_then(|()| Self::status(event).map(drop));
+        let over = Self::wait_for(self.queue, event, waiting);
         // SAFETY: given up once.
         let _ = unsafe { cl3::event::release_event(event) };
         over

@@ -24,7 +24,7 @@ pub(super) fn chain(
     let kernels = session.scale().choose(10_000, 2_000, 10);
     // How long a chain has been held back that was known ahead.
     let ahead = Duration::from_millis(session.scale().choose(500, 500, 0));
-    let by_hand = by_hand(target, report, None);
+    let by_hand = by_hand(target, report);
     let replay = match target.device().driver_name() {
         "cuda" => {
             let queue = target.queue(Completion::Callback)?;
@@ -57,7 +57,7 @@ pub(super) fn chain(
         contenders
     };
     for (mode, completion, _) in MODES {
-        let counter = Counter::new(target, completion, None)?;
+        let counter = Counter::new(target, completion)?;
         for (held, how) in [
             (Some(ahead), "known ahead, from release"),
             (Some(Duration::ZERO), "from release at once"),
@@ -150,7 +150,7 @@ struct Replay {
 impl Replay {
     fn new(queue: &Queue, kernels: usize) -> RawResult<Self> {
         let mut cuda = raw::open_cuda(queue)?;
-        let (launch, number) = prepare(&mut cuda, None)?;
+        let (launch, number) = prepare(&mut cuda)?;
         let graph = cuda.graph(|cuda| (0..kernels).try_for_each(|_| cuda.enqueue(launch)))?;
         Ok(Replay {
             cuda: RefCell::new(cuda),

@@ -8,6 +8,7 @@ use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, Wait
 use crate::reference::raw::{download, upload};
 use quipu::{Buffer, Completion, Event, Graph, Queue, QueueOptions, WorkDivision};
 use std::cell::{Cell, RefCell};
+use std::time::Instant;
 
 /// A number that commands of ours count in.
 pub(super) struct Counter {
@@ -16,26 +17,20 @@ pub(super) struct Counter {
     profiled: Queue,
     number: RefCell<Buffer<u32>>,
     count: Cell<u32>,
-    /// How often a loop goes round before each: some thirty times or more.
-    loops: Option<u32>,
 }
 
 impl Counter {
-    pub(super) fn new(
-        target: &Target,
-        completion: Completion,
-        loops: Option<u32>,
-    ) -> Result<Self, BenchError> {
+    pub(super) fn new(target: &Target, completion: Completion) -> Result<Self, BenchError> {
         let number = target.context().allocate(1).doing("making a buffer")?;
         let counter = Counter {
             queue: target.queue(completion)?,
             profiled: target.queue_with(QueueOptions {
+                completion,
                 profiling: true,
                 ..QueueOptions::default()
             })?,
             number: RefCell::new(number),
             count: Cell::new(0),
-            loops,
         };
         // Compiled, and its memory taken, before anything is timed.
         let first = counter.launch(&counter.queue)?;
@@ -45,10 +40,19 @@ impl Counter {
 
     /// With a future.
     pub(super) fn launch(&self, queue: &Queue) -> Result<Event, BenchError> {
+        self.launch_after(queue, None)
+    }
+
+    /// The same, behind a loop that goes round so often: some thirty times or more.
+    pub(super) fn launch_after(
+        &self,
+        queue: &Queue,
+        loops: Option<u32>,
+    ) -> Result<Event, BenchError> {
         self.count.set(self.count.get() + 1);
         let number = &mut *self.number.borrow_mut();
         let one = WorkDivision::new(1, 1, 1);
-        let launch = match self.loops {
+        let launch = match loops {
             None => queue.launch(one, kernels::add_one(number)),
             Some(loops) => queue.launch(one, kernels::add_one_slowly(loops, number)),
         };
@@ -59,11 +63,8 @@ impl Counter {
     pub(super) fn post(&self) -> Result<(), BenchError> {
         self.count.set(self.count.get() + 1);
         let number = &mut *self.number.borrow_mut();
-        let (queue, one) = (&self.queue, WorkDivision::new(1, 1, 1));
-        let launch = match self.loops {
-            None => queue.post_launch(one, kernels::add_one(number)),
-            Some(loops) => queue.post_launch(one, kernels::add_one_slowly(loops, number)),
-        };
+        let one = WorkDivision::new(1, 1, 1);
+        let launch = self.queue.post_launch(one, kernels::add_one(number));
         launch.doing("enqueueing a command")
     }
 
@@ -93,14 +94,21 @@ impl Counter {
         self.queue.wait().doing("waiting for a queue")
     }
 
-    /// Launches once, waits, and gives the microseconds that the launch took by the device's own timestamps.
-    pub(super) fn duration(&self) -> Result<f64, BenchError> {
-        let event = self.launch(&self.profiled)?;
-        event.wait().doing("waiting for a command")?;
-        let profile = event
+    /// Launches once, with timestamps, and hears of its end. Gives the microseconds that both took beyond the kernel's own
+    /// time by these.
+    pub(super) fn beyond_kernel(
+        &self,
+        loops: Option<u32>,
+        hear: impl FnOnce(Event) -> Result<(), BenchError>,
+    ) -> Result<f64, BenchError> {
+        let started = Instant::now();
+        let event = self.launch_after(&self.profiled, loops)?;
+        hear(event.clone())?;
+        let took = started.elapsed().as_secs_f64() * 1e6;
+        let kernel = event
             .profile()
             .map(|it| it.ended_ns.saturating_sub(it.started_ns));
-        Ok(profile.map_or(f64::NAN, |nanoseconds| nanoseconds as f64 / 1e3))
+        Ok(kernel.map_or(f64::NAN, |nanoseconds| took - nanoseconds as f64 / 1e3))
     }
 
     pub(super) fn verify(&self, session: &Session<'_>, case: &str) -> Result<(), BenchError> {
@@ -119,14 +127,14 @@ impl Counter {
 /// The same by hand.
 pub(super) struct ByHand {
     pub(super) raw: RefCell<Box<dyn Raw>>,
-    launch: Launch,
+    pub(super) launch: Launch,
     number: Memory,
     count: Cell<u32>,
 }
 
 impl ByHand {
-    pub(super) fn new(mut raw: Box<dyn Raw>, loops: Option<u32>) -> RawResult<Self> {
-        let (launch, number) = prepare(&mut *raw, loops)?;
+    pub(super) fn new(mut raw: Box<dyn Raw>) -> RawResult<Self> {
+        let (launch, number) = prepare(&mut *raw)?;
         Ok(ByHand {
             raw: RefCell::new(raw),
             launch,
@@ -149,10 +157,21 @@ impl ByHand {
         self.wait(waiting)
     }
 
-    /// As [`Counter::duration`].
-    pub(super) fn duration(&self) -> Result<f64, BenchError> {
+    /// A launch behind a loop that goes round so often.
+    pub(super) fn after(&self, loops: u32) -> Result<Launch, BenchError> {
+        let arguments = [Argument::U32(loops), Argument::Memory(self.number)];
+        let mut raw = self.raw.borrow_mut();
+        Ok(raw.prepare("add_one_slowly", Grid::line(1, 1), &arguments)?)
+    }
+
+    /// As [`Counter::beyond_kernel`].
+    pub(super) fn beyond_kernel(
+        &self,
+        launch: Launch,
+        waiting: Waiting,
+    ) -> Result<f64, BenchError> {
         self.count.set(self.count.get() + 1);
-        Ok(self.raw.borrow_mut().duration(self.launch)?)
+        Ok(self.raw.borrow_mut().beyond_kernel(launch, waiting)?)
     }
 
     /// The ways to wait that a mode of ours is compared with, and what they are called.
@@ -171,18 +190,13 @@ impl ByHand {
     }
 }
 
-pub(super) fn prepare(raw: &mut dyn Raw, loops: Option<u32>) -> RawResult<(Launch, Memory)> {
+pub(super) fn prepare(raw: &mut dyn Raw) -> RawResult<(Launch, Memory)> {
     let number = upload(raw, &[0_u32])?;
-    let one = Grid::line(1, 1);
-    let counter = Argument::Memory(number);
-    let launch = match loops {
-        None => raw.prepare("add_one", one, &[counter])?,
-        Some(loops) => raw.prepare("add_one_slowly", one, &[Argument::U32(loops), counter])?,
-    };
+    let launch = raw.prepare("add_one", Grid::line(1, 1), &[Argument::Memory(number)])?;
     Ok((launch, number))
 }
 
-pub(super) fn by_hand(target: &Target, report: &mut Report, loops: Option<u32>) -> Option<ByHand> {
-    let by_hand = target.raw().and_then(|raw| ByHand::new(raw, loops));
+pub(super) fn by_hand(target: &Target, report: &mut Report) -> Option<ByHand> {
+    let by_hand = target.raw().and_then(ByHand::new);
     target.or_note(by_hand, report)
 }

@@ -5,7 +5,8 @@ use super::super::side::{mean, rows, times};
 use super::super::{Doing, Target};
 use super::counter::{ByHand, Counter, by_hand};
 use crate::error::{BenchError, SubjectError};
-use crate::harness::{Contender, Gate, Plan, Report, Samples, Session, pairwise_difference};
+use crate::harness::{Contender, Gate, Plan, Report, Session, median, pairwise_difference};
+use crate::reference::raw::Waiting;
 use quipu::{Completion, Context, Event};
 use std::pin::pin;
 use std::task::{Poll, Waker};
@@ -14,8 +15,8 @@ use tokio::runtime::Runtime;
 
 /// How much longer than by hand a launch and its end may take, in microseconds.
 const SHORT: f64 = 2.0;
-/// The same of a kernel that takes long: a few microseconds.
-const LONG: f64 = 5.0;
+/// How much later one may hear of the end of a kernel that takes long, in microseconds.
+const LATER: f64 = 5.0;
 /// How long that is: beyond it nobody who waits in callback mode looks any more, but for a while.
 const LONG_KERNEL: Duration = Duration::from_micros(2500);
 /// How often its loop goes round at first, to see how long that takes.
@@ -74,15 +75,15 @@ impl Hearing {
 
 /// How often the loop of a kernel goes round that takes long.
 fn loops(session: &Session<'_>, target: &Target) -> Result<u32, BenchError> {
-    let counter = Counter::new(target, Completion::Polling, Some(LOOPS))?;
+    let counter = Counter::new(target, Completion::Polling)?;
     let mut shortest = Duration::MAX;
     for _ in 0..3 {
         let started = Instant::now();
-        counter.launch(&counter.queue)?;
+        counter.launch_after(&counter.queue, Some(LOOPS))?;
         counter.wait()?;
         shortest = shortest.min(started.elapsed());
     }
-    counter.verify(session, "long launch and wait")?;
+    counter.verify(session, "how much later after long")?;
     let long = session
         .scale()
         .choose(LONG_KERNEL, LONG_KERNEL, Duration::ZERO);
@@ -104,28 +105,19 @@ pub(super) fn ends(
                 // As its scheduler has it: nobody else looks.
                 let _polling =
                     matches!(hearing, Hearing::Schedule(_)).then(|| target.context().polling());
-                let case = match loops {
-                    None => format!("{}, {mode}", hearing.name()),
-                    Some(_) => format!("long {}, beyond the kernel, {mode}", hearing.name()),
+                let sides = Sides {
+                    hearing,
+                    counter: Counter::new(target, completion)?,
+                    by_hand: by_hand(target, report),
+                    completion,
+                    waiting,
                 };
-                let counter = Counter::new(target, completion, loops)?;
-                let by_hand = by_hand(target, report, loops);
-                let ours = || hearing.hear(counter.launch(&counter.queue)?);
-                let timed = Timed::new(session, loops, ours)?;
-                let plan = &timed.plan(session, plan);
-                let mut contenders = vec![Contender::new("quipu", || {
-                    timed.sample(ours, || counter.duration())
-                })];
-                if let Some(by_hand) = &by_hand {
-                    for (name, waiting) in by_hand.ways(completion, waiting) {
-                        contenders.push(Contender::new(name, move || {
-                            timed.sample(|| by_hand.launch_and_wait(waiting), || by_hand.duration())
-                        }));
-                    }
-                }
-                let samples = rows(session, report, plan, target, (&case, "µs"), contenders)?;
-                no_longer(report, target, &case, &samples, timed.most());
-                counter.verify(session, &case)?;
+                let case = match loops {
+                    None => sides.launch(session, report, plan, target, mode)?,
+                    Some(loops) => sides.later(session, report, plan, target, (mode, loops))?,
+                };
+                sides.counter.verify(session, &case)?;
+                let by_hand = sides.by_hand;
                 by_hand.map_or(Ok(()), |by_hand: ByHand| by_hand.verify(session, &case))?;
             }
         }
@@ -133,73 +125,88 @@ pub(super) fn ends(
     Ok(())
 }
 
-/// How a launch and its end are timed.
-#[derive(Clone, Copy)]
-enum Timed {
-    /// The mean of so many.
-    Mean(usize),
-    /// What one takes beyond the kernel's own time, which need not be the same on both sides: less what the next takes by the
-    /// device's timestamps.
-    BeyondKernel,
+/// Ours and by hand, and how each is to hear of ends.
+struct Sides {
+    hearing: Hearing,
+    counter: Counter,
+    by_hand: Option<ByHand>,
+    completion: Completion,
+    waiting: Waiting,
 }
 
-impl Timed {
-    fn new(
+impl Sides {
+    /// What a launch takes with its end. The case that was measured.
+    fn launch(
+        &self,
         session: &Session<'_>,
-        loops: Option<u32>,
-        launch: impl Fn() -> Result<(), BenchError>,
-    ) -> Result<Self, BenchError> {
-        if loops.is_some() {
-            return Ok(Timed::BeyondKernel);
-        }
+        report: &mut Report,
+        plan: &Plan,
+        target: &Target,
+        mode: &str,
+    ) -> Result<String, BenchError> {
+        let case = format!("{}, {mode}", self.hearing.name());
+        let (counter, hearing) = (&self.counter, &self.hearing);
+        let ours = || hearing.hear(counter.launch(&counter.queue)?);
         let started = Instant::now();
-        launch()?;
-        Ok(Timed::Mean(times(session, started.elapsed())))
-    }
-
-    /// How much longer than by hand it may take.
-    fn most(self) -> f64 {
-        match self {
-            Timed::Mean(_) => SHORT,
-            Timed::BeyondKernel => LONG,
-        }
-    }
-
-    /// A device's clock drifts by more than what is to be seen of a long kernel, so the sides take turns with each launch of
-    /// it.
-    fn plan(self, session: &Session<'_>, plan: &Plan) -> Plan {
-        match self {
-            Timed::Mean(_) => *plan,
-            Timed::BeyondKernel => Plan {
-                rounds: plan.rounds * session.scale().choose(22, 12, 1),
-                ..*plan
-            },
-        }
-    }
-
-    /// Microseconds of what launches a kernel and hears of its end; `duration` launches it, too, and says how long it takes.
-    fn sample(
-        self,
-        launch: impl Fn() -> Result<(), BenchError>,
-        duration: impl Fn() -> Result<f64, BenchError>,
-    ) -> Result<f64, BenchError> {
-        match self {
-            Timed::Mean(times) => mean(times, launch),
-            Timed::BeyondKernel => {
-                // The other side's context was the device's until now.
-                launch()?;
-                Ok(mean(1, launch)? - duration()?)
+        ours()?;
+        let times = times(session, started.elapsed());
+        let mut contenders = vec![Contender::new("quipu", || mean(times, ours))];
+        if let Some(by_hand) = &self.by_hand {
+            for (name, waiting) in by_hand.ways(self.completion, self.waiting) {
+                contenders.push(Contender::new(name, move || {
+                    mean(times, || by_hand.launch_and_wait(waiting))
+                }));
             }
         }
+        let samples = rows(session, report, plan, target, (&case, "µs"), contenders)?;
+        for other in 1..samples.contenders() {
+            let more = pairwise_difference(samples.of(0), samples.of(other)).unwrap_or(f64::NAN);
+            let beside = samples.name(other);
+            let what = format!("{case}, {}, longer than {beside}", target.id());
+            report.gates.push(Gate::at_most(what, more, SHORT, "µs"));
+        }
+        Ok(case)
     }
-}
 
-/// How much longer ours, the first, may take than each of the others.
-fn no_longer(report: &mut Report, target: &Target, case: &str, samples: &Samples, most: f64) {
-    for other in 1..samples.contenders() {
-        let more = pairwise_difference(samples.of(0), samples.of(other)).unwrap_or(f64::NAN);
-        let beside = samples.name(other);
-        let what = format!("{case}, {}, longer than {beside}", target.id());
-        report.gates.push(Gate::at_most(what, more, most, "µs"));
+    /// How much later one hears of the end of a kernel whose loop goes round so often. The case that was measured.
+    fn later(
+        &self,
+        session: &Session<'_>,
+        report: &mut Report,
+        plan: &Plan,
+        target: &Target,
+        (mode, loops): (&str, u32),
+    ) -> Result<String, BenchError> {
+        let case = format!("{}, how much later after long, {mode}", self.hearing.name());
+        let (counter, hearing) = (&self.counter, &self.hearing);
+        let ours = || {
+            // The other side's context was the device's until now.
+            hearing.hear(counter.launch(&counter.queue)?)?;
+            let short = counter.beyond_kernel(None, |event| hearing.hear(event))?;
+            Ok(counter.beyond_kernel(Some(loops), |event| hearing.hear(event))? - short)
+        };
+        let mut contenders = vec![Contender::new("quipu", ours)];
+        if let Some(by_hand) = &self.by_hand {
+            let (launch, long) = (by_hand.launch, by_hand.after(loops)?);
+            for (name, waiting) in by_hand.ways(self.completion, self.waiting) {
+                contenders.push(Contender::new(name, move || {
+                    by_hand.launch_and_wait(waiting)?;
+                    let short = by_hand.beyond_kernel(launch, waiting)?;
+                    Ok(by_hand.beyond_kernel(long, waiting)? - short)
+                }));
+            }
+        }
+        // Each sample is of one launch.
+        let plan = Plan {
+            rounds: plan.rounds * session.scale().choose(22, 12, 1),
+            ..*plan
+        };
+        let samples = rows(session, report, &plan, target, (&case, "µs"), contenders)?;
+        if samples.contenders() > 1 {
+            let what = format!("{case}, {}", target.id());
+            let later = median(samples.of(0));
+            report.gates.push(Gate::at_most(what, later, LATER, "µs"));
+        }
+        Ok(case)
     }
 }

@@ -6,8 +6,8 @@
 //! 2. *launch and wait*, in callback and in polling mode, beside each way to wait that the interface has; and the same of
 //!    a future: *launch and await* under tokio, which is told, *launch and poll its future* by a scheduler that
 //!    [polls the context](quipu::Context::poll) itself.
-//! 3. *long launch and …*: the same of a kernel that takes so long that who waits in callback mode sleeps, less the
-//!    kernel's own time, which need not be the same on both sides: by the device's timestamps, of the next launch.
+//! 3. *…, how much later after long*: how much more that takes of a kernel of 2.5 ms, for which who waits in callback mode
+//!    sleeps, than of one that takes no time; each less its own time by the device's timestamps.
 //! 4. *chain*: kernels that wait for each other, per kernel, from the release of a user event that has held them all
 //!    back (for a while, or just as long as it took to enqueue them), or from the first enqueue, or recorded and
 //!    launched as one; beside launches one by one and, of CUDA, the replay of a graph made by hand.
@@ -54,8 +54,8 @@ fn enqueue(
 ) -> Result<(), BenchError> {
     // Fewer than streams take before a call waits for the device.
     let commands = session.scale().choose(500, 200, 3);
-    let counter = Counter::new(target, Completion::Callback, None)?;
-    let by_hand = by_hand(target, report, None);
+    let counter = Counter::new(target, Completion::Callback)?;
+    let by_hand = by_hand(target, report);
     let mut events = Vec::with_capacity(commands);
     let mut one = |case: &str, with_future: bool| -> Result<(), BenchError> {
         let mut contenders = vec![Contender::new("quipu", || {
