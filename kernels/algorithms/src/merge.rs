@@ -19,7 +19,8 @@ use crate::key::Order;
 use quipu::kernels::{Accelerator, Grid, KernelData, RawMut, Threads, device, kernel};
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
-/// Elements of a tile, a power of two: with those of the other buffer they fit into the nearest caches.
+/// Elements of a tile, a power of two, where there are enough for all threads: with those of the other buffer they fit into
+/// the nearest caches.
 const TILE: usize = 4096;
 /// Elements of a run that the network sorts, a power of two.
 const RUN: usize = 4;
@@ -288,7 +289,8 @@ pub fn merge_runs<K, V, O: Order<K>, const VALUES: bool>(
 ///
 /// With an `order` that is none (see [`Order`]) the elements are in some order, and some may be there several times and
 /// others not at all. The same bits on every device. n log n steps, log(n / 4096) passes over the data after the tiles
-/// are sorted. Takes memory for as many elements again. (Merge path: Odeh, Green, Mwassi, Shmueli and Birk, 2012.)
+/// are sorted, or more where each thread has fewer elements. Takes memory for as many elements again. (Merge path: Odeh,
+/// Green, Mwassi, Shmueli and Birk, 2012.)
 ///
 /// # Errors
 /// As [`Queue::launch`].
@@ -344,15 +346,17 @@ fn sort<K: Item, V: Item, O: Order<K> + KernelData, const VALUES: bool>(
     let division = || WorkDivision::new(blocks, threads, share);
     let mut other_keys = queue.allocate::<K>(length)?;
 
+    // Each thread is to have one, of a GPU's as well.
+    let tile = share.next_power_of_two().clamp(RUN, TILE);
     let doublings = |from: usize| (length.div_ceil(from)).next_power_of_two().ilog2();
-    let in_tiles = (TILE / RUN).ilog2();
-    let moves = (in_tiles + doublings(TILE)) % 2 == 1;
+    let in_tiles = (tile / RUN).ilog2();
+    let moves = (in_tiles + doublings(tile)) % 2 == 1;
     let mut done = queue.launch(
         division(),
         sort_tiles::<K, V, O, VALUES>(
             order,
             moves,
-            TILE,
+            tile,
             &mut *keys,
             &mut other_keys,
             &mut *values,
@@ -360,7 +364,7 @@ fn sort<K: Item, V: Item, O: Order<K> + KernelData, const VALUES: bool>(
         ),
     )?;
     let mut is_other = (in_tiles + moves as u32) % 2 == 1;
-    let mut width = TILE;
+    let mut width = tile;
     while width < length {
         done = if is_other {
             queue.launch(
