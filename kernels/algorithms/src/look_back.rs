@@ -40,6 +40,9 @@ const PREFIX: u32 = 2;
 /// Looks at a state before a tile is totalled here: some microseconds, in which a core totals a tile.
 const PATIENCE: u32 = 1 << 14;
 
+/// States that are looked at together: on a GPU one look takes as long as that many.
+const AT_ONCE: usize = 8;
+
 /// How a thread's part of a tile is totalled.
 #[device]
 pub(crate) trait Totals<T, S, O>: Copy {
@@ -117,17 +120,32 @@ pub(crate) fn look_back<T, S: Copy, O: Operator<S>, F: Totals<T, S, O>>(
 
     // The tiles from `first` on have no known prefix. The state of tile `first - 1` is at `first`.
     let mut first = tile;
-    while first > 0 {
-        let mut state = states.load(first);
-        let mut looks = 0;
-        while state == NOTHING && looks < PATIENCE {
-            state = states.load(first);
-            looks += 1;
+    let mut is_found = false;
+    let mut all_known = true;
+    while first > 0 && !is_found {
+        let count = first.min(AT_ONCE);
+        let mut seen = [NOTHING; AT_ONCE];
+        for back in 0..AT_ONCE {
+            if back < count {
+                seen[back] = states.load(first - back);
+            }
         }
-        if state == PREFIX {
-            break;
+        for back in 0..AT_ONCE {
+            if back < count && !is_found {
+                let mut state = seen[back];
+                let mut looks = 0;
+                while state == NOTHING && looks < PATIENCE {
+                    state = states.load(first);
+                    looks += 1;
+                }
+                if state == PREFIX {
+                    is_found = true;
+                } else {
+                    all_known &= state == TOTAL;
+                    first -= 1;
+                }
+            }
         }
-        first -= 1;
     }
     acc.fence_device();
     let mut before = O::identity();
@@ -135,14 +153,21 @@ pub(crate) fn look_back<T, S: Copy, O: Operator<S>, F: Totals<T, S, O>>(
         // SAFETY: the state says that it is written, and it is written once.
         before = unsafe { prefixes.read(first - 1) };
     }
-    for other in first..tile {
-        let state = states.load(other + 1);
-        acc.fence_device();
-        if state == NOTHING {
-            before = O::combine(before, total_of_tile::<T, S, O, F>(shape, other, f, x));
-        } else {
+    if all_known {
+        for other in first..tile {
             // SAFETY: as above.
             before = O::combine(before, unsafe { totals.read(other) });
+        }
+    } else {
+        for other in first..tile {
+            let state = states.load(other + 1);
+            acc.fence_device();
+            if state == NOTHING {
+                before = O::combine(before, total_of_tile::<T, S, O, F>(shape, other, f, x));
+            } else {
+                // SAFETY: as above.
+                before = O::combine(before, unsafe { totals.read(other) });
+            }
         }
     }
 
