@@ -260,23 +260,15 @@ fn floats_come_to_the_same_whoever_is_first() {
     });
 }
 
-/// A block whose predecessors never say anything: what it needs of them it computes itself.
+/// Blocks whose predecessors say nothing, or not all that there is to be said: what they need of them they compute themselves.
 #[test]
 fn ends_without_its_predecessors() {
-    let x: Vec<f64> = numbers(600).map(|x| f64::from(x) * 0.1).collect();
-    let division = WorkDivision::new(6, 2, 50).unwrap();
-    let run = |taken: u32, groups: u64| {
-        let mut states = [0_u32; 7];
-        states[0] = taken;
-        let (mut totals, mut prefixes) = (vec![0.0; 6], vec![0.0; 6]);
-        let mut y = vec![0.0; 600];
-        let arguments = (
-            &x[..],
-            &mut states[..],
-            &mut totals[..],
-            &mut prefixes[..],
-            &mut y[..],
-        );
+    const TILES: usize = 24;
+    let x: Vec<f64> = numbers(100 * TILES).map(|x| f64::from(x) * 0.1).collect();
+    let division = WorkDivision::new(TILES, 2, 50).unwrap();
+    let run = |states: &mut [u32], groups: u64, totals: &mut [f64], prefixes: &mut [f64]| {
+        let mut y = vec![0.0; x.len()];
+        let arguments = (&x[..], states, totals, prefixes, &mut y[..]);
         let launch = prepare::<scan_tiles<f64, Sum, false>, _, _>(arguments, division);
         let mut scratch = BlockScratch::with_options(RunOptions::new());
         // SAFETY: nobody else runs its groups, and the memory is borrowed by the launch.
@@ -284,8 +276,41 @@ fn ends_without_its_predecessors() {
         drop(launch);
         y
     };
-    // As if tiles 0 to 3 had been taken by blocks that failed.
-    let (late, all) = (run(4, 2), run(0, 6));
-    compare(&late[400..], &all[400..]);
-    assert_eq!(late[..400], [0.0; 400]);
+    let mut all_states = [0; TILES + 1];
+    let (mut totals, mut prefixes) = ([0.0; TILES], [0.0; TILES]);
+    let all = run(&mut all_states, TILES as u64, &mut totals, &mut prefixes);
+    let [total, prefix] = [1, 2];
+    assert_eq!(
+        all_states,
+        [&[TILES as u32][..], &[prefix; TILES]].concat()[..]
+    );
+
+    // As if tiles 0 to 19 had been taken by blocks that failed: at once, after their totals, or after their prefixes. Of some
+    // predecessors several times as many as are looked at together are in between.
+    let nothing = [0; 20];
+    let mut totals_alone = [total; 20];
+    let mut some_prefixes = totals_alone;
+    some_prefixes[..3].fill(prefix);
+    let mut with_gaps = some_prefixes;
+    [with_gaps[9], with_gaps[15]] = [0, 0];
+    totals_alone[0] = 0;
+    for known in [nothing, totals_alone, some_prefixes, with_gaps] {
+        let mut states = [0; TILES + 1];
+        states[0] = 20;
+        states[1..21].copy_from_slice(&known);
+        let (mut totals, mut prefixes) = (totals, prefixes);
+        for tile in 0..TILES {
+            let known = states[tile + 1];
+            // What is not said to be known must not be read.
+            if known < total {
+                totals[tile] = f64::NAN;
+            }
+            if known < prefix {
+                prefixes[tile] = f64::NAN;
+            }
+        }
+        let late = run(&mut states, 4, &mut totals, &mut prefixes);
+        compare(&late[2000..], &all[2000..]);
+        assert_eq!(late[..2000], [0.0; 2000]);
+    }
 }
