@@ -24,25 +24,56 @@ pub(crate) type Work<'a> = quipu_driver_vendor::Work<'a, OpenCl>;
 pub(crate) type Bytes<'a> = quipu_driver_vendor::Bytes<'a, OpenCl>;
 type Put = Result<Flight<OpenCl>, Obstacle<CallError>>;
 
-/// What comes with a command on its device.
+/// What comes with a command on its device. It goes through some hands while somebody waits, so what few commands have is kept apart.
 #[derive(Default)]
 pub struct Cargo {
-    /// The ends of its calls before the one that gave the signal.
-    pub(crate) earlier: Vec<Event>,
-    /// What it began after, if that is no call of its own.
-    began: Option<Event>,
-    /// Whether it has timestamps, and between which times it was put into its queue.
-    put: Option<(u64, u64)>,
     /// Which of the device's queues it is in, for traces.
     lane: Lane,
     /// The same, which is then known to have something in it.
     _within: Option<Within>,
+    rare: Option<Box<Rare>>,
+}
+
+/// See [`Cargo`].
+#[derive(Default)]
+struct Rare {
+    /// The ends of its calls before the one that gave the signal.
+    earlier: Vec<Event>,
+    /// What it began after, if that is no call of its own.
+    began: Option<Event>,
+    /// Whether it has timestamps, and between which times it was put into its queue.
+    put: Option<(u64, u64)>,
     /// The fault record of a kernel, on its way here.
-    pub(crate) fault: Option<FaultRead>,
+    fault: Option<FaultRead>,
     /// Bytes that the device reads.
-    _bytes: Vec<Vec<u8>>,
+    bytes: Vec<Vec<u8>>,
     /// Parts of memory objects.
-    _parts: Vec<Memory>,
+    parts: Vec<Memory>,
+}
+
+impl Rare {
+    /// None if there is nothing in it.
+    fn kept(self) -> Option<Box<Self>> {
+        let is_empty = self.earlier.is_empty()
+            && self.began.is_none()
+            && self.put.is_none()
+            && self.fault.is_none()
+            && self.bytes.is_empty()
+            && self.parts.is_empty();
+        (!is_empty).then(|| Box::new(self))
+    }
+}
+
+impl Cargo {
+    /// The ends of its calls before the one that gave the signal.
+    pub(crate) fn earlier(&self) -> &[Event] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.earlier)
+    }
+
+    /// The fault record of a kernel, which is here by now.
+    pub(crate) fn into_fault(self) -> Option<FaultRead> {
+        self.rare?.fault
+    }
 }
 
 /// Who does a command.
@@ -159,11 +190,14 @@ impl<'a> Chain<'a> {
             failure: self.failure,
             error: None,
             cargo: Cargo {
-                earlier: self.made.into_vec(),
                 lane: self.lane,
                 _within: Some(within),
-                _bytes: self.keep,
-                ..Cargo::default()
+                rare: Rare {
+                    earlier: self.made.into_vec(),
+                    bytes: self.keep,
+                    ..Rare::default()
+                }
+                .kept(),
             },
         })
     }
@@ -279,7 +313,9 @@ pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &
         (Operation::NativeEnqueue(enqueue), _) => put_native(work, enqueue, waits, profiled)?,
         _ => Chain::new(queues, Lane::Compute, waits)?.end()?,
     };
-    flight.cargo.put = before.map(|before| (before, clock::now_ns()));
+    if let Some(before) = before {
+        flight.cargo.rare.get_or_insert_default().put = Some((before, clock::now_ns()));
+    }
     Ok(flight)
 }
 
@@ -341,11 +377,15 @@ fn put_launch(
         failure: launched.failure,
         error: None,
         cargo: Cargo {
-            earlier: launched.earlier,
+            lane: Lane::Compute,
             _within: Some(within),
-            fault: launched.fault,
-            _parts: launched.parts,
-            ..Cargo::default()
+            rare: Rare {
+                earlier: launched.earlier,
+                fault: launched.fault,
+                parts: launched.parts,
+                ..Rare::default()
+            }
+            .kept(),
         },
     })
 }
@@ -382,7 +422,11 @@ fn put_native(work: &Work<'_>, enqueue: &NativeEnqueue, waits: &[Event], profile
         failure: None,
         error: called.err(),
         cargo: Cargo {
-            began,
+            rare: Rare {
+                began,
+                ..Rare::default()
+            }
+            .kept(),
             ..Cargo::default()
         },
     })
@@ -400,7 +444,8 @@ fn put_fill(queues: &Queues, work: &Work<'_>, fill: &Fill, waits: &[Event]) -> P
 
 /// Tells the core when the device ran a command; when it ended.
 pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<OpenCl>, seen: u64) -> Option<u64> {
-    let (before, after) = flight.cargo.put?;
+    let Rare { put, began, .. } = &**flight.cargo.rare.as_ref()?;
+    let (before, after) = (*put)?;
     let command = work.command();
     command.set_lane(match flight.cargo.lane {
         Lane::Compute => 0,
@@ -408,7 +453,7 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<OpenCl>, seen: u64) ->
         Lane::Download => 2,
     });
     let queued = flight.signal.time(CL_PROFILING_COMMAND_QUEUED)?;
-    let started = match &flight.cargo.began {
+    let started = match began {
         Some(began) => began.time(CL_PROFILING_COMMAND_END)?,
         None => flight.signal.time(CL_PROFILING_COMMAND_START)?,
     };

@@ -6,7 +6,7 @@ use crate::native::{Called, Event, Memory, Queue, named};
 use cl3::event::CL_COMPLETE;
 use cl3::types::cl_event;
 use std::ptr::null;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The number of the next allocation.
@@ -25,15 +25,23 @@ pub struct Allocation {
     queue: Queue,
     /// What fills it with zeros, as long as that is not known to be over.
     zeroed: Mutex<Option<Event>>,
+    /// That is known to be over.
+    is_zeroed: AtomicBool,
 }
 
 impl Allocation {
     /// What has to be over before the memory is used, if anything is left. Memory that could not be filled with zeros is
     /// filled again: nothing has used it, for that would have failed with the fill.
     pub(crate) fn ready(&self) -> Called<Option<Event>> {
+        if self.is_zeroed.load(Ordering::Acquire) {
+            return Ok(None);
+        }
         let mut zeroed = self.zeroed.lock().unwrap_or_else(PoisonError::into_inner);
         match zeroed.as_ref().map(Event::status) {
-            Some(Ok(CL_COMPLETE)) => *zeroed = None,
+            Some(Ok(CL_COMPLETE)) => {
+                *zeroed = None;
+                self.is_zeroed.store(true, Ordering::Release);
+            }
             Some(Ok(..0)) => {
                 *zeroed = Some(fill_with_zeros(&self.queue, &self.memory, self.bytes)?)
             }
@@ -104,6 +112,7 @@ pub(crate) fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
         bytes,
         queue,
         zeroed: Mutex::new(Some(event)),
+        is_zeroed: AtomicBool::new(false),
     })
 }
 

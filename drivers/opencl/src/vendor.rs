@@ -216,11 +216,11 @@ impl Vendor for OpenCl {
     }
 
     fn earlier(cargo: &Cargo) -> &[Event] {
-        &cargo.earlier
+        cargo.earlier()
     }
 
     fn land(&self, work: &Work<'_>, flight: Flight<Self>) -> Result<()> {
-        match flight.cargo.fault {
+        match flight.cargo.into_fault() {
             Some(fault) => fault.outcome(work.device(), work.command().label()),
             None => Ok(()),
         }

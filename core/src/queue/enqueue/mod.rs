@@ -281,8 +281,8 @@ impl Queue {
             });
         }
         // The guard is not released yet, so the command, and with it the queue,
-        // is still there.
-        if body.needs_flush {
+        // is still there. One that is ready is handed over, and its queue marked then.
+        if body.needs_flush && all > 0 {
             queue.mark_dirty();
         }
         waits.push(WANT_EACH)
@@ -497,7 +497,7 @@ fn hand_over(queue: &'static QueueShared, command: Command) {
             .notify(crate::driver::Notification::Ready(command));
         drop(seen_to);
         if body.needs_flush {
-            // Once more: another thread may have flushed it since the submission, and this one flushes only what is dirty.
+            // Also of what was submitted before: another thread may have flushed the queue since, and this one flushes only what is dirty.
             queue.mark_dirty();
         }
     }

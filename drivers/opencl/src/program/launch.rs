@@ -10,15 +10,15 @@ use crate::queues::Queues;
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::access::Argument;
 use quipu_core::error::{ErrorKind, Result};
+use quipu_core::portable::Extents;
 use quipu_core::{AccessMode, Passed, PassedParameter};
-use quipu_driver_vendor::launch::{
-    self as passing, NumberBytes, Passing, ValueBytes, axes, mismatch,
-};
+use quipu_driver_vendor::launch::{self as passing, NumberBytes, Passing, axes, mismatch};
 use quipu_driver_vendor::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::print::FAULT_WORDS;
-use quipu_kernel_ir::{Module, Printed, SharedLength};
+use quipu_kernel_ir::{Printed, SharedLength};
 use smallvec::SmallVec;
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -95,24 +95,24 @@ fn pieces(blocks: u64, most: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
 }
 
 /// An argument of a kernel.
-enum Value {
+#[derive(Clone, Copy)]
+enum Value<'a> {
     /// Of the user's, with whatever is between its fields.
-    Bytes(ValueBytes),
-    /// How the work is divided, how long memory is: mostly the same from launch to launch.
-    Numbers(NumberBytes),
+    Bytes(&'a [MaybeUninit<u8>]),
+    /// How long memory is, say, in so many bytes.
+    Number(u64, usize),
+    /// How the work is divided.
+    Division(&'a Passing<'a>),
     /// A memory object; with its number, if it is an allocation.
     Object(cl_mem, Option<u64>),
     Local(usize),
 }
 
-impl Value {
+impl Value<'_> {
     fn of(allocation: &Allocation) -> Self {
         Self::Object(allocation.memory.raw(), Some(allocation.number))
     }
 }
-
-/// A launch's arguments: mostly few, which cost no allocation.
-type Values = SmallVec<[Value; 8]>;
 
 /// A kernel, and what its arguments were last set to: of those that need not be set again if they are to be the same. (A
 /// memory object is known by its number and not kept for this: PoCL has it released while its device is there.)
@@ -123,33 +123,46 @@ pub(super) struct Callable {
 }
 
 /// See there.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Set {
-    #[default]
     Anything,
-    Numbers(NumberBytes),
+    Number(u64),
+    Division([Extents; 3]),
     Allocation(u64),
     Local(usize),
 }
 
 impl Set {
-    fn is(&self, value: &Value) -> bool {
+    fn is(&self, value: Value<'_>) -> bool {
         match (self, value) {
-            (Set::Numbers(set), Value::Numbers(numbers)) => set == numbers,
-            (Set::Allocation(set), Value::Object(_, number)) => Some(*set) == *number,
-            (Set::Local(set), Value::Local(bytes)) => set == bytes,
+            (Set::Number(set), Value::Number(number, _)) => *set == number,
+            (
+                Set::Division([blocks, threads, elements]),
+                Value::Division(Passing { passed, .. }),
+            ) => {
+                *blocks == passed.blocks
+                    && *threads == passed.threads
+                    && *elements == passed.elements
+            }
+            (Set::Allocation(set), Value::Object(_, number)) => Some(*set) == number,
+            (Set::Local(set), Value::Local(bytes)) => *set == bytes,
             _ => false,
         }
     }
 }
 
-impl From<&Value> for Set {
-    fn from(value: &Value) -> Self {
+impl From<Value<'_>> for Set {
+    fn from(value: Value<'_>) -> Self {
         match value {
             Value::Bytes(_) | Value::Object(_, None) => Set::Anything,
-            Value::Object(_, Some(number)) => Set::Allocation(*number),
-            Value::Numbers(numbers) => Set::Numbers(numbers.clone()),
-            Value::Local(bytes) => Set::Local(*bytes),
+            Value::Object(_, Some(number)) => Set::Allocation(number),
+            Value::Number(number, _) => Set::Number(number),
+            Value::Division(Passing { passed, .. }) => Set::Division([
+                passed.blocks.clone(),
+                passed.threads.clone(),
+                passed.elements.clone(),
+            ]),
+            Value::Local(bytes) => Set::Local(bytes),
         }
     }
 }
@@ -167,27 +180,46 @@ impl Callable {
         &self.kernel
     }
 
-    /// Sets all arguments.
-    fn set(&mut self, values: &[Value]) -> Called<()> {
-        self.set.resize_with(values.len(), Set::default);
-        for (number, (value, set)) in values.iter().zip(&mut self.set).enumerate() {
-            if set.is(value) {
-                continue;
+    /// Sets all arguments, but for what is set.
+    fn set<'a>(
+        &mut self,
+        values: impl Iterator<Item = Result<Value<'a>>>,
+    ) -> std::result::Result<(), Obstacle<CallError>> {
+        for (number, value) in values.enumerate() {
+            let value = value?;
+            match self.set.get(number) {
+                Some(set) if set.is(value) => continue,
+                Some(_) => {}
+                None => self.set.push(Set::Anything),
             }
             // If the call fails nobody knows what is set.
-            *set = Set::Anything;
+            self.set[number] = Set::Anything;
+            let little_endian: [u8; 8];
+            let division: NumberBytes;
+            let object: cl_mem;
             let (size, pointer): (usize, *const c_void) = match value {
                 Value::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
-                Value::Numbers(bytes) => (bytes.len(), bytes.as_ptr().cast()),
-                Value::Object(object, _) => (size_of::<cl_mem>(), (&raw const *object).cast()),
-                Value::Local(bytes) => (*bytes, std::ptr::null()),
+                Value::Number(number, size) => {
+                    little_endian = number.to_le_bytes();
+                    (size, little_endian.as_ptr().cast())
+                }
+                Value::Division(passing) => {
+                    division = passing.division();
+                    (division.len(), division.as_ptr().cast())
+                }
+                Value::Object(of, _) => {
+                    object = of;
+                    (size_of::<cl_mem>(), (&raw const object).cast())
+                }
+                Value::Local(bytes) => (bytes, std::ptr::null()),
             };
-            let (kernel, number) = (self.kernel.raw(), number as u32);
+            let kernel = self.kernel.raw();
             // SAFETY: as many bytes as said, or none for local memory; OpenCL copies them. Nobody else sets this
             // kernel's arguments meanwhile: it is ours alone.
-            let called = unsafe { cl3::kernel::set_kernel_arg(kernel, number, size, pointer) };
+            let called =
+                unsafe { cl3::kernel::set_kernel_arg(kernel, number as u32, size, pointer) };
             named("clSetKernelArg", called)?;
-            *set = value.into();
+            self.set[number] = value.into();
         }
         Ok(())
     }
@@ -224,14 +256,20 @@ impl Launch<'_> {
             let (record, zeroed) = self.record()?;
             (Some(record), zeroed)
         };
-        let values = self.values(module, printed, fault.as_ref().map(|record| &record.memory))?;
+        let passing = Passing {
+            module,
+            printed,
+            passed: self.passed,
+            arguments: self.arguments,
+        };
+        let values = self.values(&passing, fault.as_ref().map(|record| &record.memory));
         let mut waits: SmallVec<[cl_event; 8]> = waits.into();
         waits.extend(zeroed.as_ref().map(Event::raw));
         let Pieces {
             earlier,
             last: kernel,
             mut failure,
-        } = self.call(&values, &waits)?;
+        } = self.call(values, &waits)?;
         let launched = |failure| Launched {
             earlier,
             signal: kernel.clone(),
@@ -318,28 +356,20 @@ impl Launch<'_> {
     }
 
     /// What is passed for each parameter of a printed kernel.
-    fn values(
-        &self,
-        module: &Module,
-        printed: &Printed,
-        record: Option<&Memory>,
-    ) -> Result<Values> {
-        let passing = Passing {
-            module,
-            printed,
-            passed: self.passed,
-            arguments: self.arguments,
-        };
-        let values = passing.values().zip(&printed.parameters);
-        let values = values.map(|(value, entry)| {
+    fn values<'a>(
+        &'a self,
+        passing: &'a Passing<'a>,
+        record: Option<&'a Memory>,
+    ) -> impl Iterator<Item = Result<Value<'a>>> {
+        let values = passing.values().zip(&passing.printed.parameters);
+        values.map(move |(value, entry)| {
             let value = match value? {
-                passing::Value::Bytes(bytes) => Some(Value::Bytes(ValueBytes::from_slice(bytes))),
+                passing::Value::Bytes(bytes) => Some(Value::Bytes(bytes)),
                 passing::Value::Number(number) => {
-                    let bytes = number.to_le_bytes();
-                    let bytes = bytes.get(..entry.size as usize);
-                    bytes.map(|bytes| Value::Numbers(NumberBytes::from_slice(bytes)))
+                    let size = entry.size as usize;
+                    (size <= size_of::<u64>()).then_some(Value::Number(number, size))
                 }
-                passing::Value::Division => Some(Value::Numbers(passing.division())),
+                passing::Value::Division => Some(Value::Division(passing)),
                 passing::Value::Memory(number) => {
                     let memory = self.memories.get(number);
                     memory.map(|allocation| Value::of(allocation))
@@ -350,8 +380,7 @@ impl Launch<'_> {
                 passing::Value::SharedStart(_) => None,
             };
             value.ok_or_else(|| mismatch(&entry.name))
-        });
-        values.collect()
+        })
     }
 
     /// Puts a kernel, whose arguments are set, into the queue: of a grid, `piece` along each axis, in blocks.
@@ -404,25 +433,25 @@ impl Launch<'_> {
     }
 
     /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's offset.
-    fn call(
+    fn call<'a>(
         &self,
-        values: &[Value],
+        values: impl Iterator<Item = Result<Value<'a>>>,
         waits: &[cl_event],
     ) -> std::result::Result<Pieces, Obstacle<CallError>> {
         let mut callable = self.compiled.callable();
         callable.set(values)?;
         let kernel = callable.kernel();
         let blocks = axes(&self.passed.blocks);
-        let mut made: Vec<Event> = Vec::new();
+        let (mut earlier, mut last) = (Vec::new(), None::<Event>);
         let mut failure = None;
         'grid: for z in pieces(blocks[2], MOST_BLOCKS[2]) {
             for y in pieces(blocks[1], MOST_BLOCKS[1]) {
                 for x in pieces(blocks[0], MOST_BLOCKS[0]) {
-                    let last = made.last().map(Event::raw);
-                    let after = last.as_ref().map_or(waits, std::slice::from_ref);
+                    let before = last.as_ref().map(Event::raw);
+                    let after = before.as_ref().map_or(waits, std::slice::from_ref);
                     match self.enqueue(kernel, 3, [x, y, z], after) {
-                        Ok(event) => made.push(event),
-                        Err(error) if made.is_empty() => return Err(error.into()),
+                        Ok(event) => earlier.extend(last.replace(event)),
+                        Err(error) if last.is_none() => return Err(error.into()),
                         Err(error) => {
                             failure = Some(error);
                             break 'grid;
@@ -431,10 +460,9 @@ impl Launch<'_> {
                 }
             }
         }
-        let last = made.pop();
         let last = last.ok_or_else(|| Obstacle::Error(mismatch("the grid")))?;
         Ok(Pieces {
-            earlier: made,
+            earlier,
             last,
             failure,
         })
@@ -442,12 +470,16 @@ impl Launch<'_> {
 
     /// Has a user's kernel run: in one call, with the launch's own dimensions, for it may ask for its group, for the
     /// numbers of groups and threads, and for the number of dimensions.
-    fn call_text(&self, values: &[Value], waits: &[cl_event]) -> Called<Event> {
+    fn call_text(
+        &self,
+        values: &[Value<'_>],
+        waits: &[cl_event],
+    ) -> std::result::Result<Event, Obstacle<CallError>> {
         let mut callable = self.compiled.callable();
-        callable.set(values)?;
+        callable.set(values.iter().copied().map(Ok))?;
         let dimensions = self.passed.blocks.len().clamp(1, 3) as u32;
         let whole = axes(&self.passed.blocks).map(|blocks| (0, blocks));
-        self.enqueue(callable.kernel(), dimensions, whole, waits)
+        Ok(self.enqueue(callable.kernel(), dimensions, whole, waits)?)
     }
 
     /// A user's text: its parameters are what is passed.
@@ -467,10 +499,10 @@ impl Launch<'_> {
         }
         let mut parts = Vec::new();
         let mut memories = self.arguments.iter().zip(&self.memories);
-        let mut values = Values::with_capacity(given);
+        let mut values = Vec::with_capacity(given);
         for parameter in &self.passed.parameters {
             values.push(match parameter {
-                PassedParameter::Value(bytes) => Value::Bytes(ValueBytes::from_slice(bytes)),
+                PassedParameter::Value(bytes) => Value::Bytes(bytes),
                 PassedParameter::Memory { .. } => {
                     let (argument, allocation) = memories
                         .next()

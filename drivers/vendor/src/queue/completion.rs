@@ -437,7 +437,7 @@ impl<V: Vendor> Completions<V> {
         }
         // Before the lock is given up: whoever finds nothing in flight finds all of it noted.
         locked(&self.notices).append(&mut ended.notices);
-        self.noted.store(true, Ordering::SeqCst);
+        self.noted.store(true, Ordering::Release);
         self.unarmed.store(true, Ordering::Relaxed);
         self.polled.fetch_sub(ended.polled, Ordering::Relaxed);
         self.in_flight.fetch_sub(count, Ordering::SeqCst);
@@ -520,10 +520,12 @@ impl<V: Vendor> Completions<V> {
 
     /// Takes what was noted.
     pub(super) fn take(&self) -> Notices<V> {
-        if !self.noted.swap(false, Ordering::SeqCst) {
+        if !self.has_notices() {
             return Notices::new();
         }
-        std::mem::take(&mut *locked(&self.notices))
+        let mut notices = locked(&self.notices);
+        self.noted.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *notices)
     }
 
     /// True if something is noted.

@@ -265,7 +265,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
     }
 
     fn poll(&self) -> bool {
-        let shared = Arc::clone(&self.shared);
+        let shared = &self.shared;
         let has_ended = shared.completions.poll(&shared.vendor);
         // What was noted may be left to do, by a thread that has done enough.
         let is_left = shared.activity.is_left() || shared.completions.has_notices();

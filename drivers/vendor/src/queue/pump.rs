@@ -140,6 +140,9 @@ impl<V: Vendor> Untold<V> {
     }
 
     fn tell(&mut self, ledger: &mut Ledger<V>) -> Option<Away<V>> {
+        if self.is_empty() {
+            return None;
+        }
         let away = self.forwarded.take().and_then(|it| it.tell(ledger));
         for key in self.finished.drain(..) {
             ledger.forget(key);
@@ -281,9 +284,12 @@ impl<V: Vendor> Shared<V> {
     /// Tells the ledger something, and does what is to be done, unless somebody does.
     pub(super) fn pump_after(self: &Arc<Self>, caller: Caller, tell: impl FnOnce(&mut Ledger<V>)) {
         let mut ledger = self.ledger();
-        if caller != Caller::Teller {
-            ledger.absorb();
-        }
+        match caller {
+            Caller::Teller => false,
+            // It has flushed what it waits for.
+            Caller::Waiter => ledger.absorb_seen(),
+            Caller::Host | Caller::Drain => ledger.absorb(),
+        };
         tell(&mut ledger);
         // The drain thread has other things to see to as well. (What was left is taken up, if only to find that it is nothing:
         // who waits looks at nothing else before.)
