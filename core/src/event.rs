@@ -288,7 +288,10 @@ impl Event {
 
     /// Adds an observer; `None` if the event is over.
     fn register(&self, observer: &Arc<Observer>) -> Option<Registration> {
-        if let Some((queue, end)) = self.visible_at() {
+        // Where all before it are over, there is only its own end to wait for: that costs less to be told of.
+        let all_before_are_over =
+            |(queue, end): &(&QueueShared, u64)| queue.progress.reached(end - 1);
+        if let Some((queue, end)) = self.visible_at().filter(|at| !all_before_are_over(at)) {
             return queue
                 .observe(end, observer)
                 .map(|key| Registration::Queue(observer.clone(), key));
