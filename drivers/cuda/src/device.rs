@@ -10,6 +10,7 @@ use quipu_driver_vendor::clock::{Clock, difference};
 use quipu_driver_vendor::error::{no_devices, of_call};
 use quipu_driver_vendor::{Failure, VendorDevice, made_once};
 use std::ffi::{CStr, c_char, c_int};
+use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,10 +20,10 @@ const OLDEST: c_int = 11_070;
 
 /// Streams for kernels, fills, and copies within a device: as many commands run at once.
 const COMPUTE: usize = 8;
-/// The number of the stream for what comes from the host.
-const UPLOAD: usize = COMPUTE;
-/// The number of the stream for what goes to the host.
-const DOWNLOAD: usize = COMPUTE + 1;
+/// Streams for what comes from the host, and for what goes there: a copy that waits for a kernel holds up no others.
+const COPIES: usize = 4;
+/// All of them.
+const TRACKS: usize = COMPUTE + 2 * COPIES;
 /// The lanes of copies from and to the host, for traces.
 pub(crate) const UPLOADS: u32 = 1;
 pub(crate) const DOWNLOADS: u32 = 2;
@@ -40,6 +41,20 @@ pub(crate) enum Lane {
     Compute,
     Upload,
     Download,
+}
+
+impl Lane {
+    const ALL: [Self; 3] = [Self::Compute, Self::Upload, Self::Download];
+
+    /// The numbers of its streams.
+    fn tracks(self) -> Range<usize> {
+        let (first, count) = match self {
+            Self::Compute => (0, COMPUTE),
+            Self::Upload => (COMPUTE, COPIES),
+            Self::Download => (COMPUTE + COPIES, COPIES),
+        };
+        first..first + count
+    }
 }
 
 /// What a command that is in a stream gives to those that wait for it.
@@ -136,7 +151,8 @@ pub(crate) struct Live {
     copying: Mutex<Vec<Stream>>,
     /// Where memory comes from, if the device has pools.
     pub(crate) pool: Option<Pool>,
-    turn: AtomicUsize,
+    /// For each lane, which of its streams was last used.
+    last_used: [AtomicUsize; Lane::ALL.len()],
     /// What times of the device are told from.
     point: Mutex<Option<Point>>,
     /// What the streams' marks are in. After the streams, so that it is given back after them.
@@ -191,7 +207,7 @@ impl Live {
         let context = Context::of(device)?;
         let marks = match attribute(device, WRITES_NUMBERS)? {
             0 => None,
-            _ => Some(Pinned::of(&context, (DOWNLOAD + 1) * MARK)?),
+            _ => Some(Pinned::of(&context, TRACKS * MARK)?),
         };
         let track = |number: usize| {
             let mark = marks.as_ref().map(|marks| {
@@ -207,12 +223,12 @@ impl Live {
             })
         };
         Ok(Self {
-            tracks: (0..=DOWNLOAD).map(track).collect::<Called<_>>()?,
+            tracks: (0..TRACKS).map(track).collect::<Called<_>>()?,
             service: Stream::of(&context)?,
             staging: Staging::of(&context),
             copying: Mutex::default(),
             pool: pool_of(device)?,
-            turn: AtomicUsize::new(0),
+            last_used: Default::default(),
             point: Mutex::new(None),
             _marks: marks,
             context,
@@ -220,39 +236,37 @@ impl Live {
     }
 
     /// The number of the stream for a command that waits for these: that of one that is the last in its stream, so that
-    /// a chain stays where it is; else a [free one](Live::free_track).
+    /// a chain stays where it is; else the one that was last used if nothing is left there, for device and host have it at
+    /// hand; else another with nothing in it; else the next in turn.
     pub(crate) fn choose(&self, device: usize, lane: Lane, waits: &[Signal]) -> usize {
-        match lane {
-            Lane::Upload => UPLOAD,
-            Lane::Download => DOWNLOAD,
-            Lane::Compute => {
-                let is_last = |wait: &&Signal| {
-                    wait.device == device
-                        && wait.track < COMPUTE
-                        && self.tracks[wait.track].last.load(Ordering::Relaxed) == wait.ticket
-                };
-                let last = waits.iter().find(is_last).map(|wait| wait.track);
-                last.unwrap_or_else(|| self.free_track())
-            }
-        }
-    }
-
-    /// A stream for what comes after nothing: the one that was last used if nothing is left there, for device and host
-    /// have it at hand; else the next in turn.
-    fn free_track(&self) -> usize {
-        let last = self.turn.load(Ordering::Relaxed) % COMPUTE;
-        match self.tracks[last].is_empty() {
-            true => last,
-            false => (self.turn.fetch_add(1, Ordering::Relaxed) + 1) % COMPUTE,
-        }
+        let Range { start, end } = lane.tracks();
+        let is_last = |wait: &&Signal| {
+            wait.device == device
+                && (start..end).contains(&wait.track)
+                && self.tracks[wait.track].last.load(Ordering::Relaxed) == wait.ticket
+        };
+        let last_used = &self.last_used[lane as usize];
+        let used = start + last_used.load(Ordering::Relaxed);
+        let chosen = if let Some(wait) = waits.iter().find(is_last) {
+            wait.track
+        } else if self.tracks[used].is_empty() {
+            used
+        } else {
+            let empty = (start..end).find(|track| self.tracks[*track].is_empty());
+            empty.unwrap_or(if used + 1 < end { used + 1 } else { start })
+        };
+        last_used.store(chosen - start, Ordering::Relaxed);
+        chosen
     }
 
     /// The lane of a stream, for traces.
     pub(crate) fn lane_number(track: usize) -> u32 {
-        match track {
-            UPLOAD => UPLOADS,
-            DOWNLOAD => DOWNLOADS,
-            _ => 0,
+        if Lane::Upload.tracks().contains(&track) {
+            UPLOADS
+        } else if Lane::Download.tracks().contains(&track) {
+            DOWNLOADS
+        } else {
+            0
         }
     }
 

@@ -128,13 +128,27 @@ fn what_does_not_wait_for_it_overtakes_what_is_held_up() {
             let held = hold(&one, &x);
             let accesses = access(&x, AccessMode::ReadWrite);
             let after = one.launch(folding(8), 1, &request(&accesses)).unwrap();
+            // A copy to the host that waits for that, and one from there that waits for the first.
+            let (mut landed, bytes) = ([0_u8; 8], 9_u64.to_le_bytes());
+            let [from] = access(&x, AccessMode::Read);
+            // SAFETY: both are there until the copies are over, of which each is waited for.
+            let host = unsafe { HostMemory::new(landed.as_mut_ptr(), 8, None) };
+            let read = one.read(from, host, 8, &[], &[]).unwrap();
+            let [to] = access(&x, AccessMode::Overwrite);
+            // SAFETY: as above; it is only read.
+            let host = unsafe { HostMemory::new(bytes.as_ptr().cast_mut(), 8, None) };
+            let written = one.write(host, to, 8, &[], &[]).unwrap();
             for number in 0..20 {
                 assert_eq!(work(&other, &y, number), number * 31 + 7);
             }
-            assert!(!held.event.is_complete() && !after.is_complete());
+            for waiting in [&held.event, &after, &read, &written] {
+                assert!(!waiting.is_complete());
+            }
             held.raise();
-            held.event.wait().unwrap();
-            after.wait().unwrap();
+            for waiting in [&held.event, &after, &read, &written] {
+                waiting.wait().unwrap();
+            }
+            assert_eq!(u64::from_le_bytes(landed), (5 * 31 + 7) * 31 + 8);
         }
     }
 }

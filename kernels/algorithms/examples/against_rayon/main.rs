@@ -103,8 +103,10 @@ fn main() -> quipu::Result<ExitCode> {
             .next()
             .map_or(25, |rounds| rounds.parse().unwrap()),
     );
-    let context = Platform::new()?.context()?;
-    let queue = context.queue(&context.fastest())?;
+    // Beside the same on the same cores, also where there is a GPU.
+    let cpu = Platform::new()?.device("cpu")?;
+    let context = Context::new(std::slice::from_ref(&cpu))?;
+    let queue = context.queue(&cpu)?;
     streams(&table, &context, &queue)?;
     others(&table, &context, &queue)?;
     sorts(&table, &context, &queue)?;
