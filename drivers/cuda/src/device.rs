@@ -1,6 +1,7 @@
 //! The devices: what they are, and what is made when one is first used: its context and its streams. A program that only
 //! lists devices does not pay for them.
 
+use crate::mark::{Mark, Marker};
 use crate::native::{CallError, Called, Context, Event, Pinned, Stream, named, version};
 use crate::staging::Staging;
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUmemoryPool};
@@ -66,8 +67,27 @@ pub struct Signal {
     /// The how-manyeth of the stream it is.
     pub(crate) ticket: u64,
     pub(crate) event: Event,
-    /// When it was put there, on the process's clock, if the device tells its end by [`Track::tell`].
-    pub(crate) told: Option<u64>,
+    /// How the device tells its end, if it does.
+    pub(crate) told: Option<Told>,
+}
+
+/// How a device tells a command's end: by a number that it writes to pinned memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    /// When the command was put there, on the process's clock.
+    put: u64,
+    /// Where, if not where its [stream](Track::tell) has it.
+    mark: Option<Mark>,
+}
+
+impl Told {
+    /// Of a command that was just put there as a part of something, and has a mark of its own.
+    pub(crate) fn by(mark: Mark) -> Self {
+        Self {
+            put: clock::now_ns(),
+            mark: Some(mark),
+        }
+    }
 }
 
 /// A stream for commands.
@@ -91,10 +111,10 @@ unsafe impl Sync for Track {}
 
 impl Track {
     /// Has the device write, after what is in the stream and before the next event there, that the command of this number
-    /// is over; gives the time if it will. Looking there takes the host no call, where asking after an event takes 1.5 µs on an
+    /// is over; says so if it will. Looking there takes the host no call, where asking after an event takes 1.5 µs on an
     /// H200. Each such write takes the device time, too, so only a command is told so that finds the stream empty: one
     /// that somebody may be waiting for.
-    pub(crate) fn tell(&self, ticket: u64) -> Option<u64> {
+    pub(crate) fn tell(&self, ticket: u64) -> Option<Told> {
         let mark = self.mark?;
         if self.seen.load(Ordering::Relaxed) + 1 < ticket {
             return None;
@@ -103,9 +123,10 @@ impl Track {
         // SAFETY: the stream is alive, and the mark a number of 64 bits of pinned memory. All that came before in the stream
         // is seen before the number is.
         let code = unsafe { sys::cuStreamWriteValue64_v2(self.stream.raw(), address, ticket, 0) };
-        named("cuStreamWriteValue64", code)
-            .ok()
-            .map(|()| clock::now_ns())
+        named("cuStreamWriteValue64", code).ok().map(|()| Told {
+            put: clock::now_ns(),
+            mark: None,
+        })
     }
 
     /// True if the host knows that this command is over; false if the device will yet say so, and is to be given time
@@ -114,13 +135,18 @@ impl Track {
         if self.seen.load(Ordering::Acquire) >= signal.ticket {
             return Some(true);
         }
-        let (put, mark) = (signal.told?, self.mark?);
-        // SAFETY: an atomic, which the device writes.
-        if unsafe { mark.as_ref() }.load(Ordering::Acquire) >= signal.ticket {
-            self.note(signal.ticket);
-            return Some(true);
+        let told = signal.told.as_ref()?;
+        match &told.mark {
+            Some(mark) if mark.is_set() => return Some(true),
+            Some(_) => {}
+            // SAFETY: an atomic, which the device writes.
+            None if unsafe { self.mark?.as_ref() }.load(Ordering::Acquire) >= signal.ticket => {
+                self.note(signal.ticket);
+                return Some(true);
+            }
+            None => {}
         }
-        (clock::now_ns() < put + TOLD_NS).then_some(false)
+        (clock::now_ns() < told.put + TOLD_NS).then_some(false)
     }
 
     /// The host has learnt that this command is over, and so all before it.
@@ -155,6 +181,8 @@ pub(crate) struct Live {
     last_used: [AtomicUsize; Lane::ALL.len()],
     /// What times of the device are told from.
     point: Mutex<Option<Point>>,
+    /// What sets marks in batches.
+    marker: OnceLock<Marker>,
     /// What the streams' marks are in. After the streams, so that it is given back after them.
     _marks: Option<Pinned>,
 }
@@ -230,6 +258,7 @@ impl Live {
             pool: pool_of(device)?,
             last_used: Default::default(),
             point: Mutex::new(None),
+            marker: OnceLock::new(),
             _marks: marks,
             context,
         })
@@ -257,6 +286,11 @@ impl Live {
         };
         last_used.store(chosen - start, Ordering::Relaxed);
         chosen
+    }
+
+    /// What sets marks in batches.
+    pub(crate) fn marker(&self) -> Called<&Marker> {
+        made_once(&self.marker, || Marker::of(&self.context))
     }
 
     /// The lane of a stream, for traces.

@@ -2,8 +2,8 @@
 //! an event after it.
 
 use crate::Cuda;
-use crate::device::{Device, Lane, Live, Signal};
-use crate::graph::{Batch, Executable, Recorded};
+use crate::device::{Device, Lane, Live, Signal, Told};
+use crate::graph::{Batch, Executable, Member, Recorded};
 use crate::native::{CallError, Called, Entered, Event, Stream, named};
 use crate::program::{Compiled, FaultRead, Launch};
 use crate::registered::Registered;
@@ -532,10 +532,13 @@ pub(crate) fn put_batch(
         unsafe { sys::cuGraphLaunch(raw, stream) }
     })?;
     let flight = chain.end()?;
-    let faults = batch.take_faults().into_iter();
-    let flights = faults.map(|fault| Flight {
+    let members = batch.take_members().into_iter();
+    let flights = members.map(|Member { fault, mark }| Flight {
         signal: flight.signal.clone(),
-        done: None,
+        done: mark.map(|mark| Signal {
+            told: Some(Told::by(mark)),
+            ..flight.signal.clone()
+        }),
         line: flight.line,
         failure: flight.failure,
         error: None,

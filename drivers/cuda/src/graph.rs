@@ -7,6 +7,7 @@
 use crate::Cuda;
 use crate::device::{Device, Live};
 use crate::forward::MOST_PITCH;
+use crate::mark::Mark;
 use crate::native::{CallError, Called, Context, named, version};
 use crate::program::{Compiled, FaultRead, Launch, Values};
 use crate::transfer::region;
@@ -18,7 +19,7 @@ use quipu_core::error::{ErrorKind, Result};
 use quipu_core::memory::Memory;
 use quipu_core::operation::{Endpoint, Fill, Operation};
 use quipu_core::{Command, Error, Graph, SpaceId};
-use quipu_driver_vendor::batch::{self, Plan};
+use quipu_driver_vendor::batch::{self, Plan, Planned};
 use quipu_driver_vendor::graph::TakenGraph;
 use quipu_driver_vendor::launch::Code;
 use quipu_driver_vendor::region::{Part, Shape};
@@ -190,8 +191,17 @@ impl Recorded {
 /// Commands that were held back, as a graph of CUDA's that is launched once.
 pub struct Batch {
     executable: Executable,
-    /// What each of its commands says of itself, until it is launched.
-    faults: Mutex<Vec<Option<FaultRead>>>,
+    /// Its commands, until it is launched.
+    members: Mutex<Vec<Member>>,
+}
+
+/// A command of a batch.
+#[derive(Default)]
+pub(crate) struct Member {
+    /// What it says of itself, once it is over.
+    pub(crate) fault: Option<FaultRead>,
+    /// What is set when it is over, if that is not the end of the batch.
+    pub(crate) mark: Option<Mark>,
 }
 
 impl Batch {
@@ -203,7 +213,19 @@ impl Batch {
         let live = device.live()?;
         let _entered = live.context.enter()?;
         let mut builder = Builder::new(device)?;
-        for command in &plan.commands {
+        let told = plan.commands.split_last().map_or(0, |(_, others)| {
+            others.iter().filter(|command| command.is_told).count()
+        });
+        let marker = live.marker().inspect_err(|error| {
+            tracing::debug!(?error, "what ends within batches is told of with them");
+        });
+        let marks = match marker {
+            Ok(_) => Mark::several(live, told)?,
+            Err(_) => Vec::new(),
+        };
+        let (mut marks, mut told) = (marks.into_iter(), 0);
+        let mut members: Vec<Member> = plan.commands.iter().map(|_| Member::default()).collect();
+        for (number, command) in plan.commands.iter().enumerate() {
             let does = match &command.does {
                 batch::Does::Launch(code) => Does::Launch(code),
                 batch::Does::Fill(fill) => Does::Fill(fill),
@@ -212,10 +234,18 @@ impl Batch {
             let places = (&command.arguments[..], &command.starts[..]);
             let after = command.after.iter().map(|number| *number as usize);
             builder.add(&does, places, after)?;
+            if command.is_told
+                && let Some(mark) = marks.next()
+            {
+                builder.tell(&plan.commands[told..=number], told, &mark)?;
+                for member in &mut members[told..=number] {
+                    member.mark = Some(mark.clone());
+                }
+                told = number + 1;
+            }
         }
-        let mut faults: Vec<Option<FaultRead>> = plan.commands.iter().map(|_| None).collect();
         for (number, fault) in std::mem::take(&mut builder.faults) {
-            faults[number] = Some(fault);
+            members[number].fault = Some(fault);
         }
         let executable = builder.finish()?;
         live.with_stream(|stream| {
@@ -226,7 +256,7 @@ impl Batch {
         })?;
         Ok(Self {
             executable,
-            faults: Mutex::new(faults),
+            members: Mutex::new(members),
         })
     }
 
@@ -235,10 +265,10 @@ impl Batch {
         self.executable.raw
     }
 
-    /// What each of its commands says of itself, once it is over.
-    pub(crate) fn take_faults(&self) -> Vec<Option<FaultRead>> {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *faults)
+    /// Its commands, in their order.
+    pub(crate) fn take_members(&self) -> Vec<Member> {
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *members)
     }
 }
 
@@ -455,6 +485,25 @@ impl<'a> Builder<'a> {
             is_clean: AtomicBool::new(true),
             context: self.live.context.clone(),
         })
+    }
+
+    /// Has a mark set when the last commands are over, of which the first has this number. In a chain the next command comes
+    /// after that; beside others, it would wait for all of them.
+    fn tell(&mut self, commands: &[Planned<Cuda>], first: usize, mark: &Mark) -> Called<()> {
+        let is_awaited = |number: &usize| {
+            let mut later = commands[number - first..].iter().skip(1);
+            later.any(|it| it.after.contains(&(*number as u32)))
+        };
+        let last: Vec<usize> = (first..first + commands.len())
+            .filter(|number| !is_awaited(number))
+            .collect();
+        let after: Vec<CUgraphNode> = last.iter().map(|number| self.nodes[*number]).collect();
+        let marker = self.live.marker()?;
+        let node = marker.add(mark, self.definition.0, &after)?;
+        if let [last] = last[..] {
+            self.nodes[last] = node;
+        }
+        Ok(())
     }
 
     /// Does nothing.

@@ -5,7 +5,7 @@
 //! | `device` | the devices: what they are, their contexts and streams |
 //! | `vendor` | the verbs that [`quipu_driver_vendor`] makes a driver of |
 //! | `forward` | how commands become calls; `transfer`: regions |
-//! | `graph` | recorded graphs, as CUDA's |
+//! | `graph` | recorded graphs and batches, as CUDA's; `mark`: what tells of ends within batches |
 //! | `host` | large copies from and to the host |
 //! | `peer` | devices that reach each other's memory |
 //! | `registered` | the user's pinned memory, as CUDA knows it |
@@ -53,6 +53,7 @@ mod error;
 mod forward;
 mod graph;
 mod host;
+mod mark;
 mod memory;
 mod native;
 mod peer;

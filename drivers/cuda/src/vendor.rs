@@ -194,11 +194,11 @@ impl Vendor for Cuda {
 
     fn status(&self, signal: &Signal) -> Called<Status<CallError>> {
         let track = &self.devices[signal.device].live()?.tracks[signal.track];
-        let is_over = match track.is_over(signal) {
-            Some(is_over) => is_over,
-            // An event cannot fail: what CUDA says instead is that the context is broken.
-            None => signal.event.has_happened()?,
-        };
+        if let Some(is_over) = track.is_over(signal) {
+            return Ok(is_over.then_some(Ok(())));
+        }
+        // An event cannot fail: what CUDA says instead is that the context is broken.
+        let is_over = signal.event.has_happened()?;
         if is_over {
             track.note(signal.ticket);
         }

@@ -7,12 +7,13 @@ use quipu_conformance::{Watchdog, folding};
 use quipu_core::graph::NodeRequest;
 use quipu_core::operation::HostMemory;
 use quipu_core::{
-    Access, AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Recording,
+    Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Recording,
     Request, UserEvent,
 };
 use quipu_driver_cuda::CudaDriver;
 use quipu_driver_vendor::batch::FEWEST;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::cuda_or_skip;
 
@@ -76,6 +77,123 @@ fn a_recorded_graph_is_taken() {
     assert_eq!(read(&queue, &memory), expected);
 }
 
+/// Launches on memory of their own until it is known how long they take: the first of a process takes long, as its GPU
+/// begins with it, and the shortest time is what is known of the next.
+fn warm(context: &Context, queue: &Queue) {
+    let memory = context.memory(8).unwrap();
+    for number in 0..20 {
+        fold(queue, &memory, number, &[]).wait().unwrap();
+    }
+}
+
+fn fold(queue: &Queue, memory: &MemoryRef, number: u64, waits: &[Event]) -> Event {
+    let accesses = [all(memory, AccessMode::ReadWrite)];
+    let request = Request {
+        accesses: &accesses,
+        waits,
+        ..Request::default()
+    };
+    queue.launch(folding(number), 1, &request).unwrap()
+}
+
+/// Commands of a batch, which take no longer than a batch may, though of some it is not known how long.
+const SOME: u64 = FEWEST as u64;
+
+/// Has some commands wait, and returns when they are a batch that is made.
+fn held_back(driver: &CudaDriver, queue: &Queue, memory: &MemoryRef) -> (UserEvent, Vec<Event>) {
+    let gate = UserEvent::new();
+    let gates = [gate.event()];
+    let fold = |number: u64| fold(queue, memory, number, &gates[usize::from(number > 0)..]);
+    let events = (0..SOME).map(fold).collect();
+    queue.flush();
+    while driver.batches().ready < SOME {
+        assert_eq!(driver.batches().failed, 0);
+        std::thread::yield_now();
+    }
+    (gate, events)
+}
+
+/// A batch takes a fraction of a millisecond, so what is noted of it depends on when one looks: it has to be seen once.
+#[test]
+fn the_first_of_a_batch_end_before_its_last() {
+    if !cuda_or_skip() {
+        return;
+    }
+    let what = "a batch whose first command ends before its last; run this alone on its GPU";
+    let _watchdog = Watchdog::start(Duration::from_secs(60), what.to_owned());
+    let (driver, context, queue, memory) = rig();
+    warm(&context, &queue);
+    let seen = Arc::new(AtomicBool::new(false));
+    let mut rounds = 0;
+    while !seen.load(Ordering::SeqCst) {
+        let (gate, events) = held_back(&driver, &queue, &memory);
+        let [first, .., last] = &*events else {
+            unreachable!("there are many")
+        };
+        let (seen, last) = (seen.clone(), last.clone());
+        let note = last.clone();
+        first.on_complete(move |_| {
+            seen.fetch_or(!note.is_complete(), Ordering::SeqCst);
+        });
+        gate.complete();
+        last.wait().unwrap();
+        rounds += 1;
+    }
+    let expected = folded((0..rounds).flat_map(|_| 0..SOME));
+    assert_eq!(read(&queue, &memory), expected);
+    assert_eq!(driver.batches().put, rounds);
+}
+
+/// Each by what its own kernel says, also where that is heard of before the batch is over.
+#[test]
+fn what_fails_in_a_batch_says_so() {
+    if !cuda_or_skip() {
+        return;
+    }
+    let what = "a batch some of whose commands fail; run this alone on its GPU".to_owned();
+    let _watchdog = Watchdog::start(Duration::from_secs(60), what);
+    let (driver, context, queue, first) = rig();
+    warm(&context, &queue);
+    let rounds = 20;
+    for _ in 0..rounds {
+        // What is computed from what has failed has failed.
+        let others: Vec<MemoryRef> = (1..SOME).map(|_| context.memory(8).unwrap()).collect();
+        let gate = UserEvent::new();
+        let begin = fold(&queue, &first, 0, &[gate.event()]);
+        let waits = [begin.clone()];
+        let launch = |(number, memory): (usize, &MemoryRef)| {
+            // Of four bytes, it reads and writes eight.
+            let length = if number % 2 == 0 { 8 } else { 4 };
+            let accesses = [Access {
+                length,
+                ..all(memory, AccessMode::ReadWrite)
+            }];
+            let request = Request {
+                accesses: &accesses,
+                waits: &waits,
+                ..Request::default()
+            };
+            queue.launch(folding(1), 1, &request).unwrap()
+        };
+        let events: Vec<Event> = others.iter().enumerate().map(launch).collect();
+        queue.flush();
+        while driver.batches().ready < SOME {
+            assert_eq!(driver.batches().failed, 0);
+            std::thread::yield_now();
+        }
+        gate.complete();
+        begin.wait().unwrap();
+        for (number, (event, memory)) in events.iter().zip(&others).enumerate() {
+            let is_right = number % 2 == 0;
+            assert_eq!(event.wait().is_ok(), is_right, "{number}");
+            if is_right {
+                assert_eq!(read(&queue, memory), 1);
+            }
+        }
+    }
+    assert_eq!(driver.batches().put, rounds);
+}
+
 #[test]
 fn a_chain_that_is_held_back_leaves_as_batches() {
     if !cuda_or_skip() {
@@ -86,28 +204,13 @@ fn a_chain_that_is_held_back_leaves_as_batches() {
     let _watchdog = Watchdog::start(Duration::from_secs(60), what);
     let (driver, context, queue, memory) = rig();
     let other = context.memory(8).unwrap();
-    // The first of a process takes long, as its GPU begins with it; the shortest time is what is known of the next.
-    for number in 0..20 {
-        let accesses = [all(&other, AccessMode::ReadWrite)];
-        let request = Request {
-            accesses: &accesses,
-            ..Request::default()
-        };
-        let warm = queue.launch(folding(number), 1, &request).unwrap();
-        warm.wait().unwrap();
-    }
+    warm(&context, &queue);
     let count = 1000;
     for round in 0..3 {
         let gate = UserEvent::new();
         let launch = |number: u64| {
             let gate = [gate.event()];
-            let accesses = [all(&memory, AccessMode::ReadWrite)];
-            let request = Request {
-                accesses: &accesses,
-                waits: &gate[usize::from(number > 0)..],
-                ..Request::default()
-            };
-            queue.launch(folding(number), 1, &request).unwrap()
+            fold(&queue, &memory, number, &gate[usize::from(number > 0)..])
         };
         let events: Vec<_> = (0..count).map(launch).collect();
         let fill = all(&memory, AccessMode::Read);

@@ -18,8 +18,11 @@ use smallvec::SmallVec;
 pub const FEWEST: usize = 32;
 /// The most commands of a batch: so long does it take to make one.
 pub const MOST: usize = 256;
-/// What commands of a batch take together at most, in nanoseconds, as far as is known: their ends are told of at once.
+/// What commands of a batch take together at most, in nanoseconds, as far as is known: what waits for one of them on the
+/// device waits for all.
 pub(crate) const MOST_NS: u64 = 500_000;
+/// What those take together whose ends the host hears of at once: ends that are told of one by one take the device time.
+const TOLD_NS: u64 = 30_000;
 /// A command that takes longer goes by itself: what is gained in a batch is little of that.
 pub const LONG_NS: u64 = 50_000;
 /// What a command is taken for of which nothing is known yet: a batch of the fewest, then, from which it becomes known.
@@ -33,6 +36,8 @@ pub struct Plan<V: Vendor> {
     pub(crate) memories: Vec<(Argument, u64)>,
     /// The device's memory.
     pub(crate) space: Option<SpaceId>,
+    /// What those of its commands take together that come after the last one that is told, in nanoseconds.
+    untold_ns: u64,
 }
 
 /// A command of a batch.
@@ -45,6 +50,9 @@ pub struct Planned<V: Vendor> {
     pub starts: SmallVec<[u64; 4]>,
     /// The numbers of those commands of the batch that it waits for.
     pub after: SmallVec<[u32; 2]>,
+    /// The host is to hear that it is over, and those before it up to the last that is told, without waiting for those
+    /// that come after it. Of the last of a batch it hears anyway.
+    pub is_told: bool,
     /// The command, which may be looked at from when the batch is put on its device until it is over there.
     pub held: Held,
 }
@@ -73,11 +81,22 @@ impl<V: Vendor> Default for Plan<V> {
             commands: Vec::new(),
             memories: Vec::new(),
             space: None,
+            untold_ns: 0,
         }
     }
 }
 
 impl<V: Vendor> Plan<V> {
+    /// True if the next command, which takes so many nanoseconds, is to be told.
+    pub(crate) fn tells(&mut self, takes: u64) -> bool {
+        self.untold_ns += takes;
+        let tells = self.untold_ns >= TOLD_NS;
+        if tells {
+            self.untold_ns = 0;
+        }
+        tells
+    }
+
     /// How many memory objects its commands use.
     #[must_use]
     pub fn memories(&self) -> usize {

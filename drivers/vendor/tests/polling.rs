@@ -184,6 +184,40 @@ fn devices_call_for_other_queues_meanwhile() {
     });
 }
 
+/// However many threads wait, and whatever the drain thread has to do.
+#[test]
+fn one_thread_at_a_time_looks_and_none_when_nothing_is_in_flight() {
+    each(|rig| {
+        let (before, _) = rig.faults.all_looks();
+        std::thread::scope(|scope| {
+            for (number, mode) in [(0, Completion::Polling), (1, Completion::Callback)] {
+                for _ in 0..3 {
+                    scope.spawn(move || {
+                        let queue = queue(&rig.context, &rig.devices[number], mode);
+                        let memory = rig.context.memory(BYTES).unwrap();
+                        for round in 0..200 {
+                            let event = fill(&queue, &memory, round, &[]);
+                            match round % 3 {
+                                0 => event.wait().unwrap(),
+                                1 => told(&event).recv().unwrap().unwrap(),
+                                _ => queue.flush(),
+                            }
+                        }
+                        queue.wait().unwrap();
+                    });
+                }
+            }
+        });
+        let (looks, at_once) = rig.faults.all_looks();
+        assert!(looks > before);
+        assert_eq!(at_once, 1);
+        for _ in 0..10_000 {
+            std::thread::yield_now();
+        }
+        assert_eq!(rig.faults.all_looks(), (looks, 1));
+    });
+}
+
 /// A command that is known to be brief is not called for, but looked for: by nobody, once polling is the user's.
 #[test]
 fn devices_call_for_what_was_brief_before() {

@@ -1,8 +1,10 @@
 //! `device-overlap`: commands that have nothing to do with each other, side by side.
 //!
 //! 1. Copies both ways while a kernel runs: bytes to the device, other bytes from it, and a kernel that takes about as long,
-//!    on three queues. Each alone, then all together: where copies and kernels overlap, together takes as long as the longest
-//!    of them, which is its gate on devices with engines of their own for copies. `--trace file.json` leaves a trace of it.
+//!    on three queues. Each alone, then all together, and all together by hand, on three queues of the device's own interface.
+//!    The gates, on devices with engines of their own for copies: together takes as long as by hand, and half of what it takes
+//!    one after the other, at most. (The longest of them alone would be too little: copies both ways share the bus, and the
+//!    device's memory with the kernel.) `--trace file.json` leaves a trace of it.
 //! 2. Kernels so small that a device has room for all of them, on one queue that keeps no order: together they take as long as
 //!    one, which is the gate with CUDA. Beside them the same kernels, each launched when the one before was waited for.
 
@@ -11,12 +13,19 @@ use super::{Doing, Need, Target, targets};
 use crate::error::BenchError;
 use crate::harness::{Contender, Gate, Plan, Report, Session, pairwise_ratio};
 use crate::kernels;
+use crate::reference::raw::{
+    Argument, Grid, Launch, Memory, Raw, RawResult, Waiting, Way, download, upload,
+};
 use quipu::{Buffer, Completion, Pending, Pinned, Queue, QueueOptions, WorkDivision};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::time::Instant;
 
-/// How much of the longest of them they may take together, where they overlap.
+/// How much of the same by hand they may take together.
+const BY_HAND: f64 = 1.05;
+/// How much of one after the other, where they overlap: three that take as long.
+const OVERLAP: f64 = 0.5;
+/// How much of one of them small kernels may take together.
 const TOGETHER: f64 = 1.15;
 /// How many kernels run side by side.
 const KERNELS: usize = 8;
@@ -127,6 +136,69 @@ impl Three {
     }
 }
 
+/// The same, each on a queue of the device's own interface.
+struct ByHand {
+    up: Box<dyn Raw>,
+    down: Box<dyn Raw>,
+    kernel: Box<dyn Raw>,
+    to: Memory,
+    from: Memory,
+    worked: Memory,
+    launch: Launch,
+}
+
+impl ByHand {
+    fn new(target: &Target, bytes: usize, threads: usize, times: u32) -> RawResult<Self> {
+        let (mut up, mut down, mut kernel) = (target.raw()?, target.raw()?, target.raw()?);
+        up.pin(bytes, UP)?;
+        down.pin(bytes, 0)?;
+        let (to, from) = (up.memory(bytes)?, upload(&mut *down, &vec![DOWN; bytes])?);
+        let worked = kernel.memory(threads * size_of::<f32>())?;
+        let arguments = [
+            Argument::U32(times),
+            Argument::Memory(worked),
+            Argument::U32(threads as u32),
+        ];
+        let grid = Grid::line(threads.div_ceil(THREADS), THREADS);
+        let launch = kernel.prepare("converge", grid, &arguments)?;
+        Ok(Self {
+            up,
+            down,
+            kernel,
+            to,
+            from,
+            worked,
+            launch,
+        })
+    }
+
+    /// Milliseconds from the first enqueue to the last end.
+    fn run(&mut self) -> RawResult<f64> {
+        let started = Instant::now();
+        self.up.start_pinned(self.to, Way::Up)?;
+        self.down.start_pinned(self.from, Way::Down)?;
+        self.kernel.enqueue(self.launch)?;
+        for raw in [&mut self.kernel, &mut self.up, &mut self.down] {
+            raw.wait(Waiting::Synchronise)?;
+        }
+        Ok(started.elapsed().as_secs_f64() * 1e3)
+    }
+
+    /// Whether all is where it should be.
+    fn is_right(&mut self, bytes: usize, threads: usize) -> RawResult<bool> {
+        let went_up: Vec<u8> = download(&mut *self.up, self.to, bytes)?;
+        let worked: Vec<f32> = download(&mut *self.kernel, self.worked, threads)?;
+        Ok(went_up.iter().all(|&byte| byte == UP)
+            && self.down.pinned().iter().all(|&byte| byte == DOWN)
+            && has_settled(&worked))
+    }
+}
+
+/// Whether a kernel's numbers have come to 2.
+fn has_settled(numbers: &[f32]) -> bool {
+    numbers.iter().all(|&number| (number - 2.0).abs() < 1e-3)
+}
+
 /// Copies both ways, and a kernel.
 fn copies(
     session: &Session<'_>,
@@ -152,6 +224,8 @@ fn copies(
         three.times.set(times.clamp(100.0, 1e8) as u32);
     }
 
+    let by_hand = ByHand::new(target, bytes, threads, three.times.get());
+    let by_hand = target.or_note(by_hand, report).map(RefCell::new);
     let last = Cell::new([0.0_f64; 3]);
     let mut contenders = vec![Contender::new("together", || three.run(all))];
     contenders.push(Contender::new("one after the other", || {
@@ -163,15 +237,27 @@ fn copies(
         let each = [three.run(up)?, three.run(down)?, three.run(kernel)?];
         Ok(each.into_iter().fold(0.0, f64::max))
     }));
+    if let Some(by_hand) = &by_hand {
+        let name = format!("{}, together", by_hand.borrow().up.language().interface());
+        contenders.push(Contender::new(name, || Ok(by_hand.borrow_mut().run()?)));
+    }
     let case = format!("{} MiB up, {0} MiB down and a kernel together", bytes >> 20);
     let unit = (&*case, "ms");
     let samples = rows(session, report, plan, target, unit, contenders)?;
     if target.is_wide() {
-        let longer = pairwise_ratio(samples.of(0), samples.of(2)).unwrap_or(f64::NAN);
-        let what = format!("{case}, {}, of the longest alone", target.id());
-        report
-            .gates
-            .push(Gate::at_most(what, longer, TOGETHER, "x"));
+        let mut gate = |other: usize, most: f64| {
+            let ratio = pairwise_ratio(samples.of(0), samples.of(other)).unwrap_or(f64::NAN);
+            let what = format!("{case}, {}, of {}", target.id(), samples.name(other));
+            report.gates.push(Gate::at_most(what, ratio, most, "x"));
+        };
+        gate(1, OVERLAP);
+        if by_hand.is_some() {
+            gate(3, BY_HAND);
+        }
+    }
+    if let Some(by_hand) = &by_hand {
+        let right = by_hand.borrow_mut().is_right(bytes, threads)?;
+        session.verify(&case, "what was done by hand", true, right)?;
     }
     let [up, down, kernel] = last.get();
     report.notes.push(format!(
@@ -201,7 +287,7 @@ fn copies(
         true,
         right(&three.from_device, DOWN),
     )?;
-    let settled = worked.iter().all(|&number| (number - 2.0).abs() < 1e-3);
+    let settled = has_settled(&worked);
     session.verify(
         &case,
         "whether the kernel's numbers have come to 2",
@@ -264,7 +350,7 @@ fn kernels(
     for result in results.borrow().iter() {
         let result = queue.read(result).and_then(Pending::wait);
         let result = result.doing("reading a buffer")?;
-        let settled = result.iter().all(|number| (number - 2.0).abs() < 1e-3);
+        let settled = has_settled(&result);
         session.verify(
             &case,
             "whether the kernel's numbers have come to 2",

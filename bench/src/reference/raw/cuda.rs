@@ -268,22 +268,14 @@ impl Raw for Cuda {
     }
 
     fn write(&mut self, memory: Memory, bytes: &[u8]) -> RawResult<()> {
-        self.enter()?;
-        let pointer = self.memory[memory.0];
-        // SAFETY: it is waited for, so the bytes live long enough; CUDA minds the memory's size.
-        called("cuMemcpyHtoDAsync", unsafe {
-            sys::cuMemcpyHtoDAsync_v2(pointer, bytes.as_ptr().cast(), bytes.len(), self.stream)
-        })?;
+        // SAFETY: it is waited for.
+        unsafe { self.start_write(memory, bytes.as_ptr(), bytes.len()) }?;
         self.synchronise()
     }
 
     fn read(&mut self, memory: Memory, bytes: &mut [u8]) -> RawResult<()> {
-        self.enter()?;
-        let pointer = self.memory[memory.0];
         // SAFETY: as above.
-        called("cuMemcpyDtoHAsync", unsafe {
-            sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), pointer, bytes.len(), self.stream)
-        })?;
+        unsafe { self.start_read(memory, bytes.as_mut_ptr(), bytes.len()) }?;
         self.synchronise()
     }
 
@@ -414,14 +406,15 @@ impl Raw for Cuda {
         Ok(())
     }
 
-    fn move_pinned(&mut self, memory: Memory, way: Way) -> RawResult<()> {
+    fn start_pinned(&mut self, memory: Memory, way: Way) -> RawResult<()> {
         let absent = || RawError::Absent("nothing is pinned".into());
         let (pointer, bytes) = self.pinned.ok_or_else(absent)?;
-        // SAFETY: pinned until this is dropped, and nobody else touches it meanwhile.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(pointer, bytes) };
-        match way {
-            Way::Up => self.write(memory, bytes),
-            Way::Down => self.read(memory, bytes),
+        // SAFETY: pinned until this is dropped, which waits; nobody else touches it meanwhile.
+        unsafe {
+            match way {
+                Way::Up => self.start_write(memory, pointer, bytes),
+                Way::Down => self.start_read(memory, pointer, bytes),
+            }
         }
     }
 
@@ -434,6 +427,26 @@ impl Raw for Cuda {
 }
 
 impl Cuda {
+    /// # Safety
+    /// So many bytes can be read from there until the stream was waited for.
+    unsafe fn start_write(&self, memory: Memory, from: *const u8, bytes: usize) -> RawResult<()> {
+        self.enter()?;
+        // SAFETY: as the caller says; CUDA minds the memory's size.
+        called("cuMemcpyHtoDAsync", unsafe {
+            sys::cuMemcpyHtoDAsync_v2(self.memory[memory.0], from.cast(), bytes, self.stream)
+        })
+    }
+
+    /// # Safety
+    /// So many bytes can be written there until the stream was waited for.
+    unsafe fn start_read(&self, memory: Memory, to: *mut u8, bytes: usize) -> RawResult<()> {
+        self.enter()?;
+        // SAFETY: as the caller says; CUDA minds the memory's size.
+        called("cuMemcpyDtoHAsync", unsafe {
+            sys::cuMemcpyDtoHAsync_v2(to.cast(), self.memory[memory.0], bytes, self.stream)
+        })
+    }
+
     fn unpin(&mut self) {
         if let Some((pointer, _)) = self.pinned.take() {
             // SAFETY: made by `pin`, freed once.

@@ -232,11 +232,20 @@ pub trait Raw {
     /// If the system gives none.
     fn pin(&mut self, bytes: usize, value: u8) -> RawResult<()>;
 
-    /// Moves all of the pinned bytes to memory, or back, and waits.
+    /// Begins to move all of the pinned bytes to memory, or back: nobody touches either until that is waited for.
     ///
     /// # Errors
     /// If nothing is pinned, or the interface refuses.
-    fn move_pinned(&mut self, memory: Memory, way: Way) -> RawResult<()>;
+    fn start_pinned(&mut self, memory: Memory, way: Way) -> RawResult<()>;
+
+    /// As [`start_pinned`](Raw::start_pinned), and waits.
+    ///
+    /// # Errors
+    /// As there.
+    fn move_pinned(&mut self, memory: Memory, way: Way) -> RawResult<()> {
+        self.start_pinned(memory, way)?;
+        self.wait(Waiting::Synchronise)
+    }
 
     /// The pinned bytes.
     fn pinned(&self) -> &[u8];

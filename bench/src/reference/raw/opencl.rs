@@ -183,6 +183,62 @@ impl OpenCl {
     }
 }
 
+impl OpenCl {
+    /// # Safety
+    /// So many bytes can be read from there until this was waited for.
+    unsafe fn enqueue_write(
+        &mut self,
+        memory: Memory,
+        from: *const u8,
+        bytes: usize,
+        blocking: cl3::types::cl_bool,
+    ) -> RawResult<()> {
+        let buffer = self.buffer(memory)?;
+        // SAFETY: as the caller says; OpenCL minds the buffer's size.
+        let event = unsafe {
+            cl3::command_queue::enqueue_write_buffer(
+                self.queue,
+                buffer,
+                blocking,
+                0,
+                bytes,
+                from.cast(),
+                0,
+                null(),
+            )
+        };
+        self.keep(called("clEnqueueWriteBuffer", event)?);
+        Ok(())
+    }
+
+    /// # Safety
+    /// So many bytes can be written there until this was waited for.
+    unsafe fn enqueue_read(
+        &mut self,
+        memory: Memory,
+        to: *mut u8,
+        bytes: usize,
+        blocking: cl3::types::cl_bool,
+    ) -> RawResult<()> {
+        let buffer = self.buffer(memory)?;
+        // SAFETY: as the caller says; OpenCL minds the buffer's size.
+        let event = unsafe {
+            cl3::command_queue::enqueue_read_buffer(
+                self.queue,
+                buffer,
+                blocking,
+                0,
+                bytes,
+                to.cast(),
+                0,
+                null(),
+            )
+        };
+        self.keep(called("clEnqueueReadBuffer", event)?);
+        Ok(())
+    }
+}
+
 /// The launch's sizes as OpenCL wants them: threads of all blocks, and of one.
 fn sizes(grid: Grid) -> ([usize; 3], [usize; 3]) {
     let of = |dimension: usize| {
@@ -218,41 +274,13 @@ impl Raw for OpenCl {
     }
 
     fn write(&mut self, memory: Memory, bytes: &[u8]) -> RawResult<()> {
-        let buffer = self.buffer(memory)?;
-        // SAFETY: the call waits, so the bytes live long enough; OpenCL minds the buffer's size.
-        let event = unsafe {
-            cl3::command_queue::enqueue_write_buffer(
-                self.queue,
-                buffer,
-                cl3::types::CL_TRUE,
-                0,
-                bytes.len(),
-                bytes.as_ptr().cast(),
-                0,
-                null(),
-            )
-        };
-        self.keep(called("clEnqueueWriteBuffer", event)?);
-        Ok(())
+        // SAFETY: the call waits.
+        unsafe { self.enqueue_write(memory, bytes.as_ptr(), bytes.len(), cl3::types::CL_TRUE) }
     }
 
     fn read(&mut self, memory: Memory, bytes: &mut [u8]) -> RawResult<()> {
-        let buffer = self.buffer(memory)?;
         // SAFETY: as above.
-        let event = unsafe {
-            cl3::command_queue::enqueue_read_buffer(
-                self.queue,
-                buffer,
-                cl3::types::CL_TRUE,
-                0,
-                bytes.len(),
-                bytes.as_mut_ptr().cast(),
-                0,
-                null(),
-            )
-        };
-        self.keep(called("clEnqueueReadBuffer", event)?);
-        Ok(())
+        unsafe { self.enqueue_read(memory, bytes.as_mut_ptr(), bytes.len(), cl3::types::CL_TRUE) }
     }
 
     fn copy(&mut self, from: Memory, to: Memory, bytes: usize) -> RawResult<()> {
@@ -359,16 +387,18 @@ impl Raw for OpenCl {
         Ok(())
     }
 
-    fn move_pinned(&mut self, memory: Memory, way: Way) -> RawResult<()> {
+    fn start_pinned(&mut self, memory: Memory, way: Way) -> RawResult<()> {
         let absent = || RawError::Absent("nothing is pinned".into());
         let pinned = self.pinned.as_ref().ok_or_else(absent)?;
         let (pointer, bytes) = (pinned.pointer, pinned.bytes);
         // SAFETY: it stays mapped while it is pinned, and nobody else touches it meanwhile.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(pointer, bytes) };
-        match way {
-            Way::Up => self.write(memory, bytes),
-            Way::Down => self.read(memory, bytes),
+        unsafe {
+            match way {
+                Way::Up => self.enqueue_write(memory, pointer, bytes, cl3::types::CL_FALSE)?,
+                Way::Down => self.enqueue_read(memory, pointer, bytes, cl3::types::CL_FALSE)?,
+            }
         }
+        called("clFlush", cl3::command_queue::flush(self.queue))
     }
 
     fn pinned(&self) -> &[u8] {

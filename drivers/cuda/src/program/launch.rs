@@ -66,7 +66,7 @@ pub(crate) struct Values {
 const INLINE: usize = 16;
 
 impl Values {
-    fn push(&mut self, bytes: &[MaybeUninit<u8>]) {
+    pub(crate) fn push(&mut self, bytes: &[MaybeUninit<u8>]) {
         let start = self.bytes.len();
         self.starts.push(start);
         let words = bytes.len().div_ceil(size_of::<u128>());
@@ -112,6 +112,16 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Of a single thread.
+    pub(crate) fn single(function: CUfunction) -> Self {
+        Self {
+            function,
+            grid: [1; 3],
+            threads: [1; 3],
+            shared: 0,
+        }
+    }
+
     /// Puts it into a stream.
     fn put(self, values: &mut Values, stream: &Stream) -> Called<()> {
         let mut pointers = values.pointers();

@@ -11,4 +11,4 @@ mod launch;
 mod nvrtc;
 
 pub(crate) use compile::{Compiled, compile};
-pub(crate) use launch::{FaultRead, Launch, Values};
+pub(crate) use launch::{Call, FaultRead, Launch, Values};

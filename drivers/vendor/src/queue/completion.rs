@@ -43,7 +43,9 @@ const GRACE_NS: u64 = 3_000;
 const NAP: u64 = 64;
 /// For how long at least: a look takes microseconds, too.
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
-/// And at most.
+/// And at most, in nanoseconds, unless that is less than a thousandth of what it has waited.
+const LONG_NAP_NS: u64 = 100_000;
+/// And at most in any case.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Which part of the time that it has looked in vain a thread that polls looks away, and for how long at most, in nanoseconds: others
@@ -64,7 +66,8 @@ const LONGEST_AWAKE_NS: u64 = 100_000;
 fn nap(since: u64, expected: Option<u64>, now: u64) -> Duration {
     let usual = |since: u64| {
         let waited = now.saturating_sub(since);
-        Duration::from_nanos(waited / NAP).clamp(SHORTEST_NAP, LONGEST_NAP)
+        let nap = (waited / NAP).min(LONG_NAP_NS.max(waited / 1000));
+        Duration::from_nanos(nap).clamp(SHORTEST_NAP, LONGEST_NAP)
     };
     let Some(end) = expected else {
         return usual(since);
@@ -655,14 +658,15 @@ impl<V: Vendor> Line<V> {
         ended: &mut Ended<V>,
         ended_well: &mut SmallVec<[Workload; 4]>,
     ) {
-        let (mut asked_last, mut all_over, mut before) = (false, false, None);
+        let (mut asked, mut all_over, mut before) = (0, None, None);
         while let Some(oldest) = self.watched.front() {
             let end = if let Some(before) = before.take().filter(|_| oldest.is_joined) {
                 before
-            } else if (all_over && oldest.is_implied) || self.has_called(oldest.key) {
+            } else if (all_over == Some(true) && oldest.is_implied) || self.has_called(oldest.key) {
                 Ok(Ok(()))
             } else {
                 let status = vendor.status(&oldest.signal);
+                asked += 1;
                 match end_of(status, &mut self.failures) {
                     Some(end) => end,
                     None => return,
@@ -679,12 +683,15 @@ impl<V: Vendor> Line<V> {
             });
             self.watched.pop_front();
             self.failures = 0;
+            // Where two are over, perhaps all are.
             if well
-                && !std::mem::replace(&mut asked_last, true)
+                && asked == 2
+                && all_over.is_none()
                 && self.watched.len() > 1
                 && let Some(last) = self.watched.back()
             {
-                all_over = matches!(vendor.status(&last.signal), Ok(Some(Ok(()))));
+                let status = vendor.status(&last.signal);
+                all_over = Some(matches!(status, Ok(Some(Ok(())))));
             }
         }
     }
@@ -737,12 +744,12 @@ mod tests {
         let mut looks = 0;
         while waited < 1_000_000_000 {
             let nap = nap(5, None, 5 + waited).as_nanos() as u64;
-            assert!(nap <= (waited / NAP).max(20_000) && nap <= 1_000_000);
+            assert!(nap <= (waited / NAP).max(20_000) && nap <= (waited / 1000).max(100_000));
             waited += nap;
             looks += 1;
         }
-        // A second, for which one that looks each millisecond looks a thousand times.
-        assert!(looks < 1_500, "{looks}");
+        // A second, for which one that looks each 100 µs looks 10,000 times.
+        assert!(looks < 4_000, "{looks}");
     }
 
     #[test]

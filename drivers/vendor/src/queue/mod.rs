@@ -39,13 +39,12 @@ pub(crate) use inbox::Inbox;
 pub(crate) use ledger::Ledger;
 pub(crate) use pump::{Activity, drain};
 
-use crate::batch::{LONG_NS, UNKNOWN_NS};
+use crate::batch::LONG_NS;
 use crate::graph::{TakenGraph, may_be_within};
 use crate::inside::Inside;
 use crate::vendor::{Doer, Vendor, VendorDevice};
 use crate::{Shared, VendorDriver};
 use bell::Listener;
-use durations::Workload;
 use inbox::Submitted;
 use ledger::Facts;
 use naps::PreciseNaps;
@@ -161,14 +160,7 @@ impl<V: Vendor> Driver for VendorDriver<V> {
                     && doer == Doer::Device
                     && may_be_within(&self.shared.vendor, command)
                     && V::can_be_batched(command);
-                let batched = batched.then(|| {
-                    let takes = self
-                        .shared
-                        .completions
-                        .durations()
-                        .of(Workload::of(command));
-                    takes.unwrap_or(UNKNOWN_NS)
-                });
+                let batched = batched.then(|| self.shared.takes(command));
                 Facts {
                     doer,
                     fallible,

@@ -6,7 +6,7 @@ use super::durations::Workload;
 use super::ledger::Key;
 use super::pump::Caller;
 use crate::Shared;
-use crate::batch::{Does, Plan, Planned};
+use crate::batch::{Does, Plan, Planned, UNKNOWN_NS};
 use crate::error::{of_call, of_device};
 use crate::launch::{Code, width_of};
 use crate::programs::ProgramId;
@@ -26,6 +26,12 @@ use std::sync::Arc;
 const ROOM: u64 = 4;
 
 impl<V: Vendor> Shared<V> {
+    /// How long a command is taken to run if it is one of a batch, in nanoseconds.
+    pub(super) fn takes(&self, command: &Command) -> u64 {
+        let known = self.completions.durations().of(Workload::of(command));
+        known.unwrap_or(UNKNOWN_NS)
+    }
+
     /// Gathers the next commands of a batch.
     pub(super) fn gather(&self, batch: BatchKey, ungathered: Ungathered<V>) {
         let Ungathered {
@@ -78,11 +84,13 @@ impl<V: Vendor> Shared<V> {
             }
             _ => return None,
         };
+        let is_told = plan.tells(self.takes(command));
         plan.commands.push(Planned {
             does,
             arguments,
             starts,
             after,
+            is_told,
             held,
         });
         Some(())
@@ -244,10 +252,8 @@ impl<V: Vendor> Shared<V> {
         polled: &[bool],
         workloads: &[Workload],
     ) {
-        let signals: Vec<(V::Signal, bool)> = flights
-            .iter()
-            .map(|flight| (flight.done().clone(), flight.done.is_none()))
-            .collect();
+        let signals: Vec<V::Signal> = flights.iter().map(|flight| flight.done().clone()).collect();
+        let commands = &whole.made.plan.commands;
         let lines = self
             .ledger()
             .forwarded_whole(whole.batch, flights, whole.line);
@@ -255,21 +261,19 @@ impl<V: Vendor> Shared<V> {
         let members = keys.zip(lines).zip(signals).zip(polled).enumerate();
         let at = self.vendor.now();
         let watched = members.map(
-            |(number, (((key, line), (signal, is_implied)), polled)): (usize, Member<'_, V>)| {
-                Watched {
-                    key,
-                    device: whole.device,
-                    line,
-                    signal,
-                    is_implied,
-                    is_joined: number > 0,
-                    polled: *polled,
-                    seen_to: None,
-                    put: Some(Put {
-                        at,
-                        workload: workloads[number],
-                    }),
-                }
+            |(number, (((key, line), signal), polled)): (usize, Member<'_, V>)| Watched {
+                key,
+                device: whole.device,
+                line,
+                signal,
+                is_implied: true,
+                is_joined: number > 0 && !commands[number - 1].is_told,
+                polled: *polled,
+                seen_to: None,
+                put: Some(Put {
+                    at,
+                    workload: workloads[number],
+                }),
             },
         );
         self.completions.watch(watched);
@@ -281,4 +285,4 @@ impl<V: Vendor> Shared<V> {
 }
 
 /// A command of a batch: its key, line and signal, and whether it is to be polled.
-type Member<'a, V> = (((Key, usize), (<V as Vendor>::Signal, bool)), &'a bool);
+type Member<'a, V> = (((Key, usize), <V as Vendor>::Signal), &'a bool);

@@ -214,6 +214,91 @@ fn commands_end_in_their_order() {
     });
 }
 
+/// What takes long enough to be worth it is told of by itself; what takes no time is told of together.
+#[test]
+fn the_first_of_a_batch_end_before_its_last() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let fill = rig
+            .queue
+            .fill(all(&memory, AccessMode::Overwrite), &[0], &[]);
+        fill.unwrap().wait().unwrap();
+        let count = FEWEST as u64;
+        let leave = |from: u64| {
+            let gate = UserEvent::new();
+            let gates = [gate.event()];
+            let fold = |number| {
+                let waits = &gates[usize::from(number > from)..];
+                fold(&rig.queue, &memory, number, waits)
+            };
+            let events: Vec<_> = (from..from + count).map(fold).collect();
+            rig.until_ready(count);
+            rig.faults.hold(true);
+            gate.complete();
+            rig.queue.flush();
+            events
+        };
+        // Nothing is known of them.
+        let events = leave(0);
+        for two in 1..count as usize / 2 {
+            rig.faults.allow(1);
+            events[2 * two - 1].wait().unwrap();
+            assert!(!events[2 * two].is_complete());
+        }
+        rig.faults.hold(false);
+        events[count as usize - 1].wait().unwrap();
+        // They took no time at all.
+        let events = leave(count);
+        rig.faults.allow(1);
+        events[count as usize - 1].wait().unwrap();
+        rig.faults.hold(false);
+        assert_eq!(rig.driver.batches().put, 2);
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..2 * count));
+    });
+}
+
+/// Each by what its own kernel says, also where that is heard of before the batch is over.
+#[test]
+fn what_fails_in_a_batch_says_so() {
+    each(|rig| {
+        let first = rig.memory(8);
+        let rounds = 20;
+        for _ in 0..rounds {
+            // What is computed from what has failed has failed.
+            let others: Vec<MemoryRef> = (1..FEWEST as u64).map(|_| rig.memory(8)).collect();
+            let gate = UserEvent::new();
+            let begin = fold(&rig.queue, &first, 0, &[gate.event()]);
+            let waits = [begin.clone()];
+            let launch = |(number, memory): (usize, &MemoryRef)| {
+                // Of four bytes, it reads and writes eight.
+                let length = if number % 2 == 0 { 8 } else { 4 };
+                let accesses = [Access {
+                    length,
+                    ..all(memory, AccessMode::ReadWrite)
+                }];
+                let request = Request {
+                    accesses: &accesses,
+                    waits: &waits,
+                    ..Request::default()
+                };
+                rig.queue.launch(folding(1), 1, &request).unwrap()
+            };
+            let events: Vec<Event> = others.iter().enumerate().map(launch).collect();
+            rig.until_ready(FEWEST as u64);
+            gate.complete();
+            begin.wait().unwrap();
+            for (number, (event, memory)) in events.iter().zip(&others).enumerate() {
+                let is_right = number % 2 == 0;
+                assert_eq!(event.wait().is_ok(), is_right, "{number}");
+                if is_right {
+                    assert_eq!(rig.read(memory).unwrap(), 1);
+                }
+            }
+        }
+        assert_eq!(rig.driver.batches().put, rounds);
+    });
+}
+
 #[test]
 fn few_commands_go_one_by_one() {
     each(|rig| {

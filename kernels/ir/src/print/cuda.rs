@@ -117,6 +117,10 @@ impl Language for Cuda {
         format!("atomicCAS({record}, 0u, {value}) == 0")
     }
 
+    fn publish(&self) -> Option<&'static str> {
+        Some("__threadfence_system();")
+    }
+
     fn unroll(&self) -> Option<&'static str> {
         Some("#pragma unroll")
     }

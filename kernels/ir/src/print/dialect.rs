@@ -94,6 +94,11 @@ pub(super) trait Language {
     /// Replaces the zero at the beginning of a record; true if it was one.
     fn claim(&self, record: &str, value: &str) -> String;
 
+    /// Has the host see what this thread has written as soon as it may look, if it may before the launch is told to be over.
+    fn publish(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What stands before a loop of few rounds that are to be written one after the other.
     fn unroll(&self) -> Option<&'static str> {
         None

@@ -319,13 +319,15 @@ pub(super) fn fault(helpers: &mut Helpers, language: &dyn Language, dimensions: 
             }
         }
         let claim = language.claim("fault", "site + 1");
+        let publish = language.publish();
+        let publish = publish.map_or_else(String::new, |call| format!("        {call}\n"));
         format!(
             "/* Records the first fault of a launch. */\n\
              static {cold}void quipu_record({record}fault, {u64} thread, {u64} index, {u64} length, {u32} site)\n{{\n    \
              if (fault[0] == 0 && {claim}) {{\n        \
              fault[2] = ({u32})thread;\n        fault[3] = ({u32})(thread >> 32);\n        \
              fault[4] = ({u32})index;\n        fault[5] = ({u32})(index >> 32);\n        \
-             fault[6] = ({u32})length;\n        fault[7] = ({u32})(length >> 32);\n    }}\n}}\n\n\
+             fault[6] = ({u32})length;\n        fault[7] = ({u32})(length >> 32);\n{publish}    }}\n}}\n\n\
              static {function}void quipu_fault({context}quipu, {u64} index, {u64} length, {u32} site)\n{{\n    \
              quipu_record(quipu->fault, {number}, index, length, site);\n}}",
             cold = language.cold(),

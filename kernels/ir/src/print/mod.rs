@@ -51,7 +51,8 @@
 //!   up to a barrier, then the next. Compiled with anything that takes GNU C99, on a POSIX system.
 //!
 //! **Faults.** The record is [`FAULT_WORDS`] zeros before a launch. The first fault claims its first word with an
-//! atomic compare-exchange and fills in the rest; after the launch [`Printed::fault`] tells what it says. Without
+//! atomic compare-exchange and fills in the rest; after the launch [`Printed::fault`] tells what it says. In CUDA C a fence
+//! follows, so that who is told of the launch's end by what comes after it sees the record. Without
 //! checks ([`Options::checked`]) accesses out of bounds are undefined behaviour, a division by zero still gives zero, and
 //! assertions still record.
 //!

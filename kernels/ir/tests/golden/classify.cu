@@ -37,6 +37,7 @@ static __device__ __forceinline__ void quipu_record(unsigned int *fault, unsigne
         fault[5] = (unsigned int)(index >> 32);
         fault[6] = (unsigned int)length;
         fault[7] = (unsigned int)(length >> 32);
+        __threadfence_system();
     }
 }
 

@@ -21,6 +21,9 @@ struct Step {
     /// Where each argument is, and how long.
     arguments: Vec<(u64, u64)>,
     after: Vec<usize>,
+    /// Where the memory that it uses begins.
+    uses: Vec<usize>,
+    is_told: bool,
     held: Held,
 }
 
@@ -44,6 +47,8 @@ impl Batch {
                     .map(|(argument, start)| (start + argument.offset(), argument.length()))
                     .collect(),
                 after: planned.after.iter().map(|it| *it as usize).collect(),
+                uses: planned.starts.iter().map(|start| *start as usize).collect(),
+                is_told: planned.is_told,
                 held: planned.held,
             })
         });
@@ -62,33 +67,52 @@ pub(super) fn put_batch(
     for memory in memories {
         chain.uses(memory.allocation);
     }
-    let steps = batch.0.clone();
-    let outcomes: Vec<Arc<Mutex<Option<Error>>>> = steps.iter().map(|_| Arc::default()).collect();
-    let records = outcomes.clone();
-    let mut random = (steps.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    chain.call(move || {
-        let mut left: Vec<usize> = (0..steps.len()).collect();
-        while !left.is_empty() {
-            let is_ready = |at: &usize| steps[left[*at]].after.iter().all(|it| !left.contains(it));
-            let ready: Vec<usize> = (0..left.len()).filter(is_ready).collect();
-            let chosen = ready[(next(&mut random) % ready.len() as u64) as usize];
-            let number = left.remove(chosen);
-            *records[number].lock().expect("nobody panics with it") = steps[number].run().err();
+    let outcomes: Vec<Arc<Mutex<Option<Error>>>> = batch.0.iter().map(|_| Arc::default()).collect();
+    let (mut first, mut points) = (0, Vec::new());
+    for steps in batch.0.split_inclusive(|step| step.is_told) {
+        let (steps, range) = (steps.to_vec(), first..first + steps.len());
+        let records = outcomes[range.clone()].to_vec();
+        let uses = steps.iter().flat_map(|step| step.uses.clone()).collect();
+        let run = move || run(&steps, first, &records);
+        match first {
+            0 => chain.call_with(uses, run)?,
+            _ => chain.put(uses, run),
         }
-    })?;
+        points.extend(range.map(|_| chain.last()));
+        first = points.len();
+    }
     let flight = chain.end(false)?;
-    let flights = outcomes.into_iter().map(|outcome| Flight {
-        signal: flight.signal.clone(),
-        done: None,
-        line: flight.line,
-        failure: flight.failure,
-        error: None,
-        cargo: Cargo {
-            outcome,
-            ..Cargo::default()
-        },
-    });
+    let last = flight.signal.clone();
+    let flights = outcomes
+        .into_iter()
+        .zip(points)
+        .map(|(outcome, point)| Flight {
+            signal: last.clone(),
+            done: Some(point).filter(|point| !point.is(&last)),
+            line: flight.line,
+            failure: flight.failure,
+            error: None,
+            cargo: Cargo {
+                earlier: flight.cargo.earlier.clone(),
+                outcome,
+                ..Cargo::default()
+            },
+        });
     Ok(flights.collect())
+}
+
+/// Runs steps of a batch, of which the first has this number, in some order that is allowed.
+fn run(steps: &[Arc<Step>], first: usize, records: &[Arc<Mutex<Option<Error>>>]) {
+    let mut random = (steps.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut left: Vec<usize> = (0..steps.len()).collect();
+    while !left.is_empty() {
+        let is_left = |it: &usize| it.checked_sub(first).is_some_and(|it| left.contains(&it));
+        let is_ready = |at: &usize| !steps[left[*at]].after.iter().any(is_left);
+        let ready: Vec<usize> = (0..left.len()).filter(is_ready).collect();
+        let chosen = ready[(next(&mut random) % ready.len() as u64) as usize];
+        let number = left.remove(chosen);
+        *records[number].lock().expect("nobody panics with it") = steps[number].run().err();
+    }
 }
 
 impl Step {

@@ -53,6 +53,8 @@ struct State {
     refused: u64,
     /// No device runs anything.
     held: bool,
+    /// Parts of commands that they run all the same.
+    allowed: u64,
     /// No device calls.
     muted: bool,
     /// No batch is made.
@@ -61,6 +63,11 @@ struct State {
     moved: bool,
     /// How often the driver's own thread has asked for a status.
     looks: u64,
+    /// How often any thread has.
+    all_looks: u64,
+    /// How many threads ask for one now, and the most that did at once.
+    looking: u64,
+    most_looking: u64,
     /// The time, by which commands take as long as a test says: none, usually.
     now: u64,
     /// How much of it passes whenever somebody asks.
@@ -127,10 +134,14 @@ impl Faults {
             calls: HashMap::new(),
             refused: 0,
             held: false,
+            allowed: 0,
             muted: false,
             unmade: false,
             moved: false,
             looks: 0,
+            all_looks: 0,
+            looking: 0,
+            most_looking: 0,
             now: 0,
             pace: 0,
             ended_by: None,
@@ -197,9 +208,22 @@ impl Faults {
         self.state().held = held;
     }
 
+    /// Has devices that are held run so many parts of commands.
+    #[allow(dead_code, reason = "not all tests are of this")]
+    pub(crate) fn allow(&self, parts: u64) {
+        self.state().allowed = parts;
+    }
+
     /// True if the devices run nothing.
     pub(crate) fn is_held(&self) -> bool {
-        self.state().held
+        let state = self.state();
+        state.held && state.allowed == 0
+    }
+
+    /// A device runs a part.
+    pub(super) fn note_part(&self) {
+        let mut state = self.state();
+        state.allowed = state.allowed.saturating_sub(1);
     }
 
     /// From now on devices do not call, though they say that they will.
@@ -248,10 +272,26 @@ impl Faults {
         self.state().ended_by
     }
 
-    /// A status is asked for.
-    pub(crate) fn looked(&self) {
+    /// Asks for a status.
+    pub(crate) fn look<R>(&self, status: impl FnOnce() -> R) -> R {
         let is_own = std::thread::current().name() == Some("quipu-fake");
-        self.state().looks += u64::from(is_own);
+        {
+            let mut state = self.state();
+            state.looks += u64::from(is_own);
+            state.all_looks += 1;
+            state.looking += 1;
+            state.most_looking = state.most_looking.max(state.looking);
+        }
+        let status = status();
+        self.state().looking -= 1;
+        status
+    }
+
+    /// How often any thread has asked for a status, and the most that did at once.
+    #[allow(dead_code, reason = "not all tests are of this")]
+    pub(crate) fn all_looks(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.all_looks, state.most_looking)
     }
 
     /// How often the driver's own thread has asked for a status.

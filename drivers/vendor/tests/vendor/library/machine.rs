@@ -42,6 +42,11 @@ impl Point {
         }))
     }
 
+    /// True if it is that point.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().expect("nobody panics with it")
     }
@@ -275,6 +280,7 @@ impl Machine {
         }
         let chosen = ready[(next(&mut inside.random) % ready.len() as u64) as usize];
         let Queued { part, point } = inside.queued.remove(chosen);
+        self.faults.note_part();
         inside.running = Some((part.uses, part.is_zeroing));
         drop(inside);
         let failed = part

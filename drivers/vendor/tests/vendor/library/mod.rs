@@ -274,9 +274,10 @@ impl Vendor for Library {
     }
 
     fn status(&self, signal: &Point) -> std::result::Result<Status<Refusal>, Refusal> {
-        self.faults.looked();
-        self.faults.check(Fault::Status)?;
-        signal.status()
+        self.faults.look(|| {
+            self.faults.check(Fault::Status)?;
+            signal.status()
+        })
     }
 
     fn call_when_over(&self, signal: &Point, wake: Wake) -> std::result::Result<(), Refusal> {

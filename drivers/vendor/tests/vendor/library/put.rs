@@ -89,6 +89,15 @@ impl<'a> Chain<'a> {
     }
 
     pub(super) fn call(&mut self, run: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
+        self.call_with(self.uses.clone(), run)
+    }
+
+    /// Puts a part on the device that uses this memory, if the library does so.
+    pub(super) fn call_with(
+        &mut self,
+        uses: Vec<usize>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<(), Refusal> {
         if self.failure.is_some() {
             return Ok(());
         }
@@ -99,6 +108,17 @@ impl<'a> Chain<'a> {
             self.failure = Some(refusal);
             return Ok(());
         }
+        self.put(uses, run);
+        Ok(())
+    }
+
+    /// The point of the last part that was put.
+    pub(super) fn last(&self) -> Point {
+        self.made.last().expect("one was put").clone()
+    }
+
+    /// Puts a part on the device that uses this memory.
+    pub(super) fn put(&mut self, uses: Vec<usize>, run: impl FnOnce() + Send + 'static) {
         let times = self.times.clone();
         let waits = match self.made.last() {
             Some(last) => vec![last.clone()],
@@ -107,7 +127,7 @@ impl<'a> Chain<'a> {
         let part = Step {
             waits,
             stream: self.library.ordered.then_some(self.stream),
-            uses: self.uses.clone(),
+            uses,
             is_zeroing: false,
             run: Box::new(move || {
                 let began = clock::now_ns();
@@ -120,7 +140,6 @@ impl<'a> Chain<'a> {
             }),
         };
         self.made.push(self.work.device().machine.put(part));
-        Ok(())
     }
 
     fn copy(&mut self, from: Place, to: Place, length: u64) -> Result<(), Refusal> {
