@@ -7,7 +7,7 @@ use super::counter::{ByHand, Counter, by_hand};
 use crate::error::{BenchError, SubjectError};
 use crate::harness::{Contender, Gate, Plan, Report, Session, median, pairwise_difference};
 use crate::reference::raw::Waiting;
-use quipu::{Completion, Context, Event};
+use quipu::{Completion, Context, Event, UserEvent};
 use std::pin::pin;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ const SHORT: f64 = 2.0;
 const LATER: f64 = 5.0;
 /// How long that is: beyond it nobody who waits in callback mode looks any more, but for a while.
 const LONG_KERNEL: Duration = Duration::from_micros(2500);
+/// How long a thread sleeps that is woken at once, as after a kernel that takes no time.
+const SOON: Duration = Duration::from_micros(20);
 /// How often its loop goes round at first, to see how long that takes.
 const LOOPS: u32 = 100_000;
 
@@ -71,6 +73,33 @@ impl Hearing {
         };
         heard.doing("waiting for a command")
     }
+}
+
+/// How much later a thread that sleeps runs when it is woken after `long` than when it is woken soon, in microseconds: the
+/// system's part, where one is told of ends.
+fn later_awake(runtime: &Runtime, long: Duration) -> Result<f64, BenchError> {
+    let woken = |after: Duration| {
+        let user = UserEvent::new();
+        let event = user.event();
+        std::thread::scope(|scope| {
+            let waker = scope.spawn(move || {
+                let started = Instant::now();
+                while started.elapsed() < after {
+                    std::hint::spin_loop();
+                }
+                let at = Instant::now();
+                user.complete();
+                at
+            });
+            let heard = runtime.block_on(event).doing("waiting for an event");
+            let woke = Instant::now();
+            let at = waker.join();
+            let at = at.map_err(|_| SubjectError::failed("waking a thread", "it panicked"));
+            heard?;
+            Ok(woke.saturating_duration_since(at?).as_secs_f64() * 1e6)
+        })
+    };
+    woken(SOON).and_then(|soon| Ok(woken(long)? - soon))
 }
 
 /// How often the loop of a kernel goes round that takes long.
@@ -203,15 +232,21 @@ impl Sides {
                 }));
             }
         }
+        let floor = contenders.len();
+        if let Hearing::Await(runtime) = hearing {
+            let sleeper = || later_awake(runtime, LONG_KERNEL);
+            contenders.push(Contender::new("a sleeping thread", sleeper));
+        }
         // Each sample is of one launch, and a device's clock makes it longer or shorter by more than is looked for.
         let plan = Plan {
             rounds: plan.rounds * session.scale().choose(66, 24, 1),
             ..*plan
         };
         let samples = rows(session, report, &plan, target, (&case, "µs"), contenders)?;
-        if samples.contenders() > 1 {
+        if self.by_hand.is_some() {
             let what = format!("{case}, {}", target.id());
-            let later = median(samples.of(0));
+            let floor = (floor < samples.contenders()).then(|| median(samples.of(floor)));
+            let later = median(samples.of(0)) - floor.unwrap_or(0.0).max(0.0);
             report.gates.push(Gate::at_most(what, later, LATER, "µs"));
         }
         Ok(case)
