@@ -79,6 +79,8 @@ pub struct KernelAttributes {
     pub max_block_threads: u64,
     /// Threads of a block that suit the device, or of which there best is a multiple, if it says.
     pub preferred_block_threads: Option<u64>,
+    /// Threads of such blocks that a multiprocessor has room for at once, if the device says.
+    pub resident_threads: Option<u64>,
     /// Registers of a thread, if known.
     pub registers: Option<u64>,
     /// Bytes of memory of a thread's own: what its registers do not hold.

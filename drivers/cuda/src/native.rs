@@ -343,3 +343,37 @@ impl Drop for Pinned {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The calls are made on a GPU, of which the tests have to be told, as those of the driver.
+    #[test]
+    fn events_are_used_again() {
+        if std::env::var("QUIPU_TEST_CUDA").as_deref() != Ok("1") {
+            return;
+        }
+        // SAFETY: may be called by any thread, any number of times.
+        named("cuInit", unsafe { sys::cuInit(0) }).expect("CUDA");
+        let context = Context::of(0).expect("a context");
+        let stream = Stream::of(&context).expect("a stream");
+        let _entered = context.enter().expect("a context");
+        for timed in [false, true] {
+            let record = || Event::record(&stream, timed).expect("an event");
+            let first = record();
+            let raw = first.raw();
+            // One that is in use is not.
+            let (second, again) = (record(), first.clone());
+            assert_ne!(second.raw(), raw);
+            drop((first, second));
+            assert_ne!(record().raw(), raw);
+            drop(again);
+            for _ in 0..1000 {
+                assert_eq!(record().raw(), raw);
+            }
+            assert_eq!(context.spare(timed).len(), 2);
+        }
+        stream.synchronize().expect("the stream");
+    }
+}

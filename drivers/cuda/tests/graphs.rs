@@ -12,10 +12,16 @@ use quipu_core::{
 };
 use quipu_driver_cuda::CudaDriver;
 use quipu_driver_vendor::batch::FEWEST;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use support::cuda_or_skip;
+
+/// No other test uses the GPU as long as this lives: what takes long goes one by one.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn rig() -> (Arc<CudaDriver>, Context, Queue, MemoryRef) {
     let driver = CudaDriver::start().unwrap();
@@ -56,6 +62,7 @@ fn a_recorded_graph_is_taken() {
     if !cuda_or_skip() {
         return;
     }
+    let _alone = alone();
     let (_driver, context, queue, memory) = rig();
     let accesses = [all(&memory, AccessMode::ReadWrite)];
     let request = NodeRequest {
@@ -119,6 +126,7 @@ fn the_first_of_a_batch_end_before_its_last() {
     if !cuda_or_skip() {
         return;
     }
+    let _alone = alone();
     let what = "a batch whose first command ends before its last; run this alone on its GPU";
     let _watchdog = Watchdog::start(Duration::from_secs(60), what.to_owned());
     let (driver, context, queue, memory) = rig();
@@ -150,6 +158,7 @@ fn what_fails_in_a_batch_says_so() {
     if !cuda_or_skip() {
         return;
     }
+    let _alone = alone();
     let what = "a batch some of whose commands fail; run this alone on its GPU".to_owned();
     let _watchdog = Watchdog::start(Duration::from_secs(60), what);
     let (driver, context, queue, first) = rig();
@@ -199,6 +208,7 @@ fn a_chain_that_is_held_back_leaves_as_batches() {
     if !cuda_or_skip() {
         return;
     }
+    let _alone = alone();
     // Commands that are known to take long go one by one, and so do these where others use the GPU at the same time.
     let what = "a chain that is to leave as batches; run this alone on its GPU".to_owned();
     let _watchdog = Watchdog::start(Duration::from_secs(60), what);

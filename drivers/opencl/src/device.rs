@@ -97,7 +97,7 @@ pub struct Device {
     /// What goes through pinned memory.
     pub(crate) staged: Staged,
     /// What they go through.
-    pub(crate) stages: Stages,
+    pub(crate) stages: [Stages; 2],
     /// What keeps it, if it is a part of another.
     pub(crate) part: Option<Part>,
 }
@@ -430,7 +430,7 @@ pub(crate) fn describe(
             } else {
                 Staged::WhatGains
             },
-            stages: Stages::default(),
+            stages: Default::default(),
             part: None,
         }),
     }

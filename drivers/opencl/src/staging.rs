@@ -13,7 +13,8 @@ use quipu_driver_vendor::pieces::{
     BLOCKS, Direction, Line, MOST_THREADS, PIECE, Pieces, threads_for,
 };
 use quipu_driver_vendor::region::Shape;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use quipu_driver_vendor::workers::Workers;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Copies of no more bytes are the device's own: a thread of the host costs more.
 const LEAST: u64 = 1 << 20;
@@ -37,7 +38,8 @@ struct Stage {
     blocks: [Block; BLOCKS],
 }
 
-/// The stages of a device: as many as threads that keep it busy. To pin memory takes longer than to copy it.
+/// The stages of a device for one direction: as many as threads that keep it busy. To pin memory takes longer than to copy
+/// it. Copies that go at the same time share them.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
     state: Mutex<State>,
@@ -65,7 +67,8 @@ impl Drop for InUse<'_> {
             None => state.made -= 1,
         }
         drop(state);
-        self.stages.given_back.notify_one();
+        // Who waits for a copy that has nothing left has nothing to do with it.
+        self.stages.given_back.notify_all();
     }
 }
 
@@ -74,16 +77,15 @@ impl Stages {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free one, or room for one more. If there is neither: waits if it is to, or none. Who does not wait leaves one to who
-    /// does.
-    fn take(&self, waits: bool) -> Option<InUse<'_>> {
-        let most = MOST_THREADS - usize::from(!waits);
-        let is_busy = |state: &mut State| state.made - state.free.len() >= most;
-        let mut state = self.state();
-        if waits {
-            let waited = self.given_back.wait_while(state, is_busy);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
-        } else if is_busy(&mut state) {
+    /// A free one, or room for one more, as soon as there is either; none once this thread is not needed any more. Who helps
+    /// with a copy leaves one to whose copies have none.
+    fn take(&self, helps: bool, is_needed: impl Fn() -> bool) -> Option<InUse<'_>> {
+        let most = MOST_THREADS - usize::from(helps);
+        let is_busy = |state: &State| state.made - state.free.len() >= most;
+        let waits = |state: &mut State| is_busy(state) && is_needed();
+        let waited = self.given_back.wait_while(self.state(), waits);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        if is_busy(&state) {
             return None;
         }
         let stage = state.free.pop();
@@ -104,15 +106,18 @@ impl Device {
     }
 
     /// Moves pieces through a stage; through none if it cannot be made, so that room can be made on a device that has none
-    /// left. Who only helps leaves them to others then, and if there is no stage free.
+    /// left. Who only helps leaves them to others then.
     fn move_pieces(
         &self,
         pieces: &Pieces,
+        workers: &Arc<Workers>,
         through: impl FnOnce(&Stage) -> Called<()>,
         by_itself: impl FnOnce() -> Called<()>,
     ) -> Called<()> {
         let helps = pieces.is_helper();
-        let Some(mut taken) = self.stages.take(!helps) else {
+        let stages = &self.stages[pieces.direction() as usize];
+        let taken = workers.aside(|| stages.take(helps, || !helps || pieces.are_left()));
+        let Some(mut taken) = taken else {
             return Ok(());
         };
         let stage = match taken.stage.take() {
@@ -289,7 +294,7 @@ fn move_large(
     length: u64,
     direction: Direction,
 ) -> Called<()> {
-    let ready = bytes.allocation.ready()?;
+    let (ready, workers) = (bytes.allocation.ready()?, work.workers());
     let (allocation, offset) = (bytes.allocation, bytes.offset);
     let through = |pieces: &Pieces| {
         let by_stage = |stage: &Stage| {
@@ -316,11 +321,10 @@ fn move_large(
                 }
             })
         };
-        device.move_pieces(pieces, by_stage, by_itself)
+        device.move_pieces(pieces, workers, by_stage, by_itself)
     };
     // SAFETY: the bytes are the command's.
-    let moved =
-        unsafe { Pieces::share(work.workers(), host, length as usize, direction, through)? };
+    let moved = unsafe { Pieces::share(workers, host, length as usize, direction, through)? };
     if moved {
         return Ok(());
     }
@@ -345,5 +349,34 @@ impl OpenCl {
             device.staged = staged;
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn who_helps_comes_as_soon_as_others_are_done() {
+        let (stages, is_needed) = (Stages::default(), AtomicBool::new(true));
+        let help = || stages.take(true, || is_needed.load(Ordering::SeqCst));
+        let mut taken: Vec<_> = (1..MOST_THREADS).map(|_| help()).collect();
+        assert!(taken.iter().all(Option::is_some));
+        // One is left to whose copies have none.
+        taken.push(stages.take(false, || true));
+        std::thread::scope(|scope| {
+            let helpers = [scope.spawn(help), scope.spawn(help)];
+            taken.truncate(MOST_THREADS - 3);
+            for helper in helpers {
+                taken.push(helper.join().expect("it does not panic"));
+            }
+            assert!(taken.iter().all(Option::is_some));
+            let helper = scope.spawn(help);
+            is_needed.store(false, Ordering::SeqCst);
+            taken.push(stages.take(false, || true));
+            taken.truncate(MOST_THREADS - 1);
+            assert!(helper.join().expect("it does not panic").is_none());
+        });
     }
 }

@@ -188,6 +188,12 @@ impl Pieces {
         Ok(())
     }
 
+    /// Which way they go.
+    #[must_use]
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
     /// True if there are pieces that nobody has taken.
     #[must_use]
     pub fn are_left(&self) -> bool {

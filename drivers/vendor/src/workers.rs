@@ -140,6 +140,22 @@ impl Workers {
         stranded
     }
 
+    /// Waits, for something that threads at work give up: if this is one of the threads, another may take its place meanwhile.
+    pub fn aside<R>(self: &Arc<Self>, wait: impl FnOnce() -> R) -> R {
+        let is_mine =
+            |mine: &Option<Arc<Self>>| mine.as_ref().is_some_and(|it| Arc::ptr_eq(it, self));
+        if !MINE.with_borrow(is_mine) {
+            return wait();
+        }
+        let mut state = self.state();
+        state.counted -= 1;
+        self.start_if_due(&mut state);
+        drop(state);
+        let waited = wait();
+        self.state().counted += 1;
+        waited
+    }
+
     /// The most threads that are at work at a time.
     #[cfg(test)]
     pub(crate) fn most(&self) -> usize {
@@ -204,5 +220,31 @@ impl Workers {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+mod tests {
+    use super::*;
+    use std::sync::{Barrier, mpsc};
+
+    #[test]
+    fn who_stands_aside_leaves_its_place_to_others() {
+        let workers = Workers::new("aside");
+        let all = Arc::new(Barrier::new(workers.most() + 1));
+        for _ in 0..workers.most() {
+            let (workers, all) = (workers.clone(), all.clone());
+            let waits = workers.clone();
+            workers.run(Box::new(move || {
+                waits.aside(|| all.wait());
+            }));
+        }
+        let (tell, told) = mpsc::channel();
+        workers.run(Box::new(move || tell.send(()).unwrap()));
+        told.recv().unwrap();
+        all.wait();
+        // Anywhere else it waits where it is.
+        assert_eq!(workers.aside(|| 7), 7);
     }
 }

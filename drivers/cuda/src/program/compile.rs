@@ -37,6 +37,8 @@ pub struct Compiled {
     /// Threads of blocks of which a multiprocessor has room for the most threads; of several such sizes the one that is
     /// nearest to [`USUAL`].
     pub(crate) fitting_threads: u64,
+    /// And that most.
+    resident_threads: u64,
     /// Bytes that its blocks share, without those that a launch asks for.
     pub(crate) shared: u64,
     /// Registers of a thread, and bytes of memory of its own.
@@ -57,6 +59,7 @@ impl Compiled {
     pub(crate) fn attributes(&self) -> KernelAttributes {
         let mut attributes = KernelAttributes::new(self.most_threads);
         attributes.preferred_block_threads = Some(self.fitting_threads);
+        attributes.resident_threads = Some(self.resident_threads);
         attributes.registers = Some(self.registers);
         attributes.private_bytes = Some(self.private);
         attributes.shared_bytes = Some(self.shared);
@@ -197,6 +200,7 @@ fn load(
         context: live.context.clone(),
         most_threads: 0,
         fitting_threads: 0,
+        resident_threads: 0,
         shared: 0,
         registers: 0,
         private: 0,
@@ -228,7 +232,8 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
     compiled.shared = ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
     compiled.registers = ask(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
     compiled.private = ask(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
-    compiled.fitting_threads = fitting_threads(function, compiled.most_threads)?;
+    (compiled.fitting_threads, compiled.resident_threads) =
+        fitting_threads(function, compiled.most_threads)?;
     let rest = device.properties.shared_memory_per_block;
     let rest = rest.saturating_sub(compiled.shared);
     // SAFETY: the function is loaded.
@@ -242,8 +247,8 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
     named("cuFuncSetAttribute", code)
 }
 
-/// See [`Compiled::fitting_threads`].
-fn fitting_threads(function: CUfunction, most: u64) -> Called<u64> {
+/// See [`Compiled::fitting_threads`]; and how many there is room for.
+fn fitting_threads(function: CUfunction, most: u64) -> Called<(u64, u64)> {
     let mut best = (0, 0, most);
     for threads in (WARP..=most).step_by(WARP as usize) {
         let mut blocks: c_int = 0;
@@ -263,5 +268,5 @@ fn fitting_threads(function: CUfunction, most: u64) -> Called<u64> {
             best = (at_once, nearness, threads);
         }
     }
-    Ok(best.2)
+    Ok((best.2, best.0))
 }

@@ -389,6 +389,9 @@ pub(crate) fn what_a_kernel_is_on_a_device_is_told_without_a_launch(each_queue: 
             assert!(told.private_bytes.is_some(), "{told:?}");
             if queue.device().driver_name() == "cuda" {
                 assert!((1..=255).contains(&told.registers.unwrap_or(0)), "{told:?}");
+                let resident = told.resident_threads;
+                assert!(resident >= told.preferred_block_threads, "{told:?}");
+                assert!(resident <= Some(2048), "{told:?}");
             }
             assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [0; 7]);
         }
