@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::native::{CallError, Called, Event, Memory, Queue, list, named};
 use crate::program::{Compiled, FaultRead, Launch};
 use crate::queues::{Fed, Lane, Queues, Within};
+use crate::registered::{self, Known};
 use crate::staging;
 use crate::vendor::{OpenClMemory, OpenClQueue};
 use cl3::event::{
@@ -78,6 +79,15 @@ impl Cargo {
 
 /// Who does a command.
 pub(crate) fn doer_of(device: &Device, command: &Command) -> Doer {
+    if let Operation::Transfer(transfer) = command.operation() {
+        let is_for_user = matches!(transfer.destination, Endpoint::Host(_));
+        match registered::known(device, transfer) {
+            Known::New => return Doer::Host,
+            Known::Taken if is_for_user => return Doer::DeviceForUser,
+            Known::Taken => return Doer::Device,
+            Known::No => {}
+        }
+    }
     match command.operation() {
         _ if staging::is_large(device, command) => Doer::Host,
         Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Doer::Host,

@@ -10,6 +10,7 @@
 //! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
 //! | `pinned` | the host's memory that OpenCL has pinned |
+//! | `registered` | the user's pinned memory, as OpenCL knows it |
 //! | `staging` | large copies, through pinned memory |
 //! | `native` | OpenCL's objects |
 //! | `error` | OpenCL's refusals in words |
@@ -47,6 +48,7 @@ mod partition;
 mod pinned;
 mod program;
 mod queues;
+mod registered;
 mod staging;
 mod vendor;
 

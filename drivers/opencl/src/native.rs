@@ -206,6 +206,17 @@ impl Memory {
         Self::of(context, flags, bytes)
     }
 
+    /// Over so many bytes of the host's.
+    ///
+    /// # Safety
+    /// They are there as long as this is.
+    pub(crate) unsafe fn over(context: &Context, start: *mut c_void, bytes: usize) -> Called<Self> {
+        let flags = cl3::memory::CL_MEM_READ_WRITE | cl3::memory::CL_MEM_USE_HOST_PTR;
+        // SAFETY: as the caller says.
+        let made = unsafe { cl3::memory::create_buffer(context.0, flags, bytes, start) };
+        named("clCreateBuffer", made).map(Self)
+    }
+
     fn of(context: &Context, flags: cl3::types::cl_mem_flags, bytes: usize) -> Called<Self> {
         // SAFETY: no host memory is given.
         let made =

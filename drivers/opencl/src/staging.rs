@@ -4,8 +4,10 @@
 use crate::OpenCl;
 use crate::device::Device;
 use crate::forward::{Bytes, Work};
+use crate::memory::Allocation;
 use crate::native::{CallError, Called, Event, Queue, list, named};
 use crate::pinned::Block;
+use crate::registered;
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
 use quipu_core::operation::{Endpoint, Migration, Operation, Transfer};
 use quipu_core::{Command, Result, SpaceId};
@@ -176,13 +178,18 @@ fn way_of(transfer: &Transfer) -> Option<Direction> {
     way(is_host(&transfer.source), is_host(&transfer.destination))
 }
 
-/// Does a command that is a large copy; none if it is not such a one.
+/// Does a command that is a large copy, or the first of memory that stays where it is; none if it is not such a one.
 pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
-    // That it goes through pinned memory is decided, or the host would not have it to do.
-    large(work.command())?;
-    match work.command().operation() {
-        Operation::Migrate(migration) => Some(migrate(work, migration)),
-        Operation::Transfer(transfer) => Some(move_row(work, transfer)),
+    let command = work.command();
+    match command.operation() {
+        Operation::Transfer(transfer) if registered::take(work.device(), transfer) => {
+            Some(move_row(work, transfer, move_at_once))
+        }
+        // That it goes through pinned memory is decided, or the host would not have it to do.
+        Operation::Transfer(transfer) if large(command).is_some() => {
+            Some(move_row(work, transfer, move_large))
+        }
+        Operation::Migrate(migration) if large(command).is_some() => Some(migrate(work, migration)),
         _ => None,
     }
 }
@@ -203,7 +210,10 @@ fn migrate(work: &Work<'_>, migration: &Migration) -> Result<()> {
         .map_err(|error| work.device().failed("move a buffer", &error))
 }
 
-fn move_row(work: &Work<'_>, transfer: &Transfer) -> Result<()> {
+/// Moves so many bytes, which both sides have, and which are the command's.
+type Move = fn(&Work<'_>, &Device, &Bytes<'_>, *mut u8, u64, Direction) -> Called<()>;
+
+fn move_row(work: &Work<'_>, transfer: &Transfer, moves: Move) -> Result<()> {
     let (device, arguments) = (work.device(), work.command().arguments());
     let (memory, at, direction) = match (&transfer.source, &transfer.destination) {
         (Endpoint::Host(memory), Endpoint::Argument(at)) => (memory, *at, Direction::Up),
@@ -212,7 +222,7 @@ fn move_row(work: &Work<'_>, transfer: &Transfer) -> Result<()> {
     };
     let bytes = work.bytes(&arguments[at])?;
     let (host, length) = (memory.pointer(), transfer.bytes());
-    move_large(work, device, &bytes, host, length, direction)
+    moves(work, device, &bytes, host, length, direction)
         .map_err(|error| device.failed("copy bytes", &error))
 }
 
@@ -285,7 +295,47 @@ unsafe impl Line for OpenClLine<'_> {
     }
 }
 
-/// Moves so many bytes, which both sides have, and which are the command's.
+/// Moves bytes of the host's between here and there, which both are the command's, by a call that returns when they are
+/// moved.
+fn call(
+    device: &Device,
+    allocation: &Allocation,
+    there: u64,
+    (host, length): (*mut u8, usize),
+    direction: Direction,
+) -> Called<()> {
+    match direction {
+        // SAFETY: so many bytes of the command's, which it only reads.
+        Direction::Up => allocation.write(device, there, unsafe {
+            std::slice::from_raw_parts(host, length)
+        }),
+        // SAFETY: so many bytes of the command's, which nobody else moves or looks at.
+        Direction::Down => allocation.read(device, there, unsafe {
+            std::slice::from_raw_parts_mut(host, length)
+        }),
+    }
+}
+
+/// By one call: a [`Move`].
+fn move_at_once(
+    _work: &Work<'_>,
+    device: &Device,
+    bytes: &Bytes<'_>,
+    host: *mut u8,
+    length: u64,
+    direction: Direction,
+) -> Called<()> {
+    let bytes_here = (host, length as usize);
+    call(
+        device,
+        bytes.allocation,
+        bytes.offset,
+        bytes_here,
+        direction,
+    )
+}
+
+/// By several threads, through pinned memory: a [`Move`].
 fn move_large(
     work: &Work<'_>,
     device: &Device,
@@ -309,16 +359,7 @@ fn move_large(
         let by_itself = || {
             pieces.one_by_one(|host, place, length| {
                 let there = offset + place as u64;
-                match direction {
-                    // SAFETY: so many bytes of the command's, which it only reads.
-                    Direction::Up => allocation.write(device, there, unsafe {
-                        std::slice::from_raw_parts(host, length)
-                    }),
-                    // SAFETY: so many bytes of the command's, which nobody else moves or looks at.
-                    Direction::Down => allocation.read(device, there, unsafe {
-                        std::slice::from_raw_parts_mut(host, length)
-                    }),
-                }
+                call(device, allocation, there, (host, length), direction)
             })
         };
         device.move_pieces(pieces, workers, by_stage, by_itself)

@@ -4,6 +4,7 @@
 mod support;
 
 use quipu_conformance::{fixture, folding, graph};
+use quipu_core::memory::pinned::Pinning;
 use quipu_core::operation::HostMemory;
 use quipu_core::{
     Access, AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request, Result,
@@ -127,6 +128,50 @@ fn what_is_brought_to_the_host_and_back_is_whole() {
         let mut back = vec![0xee; length as usize];
         read(&queues[0], &memory, 0, &mut back);
         assert!(back == bytes);
+    }
+}
+
+/// Of every size, the first time, when OpenCL is told of it, and later, when it goes by itself.
+#[test]
+fn memory_that_stays_where_it_is_goes_and_comes_back_as_it_was() {
+    if !opencl_or_skip() {
+        return;
+    }
+    for device in devices(true).unwrap() {
+        let context = Context::new(std::slice::from_ref(&device)).unwrap();
+        let queue = context.queue(&device, QueueOptions::default()).unwrap();
+        for length in [64, 4096, MIB, MIB + 8, 7 * MIB + 8] {
+            let memory = context.memory(length).unwrap();
+            let size = length as usize;
+            let (mut sent, mut back) = (vec![0_u8; size], vec![0_u8; size]);
+            // SAFETY: both are mapped until these are gone, and all transfers are waited for.
+            let _stay = unsafe {
+                [
+                    Pinning::new(sent.as_mut_ptr(), size),
+                    Pinning::new(back.as_mut_ptr(), size),
+                ]
+            };
+            for round in 0..3 {
+                for (number, byte) in (0_u64..).zip(&mut sent) {
+                    *byte = ((number * 31 + round) >> 7) as u8;
+                }
+                write(&queue, &mut sent, &memory, 0);
+                fold(&queue, &memory, round);
+                let first: [u8; 8] = sent[..8].try_into().unwrap();
+                let folded = u64::from_le_bytes(first)
+                    .wrapping_mul(31)
+                    .wrapping_add(round);
+                read(&queue, &memory, 0, &mut back);
+                assert_eq!(back[..8], folded.to_le_bytes(), "{length}, round {round}");
+                assert!(back[8..] == sent[8..], "{length}, round {round}");
+                // And a part of it.
+                read(&queue, &memory, 8, &mut back[..size / 2]);
+                assert!(
+                    back[..size / 2] == sent[8..][..size / 2],
+                    "{length}, round {round}"
+                );
+            }
+        }
     }
 }
 
