@@ -1,7 +1,8 @@
 //! Benchmarks of devices: a handful of commands each, every result verified, on the processor's cores and on whatever
 //! OpenCL and CUDA offer.
 //!
-//! Without an OpenCL device they fail, or are left out if `QUIPU_TEST_WITHOUT_OPENCL=1`, and say so.
+//! Without an OpenCL device they fail, or are left out if `QUIPU_TEST_WITHOUT_OPENCL=1`, and say so; those of CUDA run with
+//! `QUIPU_TEST_CUDA=1`.
 
 use quipu_bench::harness::{Options, Report, Scale};
 use quipu_bench::ours::Quipu;
@@ -44,28 +45,44 @@ fn names() -> impl Iterator<Item = &'static str> {
         .filter(|&name| name != "device-peers")
 }
 
-#[test]
-fn every_benchmark_runs_on_opencl_beside_its_own_interface() {
-    if !has_opencl() {
-        return;
-    }
+/// Every benchmark runs on a device, beside its own interface, which is called so.
+fn runs_beside_its_own(device: &str, interface: &str) {
     for name in names() {
-        let report = report(name, &["opencl:0"]);
+        let report = report(name, &[device]);
         assert!(!report.rows.is_empty(), "{name}");
         for row in &report.rows {
-            assert_eq!(row.device, "opencl:0", "{name}");
+            assert_eq!(row.device, device, "{name}");
             assert!(row.value.is_finite() && row.runs > 0, "{name}: {row:?}");
-            // An overlap stands beside the same commands alone.
             assert!(
                 row.reference.is_some(),
                 "{name}: {row:?}, {:?}",
                 report.notes
             );
             let by_hand = row.reference.as_deref().is_some_and(|reference| {
-                reference.contains("OpenCL") || reference == "the device's copy"
+                reference.contains(interface)
+                    || ["the device's copy", "a sleeping thread"].contains(&reference)
             });
+            // An overlap stands beside the same commands alone as well.
             assert!(by_hand || name == "device-overlap", "{name}: {row:?}");
         }
+    }
+}
+
+#[test]
+fn every_benchmark_runs_on_opencl_beside_its_own_interface() {
+    if has_opencl() {
+        runs_beside_its_own("opencl:0", "OpenCL");
+    }
+}
+
+#[test]
+fn every_benchmark_runs_on_cuda_beside_its_own_interface() {
+    if std::env::var("QUIPU_TEST_CUDA").is_ok() {
+        runs_beside_its_own("cuda:0", "CUDA");
+    } else {
+        eprintln!(
+            "\n*** NOT TESTED: benchmarks of CUDA devices; QUIPU_TEST_CUDA=1 says that there are.\n"
+        );
     }
 }
 

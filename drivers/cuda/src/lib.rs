@@ -25,8 +25,8 @@
 //! # Order
 //!
 //! All devices are one sync domain: their commands wait for each other by CUDA's events, without the host. A device has
-//! several streams for kernels, so that commands that do not wait for each other overlap, and one for copies in each
-//! direction. A stream keeps its order, and a wait for an event that was never recorded is none: so a command is put into
+//! several streams for kernels, so that commands that do not wait for each other overlap, and as many as half of that for
+//! copies in each direction. A stream keeps its order, and a wait for an event that was never recorded is none: so a command is put into
 //! a stream only when all that it waits for is over, or is in a stream already. A command that waits for the last one of
 //! a stream goes into the same, where it needs no event.
 //!

@@ -9,8 +9,8 @@
 //! 1. A command is *blocked* if it waits for something outside the domain, or for a command that is. Blocked commands of
 //!    a device that come one after the other are a batch, as long as each waits for others of the batch, or for what came
 //!    before its first. So nothing that a batch waits for waits for a part of it.
-//!    Commands that are known to take long are none of a batch, and the fewer are the longer they take: all of a batch are
-//!    heard of when the last is over.
+//!    Commands that are known to take long are none of a batch, and the fewer are the longer they take: what waits for one of
+//!    them on the device waits for all.
 //! 2. The drain thread gathers what a batch is made of. When it has caught up and the batch is full, or nothing has come
 //!    for a while, the batch is closed and made elsewhere.
 //! 3. When the turn of any of its commands comes, a batch either leaves whole, at once, or is dissolved. It stays only
