@@ -233,7 +233,9 @@ impl Sides {
             }
         }
         let floor = contenders.len();
-        if let Hearing::Await(runtime) = hearing {
+        if let Hearing::Await(runtime) = hearing
+            && self.by_hand.is_some()
+        {
             let sleeper = || later_awake(runtime, LONG_KERNEL);
             contenders.push(Contender::new("a sleeping thread", sleeper));
         }
