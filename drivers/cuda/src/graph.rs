@@ -216,12 +216,15 @@ impl Batch {
         let told = plan.commands.split_last().map_or(0, |(_, others)| {
             others.iter().filter(|command| command.is_told).count()
         });
-        let marker = live.marker().inspect_err(|error| {
-            tracing::debug!(?error, "what ends within batches is told of with them");
-        });
-        let marks = match marker {
-            Ok(_) => Mark::several(live, told)?,
-            Err(_) => Vec::new(),
+        let can_tell = told > 0 && {
+            let marker = live.marker().inspect_err(|error| {
+                tracing::debug!(?error, "what ends within batches is told of with them");
+            });
+            marker.is_ok()
+        };
+        let marks = match can_tell {
+            true => Mark::several(live, told)?,
+            false => Vec::new(),
         };
         let (mut marks, mut told) = (marks.into_iter(), 0);
         let mut members: Vec<Member> = plan.commands.iter().map(|_| Member::default()).collect();

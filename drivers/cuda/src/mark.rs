@@ -1,9 +1,10 @@
-//! Marks: numbers in pinned memory that a device sets when it has come so far, and that the host looks at without a call.
+//! Marks: numbers in pinned memory that a device sets when it has come so far, and that the host looks at before it asks by a call.
 //!
 //! In a [batch](crate::graph::Batch) a kernel of one thread sets them: a chain on an H100 takes 0.8 µs longer by each, where by an
 //! event it takes 1.2 and by a stream's write 3.1, and a graph that is one line stays one. A graph that has them beside the line
 //! takes CUDA many times as long to make. A fence in that kernel takes 1.9 µs more, so there is none: what else the host looks
-//! at, kernels' fault records, has one where it is [written](quipu_kernel_ir::print), and comes before.
+//! at, kernels' fault records, has one where it is [written](quipu_kernel_ir::print), and comes before; and what kernels write to the
+//! device's memory is there for its other streams as a node of a graph ends, before the next begins.
 
 use crate::device::Live;
 use crate::native::{Called, Context, named};
@@ -40,9 +41,6 @@ pub(crate) struct Mark {
 impl Mark {
     /// So many marks that are not set.
     pub(crate) fn several(live: &Live, count: usize) -> Called<Vec<Self>> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
         let block = Arc::new(live.staging.block((count * size_of::<u64>()) as u64)?);
         let marks = (0..count).map(|number| {
             let mark = Self {

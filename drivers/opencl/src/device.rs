@@ -63,6 +63,11 @@ pub(crate) struct Platform {
 }
 
 impl Platform {
+    /// Its context, if it was used before.
+    pub(crate) fn context_if_any(&self) -> Option<&Context> {
+        self.context.get()
+    }
+
     /// The context of all its devices, and of the parts that there are when it is made.
     pub(crate) fn context(&self) -> Called<&Context> {
         made_once(&self.context, || {

@@ -4,14 +4,15 @@
 //! way of all others.
 
 use crate::device::Device;
-use crate::native::{Called, Memory};
+use crate::native::{Called, Context, Memory};
 use crate::staging::Staged;
 use quipu_core::memory::pinned::PinnedRange;
 use quipu_core::operation::{Endpoint, Transfer};
 use quipu_driver_vendor::region::Shape;
 use std::sync::Arc;
 
-/// What is kept with a range for each context; none if it is not taken.
+/// What is kept with a range for each context; none if it is not taken. No command uses the memory object, so it is gone, and with it
+/// what OpenCL has of the range, as soon as it is given up. It keeps its context.
 struct Registered(Option<Memory>);
 
 /// What OpenCL knows of a transfer's bytes on the host.
@@ -27,10 +28,13 @@ pub(crate) enum Known {
 
 /// What OpenCL knows of a transfer's bytes on the host, one row of them, of a device with memory of its own.
 pub(crate) fn known(device: &Device, transfer: &Transfer) -> Known {
-    let Some((range, name)) = range(device, transfer) else {
+    let Some(range) = range(device, transfer) else {
         return Known::No;
     };
-    match range.kept_as(name, |kept: &Registered| kept.0.is_some()) {
+    // Without a context nothing is known: it is not made while commands are handed over.
+    let name = device.platform.context_if_any().map(name_of);
+    let known = name.and_then(|name| range.kept_as(name, |kept: &Registered| kept.0.is_some()));
+    match known {
         None => Known::New,
         Some(true) => Known::Taken,
         Some(false) => Known::No,
@@ -39,7 +43,10 @@ pub(crate) fn known(device: &Device, transfer: &Transfer) -> Known {
 
 /// True if OpenCL knows a transfer's bytes on the host, told of them now if need be.
 pub(crate) fn take(device: &Device, transfer: &Transfer) -> bool {
-    let Some((range, name)) = range(device, transfer) else {
+    let Some(range) = range(device, transfer) else {
+        return false;
+    };
+    let Ok(name) = device.platform.context().map(name_of) else {
         return false;
     };
     let make = || {
@@ -51,10 +58,20 @@ pub(crate) fn take(device: &Device, transfer: &Transfer) -> bool {
     is_taken.unwrap_or(false)
 }
 
-/// The range that a transfer's bytes on the host are in, and the name under which something is kept with it: that of the
-/// context, which memory over the range keeps.
-fn range(device: &Device, transfer: &Transfer) -> Option<(Arc<PinnedRange>, usize)> {
-    if device.staged == Staged::Nothing {
+/// The name under which something is kept with a range: a context's, which memory over the range keeps.
+fn name_of(context: &Context) -> usize {
+    context.raw().addr()
+}
+
+/// The range that a transfer's bytes on the host are in, of a device that gains by it: what other libraries than NVIDIA's do
+/// with such memory is not known.
+fn range(device: &Device, transfer: &Transfer) -> Option<Arc<PinnedRange>> {
+    let gains = match device.staged {
+        Staged::Nothing => false,
+        Staged::WhatGains => device.platform.is_of_streams,
+        Staged::All => true,
+    };
+    if !gains {
         return None;
     }
     let host = match (&transfer.source, &transfer.destination) {
@@ -63,9 +80,7 @@ fn range(device: &Device, transfer: &Transfer) -> Option<(Arc<PinnedRange>, usiz
         _ => return None,
     };
     let length = Shape::of(transfer).row_alone()?;
-    let range = PinnedRange::of(host, usize::try_from(length).ok()?)?;
-    let context = device.platform.context().ok()?;
-    Some((range, context.raw().addr()))
+    PinnedRange::of(host, usize::try_from(length).ok()?)
 }
 
 fn memory_over(device: &Device, range: &PinnedRange) -> Called<Memory> {

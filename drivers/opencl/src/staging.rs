@@ -4,7 +4,6 @@
 use crate::OpenCl;
 use crate::device::Device;
 use crate::forward::{Bytes, Work};
-use crate::memory::Allocation;
 use crate::native::{CallError, Called, Event, Queue, list, named};
 use crate::pinned::Block;
 use crate::registered;
@@ -16,6 +15,7 @@ use quipu_driver_vendor::pieces::{
 };
 use quipu_driver_vendor::region::Shape;
 use quipu_driver_vendor::workers::Workers;
+use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Copies of no more bytes are the device's own: a thread of the host costs more.
@@ -53,6 +53,8 @@ struct State {
     free: Vec<Stage>,
     /// How many there are, with those in use.
     made: usize,
+    /// Threads that help, and wait for one.
+    waiting: usize,
 }
 
 /// Says, when it goes, that a stage is one of the free or no more.
@@ -79,14 +81,30 @@ impl Stages {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free one, or room for one more, as soon as there is either; none once this thread is not needed any more. Who helps
-    /// with a copy leaves one to whose copies have none.
-    fn take(&self, helps: bool, is_needed: impl Fn() -> bool) -> Option<InUse<'_>> {
+    /// A free one, or room for one more, as soon as there is either. Who helps with a copy leaves one to whose copies have none,
+    /// and gets none once it is not needed any more, or if many wait already.
+    fn take(
+        &self,
+        workers: &Arc<Workers>,
+        helps: bool,
+        is_needed: impl Fn() -> bool,
+    ) -> Option<InUse<'_>> {
         let most = MOST_THREADS - usize::from(helps);
         let is_busy = |state: &State| state.made - state.free.len() >= most;
-        let waits = |state: &mut State| is_busy(state) && is_needed();
-        let waited = self.given_back.wait_while(self.state(), waits);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        let wait = |state, is_needed: &dyn Fn() -> bool| {
+            let waits = |state: &mut State| is_busy(state) && is_needed();
+            let waited = self.given_back.wait_while(state, waits);
+            waited.unwrap_or_else(PoisonError::into_inner)
+        };
+        let mut state = self.state();
+        if !helps {
+            state = wait(state, &|| true);
+        } else if is_busy(&state) && state.waiting < MOST_THREADS {
+            state.waiting += 1;
+            drop(state);
+            state = workers.aside(|| wait(self.state(), &is_needed));
+            state.waiting -= 1;
+        }
         if is_busy(&state) {
             return None;
         }
@@ -118,8 +136,7 @@ impl Device {
     ) -> Called<()> {
         let helps = pieces.is_helper();
         let stages = &self.stages[pieces.direction() as usize];
-        let taken = workers.aside(|| stages.take(helps, || !helps || pieces.are_left()));
-        let Some(mut taken) = taken else {
+        let Some(mut taken) = stages.take(workers, helps, || pieces.are_left()) else {
             return Ok(());
         };
         let stage = match taken.stage.take() {
@@ -236,32 +253,36 @@ struct OpenClLine<'a> {
     ready: Option<cl_event>,
 }
 
-// SAFETY: the blocks are the stage's, which is one thread's; a queue and its events are waited for.
-unsafe impl Line for OpenClLine<'_> {
-    type Copy = Event;
-    type Failure = CallError;
+/// Bytes of a memory object.
+struct Placed {
+    there: cl_mem,
+    offset: usize,
+    length: usize,
+    /// What fills the memory with zeros, if something does.
+    ready: Option<cl_event>,
+}
 
-    fn block(&self, number: usize) -> *mut u8 {
-        self.stage.blocks[number].start().cast()
-    }
-
-    unsafe fn put(&self, block: usize, place: usize, length: usize) -> Called<Event> {
-        let (queue, block) = (&self.stage.queue, self.stage.blocks[block].start());
-        let (there, place) = (self.there, self.offset + place);
+impl Placed {
+    /// Puts a copy of them into a queue, from here or to here, and has the device begin.
+    ///
+    /// # Safety
+    /// So many bytes are here and there, and nobody else uses them until it is over.
+    unsafe fn put(&self, queue: &Queue, here: *mut c_void, direction: Direction) -> Called<Event> {
         let waits = self.ready.as_slice();
         let (count, waits) = (waits.len() as u32, list(waits));
-        // SAFETY: by the contract.
+        let (there, offset, length) = (self.there, self.offset, self.length);
+        // SAFETY: as the caller says.
         let event = unsafe {
-            match self.direction {
+            match direction {
                 Direction::Up => named(
                     "clEnqueueWriteBuffer",
                     cl3::command_queue::enqueue_write_buffer(
                         queue.raw(),
                         there,
                         CL_FALSE,
-                        place,
+                        offset,
                         length,
-                        block,
+                        here,
                         count,
                         waits,
                     ),
@@ -272,9 +293,9 @@ unsafe impl Line for OpenClLine<'_> {
                         queue.raw(),
                         there,
                         CL_FALSE,
-                        place,
+                        offset,
                         length,
-                        block,
+                        here,
                         count,
                         waits,
                     ),
@@ -284,6 +305,28 @@ unsafe impl Line for OpenClLine<'_> {
         let event = Event::new(event?);
         queue.flush()?;
         Ok(event)
+    }
+}
+
+// SAFETY: the blocks are the stage's, which is one thread's; a queue and its events are waited for.
+unsafe impl Line for OpenClLine<'_> {
+    type Copy = Event;
+    type Failure = CallError;
+
+    fn block(&self, number: usize) -> *mut u8 {
+        self.stage.blocks[number].start().cast()
+    }
+
+    unsafe fn put(&self, block: usize, place: usize, length: usize) -> Called<Event> {
+        let place = Placed {
+            there: self.there,
+            offset: self.offset + place,
+            length,
+            ready: self.ready,
+        };
+        let block = self.stage.blocks[block].start();
+        // SAFETY: by the contract.
+        unsafe { place.put(&self.stage.queue, block, self.direction) }
     }
 
     fn wait(&self, copy: Event) -> Called<()> {
@@ -295,28 +338,7 @@ unsafe impl Line for OpenClLine<'_> {
     }
 }
 
-/// Moves bytes of the host's between here and there, which both are the command's, by a call that returns when they are
-/// moved.
-fn call(
-    device: &Device,
-    allocation: &Allocation,
-    there: u64,
-    (host, length): (*mut u8, usize),
-    direction: Direction,
-) -> Called<()> {
-    match direction {
-        // SAFETY: so many bytes of the command's, which it only reads.
-        Direction::Up => allocation.write(device, there, unsafe {
-            std::slice::from_raw_parts(host, length)
-        }),
-        // SAFETY: so many bytes of the command's, which nobody else moves or looks at.
-        Direction::Down => allocation.read(device, there, unsafe {
-            std::slice::from_raw_parts_mut(host, length)
-        }),
-    }
-}
-
-/// By one call: a [`Move`].
+/// By one call, in a queue of its own: a [`Move`].
 fn move_at_once(
     _work: &Work<'_>,
     device: &Device,
@@ -325,14 +347,18 @@ fn move_at_once(
     length: u64,
     direction: Direction,
 ) -> Called<()> {
-    let bytes_here = (host, length as usize);
-    call(
-        device,
-        bytes.allocation,
-        bytes.offset,
-        bytes_here,
-        direction,
-    )
+    let (ready, queue) = (bytes.allocation.ready()?, device.own_queue()?);
+    let placed = Placed {
+        there: bytes.allocation.memory.raw(),
+        offset: bytes.offset as usize,
+        length: length as usize,
+        ready: ready.as_ref().map(Event::raw),
+    };
+    // SAFETY: the bytes are the command's, which is not over before this returns.
+    let moved = unsafe { placed.put(&queue, host.cast(), direction) };
+    // Whether it was put there or not.
+    let over = queue.finish();
+    moved?.wait().and(over)
 }
 
 /// By several threads, through pinned memory: a [`Move`].
@@ -359,7 +385,16 @@ fn move_large(
         let by_itself = || {
             pieces.one_by_one(|host, place, length| {
                 let there = offset + place as u64;
-                call(device, allocation, there, (host, length), direction)
+                match direction {
+                    // SAFETY: so many bytes of the command's, which it only reads.
+                    Direction::Up => allocation.write(device, there, unsafe {
+                        std::slice::from_raw_parts(host, length)
+                    }),
+                    // SAFETY: so many bytes of the command's, which nobody else moves or looks at.
+                    Direction::Down => allocation.read(device, there, unsafe {
+                        std::slice::from_raw_parts_mut(host, length)
+                    }),
+                }
             })
         };
         device.move_pieces(pieces, workers, by_stage, by_itself)
@@ -401,11 +436,12 @@ mod tests {
     #[test]
     fn who_helps_comes_as_soon_as_others_are_done() {
         let (stages, is_needed) = (Stages::default(), AtomicBool::new(true));
-        let help = || stages.take(true, || is_needed.load(Ordering::SeqCst));
+        let workers = Workers::new("stages");
+        let help = || stages.take(&workers, true, || is_needed.load(Ordering::SeqCst));
         let mut taken: Vec<_> = (1..MOST_THREADS).map(|_| help()).collect();
         assert!(taken.iter().all(Option::is_some));
         // One is left to whose copies have none.
-        taken.push(stages.take(false, || true));
+        taken.push(stages.take(&workers, false, || true));
         std::thread::scope(|scope| {
             let helpers = [scope.spawn(help), scope.spawn(help)];
             taken.truncate(MOST_THREADS - 3);
@@ -415,7 +451,7 @@ mod tests {
             assert!(taken.iter().all(Option::is_some));
             let helper = scope.spawn(help);
             is_needed.store(false, Ordering::SeqCst);
-            taken.push(stages.take(false, || true));
+            taken.push(stages.take(&workers, false, || true));
             taken.truncate(MOST_THREADS - 1);
             assert!(helper.join().expect("it does not panic").is_none());
         });

@@ -234,7 +234,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// Puts a batch on its device, after these, once: one flight for each of its commands, in their order, all with
     /// the same signal, which is over when all are. One that is to be [told](crate::batch::Planned::is_told), and those before
     /// it up to the last that is told, may have another that says that these are [over](Flight::done), the same for each of
-    /// them. `work` is its first command; `memories` are those that it [uses](Plan::memories).
+    /// them; they are over as well once all are. `work` is its first command; `memories` are those that it [uses](Plan::memories).
     ///
     /// # Errors
     /// If nothing of it is on the device: then the commands are put there one by one, unless it is

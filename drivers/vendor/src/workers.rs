@@ -147,13 +147,18 @@ impl Workers {
         if !MINE.with_borrow(is_mine) {
             return wait();
         }
+        struct Aside<'a>(&'a Workers);
+        impl Drop for Aside<'_> {
+            fn drop(&mut self) {
+                self.0.state().counted += 1;
+            }
+        }
         let mut state = self.state();
         state.counted -= 1;
         self.start_if_due(&mut state);
         drop(state);
-        let waited = wait();
-        self.state().counted += 1;
-        waited
+        let _aside = Aside(self);
+        wait()
     }
 
     /// The most threads that are at work at a time.
@@ -200,6 +205,11 @@ impl Workers {
         replace_joiner(Some(join));
         let mut state = self.state();
         loop {
+            if state.counted > self.most {
+                // One that had stood aside is back.
+                state.counted -= 1;
+                return;
+            }
             if let Some(task) = state.tasks.pop_front() {
                 drop(state);
                 task();

@@ -493,10 +493,11 @@ impl<V: Vendor> Ledger<V> {
         batches.here -= members.len();
         batches.away += 1;
         let mut lines = Vec::with_capacity(members.len());
-        for (number, (key, flight)) in members.into_iter().zip(flights).enumerate() {
+        let last = members.last().copied();
+        for (key, flight) in members.into_iter().zip(flights) {
             if let Some(entry) = self.entries.get_mut(key) {
-                // They are one call.
-                entry.is_counted = number == 0;
+                // They are one call, which is over when the last of them is.
+                entry.is_counted = Some(key) == last;
             }
             line = self.forwarded(key, flight, line);
             lines.extend(line);
@@ -535,7 +536,12 @@ impl<V: Vendor> Ledger<V> {
 
     /// A batch can neither be put on its device nor be dissolved.
     pub(super) fn end_whole(&mut self, batch: BatchKey, error: &Error) {
-        let members = self.batches.get(batch).map(|known| known.members.clone());
+        let known = self.batches.get(batch);
+        if let Some(Stage::Made(made)) = known.map(|known| &known.stage) {
+            // Its device may be at it.
+            std::mem::forget(made.clone());
+        }
+        let members = known.map(|known| known.members.clone());
         self.dissolve(batch);
         for key in members.unwrap_or_default() {
             self.end(key, Some(Ended::Here(Err(error.clone()))));

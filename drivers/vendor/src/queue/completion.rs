@@ -396,7 +396,15 @@ impl<V: Vendor> Completions<V> {
 
     /// For how long who has looked since that time may sleep before it looks again.
     pub(super) fn nap(&self, since: u64, now: u64) -> Duration {
-        nap(since, self.expected(), now)
+        let expected = self.expected();
+        let nap = nap(since, expected, now);
+        // Of several that wait for what nobody knows, each looks as seldom as all of them look often enough.
+        let sleepers = match expected {
+            None => self.helpers.load(Ordering::Relaxed).max(1),
+            Some(_) => 1,
+        };
+        let sleepers = u32::try_from(sleepers).unwrap_or(u32::MAX);
+        nap.saturating_mul(sleepers).min(LONGEST_NAP)
     }
 
     /// When the next of what is in flight is over, if that is known.

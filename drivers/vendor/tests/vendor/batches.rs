@@ -257,6 +257,42 @@ fn the_first_of_a_batch_end_before_its_last() {
     });
 }
 
+/// Its device is at it until the last of it is over: what has no room until then waits for that.
+#[test]
+fn a_batch_of_which_some_are_over_may_still_make_room() {
+    each(|rig| {
+        let memory = rig.memory(8);
+        let fill = rig
+            .queue
+            .fill(all(&memory, AccessMode::Overwrite), &[0], &[]);
+        fill.unwrap().wait().unwrap();
+        let gate = UserEvent::new();
+        let events = rig.folds(&memory, FEWEST as u64, &gate);
+        rig.until_ready(FEWEST as u64);
+        rig.faults.hold(true);
+        gate.complete();
+        rig.queue.flush();
+        rig.faults.allow(1);
+        events[1].wait().unwrap();
+        assert!(!events[2].is_complete());
+        let other = rig.memory(8);
+        let asked = rig.faults.calls(Fault::Reserve);
+        rig.faults
+            .plan(Fault::Reserve, 0, u64::MAX, Refusal::Memory);
+        let waits = fold(&rig.queue, &other, 1, &[]);
+        rig.queue.flush();
+        while rig.faults.calls(Fault::Reserve) == asked {
+            std::thread::yield_now();
+        }
+        rig.queue.flush();
+        rig.faults.end();
+        rig.faults.hold(false);
+        waits.wait().unwrap();
+        assert_eq!(rig.read(&other).unwrap(), 1);
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..FEWEST as u64));
+    });
+}
+
 /// Each by what its own kernel says, also where that is heard of before the batch is over.
 #[test]
 fn what_fails_in_a_batch_says_so() {

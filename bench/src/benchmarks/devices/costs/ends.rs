@@ -247,8 +247,9 @@ impl Sides {
         let samples = rows(session, report, &plan, target, (&case, "µs"), contenders)?;
         if self.by_hand.is_some() {
             let what = format!("{case}, {}", target.id());
-            let floor = (floor < samples.contenders()).then(|| median(samples.of(floor)));
-            let later = median(samples.of(0)) - floor.unwrap_or(0.0).max(0.0);
+            let beyond = (floor < samples.contenders())
+                .then(|| pairwise_difference(samples.of(0), samples.of(floor)).unwrap_or(f64::NAN));
+            let later = beyond.unwrap_or_else(|| median(samples.of(0)));
             report.gates.push(Gate::at_most(what, later, LATER, "µs"));
         }
         Ok(case)
