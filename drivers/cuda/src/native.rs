@@ -352,6 +352,9 @@ mod tests {
     #[test]
     fn events_are_used_again() {
         if std::env::var("QUIPU_TEST_CUDA").as_deref() != Ok("1") {
+            eprintln!(
+                "\n*** NOT TESTED: that CUDA's events are used again; QUIPU_TEST_CUDA=1 says that there is a GPU.\n"
+            );
             return;
         }
         // SAFETY: may be called by any thread, any number of times.

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Data, DataEnum, DataStruct, DeriveInput, Error, Path, Result, WherePredicate,
+    Attribute, Data, DataEnum, DataStruct, DeriveInput, Error, Path, Result, Type, WherePredicate,
     parse_quote,
 };
 
@@ -99,6 +99,16 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
     }
     let build = quote!(#krate::__macro::build);
     let types: Vec<_> = data.fields.iter().map(|field| &field.ty).collect();
+    // A struct of nothing else has no bits, as one without fields.
+    let is_unit = |of: &&&Type| matches!(of, Type::Tuple(tuple) if tuple.elems.is_empty());
+    if let Some(unit) = types.iter().find(is_unit)
+        && !types.iter().all(|of| is_unit(&of))
+    {
+        return Err(Error::new(
+            unit.span(),
+            "devices have no type for `()`, which holds nothing: leave the field out",
+        ));
+    }
     let mut data_generics = with_data_bounds(&item.generics, krate);
     let bounds = &mut data_generics.make_where_clause().predicates;
     bounds.extend(types.iter().map(|of| -> WherePredicate {

@@ -159,6 +159,7 @@ refused! {
     operator_body: device("impl Add for Square { type Output = Square; fn add(self, other: Self) -> Square { other? } }")
         at "?" says "test the condition";
     layout: derive("struct Square { side: u32 }") at "Square" says "`#[repr(C)]`";
+    unit_field: derive("#[repr(C)] struct Square { side: u32, none: () }") at "()" says "leave the field out";
     packed: derive("#[repr(C, packed)] struct Square { side: u32 }") at "packed" says "order the fields";
     alignment: derive("#[repr(C, align(32))] struct Square { side: u32 }") at "32" says "`align(16)`";
     union: derive("#[repr(C)] union Square { side: u32 }") at "union" says "two fields";
