@@ -14,6 +14,7 @@
 //! | `memory` | allocations, as the core asks for them |
 //! | `parts` | devices that are parts of others |
 //! | [`pieces`] | large copies between pageable memory and devices |
+//! | [`past_caches`] | copies into memory that a device is about to read |
 //! | [`programs`] | which programs there are, and which are being compiled |
 //! | [`disk`] | compiled programs on disk |
 //! | [`graph`] | recorded graphs that are put on a device whole |
@@ -36,6 +37,7 @@ mod inside;
 pub mod launch;
 mod memory;
 mod parts;
+pub mod past_caches;
 pub mod pieces;
 pub mod programs;
 pub mod queue;

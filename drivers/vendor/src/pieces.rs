@@ -1,12 +1,13 @@
 //! Large copies between pageable memory of the host and devices, by threads of the host: in pieces through pinned memory.
 //! Threads take piece after piece, and each copies one while others of its own are on their way.
 
+use crate::past_caches::copy_past_caches;
 use crate::workers::Workers;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-/// Bytes of a piece. On an H200's host eight threads moved 46 GB/s in such pieces through CUDA, and 31 to 33 in pieces of
+/// The most bytes of a piece. On an H200's host eight threads moved 46 GB/s in such pieces through CUDA, and 31 to 33 in pieces of
 /// a quarter (`--example staging` of the CUDA driver).
 pub const PIECE: usize = 2 << 20;
 /// Blocks of each thread: one is copied while others are on their way.
@@ -14,8 +15,8 @@ pub const BLOCKS: usize = 3;
 /// The most threads that share a copy. A core copies 8 GB/s between memory that is in no cache and a block, and a device
 /// takes 55.
 pub const MOST_THREADS: usize = 8;
-/// Copies of fewer bytes are not shared out among threads.
-const WORTH_A_THREAD: u64 = 4 << 20;
+/// For so many bytes another thread takes part: it comes some tens of microseconds later.
+const WORTH_A_THREAD: u64 = 1 << 20;
 
 /// How many threads share a copy of so many bytes, on this host.
 #[must_use]
@@ -30,6 +31,17 @@ pub fn threads_for(length: u64) -> usize {
 fn threads_on(length: u64, cores: usize) -> usize {
     let most = (cores / 2).clamp(1, MOST_THREADS);
     (length / WORTH_A_THREAD).clamp(1, most as u64) as usize
+}
+
+/// Bytes of each piece but the last of so many bytes, which so many threads share. The device is idle while the first pieces are
+/// copied, and the host while the last are moved; but a call for each takes microseconds, which one who brings bytes waits for.
+fn piece_of(length: usize, threads: usize, direction: Direction) -> usize {
+    let (each, least) = match direction {
+        Direction::Up => (4, 256 << 10),
+        Direction::Down => (2, 512 << 10),
+    };
+    let even = length.div_ceil(threads * each);
+    even.next_multiple_of(64 << 10).clamp(least, PIECE)
 }
 
 /// What a thread moves pieces with: [`BLOCKS`] blocks of pinned memory, of [`PIECE`] bytes, and a queue of the device's.
@@ -90,6 +102,8 @@ pub struct Pieces {
     host: *mut u8,
     length: usize,
     direction: Direction,
+    /// Bytes of a piece, but for the last.
+    piece: usize,
     /// The thread whose copy it is.
     owner: ThreadId,
     /// The number of the next piece that nobody has taken.
@@ -127,16 +141,18 @@ impl Pieces {
         direction: Direction,
         work: impl Fn(&Self) -> Result<(), F> + Sync,
     ) -> Result<bool, F> {
+        let threads = threads_for(length as u64);
         let pieces = Self {
             host,
             length,
             direction,
+            piece: piece_of(length, threads, direction),
             owner: std::thread::current().id(),
             next: AtomicUsize::new(0),
             moved: AtomicUsize::new(0),
         };
         let outcome = Mutex::new(Ok(()));
-        workers.share(threads_for(length as u64) - 1, &|| {
+        workers.share(threads - 1, &|| {
             if let Err(error) = work(&pieces) {
                 let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
                 if outcome.is_ok() {
@@ -197,7 +213,7 @@ impl Pieces {
     /// True if there are pieces that nobody has taken.
     #[must_use]
     pub fn are_left(&self) -> bool {
-        self.next.load(Ordering::Relaxed) < self.length.div_ceil(PIECE)
+        self.next.load(Ordering::Relaxed) < self.length.div_ceil(self.piece)
     }
 
     /// True if this thread only helps with the copy, and may leave it to others.
@@ -208,17 +224,17 @@ impl Pieces {
 
     fn take(&self) -> Option<Piece> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let start = number.checked_mul(PIECE)?;
+        let start = number.checked_mul(self.piece)?;
         (start < self.length).then(|| Piece {
             start,
-            length: PIECE.min(self.length - start),
+            length: self.piece.min(self.length - start),
         })
     }
 
     /// Nobody takes any more.
     fn stop(&self) {
         self.next
-            .store(self.length.div_ceil(PIECE), Ordering::Relaxed);
+            .store(self.length.div_ceil(self.piece), Ordering::Relaxed);
     }
 
     /// So many bytes are on their way then.
@@ -233,8 +249,13 @@ impl Pieces {
             // SAFETY: so many bytes on both sides, which are this thread's; what was in the block is sent.
             let copy = unsafe {
                 let from = self.host.add(piece.start);
-                line.block(turn)
-                    .copy_from_nonoverlapping(from, piece.length);
+                // Many bytes keep the memory so busy that it has no time for these as well.
+                if self.piece == PIECE {
+                    line.block(turn)
+                        .copy_from_nonoverlapping(from, piece.length);
+                } else {
+                    copy_past_caches(from, line.block(turn), piece.length);
+                }
                 line.put(turn, piece.start, piece.length)
             };
             sent[turn] = Some(copy?);
@@ -285,11 +306,28 @@ mod tests {
     #[test]
     fn threads_are_no_more_than_are_worth_it_and_half_the_cores() {
         assert_eq!(threads_on(1 << 20, 16), 1);
-        assert_eq!(threads_on(16 << 20, 16), 4);
+        assert_eq!(threads_on(4 << 20, 16), 4);
+        assert_eq!(threads_on(16 << 20, 16), MOST_THREADS);
         assert_eq!(threads_on(1 << 30, 16), MOST_THREADS);
         assert_eq!(threads_on(1 << 30, 128), MOST_THREADS);
         assert_eq!(threads_on(1 << 30, 6), 3);
         assert_eq!(threads_on(1 << 30, 1), 1);
+    }
+
+    #[test]
+    fn pieces_are_large_enough_and_of_many_bytes_as_large_as_blocks() {
+        for direction in [Direction::Up, Direction::Down] {
+            for length in [1, 1 << 20, (4 << 20) + 5, 16 << 20, 1 << 30] {
+                for threads in [1, 2, 8] {
+                    let piece = piece_of(length, threads, direction);
+                    assert!((256 << 10..=PIECE).contains(&piece));
+                    assert!(piece == PIECE || piece * threads * 4 >= length);
+                }
+            }
+            assert_eq!(piece_of(64 << 20, 8, direction), PIECE);
+        }
+        assert_eq!(piece_of(16 << 20, 8, Direction::Up), 512 << 10);
+        assert_eq!(piece_of(16 << 20, 8, Direction::Down), 1 << 20);
     }
 
     /// A device whose copies are made when they are waited for, as late as can be; the memory's bytes are another thread's
