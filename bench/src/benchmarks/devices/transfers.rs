@@ -24,7 +24,15 @@ pub(in crate::benchmarks) fn run(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::OwnInterface)?;
-    let full: &[usize] = &[4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20];
+    let full: &[usize] = &[
+        4 << 10,
+        64 << 10,
+        1 << 20,
+        4 << 20,
+        16 << 20,
+        64 << 20,
+        256 << 20,
+    ];
     let quick: &[usize] = &[4 << 10, 1 << 20, 64 << 20];
     let sizes = session.scale().choose(full, quick, &[4 << 10]);
     let plan = session.begin(4 * sizes.len() * targets.len());
